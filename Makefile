@@ -1,0 +1,252 @@
+# Holdfast: the one build file.
+#
+# A *variant* is a way to compile; each has its own tree below build/, so they never mix:
+#
+#   release    -O2 -g, hardened            what users get (assert stays on)
+#   faults     -O1 -g -DHF_FAULTS          fault points compiled in
+#   address    faults + ASan + UBSan       undefined   UBSan alone
+#   thread     faults + TSan               coverage    gcov counters
+#   fuzz       clang, libFuzzer + ASan
+#
+# Every rule below is written once, in terms of $(BUILD) = build/$(VARIANT). A target that needs
+# several variants calls make again, once per variant.
+#
+# Only relative paths are used, so the tree may live under a path with spaces.
+# `make help` lists the targets.
+
+# The version is written once, in the public header.
+VERSION := $(shell sed -n 's/^\#define HF_VERSION "\(.*\)"/\1/p' include/holdfast.h)
+SOVERSION := 0
+
+# --- Choices of the caller -----------------------------------------------------------------------
+
+SAN ?=
+# `make test` takes these variants unless one is asked for.
+TEST_VARIANTS := $(if $(filter undefined,$(origin VARIANT)$(SAN)),faults address thread release)
+VARIANT ?= $(or $(SAN),release)
+TEST_VARIANTS := $(or $(TEST_VARIANTS),$(VARIANT))
+WERROR ?= 0
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+ONLY ?=
+TEST_JOBS ?= 2
+TEST_TIMEOUT ?= 300
+
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+
+BUILD := build/$(VARIANT)
+
+# Use every core unless the caller gave -j; a -j on the command line wins over this line.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDEXPANSION:
+
+ifeq ($(origin CC),default)
+CC := $(if $(filter fuzz,$(VARIANT)),clang,gcc)
+endif
+ifeq ($(origin AR),default)
+AR := ar
+endif
+OBJCOPY ?= objcopy
+
+# --- Flags ---------------------------------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+            -Wpointer-arith -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef
+
+OPT_release   := -O2 -g -D_FORTIFY_SOURCE=2
+OPT_faults    := -O1 -g -DHF_FAULTS
+OPT_address   := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer \
+                 -fsanitize=address,undefined -fno-sanitize-recover=all
+OPT_undefined := -O1 -g -DHF_FAULTS -fsanitize=undefined -fno-sanitize-recover=all
+OPT_thread    := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer -fsanitize=thread
+OPT_coverage  := -O0 -g -DHF_FAULTS --coverage
+OPT_fuzz      := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer \
+                 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+ifeq ($(OPT_$(VARIANT)),)
+$(error Unknown variant '$(VARIANT)': use release, faults, address, undefined, thread, coverage or fuzz)
+endif
+
+CFLAGS ?= $(OPT_$(VARIANT))
+ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(CFLAGS) -fPIC -fvisibility=hidden \
+             -fstack-protector-strong -pthread
+ALL_CPPFLAGS = -D_GNU_SOURCE $(CPPFLAGS)
+ALL_LDFLAGS = -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize% --coverage,$(CFLAGS)) \
+              -pthread $(LDFLAGS)
+LIBS := -lsqlite3 -lm
+
+# Warnings stop the build in `make test` only: a newer compiler must not break a user's build.
+# This is no part of $(BUILD)/flags, so switching it recompiles nothing.
+ERRORS := $(if $(filter 1,$(WERROR)),-Werror)
+
+# What each directory may include. Examples and benchmarks see the public header only.
+INCLUDES = -Iinclude -Isrc -I$(BUILD)/gen
+$(BUILD)/obj/tests/%.o: INCLUDES = -Iinclude -Isrc -Itests -I$(BUILD)/gen
+$(BUILD)/obj/examples/%.o: INCLUDES = -Iinclude
+$(BUILD)/obj/bench/%.o: INCLUDES = -Iinclude
+
+# --- Sources -------------------------------------------------------------------------------------
+
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+
+LIB_SRC := $(sort $(wildcard src/base/*.c src/store/*.c src/store/*/*.c src/bus/*.c src/bus/*/*.c))
+MAIN_SRC := $(wildcard src/cli/main.c)
+CLI_SRC := $(sort $(filter-out $(MAIN_SRC),$(wildcard src/cli/*.c src/server/*.c)))
+
+# tests/<layer>/test_x.c is a program; the layer's other .c files and tests/support/*.c are linked
+# into each of them. tests/torture/*.c, examples/*.c and bench/*.c are programs of their own.
+TEST_SRC := $(sort $(filter-out tests/torture/% tests/fuzz/%,$(wildcard tests/*/test_*.c)))
+TEST_LAYERS := $(sort $(patsubst tests/%/,%,$(dir $(TEST_SRC))))
+HELPER_SRC := $(sort $(filter-out $(TEST_SRC),$(wildcard tests/support/*.c $(TEST_LAYERS:%=tests/%/*.c))))
+TORTURE_SRC := $(sort $(wildcard tests/torture/*.c))
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
+EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
+BENCH_SRC := $(sort $(wildcard bench/*.c))
+
+LIB_OBJ := $(call objects,$(LIB_SRC))
+CLI_OBJ := $(call objects,$(CLI_SRC))
+MAIN_OBJ := $(call objects,$(MAIN_SRC))
+HELPER_OBJ := $(call objects,$(HELPER_SRC))
+ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(TEST_SRC) $(HELPER_SRC) \
+                          $(TORTURE_SRC) $(FUZZ_SRC) $(REPLAY_SRC) $(EXAMPLE_SRC) $(BENCH_SRC))
+
+# sql/<engine>/*.sql becomes gen/<engine>_sql.h.
+ENGINES := $(sort $(patsubst sql/%/,%,$(dir $(wildcard sql/*/*.sql))))
+GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
+
+SHARED := $(BUILD)/libholdfast.so.$(VERSION)
+STATIC := $(BUILD)/libholdfast.a
+INTERNAL := $(BUILD)/internal.a
+BINARY := $(if $(MAIN_SRC),$(BUILD)/holdfast)
+TEST_PROGRAMS := $(TEST_SRC:%.c=$(BUILD)/%)
+TORTURE_PROGRAMS := $(TORTURE_SRC:%.c=$(BUILD)/%)
+EXAMPLE_PROGRAMS := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
+BENCH_PROGRAMS := $(BENCH_SRC:%.c=$(BUILD)/%)
+REPLAY_PROGRAMS := $(if $(REPLAY_SRC),$(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(BUILD)/tests/fuzz/replay_%))
+FUZZ_PROGRAMS := $(FUZZ_SRC:%.c=$(BUILD)/%)
+
+# --- Targets for people --------------------------------------------------------------------------
+
+.PHONY: all
+all: library $(BINARY) ## Build the library and the holdfast command (default)
+
+.PHONY: library
+library: $(SHARED) $(STATIC) ## Build the shared and the static library
+
+.PHONY: demo
+demo: ## Install what is missing, build, and show Holdfast at work in a temporary directory
+	scripts/deps build
+	$(MAKE) VARIANT=release all
+	@cd "$$(mktemp -d)" && trap 'rm -rf "$$PWD"' EXIT && "$$OLDPWD/build/release/holdfast" demo
+
+# VARIANT=faults (or SAN=…) restricts the run to one variant, ONLY=pattern to matching names.
+
+.PHONY: test
+test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name to run fewer)
+	scripts/deps build test
+	@for v in $(TEST_VARIANTS); do $(MAKE) VARIANT=$$v WERROR=1 test-programs || exit 1; done
+	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' \
+	    scripts/run-tests $(TEST_VARIANTS)
+
+.PHONY: test-programs
+test-programs: all examples $(TEST_PROGRAMS) $(TORTURE_PROGRAMS)
+test-programs: $(if $(filter address,$(VARIANT)),$(REPLAY_PROGRAMS))
+
+.PHONY: examples
+examples: $(EXAMPLE_PROGRAMS) ## Build the example programs
+
+.PHONY: clean
+clean: ## Remove everything that was built
+	rm -rf build
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | sort | expand -t 16
+	@echo
+	@echo "Variables: SAN=address|thread|undefined  VARIANT=release|faults|...  WERROR=1  ONLY=pattern"
+	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=2  TEST_TIMEOUT=300"
+
+# --- How things are made -------------------------------------------------------------------------
+
+# One short line per step; V=1 shows the commands.
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(Q),@printf '  %-6s %s\n' $(1) $@)
+
+# Stamps whose content is a setting: they change, and so rebuild what depends on them, only when
+# the setting does.
+define stamp =
+@mkdir -p $(@D)
+@printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' >$@
+endef
+
+.PHONY: FORCE
+$(BUILD)/flags: FORCE
+	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS))
+$(BUILD)/members: FORCE
+	$(call stamp,$(LIB_OBJ) $(CLI_OBJ))
+
+$(GENERATED): $(BUILD)/gen/%_sql.h: sql/% $$(wildcard sql/$$*/*.sql) scripts/embed-sql
+	@mkdir -p $(@D)
+	$(call say,SQL)
+	$(Q)scripts/embed-sql $* sql/$* >$@.new
+	@mv $@.new $@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(INCLUDES) $(ALL_CFLAGS) $(ERRORS) -MMD -MP -c -o $@ $<
+
+# Tests and the command reach internal symbols through internal.a.
+$(INTERNAL): $(LIB_OBJ) $(CLI_OBJ) $(BUILD)/members
+	@rm -f $@
+	$(call say,AR)
+	$(Q)$(AR) rcs $@ $(LIB_OBJ) $(CLI_OBJ)
+
+$(SHARED): $(LIB_OBJ) $(BUILD)/members src/libholdfast.map
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,-soname,libholdfast.so.$(SOVERSION) -Wl,--version-script=src/libholdfast.map \
+	    -o $@ $(LIB_OBJ) $(ALL_LDFLAGS) $(LIBS)
+	@ln -sf libholdfast.so.$(VERSION) $(BUILD)/libholdfast.so.$(SOVERSION)
+	@ln -sf libholdfast.so.$(SOVERSION) $(BUILD)/libholdfast.so
+
+# The static library users link is one object whose hidden symbols were made local: names such
+# as buf_append must not collide with names of the application.
+$(STATIC): $(LIB_OBJ) $(BUILD)/members
+	@rm -f $@
+	$(call say,AR)
+	$(Q)$(LD) -r -o $(BUILD)/holdfast.o $(LIB_OBJ)
+	$(Q)$(OBJCOPY) --localize-hidden $(BUILD)/holdfast.o
+	$(Q)$(AR) rcs $@ $(BUILD)/holdfast.o
+
+$(BUILD)/holdfast: $(MAIN_OBJ) $(INTERNAL)
+	$(call say,LINK)
+	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
+
+layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/%,$(HELPER_OBJ))
+
+$(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(INTERNAL)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(LIBS)
+
+$(REPLAY_PROGRAMS): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(INTERNAL)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
+
+$(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(SHARED)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -o $@ $< -L$(BUILD) -lholdfast -Wl,-rpath,'$$ORIGIN/..' $(ALL_LDFLAGS) $(LIBS)
+
+-include $(ALL_OBJ:.o=.d)
