@@ -1,0 +1,28 @@
+/*
+ * clock.h - the only two clocks the library reads, and how a test replaces them.
+ *
+ * Time is read once per operation and passed down; pure logic never calls these. The fake clock
+ * stands still until it is advanced. It exists in every build because it costs one load; nothing
+ * but a test calls clock_fake_set.
+ */
+#ifndef HF_BASE_CLOCK_H
+#define HF_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Microseconds since the epoch, UTC. May jump. */
+int64_t clock_wall_us(void);
+
+/* Microseconds of CLOCK_MONOTONIC. Never goes back. */
+int64_t clock_mono_us(void);
+
+/* From now on both clocks of this process stand at these values. */
+void clock_fake_set(int64_t wall_us, int64_t mono_us);
+
+/* Moves both fake clocks. Threads already waiting on a real timer are not woken. */
+void clock_fake_advance(int64_t us);
+
+/* Back to the real clocks. */
+void clock_fake_off(void);
+
+#endif
