@@ -403,7 +403,7 @@ typedef struct hf_subscription_options {
     int64_t wait_period_ms;       /* 1000: look for work at least this often without a wake-up */
     int64_t tx_max_ms;            /* 1000: the longest that a transactional handler may run */
     int64_t gap_timeout_ms;       /* 0, off; only where a server hides its locks */
-    int32_t stuck_max;            /* 16: handlers past their timeout before the subscription pauses */
+    int32_t stuck_max;            /* 16: handlers past their timeout before it pauses */
     int32_t breaker_events;       /* 20: first attempts in the window before it may open */
     int32_t breaker_percent;      /* 50: opens when more than this failed */
     int64_t breaker_window_ms;    /* 60 000 */
@@ -516,7 +516,7 @@ HF_API size_t hf_batch_count(const hf_batch *batch);
 HF_API const hf_event *hf_batch_event(const hf_batch *batch, size_t index);
 /* The attempt that this delivery is, from 1. */
 HF_API int32_t hf_batch_attempt(const hf_batch *batch, size_t index);
-/* The lease's text: what ack and the others take, also in another process. "" for an empty batch. */
+/* The lease's text: what ack and the others take, also in another process; "" if empty. */
 HF_API const char *hf_batch_lease(const hf_batch *batch);
 HF_API int64_t hf_batch_expires_at_us(const hf_batch *batch);
 HF_API void hf_batch_free(hf_batch *batch);
@@ -560,7 +560,7 @@ HF_API hf_status hf_fd(hf_bus *bus, int *ret_fd);
  */
 HF_API hf_status hf_seek(hf_bus *bus, const char *subscription, hf_place to, hf_toggle dry_run,
                          int64_t *ret_count);
-/* Stops handing out events everywhere until hf_resume; running handlers finish. `reason` is shown. */
+/* Stops handing out events everywhere until hf_resume; running handlers finish. */
 HF_API hf_status hf_pause(hf_bus *bus, const char *subscription, const char *reason);
 /* Also closes an open breaker. HF_OK if it was not paused. */
 HF_API hf_status hf_resume(hf_bus *bus, const char *subscription);
@@ -609,7 +609,7 @@ HF_API hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn 
 /*
  * Reads the log in the order of positions without moving any checkpoint: up to `limit` events after
  * position *cursor that match the pattern (NULL: all). *cursor becomes the position up to which
- * everything has been seen, so that the next call goes on. If there is nothing, waits up to wait_ms.
+ * everything has been seen, so that the next call goes on. With nothing to read it waits up to wait_ms.
  */
 HF_API hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_ms,
                          int64_t *cursor, hf_event_fn found, void *ctx);

@@ -1,0 +1,95 @@
+/*
+ * engine.h - what a database engine implements; the contracts are those of store.h.
+ *
+ * store.c forwards each verb of store.h to the engine's function of the same name. Changes do not
+ * come one by one: group.c collects those of all threads and hands them to `apply` as a list.
+ */
+#ifndef HF_STORE_ENGINE_H
+#define HF_STORE_ENGINE_H
+
+#include "store/store.h"
+
+/* The head of every engine's own struct. */
+struct engine {
+    const struct engine_class *class;
+};
+
+/* The heads of an engine's reader and transaction. */
+struct reader {
+    struct engine *engine;
+};
+struct tx {
+    struct engine *engine;
+};
+
+struct engine_class {
+    const char *name; /* "sqlite"; also the URL's scheme */
+
+    /* `location` is the URL without "scheme:". */
+    hf_status (*open)(const char *location, const struct store_options *options,
+                      struct engine **ret_engine);
+    void (*close)(struct engine *engine);
+
+    /*
+     * Applies a list of changes in order, together if it can, sets status and message of each.
+     * A change that fails leaves no trace and does not disturb the others. If the common commit
+     * fails, every change of it that had succeeded answers why (HF_NOSPACE, HF_IO, HF_UNKNOWN ...).
+     * HF_OK: every change has its answer. HF_TIMEOUT, HF_BUSY, HF_UNAVAILABLE: the database could
+     * not be had before the deadline, no change was begun, none has an answer.
+     * Only one thread at a time calls it. The commit waits for the disk unless all are `relaxed`.
+     */
+    hf_status (*apply)(struct engine *engine, struct change *changes, struct deadline deadline);
+    /* True if the calling thread holds what apply would wait for: it would wait for itself. */
+    bool (*held_by_caller)(struct engine *engine);
+    /* True in a forked child of the process that opened it. */
+    bool (*poisoned)(struct engine *engine);
+
+    hf_status (*subscription_get)(struct engine *, struct text, subscription_row_fn, void *);
+    hf_status (*subscription_by_id)(struct engine *, int64_t, subscription_row_fn, void *);
+    hf_status (*subscription_list)(struct engine *, subscription_row_fn, void *);
+    hf_status (*progress)(struct engine *, int64_t, int64_t, struct progress *);
+    hf_status (*delivery_facts)(struct engine *, int64_t, const uint8_t[16], int64_t, int64_t,
+                                struct arena *, struct delivery_facts *, struct text *);
+    hf_status (*event_find)(struct engine *, const uint8_t[16], struct batch *);
+    hf_status (*head)(struct engine *, int64_t *, int64_t *);
+    hf_status (*position_before)(struct engine *, int64_t, int64_t *);
+    hf_status (*retries_due)(struct engine *, int64_t, int32_t, int64_t, int32_t, struct batch *,
+                             int64_t *);
+    hf_status (*lanes)(struct engine *, int64_t, int32_t, lane_fn, void *);
+    hf_status (*ahead)(struct engine *, int64_t, int32_t, int64_t, position_fn, void *);
+    hf_status (*dead_list)(struct engine *, const struct dead_query *, hf_dead_letter_fn, void *);
+    hf_status (*dead_get)(struct engine *, int64_t, hf_dead_letter_fn, void *);
+    hf_status (*dead_count)(struct engine *, const struct dead_query *, int64_t *);
+    hf_status (*sizes)(struct engine *, struct store_sizes *);
+    hf_status (*doctor)(struct engine *, hf_finding_fn, void *);
+
+    hf_status (*reader_open)(struct engine *, int64_t, bool, struct reader **);
+    hf_status (*reader_next)(struct reader *, const struct filter *, int32_t, struct batch *,
+                             int64_t *, bool *);
+    void (*reader_close)(struct reader *);
+
+    hf_status (*tx_begin)(struct engine *, struct deadline, struct tx **);
+    hf_status (*tx_enter)(struct tx *, const struct hold *, const struct entry *, int64_t);
+    hf_status (*tx_leave)(struct tx *, bool, bool *);
+    hf_status (*tx_append)(struct tx *, struct append *);
+    void *(*tx_connection)(struct tx *);
+    void (*tx_abort)(struct tx *);
+    hf_status (*tx_commit)(struct tx *);
+    void (*tx_rollback)(struct tx *);
+
+    hf_status (*join_begin)(struct engine *, void *, struct deadline);
+    hf_status (*join_append)(struct engine *, void *, struct append *);
+    hf_status (*join_commit)(struct engine *, void *);
+    hf_status (*join_rollback)(struct engine *, void *);
+
+    uint64_t (*news)(struct engine *);
+    uint64_t (*wait)(struct engine *, uint64_t, int64_t);
+    void (*wake)(struct engine *);
+    void (*note)(struct engine *, int32_t, int64_t, int64_t, int32_t);
+    void (*note_clear)(struct engine *, int32_t);
+    void (*alive)(struct engine *);
+};
+
+extern const struct engine_class sqlite_engine_class;
+
+#endif

@@ -1,0 +1,631 @@
+/*
+ * store.h - the contract between the bus and a database engine.
+ *
+ * Everything above this header speaks of events, subscriptions, leases and dead letters and never
+ * knows which engine keeps them; everything below knows SQL and never decides a policy. One suite
+ * (tests/store) runs against this header on every engine.
+ *
+ * A store is one namespace of one database, opened by one process. What it offers comes in five
+ * kinds:
+ *
+ *   changes    values that say what is to be written: `struct append`, `struct settle`, `struct
+ *              claim` ... Each is atomic, has its contract above it and carries its own status.
+ *              store_run() hands one over; changes of all threads that wait at the same moment are
+ *              applied together and share one commit (group.h). That is group commit, once, for
+ *              every engine.
+ *   queries    reads of a consistent snapshot; any thread, any time.
+ *   reader     the one way to read the log forward, for catch-up and live alike.
+ *   tx         a transaction that a handler runs in, with the delivery settled inside it.
+ *   signs      wake-ups, and signs of life of the processes that share the database.
+ *
+ * Rules for all of them
+ *   - A verb that answers anything but HF_OK has changed nothing, except HF_UNKNOWN: it may have.
+ *   - Time is passed in (`now_us`, wall clock of the caller); engines do not look at clocks, except
+ *     to wait.
+ *   - Texts in arguments belong to the caller until the verb returns. Texts handed to a callback
+ *     are valid until it returns. Texts in a batch live until the batch is cleared.
+ *   - Positions grow in the order of the log from 1. 0 is "before everything".
+ *   - Nothing here retries, backs off or dies of old age: what an attempt's failure means is the
+ *     bus's business. The engine records.
+ */
+#ifndef HF_STORE_STORE_H
+#define HF_STORE_STORE_H
+
+#include <holdfast.h>
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/text.h"
+
+struct store;
+struct sqlite3;
+
+#define STORE_TOKEN_BYTES 16          /* identity of a lease, or of an opened store */
+#define STORE_MESSAGE_BYTES 512       /* what a failed change says */
+#define STORE_NOTES_MAX 1024          /* handlers running at once in one process */
+#define STORE_OUTCOMES_MAX 4096       /* outcomes in one settle */
+#define STORE_DEAD_STEP_MAX 500       /* dead letters retried or purged in one change */
+#define STORE_BATCH_BYTES_MAX 4194304 /* a batch stops here (but holds at least one event) */
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+struct store_options {
+    struct text namespace_name;
+    struct text node_name;      /* shown to others as owner of leases */
+    hf_open_mode open_mode;     /* never DEFAULT */
+    hf_durability durability;   /* never DEFAULT */
+    int64_t timeout_ms;         /* waiting for the database while opening */
+    int64_t queue_events_max;   /* bounds of the group's queue */
+    int64_t queue_bytes_max;
+    struct log *log;            /* never NULL; outlives the store */
+};
+
+/* Opens the store that `url` names. Migrates the schema unless open_mode says otherwise. */
+hf_status store_open(const char *url, const struct store_options *options,
+                     struct store **ret_store);
+
+/* Gives back what this process still owns, and closes. No other call may be running. NULL is
+ * allowed. In a forked child it frees memory and touches nothing else. */
+void store_close(struct store *store);
+
+/* ---- Events on their way in ------------------------------------------------------------------ */
+
+/* A checked event, ready to be appended. */
+struct new_event {
+    uint8_t id[16];
+    struct text type;
+    struct text payload;
+    struct text key;          /* these four may be absent */
+    struct text tenant;
+    struct text metadata;
+    struct text producer;
+    int64_t emitted_at_us;
+    int64_t expected_version; /* -1: none */
+    int64_t hash;             /* hash_event() */
+    /* answers */
+    int64_t position;
+    int64_t key_version;      /* -1 unless a version was expected */
+    bool duplicate;
+};
+
+/* ---- Events on their way out ----------------------------------------------------------------- */
+
+/* One event as an engine hands it up. All texts live in the batch's arena. */
+struct entry {
+    hf_event event;
+    uint8_t id[16];
+    uint64_t lane;             /* hash_lane(): the unit of order */
+    int64_t hash;              /* as stored at publish; decides the partition */
+    int32_t attempts;          /* recorded failed attempts; 0 for what comes from the log */
+    int32_t uncounted;         /* failed attempts that did not count */
+    struct text attempts_json; /* the story so far, a JSON array; absent if none */
+    bool waited;               /* it has a row in retries (it came from there) */
+    bool unhandled;            /* outside the patterns; only if the filter asked for those */
+};
+
+/* Entries and the memory of their texts. batch_init / batch_clear / batch_release in batch.h. */
+struct batch {
+    struct arena arena;
+    struct entry *entries;
+    size_t count;
+    size_t capacity;
+};
+
+/* Which events of the log a subscription wants. */
+struct filter {
+    const struct text *patterns;
+    size_t count;
+    bool unhandled_too; /* hand up the others as well, marked `unhandled` */
+};
+
+/* ---- Changes --------------------------------------------------------------------------------- */
+
+enum change_kind {
+    CHANGE_APPEND,
+    CHANGE_SUBSCRIPTION_PUT,
+    CHANGE_SUBSCRIPTION_REMOVE,
+    CHANGE_PAUSE,
+    CHANGE_BREAKER,
+    CHANGE_SEEK,
+    CHANGE_ACQUIRE,
+    CHANGE_GIVE_BACK,
+    CHANGE_SETTLE,
+    CHANGE_CLAIM,
+    CHANGE_SETTLE_LEASE,
+    CHANGE_DEAD_RETRY,
+    CHANGE_DEAD_RESOLVE,
+    CHANGE_DEAD_PURGE,
+    CHANGE_KINDS
+};
+
+/* The head of every change. The caller sets kind, now_us and relaxed; group.c uses the rest. */
+struct change {
+    enum change_kind kind;
+    bool relaxed;    /* losing it in a power failure only means doing the work again, so it need not
+                        wait for the disk. Only settles, claims and releases may say so. */
+    int64_t now_us;
+    hf_status status;
+    char message[STORE_MESSAGE_BYTES]; /* why not HF_OK */
+    struct change *next;               /* group.c's queue */
+    void *waiter;
+};
+
+/* Hands a change over and waits for its answer: the status, also in change->status; the message is
+ * the thread's last. HF_TIMEOUT: it was not begun before the deadline. HF_BUSY: the queue was full
+ * until the deadline. HF_MISUSE: this thread is inside a transaction of this store. */
+hf_status store_run(struct store *store, struct change *change, struct deadline deadline);
+
+/*
+ * Appends `count` events in order: all or none. Each gets the next position of the namespace,
+ * without gaps among what becomes visible together. An event whose id is in the log already is not
+ * stored again: it answers the first one's position and key_version, duplicate = true, and its
+ * expected_version is not looked at. An expected version that is not the key's (0: never versioned)
+ * answers HF_CONFLICT, and message says which event, and the version found; otherwise the key's
+ * version becomes expected + 1. Two equal ids in one append: the second is a duplicate of the first.
+ * When it answers HF_OK the events are as durable as the store was opened for. Rings.
+ */
+struct append {
+    struct change change;
+    struct new_event *events;
+    size_t count;
+    size_t failed_index; /* on failure: whose fault; SIZE_MAX if nobody's */
+};
+
+/*
+ * Creates a subscription or changes it.
+ *   absent:  created with patterns, options_json, mode, partitions; its start and every partition's
+ *            checkpoint (and a shared one's cursor) are `start`; created = true.
+ *   present: patterns and options_json replace the stored ones if not absent; mode and partitions
+ *            must be equal (HF_CONFLICT names the field); created = false.
+ *            With `expect_generation` >= 0 it must be the stored one, else HF_CONFLICT.
+ * patterns_json is a JSON array of strings, options_json an object that the engine does not read.
+ * Every change of a subscription's row raises its generation by one. Rings.
+ */
+struct subscription_put {
+    struct change change;
+    struct text name;
+    struct text patterns_json;
+    struct text options_json;
+    hf_mode mode;
+    int32_t partitions;
+    int64_t start;
+    int64_t expect_generation; /* -1: any */
+    int64_t ret_id;
+    bool ret_created;
+};
+
+/* Removes the subscription and all it has but its dead letters. HF_NOTFOUND. Rings. */
+struct subscription_remove {
+    struct change change;
+    struct text name;
+};
+
+/* Pauses (`paused`) or resumes a subscription. Pausing what is paused keeps the first pause (HF_OK).
+ * Resuming also clears the stored breaker. HF_NOTFOUND. Rings. */
+struct pause {
+    struct change change;
+    int64_t subscription_id;
+    bool paused;
+    struct text by;
+    struct text reason;
+};
+
+/* Stores the breaker's state (absent: none). Does not ring. HF_NOTFOUND. */
+struct breaker_put {
+    struct change change;
+    int64_t subscription_id;
+    struct text state_json;
+};
+
+/*
+ * Moves a subscription so that the next event is the first after `position`: start, checkpoints and
+ * cursor become it; epochs of all partitions rise by one, so that the present owner's settles are
+ * refused (its ownership remains; it acquires again); leases, retries of every kind and settled
+ * rows go; dead letters stay. HF_INVALID if position is beyond the head. HF_NOTFOUND. Rings.
+ */
+struct seek {
+    struct change change;
+    int64_t subscription_id;
+    int64_t position;
+};
+
+/*
+ * Makes this store the owner of a partition of an ordered subscription, if nobody else is, if the
+ * owner is dead, if its signs of life have not changed for lease_ms of our monotonic clock (the
+ * engine remembers when it first saw them), or if `force`. Otherwise HF_BUSY, and the message names
+ * the owner. If this store is the owner already it stays so with a new epoch.
+ *
+ * Answers the new epoch, the checkpoint and the subscription's generation. What the former owner
+ * had in its hands when it died:
+ *   - where the engine knows exactly which handlers ran (notes, see below) each of them is recorded
+ *     in `retries` as one more failed attempt, error "the process died during this attempt", due at
+ *     now_us, in the same transaction: ret_crashed counts them;
+ *   - where it cannot know, ret_unclean is true, and the bus runs the first events one at a time.
+ * HF_NOTFOUND: no such subscription.
+ */
+struct acquire {
+    struct change change;
+    int64_t subscription_id;
+    int32_t partition;
+    int64_t lease_ms;
+    bool force;
+    int64_t ret_epoch;
+    int64_t ret_checkpoint;
+    int64_t ret_generation;
+    int32_t ret_crashed;
+    bool ret_unclean;
+};
+
+/* Gives a partition back. HF_STALE if it is not ours with this epoch. Rings. */
+struct give_back {
+    struct change change;
+    int64_t subscription_id;
+    int32_t partition;
+    int64_t epoch;
+};
+
+/* What became of one delivery. */
+enum outcome_kind {
+    OUTCOME_DONE,    /* handled: its retry row goes */
+    OUTCOME_RETRY,   /* waits in `retries` for next_attempt_us with this story */
+    OUTCOME_HELD,    /* waits in `retries` behind an earlier event of its lane */
+    OUTCOME_DEAD,    /* becomes a dead letter; its retry row goes */
+    OUTCOME_BLOCK,   /* becomes a dead letter, and its retry row stays as `blocked`: the lane waits */
+    OUTCOME_RELEASE  /* leases only: free for the next claim, with the story it had */
+};
+
+struct outcome {
+    enum outcome_kind kind;
+    int64_t position;
+    uint64_t lane;
+    int32_t attempts;          /* RETRY, DEAD, BLOCK: recorded attempts, this one included */
+    int32_t uncounted;         /* RETRY: of those that did not count */
+    struct text attempts_json; /* RETRY, DEAD, BLOCK: the whole story */
+    int64_t next_attempt_us;   /* RETRY */
+    struct text reason;        /* DEAD, BLOCK */
+    struct text error;         /* DEAD, BLOCK: the last one; may be absent */
+    bool waited;               /* it has a row in retries */
+    /* answer, for DONE and DEAD of a delivery that waited: does its lane still have rows in
+     * retries? If a held one was first in line it is waiting now, due at now_us. */
+    bool ret_lane_busy;
+};
+
+/*
+ * Settles deliveries of a partition that we own, and moves its checkpoint. HF_STALE unless we are
+ * the owner with this epoch; HF_NOTFOUND if the subscription is gone.
+ *   - checkpoint >= 0 must be at least the stored one (HF_MISUSE) and becomes the stored one, with
+ *     last_event_id (NULL: unchanged) and now_us.
+ *   - All outcomes happen. DEAD and BLOCK copy the event (from its retry row if that has a copy,
+ *     else from the log) with reason, error and story into dead_letters, replacing a dead letter of
+ *     the same subscription and event.
+ *   - A DONE or DEAD position above the new checkpoint is remembered in `settled`, so that it is not
+ *     delivered again after a takeover; settled rows at or below the checkpoint go.
+ *   - HELD and RETRY replace a row of the same position. When a DONE or DEAD row that waited leaves
+ *     a lane, the lane's lowest held row becomes waiting, due at now_us.
+ * Answers the subscription's present generation, so that a busy owner notices changes.
+ */
+struct settle {
+    struct change change;
+    int64_t subscription_id;
+    int32_t partition;
+    int64_t epoch;
+    int64_t checkpoint;           /* -1: unchanged */
+    const uint8_t *last_event_id; /* 16 bytes or NULL */
+    struct outcome *outcomes;
+    size_t count;
+    int64_t ret_generation;
+};
+
+/*
+ * Claims events of a shared subscription under a new lease. In this order, up to `max` events and
+ * STORE_BATCH_BYTES_MAX: retries that are due; what expired or orphaned leases held; the log after
+ * the cursor, moving the cursor past what was looked at. Never past the head. An empty batch makes
+ * no lease and moves at most the cursor. A paused subscription gives an empty batch.
+ *
+ *   lease:   a random token; until expires_at = now_us + lease_ms nobody else gets these events.
+ *            `bound`: also ends at once when this process is dead. `kept`: does not expire while
+ *            this process shows signs of life, judged as in acquire.
+ *   orphans: an expired lease of several events is handed out again in halves, one half per claim,
+ *            so that a poison event ends up alone; where notes tell which handlers ran, those
+ *            events are recorded as failed attempts ("the process died during this attempt") and
+ *            the others are handed out as they were. A lease of one event that expires is recorded
+ *            as a failed attempt ("the lease expired without an answer").
+ *            Recorded ones wait in retries, due at now_us.
+ * Entries come with the story so far (attempts, attempts_json). Whether one has had enough attempts
+ * is for the bus to see.
+ * ret_wake_us: when the next retry or lease is due (-1: none known).
+ */
+struct claim {
+    struct change change;
+    int64_t subscription_id;
+    struct filter filter;
+    int32_t max;
+    int64_t lease_ms;
+    bool bound;
+    bool kept;
+    struct batch *batch; /* appended to; cleared by the caller */
+    uint8_t ret_lease[STORE_TOKEN_BYTES];
+    int64_t ret_expires_at_us;
+    int64_t ret_wake_us;
+    bool ret_paused;
+    bool ret_more; /* the claim stopped at a limit: there may be more now */
+};
+
+/*
+ * Settles events of a lease. HF_STALE unless the lease exists, has not passed to somebody else and
+ * holds every position named. (A lease that expired but was not yet handed out again is still
+ * good.) `all`: everything left in the lease is DONE, and outcomes are not looked at; `release_all`:
+ * everything left is RELEASEd. extend_us > 0: the lease now expires then. A lease with nothing left
+ * goes. RELEASE rings, as does RETRY that is due.
+ */
+struct settle_lease {
+    struct change change;
+    int64_t subscription_id;
+    uint8_t lease[STORE_TOKEN_BYTES];
+    bool all;
+    bool release_all;
+    struct outcome *outcomes;
+    size_t count;
+    int64_t extend_us;
+};
+
+/*
+ * Delivers dead letters again: each becomes a waiting retry with a copy of its event (payload
+ * replaced if `payload` is not absent, for count 1), attempts 0, due at now_us, and goes from
+ * dead_letters. A blocked row of the same position is replaced by it. One whose subscription is
+ * gone or that does not exist is left and not counted. Rings.
+ */
+struct dead_retry {
+    struct change change;
+    const int64_t *dead_ids;
+    size_t count; /* <= STORE_DEAD_STEP_MAX */
+    struct text payload;
+    int64_t ret_count;
+};
+
+/* Marks a dead letter as resolved. A lane that it blocked is freed. HF_NOTFOUND; HF_CONFLICT if it
+ * is resolved already. Rings. */
+struct dead_resolve {
+    struct change change;
+    int64_t dead_id;
+    struct text by;
+    struct text note;
+};
+
+/* Deletes dead letters; lanes that they blocked are freed. Missing ones are not counted. Rings. */
+struct dead_purge {
+    struct change change;
+    const int64_t *dead_ids;
+    size_t count; /* <= STORE_DEAD_STEP_MAX */
+    int64_t ret_count;
+};
+
+/* ---- Queries --------------------------------------------------------------------------------- */
+
+/* A subscription as stored. */
+struct subscription_row {
+    int64_t id;
+    struct text name;
+    struct text patterns_json;
+    struct text options_json;
+    hf_mode mode;
+    int32_t partitions;
+    int64_t generation;
+    int64_t created_at_us;
+    int64_t start;
+    int64_t paused_at_us; /* -1: not paused */
+    struct text paused_by;
+    struct text paused_reason;
+    struct text breaker_json;
+};
+
+typedef int (*subscription_row_fn)(const struct subscription_row *row, void *ctx);
+
+/* By name; calls back once. HF_NOTFOUND. */
+hf_status store_subscription_get(struct store *store, struct text name, subscription_row_fn found,
+                                 void *ctx);
+/* By id; calls back once. HF_NOTFOUND. */
+hf_status store_subscription_by_id(struct store *store, int64_t id, subscription_row_fn found,
+                                   void *ctx);
+/* All of the namespace, by name. */
+hf_status store_subscription_list(struct store *store, subscription_row_fn found, void *ctx);
+
+/* How far a subscription is. Every number is arithmetic or an index range, never a scan of the log.
+ * Over all partitions: checkpoint is the lowest. */
+struct progress {
+    int64_t checkpoint;        /* shared: below the cursor, every lease and every retry */
+    int64_t checkpoint_at_us;  /* -1: never stored */
+    uint8_t checkpoint_event_id[16];
+    bool has_event_id;
+    int64_t cursor;            /* shared; -1 for ordered */
+    int64_t head;
+    int64_t in_flight;         /* shared: leased and unsettled */
+    int64_t retrying;
+    int64_t held;
+    int64_t blocked;
+    int64_t dead;
+    int64_t oldest_waiting_us; /* entered_at of the first unsettled event; -1 if none */
+    bool owned;                /* partition 0 has an owner */
+    bool owner_alive;
+    char owner_name[HF_PRODUCER_BYTES_MAX + 1];
+};
+
+hf_status store_progress(struct store *store, int64_t subscription_id, int64_t now_us,
+                         struct progress *ret_progress);
+
+/* Where one event is in one subscription. */
+struct delivery_facts {
+    int64_t start;
+    int64_t checkpoint;   /* of the event's partition; shared: -1 */
+    int64_t cursor;       /* shared; ordered: -1 */
+    bool settled;         /* has a row in `settled` */
+    bool leased;          /* in a lease (shared), or noted as running now */
+    bool waiting;         /* has a retries row of that kind ... */
+    bool held;
+    bool blocked;
+    int32_t attempts;
+    int64_t next_attempt_us;
+    int64_t dead_id;      /* -1 */
+};
+
+/* `attempts_json` gets the story (of the retry or the dead letter), appended to the arena. */
+hf_status store_delivery_facts(struct store *store, int64_t subscription_id, const uint8_t id[16],
+                               int64_t position, int64_t hash, struct arena *arena,
+                               struct delivery_facts *ret_facts, struct text *ret_attempts_json);
+
+/* Appends the event with this id to the batch. HF_NOTFOUND. */
+hf_status store_event_find(struct store *store, const uint8_t id[16], struct batch *batch);
+
+/* Newest position ever given, and the oldest still in the log (head + 1 if there is none). */
+hf_status store_head(struct store *store, int64_t *ret_head, int64_t *ret_first);
+
+/* The highest position whose event entered the log before `at_us` (0 if none): reading after it
+ * begins at that time. */
+hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position);
+
+/* Waiting retries of a partition that are due at now_us, by due time, at most `max`, appended to the
+ * batch. ret_next_us: when the next one that is not due yet will be (-1: none). */
+hf_status store_retries_due(struct store *store, int64_t subscription_id, int32_t partition,
+                            int64_t now_us, int32_t max, struct batch *batch,
+                            int64_t *ret_next_us);
+
+/* Every lane of a partition that has rows in retries, with their number. */
+typedef int (*lane_fn)(uint64_t lane, int64_t rows, void *ctx);
+hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition, lane_fn found,
+                      void *ctx);
+
+/* Positions above the checkpoint that are not to be read from the log again: in `settled`, or in
+ * `retries`. */
+typedef int (*position_fn)(int64_t position, void *ctx);
+hf_status store_ahead(struct store *store, int64_t subscription_id, int32_t partition,
+                      int64_t checkpoint, position_fn found, void *ctx);
+
+/* Which dead letters; as hf_dead_filter, with every "not given" resolved. */
+struct dead_query {
+    struct text subscription;   /* absent: any */
+    struct text type;           /* pattern; absent: any */
+    struct text error;          /* substring; absent: any */
+    struct text reason;         /* absent: any */
+    int64_t failed_before_us;   /* -1: any */
+    int64_t failed_after_us;    /* -1: any */
+    int64_t before_dead_id;     /* -1: from the newest */
+    int64_t after_dead_id;      /* oldest_first: from the one after this; -1 */
+    bool resolved_too;
+    bool oldest_first;
+    int64_t limit;              /* -1: none */
+    int64_t offset;
+};
+
+/* Newest first, or oldest first, by dead_id. */
+hf_status store_dead_list(struct store *store, const struct dead_query *query,
+                          hf_dead_letter_fn found, void *ctx);
+hf_status store_dead_get(struct store *store, int64_t dead_id, hf_dead_letter_fn found, void *ctx);
+hf_status store_dead_count(struct store *store, const struct dead_query *query, int64_t *ret_count);
+
+struct store_sizes {
+    int64_t store_bytes; /* -1: not known */
+    int64_t wal_bytes;
+    int64_t commits;     /* by this store since it was opened */
+};
+hf_status store_sizes_get(struct store *store, struct store_sizes *ret_sizes);
+
+/* Settings and conditions of the engine that matter to its user. */
+hf_status store_doctor(struct store *store, hf_finding_fn found, void *ctx);
+
+/* ---- Reader ---------------------------------------------------------------------------------- */
+
+/*
+ * Reads the log forward. A reader hands up every event after its start once, in the order of
+ * positions as far as the engine can see it; one that becomes visible late comes later. It hands up
+ * the floor with every batch: everything at or below it has been handed up, does not match, or will
+ * never exist. So a checkpoint never passes the floor.
+ * One thread at a time.
+ */
+struct reader;
+
+hf_status store_reader_open(struct store *store, int64_t after, bool strict,
+                            struct reader **ret_reader);
+/* Appends up to `max` matching events to the batch (fewer if STORE_BATCH_BYTES_MAX is reached).
+ * ret_floor as above. ret_more: there may be more to read right now. Reads a bounded number of rows
+ * per call, so an answer with no event and `more` is possible. */
+hf_status store_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
+                            struct batch *batch, int64_t *ret_floor, bool *ret_more);
+void store_reader_close(struct reader *reader);
+
+/* ---- Transactions for handlers --------------------------------------------------------------- */
+
+/* Proof that a delivery is ours: partition and epoch (ordered), or a lease (shared). */
+struct hold {
+    int64_t subscription_id;
+    int32_t partition;
+    int64_t epoch;
+    bool leased;
+    uint8_t lease[STORE_TOKEN_BYTES];
+};
+
+/*
+ * A transaction on the application's database that handlers run in. Between begin and commit other
+ * writers of the database may have to wait (SQLite), so the bus keeps it short. Calls come from one
+ * thread, except tx_abort.
+ *
+ *   begin -> (enter -> handler, append... -> leave)* -> commit
+ */
+struct tx;
+
+hf_status store_tx_begin(struct store *store, struct deadline deadline, struct tx **ret_tx);
+
+/* Begins one delivery inside: checks the hold (HF_STALE), settles the position (ordered: a row in
+ * `settled`; leased: taken out of the lease; a retry row goes and its lane's next is promoted, as
+ * OUTCOME_DONE does). HF_CONFLICT: it is settled already, so the handler must not run. */
+hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry,
+                   int64_t now_us);
+/* Ends the delivery: keeps its writes, or undoes them and the settling. HF_TIMEOUT: the transaction
+ * was aborted; nothing of it is kept. ret_lane_busy as in struct outcome. */
+hf_status tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy);
+/* Appends within the transaction; contract of struct append but for durability. */
+hf_status tx_append(struct tx *tx, struct append *append);
+/* The connection for the handler: sqlite3 * or PGconn *. */
+void *tx_connection(struct tx *tx);
+/* From any thread, when the time is up: whatever the handler does on the connection from now on
+ * fails, the transaction is rolled back and other writers go on. The owner still ends it. */
+void tx_abort(struct tx *tx);
+/* Commits, durably as the store was opened; ends the tx in every case. HF_TIMEOUT: it was aborted.
+ * HF_UNKNOWN. Anything but HF_OK and HF_UNKNOWN: nothing is kept. */
+hf_status tx_commit(struct tx *tx);
+/* Undoes everything and ends the tx. NULL is allowed. */
+void tx_rollback(struct tx *tx);
+
+/* ---- Joining the application's own transaction ----------------------------------------------- */
+
+/* `connection` is a sqlite3 * (PGconn *). HF_MISUSE: another file, not in WAL mode, inside a
+ * transaction; join_append and the others: not begun by join_begin. */
+hf_status store_join_begin(struct store *store, void *connection, struct deadline deadline);
+hf_status store_join_append(struct store *store, void *connection, struct append *append);
+hf_status store_join_commit(struct store *store, void *connection);
+hf_status store_join_rollback(struct store *store, void *connection);
+
+/* ---- Signs ----------------------------------------------------------------------------------- */
+
+/* A number that changes when any process has rung: read it, look at the store, then wait for it to
+ * change. Costs no I/O. */
+uint64_t store_news(struct store *store);
+/* Waits until store_news() differs from `seen`, some foreign program wrote, store_wake was called,
+ * or the time is over; answers the present number. Never misses a ring after `seen` was read. */
+uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms);
+/* Ends the store_wait of this store's own threads. */
+void store_wake(struct store *store);
+
+/*
+ * Notes: before a handler runs its worker writes down what it does, where the next process finds it
+ * if this one dies; no I/O. `slot` is the worker's own, 0 .. STORE_NOTES_MAX-1. attempt is the
+ * number of the attempt that begins. An engine that cannot do this ignores it (see acquire).
+ */
+void store_note(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
+                int32_t attempt);
+void store_note_clear(struct store *store, int32_t slot);
+/* Shows a sign of life; the bus calls it at least every lease_ms / 4 of its shortest lease. */
+void store_alive(struct store *store);
+
+#endif
