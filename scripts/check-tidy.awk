@@ -1,0 +1,70 @@
+# The rules of check-tidy. Prints "rule<TAB>file:line: what" for each breach.
+
+function breach(rule, what)
+{
+    printf "%s\t%s:%d: %s\n", rule, FILENAME, FNR, what
+}
+
+function finish_file()
+{
+    if (is_c && lines > 800)
+        printf "long_file\t%s: %d lines\n", previous, lines
+    if (body)
+        printf "long_function\t%s:%d: a { in the first column has no } there\n", previous, body
+}
+
+BEGIN {
+    banned = "strcpy|strcat|stpcpy|sprintf|vsprintf|strncpy|strncat|strtok|atoi|atol|atoll|atof|" \
+             "gets|localtime|gmtime|ctime|asctime|rand|srand|tmpnam|mktemp"
+    banned = "(^|[^A-Za-z0-9_])(" banned ")[ \t]*\\("
+    unfinished = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|X" "XX)([^A-Za-z0-9_]|$)"
+    # A literal that begins like a statement. Two words are asked for where one is also English.
+    sql = "^[ \t]*(SELECT |INSERT (OR|INTO)|UPDATE [a-z_]+ SET|DELETE FROM|REPLACE INTO|" \
+          "CREATE (TABLE|INDEX|UNIQUE|TRIGGER|VIEW|TEMP)|ALTER TABLE|DROP (TABLE|INDEX|TRIGGER)|" \
+          "PRAGMA |EXPLAIN |SAVEPOINT |RELEASE SAVEPOINT|ROLLBACK TO|" \
+          "BEGIN (IMMEDIATE|EXCLUSIVE|DEFERRED|CONCURRENT)|(BEGIN|COMMIT|ROLLBACK|END);?$|" \
+          "select .* from |insert into |update [a-z_]+ set |delete from |pragma )"
+}
+
+FNR == 1 {
+    finish_file()
+    previous = FILENAME
+    is_c = FILENAME ~ /\.[ch]$/
+    is_product = FILENAME ~ /^(src|include)\//
+    c_in_comment = body = 0
+    if (is_c && !/^\/\*/)
+        breach("essay", "does not open with a comment that says what it is")
+}
+
+{ lines = FNR }
+/\t/ && FILENAME !~ /(^|\/)Makefile$/ { breach("whitespace", "a tab") }
+/[ \t\r]$/ { breach("whitespace", "a space at the end of the line") }
+$0 ~ unfinished { breach("unfinished", $0) }
+
+is_c {
+    columns = $0
+    gsub(/[\200-\277]/, "", columns)
+    if (length(columns) > 100)
+        breach("columns", length(columns) " columns")
+
+    c_scan($0)
+    if (c_line_comment)
+        breach("comments", "a // comment")
+    if (c_code ~ banned && FILENAME !~ /\/banned\.h$/)
+        breach("banned", $0)
+    if (is_product) {
+        count = split(c_strings, literal, "\n")
+        for (i = 1; i < count; i++)
+            if (literal[i] ~ sql)
+                breach("sql", $0)
+    }
+    if (c_code ~ /^\{/) {
+        body = FNR
+    } else if (c_code ~ /^\}/ && body) {
+        if (FNR - body - 1 > 70)
+            breach("long_function", sprintf("ends a body of %d lines", FNR - body - 1))
+        body = 0
+    }
+}
+
+END { finish_file() }
