@@ -1,0 +1,39 @@
+/*
+ * row.h - an event's columns as an entry of a batch.
+ *
+ * The log, the copies and the dead letters keep an event in the same columns, and every statement
+ * that hands up events selects them in this order, so there is one place that decodes them:
+ *
+ *     position (or place)  id  type  payload  key  tenant  metadata  producer  schedule_id
+ *     key_version  hash  emitted_at  entered_at
+ */
+#ifndef HF_STORE_SQLITE_ROW_H
+#define HF_STORE_SQLITE_ROW_H
+
+#include <sqlite3.h>
+
+#include "store/store.h"
+
+enum row_column {
+    ROW_POSITION,
+    ROW_ID,
+    ROW_TYPE,
+    ROW_PAYLOAD,
+    ROW_KEY,
+    ROW_TENANT,
+    ROW_METADATA,
+    ROW_PRODUCER,
+    ROW_SCHEDULE_ID,
+    ROW_KEY_VERSION,
+    ROW_HASH,
+    ROW_EMITTED_AT,
+    ROW_ENTERED_AT,
+    ROW_COLUMNS
+};
+
+/* Copies the present row, whose columns begin with the event's, into the batch; the entry has the
+ * given position, no attempts and no story. HF_NOMEM; HF_CORRUPT if the id is not 16 bytes. */
+hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, int64_t position,
+                   struct entry **ret_entry);
+
+#endif
