@@ -69,7 +69,7 @@ OPT_address   := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer \
                  -fsanitize=address,undefined -fno-sanitize-recover=all
 OPT_undefined := -O1 -g -DHF_FAULTS -fsanitize=undefined -fno-sanitize-recover=all
 OPT_thread    := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer -fsanitize=thread
-OPT_coverage  := -O0 -g -DHF_FAULTS --coverage
+OPT_coverage  := -O0 -g -DHF_FAULTS --coverage -fprofile-update=atomic
 OPT_fuzz      := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer \
                  -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 ifeq ($(OPT_$(VARIANT)),)
@@ -80,7 +80,7 @@ CFLAGS ?= $(OPT_$(VARIANT))
 ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(CFLAGS) -fPIC -fvisibility=hidden \
              -fstack-protector-strong -pthread
 ALL_CPPFLAGS = -D_GNU_SOURCE $(CPPFLAGS)
-ALL_LDFLAGS = -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize% --coverage,$(CFLAGS)) \
+ALL_LDFLAGS = -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=% --coverage,$(CFLAGS)) \
               -pthread $(LDFLAGS)
 LIBS := -lsqlite3 -lm
 
@@ -120,6 +120,9 @@ HELPER_OBJ := $(call objects,$(HELPER_SRC))
 ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(TEST_SRC) $(HELPER_SRC) \
                           $(TORTURE_SRC) $(FUZZ_SRC) $(REPLAY_SRC) $(EXAMPLE_SRC) $(BENCH_SRC))
 
+SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
+           $(wildcard tests/*/*.sh examples/*.sh)
+
 # sql/<engine>/*.sql becomes gen/<engine>_sql.h.
 ENGINES := $(sort $(patsubst sql/%/,%,$(dir $(wildcard sql/*/*.sql))))
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
@@ -136,6 +139,9 @@ REPLAY_PROGRAMS := $(if $(REPLAY_SRC),$(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(BUILD)/te
 FUZZ_PROGRAMS := $(FUZZ_SRC:%.c=$(BUILD)/%)
 
 # --- Targets for people --------------------------------------------------------------------------
+
+# The environment of a script that works with a build.
+in_variant = BUILD="$$PWD/build/$(1)" HOLDFAST="$$PWD/build/$(1)/holdfast" ROOT="$$PWD"
 
 .PHONY: all
 all: library $(BINARY) ## Build the library and the holdfast command (default)
@@ -159,8 +165,68 @@ test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=nam
 	    scripts/run-tests $(TEST_VARIANTS)
 
 .PHONY: test-programs
-test-programs: all examples $(TEST_PROGRAMS) $(TORTURE_PROGRAMS)
-test-programs: $(if $(filter address,$(VARIANT)),$(REPLAY_PROGRAMS))
+# The unit tests run with fault points and sanitizers; the release build is what the command's,
+# the examples' and the installation's tests use.
+TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
+TEST_GOALS_thread = $(TEST_PROGRAMS)
+TEST_GOALS_address = $(BINARY) $(TEST_PROGRAMS) $(REPLAY_PROGRAMS)
+test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(TEST_PROGRAMS) $(TORTURE_PROGRAMS))
+
+.PHONY: bench
+bench: ## Build and run the benchmarks
+	scripts/deps build
+	$(MAKE) VARIANT=release all bench-programs
+	@if [ -x bench/run ]; then $(call in_variant,release) bench/run; \
+	 else echo "There are no benchmarks yet: bench/run is missing."; fi
+
+.PHONY: bench-programs
+bench-programs: $(BENCH_PROGRAMS)
+
+.PHONY: torture
+torture: ## Kill, starve and corrupt it for a long time
+	scripts/deps build test
+	$(MAKE) VARIANT=faults test-programs
+	@if [ -x tests/torture/run ]; then $(call in_variant,faults) tests/torture/run; \
+	 else echo "There is no torture yet: tests/torture/run is missing."; fi
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for FUZZ_SECONDS
+	scripts/deps build fuzz
+	$(MAKE) VARIANT=fuzz fuzz-programs
+	FUZZ_SECONDS='$(FUZZ_SECONDS)' ONLY='$(ONLY)' scripts/fuzz
+
+.PHONY: fuzz-programs
+fuzz-programs: $(FUZZ_PROGRAMS)
+
+.PHONY: coverage
+coverage: ## Run the tests with counters and say how much of each file ran
+	scripts/deps build test
+	$(MAKE) VARIANT=coverage test-programs
+	@find build/coverage -name '*.gcda' -delete
+	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' \
+	    scripts/run-tests coverage; status=$$?; scripts/coverage build/coverage; exit $$status
+
+.PHONY: tidy
+tidy: $(GENERATED) ## Static analysis and the rules of the house
+	scripts/deps build tidy
+	scripts/check-tidy
+	scripts/check-layers
+	shellcheck -x $(SCRIPTS)
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --error-exitcode=1 \
+	    --suppress=missingIncludeSystem -D_GNU_SOURCE $(INCLUDES) src
+	clang-tidy --quiet $(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) -- -std=gnu11 -D_GNU_SOURCE $(INCLUDES)
+
+FORMATTED = $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
+
+.PHONY: format
+format: ## Format all C files
+	scripts/deps format
+	clang-format-14 -i $(FORMATTED)
+
+.PHONY: format-check
+format-check: ## Say which C files `make format` would change
+	scripts/deps format
+	clang-format-14 --dry-run -Werror $(FORMATTED)
 
 .PHONY: examples
 examples: $(EXAMPLE_PROGRAMS) ## Build the example programs
@@ -175,6 +241,45 @@ help: ## List the targets
 	@echo
 	@echo "Variables: SAN=address|thread|undefined  VARIANT=release|faults|...  WERROR=1  ONLY=pattern"
 	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=2  TEST_TIMEOUT=300"
+
+# --- Installation --------------------------------------------------------------------------------
+
+# Where completions go, by shell; `holdfast completion SHELL` writes them.
+COMPLETION_bash := bash-completion/completions/holdfast
+COMPLETION_zsh := zsh/site-functions/_holdfast
+COMPLETION_fish := fish/vendor_completions.d/holdfast.fish
+SHELLS := bash zsh fish
+MAN_PAGES := $(sort $(wildcard man/*.1 man/*.3))
+man_target = $(MANDIR)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
+
+.PHONY: install
+install: all ## Install below PREFIX (and DESTDIR)
+	install -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)/pkgconfig"
+	install -m 755 $(BINARY) "$(DESTDIR)$(BINDIR)/holdfast"
+	install -m 644 include/holdfast.h "$(DESTDIR)$(INCLUDEDIR)/holdfast.h"
+	install -m 644 $(STATIC) "$(DESTDIR)$(LIBDIR)/libholdfast.a"
+	install -m 755 $(SHARED) "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(VERSION)"
+	ln -sf libholdfast.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(SOVERSION)"
+	ln -sf libholdfast.so.$(SOVERSION) "$(DESTDIR)$(LIBDIR)/libholdfast.so"
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@LIBDIR@|$(LIBDIR)|' \
+	    -e 's|@VERSION@|$(VERSION)|' holdfast.pc.in >"$(DESTDIR)$(LIBDIR)/pkgconfig/holdfast.pc"
+	@set -e; $(foreach page,$(MAN_PAGES), \
+	    install -D -m 644 $(page) "$(DESTDIR)$(call man_target,$(page))";)
+	@set -e; $(foreach shell,$(SHELLS), \
+	    install -D -m 644 /dev/null "$(DESTDIR)$(DATADIR)/$(COMPLETION_$(shell))"; \
+	    $(BINARY) completion $(shell) >"$(DESTDIR)$(DATADIR)/$(COMPLETION_$(shell))";)
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
+
+.PHONY: uninstall
+uninstall: ## Remove what install put there
+	rm -f "$(DESTDIR)$(BINDIR)/holdfast" "$(DESTDIR)$(INCLUDEDIR)/holdfast.h" \
+	    "$(DESTDIR)$(LIBDIR)/libholdfast.a" "$(DESTDIR)$(LIBDIR)/libholdfast.so" \
+	    "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(SOVERSION)" \
+	    "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(VERSION)" \
+	    "$(DESTDIR)$(LIBDIR)/pkgconfig/holdfast.pc" \
+	    $(foreach page,$(MAN_PAGES),"$(DESTDIR)$(call man_target,$(page))") \
+	    $(foreach shell,$(SHELLS),"$(DESTDIR)$(DATADIR)/$(COMPLETION_$(shell))")
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
 
 # --- How things are made -------------------------------------------------------------------------
 
@@ -243,6 +348,11 @@ $(REPLAY_PROGRAMS): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
+
+$(FUZZ_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(INTERNAL)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -fsanitize=fuzzer -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
 
 $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(SHARED)
 	@mkdir -p $(@D)
