@@ -70,6 +70,11 @@ hf_status store_open(const char *url, const struct store_options *options,
  * allowed. In a forked child it frees memory and touches nothing else. */
 void store_close(struct store *store);
 
+/* "sqlite". */
+const char *store_engine_name(const struct store *store);
+/* True in a forked child of the process that opened it: every verb there answers HF_MISUSE. */
+bool store_poisoned(struct store *store);
+
 /* ---- Events on their way in ------------------------------------------------------------------ */
 
 /* A checked event, ready to be appended. */

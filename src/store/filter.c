@@ -1,0 +1,16 @@
+/*
+ * filter.c - see filter.h. Patterns were checked when they were stored.
+ */
+#include "store/filter.h"
+
+#include "base/glob.h"
+
+bool filter_matches(const struct filter *filter, struct text type)
+{
+    for (size_t i = 0; i < filter->count; i++) {
+        if (glob_match(filter->patterns[i], type)) {
+            return true;
+        }
+    }
+    return false;
+}

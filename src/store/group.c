@@ -1,0 +1,314 @@
+/*
+ * group.c - group commit by leader and followers. See group.h for the idea.
+ *
+ * A thread that has a change links it into the queue. Then it is one of three things:
+ *
+ *     WAITING  somebody else leads; the change is in the queue or being applied
+ *     LEADING  it takes the queue (a bounded part of it) and applies it
+ *     ANSWERED its change has its status; the thread goes home
+ *
+ * The state is one word in the waiting thread's own frame. Only the leader changes it, and only
+ * from WAITING to one of the others, after which the thread may return at any moment: so the
+ * leader's last touch of a follower is the exchange of that word. The wake-up that follows names an
+ * address, not an object, and a stray one is harmless because every wait looks at its word again.
+ *
+ * Deadlines: a thread whose deadline passes while its change is still queued takes it out and
+ * answers HF_TIMEOUT; nothing has happened. A change that is being applied is past taking back: its
+ * thread waits for the answer. The engine keeps the leader's deadline while it waits for the
+ * database; if that passes, only the leader's own change fails, and the next in line leads with its
+ * own deadline.
+ */
+#include "store/group.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/thread.h"
+
+#define GROUP_EVENTS_MAX 8192      /* carried by one commit: bounds its duration ... */
+#define GROUP_BYTES_MAX 16777216   /* ... and its memory (one larger change goes alone) */
+#define CHANGE_BYTES_FIXED 256     /* what a change weighs besides its texts */
+
+enum waiter_state { WAITING, LEADING, ANSWERED };
+
+struct waiter {
+    _Atomic uint32_t state;
+    int64_t events;
+    int64_t bytes;
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t expected, struct deadline deadline)
+{
+    struct timespec until = deadline_timespec(deadline);
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, &until, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+}
+
+/* The last touch of a waiter; see above. */
+static void waiter_tell(struct waiter *waiter, enum waiter_state state)
+{
+    atomic_store_explicit(&waiter->state, state, memory_order_release);
+    syscall(SYS_futex, &waiter->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void weigh(const struct change *change, struct waiter *waiter)
+{
+    waiter->events = 1;
+    waiter->bytes = CHANGE_BYTES_FIXED;
+    if (change->kind != CHANGE_APPEND) {
+        return;
+    }
+    const struct append *append = (const struct append *)change;
+    waiter->events = (int64_t)append->count;
+    for (size_t i = 0; i < append->count; i++) {
+        const struct new_event *event = &append->events[i];
+        waiter->bytes += CHANGE_BYTES_FIXED;
+        waiter->bytes += (int64_t)(event->payload.length + event->metadata.length +
+                                   event->key.length + event->tenant.length);
+    }
+}
+
+hf_status group_init(struct group *group, struct engine *engine, int64_t events_max,
+                     int64_t bytes_max)
+{
+    *group = (struct group){.engine = engine, .events_max = events_max, .bytes_max = bytes_max};
+    hf_status status = mutex_init(&group->mutex);
+    if (status) {
+        return status;
+    }
+    status = cond_init(&group->room);
+    if (status) {
+        pthread_mutex_destroy(&group->mutex);
+    }
+    return status;
+}
+
+void group_release(struct group *group)
+{
+    pthread_cond_destroy(&group->room);
+    pthread_mutex_destroy(&group->mutex);
+}
+
+/* A change may enter an empty queue whatever its weight; otherwise the queue must have room. */
+static bool has_room(const struct group *group, const struct waiter *waiter)
+{
+    return !group->first || (group->events + waiter->events <= group->events_max &&
+                             group->bytes + waiter->bytes <= group->bytes_max);
+}
+
+static void enqueue(struct group *group, struct change *change)
+{
+    struct waiter *waiter = change->waiter;
+    change->next = NULL;
+    if (group->last) {
+        group->last->next = change;
+    } else {
+        group->first = change;
+    }
+    group->last = change;
+    group->events += waiter->events;
+    group->bytes += waiter->bytes;
+}
+
+static void forget_weight(struct group *group, const struct change *change)
+{
+    const struct waiter *waiter = change->waiter;
+    group->events -= waiter->events;
+    group->bytes -= waiter->bytes;
+}
+
+/* Takes a change out of the queue; false if it is not there any more. */
+static bool dequeue(struct group *group, struct change *change)
+{
+    struct change *before = NULL;
+    for (struct change *at = group->first; at; before = at, at = at->next) {
+        if (at != change) {
+            continue;
+        }
+        if (before) {
+            before->next = at->next;
+        } else {
+            group->first = at->next;
+        }
+        if (group->last == at) {
+            group->last = before;
+        }
+        forget_weight(group, change);
+        return true;
+    }
+    return false;
+}
+
+/* The part of the queue that one commit carries; at least the first. */
+static struct change *take_share(struct group *group)
+{
+    struct change *share = group->first;
+    struct change *end = NULL;
+    int64_t events = 0;
+    int64_t bytes = 0;
+    for (struct change *at = share; at; at = at->next) {
+        const struct waiter *waiter = at->waiter;
+        events += waiter->events;
+        bytes += waiter->bytes;
+        if (end && (events > GROUP_EVENTS_MAX || bytes > GROUP_BYTES_MAX)) {
+            break;
+        }
+        forget_weight(group, at);
+        end = at;
+    }
+    group->first = end->next;
+    if (!group->first) {
+        group->last = NULL;
+    }
+    end->next = NULL;
+    if (group->rooms_wanted > 0) {
+        pthread_cond_broadcast(&group->room);
+    }
+    return share;
+}
+
+/* Puts changes that were not begun back in front of the queue. */
+static void put_back(struct group *group, struct change *changes)
+{
+    struct change *last = changes;
+    for (struct change *at = changes; at; at = at->next) {
+        const struct waiter *waiter = at->waiter;
+        group->events += waiter->events;
+        group->bytes += waiter->bytes;
+        last = at;
+    }
+    last->next = group->first;
+    group->first = changes;
+    if (!group->last) {
+        group->last = last;
+    }
+}
+
+static void answer(struct change *change, hf_status status, const char *message)
+{
+    change->status = status;
+    snprintf(change->message, sizeof change->message, "%s", message);
+}
+
+/* Leads once: `own` is first in the queue. The mutex is held on entry and not on return. */
+static void lead(struct group *group, struct change *own, struct deadline deadline)
+{
+    struct change *share = take_share(group);
+    pthread_mutex_unlock(&group->mutex);
+
+    hf_status status = group->engine->class->apply(group->engine, share, deadline);
+    struct change *undone = NULL;
+    if (status == HF_TIMEOUT || status == HF_BUSY) {
+        undone = own->next;
+        own->next = NULL;
+        answer(own, status, err_message());
+    } else if (status) {
+        for (struct change *at = share; at; at = at->next) {
+            answer(at, status, err_message());
+        }
+    }
+
+    pthread_mutex_lock(&group->mutex);
+    if (undone) {
+        put_back(group, undone);
+    }
+    struct waiter *heir = group->first ? group->first->waiter : NULL;
+    group->led = heir != NULL;
+    if (heir) {
+        waiter_tell(heir, LEADING);
+    }
+    pthread_mutex_unlock(&group->mutex);
+
+    for (struct change *at = share, *next; at; at = next) {
+        next = at->next;
+        if (at != own) {
+            waiter_tell(at->waiter, ANSWERED);
+        }
+    }
+}
+
+/* Waits until the change is answered or its thread is told to lead. False: the deadline passed and
+ * the change is out of the queue. */
+static bool follow(struct group *group, struct change *change, struct deadline deadline,
+                   enum waiter_state *ret_state)
+{
+    struct waiter *waiter = change->waiter;
+    for (;;) {
+        uint32_t state = atomic_load_explicit(&waiter->state, memory_order_acquire);
+        if (state != WAITING) {
+            *ret_state = (enum waiter_state)state;
+            return true;
+        }
+        futex_wait(&waiter->state, WAITING, deadline);
+        if (!deadline_passed(deadline)) {
+            continue;
+        }
+        pthread_mutex_lock(&group->mutex);
+        state = atomic_load_explicit(&waiter->state, memory_order_acquire);
+        bool gone = state == WAITING && dequeue(group, change);
+        pthread_mutex_unlock(&group->mutex);
+        if (gone) {
+            return false;
+        }
+        deadline = DEADLINE_NEVER;
+    }
+}
+
+static hf_status wait_for_room(struct group *group, const struct waiter *waiter,
+                               struct deadline deadline)
+{
+    group->rooms_wanted++;
+    bool in_time = true;
+    while (!has_room(group, waiter) && in_time) {
+        in_time = cond_wait_until(&group->room, &group->mutex, deadline);
+    }
+    group->rooms_wanted--;
+    if (has_room(group, waiter)) {
+        return HF_OK;
+    }
+    return fail(HF_BUSY,
+                "the queue is full: %lld events and %lld bytes wait; the limits are %lld and %lld",
+                (long long)group->events, (long long)group->bytes, (long long)group->events_max,
+                (long long)group->bytes_max);
+}
+
+hf_status group_run(struct group *group, struct change *change, struct deadline deadline)
+{
+    struct waiter waiter = {.state = WAITING};
+    weigh(change, &waiter);
+    change->waiter = &waiter;
+    change->status = HF_OK;
+    change->message[0] = '\0';
+
+    pthread_mutex_lock(&group->mutex);
+    if (!has_room(group, &waiter)) {
+        hf_status status = wait_for_room(group, &waiter, deadline);
+        if (status) {
+            pthread_mutex_unlock(&group->mutex);
+            return change->status = status;
+        }
+    }
+    enqueue(group, change);
+    enum waiter_state state = LEADING;
+    if (group->led) {
+        pthread_mutex_unlock(&group->mutex);
+        if (!follow(group, change, deadline, &state)) {
+            change->status = HF_TIMEOUT;
+            return fail(HF_TIMEOUT, "the deadline passed before the database could be written");
+        }
+        if (state == LEADING) {
+            pthread_mutex_lock(&group->mutex);
+        }
+    } else {
+        group->led = true;
+    }
+    if (state == LEADING) {
+        lead(group, change, deadline);
+    }
+    return change->status ? err_set(change->status, change->message) : HF_OK;
+}

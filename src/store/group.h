@@ -1,0 +1,38 @@
+/*
+ * group.h - group commit: the changes of all threads that wait at one moment share one commit.
+ *
+ * There is no writer thread and no timer. The first thread that finds nobody at work becomes the
+ * leader: it takes everything that waits, applies it, and hands leadership to the first thread that
+ * has come meanwhile, before it wakes those whose changes it carried. One thread alone therefore
+ * pays nothing for the group; fifty threads share each wait for the disk. The commit itself is the
+ * clock: the slower it is, the more it carries.
+ */
+#ifndef HF_STORE_GROUP_H
+#define HF_STORE_GROUP_H
+
+#include <pthread.h>
+
+#include "store/engine.h"
+
+struct group {
+    struct engine *engine;
+    pthread_mutex_t mutex;   /* guards everything below */
+    struct change *first;    /* the queue */
+    struct change *last;
+    bool led;                /* somebody applies changes, or has been told to */
+    int64_t events;          /* weight of the queue, in events ... */
+    int64_t bytes;           /* ... and in bytes */
+    int64_t events_max;
+    int64_t bytes_max;
+    int64_t rooms_wanted;    /* threads waiting for the queue to shrink */
+    pthread_cond_t room;
+};
+
+hf_status group_init(struct group *group, struct engine *engine, int64_t events_max,
+                     int64_t bytes_max);
+void group_release(struct group *group);
+
+/* Contract: store_run in store.h. */
+hf_status group_run(struct group *group, struct change *change, struct deadline deadline);
+
+#endif

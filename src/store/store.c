@@ -1,0 +1,328 @@
+/*
+ * store.c - a store is an engine and a group; this file forwards.
+ *
+ * It is the one place that checks what holds for every engine: a forked child must not touch its
+ * parent's database, and a thread inside a transaction must not wait for itself.
+ */
+#include "store/store.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "store/engine.h"
+#include "store/group.h"
+
+struct store {
+    struct engine *engine;
+    struct group group;
+};
+
+static const struct engine_class *const engine_classes[] = {&sqlite_engine_class};
+
+#define ENGINE_COUNT (sizeof engine_classes / sizeof engine_classes[0])
+#define DEFAULT_ENGINE 0 /* for a bare path */
+
+/* Splits a URL into the engine and the rest. "C:x" style surprises are refused: a scheme that is
+ * no engine's is an error, unless the text looks like a path. */
+static hf_status find_engine(const char *url, const struct engine_class **ret_class,
+                             const char **ret_location)
+{
+    if (!url || !*url) {
+        return fail(HF_INVALID, "the database URL is empty; give sqlite:PATH");
+    }
+    for (size_t i = 0; i < ENGINE_COUNT; i++) {
+        size_t length = strlen(engine_classes[i]->name);
+        if (strncmp(url, engine_classes[i]->name, length) == 0 && url[length] == ':') {
+            *ret_class = engine_classes[i];
+            *ret_location = url + length + 1;
+            return HF_OK;
+        }
+    }
+    size_t scheme = strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789+");
+    if (scheme > 1 && url[scheme] == ':') {
+        return fail(HF_INVALID, "no engine for URL scheme \"%.*s\"; this build has: sqlite",
+                    (int)scheme, url);
+    }
+    *ret_class = engine_classes[DEFAULT_ENGINE];
+    *ret_location = url;
+    return HF_OK;
+}
+
+hf_status store_open(const char *url, const struct store_options *options,
+                     struct store **ret_store)
+{
+    const struct engine_class *class;
+    const char *location;
+    hf_status status = find_engine(url, &class, &location);
+    if (status) {
+        return status;
+    }
+    struct store *store = mem_calloc(1, sizeof *store);
+    if (!store) {
+        return fail(HF_NOMEM, "out of memory");
+    }
+    status = class->open(location, options, &store->engine);
+    if (status) {
+        mem_free(store);
+        return status;
+    }
+    status = group_init(&store->group, store->engine, options->queue_events_max,
+                        options->queue_bytes_max);
+    if (status) {
+        class->close(store->engine);
+        mem_free(store);
+        return status;
+    }
+    *ret_store = store;
+    return HF_OK;
+}
+
+void store_close(struct store *store)
+{
+    if (!store) {
+        return;
+    }
+    bool poisoned = store->engine->class->poisoned(store->engine);
+    store->engine->class->close(store->engine);
+    if (!poisoned) {
+        /* In a forked child the mutex may be locked by a thread that does not exist there. */
+        group_release(&store->group);
+    }
+    mem_free(store);
+}
+
+const char *store_engine_name(const struct store *store)
+{
+    return store->engine->class->name;
+}
+
+bool store_poisoned(struct store *store)
+{
+    return store->engine->class->poisoned(store->engine);
+}
+
+static hf_status check_process(struct store *store)
+{
+    return store_poisoned(store)
+               ? fail(HF_MISUSE, "this handle belongs to the parent process; open one after fork()")
+               : HF_OK;
+}
+
+/* Forwards to the engine, or refuses in a forked child. */
+#define FORWARD(store, verb, ...)                                                                  \
+    do {                                                                                           \
+        hf_status refused = check_process(store);                                                  \
+        return refused ? refused : (store)->engine->class->verb((store)->engine, __VA_ARGS__);     \
+    } while (0)
+
+hf_status store_run(struct store *store, struct change *change, struct deadline deadline)
+{
+    hf_status status = check_process(store);
+    if (!status && store->engine->class->held_by_caller(store->engine)) {
+        status = fail(HF_MISUSE, "this thread is inside a transaction of the same database and "
+                                 "would wait for itself");
+    }
+    return status ? (change->status = status) : group_run(&store->group, change, deadline);
+}
+
+hf_status store_subscription_get(struct store *store, struct text name, subscription_row_fn found,
+                                 void *ctx)
+{
+    FORWARD(store, subscription_get, name, found, ctx);
+}
+
+hf_status store_subscription_by_id(struct store *store, int64_t id, subscription_row_fn found,
+                                   void *ctx)
+{
+    FORWARD(store, subscription_by_id, id, found, ctx);
+}
+
+hf_status store_subscription_list(struct store *store, subscription_row_fn found, void *ctx)
+{
+    FORWARD(store, subscription_list, found, ctx);
+}
+
+hf_status store_progress(struct store *store, int64_t subscription_id, int64_t now_us,
+                         struct progress *ret_progress)
+{
+    FORWARD(store, progress, subscription_id, now_us, ret_progress);
+}
+
+hf_status store_delivery_facts(struct store *store, int64_t subscription_id, const uint8_t id[16],
+                               int64_t position, int64_t hash, struct arena *arena,
+                               struct delivery_facts *ret_facts, struct text *ret_attempts_json)
+{
+    FORWARD(store, delivery_facts, subscription_id, id, position, hash, arena, ret_facts,
+            ret_attempts_json);
+}
+
+hf_status store_event_find(struct store *store, const uint8_t id[16], struct batch *batch)
+{
+    FORWARD(store, event_find, id, batch);
+}
+
+hf_status store_head(struct store *store, int64_t *ret_head, int64_t *ret_first)
+{
+    FORWARD(store, head, ret_head, ret_first);
+}
+
+hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position)
+{
+    FORWARD(store, position_before, at_us, ret_position);
+}
+
+hf_status store_retries_due(struct store *store, int64_t subscription_id, int32_t partition,
+                            int64_t now_us, int32_t max, struct batch *batch,
+                            int64_t *ret_next_us)
+{
+    FORWARD(store, retries_due, subscription_id, partition, now_us, max, batch, ret_next_us);
+}
+
+hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition, lane_fn found,
+                      void *ctx)
+{
+    FORWARD(store, lanes, subscription_id, partition, found, ctx);
+}
+
+hf_status store_ahead(struct store *store, int64_t subscription_id, int32_t partition,
+                      int64_t checkpoint, position_fn found, void *ctx)
+{
+    FORWARD(store, ahead, subscription_id, partition, checkpoint, found, ctx);
+}
+
+hf_status store_dead_list(struct store *store, const struct dead_query *query,
+                          hf_dead_letter_fn found, void *ctx)
+{
+    FORWARD(store, dead_list, query, found, ctx);
+}
+
+hf_status store_dead_get(struct store *store, int64_t dead_id, hf_dead_letter_fn found, void *ctx)
+{
+    FORWARD(store, dead_get, dead_id, found, ctx);
+}
+
+hf_status store_dead_count(struct store *store, const struct dead_query *query, int64_t *ret_count)
+{
+    FORWARD(store, dead_count, query, ret_count);
+}
+
+hf_status store_sizes_get(struct store *store, struct store_sizes *ret_sizes)
+{
+    FORWARD(store, sizes, ret_sizes);
+}
+
+hf_status store_doctor(struct store *store, hf_finding_fn found, void *ctx)
+{
+    FORWARD(store, doctor, found, ctx);
+}
+
+hf_status store_reader_open(struct store *store, int64_t after, bool strict,
+                            struct reader **ret_reader)
+{
+    FORWARD(store, reader_open, after, strict, ret_reader);
+}
+
+hf_status store_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
+                            struct batch *batch, int64_t *ret_floor, bool *ret_more)
+{
+    return reader->engine->class->reader_next(reader, filter, max, batch, ret_floor, ret_more);
+}
+
+void store_reader_close(struct reader *reader)
+{
+    if (reader) {
+        reader->engine->class->reader_close(reader);
+    }
+}
+
+hf_status store_tx_begin(struct store *store, struct deadline deadline, struct tx **ret_tx)
+{
+    FORWARD(store, tx_begin, deadline, ret_tx);
+}
+
+hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry, int64_t now_us)
+{
+    return tx->engine->class->tx_enter(tx, hold, entry, now_us);
+}
+
+hf_status tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy)
+{
+    return tx->engine->class->tx_leave(tx, keep, ret_lane_busy);
+}
+
+hf_status tx_append(struct tx *tx, struct append *append)
+{
+    return tx->engine->class->tx_append(tx, append);
+}
+
+void *tx_connection(struct tx *tx)
+{
+    return tx->engine->class->tx_connection(tx);
+}
+
+void tx_abort(struct tx *tx)
+{
+    tx->engine->class->tx_abort(tx);
+}
+
+hf_status tx_commit(struct tx *tx)
+{
+    return tx->engine->class->tx_commit(tx);
+}
+
+void tx_rollback(struct tx *tx)
+{
+    if (tx) {
+        tx->engine->class->tx_rollback(tx);
+    }
+}
+
+hf_status store_join_begin(struct store *store, void *connection, struct deadline deadline)
+{
+    FORWARD(store, join_begin, connection, deadline);
+}
+
+hf_status store_join_append(struct store *store, void *connection, struct append *append)
+{
+    FORWARD(store, join_append, connection, append);
+}
+
+hf_status store_join_commit(struct store *store, void *connection)
+{
+    FORWARD(store, join_commit, connection);
+}
+
+hf_status store_join_rollback(struct store *store, void *connection)
+{
+    FORWARD(store, join_rollback, connection);
+}
+
+uint64_t store_news(struct store *store)
+{
+    return store->engine->class->news(store->engine);
+}
+
+uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms)
+{
+    return store->engine->class->wait(store->engine, seen, timeout_ms);
+}
+
+void store_wake(struct store *store)
+{
+    store->engine->class->wake(store->engine);
+}
+
+void store_note(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
+                int32_t attempt)
+{
+    store->engine->class->note(store->engine, slot, subscription_id, position, attempt);
+}
+
+void store_note_clear(struct store *store, int32_t slot)
+{
+    store->engine->class->note_clear(store->engine, slot);
+}
+
+void store_alive(struct store *store)
+{
+    store->engine->class->alive(store->engine);
+}
