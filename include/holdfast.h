@@ -507,8 +507,8 @@ typedef struct hf_batch hf_batch;
 /*
  * Claims up to `max` events of a shared subscription: for lease_ms they are the caller's, and then,
  * unless settled, anybody's again. HF_OK with an empty batch if there is nothing within wait_ms.
- * HF_NOTFOUND; HF_MISUSE for an ordered subscription or one that is paused. End the batch with
- * hf_batch_free, which settles nothing.
+ * A paused subscription gives an empty batch. HF_NOTFOUND; HF_MISUSE for an ordered subscription.
+ * End the batch with hf_batch_free, which settles nothing.
  */
 HF_API hf_status hf_claim(hf_bus *bus, const char *subscription, const hf_claim_options *options,
                           hf_batch **ret_batch);
@@ -609,7 +609,8 @@ HF_API hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn 
 /*
  * Reads the log in the order of positions without moving any checkpoint: up to `limit` events after
  * position *cursor that match the pattern (NULL: all). *cursor becomes the position up to which
- * everything has been seen, so that the next call goes on. With nothing to read it waits up to wait_ms.
+ * everything has been seen, so that the next call goes on. With nothing to read it waits up to
+ * wait_ms.
  */
 HF_API hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_ms,
                          int64_t *cursor, hf_event_fn found, void *ctx);

@@ -307,7 +307,8 @@ struct outcome {
  *     the same subscription and event.
  *   - A DONE or DEAD position above the new checkpoint is remembered in `settled`, so that it is not
  *     delivered again after a takeover; settled rows at or below the checkpoint go.
- *   - HELD and RETRY replace a row of the same position. When a DONE or DEAD row that waited leaves
+ *   - HELD and RETRY replace a row of the same position. A HELD one whose lane has no other row
+ *     (an operator has just freed the lane) becomes waiting instead, due at now_us. When a DONE or DEAD row that waited leaves
  *     a lane, the lane's lowest held row becomes waiting, due at now_us.
  * Answers the subscription's present generation, so that a busy owner notices changes.
  */

@@ -1,0 +1,82 @@
+/*
+ * bus.h - the handle: what all files of the bus share.
+ *
+ *   bus.c           opening, starting, stopping, closing
+ *   intake.c        checking a new event against every limit
+ *   publish.c       publishing, one and many, also in somebody's transaction; async.c later
+ *   options.c       options of subscriptions: defaults, limits, JSON
+ *   subscription.c  creating, handlers, and the runner of each subscription
+ *   runner.c        the thread that keeps one subscription moving; ordered.c and shared.c are its
+ *                   two ways of getting work and of settling it
+ *   window.c        what is in hand: slots, lanes, who may run next
+ *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means
+ *   watch.c         waiting for news on behalf of everybody; signs of life
+ *   pull.c, steer.c, deadletter.c, inspect.c, wait.c   the rest of holdfast.h
+ *
+ * Lock order: bus->mutex, then a runner's mutex. Neither is held while the store is called, except
+ * that bus->mutex is held while a subscription is created, so that two threads agree on its runner.
+ */
+#ifndef HF_BUS_BUS_H
+#define HF_BUS_BUS_H
+
+#include <holdfast.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "store/store.h"
+
+struct async;
+struct subscription;
+struct watch;
+
+/* Ends a public function that was given a bad handle. */
+#define HF_TIMEOUT_DEFAULT_MS 10000
+#define HF_SHUTDOWN_DEFAULT_MS 30000
+
+struct hf_bus {
+    struct store *store;
+    struct log log;
+    char *node_name;            /* producer and owner name; NUL-terminated */
+    int64_t timeout_ms;
+    int64_t shutdown_ms;
+    int64_t payload_bytes_max;
+    int64_t queue_events_max;
+    int64_t queue_bytes_max;
+
+    atomic_int references;      /* the handle, and every thread that may outlive hf_close */
+    atomic_bool closed;         /* hf_shutdown was called: no new publishes, no subscriptions */
+
+    pthread_mutex_t mutex;      /* guards what follows */
+    bool started;
+    struct subscription *subscriptions; /* those with handlers in this process */
+    hf_handler_id last_handler_id;
+    struct async *async;        /* made by the first asynchronous publish */
+    struct watch *watch;        /* made when somebody first waits for news */
+
+    atomic_int waiters;         /* threads in hf_wait: runners store checkpoints at once for them */
+    atomic_int_fast64_t published;
+    atomic_int_fast64_t delivered;
+    atomic_int_fast64_t failed;
+};
+
+/* HF_INVALID for NULL, HF_MISUSE in a forked child. */
+hf_status bus_check(const hf_bus *bus);
+/* The same, and HF_CLOSED after shutdown. */
+hf_status bus_check_open(const hf_bus *bus);
+/* The deadline of one call. */
+struct deadline bus_deadline(const hf_bus *bus);
+/* Hands a change over with the call's deadline. */
+hf_status bus_run(hf_bus *bus, struct change *change);
+
+void bus_reference(hf_bus *bus);
+/* Frees the handle with the last reference. */
+void bus_unreference(hf_bus *bus);
+
+/* Reads a size-first options struct of the caller, who may have been compiled against an older or
+ * newer header, over our defaults. HF_INVALID if the size is not plausible. */
+hf_status bus_read_options(void *own, size_t own_bytes, const void *given, const char *what);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * subscription.h - a subscription that this process has handlers for.
+ *
+ * It knows the durable subscription's id and the handlers; its runner keeps it moving while the bus
+ * is started. The durable part (patterns, options, progress) is the store's; a runner reads it
+ * again whenever its generation has changed.
+ */
+#ifndef HF_BUS_SUBSCRIPTION_H
+#define HF_BUS_SUBSCRIPTION_H
+
+#include "bus/bus.h"
+#include "store/batch.h"
+
+/* A stored subscription with everything parsed: what the API and the runners work with. */
+struct definition {
+    struct arena arena;       /* the texts below */
+    int64_t id;
+    int64_t generation;
+    struct text name;
+    struct text patterns[HF_PATTERNS_MAX];
+    size_t pattern_count;
+    hf_subscription_options options;
+    int64_t created_at_us;
+    int64_t start;
+    int64_t paused_at_us;     /* -1: not paused */
+    struct text paused_by;
+    struct text paused_reason;
+    struct text breaker_json;
+};
+
+void definition_init(struct definition *definition);
+void definition_release(struct definition *definition);
+/* Reads one into `definition` (initialised; what was in it is replaced only on success). The
+ * message for HF_NOTFOUND names the subscription. */
+hf_status definition_load(hf_bus *bus, const char *name, struct definition *definition);
+hf_status definition_load_id(hf_bus *bus, int64_t id, struct definition *definition);
+/* From a row that a listing handed out. */
+hf_status definition_parse(const struct subscription_row *row, struct definition *definition);
+struct filter definition_filter(const struct definition *definition);
+
+/* Starts the runners of all subscriptions; stops them (see hf_stop). bus->mutex is not held. */
+hf_status subscriptions_start(hf_bus *bus);
+hf_status subscriptions_stop(hf_bus *bus, struct deadline deadline);
+/* Frees what has been stopped; called when nobody uses the bus any more. */
+void subscriptions_free(hf_bus *bus);
+/* Something may have happened: all runners look again. */
+void subscriptions_nudge(hf_bus *bus);
+/* True if the calling thread is running a handler of this bus. */
+bool subscription_inside_handler(const hf_bus *bus);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * watch.h - one thread per bus that waits for news on behalf of everybody, and shows signs of life.
+ */
+#ifndef HF_BUS_WATCH_H
+#define HF_BUS_WATCH_H
+
+#include "bus/bus.h"
+
+/* Starts the watch if it does not run yet. */
+hf_status watch_ensure(hf_bus *bus);
+/* A number that changes when there may be news. Read it, look, then watch_wait. */
+uint64_t watch_seen(hf_bus *bus);
+/* Waits until it differs from `seen` or the deadline passes. Answers false when it passed. */
+bool watch_wait(hf_bus *bus, uint64_t seen, struct deadline deadline);
+/* The descriptor of hf_fd. */
+hf_status watch_fd(hf_bus *bus, int *ret_fd);
+/* Something happened inside this process that waiters should look at (a checkpoint moved). */
+void watch_poke(hf_bus *bus);
+/* Signs of life at least every ms / 4 from now on. */
+void watch_lease(hf_bus *bus, int64_t lease_ms);
+void watch_stop(hf_bus *bus);
+
+#endif
