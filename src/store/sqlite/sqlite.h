@@ -1,12 +1,15 @@
 /*
  * sqlite.h - the SQLite engine as its own files see it.
  *
- *   engine.c   opening, closing, apply: one write transaction for a list of changes
+ *   engine.c   opening and closing; the queries and verbs that are one line
+ *   apply.c    one write transaction for a list of changes; what to do when the disk says no
  *   conn.c     a connection with its cached statements; SQLite's errors as ours
+ *   row.c      an event's row as an entry of a batch
  *   pool.c     read-only connections for queries and readers
  *   gate.c     the lock that every writer of the file takes first
  *   bell.c     wake-ups across processes
  *   live.c     signs of life, and notes of what runs
+ *   files.c    the names beside the database, and whether it is still the same file
  *   migrate.c  the schema and its steps
  *   append.c   the log's writing end         reader.c   its reading end
  *   tx.c       transactions for handlers      join.c     the application's own
@@ -18,18 +21,72 @@
  * apply (one thread at a time, see group.h) and only under the gate.
  *
  * A change is a function  hf_status sqlite_<change>(engine, conn, change)  that runs inside a write
- * transaction on `conn`. If it answers anything but HF_OK, its caller undoes what it wrote.
+ * transaction on `conn`. If it answers anything but HF_OK, its caller undoes what it wrote. A change
+ * that others should hear of sets conn->ring.
  */
 #ifndef HF_STORE_SQLITE_SQLITE_H
 #define HF_STORE_SQLITE_SQLITE_H
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 
 #include "store/engine.h"
+#include "store/sqlite/bell.h"
+#include "store/sqlite/conn.h"
+#include "store/sqlite/files.h"
+#include "store/sqlite/gate.h"
+#include "store/sqlite/live.h"
+#include "store/sqlite/pool.h"
+#include "store/sqlite/spare.h"
 
 /* place = namespace_id * 2^44 + position; see sql/sqlite/0001_init.sql. */
 #define PLACE_BITS 44
 #define PLACE_POSITION_MAX (((int64_t)1 << PLACE_BITS) - 1)
+#define NAMESPACE_ID_MAX (((int64_t)1 << (63 - PLACE_BITS)) - 1)
+
+struct sqlite_engine {
+    struct engine head;             /* first: engine.h */
+    struct files files;             /* paths and inodes */
+    char *namespace_name;           /* NUL-terminated */
+    struct text node_name;          /* owned, NUL-terminated; goes into owner_name */
+    int64_t namespace_id;
+    hf_durability durability;
+    int64_t timeout_ms;             /* for reads that meet a busy database */
+    struct log *log;
+    uint8_t token[STORE_TOKEN_BYTES]; /* of this opened store: what `owner` columns hold */
+
+    struct gate gate;
+    struct bell bell;
+    struct live live;
+    struct spare spare;
+    struct pool pool;
+
+    struct conn writer;             /* apply's; only under the gate */
+    bool writer_lost;               /* a commit failed midway: recover before the next one */
+    int64_t checkpoint_after_pages; /* of the WAL, at which apply checkpoints next */
+    struct conn tx_conn;            /* for handlers' transactions; db NULL: opened when needed */
+    struct join *join;              /* the application's transaction that holds the gate, or NULL */
+
+    atomic_int_least64_t commits;
+    atomic_bool replaced;           /* the file is not the one we opened: nothing works any more */
+    atomic_bool poisoned;           /* we are in a forked child */
+    struct sqlite_engine *next_open; /* engine.c: all engines of the process, for fork */
+};
+
+static inline struct sqlite_engine *sqlite_of(struct engine *engine)
+{
+    return (struct sqlite_engine *)engine;
+}
+
+static inline int64_t place_of(const struct sqlite_engine *engine, int64_t position)
+{
+    return (engine->namespace_id << PLACE_BITS) + position;
+}
+
+static inline int64_t position_of(int64_t place)
+{
+    return place & PLACE_POSITION_MAX;
+}
 
 #endif

@@ -1,0 +1,21 @@
+/*
+ * append.h - the log's writing end, inside a write transaction that somebody else began.
+ *
+ * The head is read once per transaction, counted in memory, and stored once before COMMIT. So while
+ * a write transaction runs nobody else reads it from the table: they ask append_head.
+ */
+#ifndef HF_STORE_SQLITE_APPEND_H
+#define HF_STORE_SQLITE_APPEND_H
+
+#include "store/sqlite/sqlite.h"
+
+/* struct append's contract, but for durability. Sets conn->ring. */
+hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct append *append);
+
+/* The newest position as of this moment of the transaction. */
+hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head);
+
+/* Stores the head if it moved. Call it before COMMIT. */
+hf_status append_finish(struct sqlite_engine *engine, struct conn *conn);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * bell.h - wake-ups across processes: a counter in a shared file, and a futex on it.
+ *
+ * The number that bell_news answers has two halves: the shared counter, which every process raises
+ * after a commit that made news, and a counter of this store alone, for bell_wake.
+ */
+#ifndef HF_STORE_SQLITE_BELL_H
+#define HF_STORE_SQLITE_BELL_H
+
+#include <holdfast.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct sqlite_engine;
+struct bell_file;
+
+struct bell {
+    int fd;                  /* -1: none */
+    struct bell_file *file;  /* mapped and shared with all processes */
+    atomic_uint_least32_t own;
+    atomic_int_least64_t looked_us; /* when this store last asked whether anybody wrote */
+};
+
+hf_status bell_open(struct bell *bell, const char *path);
+void bell_close(struct bell *bell);
+/* In a forked child: lets go of it. */
+void bell_abandon(struct bell *bell);
+
+/* After a commit that made news. */
+void bell_ring(struct bell *bell);
+/* Ends bell_wait of this store's threads. */
+void bell_wake(struct bell *bell);
+
+uint64_t bell_news(struct bell *bell);
+/* Until bell_news differs from `seen`, or a foreign program wrote, or the time is over. */
+uint64_t bell_wait(struct sqlite_engine *engine, uint64_t seen, int64_t timeout_ms);
+
+#endif

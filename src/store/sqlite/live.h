@@ -1,0 +1,84 @@
+/*
+ * live.h - signs of life, and notes of what runs.
+ *
+ * Each opened store has a file <db>-live-<token> that it keeps locked and mapped: a header with the
+ * machine's boot id and a counter that rises with every sign of life, and a table of notes. The lock
+ * goes with the process, so death is seen at once; the notes stay behind and tell which handlers ran
+ * (as long as the machine has not rebooted: then nobody knows what of the file reached the disk).
+ *
+ * A file is removed by its own store when it closes; files of the dead go (live_sweep) when no
+ * partition and no lease names their token any more.
+ */
+#ifndef HF_STORE_SQLITE_LIVE_H
+#define HF_STORE_SQLITE_LIVE_H
+
+#include <holdfast.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/store.h"
+
+#define LIVE_SEEN_MAX 64 /* other stores whose counters are remembered */
+
+struct sqlite_engine;
+struct conn;
+struct live_file;
+
+enum live_state {
+    LIVE_SELF,   /* it is this store */
+    LIVE_ALIVE,  /* its process exists */
+    LIVE_FROZEN, /* its process exists, but its counter has stood still for lease_ms: it may wake up
+                    at any time, so its notes say nothing about a crash */
+    LIVE_DEAD,   /* its process ended without closing: its notes can be read */
+    LIVE_GONE    /* there is no such file: it closed, or somebody removed the file */
+};
+
+struct live_seen {
+    uint8_t token[STORE_TOKEN_BYTES];
+    uint64_t counter;
+    int64_t since_us; /* our monotonic clock when we first saw this counter; 0: slot is free */
+};
+
+struct live {
+    int fd;                  /* -1: none */
+    struct live_file *file;  /* mapped */
+    char *path;
+    bool sweep_due;          /* a dead one was recovered: look for files to remove; under the gate */
+    pthread_mutex_t mutex;   /* of seen */
+    struct live_seen seen[LIVE_SEEN_MAX];
+};
+
+/* Makes this store's own file; under the gate. */
+hf_status live_open(struct sqlite_engine *engine);
+/* Removes it. */
+void live_close(struct sqlite_engine *engine);
+/* In a forked child: lets go of it and changes nothing. */
+void live_abandon(struct live *live);
+
+/* lease_ms: how long a counter may stand still, INT64_MAX: for ever. Any thread. */
+enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                           int64_t lease_ms);
+
+/* One note of a dead store: attempt number `attempt` of this delivery was running. */
+typedef hf_status (*live_note_fn)(int64_t position, int32_t attempt, void *ctx);
+
+/*
+ * Calls `found` for every note of `token` about the subscription (of a LIVE_DEAD store; also of any
+ * other, if the caller wants to know what runs now). ret_exact: these are all; false if it cannot be
+ * known: the file is gone or damaged, or from before a reboot; then `found` is not called. A status
+ * other than HF_OK of `found` ends it and is answered. `found` may be NULL.
+ */
+hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                     int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact);
+
+/* Removes files of the dead that nothing names any more; under the gate, outside a transaction. */
+void live_sweep(struct sqlite_engine *engine, struct conn *conn);
+
+/* This store's own signs. */
+void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t position,
+               int32_t attempt);
+void live_note_clear(struct live *live, int32_t slot);
+void live_renew(struct live *live);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * spare.h - space kept for settling when the disk is full.
+ *
+ * Settling needs a few pages of space even when the disk has none left. So a file of SPARE_BYTES is
+ * allocated beside the database; when a settle finds no space the file is truncated. Until it can
+ * be allocated again appends are refused, so that they do not eat what settling needs.
+ */
+#ifndef HF_STORE_SQLITE_SPARE_H
+#define HF_STORE_SQLITE_SPARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SPARE_BYTES 1048576
+#define SPARE_RETRY_MS 100 /* between attempts to allocate it again */
+
+struct spare {
+    const char *path;
+    bool spent;       /* given to the settles; appends wait */
+    int64_t tried_us; /* monotonic */
+};
+
+/* Allocates the file if there is room. path must outlive it. */
+void spare_open(struct spare *spare, const char *path);
+/* Gives the space up. False if there was none to give. */
+bool spare_spend(struct spare *spare);
+/* Tries to allocate it again if it was spent; true if appends may go on. */
+bool spare_restore(struct spare *spare);
+
+#endif
