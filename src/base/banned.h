@@ -29,7 +29,11 @@
 #pragma GCC poison strtok strtok_r
 #pragma GCC poison atoi atol atoll atof
 #pragma GCC poison gmtime localtime ctime asctime gmtime_r localtime_r ctime_r asctime_r mktime
-#pragma GCC poison rand srand rand_r srandom drand48 lrand48 mrand48
+#pragma GCC poison srand rand_r srandom drand48 lrand48 mrand48
 #pragma GCC poison tmpnam tempnam mktemp
+
+/* OpenSSL's headers have parameters named rand, so only the call is banned. */
+int banned_rand(void) __attribute__((error("rand is banned: use random_u64 of base/uuid.h")));
+#define rand() banned_rand()
 
 #endif

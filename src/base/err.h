@@ -3,7 +3,7 @@
  *
  * The sentence is written where the failure is known, on the line that returns:
  *
- *     return fail(HF_INVALID, "type is %zu bytes; the limit is %d", length, GLOB_BYTES_MAX);
+ *     return fail(HF_INVALID, "type is %zu bytes; the limit is %d", length, HF_TYPE_BYTES_MAX);
  *
  * and context is added on the way up by quoting it:
  *
