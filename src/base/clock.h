@@ -8,6 +8,7 @@
 #ifndef HF_BASE_CLOCK_H
 #define HF_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Microseconds since the epoch, UTC. May jump. */
@@ -19,8 +20,10 @@ int64_t clock_mono_us(void);
 /* From now on both clocks of this process stand at these values. */
 void clock_fake_set(int64_t wall_us, int64_t mono_us);
 
-/* Moves both fake clocks. Threads already waiting on a real timer are not woken. */
+/* Moves both fake clocks. Waits of base/thread.h notice within a millisecond. */
 void clock_fake_advance(int64_t us);
+
+bool clock_is_fake(void);
 
 /* Back to the real clocks. */
 void clock_fake_off(void);

@@ -23,13 +23,14 @@ struct deadline deadline_after_ms(int64_t ms);
 bool deadline_is_never(struct deadline deadline);
 bool deadline_passed(struct deadline deadline);
 
-/* Rounded up, so that poll() does not spin through the last millisecond; 0 if passed, -1 if never. */
+/* 0 if passed, -1 if never. Rounded up, so that poll() does not spin through the last one. */
 int64_t deadline_left_ms(struct deadline deadline);
 
 struct deadline deadline_earlier(struct deadline a, struct deadline b);
 
 /* For pthread_cond_timedwait on a condition made by cond_init (CLOCK_MONOTONIC). Never is a time
- * some decades ahead. */
+ * some decades ahead. While the clock is fake it is a millisecond ahead, so that a waiting thread
+ * looks at the fake clock again. */
 struct timespec deadline_timespec(struct deadline deadline);
 
 #endif
