@@ -1,8 +1,8 @@
 /*
  * glob.h - event types, the patterns that select them, and the names of things.
  *
- * A type is 1 to 255 bytes of valid UTF-8: segments separated by '.', none of them empty, without
- * '*', white space or control characters. A pattern is the same, but
+ * A type is 1 to HF_TYPE_BYTES_MAX bytes of valid UTF-8: segments separated by '.', none of them
+ * empty, without '*', white space or control characters. A pattern is the same, but
  *
  *     *     as a whole segment stands for any one segment          user.*     *.created
  *     **    as the last segment stands for one or more segments    user.**
@@ -16,9 +16,6 @@
 #include "base/text.h"
 
 #include <holdfast.h>
-
-/* The longest type and pattern. */
-#define GLOB_BYTES_MAX 255
 
 /* HF_OK, or HF_INVALID with a sentence that says what is wrong and where. */
 hf_status glob_check_type(struct text type);

@@ -30,9 +30,9 @@ bool utf8_is_space(uint32_t code);
 bool utf8_is_printable(struct text text);
 
 /*
- * Appends the text made safe for a terminal or a log line: TAB, LF and CR become a space; bytes that
- * are not UTF-8, other control characters, line separators and the characters that reverse the
- * direction of writing become U+FFFD. An absent text appends nothing.
+ * Appends the text made safe for a terminal or a log line: TAB, LF and CR become a space; bytes
+ * that are not UTF-8, other control characters, line separators and the characters that reverse
+ * the direction of writing become U+FFFD. An absent text appends nothing.
  */
 void utf8_sanitize(struct text text, struct buf *buf);
 
