@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JSON_DEPTH_DEFAULT 64
+#define JSON_DEPTH_DEFAULT HF_JSON_DEPTH_MAX
 #define JSON_DEPTH_MAX 1024 /* the largest depth_max */
 
 struct json_limits {

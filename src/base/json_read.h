@@ -39,16 +39,16 @@ struct json_iter {
 /* False if raw is neither an array nor an object. */
 bool json_iter_init(struct json_iter *iter, struct text raw);
 
-/* The next member: ret_key is the raw key (absent in an array; may be NULL if not wanted), ret_value
- * the raw value without white space around it. False at the end. */
+/* The next member: ret_key is the raw key (absent in an array; may be NULL if not wanted),
+ * ret_value the raw value without white space around it. False at the end. */
 bool json_iter_next(struct json_iter *iter, struct text *ret_key, struct text *ret_value);
 
 /* The raw value of the first member with this key, whichever way the key is escaped. False if there
  * is none or raw is not an object. */
 bool json_find(struct text object, const char *key, struct text *ret_raw);
 
-/* Appends the characters of a raw string. HF_INVALID if raw is not a string; the buf's failure if it
- * does not fit. */
+/* Appends the characters of a raw string. HF_INVALID if raw is not a string; the buf's failure if
+ * it does not fit. */
 hf_status json_string_decode(struct text raw, struct buf *buf);
 
 /* HF_INVALID if raw is not a number of this kind: a fraction or an exponent is no int. */

@@ -38,7 +38,8 @@ void json_key(struct json_out *out, const char *key);
 void json_key_text(struct json_out *out, struct text key);
 
 /* Escapes quotes, backslashes, control characters (DEL and C1 included), U+2028 and U+2029; a byte
- * that is not UTF-8 becomes \ufffd. An absent text is written as null. */
+ * that is not UTF-8 becomes \ufffd, and so does NUL, which the engines refuse. An absent text is
+ * written as null. */
 void json_string(struct json_out *out, struct text text);
 
 void json_int(struct json_out *out, int64_t value);
