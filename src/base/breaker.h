@@ -27,9 +27,11 @@
 struct breaker_policy {
     int32_t events_min;     /* first attempts in the window before it may open; >= 1 */
     int32_t failed_percent; /* opens above this share of failures; 0 .. 99 */
-    int64_t window_ms;      /* length of the window; >= BREAKER_STEPS */
-    int64_t pause_ms;       /* how long it stays open; >= 1 */
+    int64_t window_ms;      /* length of the window; BREAKER_STEPS .. BREAKER_MS_MAX */
+    int64_t pause_ms;       /* how long it stays open; 1 .. BREAKER_MS_MAX */
 };
+
+#define BREAKER_MS_MAX (INT64_C(366) * 24 * 3600 * 1000)
 
 #define BREAKER_POLICY_DEFAULT                                                                     \
     {                                                                                              \
