@@ -167,10 +167,13 @@ test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=nam
 .PHONY: test-programs
 # The unit tests run with fault points and sanitizers; the release build is what the command's,
 # the examples' and the installation's tests use.
+# With ONLY, programs whose name matches are enough, if there are any.
+chosen = $(or $(strip $(foreach p,$(if $(ONLY),$(TEST_PROGRAMS)),$(if $(findstring $(ONLY),$p),$p))), \
+              $(TEST_PROGRAMS))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
-TEST_GOALS_thread = $(TEST_PROGRAMS)
-TEST_GOALS_address = $(BINARY) $(TEST_PROGRAMS) $(REPLAY_PROGRAMS)
-test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(TEST_PROGRAMS) $(TORTURE_PROGRAMS))
+TEST_GOALS_thread = $(chosen)
+TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
+test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS))
 
 .PHONY: bench
 bench: ## Build and run the benchmarks
