@@ -73,15 +73,16 @@ OPT_coverage  := -O0 -g -DHF_FAULTS --coverage -fprofile-update=atomic
 OPT_fuzz      := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer \
                  -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 ifeq ($(OPT_$(VARIANT)),)
-$(error Unknown variant '$(VARIANT)': use release, faults, address, undefined, thread, coverage or fuzz)
+$(error Unknown variant '$(VARIANT)': it is one of release faults address undefined thread \
+    coverage fuzz)
 endif
 
-CFLAGS ?= $(OPT_$(VARIANT))
-ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(CFLAGS) -fPIC -fvisibility=hidden \
-             -fstack-protector-strong -pthread
+# CFLAGS, CPPFLAGS and LDFLAGS of the caller are added, and so win where they differ.
+ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(OPT_$(VARIANT)) -fPIC -fvisibility=hidden \
+             -fstack-protector-strong -pthread $(CFLAGS)
 ALL_CPPFLAGS = -D_GNU_SOURCE $(CPPFLAGS)
-ALL_LDFLAGS = -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=% --coverage,$(CFLAGS)) \
-              -pthread $(LDFLAGS)
+ALL_LDFLAGS = -Wl,-z,relro,-z,now -Wl,--as-needed -pthread \
+              $(filter -fsanitize=% --coverage,$(OPT_$(VARIANT))) $(LDFLAGS)
 LIBS := -lsqlite3 -lm
 
 # Warnings stop the build in `make test` only: a newer compiler must not break a user's build.
@@ -106,7 +107,8 @@ CLI_SRC := $(sort $(filter-out $(MAIN_SRC),$(wildcard src/cli/*.c src/server/*.c
 # into each of them. tests/torture/*.c, examples/*.c and bench/*.c are programs of their own.
 TEST_SRC := $(sort $(filter-out tests/torture/% tests/fuzz/%,$(wildcard tests/*/test_*.c)))
 TEST_LAYERS := $(sort $(patsubst tests/%/,%,$(dir $(TEST_SRC))))
-HELPER_SRC := $(sort $(filter-out $(TEST_SRC),$(wildcard tests/support/*.c $(TEST_LAYERS:%=tests/%/*.c))))
+HELPER_SRC := $(sort $(filter-out $(TEST_SRC), \
+                $(wildcard tests/support/*.c $(TEST_LAYERS:%=tests/%/*.c))))
 TORTURE_SRC := $(sort $(wildcard tests/torture/*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
@@ -168,8 +170,8 @@ test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=nam
 # The unit tests run with fault points and sanitizers; the release build is what the command's,
 # the examples' and the installation's tests use.
 # With ONLY, programs whose name matches are enough, if there are any.
-chosen = $(or $(strip $(foreach p,$(if $(ONLY),$(TEST_PROGRAMS)),$(if $(findstring $(ONLY),$p),$p))), \
-              $(TEST_PROGRAMS))
+matching = $(foreach p,$(TEST_PROGRAMS),$(if $(findstring $(ONLY),$p),$p))
+chosen = $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
 TEST_GOALS_thread = $(chosen)
 TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
@@ -221,7 +223,8 @@ tidy: $(GENERATED) ## Static analysis and the rules of the house
 	printf '%s\0' $(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) | xargs -0 -P "$$(nproc)" -I FILE \
 	    clang-tidy --quiet FILE -- -std=gnu11 -D_GNU_SOURCE $(INCLUDES) 2>/dev/null
 
-FORMATTED = $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
+FORMATTED = $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.c \
+                       bench/*.c)
 
 .PHONY: format
 format: ## Format all C files
@@ -327,8 +330,8 @@ $(INTERNAL): $(LIB_OBJ) $(CLI_OBJ) $(BUILD)/members
 
 $(SHARED): $(LIB_OBJ) $(BUILD)/members src/libholdfast.map
 	$(call say,LINK)
-	$(Q)$(CC) -shared -Wl,-soname,libholdfast.so.$(SOVERSION) -Wl,--version-script=src/libholdfast.map \
-	    -o $@ $(LIB_OBJ) $(ALL_LDFLAGS) $(LIBS)
+	$(Q)$(CC) -shared -Wl,-soname,libholdfast.so.$(SOVERSION) -Wl,-z,defs \
+	    -Wl,--version-script=src/libholdfast.map -o $@ $(LIB_OBJ) $(ALL_LDFLAGS) $(LIBS)
 	@ln -sf libholdfast.so.$(VERSION) $(BUILD)/libholdfast.so.$(SOVERSION)
 	@ln -sf libholdfast.so.$(SOVERSION) $(BUILD)/libholdfast.so
 
@@ -347,12 +350,14 @@ $(BUILD)/holdfast: $(MAIN_OBJ) $(INTERNAL)
 
 layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/%,$(HELPER_OBJ))
 
-$(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(INTERNAL)
+$(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
+    $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(LIBS)
 
-$(REPLAY_PROGRAMS): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(INTERNAL)
+$(REPLAY_PROGRAMS): $(BUILD)/tests/fuzz/replay_%: \
+    $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
