@@ -21,21 +21,22 @@ CREATE TABLE holdfast_namespaces (
 
 -- The log. `place` is namespace_id * 2^44 + position: one key that keeps every namespace's events
 -- together and in order in a plain rowid table, without a second index. It leaves room for 524,287
--- namespaces of 17 million million events each.
+-- namespaces of 17 million million events each. The columns that may be long come last, here and
+-- below: SQLite reads a row from its front and walks through overflow pages to what lies behind.
 CREATE TABLE holdfast_events (
     place       INTEGER PRIMARY KEY,
     id          BLOB NOT NULL,
     type        TEXT NOT NULL,
-    payload     TEXT NOT NULL,
+    hash        INTEGER NOT NULL,
+    emitted_at  INTEGER NOT NULL,
+    entered_at  INTEGER NOT NULL,
+    key_version INTEGER,
+    schedule_id TEXT,
+    producer    TEXT,
     key         TEXT,
     tenant      TEXT,
     metadata    TEXT,
-    producer    TEXT,
-    schedule_id TEXT,
-    key_version INTEGER,
-    hash        INTEGER NOT NULL,
-    emitted_at  INTEGER NOT NULL,
-    entered_at  INTEGER NOT NULL
+    payload     TEXT NOT NULL
 ) STRICT;
 
 -- Publishing an id again finds the first one. Ids are UUID v7 by default, so this index grows at
@@ -62,7 +63,6 @@ CREATE TABLE holdfast_subscriptions (
     partitions    INTEGER NOT NULL,
     generation    INTEGER NOT NULL DEFAULT 1,  -- rises with every change of this row
     start         INTEGER NOT NULL,            -- it began, or was last sought, after this position
-    cursor        INTEGER NOT NULL,            -- shared: handed out up to here
     paused_at     INTEGER,
     paused_by     TEXT,
     paused_reason TEXT,
@@ -71,7 +71,9 @@ CREATE TABLE holdfast_subscriptions (
     UNIQUE (namespace_id, name)
 ) STRICT;
 
--- Progress and ownership of ordered subscriptions.
+-- Progress and ownership. An ordered subscription has a row per partition. A shared one has a
+-- single row, nobody owns it, and its checkpoint is the cursor: handed out up to here. (The cursor
+-- moves with every claim, so it lives in this small row and not beside patterns and options.)
 CREATE TABLE holdfast_partitions (
     subscription_id INTEGER NOT NULL,
     partition       INTEGER NOT NULL,
@@ -84,39 +86,48 @@ CREATE TABLE holdfast_partitions (
     PRIMARY KEY (subscription_id, partition)
 ) STRICT, WITHOUT ROWID;
 
--- Leases of shared subscriptions. positions is the sorted list of what is left, as varint deltas.
+-- Leases of shared subscriptions, and what is left of those that ended without an answer or were
+-- given back: then nobody knows the token, and `piece` says how the next claims get the rest.
+-- positions is the sorted list of what is left, as varint deltas.
 CREATE TABLE holdfast_leases (
     token           BLOB PRIMARY KEY,
     subscription_id INTEGER NOT NULL,
-    positions       BLOB NOT NULL,
+    expires_at      INTEGER NOT NULL,
+    owner           BLOB,                      -- process that claimed it; NULL: it does not matter
+    bound           INTEGER NOT NULL,          -- 1: it ends when the owner dies
+    kept            INTEGER NOT NULL,          -- 1: it does not expire while the owner is alive
+    piece           INTEGER,                   -- NULL: it is held; 0: free for any claim; n: suspect,
+                                               -- handed out n at a time and apart from all others
+    has_retries     INTEGER NOT NULL,          -- some of them have rows in holdfast_retries
     count           INTEGER NOT NULL,
     first           INTEGER NOT NULL,          -- lowest position left
-    has_retries     INTEGER NOT NULL,          -- some of them have rows in holdfast_retries
-    expires_at      INTEGER NOT NULL,
-    owner           BLOB,                      -- process that it is bound to; NULL: none
-    kept            INTEGER NOT NULL           -- 1: does not expire while the owner is alive
+    owner_name      TEXT,                      -- node that claimed it
+    positions       BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX holdfast_leases_by_expiry ON holdfast_leases (subscription_id, kept, expires_at);
-CREATE INDEX holdfast_leases_by_first ON holdfast_leases (subscription_id, first);
+-- Whatever is over is found by walking through the few owners: dead ones, frozen ones, and by time.
+CREATE INDEX holdfast_leases_by_owner
+    ON holdfast_leases (subscription_id, owner, kept, expires_at);
 
 -- Deliveries that wait. kind: 1 waiting for next_attempt_at, 2 held behind its lane, 3 blocked with
--- its lane until an operator decides, 4 leased (shared: handed out again).
+-- its lane until an operator decides, 4 leased (shared: handed out again). The partition is stored,
+-- not the hash: whoever settles knows it, and every question is about one partition.
 CREATE TABLE holdfast_retries (
     subscription_id INTEGER NOT NULL,
     position        INTEGER NOT NULL,
     kind            INTEGER NOT NULL,
+    partition       INTEGER NOT NULL,          -- shared: 0
     lane            INTEGER NOT NULL,
-    hash            INTEGER NOT NULL,
     attempts        INTEGER NOT NULL,
     uncounted       INTEGER NOT NULL DEFAULT 0,
-    story           TEXT,                      -- JSON array of attempts
     next_attempt_at INTEGER NOT NULL,
-    last_retry_at   INTEGER,
+    last_retry_at   INTEGER,                   -- when the last failed attempt was recorded
+    story           TEXT,                      -- JSON array of attempts
     PRIMARY KEY (subscription_id, position)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX holdfast_retries_due ON holdfast_retries (subscription_id, next_attempt_at)
-    WHERE kind = 1;
-CREATE INDEX holdfast_retries_by_lane ON holdfast_retries (subscription_id, lane, position);
+CREATE INDEX holdfast_retries_by_kind
+    ON holdfast_retries (subscription_id, partition, kind, next_attempt_at);
+CREATE INDEX holdfast_retries_by_lane
+    ON holdfast_retries (subscription_id, partition, lane, position);
 
 -- Events of retries that came from dead letters: the log may have lost them, and the payload may
 -- have been edited. Such a row goes with its retry.
@@ -125,24 +136,26 @@ CREATE TABLE holdfast_copies (
     position        INTEGER NOT NULL,
     id              BLOB NOT NULL,
     type            TEXT NOT NULL,
-    payload         TEXT NOT NULL,
-    key             TEXT,
-    tenant          TEXT,
-    metadata        TEXT,
-    producer        TEXT,
-    schedule_id     TEXT,
-    key_version     INTEGER,
     hash            INTEGER NOT NULL,
     emitted_at      INTEGER NOT NULL,
     entered_at      INTEGER NOT NULL,
+    key_version     INTEGER,
+    schedule_id     TEXT,
+    producer        TEXT,
+    key             TEXT,
+    tenant          TEXT,
+    metadata        TEXT,
+    payload         TEXT NOT NULL,
     PRIMARY KEY (subscription_id, position)
 ) STRICT;
 
 -- Deliveries above a checkpoint that are done: transactional ones, and those that finished early.
+-- The partition is part of the key because each has its own checkpoint, up to which they go.
 CREATE TABLE holdfast_settled (
     subscription_id INTEGER NOT NULL,
+    partition       INTEGER NOT NULL,
     position        INTEGER NOT NULL,
-    PRIMARY KEY (subscription_id, position)
+    PRIMARY KEY (subscription_id, partition, position)
 ) STRICT, WITHOUT ROWID;
 
 -- Dead letters are complete copies and refer to nothing: the log may forget the event, and the
@@ -153,26 +166,33 @@ CREATE TABLE holdfast_dead_letters (
     subscription  TEXT NOT NULL,
     event_id      BLOB NOT NULL,
     position      INTEGER NOT NULL,
+    failed_at     INTEGER NOT NULL,
+    resolved_at   INTEGER,
+    attempts      INTEGER NOT NULL,
+    reason        TEXT NOT NULL,
     type          TEXT NOT NULL,
-    payload       TEXT NOT NULL,
-    key           TEXT,
-    tenant        TEXT,
-    metadata      TEXT,
-    producer      TEXT,
-    schedule_id   TEXT,
-    key_version   INTEGER,
+    error         TEXT,
+    resolved_by   TEXT,
+    resolved_note TEXT,
     hash          INTEGER NOT NULL,
     emitted_at    INTEGER NOT NULL,
     entered_at    INTEGER NOT NULL,
-    reason        TEXT NOT NULL,
-    error         TEXT,
-    attempts      INTEGER NOT NULL,
+    key_version   INTEGER,
+    schedule_id   TEXT,
+    producer      TEXT,
+    key           TEXT,
+    tenant        TEXT,
+    metadata      TEXT,
+    payload       TEXT NOT NULL,
     story         TEXT NOT NULL,
-    failed_at     INTEGER NOT NULL,
-    resolved_at   INTEGER,
-    resolved_by   TEXT,
-    resolved_note TEXT,
     UNIQUE (namespace_id, subscription, event_id)
 ) STRICT;
-CREATE INDEX holdfast_dead_letters_by_subscription
-    ON holdfast_dead_letters (namespace_id, subscription, resolved_at, id);
+-- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones, all.
+-- (resolved_at is in the first so that counting need not look at the rows.)
+CREATE INDEX holdfast_dead_letters_open_of
+    ON holdfast_dead_letters (namespace_id, subscription, id, resolved_at)
+    WHERE resolved_at IS NULL;
+CREATE INDEX holdfast_dead_letters_open
+    ON holdfast_dead_letters (namespace_id, id) WHERE resolved_at IS NULL;
+CREATE INDEX holdfast_dead_letters_all
+    ON holdfast_dead_letters (namespace_id, id, subscription);

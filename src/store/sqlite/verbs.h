@@ -5,7 +5,7 @@
  *
  * Changes run inside a write transaction on `conn`. Whoever calls one has opened a SAVEPOINT unless
  * the change is the only one of its transaction, and undoes it when the answer is not HF_OK. A
- * change that rings sets engine->ring; the bell is rung after the commit.
+ * change that rings sets conn->ring; the bell is rung after the commit.
  *
  * Queries take a connection from the pool themselves and read one snapshot. They have the types of
  * struct engine_class, so that engine.c can name them in its table.
@@ -49,7 +49,7 @@ hf_status sqlite_enter(struct sqlite_engine *engine, struct conn *conn, const st
                        const struct entry *entry, int64_t now_us, bool *ret_lane_busy);
 
 /* Closing: gives back all partitions that this store's token still owns, and ends the leases bound
- * to it so that the next claim hands their events out at once. Sets engine->ring if there were any. */
+ * to it so that the next claim hands their events out at once. Sets conn->ring if there were any. */
 hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, int64_t now_us);
 
 /* ---- Queries (query.c, progress.c, dead.c); sizes and doctor are in doctor.c ------------------ */

@@ -1,0 +1,428 @@
+-- Statements of subscriptions: progress, leases, retries, dead letters.
+--
+-- Queries marked `hot` run for every batch, or read what may be large; a test asserts that they
+-- search an index and sort nothing. Wherever a subscription is named by its id the namespace is
+-- checked too, once per change: an id of another namespace finds nothing.
+
+-- ---- Subscriptions ------------------------------------------------------------------------------
+
+-- hot
+-- name: subscription_get
+SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
+       paused_by, paused_reason, breaker
+    FROM holdfast_subscriptions WHERE namespace_id = ?1 AND name = ?2;
+
+-- hot
+-- name: subscription_by_id
+SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
+       paused_by, paused_reason, breaker
+    FROM holdfast_subscriptions WHERE id = ?2 AND namespace_id = ?1;
+
+-- hot
+-- name: subscription_list
+SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
+       paused_by, paused_reason, breaker
+    FROM holdfast_subscriptions WHERE namespace_id = ?1 ORDER BY name;
+
+-- name: subscription_create
+INSERT INTO holdfast_subscriptions (namespace_id, name, patterns, options, mode, partitions, start,
+                                    created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: subscription_change
+UPDATE holdfast_subscriptions
+    SET patterns = coalesce(?2, patterns), options = coalesce(?3, options),
+        generation = generation + 1
+    WHERE id = ?1;
+
+-- name: subscription_delete
+DELETE FROM holdfast_subscriptions WHERE id = ?1;
+
+-- name: subscription_pause
+UPDATE holdfast_subscriptions
+    SET paused_at = ?3, paused_by = ?4, paused_reason = ?5, generation = generation + 1
+    WHERE id = ?2 AND namespace_id = ?1 AND paused_at IS NULL;
+
+-- name: subscription_resume
+UPDATE holdfast_subscriptions
+    SET paused_at = NULL, paused_by = NULL, paused_reason = NULL, breaker = NULL,
+        generation = generation + 1
+    WHERE id = ?2 AND namespace_id = ?1 AND (paused_at IS NOT NULL OR breaker IS NOT NULL);
+
+-- name: subscription_breaker
+UPDATE holdfast_subscriptions SET breaker = ?3, generation = generation + 1
+    WHERE id = ?2 AND namespace_id = ?1 AND breaker IS NOT ?3;
+
+-- name: subscription_seek
+UPDATE holdfast_subscriptions SET start = ?3, generation = generation + 1
+    WHERE id = ?2 AND namespace_id = ?1;
+
+-- name: subscription_drop_partitions
+DELETE FROM holdfast_partitions WHERE subscription_id = ?1;
+
+-- name: subscription_drop_leases
+DELETE FROM holdfast_leases WHERE subscription_id = ?1;
+
+-- name: subscription_drop_retries
+DELETE FROM holdfast_retries WHERE subscription_id = ?1;
+
+-- name: subscription_drop_copies
+DELETE FROM holdfast_copies WHERE subscription_id = ?1;
+
+-- name: subscription_drop_settled
+DELETE FROM holdfast_settled WHERE subscription_id = ?1;
+
+-- ---- Partitions ---------------------------------------------------------------------------------
+
+-- name: partition_create
+INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint) VALUES (?1, ?2, ?3);
+
+-- The row of a partition, all NULL if there is none, with what else a settle must know.
+-- hot
+-- name: partition_get
+SELECT s.mode, s.generation, s.paused_at, s.partitions, p.epoch, p.checkpoint, p.owner, p.owner_name
+    FROM holdfast_subscriptions s
+    LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.partition = ?3
+    WHERE s.id = ?2 AND s.namespace_id = ?1;
+
+-- name: partition_take
+UPDATE holdfast_partitions SET epoch = ?3, owner = ?4, owner_name = ?5
+    WHERE subscription_id = ?1 AND partition = ?2;
+
+-- name: partition_give_back
+UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL
+    WHERE subscription_id = ?1 AND partition = ?2 AND epoch = ?3 AND owner = ?4;
+
+-- name: partition_give_back_all
+UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL WHERE owner = ?1;
+
+-- hot
+-- name: partition_checkpoint
+UPDATE holdfast_partitions
+    SET checkpoint = ?3, checkpoint_at = ?4, last_event_id = coalesce(?5, last_event_id)
+    WHERE subscription_id = ?1 AND partition = ?2;
+
+-- hot
+-- name: partition_cursor
+UPDATE holdfast_partitions SET checkpoint = ?2 WHERE subscription_id = ?1 AND partition = 0;
+
+-- name: partition_seek
+UPDATE holdfast_partitions
+    SET checkpoint = ?2, checkpoint_at = ?3, last_event_id = NULL, epoch = epoch + 1
+    WHERE subscription_id = ?1;
+
+-- hot
+-- name: partition_list
+SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name
+    FROM holdfast_partitions WHERE subscription_id = ?1 ORDER BY partition;
+
+-- ---- Settled ahead of the checkpoint ------------------------------------------------------------
+
+-- hot
+-- name: settled_add
+INSERT INTO holdfast_settled (subscription_id, partition, position) VALUES (?1, ?2, ?3)
+    ON CONFLICT DO NOTHING;
+
+-- hot
+-- name: settled_has
+SELECT 1 FROM holdfast_settled WHERE subscription_id = ?1 AND partition = ?2 AND position = ?3;
+
+-- hot
+-- name: settled_fold
+DELETE FROM holdfast_settled WHERE subscription_id = ?1 AND partition = ?2 AND position <= ?3;
+
+-- name: settled_remove
+DELETE FROM holdfast_settled WHERE subscription_id = ?1 AND partition = ?2 AND position = ?3;
+
+-- hot
+-- name: settled_ahead
+SELECT position FROM holdfast_settled
+    WHERE subscription_id = ?1 AND partition = ?2 AND position > ?3;
+
+-- ---- Events by position -------------------------------------------------------------------------
+
+-- hot
+-- name: event_at
+SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
+       emitted_at, entered_at
+    FROM holdfast_events WHERE place = ?1;
+
+-- hot
+-- name: event_find
+SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
+       emitted_at, entered_at
+    FROM holdfast_events WHERE id = ?1 AND place >> 44 = ?2;
+
+-- hot
+-- name: event_first
+SELECT place, entered_at FROM holdfast_events WHERE place > ?1 AND place <= ?2 ORDER BY place LIMIT 1;
+
+-- hot
+-- name: event_last
+SELECT place, entered_at FROM holdfast_events
+    WHERE place > ?1 AND place <= ?2 ORDER BY place DESC LIMIT 1;
+
+-- hot
+-- name: copy_at
+SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
+       emitted_at, entered_at
+    FROM holdfast_copies WHERE subscription_id = ?1 AND position = ?2;
+
+-- hot
+-- name: copy_remove
+DELETE FROM holdfast_copies WHERE subscription_id = ?1 AND position = ?2;
+
+-- ---- Retries ------------------------------------------------------------------------------------
+
+-- hot
+-- name: retry_get
+SELECT kind, partition, lane, attempts, uncounted, next_attempt_at, story
+    FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2;
+
+-- hot
+-- name: retry_put
+INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
+                              next_attempt_at, last_retry_at, story)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+    ON CONFLICT (subscription_id, position) DO UPDATE
+    SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
+        attempts = excluded.attempts, uncounted = excluded.uncounted,
+        next_attempt_at = excluded.next_attempt_at, last_retry_at = excluded.last_retry_at,
+        story = excluded.story;
+
+-- A delivery that was tried before keeps its attempts when it is held.
+-- hot
+-- name: retry_hold
+INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts,
+                              next_attempt_at)
+    VALUES (?1, ?2, 2, ?3, ?4, 0, ?5)
+    ON CONFLICT (subscription_id, position) DO UPDATE
+    SET kind = 2, partition = excluded.partition, lane = excluded.lane,
+        next_attempt_at = excluded.next_attempt_at;
+
+-- hot
+-- name: retry_remove
+DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2;
+
+-- hot
+-- name: retry_remove_leased
+DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 4;
+
+-- name: retry_remove_blocked
+DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 3;
+
+-- Waiting (1) or leased (4), due at ?4; the rest of the row stays.
+-- hot
+-- name: retry_turn
+UPDATE holdfast_retries SET kind = ?3, next_attempt_at = ?4
+    WHERE subscription_id = ?1 AND position = ?2;
+
+-- hot
+-- name: retry_lease
+UPDATE holdfast_retries SET kind = 4 WHERE subscription_id = ?1 AND position = ?2;
+
+-- hot
+-- name: lane_first
+SELECT position, kind FROM holdfast_retries INDEXED BY holdfast_retries_by_lane
+    WHERE subscription_id = ?1 AND partition = ?2 AND lane = ?3 ORDER BY position LIMIT 1;
+
+-- hot
+-- name: lane_list
+SELECT lane, count(*) FROM holdfast_retries
+    WHERE subscription_id = ?1 AND partition = ?2 GROUP BY lane;
+
+-- The plus keeps SQLite from walking through the rows with their stories instead of the index.
+-- hot
+-- name: retries_ahead
+SELECT position FROM holdfast_retries
+    WHERE subscription_id = ?1 AND partition = ?2 AND +position > ?3;
+
+-- hot
+-- name: retries_due
+SELECT position, attempts, uncounted, story FROM holdfast_retries
+    WHERE subscription_id = ?1 AND partition = ?2 AND kind = 1 AND next_attempt_at <= ?3
+    ORDER BY next_attempt_at, position LIMIT ?4;
+
+-- hot
+-- name: retries_next
+SELECT next_attempt_at FROM holdfast_retries
+    WHERE subscription_id = ?1 AND partition = ?2 AND kind = 1 AND next_attempt_at > ?3
+    ORDER BY next_attempt_at LIMIT 1;
+
+-- hot
+-- name: retries_lowest
+SELECT position FROM holdfast_retries WHERE subscription_id = ?1 ORDER BY position LIMIT 1;
+
+-- The lowest that is not given up.
+-- hot
+-- name: retries_lowest_open
+SELECT position FROM holdfast_retries WHERE subscription_id = ?1 AND kind <> 3
+    ORDER BY position LIMIT 1;
+
+-- hot
+-- name: retries_highest
+SELECT position FROM holdfast_retries WHERE subscription_id = ?1 ORDER BY position DESC LIMIT 1;
+
+-- hot
+-- name: retries_count
+SELECT count(*) FROM holdfast_retries WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?3;
+
+-- ---- Leases -------------------------------------------------------------------------------------
+
+-- hot
+-- name: lease_get
+SELECT subscription_id, expires_at, owner, bound, kept, piece, has_retries, count, owner_name,
+       positions
+    FROM holdfast_leases WHERE token = ?1;
+
+-- hot
+-- name: lease_put
+INSERT INTO holdfast_leases (token, subscription_id, expires_at, owner, bound, kept, piece,
+                             has_retries, count, first, owner_name, positions)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
+
+-- hot
+-- name: lease_change
+UPDATE holdfast_leases SET expires_at = ?2, count = ?3, first = ?4, positions = ?5 WHERE token = ?1;
+
+-- hot
+-- name: lease_remove
+DELETE FROM holdfast_leases WHERE token = ?1;
+
+-- Acknowledging everything, the common case: one statement, if no retries are to go with it.
+-- hot
+-- name: lease_finish
+DELETE FROM holdfast_leases
+    WHERE token = ?1 AND subscription_id = ?2 AND piece IS NULL AND has_retries = 0;
+
+-- hot
+-- name: lease_owner_next
+SELECT owner FROM holdfast_leases WHERE subscription_id = ?1 AND owner > ?2 ORDER BY owner LIMIT 1;
+
+-- ?4: those that expire up to then; ?5: now. The two differ for an owner that is dead: then those
+-- that are bound to it are over, whenever they would expire.
+-- hot
+-- name: lease_over
+SELECT token, expires_at, piece FROM holdfast_leases
+    WHERE subscription_id = ?1 AND owner IS ?2 AND kept = ?3 AND expires_at <= ?4
+        AND (bound = 1 OR expires_at <= ?5)
+    ORDER BY expires_at LIMIT ?6;
+
+-- hot
+-- name: lease_expiry_next
+SELECT expires_at FROM holdfast_leases
+    WHERE subscription_id = ?1 AND owner IS ?2 AND kept = ?3 AND expires_at > ?4
+    ORDER BY expires_at LIMIT 1;
+
+-- hot
+-- name: lease_list
+SELECT count, first, positions FROM holdfast_leases WHERE subscription_id = ?1;
+
+-- name: lease_owned
+SELECT token FROM holdfast_leases WHERE owner = ?1;
+
+-- hot
+-- name: lease_totals
+SELECT coalesce(sum(count), 0), min(first) FROM holdfast_leases WHERE subscription_id = ?1;
+
+-- ---- Dead letters -------------------------------------------------------------------------------
+
+-- A new dead letter with a new number, in place of an older one of the same delivery.
+-- name: dead_add_copy
+INSERT OR REPLACE INTO holdfast_dead_letters
+    (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
+     emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata, payload,
+     story)
+    SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.emitted_at,
+           e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant, e.metadata,
+           e.payload, coalesce(?8, '[]')
+    FROM holdfast_subscriptions s, holdfast_copies e
+    WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2 AND ?3 IS NOT NULL;
+
+-- name: dead_add
+INSERT OR REPLACE INTO holdfast_dead_letters
+    (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
+     emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata, payload,
+     story)
+    SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.emitted_at,
+           e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant, e.metadata,
+           e.payload, coalesce(?8, '[]')
+    FROM holdfast_subscriptions s, holdfast_events e
+    WHERE s.id = ?1 AND e.place = ?3;
+
+-- hot
+-- name: dead_get
+SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
+       hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
+       resolved_at, resolved_by, resolved_note
+    FROM holdfast_dead_letters WHERE id = ?2 AND namespace_id = ?1;
+
+-- hot
+-- name: dead_of_event
+SELECT id, attempts, story FROM holdfast_dead_letters
+    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3;
+
+-- The copy that a dead letter leaves in the hands of its subscription when it is retried.
+-- name: dead_to_copy
+INSERT OR REPLACE INTO holdfast_copies
+    (subscription_id, position, id, type, hash, emitted_at, entered_at, key_version, schedule_id,
+     producer, key, tenant, metadata, payload)
+    SELECT ?2, position, event_id, type, hash, emitted_at, entered_at, key_version, schedule_id,
+           producer, key, tenant, metadata, coalesce(?3, payload)
+    FROM holdfast_dead_letters WHERE id = ?1;
+
+-- name: dead_remove
+DELETE FROM holdfast_dead_letters WHERE id = ?1;
+
+-- name: dead_resolve
+UPDATE holdfast_dead_letters SET resolved_at = ?2, resolved_by = ?3, resolved_note = ?4
+    WHERE id = ?1;
+
+-- Lists give what is needed to filter; dead_get gives the rest. ?2 .. ?3: ids between them. The
+-- index is named because statistics (the application may ANALYZE its file) must not change the plan.
+-- hot
+-- name: dead_open_of_newest
+SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+    INDEXED BY holdfast_dead_letters_open_of
+    WHERE namespace_id = ?1 AND subscription = ?4 AND resolved_at IS NULL AND id > ?2 AND id < ?3
+    ORDER BY id DESC;
+
+-- hot
+-- name: dead_open_of_oldest
+SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+    INDEXED BY holdfast_dead_letters_open_of
+    WHERE namespace_id = ?1 AND subscription = ?4 AND resolved_at IS NULL AND id > ?2 AND id < ?3
+    ORDER BY id;
+
+-- hot
+-- name: dead_open_newest
+SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+    INDEXED BY holdfast_dead_letters_open
+    WHERE namespace_id = ?1 AND resolved_at IS NULL AND id > ?2 AND id < ?3
+    ORDER BY id DESC;
+
+-- hot
+-- name: dead_open_oldest
+SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+    INDEXED BY holdfast_dead_letters_open
+    WHERE namespace_id = ?1 AND resolved_at IS NULL AND id > ?2 AND id < ?3
+    ORDER BY id;
+
+-- hot
+-- name: dead_all_newest
+SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+    INDEXED BY holdfast_dead_letters_all
+    WHERE namespace_id = ?1 AND id > ?2 AND id < ?3 AND (?4 IS NULL OR subscription = ?4)
+    ORDER BY id DESC;
+
+-- hot
+-- name: dead_all_oldest
+SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+    INDEXED BY holdfast_dead_letters_all
+    WHERE namespace_id = ?1 AND id > ?2 AND id < ?3 AND (?4 IS NULL OR subscription = ?4)
+    ORDER BY id;
+
+-- hot
+-- name: dead_count_open_of
+SELECT count(*) FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open_of
+    WHERE namespace_id = ?1 AND subscription = ?2 AND resolved_at IS NULL;
