@@ -1,0 +1,156 @@
+/*
+ * intake.c - the door that every event comes through. See intake.h.
+ *
+ * What either engine would refuse is refused here, in C, before the event shares a commit with the
+ * events of others: a bad one must not spoil a batch. A length is checked before the bytes are
+ * looked at, so refusing what is far too long costs nothing.
+ *
+ * It is on the path of every publish: no allocation, no lock, one pass over each text.
+ */
+#include "bus/intake.h"
+
+#include "base/err.h"
+#include "base/glob.h"
+#include "base/hash.h"
+#include "base/json_check.h"
+#include "base/time.h"
+#include "base/utf8.h"
+#include "base/uuid.h"
+
+hf_status intake_text(const char *string, const char *what, size_t bytes_max,
+                      struct text *ret_text)
+{
+    struct text text = text_of(string);
+    if (text.length > bytes_max) {
+        return fail(HF_INVALID, "%s is %zu bytes; the limit is %zu", what, text.length, bytes_max);
+    }
+    size_t valid = utf8_valid_bytes(text);
+    if (valid < text.length) {
+        return fail(HF_INVALID, "%s is not valid UTF-8 at byte %zu", what, valid);
+    }
+    *ret_text = text;
+    return HF_OK;
+}
+
+hf_status intake_payload(const hf_bus *bus, const char *payload, size_t payload_bytes,
+                         struct text *ret_payload)
+{
+    if (!payload) {
+        if (payload_bytes != HF_AUTO_LENGTH && payload_bytes != 0) {
+            return fail(HF_INVALID, "payload is NULL but payload_bytes is %zu", payload_bytes);
+        }
+        *ret_payload = (struct text)TEXT_LITERAL("null");
+        return HF_OK;
+    }
+    size_t length = payload_bytes == HF_AUTO_LENGTH ? strlen(payload) : payload_bytes;
+    if (length > (size_t)bus->payload_bytes_max) {
+        return fail(HF_INVALID,
+                    "payload is %zu bytes; the limit is %" PRId64 " (payload_bytes_max)", length,
+                    bus->payload_bytes_max);
+    }
+    hf_status status = json_check(payload, length, NULL, "payload");
+    if (status) {
+        return status;
+    }
+    *ret_payload = (struct text){payload, length};
+    return HF_OK;
+}
+
+static hf_status check_metadata(const char *metadata, struct text *ret_metadata)
+{
+    struct text text = text_of(metadata);
+    if (text.length > HF_METADATA_BYTES_MAX) {
+        return fail(HF_INVALID, "metadata is %zu bytes; the limit is %d", text.length,
+                    HF_METADATA_BYTES_MAX);
+    }
+    if (metadata) {
+        hf_status status = json_check_object(text.bytes, text.length, NULL, "metadata");
+        if (status) {
+            return status;
+        }
+    }
+    *ret_metadata = text;
+    return HF_OK;
+}
+
+/* Everything that is text: type, payload, key, tenant, metadata, producer. */
+static hf_status check_texts(const hf_bus *bus, const hf_new_event *given, struct new_event *ret)
+{
+    if (!given->type) {
+        return fail(HF_INVALID, "type is NULL; every event needs one");
+    }
+    ret->type = text_of(given->type);
+    hf_status status = glob_check_type(ret->type);
+    if (!status) {
+        status = intake_payload(bus, given->payload, given->payload_bytes, &ret->payload);
+    }
+    if (!status) {
+        status = intake_text(given->key, "key", HF_KEY_BYTES_MAX, &ret->key);
+    }
+    if (!status) {
+        status = intake_text(given->tenant, "tenant", HF_KEY_BYTES_MAX, &ret->tenant);
+    }
+    if (!status) {
+        status = check_metadata(given->metadata, &ret->metadata);
+    }
+    if (!status) {
+        const char *producer = given->producer ? given->producer : bus->node_name;
+        status = intake_text(producer, "producer", HF_PRODUCER_BYTES_MAX, &ret->producer);
+    }
+    return status;
+}
+
+static hf_status check_numbers(const hf_new_event *given, int64_t now_us, struct new_event *ret)
+{
+    int64_t emitted_at_us = given->emitted_at_us == -1 ? now_us : given->emitted_at_us;
+    if (emitted_at_us < TIME_US_MIN || emitted_at_us > TIME_US_MAX) {
+        return fail(HF_INVALID,
+                    "emitted_at_us is %" PRId64 ", which is outside the years 0001 to 9999",
+                    emitted_at_us);
+    }
+    int64_t version = given->expected_version;
+    if (version < -1 || version == INT64_MAX) {
+        return fail(HF_INVALID,
+                    "expected_version is %" PRId64 "; it must be -1 (any) or 0 to %" PRId64,
+                    version, INT64_MAX - 1);
+    }
+    if (version >= 0 && !given->key) {
+        return fail(HF_INVALID,
+                    "expected_version is %" PRId64 " but key is NULL: only a key has a version",
+                    version);
+    }
+    ret->emitted_at_us = emitted_at_us;
+    ret->expected_version = version;
+    return HF_OK;
+}
+
+static hf_status check_id(const char *id, int64_t now_us, uint8_t ret_id[UUID_BYTES])
+{
+    if (!id) {
+        uuid_v7(now_us, ret_id);
+        return HF_OK;
+    }
+    return uuid_parse(text_of(id), ret_id);
+}
+
+hf_status intake_check(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
+                       struct new_event *ret)
+{
+    hf_new_event own = HF_NEW_EVENT_INIT;
+    hf_status status = bus_read_options(&own, sizeof own, event, "hf_new_event");
+    if (status) {
+        return status;
+    }
+    *ret = (struct new_event){.key_version = -1};
+    status = check_texts(bus, &own, ret);
+    if (!status) {
+        status = check_id(own.id, now_us, ret->id);
+    }
+    if (!status) {
+        status = check_numbers(&own, now_us, ret);
+    }
+    if (!status) {
+        ret->hash = hash_event(ret->tenant, ret->key, ret->id);
+    }
+    return status;
+}

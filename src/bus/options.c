@@ -1,0 +1,430 @@
+/*
+ * options.c - the options of a subscription, driven by one table. See options.h.
+ *
+ * A row of `rows` is all that is known about an option: where it is in the struct, what kind of
+ * value it is, its default and its limits. Defaults, merging, checking, writing as JSON and reading
+ * back are loops over the table, so a new option is one row and one field of holdfast.h.
+ *
+ * Limits are kept as double, which holds every one of them exactly (they are far below 2^53).
+ *
+ * What is stored was checked when it was stored. Reading still checks everything: the row may have
+ * been edited by hand, or written by a newer program. Members that this version does not know are
+ * ignored, missing ones get their default; a known one with a value that cannot be is HF_CORRUPT.
+ */
+#include "bus/options.h"
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/glob.h"
+#include "base/json_check.h"
+#include "base/json_read.h"
+#include "base/json_write.h"
+#include "base/time.h"
+
+#define LEASE_MS_MAX 604800000.0 /* a week: leases may be held by people */
+#define DAY_MS 86400000.0
+#define PATTERNS_JSON_BYTES_MAX (HF_PATTERNS_MAX * (6 * HF_TYPE_BYTES_MAX + 3) + 2)
+
+enum row_kind {
+    ROW_WORD,   /* an enum, stored as a word: its value is the index into words, from 1 */
+    ROW_INT32,
+    ROW_INT64,
+    ROW_DOUBLE,
+};
+
+struct row {
+    const char *name;         /* as in holdfast.h, JSON and the command */
+    size_t offset;            /* in hf_subscription_options */
+    enum row_kind kind;
+    double initial;           /* the default */
+    double min;
+    double max;
+    const char *const *words; /* ROW_WORD: max of them */
+};
+
+static const char *const mode_words[] = {"ordered", "shared"};
+static const char *const order_words[] = {"relaxed", "strict"};
+static const char *const instance_words[] = {"coordinated", "single"};
+static const char *const unhandled_words[] = {"skip", "dead_letter"};
+static const char *const poison_words[] = {"skip", "block_key", "halt"};
+static const char *const toggle_words[] = {"off", "on"};
+
+#define AT(field) #field, offsetof(hf_subscription_options, field)
+#define WORDS(words) 1, sizeof(words) / sizeof((words)[0]), words
+
+static const struct row rows[] = {
+    {AT(mode), ROW_WORD, HF_MODE_ORDERED, WORDS(mode_words)},
+    {AT(order), ROW_WORD, HF_ORDER_RELAXED, WORDS(order_words)},
+    {AT(instance_mode), ROW_WORD, HF_INSTANCE_COORDINATED, WORDS(instance_words)},
+    {AT(on_unhandled), ROW_WORD, HF_UNHANDLED_SKIP, WORDS(unhandled_words)},
+    {AT(on_poison), ROW_WORD, HF_POISON_SKIP, WORDS(poison_words)},
+    {AT(transactional), ROW_WORD, HF_OFF, WORDS(toggle_words)},
+    {AT(breaker), ROW_WORD, HF_OFF, WORDS(toggle_words)},
+    {AT(partitions), ROW_INT32, 1, 1, 1024, NULL},
+    {AT(batch), ROW_INT32, 100, 1, HF_CLAIM_MAX, NULL},
+    {AT(concurrency), ROW_INT32, 1, 1, 256, NULL},
+    {AT(inflight_max), ROW_INT32, 1000, 1, 100000, NULL},
+    {AT(attempts_max), ROW_INT32, 4, 1, 100, NULL},
+    {AT(retry_jitter_percent), ROW_INT32, 10, 0, 100, NULL},
+    {AT(retry_base_ms), ROW_INT64, 1000, 0, (double)RETRY_DELAY_MS_MAX, NULL},
+    {AT(retry_max_ms), ROW_INT64, 30000, 0, (double)RETRY_DELAY_MS_MAX, NULL},
+    {AT(retry_multiplier), ROW_DOUBLE, 2.0, 1.0, 100.0, NULL},
+    {AT(handler_timeout_ms), ROW_INT64, 30000, 1, DAY_MS, NULL},
+    {AT(lease_ms), ROW_INT64, 30000, 10, LEASE_MS_MAX, NULL},
+    {AT(checkpoint_events), ROW_INT32, 100, 1, 100000, NULL},
+    {AT(checkpoint_ms), ROW_INT64, 1000, 0, 3600000, NULL},
+    {AT(wait_period_ms), ROW_INT64, 1000, 1, 3600000, NULL},
+    {AT(tx_max_ms), ROW_INT64, 1000, 1, 60000, NULL},
+    {AT(gap_timeout_ms), ROW_INT64, 0, 0, DAY_MS, NULL},
+    {AT(stuck_max), ROW_INT32, 16, 1, 256, NULL},
+    {AT(breaker_events), ROW_INT32, 20, 1, 100000, NULL},
+    {AT(breaker_percent), ROW_INT32, 50, 0, 99, NULL},
+    {AT(breaker_window_ms), ROW_INT64, 60000, BREAKER_STEPS, DAY_MS, NULL},
+    {AT(breaker_pause_ms), ROW_INT64, 30000, 1, DAY_MS, NULL},
+};
+
+#define ROW_COUNT (sizeof rows / sizeof rows[0])
+
+/* Enums are read and written through int, which is what the compiler makes of them. */
+_Static_assert(sizeof(hf_mode) == sizeof(int32_t) && sizeof(hf_order) == sizeof(int32_t) &&
+                   sizeof(hf_instance_mode) == sizeof(int32_t) &&
+                   sizeof(hf_on_unhandled) == sizeof(int32_t) &&
+                   sizeof(hf_on_poison) == sizeof(int32_t) && sizeof(hf_toggle) == sizeof(int32_t),
+               "an enum is not as wide as an int32_t");
+
+/* ---- One value ------------------------------------------------------------------------------- */
+
+static double value_get(const hf_subscription_options *options, const struct row *row)
+{
+    const char *at = (const char *)options + row->offset;
+    int32_t small;
+    int64_t large;
+    double real;
+    switch (row->kind) {
+    case ROW_WORD:
+    case ROW_INT32:
+        memcpy(&small, at, sizeof small);
+        return small;
+    case ROW_INT64:
+        memcpy(&large, at, sizeof large);
+        return (double)large;
+    case ROW_DOUBLE:
+        memcpy(&real, at, sizeof real);
+        return real;
+    }
+    return 0;
+}
+
+/* `value` is within the row's limits, so that the conversions lose nothing. */
+static void value_set(hf_subscription_options *options, const struct row *row, double value)
+{
+    char *at = (char *)options + row->offset;
+    int32_t small;
+    int64_t large;
+    switch (row->kind) {
+    case ROW_WORD:
+    case ROW_INT32:
+        small = (int32_t)value;
+        memcpy(at, &small, sizeof small);
+        break;
+    case ROW_INT64:
+        large = (int64_t)value;
+        memcpy(at, &large, sizeof large);
+        break;
+    case ROW_DOUBLE:
+        memcpy(at, &value, sizeof value);
+        break;
+    }
+}
+
+static size_t value_bytes(const struct row *row)
+{
+    switch (row->kind) {
+    case ROW_WORD:
+    case ROW_INT32:
+        return sizeof(int32_t);
+    case ROW_INT64:
+        return sizeof(int64_t);
+    case ROW_DOUBLE:
+        return sizeof(double);
+    }
+    return 0;
+}
+
+static bool value_given(const hf_subscription_options *options, const struct row *row)
+{
+    return value_get(options, row) != (row->kind == ROW_WORD ? 0.0 : -1.0);
+}
+
+/* False for NaN too. */
+static bool value_allowed(double value, const struct row *row)
+{
+    return value >= row->min && value <= row->max;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+void options_default(hf_subscription_options *ret_options)
+{
+    *ret_options = (hf_subscription_options)HF_SUBSCRIPTION_OPTIONS_INIT;
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        value_set(ret_options, &rows[i], rows[i].initial);
+    }
+}
+
+void options_merge(hf_subscription_options *options, const hf_subscription_options *given)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (value_given(given, &rows[i])) {
+            /* Bytes, not values: what is outside the limits must reach options_check as it is. */
+            memcpy((char *)options + rows[i].offset, (const char *)given + rows[i].offset,
+                   value_bytes(&rows[i]));
+        }
+    }
+    if (given->from.kind != HF_PLACE_NONE) {
+        options->from = given->from;
+    }
+}
+
+static hf_status check_place(hf_place place)
+{
+    switch (place.kind) {
+    case HF_PLACE_NONE:
+    case HF_PLACE_START:
+    case HF_PLACE_NOW:
+        return HF_OK;
+    case HF_PLACE_POSITION:
+        return place.value >= 0 ? HF_OK
+                                : fail(HF_INVALID, "from is position %" PRId64 "; it must be 0 or more",
+                                       place.value);
+    case HF_PLACE_TIME:
+        return place.value >= TIME_US_MIN && place.value <= TIME_US_MAX
+                   ? HF_OK
+                   : fail(HF_INVALID,
+                          "from is the time %" PRId64 ", which is outside the years 0001 to 9999",
+                          place.value);
+    }
+    return fail(HF_INVALID, "from is of kind %d, which is no hf_place_kind", (int)place.kind);
+}
+
+static hf_status refuse(double value, const struct row *row)
+{
+    if (row->kind == ROW_WORD) {
+        struct buf words;
+        buf_init(&words, 256);
+        for (size_t i = 0; i < (size_t)row->max; i++) {
+            buf_printf(&words, "%s%s", i ? ", " : "", row->words[i]);
+        }
+        hf_status status = fail(HF_INVALID, "%s is %.0f; it must be one of 1 to %.0f (%s)",
+                                row->name, value, row->max, buf_terminate(&words));
+        buf_release(&words);
+        return status;
+    }
+    int digits = row->kind == ROW_DOUBLE ? 2 : 0;
+    return fail(HF_INVALID, "%s is %.*f; it must be %.*f to %.*f", row->name, digits, value, digits,
+                row->min, digits, row->max);
+}
+
+hf_status options_check(const hf_subscription_options *options)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        double value = value_get(options, &rows[i]);
+        if (!value_allowed(value, &rows[i])) {
+            return refuse(value, &rows[i]);
+        }
+    }
+    if (options->retry_max_ms < options->retry_base_ms) {
+        return fail(HF_INVALID,
+                    "retry_max_ms is %" PRId64 "; it must be at least retry_base_ms (%" PRId64 ")",
+                    options->retry_max_ms, options->retry_base_ms);
+    }
+    return check_place(options->from);
+}
+
+hf_status options_write(const hf_subscription_options *options, struct buf *out)
+{
+    struct json_out json;
+    json_out_init(&json, out);
+    json_object_begin(&json);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        const struct row *row = &rows[i];
+        double value = value_get(options, row);
+        json_key(&json, row->name);
+        if (row->kind == ROW_WORD) {
+            json_string(&json, value_allowed(value, row) ? text_of(row->words[(size_t)value - 1])
+                                                         : TEXT_ABSENT);
+        } else if (row->kind == ROW_DOUBLE) {
+            json_double(&json, value);
+        } else {
+            json_int(&json, (int64_t)value);
+        }
+    }
+    json_object_end(&json);
+    return buf_status(out);
+}
+
+/* ---- Reading back ---------------------------------------------------------------------------- */
+
+static hf_status corrupt(const struct row *row, struct text raw)
+{
+    return fail(HF_CORRUPT, "the stored option %s is %" TEXT_PRI ", which it cannot be", row->name,
+                TEXT_ARG(raw));
+}
+
+/* The word's number, from 1; 0 if it is none of the row's. Words need no escaping, so the raw
+ * string is the word between two quotes. */
+static size_t word_find(const struct row *row, struct text raw)
+{
+    for (size_t i = 0; i < (size_t)row->max; i++) {
+        struct text word = text_of(row->words[i]);
+        if (raw.length == word.length + 2 && raw.bytes[0] == '"' &&
+            memcmp(raw.bytes + 1, word.bytes, word.length) == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static hf_status value_read(const struct row *row, struct text raw,
+                            hf_subscription_options *options)
+{
+    double value = 0;
+    int64_t whole;
+    switch (row->kind) {
+    case ROW_WORD:
+        value = (double)word_find(row, raw);
+        break;
+    case ROW_INT32:
+    case ROW_INT64:
+        if (json_int_decode(raw, &whole)) {
+            return corrupt(row, raw);
+        }
+        value = (double)whole;
+        break;
+    case ROW_DOUBLE:
+        if (json_double_decode(raw, &value)) {
+            return corrupt(row, raw);
+        }
+        break;
+    }
+    if (!value_allowed(value, row)) {
+        return corrupt(row, raw);
+    }
+    value_set(options, row, value);
+    return HF_OK;
+}
+
+hf_status options_read(struct text json, hf_subscription_options *ret_options)
+{
+    hf_subscription_options options;
+    options_default(&options);
+    if (json_check_object(json.bytes, json.length, NULL, "what is stored as options")) {
+        return err_set(HF_CORRUPT, err_message());
+    }
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        struct text raw;
+        if (!json_find(json, rows[i].name, &raw)) {
+            continue;
+        }
+        hf_status status = value_read(&rows[i], raw, &options);
+        if (status) {
+            return status;
+        }
+    }
+    if (options_check(&options)) {
+        return fail(HF_CORRUPT, "the stored options cannot be: %s", err_message());
+    }
+    *ret_options = options;
+    return HF_OK;
+}
+
+struct retry_policy options_retry(const hf_subscription_options *options)
+{
+    return (struct retry_policy){
+        .attempts_max = options->attempts_max,
+        .base_ms = options->retry_base_ms,
+        .multiplier = options->retry_multiplier,
+        .max_ms = options->retry_max_ms,
+        .jitter_percent = options->retry_jitter_percent,
+    };
+}
+
+struct breaker_policy options_breaker(const hf_subscription_options *options)
+{
+    return (struct breaker_policy){
+        .events_min = options->breaker_events,
+        .failed_percent = options->breaker_percent,
+        .window_ms = options->breaker_window_ms,
+        .pause_ms = options->breaker_pause_ms,
+    };
+}
+
+/* ---- Patterns -------------------------------------------------------------------------------- */
+
+hf_status patterns_check(const struct text *patterns, size_t count)
+{
+    if (count < 1 || count > HF_PATTERNS_MAX) {
+        return fail(HF_INVALID, "a subscription has 1 to %d patterns; this one has %zu",
+                    HF_PATTERNS_MAX, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        hf_status status = glob_check_pattern(patterns[i]);
+        if (status) {
+            return fail(status, "pattern %zu: %s", i, err_message());
+        }
+    }
+    return HF_OK;
+}
+
+hf_status patterns_write(const struct text *patterns, size_t count, struct buf *out)
+{
+    struct json_out json;
+    json_out_init(&json, out);
+    json_array_begin(&json);
+    for (size_t i = 0; i < count; i++) {
+        json_string(&json, patterns[i]);
+    }
+    json_array_end(&json);
+    return buf_status(out);
+}
+
+/* Walks an array that passed json_check. */
+static hf_status patterns_collect(struct text json, struct arena *arena, struct buf *scratch,
+                                  struct text *ret_patterns, size_t max, size_t *ret_count)
+{
+    struct json_iter iter;
+    if (json_kind(json) != JSON_ARRAY || !json_iter_init(&iter, json)) {
+        return fail(HF_CORRUPT, "what is stored as patterns is not an array");
+    }
+    size_t count = 0;
+    struct text raw;
+    while (json_iter_next(&iter, NULL, &raw)) {
+        if (count == max) {
+            return fail(HF_CORRUPT, "more than %zu patterns are stored", max);
+        }
+        buf_clear(scratch);
+        if (json_string_decode(raw, scratch) || glob_check_pattern(buf_text(scratch))) {
+            return fail(HF_CORRUPT, "stored pattern %zu: %s", count, err_message());
+        }
+        ret_patterns[count] = arena_text(arena, buf_text(scratch));
+        count++;
+    }
+    *ret_count = count;
+    return arena_status(arena);
+}
+
+hf_status patterns_read(struct text json, struct arena *arena, struct text *ret_patterns,
+                        size_t max, size_t *ret_count)
+{
+    struct json_limits limits = {.bytes_max = PATTERNS_JSON_BYTES_MAX};
+    if (json_check(json.bytes, json.length, &limits, "what is stored as patterns")) {
+        return err_set(HF_CORRUPT, err_message());
+    }
+    struct buf scratch;
+    buf_init(&scratch, 4 * HF_TYPE_BYTES_MAX);
+    hf_status status = patterns_collect(json, arena, &scratch, ret_patterns, max, ret_count);
+    buf_release(&scratch);
+    return status;
+}
