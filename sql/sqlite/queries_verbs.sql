@@ -327,7 +327,8 @@ SELECT coalesce(sum(count), 0), min(first) FROM holdfast_leases WHERE subscripti
 
 -- ---- Dead letters -------------------------------------------------------------------------------
 
--- A new dead letter with a new number, in place of an older one of the same delivery.
+-- A new dead letter with a new number, in place of an older one of the same delivery. Both take the
+-- same parameters; the first does not need ?3.
 -- name: dead_add_copy
 INSERT OR REPLACE INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
@@ -337,7 +338,7 @@ INSERT OR REPLACE INTO holdfast_dead_letters
            e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant, e.metadata,
            e.payload, coalesce(?8, '[]')
     FROM holdfast_subscriptions s, holdfast_copies e
-    WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2 AND ?3 IS NOT NULL;
+    WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2;
 
 -- name: dead_add
 INSERT OR REPLACE INTO holdfast_dead_letters

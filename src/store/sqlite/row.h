@@ -1,29 +1,56 @@
 /*
- * row.h - an event's row as an entry of a batch.
+ * row.h - an event's columns as an entry of a batch.
  *
- * Every query that hands events up selects these columns first, in this order, from
- * holdfast_events (place), holdfast_copies or a join of both (position):
+ * The log, the copies and the dead letters keep an event in the same columns, and every statement
+ * that hands up events selects them in this order, so there is one place that decodes them:
  *
- *     0 place or position   1 id    2 type       3 payload      4 key          5 tenant
- *     6 metadata   7 producer   8 schedule_id   9 key_version   10 hash   11 emitted_at
- *     12 entered_at
+ *     position (or place)  id  type  payload  key  tenant  metadata  producer  schedule_id
+ *     key_version  hash  emitted_at  entered_at
  */
 #ifndef HF_STORE_SQLITE_ROW_H
 #define HF_STORE_SQLITE_ROW_H
 
-#include "store/sqlite/sqlite.h"
+#include <sqlite3.h>
+
 #include "store/store.h"
 
-#define ROW_COLUMNS 13 /* the first column after the event's */
+struct sqlite_engine;
+struct conn;
 
-/* Appends the row that the statement stands on. The caller fills in attempts, story, waited and
- * unhandled. HF_NOMEM; HF_CORRUPT if the id is not 16 bytes. */
-hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_entry);
+enum row_column {
+    ROW_POSITION,
+    ROW_ID,
+    ROW_TYPE,
+    ROW_PAYLOAD,
+    ROW_KEY,
+    ROW_TENANT,
+    ROW_METADATA,
+    ROW_PRODUCER,
+    ROW_SCHEDULE_ID,
+    ROW_KEY_VERSION,
+    ROW_HASH,
+    ROW_EMITTED_AT,
+    ROW_ENTERED_AT,
+    ROW_COLUMNS
+};
 
-/* The type of the row, without copying: for filter_matches before row_push. */
-static inline struct text row_type(sqlite3_stmt *stmt)
-{
-    return column_text(stmt, 2);
-}
+/* Copies the present row, whose columns begin with the event's, into the batch; the entry has the
+ * given position, no attempts and no story. HF_NOMEM; HF_CORRUPT if the id is not 16 bytes. On
+ * failure the batch has no new entry. */
+hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, int64_t position,
+                   struct entry **ret_entry);
+
+/* The event as the application sees it, its texts those of the present row; `id_text` gets the id
+ * and must live as long. */
+hf_status row_event(sqlite3_stmt *stmt, int64_t position, char id_text[HF_ID_BYTES],
+                    hf_event *ret_event);
+
+/* The lane of the event in the present row. HF_CORRUPT. */
+hf_status row_lane(sqlite3_stmt *stmt, uint64_t *ret_lane);
+
+/* Finds the event that a delivery is about: the copy, if `copied` says that it may have one, else
+ * the log's. *ret_stmt stands on its row (conn_done it), or is NULL if there is none. */
+hf_status row_find(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
+                   int64_t position, bool copied, sqlite3_stmt **ret_stmt);
 
 #endif
