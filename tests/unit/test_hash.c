@@ -1,0 +1,141 @@
+/* Unit tests of base/hash. */
+#include "unit.h"
+#include "base/uuid.h"
+
+static void md5_equals_the_vectors_of_rfc_1321(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *digest;
+    } table[] = {
+        {"", "d41d8cd98f00b204e9800998ecf8427e"},
+        {"a", "0cc175b9c0f1b6a831c399e269772661"},
+        {"abc", "900150983cd24fb0d6963f7d28e17f72"},
+        {"message digest", "f96b697d7cb7938d525a2f31aaf161d0"},
+        {"abcdefghijklmnopqrstuvwxyz", "c3fcd3d76192e4007dfb496cca67e13b"},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+         "d174ab98d277d9f5a5611c2c9f419d9f"},
+        {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+         "57edf4a22be3c955ac49da2e2107b67a"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        uint8_t digest[HASH_MD5_BYTES];
+        char hex[2 * HASH_MD5_BYTES + 1];
+
+        hash_md5(table[i].text, strlen(table[i].text), digest);
+        for (int b = 0; b < HASH_MD5_BYTES; b++)
+            snprintf(hex + 2 * b, 3, "%02x", digest[b]);
+        assert_string_equal(hex, table[i].digest);
+    }
+}
+
+/* One digest over the digests of all lengths from 0 to 299 pins every way to pad a block. */
+static void md5_is_right_at_every_length_around_a_block(void **state)
+{
+    uint8_t all[300][HASH_MD5_BYTES], digest[HASH_MD5_BYTES];
+    char bytes[300];
+    static const uint8_t expected[HASH_MD5_BYTES] = {
+        0x07, 0xe3, 0x8d, 0x09, 0x26, 0x75, 0xaf, 0xb4,
+        0xbc, 0x77, 0x42, 0xd3, 0x88, 0xf7, 0x7d, 0xda,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)(i * 7 + 1);
+    for (size_t length = 0; length < COUNT_OF(all); length++)
+        hash_md5(bytes, length, all[length]);
+    hash_md5(all, sizeof(all), digest);
+    assert_memory_equal(digest, expected, HASH_MD5_BYTES);
+}
+
+static void the_partition_hash_is_what_postgresql_computes(void **state)
+{
+    /* select ('x'||substr(md5(t),1,16))::bit(64)::bigint & x'7fffffffffffffff'::bigint */
+    static const struct {
+        const char *text;
+        int64_t hash;
+    } table[] = {
+        {"", INT64_C(0x541d8cd98f00b204)},    /* md5 begins d4: the sign bit goes */
+        {"a", INT64_C(0x0cc175b9c0f1b6a8)},
+        {"abc", INT64_C(0x100150983cd24fb0)}, /* 90 */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++)
+        assert_int_equal(hash_partition(text_of(table[i].text)), table[i].hash);
+}
+
+static const uint8_t some_id[16] = {0x01, 0x93, 0x5D, 0, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, 0, 1};
+
+static void an_event_is_hashed_by_tenant_else_key_else_id(void **state)
+{
+    struct text tenant = text_of("t"), key = text_of("k");
+
+    (void)state;
+    assert_int_equal(hash_event(tenant, key, some_id), hash_partition(tenant));
+    assert_int_equal(hash_event(TEXT_ABSENT, key, some_id), hash_partition(key));
+    assert_int_equal(hash_event(text_of(""), key, some_id), hash_partition(text_of("")));
+    assert_int_equal(hash_event(TEXT_ABSENT, TEXT_ABSENT, some_id),
+                     hash_partition(text_of("01935d00-0000-7000-8000-000000000001")));
+}
+
+static void lanes_of_different_pairs_differ(void **state)
+{
+    static const struct text parts[] = {
+        {NULL, 0},          TEXT_LITERAL(""),   TEXT_LITERAL("a"), TEXT_LITERAL("b"),
+        TEXT_LITERAL("ab"), TEXT_LITERAL("\0"), TEXT_LITERAL("\1\1\0\0\0\0\0\0\0b"),
+    };
+    uint64_t lanes[COUNT_OF(parts) * COUNT_OF(parts)];
+    size_t count = 0;
+
+    (void)state;
+    for (size_t t = 0; t < COUNT_OF(parts); t++) {
+        for (size_t k = 0; k < COUNT_OF(parts); k++)
+            lanes[count++] = hash_lane(parts[t], parts[k], some_id);
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = i + 1; j < count; j++)
+            assert_true(lanes[i] != lanes[j]);
+    }
+}
+
+static void a_lane_depends_on_the_id_only_without_tenant_and_key(void **state)
+{
+    uint8_t other_id[16] = {0};
+
+    (void)state;
+    assert_int_equal(hash_lane(TEXT_ABSENT, text_of("k"), some_id),
+                     hash_lane(TEXT_ABSENT, text_of("k"), other_id));
+    assert_int_equal(hash_lane(text_of("t"), TEXT_ABSENT, some_id),
+                     hash_lane(text_of("t"), TEXT_ABSENT, other_id));
+    assert_true(hash_lane(TEXT_ABSENT, TEXT_ABSENT, some_id) !=
+                hash_lane(TEXT_ABSENT, TEXT_ABSENT, other_id));
+}
+
+static void mix_changes_about_half_of_the_bits(void **state)
+{
+    (void)state;
+    for (int bit = 0; bit < 64; bit++) {
+        uint64_t difference = hash_mix(12345) ^ hash_mix(UINT64_C(12345) ^ UINT64_C(1) << bit);
+        int changed = __builtin_popcountll(difference);
+
+        assert_true(changed > 12 && changed < 52);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(md5_equals_the_vectors_of_rfc_1321),
+        cmocka_unit_test(md5_is_right_at_every_length_around_a_block),
+        cmocka_unit_test(the_partition_hash_is_what_postgresql_computes),
+        cmocka_unit_test(an_event_is_hashed_by_tenant_else_key_else_id),
+        cmocka_unit_test(lanes_of_different_pairs_differ),
+        cmocka_unit_test(a_lane_depends_on_the_id_only_without_tenant_and_key),
+        cmocka_unit_test(mix_changes_about_half_of_the_bits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
