@@ -17,6 +17,12 @@ static const char *copy_text(struct batch *batch, sqlite3_stmt *stmt, int column
     return arena_text(&batch->arena, column_text(stmt, column)).bytes;
 }
 
+/* Of a place and of a position alike: a position is below 2^44. */
+static int64_t row_position(sqlite3_stmt *stmt)
+{
+    return position_of(sqlite3_column_int64(stmt, ROW_POSITION));
+}
+
 static const uint8_t *row_id(sqlite3_stmt *stmt)
 {
     const uint8_t *id = sqlite3_column_blob(stmt, ROW_ID);
@@ -29,9 +35,9 @@ static hf_status bad_id(int64_t position)
                 (long long)position);
 }
 
-hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, int64_t position,
-                   struct entry **ret_entry)
+hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_entry)
 {
+    int64_t position = row_position(stmt);
     const uint8_t *id = row_id(stmt);
     if (!id) {
         return bad_id(position);
@@ -71,9 +77,9 @@ hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, int64_t position,
     return HF_OK;
 }
 
-hf_status row_event(sqlite3_stmt *stmt, int64_t position, char id_text[HF_ID_BYTES],
-                    hf_event *ret_event)
+hf_status row_event(sqlite3_stmt *stmt, char id_text[HF_ID_BYTES], hf_event *ret_event)
 {
+    int64_t position = row_position(stmt);
     const uint8_t *id = row_id(stmt);
     if (!id) {
         return bad_id(position);
@@ -105,7 +111,7 @@ hf_status row_lane(sqlite3_stmt *stmt, uint64_t *ret_lane)
 {
     const uint8_t *id = row_id(stmt);
     if (!id) {
-        return bad_id(position_of(sqlite3_column_int64(stmt, ROW_POSITION)));
+        return bad_id(row_position(stmt));
     }
     *ret_lane = hash_lane(column_text(stmt, ROW_TENANT), column_text(stmt, ROW_KEY), id);
     return HF_OK;

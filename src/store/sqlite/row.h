@@ -10,12 +10,8 @@
 #ifndef HF_STORE_SQLITE_ROW_H
 #define HF_STORE_SQLITE_ROW_H
 
-#include <sqlite3.h>
-
+#include "store/sqlite/sqlite.h"
 #include "store/store.h"
-
-struct sqlite_engine;
-struct conn;
 
 enum row_column {
     ROW_POSITION,
@@ -34,16 +30,20 @@ enum row_column {
     ROW_COLUMNS
 };
 
-/* Copies the present row, whose columns begin with the event's, into the batch; the entry has the
- * given position, no attempts and no story. HF_NOMEM; HF_CORRUPT if the id is not 16 bytes. On
- * failure the batch has no new entry. */
-hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, int64_t position,
-                   struct entry **ret_entry);
+/* Copies the present row, whose columns begin with the event's, into the batch. The caller fills in
+ * attempts, story, waited and unhandled. HF_NOMEM; HF_CORRUPT if the id is not 16 bytes. On failure
+ * the batch has no new entry. */
+hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_entry);
+
+/* The type of the row, without copying: for filter_matches before row_push. */
+static inline struct text row_type(sqlite3_stmt *stmt)
+{
+    return column_text(stmt, ROW_TYPE);
+}
 
 /* The event as the application sees it, its texts those of the present row; `id_text` gets the id
  * and must live as long. */
-hf_status row_event(sqlite3_stmt *stmt, int64_t position, char id_text[HF_ID_BYTES],
-                    hf_event *ret_event);
+hf_status row_event(sqlite3_stmt *stmt, char id_text[HF_ID_BYTES], hf_event *ret_event);
 
 /* The lane of the event in the present row. HF_CORRUPT. */
 hf_status row_lane(sqlite3_stmt *stmt, uint64_t *ret_lane);
