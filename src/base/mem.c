@@ -73,8 +73,13 @@ void *mem_alloc(size_t bytes)
 
 void *mem_calloc(size_t count, size_t bytes)
 {
-    bool empty = count == 0 || bytes == 0;
-    void *block = should_fail() ? NULL : calloc(empty ? 1 : count, empty ? 1 : bytes);
+    size_t total;
+
+    /* calloc would notice too, but sanitizers take that for a mistake and end the program. */
+    if (__builtin_mul_overflow(count, bytes, &total) || should_fail())
+        return NULL;
+
+    void *block = calloc(1, total ? total : 1);
 
     if (block)
         count_blocks(1);
