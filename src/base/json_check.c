@@ -6,9 +6,9 @@
  * object) and a depth; that is all the state there is.
  *
  * Most bytes of a payload are inside strings, so runs of ordinary string bytes are tested eight at
- * a time with the usual zero-byte trick. Seen at -O2: checking a long plain string costs about as
- * much as copying it does, and typical payloads of numbers and short keys run at some hundred
- * megabytes a second, well below the cost of the statement that stores them.
+ * a time with the usual zero-byte trick. Measured at -O2, a long plain string is checked about nine
+ * times as fast, per byte, as a small object of short keys and numbers or a string without any
+ * ASCII; and the small object takes about as long as the MD5 that finds its partition.
  *
  * Refused although RFC 8259 allows them: \u0000 (no engine stores it in a text) and unpaired
  * surrogate escapes (PostgreSQL refuses them). Duplicate keys are the publisher's business.
