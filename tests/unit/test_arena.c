@@ -102,8 +102,9 @@ static void what_fits_does_not_depend_on_the_blocks(void **state)
 }
 
 #ifdef HF_FAULTS
-static void the_steady_state_allocates_nothing(void **state)
+static void the_steady_state_is_one_block_and_allocates_nothing(void **state)
 {
+    int64_t before = mem_live();
     struct arena arena;
 
     (void)state;
@@ -112,6 +113,7 @@ static void the_steady_state_allocates_nothing(void **state)
         pieces_that_fit(&arena);
         arena_clear(&arena);
     }
+    assert_int_equal(mem_live(), before + 1);
     mem_fail_at(1, true);
     for (int batch = 0; batch < 10; batch++) {
         assert_true(pieces_that_fit(&arena) > 1000);
@@ -149,7 +151,7 @@ int main(void)
         cmocka_unit_test(the_maximum_is_exact_and_the_failure_sticks),
         cmocka_unit_test(what_fits_does_not_depend_on_the_blocks),
 #ifdef HF_FAULTS
-        cmocka_unit_test(the_steady_state_allocates_nothing),
+        cmocka_unit_test(the_steady_state_is_one_block_and_allocates_nothing),
         cmocka_unit_test(out_of_memory_is_reported_and_nothing_leaks),
 #endif
     };

@@ -86,6 +86,7 @@ static void lanes_of_different_pairs_differ(void **state)
     static const struct text parts[] = {
         {NULL, 0},          TEXT_LITERAL(""),   TEXT_LITERAL("a"), TEXT_LITERAL("b"),
         TEXT_LITERAL("ab"), TEXT_LITERAL("\0"), TEXT_LITERAL("\1\1\0\0\0\0\0\0\0b"),
+        TEXT_LITERAL("a\1b"), TEXT_LITERAL("b\1a"),
     };
     uint64_t lanes[COUNT_OF(parts) * COUNT_OF(parts)];
     size_t count = 0;
