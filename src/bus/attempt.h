@@ -1,13 +1,32 @@
 /*
- * attempt.h - one run of the handlers for one event, and the transaction of the calling thread.
+ * attempt.h - one run of the handlers for one event, and what the running thread is doing.
  */
 #ifndef HF_BUS_ATTEMPT_H
 #define HF_BUS_ATTEMPT_H
 
 #include "bus/bus.h"
+#include "bus/handlers.h"
+
+/* One attempt as the handler sees it; public as the opaque hf_delivery. */
+struct hf_delivery {
+    hf_bus *bus;
+    const char *subscription;
+    struct tx *tx;           /* NULL unless transactional */
+    int32_t attempt;
+    int32_t attempts_max;
+    atomic_bool *cancelled;  /* set when the attempt has timed out or the bus is stopping */
+    char error[HF_ERROR_BYTES_MAX + 1];
+};
+
+/* Runs the handlers that match, one after another, until one does not answer HF_ACK. Its answer is
+ * the attempt's; its error is in delivery->error ("" if it gave none). */
+hf_verdict attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
+                       const hf_event *event);
 
 /* The transaction that publishing on this thread must join: that of the transactional handler which
  * is running on it for this bus. NULL: none. */
 struct tx *attempt_tx(const hf_bus *bus);
+/* True if the calling thread is running a handler of this bus. */
+bool attempt_inside(const hf_bus *bus);
 
 #endif

@@ -13,7 +13,7 @@
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   pull.c, steer.c, deadletter.c, inspect.c, wait.c   the rest of holdfast.h
  *
- * Lock order: bus->mutex, then a runner's mutex. Neither is held while the store is called, except
+ * Lock order: bus->life, bus->mutex, then a runner's mutex. Neither is held while the store is called, except
  * that bus->mutex is held while a subscription is created, so that two threads agree on its runner.
  */
 #ifndef HF_BUS_BUS_H
@@ -32,7 +32,6 @@ struct async;
 struct subscription;
 struct watch;
 
-/* Ends a public function that was given a bad handle. */
 #define HF_TIMEOUT_DEFAULT_MS 10000
 #define HF_SHUTDOWN_DEFAULT_MS 30000
 
@@ -49,6 +48,7 @@ struct hf_bus {
     atomic_int references;      /* the handle, and every thread that may outlive hf_close */
     atomic_bool closed;         /* hf_shutdown was called: no new publishes, no subscriptions */
 
+    pthread_mutex_t life;       /* held while starting and stopping: one at a time */
     pthread_mutex_t mutex;      /* guards what follows */
     bool started;
     struct subscription *subscriptions; /* those with handlers in this process */
@@ -56,6 +56,7 @@ struct hf_bus {
     struct async *async;        /* made by the first asynchronous publish */
     struct watch *watch;        /* made when somebody first waits for news */
 
+    atomic_bool notes[STORE_NOTES_MAX]; /* which notes are in use by workers */
     atomic_int waiters;         /* threads in hf_wait: runners store checkpoints at once for them */
     atomic_int_fast64_t published;
     atomic_int_fast64_t delivered;

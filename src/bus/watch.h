@@ -18,6 +18,9 @@ hf_status watch_fd(hf_bus *bus, int *ret_fd);
 void watch_poke(hf_bus *bus);
 /* Signs of life at least every ms / 4 from now on. */
 void watch_lease(hf_bus *bus, int64_t lease_ms);
+/* Ends the thread; everybody who waits is let go. Twice is safe. */
 void watch_stop(hf_bus *bus);
+/* Frees what has been stopped. */
+void watch_free(hf_bus *bus);
 
 #endif

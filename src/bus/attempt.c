@@ -1,0 +1,82 @@
+/*
+ * attempt.c - running the handlers of a subscription for one event. See attempt.h.
+ *
+ * The thread remembers what it is running, so that a publish from inside a transactional handler
+ * finds its transaction, and a call that would wait for the handler itself is refused.
+ */
+#include "bus/attempt.h"
+
+#include <stdio.h>
+
+#include "base/glob.h"
+
+static _Thread_local struct hf_delivery *current;
+
+hf_verdict attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
+                       const hf_event *event)
+{
+    struct text type = text_of(event->type);
+    hf_verdict verdict = HF_ACK;
+    delivery->error[0] = '\0';
+    current = delivery;
+    for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
+        const struct handler *handler = &handlers->items[i];
+        if (glob_match(handler->pattern, type)) {
+            verdict = handler->run(event, delivery, handler->ctx);
+        }
+    }
+    current = NULL;
+    if (verdict < HF_ACK || verdict > HF_UNDECODABLE) {
+        hf_delivery_error(delivery, "the handler answered %d, which is no hf_verdict", (int)verdict);
+        verdict = HF_RETRY;
+    }
+    return verdict;
+}
+
+struct tx *attempt_tx(const hf_bus *bus)
+{
+    return current && current->bus == bus ? current->tx : NULL;
+}
+
+bool attempt_inside(const hf_bus *bus)
+{
+    return current && current->bus == bus;
+}
+
+const char *hf_delivery_subscription(const hf_delivery *delivery)
+{
+    return delivery->subscription;
+}
+
+int32_t hf_delivery_attempt(const hf_delivery *delivery)
+{
+    return delivery->attempt;
+}
+
+int32_t hf_delivery_attempts_max(const hf_delivery *delivery)
+{
+    return delivery->attempts_max;
+}
+
+hf_bus *hf_delivery_bus(const hf_delivery *delivery)
+{
+    return delivery->bus;
+}
+
+int hf_delivery_cancelled(const hf_delivery *delivery)
+{
+    return atomic_load(delivery->cancelled) ? 1 : 0;
+}
+
+struct sqlite3 *hf_delivery_sqlite(const hf_delivery *delivery)
+{
+    return delivery->tx ? tx_connection(delivery->tx) : NULL;
+}
+
+void hf_delivery_error(hf_delivery *delivery, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(delivery->error, sizeof delivery->error, format, args);
+    va_end(args);
+}

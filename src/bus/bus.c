@@ -1,0 +1,349 @@
+/*
+ * bus.c - opening, starting, stopping and closing a bus.
+ *
+ * The handle is counted: the caller holds one reference, and every runner one. Usually the caller's
+ * is the last, in hf_close. If a handler does not return by the deadline, its runner keeps the
+ * handle (and the store) until it does; the leases have been given back by then, so its work goes
+ * on elsewhere, and whatever it answers is refused.
+ *
+ * In a forked child nothing of the handle works (bus_check), and closing only frees memory: the
+ * threads are the parent's, and so are the locks they may hold.
+ */
+#include "bus/bus.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/glob.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "bus/async.h"
+#include "bus/attempt.h"
+#include "bus/subscription.h"
+#include "bus/watch.h"
+
+#define PAYLOAD_BYTES_LIMIT (256LL << 20)
+#define QUEUE_EVENTS_DEFAULT 65536
+#define QUEUE_BYTES_DEFAULT (64LL << 20)
+
+const char *hf_status_name(hf_status status)
+{
+    return status_name(status);
+}
+
+const char *hf_status_text(hf_status status)
+{
+    return status_text(status);
+}
+
+int hf_status_retriable(hf_status status)
+{
+    return status_retriable(status) ? 1 : 0;
+}
+
+const char *hf_errmsg(void)
+{
+    return err_message();
+}
+
+const char *hf_version(void)
+{
+    return HF_VERSION;
+}
+
+/* ---- For all files of the bus ----------------------------------------------------------------- */
+
+hf_status bus_check(const hf_bus *bus)
+{
+    if (!bus) {
+        return fail(HF_INVALID, "the bus is NULL");
+    }
+    if (store_poisoned(bus->store)) {
+        return fail(HF_MISUSE, "this bus belongs to the parent process; open one after fork()");
+    }
+    return HF_OK;
+}
+
+hf_status bus_check_open(const hf_bus *bus)
+{
+    hf_status status = bus_check(bus);
+    if (!status && atomic_load(&bus->closed)) {
+        status = fail(HF_CLOSED, "the bus is shut down");
+    }
+    return status;
+}
+
+struct deadline bus_deadline(const hf_bus *bus)
+{
+    return deadline_after_ms(bus->timeout_ms);
+}
+
+hf_status bus_run(hf_bus *bus, struct change *change)
+{
+    return store_run(bus->store, change, bus_deadline(bus));
+}
+
+hf_status bus_read_options(void *own, size_t own_bytes, const void *given, const char *what)
+{
+    size_t size;
+    memcpy(&size, given, sizeof size);
+    if (size < sizeof size || size > own_bytes) {
+        return fail(HF_INVALID,
+                    "%s has size %zu, this library knows %zu: initialise it with its _INIT macro",
+                    what, size, own_bytes);
+    }
+    memcpy(own, given, size);
+    memcpy(own, &own_bytes, sizeof own_bytes);
+    return HF_OK;
+}
+
+void bus_reference(hf_bus *bus)
+{
+    atomic_fetch_add(&bus->references, 1);
+}
+
+void bus_unreference(hf_bus *bus)
+{
+    if (atomic_fetch_sub(&bus->references, 1) > 1) {
+        return;
+    }
+    async_free(bus);
+    watch_free(bus);
+    bool poisoned = store_poisoned(bus->store);
+    store_close(bus->store);
+    if (!poisoned) {
+        pthread_mutex_destroy(&bus->mutex);
+        pthread_mutex_destroy(&bus->life);
+    }
+    mem_free(bus->node_name);
+    mem_free(bus);
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------- */
+
+static hf_status check_number(int64_t *value, int64_t fallback, int64_t min, int64_t max,
+                              const char *name)
+{
+    if (*value == -1) {
+        *value = fallback;
+    }
+    return *value >= min && *value <= max
+               ? HF_OK
+               : fail(HF_INVALID, "%s is %lld; it takes %lld to %lld", name, (long long)*value,
+                      (long long)min, (long long)max);
+}
+
+static hf_status check_options(hf_options *options)
+{
+    hf_status status = check_number(&options->timeout_ms, HF_TIMEOUT_DEFAULT_MS, 1, 86400000,
+                                    "timeout_ms");
+    if (!status) {
+        status = check_number(&options->shutdown_ms, HF_SHUTDOWN_DEFAULT_MS, 0, 86400000,
+                              "shutdown_ms");
+    }
+    if (!status) {
+        status = check_number(&options->payload_bytes_max, HF_PAYLOAD_BYTES_MAX_DEFAULT, 1,
+                              PAYLOAD_BYTES_LIMIT, "payload_bytes_max");
+    }
+    if (!status) {
+        status = check_number(&options->queue_events_max, QUEUE_EVENTS_DEFAULT, 1, 10000000,
+                              "queue_events_max");
+    }
+    if (!status) {
+        status = check_number(&options->queue_bytes_max, QUEUE_BYTES_DEFAULT, 1024, 1LL << 40,
+                              "queue_bytes_max");
+    }
+    if (!status && (options->open_mode < HF_OPEN_DEFAULT || options->open_mode > HF_OPEN_NOMIGRATE)) {
+        status = fail(HF_INVALID, "open_mode is %d, which is no hf_open_mode", options->open_mode);
+    }
+    if (!status && (options->durability < HF_DURABILITY_DEFAULT ||
+                    options->durability > HF_DURABILITY_PROCESS)) {
+        status = fail(HF_INVALID, "durability is %d, which is no hf_durability",
+                      options->durability);
+    }
+    if (!status && options->namespace_name) {
+        status = glob_check_name(text_of(options->namespace_name), "namespace name",
+                                 HF_NAMESPACE_BYTES_MAX);
+    }
+    if (!status && options->node_name) {
+        status = glob_check_name(text_of(options->node_name), "node name", HF_PRODUCER_BYTES_MAX);
+    }
+    return status;
+}
+
+static char *make_node_name(const char *given)
+{
+    if (given) {
+        return mem_dup(given, strlen(given));
+    }
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1)) {
+        memcpy(host, "localhost", sizeof "localhost");
+    }
+    char name[sizeof host + 16];
+    int length = snprintf(name, sizeof name, "%s:%d", host, (int)getpid());
+    return mem_dup(name, (size_t)length);
+}
+
+static hf_status open_store(hf_bus *bus, const char *url, const hf_options *options)
+{
+    const char *name = options->namespace_name ? options->namespace_name : "default";
+    struct store_options store_options = {
+        .namespace_name = text_of(name),
+        .node_name = text_of(bus->node_name),
+        .open_mode = options->open_mode ? options->open_mode : HF_OPEN_CREATE,
+        .durability = options->durability ? options->durability : HF_DURABILITY_POWER,
+        .timeout_ms = options->timeout_ms,
+        .queue_events_max = options->queue_events_max,
+        .queue_bytes_max = options->queue_bytes_max,
+        .log = &bus->log,
+    };
+    return store_open(url, &store_options, &bus->store);
+}
+
+static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
+{
+    bus->log = (struct log){.write = options->log,
+                            .ctx = options->log_ctx,
+                            .level = options->log_level ? options->log_level : HF_LOG_INFO};
+    bus->timeout_ms = options->timeout_ms;
+    bus->shutdown_ms = options->shutdown_ms;
+    bus->payload_bytes_max = options->payload_bytes_max;
+    bus->queue_events_max = options->queue_events_max;
+    bus->queue_bytes_max = options->queue_bytes_max;
+    bus->node_name = make_node_name(options->node_name);
+    if (!bus->node_name) {
+        return fail(HF_NOMEM, "out of memory");
+    }
+    hf_status status = mutex_init(&bus->mutex);
+    if (!status) {
+        status = mutex_init(&bus->life);
+    }
+    return status ? status : open_store(bus, url, options);
+}
+
+hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
+{
+    hf_options own = HF_OPTIONS_INIT;
+    hf_status status = ret_bus ? HF_OK : fail(HF_INVALID, "ret_bus is NULL");
+    if (!status && options) {
+        status = bus_read_options(&own, sizeof own, options, "hf_options");
+    }
+    if (!status) {
+        status = check_options(&own);
+    }
+    if (status) {
+        return status;
+    }
+    hf_bus *bus = mem_calloc(1, sizeof *bus);
+    if (!bus) {
+        return fail(HF_NOMEM, "out of memory");
+    }
+    atomic_store(&bus->references, 1);
+    status = make(bus, url, &own);
+    if (status) {
+        mem_free(bus->node_name);
+        mem_free(bus);
+        return status;
+    }
+    *ret_bus = bus;
+    return HF_OK;
+}
+
+/* ---- Starting and stopping -------------------------------------------------------------------- */
+
+/* Waiting for handlers from inside one would never end. */
+static hf_status check_outside(const hf_bus *bus, const char *call)
+{
+    if (attempt_inside(bus)) {
+        return fail(HF_MISUSE, "%s was called from inside a handler", call);
+    }
+    if (async_inside_callback(bus)) {
+        return fail(HF_MISUSE, "%s was called from inside a completion callback", call);
+    }
+    return HF_OK;
+}
+
+hf_status hf_start(hf_bus *bus)
+{
+    hf_status status = bus_check_open(bus);
+    if (!status) {
+        status = watch_ensure(bus);
+    }
+    if (status) {
+        return status;
+    }
+    pthread_mutex_lock(&bus->life);
+    pthread_mutex_lock(&bus->mutex);
+    bus->started = true;
+    pthread_mutex_unlock(&bus->mutex);
+    status = subscriptions_start(bus);
+    pthread_mutex_unlock(&bus->life);
+    return status;
+}
+
+static hf_status stop(hf_bus *bus, int64_t timeout_ms)
+{
+    struct deadline deadline = deadline_after_ms(timeout_ms < 0 ? bus->shutdown_ms : timeout_ms);
+    pthread_mutex_lock(&bus->life);
+    pthread_mutex_lock(&bus->mutex);
+    bus->started = false;
+    pthread_mutex_unlock(&bus->mutex);
+    hf_status status = subscriptions_stop(bus, deadline);
+    pthread_mutex_unlock(&bus->life);
+    return status;
+}
+
+hf_status hf_stop(hf_bus *bus, int64_t timeout_ms)
+{
+    hf_status status = bus_check(bus);
+    if (!status) {
+        status = check_outside(bus, "hf_stop");
+    }
+    return status ? status : stop(bus, timeout_ms);
+}
+
+hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms)
+{
+    hf_status status = bus_check(bus);
+    if (!status) {
+        status = check_outside(bus, "hf_shutdown");
+    }
+    if (status) {
+        return status;
+    }
+    atomic_store(&bus->closed, true);
+    async_stop(bus, deadline_after_ms(timeout_ms < 0 ? bus->shutdown_ms : timeout_ms));
+    status = stop(bus, timeout_ms);
+    watch_stop(bus);
+    return status;
+}
+
+hf_status hf_close(hf_bus **bus)
+{
+    if (!bus || !*bus) {
+        return HF_OK;
+    }
+    hf_status status = HF_OK;
+    if (!store_poisoned((*bus)->store)) {
+        status = check_outside(*bus, "hf_close");
+        if (status) {
+            return status;
+        }
+        status = hf_shutdown(*bus, -1);
+        subscriptions_free(*bus);
+    }
+    bus_unreference(*bus);
+    *bus = NULL;
+    return status;
+}
+
+hf_status hf_fd(hf_bus *bus, int *ret_fd)
+{
+    hf_status status = bus_check_open(bus);
+    if (!status && !ret_fd) {
+        status = fail(HF_INVALID, "ret_fd is NULL");
+    }
+    return status ? status : watch_fd(bus, ret_fd);
+}

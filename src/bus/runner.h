@@ -1,0 +1,140 @@
+/*
+ * runner.h - what keeps one subscription moving in this process.
+ *
+ * A runner is a thread (here called the dispatcher) and some workers. The dispatcher alone talks to
+ * the store about progress: it gets work into the window, workers run it, the dispatcher settles
+ * what has ended. How work is got and settled is the mode's: ordered.c owns a partition and moves a
+ * checkpoint, shared.c claims leases and acknowledges them.
+ *
+ *     dispatcher:  refresh -> step (settle what ended, fill the window) -> wait
+ *     worker:      take a chunk -> run it -> report
+ */
+#ifndef HF_BUS_RUNNER_H
+#define HF_BUS_RUNNER_H
+
+#include "base/breaker.h"
+#include "bus/subscription.h"
+#include "bus/worker.h"
+
+struct ordered;
+struct shared;
+
+/* What a step of the dispatcher found. */
+struct step {
+    bool again;     /* there is more to do at once */
+    int64_t at_us;  /* wall clock: look again then; INT64_MAX: when something happens */
+};
+
+/* The two modes. All functions run on the dispatcher without its mutex. */
+struct runner_mode {
+    /* Settles what ended and fills the window. */
+    struct step (*step)(struct runner *runner, int64_t now_us);
+    /* Nothing runs any more: settle the rest, give back what is ours. */
+    void (*finish)(struct runner *runner, int64_t now_us);
+};
+
+struct runner {
+    hf_bus *bus;                  /* counted */
+    const struct runner_mode *mode;
+    atomic_int references;        /* the subscription, the dispatcher, every worker */
+    char *name;                   /* of the subscription */
+    struct definition definition; /* changed by the dispatcher under the mutex, so it reads freely */
+    pthread_t thread;
+    bool running;                 /* the thread exists and has not been joined */
+
+    pthread_mutex_t mutex;        /* guards what follows */
+    pthread_cond_t wake;          /* the dispatcher waits here */
+    pthread_cond_t work;          /* workers wait here */
+    struct handlers *handlers;    /* counted */
+    struct window window;
+    struct worker *workers;
+    int32_t worker_count;
+    int32_t stuck;                /* workers whose turn was taken and that still run */
+    int32_t idle;                 /* workers waiting for work */
+    bool waiting;                 /* the dispatcher waits */
+    bool nudged;                  /* look before waiting */
+    bool news;                    /* there may be something new in the store */
+    bool handlers_changed;
+    bool stopping;                /* take nothing new; finish */
+    struct deadline stop_deadline;/* then running handlers are given up */
+    int32_t overdue;              /* handlers that were given up at that deadline */
+    bool probe_wanted;            /* the breaker allows the next delivery, and only that */
+    bool hold_back;               /* paused, not the owner, or the like: workers take nothing */
+    bool lost;                    /* what is in hand is not ours any more */
+    int64_t rest_until_us;        /* monotonic; after a failed transaction: no new one before */
+    int64_t handler_us;           /* how long a handler takes, smoothed */
+    struct hold ownership;        /* ordered: proof for transactions */
+    struct breaker breaker;
+    bool breaker_on;
+    bool breaker_changed;
+
+    /* the dispatcher's own */
+    struct rack rack;
+    int64_t refreshed_us;         /* monotonic; when the definition was last read */
+    bool stale;                   /* the definition must be read again */
+    bool removed;                 /* the subscription is gone */
+    int64_t retry_store_us;       /* after a failure of the store: not before */
+    int64_t store_failures;       /* in a row */
+    char said[256];               /* last thing told to the log by runner_say */
+    struct ordered *ordered;
+    struct shared *shared;
+};
+
+extern const struct runner_mode ordered_mode;
+extern const struct runner_mode shared_mode;
+
+hf_status ordered_new(struct ordered **ret_ordered);
+void ordered_free(struct ordered *ordered);
+hf_status shared_new(struct shared **ret_shared);
+void shared_free(struct shared *shared);
+
+/* A runner for a subscription, with one reference; not started. Takes the handlers' reference. */
+hf_status runner_new(hf_bus *bus, const struct definition *definition, struct handlers *handlers,
+                     struct runner **ret_runner);
+hf_status runner_start(struct runner *runner);
+/* Asks it to stop by the deadline; then waits until it has. HF_TIMEOUT: a handler still runs. */
+void runner_stop_begin(struct runner *runner, struct deadline deadline);
+hf_status runner_stop_end(struct runner *runner);
+void runner_reference(struct runner *runner);
+void runner_unreference(struct runner *runner);
+void runner_nudge(struct runner *runner);
+/* Replaces the handlers (takes the reference). */
+void runner_set_handlers(struct runner *runner, struct handlers *handlers);
+
+/* For the modes. */
+
+/* Says something to the log once, until something else is said. "" forgets. */
+void runner_say(struct runner *runner, hf_log_level level, const char *format, ...)
+    HF_PRINTF(3, 4);
+/* Does the definition allow new work now? Also sets hold_back. */
+bool runner_may_work(struct runner *runner);
+/* Remembers a failure of the store and says so; the next try is later (up to 2 s). */
+void runner_store_failed(struct runner *runner, hf_status status, const char *doing);
+void runner_store_worked(struct runner *runner);
+/* Fills in what an ended slot means (mutex not held; dispatcher only). `story` lives as long as the
+ * outcome. Logs failed attempts. */
+hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
+                         struct buf *story, struct outcome *ret_outcome);
+/* After outcomes were stored: tells the log, pauses the subscription if its policy is to halt. */
+void runner_after_outcomes(struct runner *runner, const struct outcome *outcomes, size_t count);
+/* Wakes workers if there is work for them. Mutex held. */
+void runner_signal_work(struct runner *runner);
+
+/* For the workers; mutex held. */
+
+/* How many deliveries a worker may take now; 0: none. */
+size_t runner_chunk_size(struct runner *runner);
+/* What a worker reports: the delivery ended (the error is handed over). */
+void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_result *result,
+                       bool in_tx);
+/* The delivery was not run, or its run was undone. */
+void runner_slot_untaken(struct runner *runner, struct slot *slot);
+/* The worker has reported its chunk: wakes the dispatcher if it has something to do now. */
+void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us);
+/* The proof that a transaction needs for a slot. */
+struct hold runner_hold(const struct runner *runner, const struct slot *slot);
+const uint8_t *lease_token(const struct lease *lease);
+/* Somebody else has the lease: what is in hand of it will be dropped. */
+void lease_lose(struct lease *lease);
+
+#endif

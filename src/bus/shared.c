@@ -1,0 +1,403 @@
+/*
+ * shared.c - the shared mode: claim leases, run what they hold, acknowledge them.
+ *
+ * Any number of processes do this at the same time; the store hands every event to one of them. A
+ * lease covers one claim. Its deliveries run in any order on the runner's workers; when all have
+ * ended, or some failed, or enough time has passed, what has ended is settled in one change. So the
+ * database is written about twice per batch, not per event.
+ *
+ * The leases are `kept`: they last as long as this process shows signs of life, so a slow handler
+ * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once,
+ * and the store records an attempt for what was running.
+ *
+ * What is claimed and not yet running is given back when the subscription is paused or the runner
+ * stops. If a settle is refused, the lease was lost: what is in hand of it is dropped.
+ */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "bus/options.h"
+#include "bus/runner.h"
+#include "bus/verdict.h"
+#include "bus/watch.h"
+#include "store/story.h"
+
+#define FLUSH_MAX 512
+
+/* One claim in hand. */
+struct lease {
+    uint8_t token[STORE_TOKEN_BYTES];
+    struct lease *next;
+    int32_t total;        /* deliveries claimed */
+    int32_t open;         /* of those, not settled yet */
+    bool lost;            /* somebody else has it; guarded by the runner's mutex */
+    int64_t unflushed_us; /* since when something of it has ended; 0: nothing */
+};
+
+struct shared {
+    struct lease *leases;
+    bool more;            /* the last claim stopped at a limit */
+    int64_t claim_at_us;  /* when something will be due; INT64_MAX: when there is news */
+
+    /* one flush */
+    struct slot *slots[FLUSH_MAX];
+    struct outcome outcomes[FLUSH_MAX];
+    struct buf stories[FLUSH_MAX];
+    size_t count;
+};
+
+const uint8_t *lease_token(const struct lease *lease)
+{
+    return lease->token;
+}
+
+void lease_lose(struct lease *lease)
+{
+    lease->lost = true;
+}
+
+hf_status shared_new(struct shared **ret_shared)
+{
+    struct shared *shared = mem_calloc(1, sizeof *shared);
+    if (!shared) {
+        return fail(HF_NOMEM, "out of memory for a subscription");
+    }
+    shared->claim_at_us = 0;
+    for (size_t i = 0; i < FLUSH_MAX; i++) {
+        buf_init(&shared->stories[i], STORY_BYTES_MAX);
+    }
+    *ret_shared = shared;
+    return HF_OK;
+}
+
+static void lease_free(struct shared *shared, struct lease *lease)
+{
+    struct lease **at = &shared->leases;
+    while (*at != lease) {
+        at = &(*at)->next;
+    }
+    *at = lease->next;
+    mem_free(lease);
+}
+
+void shared_free(struct shared *shared)
+{
+    if (!shared) {
+        return;
+    }
+    while (shared->leases) {
+        lease_free(shared, shared->leases);
+    }
+    for (size_t i = 0; i < FLUSH_MAX; i++) {
+        buf_release(&shared->stories[i]);
+    }
+    mem_free(shared);
+}
+
+/* ---- Settling -------------------------------------------------------------------------------- */
+
+/* What of a lease has ended. */
+struct tally {
+    int32_t ended;    /* ... and needs a write */
+    int32_t in_tx;    /* ... and was settled by its handler's transaction */
+    bool urgent;      /* something failed, died or is given back */
+    bool plain;       /* all that ended is done */
+    bool lost;        /* the lease is */
+};
+
+/* Collects what has ended of a lease. The mutex is held. */
+static struct tally collect(struct runner *runner, struct lease *lease)
+{
+    struct shared *shared = runner->shared;
+    struct ring *ring = &runner->window.log;
+    struct tally tally = {.plain = true, .lost = lease->lost};
+    shared->count = 0;
+    for (uint64_t i = ring->front; i < ring->back && shared->count < FLUSH_MAX; i++) {
+        struct slot *slot = ring_at(ring, i);
+        if (slot->lease != lease || slot->state != SLOT_ENDED) {
+            continue;
+        }
+        shared->slots[shared->count++] = slot;
+        if (slot->in_tx) {
+            tally.in_tx++;
+            tally.plain = false;
+            continue;
+        }
+        tally.ended++;
+        bool done = slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
+        tally.urgent |= !done;
+        tally.plain &= done;
+    }
+    return tally;
+}
+
+static bool flush_due(const struct runner *runner, struct lease *lease, struct tally tally,
+                      int64_t now_us, int64_t *ret_at_us)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    if (lease->unflushed_us == 0) {
+        lease->unflushed_us = now_us;
+    }
+    *ret_at_us = lease->unflushed_us + options->checkpoint_ms * 1000;
+    return tally.urgent || tally.lost || tally.ended + tally.in_tx == lease->open ||
+           tally.ended >= options->checkpoint_events || now_us >= *ret_at_us ||
+           now_us < lease->unflushed_us;
+}
+
+/* The collected slots need nothing more. */
+static void close_slots(struct runner *runner, struct lease *lease)
+{
+    struct shared *shared = runner->shared;
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < shared->count; i++) {
+        window_settle(&runner->window, shared->slots[i]);
+    }
+    lease->open -= (int32_t)shared->count;
+    lease->unflushed_us = 0;
+    runner->window.settled = 0;
+    window_reap(&runner->window, &runner->rack);
+    pthread_mutex_unlock(&runner->mutex);
+    if (atomic_load(&runner->bus->waiters) > 0) {
+        watch_poke(runner->bus);
+    }
+}
+
+static hf_status make_outcomes(struct runner *runner, int64_t now_us, struct settle_lease *settle)
+{
+    struct shared *shared = runner->shared;
+    size_t count = 0;
+    for (size_t i = 0; i < shared->count; i++) {
+        if (shared->slots[i]->in_tx) {
+            continue;
+        }
+        buf_clear(&shared->stories[count]);
+        struct outcome *outcome = &shared->outcomes[count];
+        hf_status status = runner_outcome(runner, shared->slots[i], now_us,
+                                          &shared->stories[count], outcome);
+        if (status) {
+            return status;
+        }
+        if (outcome->kind == OUTCOME_RETRY && outcome->next_attempt_us < shared->claim_at_us) {
+            shared->claim_at_us = outcome->next_attempt_us;
+        }
+        settle->change.relaxed &= outcome->kind != OUTCOME_DEAD;
+        count++;
+    }
+    settle->outcomes = shared->outcomes;
+    settle->count = count;
+    return HF_OK;
+}
+
+/* Stores what was collected of a lease. False: the store failed. */
+static bool settle_collected(struct runner *runner, struct lease *lease, struct tally tally,
+                             int64_t now_us)
+{
+    struct shared *shared = runner->shared;
+    if (tally.ended == 0 || tally.lost) {
+        close_slots(runner, lease);
+        return true;
+    }
+    struct settle_lease settle = {
+        .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .all = tally.plain && tally.ended == lease->total,
+    };
+    memcpy(settle.lease, lease->token, sizeof settle.lease);
+    hf_status status = settle.all ? HF_OK : make_outcomes(runner, now_us, &settle);
+    if (!status) {
+        HF_POINT("before_settle_lease");
+        status = bus_run(runner->bus, &settle.change);
+        HF_POINT("after_settle_lease");
+    }
+    if (status == HF_STALE || status == HF_NOTFOUND) {
+        pthread_mutex_lock(&runner->mutex);
+        lease_lose(lease);
+        pthread_mutex_unlock(&runner->mutex);
+        runner->stale |= status == HF_NOTFOUND;
+        runner_say(runner, HF_LOG_WARN, "lost a lease: %s", err_message());
+    } else if (status) {
+        runner_store_failed(runner, status, "settling a lease");
+        return false;
+    } else {
+        runner_store_worked(runner);
+        runner_after_outcomes(runner, shared->outcomes, settle.count);
+    }
+    close_slots(runner, lease);
+    return true;
+}
+
+/* READY slots of a lease (NULL: of all) are given back. The mutex is held. */
+static void release_ready(struct runner *runner, const struct lease *lease)
+{
+    struct ring *ring = &runner->window.log;
+    for (uint64_t i = ring->front; i < ring->back; i++) {
+        struct slot *slot = ring_at(ring, i);
+        if (slot->state == SLOT_READY && (!lease || slot->lease == lease)) {
+            slot->ending = ENDED_RELEASED;
+            window_end(&runner->window, slot);
+        }
+    }
+}
+
+static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *step)
+{
+    struct lease *next;
+    for (struct lease *lease = runner->shared->leases; lease; lease = next) {
+        next = lease->next;
+        pthread_mutex_lock(&runner->mutex);
+        if (lease->lost) {
+            release_ready(runner, lease);
+        }
+        struct tally tally = collect(runner, lease);
+        pthread_mutex_unlock(&runner->mutex);
+        int64_t at_us = INT64_MAX;
+        if (runner->shared->count > 0) {
+            if (now || flush_due(runner, lease, tally, now_us, &at_us)) {
+                if (!settle_collected(runner, lease, tally, now_us)) {
+                    return false;
+                }
+                step->again |= lease->open > 0 && tally.ended + tally.in_tx == FLUSH_MAX;
+            } else if (at_us < step->at_us) {
+                step->at_us = at_us;
+            }
+        }
+        if (lease->open == 0) {
+            lease_free(runner->shared, lease);
+        }
+    }
+    return true;
+}
+
+/* ---- Claiming -------------------------------------------------------------------------------- */
+
+static void put_all(struct runner *runner, struct shelf *shelf, struct lease *lease)
+{
+    struct window *window = &runner->window;
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < shelf->batch.count; i++) {
+        const struct entry *entry = &shelf->batch.entries[i];
+        struct slot *slot = window_put(window, &window->log, shelf, entry);
+        slot->lease = lease;
+        if (entry->unhandled) {
+            slot->ending = ENDED_UNHANDLED;
+            window_end(window, slot);
+        } else if (verdict_is_spent(&runner->definition.options, entry)) {
+            slot->ending = ENDED_SPENT;
+            window_end(window, slot);
+        }
+    }
+    runner_signal_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+static bool wants_more(struct runner *runner, int64_t now_us)
+{
+    struct shared *shared = runner->shared;
+    int32_t batch = runner->definition.options.batch;
+    pthread_mutex_lock(&runner->mutex);
+    bool room = ring_room(&runner->window.log) >= (size_t)batch;
+    bool low = runner->window.ready <= batch / 2;
+    shared->more |= runner->news || now_us >= shared->claim_at_us;
+    runner->news = false;
+    bool open = !runner->hold_back;
+    pthread_mutex_unlock(&runner->mutex);
+    return room && low && shared->more && open;
+}
+
+static void claim(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct shared *shared = runner->shared;
+    if (!wants_more(runner, now_us)) {
+        step->at_us = shared->claim_at_us < step->at_us && !shared->more ? shared->claim_at_us
+                                                                         : step->at_us;
+        return;
+    }
+    struct lease *lease = mem_calloc(1, sizeof *lease);
+    struct shelf *shelf = rack_take(&runner->rack);
+    if (!lease || !shelf) {
+        mem_free(lease);
+        rack_return(&runner->rack, shelf);
+        runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "claiming");
+        return;
+    }
+    struct claim change = {
+        .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .filter = definition_filter(&runner->definition),
+        .max = runner->definition.options.batch,
+        .lease_ms = runner->definition.options.lease_ms,
+        .bound = true,
+        .kept = true,
+        .batch = &shelf->batch,
+    };
+    hf_status status = bus_run(runner->bus, &change.change);
+    HF_POINT("after_claim");
+    if (status) {
+        if (status == HF_NOTFOUND) {
+            runner->stale = true;
+        } else {
+            runner_store_failed(runner, status, "claiming");
+        }
+    } else {
+        runner_store_worked(runner);
+        runner->stale |= change.ret_paused;
+        shared->more = change.ret_more;
+        shared->claim_at_us = change.ret_wake_us < 0 ? INT64_MAX : change.ret_wake_us;
+        step->again |= change.ret_more;
+        if (!change.ret_more && shared->claim_at_us < step->at_us) {
+            step->at_us = shared->claim_at_us;
+        }
+    }
+    if (!status && shelf->batch.count > 0) {
+        memcpy(lease->token, change.ret_lease, sizeof lease->token);
+        lease->total = (int32_t)shelf->batch.count;
+        lease->open = lease->total;
+        lease->next = shared->leases;
+        shared->leases = lease;
+        put_all(runner, shelf, lease);
+    } else {
+        mem_free(lease);
+    }
+    rack_return(&runner->rack, shelf);
+}
+
+/* ---- The mode -------------------------------------------------------------------------------- */
+
+static struct step shared_step(struct runner *runner, int64_t now_us)
+{
+    struct step step = {.at_us = INT64_MAX};
+    bool may = runner_may_work(runner);
+    pthread_mutex_lock(&runner->mutex);
+    if (!may) {
+        release_ready(runner, NULL);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (flush(runner, now_us, false, &step) && may) {
+        claim(runner, now_us, &step);
+    }
+    return step;
+}
+
+static void shared_finish(struct runner *runner, int64_t now_us)
+{
+    struct step step = {.again = true};
+    pthread_mutex_lock(&runner->mutex);
+    release_ready(runner, NULL);
+    pthread_mutex_unlock(&runner->mutex);
+    bool ok = true;
+    while (ok && step.again) {
+        step.again = false;
+        ok = flush(runner, now_us, true, &step);
+    }
+    pthread_mutex_lock(&runner->mutex);
+    window_clear(&runner->window, &runner->rack);
+    pthread_mutex_unlock(&runner->mutex);
+    while (runner->shared->leases) {
+        lease_free(runner->shared, runner->shared->leases);
+    }
+    runner->shared->more = false;
+    runner->shared->claim_at_us = 0;
+}
+
+const struct runner_mode shared_mode = {.step = shared_step, .finish = shared_finish};

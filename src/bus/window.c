@@ -1,0 +1,243 @@
+/*
+ * window.c - slots, lanes, and which delivery may run next. See window.h.
+ *
+ * A slot's state is changed only here, in set_state, which also keeps the counts.
+ */
+#include "bus/window.h"
+
+#include <assert.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+static hf_status ring_init(struct ring *ring, int32_t slots)
+{
+    *ring = (struct ring){.capacity = (uint64_t)slots};
+    ring->slots = mem_calloc((size_t)slots, sizeof *ring->slots);
+    return ring->slots ? HF_OK : fail(HF_NOMEM, "out of memory for %d deliveries in hand", slots);
+}
+
+hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes)
+{
+    *window = (struct window){.lanes = lanes};
+    set64_init(&window->failing, WINDOW_LANES_MAX);
+    set64_init(&window->running, WINDOW_LANES_MAX);
+    set64_init(&window->positions, WINDOW_LANES_MAX);
+    hf_status status = ring_init(&window->log, log_slots);
+    if (!status) {
+        status = ring_init(&window->retries, retry_slots);
+    }
+    if (status) {
+        mem_free(window->log.slots);
+    }
+    return status;
+}
+
+size_t ring_count(const struct ring *ring)
+{
+    return (size_t)(ring->back - ring->front);
+}
+
+size_t ring_room(const struct ring *ring)
+{
+    return (size_t)(ring->capacity - (ring->back - ring->front));
+}
+
+struct slot *ring_at(struct ring *ring, uint64_t index)
+{
+    return &ring->slots[index % ring->capacity];
+}
+
+static void set_state(struct window *window, struct slot *slot, enum slot_state state)
+{
+    switch (slot->state) {
+    case SLOT_READY:
+        window->ready--;
+        break;
+    case SLOT_RUNNING:
+        window->busy--;
+        if (window->lanes) {
+            set64_remove(&window->running, slot->entry->lane);
+        }
+        break;
+    case SLOT_ENDED:
+        window->ended--;
+        break;
+    case SLOT_FREE:
+    case SLOT_SETTLED:
+        break;
+    }
+    switch (state) {
+    case SLOT_READY:
+        window->ready++;
+        break;
+    case SLOT_RUNNING:
+        window->busy++;
+        break;
+    case SLOT_ENDED:
+        window->ended++;
+        break;
+    case SLOT_SETTLED:
+        window->settled++;
+        break;
+    case SLOT_FREE:
+        break;
+    }
+    slot->state = state;
+}
+
+struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
+                        const struct entry *entry)
+{
+    assert(ring_room(ring) > 0);
+    struct slot *slot = ring_at(ring, ring->back++);
+    *slot = (struct slot){.shelf = shelf, .entry = entry, .waited = entry->waited};
+    atomic_fetch_add(&shelf->references, 1);
+    set_state(window, slot, SLOT_READY);
+    return slot;
+}
+
+/* Looks at a READY slot: may it run? One whose lane is failing ends as held, unless it is the one
+ * that the lane waits for. */
+static bool may_run(struct window *window, struct slot *slot)
+{
+    if (!window->lanes) {
+        return true;
+    }
+    uint64_t lane = slot->entry->lane;
+    if (set64_count(&window->running) > 0 && set64_get(&window->running, lane, NULL)) {
+        return false;
+    }
+    if (!slot->waited && set64_count(&window->failing) > 0 &&
+        set64_get(&window->failing, lane, NULL)) {
+        slot->ending = ENDED_HELD;
+        window_end(window, slot);
+        return false;
+    }
+    /* The lane is entered before the slot runs; without memory for that it does not run yet. */
+    return set64_put(&window->running, lane, 1) == HF_OK;
+}
+
+static struct slot *ring_take(struct window *window, struct ring *ring)
+{
+    uint64_t index = ring->look > ring->front ? ring->look : ring->front;
+    bool skipped = false;
+    for (; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        if (slot->state == SLOT_READY) {
+            if (may_run(window, slot)) {
+                set_state(window, slot, SLOT_RUNNING);
+                ring->look = skipped ? ring->look : index + 1;
+                return slot;
+            }
+            if (slot->state == SLOT_READY && !skipped) {
+                skipped = true;
+                ring->look = index;
+            }
+        }
+    }
+    if (!skipped) {
+        ring->look = ring->back;
+    }
+    return NULL;
+}
+
+struct slot *window_take(struct window *window)
+{
+    if (window->ready == 0) {
+        return NULL;
+    }
+    struct slot *slot = ring_take(window, &window->retries);
+    return slot ? slot : ring_take(window, &window->log);
+}
+
+void window_end(struct window *window, struct slot *slot)
+{
+    assert(slot->state == SLOT_RUNNING || slot->state == SLOT_READY);
+    set_state(window, slot, SLOT_ENDED);
+}
+
+void window_untake(struct window *window, struct slot *slot)
+{
+    assert(slot->state == SLOT_RUNNING);
+    set_state(window, slot, SLOT_READY);
+    window->log.look = window->log.front;
+    window->retries.look = window->retries.front;
+}
+
+void window_settle(struct window *window, struct slot *slot)
+{
+    assert(slot->state == SLOT_RUNNING || slot->state == SLOT_ENDED);
+    set_state(window, slot, SLOT_SETTLED);
+}
+
+static void slot_release(struct slot *slot, struct rack *rack)
+{
+    rack_return(rack, slot->shelf);
+    mem_free(slot->error);
+    *slot = (struct slot){.state = SLOT_FREE};
+}
+
+static void ring_reap(struct window *window, struct ring *ring, struct rack *rack)
+{
+    while (ring->front < ring->back && ring_at(ring, ring->front)->state == SLOT_SETTLED) {
+        struct slot *slot = ring_at(ring, ring->front);
+        if (ring == &window->retries) {
+            set64_remove(&window->positions, (uint64_t)slot->entry->event.position);
+        }
+        slot_release(slot, rack);
+        ring->front++;
+    }
+}
+
+void window_reap(struct window *window, struct rack *rack)
+{
+    ring_reap(window, &window->log, rack);
+    ring_reap(window, &window->retries, rack);
+}
+
+int64_t window_lowest(const struct window *window)
+{
+    int64_t lowest = INT64_MAX;
+    const struct ring *ring = &window->log;
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        const struct slot *slot = &ring->slots[index % ring->capacity];
+        if (slot->from_log && slot->state != SLOT_SETTLED && !slot->settling &&
+            slot->entry->event.position < lowest) {
+            lowest = slot->entry->event.position;
+        }
+    }
+    return lowest;
+}
+
+static void ring_clear(struct ring *ring, struct rack *rack)
+{
+    while (ring->front < ring->back) {
+        slot_release(ring_at(ring, ring->front++), rack);
+    }
+    ring->look = ring->front;
+}
+
+void window_clear(struct window *window, struct rack *rack)
+{
+    ring_clear(&window->log, rack);
+    ring_clear(&window->retries, rack);
+    set64_clear(&window->failing);
+    set64_clear(&window->running);
+    set64_clear(&window->positions);
+    window->ready = 0;
+    window->busy = 0;
+    window->ended = 0;
+    window->settled = 0;
+}
+
+void window_release(struct window *window, struct rack *rack)
+{
+    ring_clear(&window->log, rack);
+    ring_clear(&window->retries, rack);
+    mem_free(window->log.slots);
+    mem_free(window->retries.slots);
+    set64_release(&window->failing);
+    set64_release(&window->running);
+    set64_release(&window->positions);
+}

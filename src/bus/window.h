@@ -1,0 +1,105 @@
+/*
+ * window.h - what a runner has in hand: slots, one per delivery, and the lanes that must wait.
+ *
+ *             put               take                 end                  settle
+ *     (free) -----> READY -----------------> RUNNING -----> ENDED -----------------> SETTLED -> (free)
+ *                     ^  |                     |              ^                        ^
+ *                     |  +-- lane is busy -----|--------------+                        |
+ *                     +------- not run after all (stop, undone) ---- done, no write ---+
+ *
+ * Two rings of slots: what comes from the log (or a claim) in its order, and retries that are due,
+ * which go first. A ring's slots are freed from its front, so a slot's address is good while its
+ * delivery is in hand.
+ *
+ * Lanes: `failing` counts deliveries of a lane that wait in the store; while there are any, later
+ * events of the lane may not run: they end as HELD. `running` keeps two events of one lane from
+ * running at once. A shared subscription promises no order and uses neither.
+ *
+ * All of this is guarded by the runner's mutex.
+ */
+#ifndef HF_BUS_WINDOW_H
+#define HF_BUS_WINDOW_H
+
+#include "base/set64.h"
+#include "bus/shelf.h"
+
+struct lease; /* shared.c */
+
+enum slot_state { SLOT_FREE, SLOT_READY, SLOT_RUNNING, SLOT_ENDED, SLOT_SETTLED };
+
+/* How a slot ended. */
+enum slot_ending {
+    ENDED_VERDICT,   /* its handlers answered `verdict` (or timed out: a failure) */
+    ENDED_HELD,      /* an earlier event of its lane is waiting */
+    ENDED_SPENT,     /* its recorded attempts were used up before it ran */
+    ENDED_UNHANDLED, /* outside the patterns; only where that makes a dead letter */
+    ENDED_RELEASED,  /* shared: given back without having run */
+};
+
+struct slot {
+    enum slot_state state;
+    enum slot_ending ending;
+    hf_verdict verdict;
+    char *error;               /* of a failed attempt; mem_free */
+    struct shelf *shelf;       /* counted */
+    const struct entry *entry; /* on the shelf */
+    struct lease *lease;       /* shared only */
+    bool from_log;             /* the checkpoint waits for it */
+    bool waited;               /* it has a row in retries */
+    bool probe;                /* the breaker's one probe */
+    bool in_tx;                /* settled together with its handler's writes */
+    bool settling;             /* the dispatcher is storing what became of it */
+};
+
+struct ring {
+    struct slot *slots;
+    uint64_t capacity;
+    uint64_t front; /* slots front .. back-1 are in use; index modulo capacity */
+    uint64_t back;
+    uint64_t look;  /* no slot before it is READY */
+};
+
+struct window {
+    struct ring log;
+    struct ring retries;
+    struct set64 failing;   /* lane -> deliveries that wait in the store or are about to */
+    struct set64 running;   /* lane -> 1 */
+    struct set64 positions; /* of the slots in `retries` */
+    bool lanes;             /* ordered: lanes count */
+    int64_t ready;
+    int64_t busy;           /* RUNNING */
+    int64_t ended;
+    int64_t settled;        /* settled by being done, since last asked */
+};
+
+#define WINDOW_LANES_MAX 1000000 /* failing keys at once; beyond, reading waits */
+
+hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes);
+/* Frees everything; nothing may be RUNNING. */
+void window_release(struct window *window, struct rack *rack);
+/* Empties it; nothing may be RUNNING. */
+void window_clear(struct window *window, struct rack *rack);
+
+size_t ring_count(const struct ring *ring);
+size_t ring_room(const struct ring *ring);
+struct slot *ring_at(struct ring *ring, uint64_t index);
+
+/* A new READY slot; the ring must have room. The shelf gets one more reference. */
+struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
+                        const struct entry *entry);
+/* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end
+ * as HELD on the way. */
+struct slot *window_take(struct window *window);
+/* RUNNING (or READY) -> ENDED with what the caller has set in the slot. */
+void window_end(struct window *window, struct slot *slot);
+/* RUNNING -> READY: it was not run, or its run was undone. */
+void window_untake(struct window *window, struct slot *slot);
+/* RUNNING or ENDED -> SETTLED: nothing is left to be written. */
+void window_settle(struct window *window, struct slot *slot);
+/* Frees settled slots at the front of both rings. */
+void window_reap(struct window *window, struct rack *rack);
+/* The lowest position in the log ring that is neither settled nor being settled; INT64_MAX if there
+ * is none. */
+int64_t window_lowest(const struct window *window);
+
+#endif

@@ -1,0 +1,313 @@
+/*
+ * worker.c - threads that run handlers. See worker.h for the idea of chunk and turn.
+ *
+ * What happens to a delivery whose worker ...
+ *   ... dies with the process before the handler returns: its note tells, and the next owner
+ *       records one failed attempt (store.h, acquire).
+ *   ... dies after the handler returned and before it is settled: it is delivered again; a
+ *       transactional one was either committed with its settling or not at all.
+ *   ... is taken its turn away: the runner has recorded the timeout; a transaction was rolled back.
+ *
+ * Transactional chunks share one commit. A delivery in it that fails is undone alone (tx_leave) and
+ * ends the chunk. If the commit fails, all that had succeeded are simply run again: their effects
+ * are gone, so they count as never run.
+ */
+#include "bus/worker.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "base/thread.h"
+#include "bus/runner.h"
+
+static int32_t note_take(hf_bus *bus)
+{
+    for (int32_t i = 0; i < STORE_NOTES_MAX; i++) {
+        bool expected = false;
+        if (atomic_compare_exchange_strong(&bus->notes[i], &expected, true)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void note_return(hf_bus *bus, int32_t note)
+{
+    if (note >= 0) {
+        store_note_clear(bus->store, note);
+        atomic_store(&bus->notes[note], false);
+    }
+}
+
+/* Takes as many deliveries as the runner allows; the mutex is held. */
+static size_t take_chunk(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    size_t most = runner_chunk_size(runner);
+    worker->count = 0;
+    while (worker->count < most) {
+        struct slot *slot = window_take(&runner->window);
+        if (!slot) {
+            break;
+        }
+        slot->probe = runner->probe_wanted;
+        if (slot->probe) {
+            runner->probe_wanted = false;
+            runner->hold_back = true; /* nothing else until the probe has ended */
+        }
+        worker->holds[worker->count] = runner_hold(runner, slot);
+        worker->chunk[worker->count++] = slot;
+    }
+    if (worker->count > 0) {
+        worker->handlers = handlers_reference(runner->handlers);
+        worker->transactional = runner->definition.options.transactional == HF_ON;
+        worker->delivery.attempts_max = runner->definition.options.attempts_max;
+        worker->tx_status = HF_OK;
+        atomic_store(&worker->turn, 0);
+    }
+    return worker->count;
+}
+
+/* Reports what was done and gives back what was not; the mutex is held. */
+static void report_chunk(struct worker *worker, size_t done)
+{
+    struct runner *runner = worker->runner;
+    bool undone = worker->transactional && worker->tx_status != HF_OK;
+    for (size_t i = 0; i < worker->count; i++) {
+        struct worker_result *result = &worker->results[i];
+        if (i < done && !(undone && result->verdict == HF_ACK)) {
+            runner_slot_ended(runner, worker->chunk[i], result,
+                              worker->transactional && result->verdict == HF_ACK);
+        } else {
+            runner_slot_untaken(runner, worker->chunk[i]);
+        }
+    }
+    if (worker->tx_status == HF_STALE && done < worker->count && worker->chunk[done]->lease) {
+        lease_lose(worker->chunk[done]->lease);
+    } else if (worker->tx_status == HF_STALE) {
+        runner->lost = true;
+    } else if (worker->tx_status) {
+        runner->rest_until_us = clock_mono_us() + 100000;
+    }
+    handlers_unreference(worker->handlers);
+    worker->handlers = NULL;
+    worker->count = 0;
+    runner_chunk_reported(runner, done, worker->took_us);
+}
+
+/* Begins the delivery in the chunk's transaction. False: it must not run (already settled), or the
+ * transaction is no good (tx_status). */
+static bool enter(struct worker *worker, size_t i)
+{
+    hf_status status = tx_enter(worker->tx, &worker->holds[i], worker->chunk[i]->entry,
+                                clock_wall_us());
+    if (status && status != HF_CONFLICT) {
+        worker->tx_status = status;
+    }
+    return status == HF_OK;
+}
+
+/* Runs one delivery. False: the turn was taken away meanwhile. */
+static bool run_one(struct worker *worker, size_t i)
+{
+    const struct entry *entry = worker->chunk[i]->entry;
+    struct worker_result *result = &worker->results[i];
+    struct hf_delivery *delivery = &worker->delivery;
+    *result = (struct worker_result){.verdict = HF_ACK};
+    if (worker->tx && !enter(worker, i)) {
+        if (!worker->tx_status) {
+            atomic_fetch_add(&worker->turn, 1); /* settled before: done, and nothing to run */
+        }
+        return true;
+    }
+    delivery->attempt = entry->attempts + 1;
+    delivery->tx = worker->tx;
+    if (worker->note >= 0) {
+        store_note(delivery->bus->store, worker->note, worker->holds[i].subscription_id,
+                   entry->event.position, delivery->attempt);
+    }
+    HF_POINT("before_handler");
+    atomic_store(&worker->started_us, clock_mono_us());
+    result->verdict = attempt_run(delivery, worker->handlers, &entry->event);
+    HF_POINT("after_handler_before_settle");
+    if (result->verdict != HF_ACK && delivery->error[0]) {
+        result->error = mem_dup(delivery->error, strlen(delivery->error));
+    }
+    if (worker->tx) {
+        hf_status status = tx_leave(worker->tx, result->verdict == HF_ACK, &result->lane_busy);
+        worker->tx_status = status;
+    }
+    atomic_store(&worker->started_us, 0);
+    int64_t turn = (int64_t)i;
+    if (!atomic_compare_exchange_strong(&worker->turn, &turn, turn + 1)) {
+        mem_free(result->error);
+        return false;
+    }
+    return true;
+}
+
+static void end_tx(struct worker *worker)
+{
+    if (worker->tx_status == HF_OK) {
+        HF_POINT("handler_tx_before_commit");
+        worker->tx_status = tx_commit(worker->tx);
+        HF_POINT("handler_tx_after_commit");
+    } else {
+        tx_rollback(worker->tx);
+    }
+    worker->tx = NULL;
+}
+
+/* Runs the chunk. False: the turn was taken away; this worker is stuck no longer, but gone. */
+static bool run_chunk(struct worker *worker)
+{
+    int64_t began_us = clock_mono_us();
+    if (worker->transactional) {
+        struct deadline deadline = bus_deadline(worker->delivery.bus);
+        worker->tx_status = store_tx_begin(worker->delivery.bus->store, deadline, &worker->tx);
+        if (worker->tx_status) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < worker->count; i++) {
+        if (!run_one(worker, i)) {
+            return false;
+        }
+        bool ended = worker->tx_status || worker->results[i].verdict != HF_ACK;
+        if (ended || clock_mono_us() - began_us > WORKER_CHUNK_US ||
+            atomic_load(&worker->cancelled)) {
+            break;
+        }
+    }
+    if (worker->note >= 0) {
+        store_note_clear(worker->delivery.bus->store, worker->note);
+    }
+    if (worker->tx) {
+        end_tx(worker);
+    }
+    worker->took_us = clock_mono_us() - began_us;
+    return true;
+}
+
+static void unlink_worker(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    struct worker **at = &runner->workers;
+    while (*at != worker) {
+        at = &(*at)->next;
+    }
+    *at = worker->next;
+    runner->worker_count--;
+}
+
+static void worker_free(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    tx_rollback(worker->tx);
+    handlers_unreference(worker->handlers);
+    rack_return(NULL, worker->shelf);
+    note_return(runner->bus, worker->note);
+    mem_free(worker);
+    runner_unreference(runner);
+}
+
+static void *worker_main(void *ctx)
+{
+    struct worker *worker = ctx;
+    struct runner *runner = worker->runner;
+    pthread_mutex_lock(&runner->mutex);
+    bool stuck = false;
+    while (!stuck && !runner->stopping &&
+           runner->worker_count <= runner->definition.options.concurrency) {
+        if (take_chunk(worker) == 0) {
+            runner->idle++;
+            pthread_cond_wait(&runner->work, &runner->mutex);
+            runner->idle--;
+            continue;
+        }
+        pthread_mutex_unlock(&runner->mutex);
+        stuck = !run_chunk(worker);
+        pthread_mutex_lock(&runner->mutex);
+        if (!stuck) {
+            report_chunk(worker, (size_t)atomic_load(&worker->turn));
+        }
+    }
+    if (stuck) {
+        runner->stuck--;
+    } else {
+        unlink_worker(worker);
+    }
+    pthread_cond_signal(&runner->wake);
+    pthread_mutex_unlock(&runner->mutex);
+    worker_free(worker);
+    return NULL;
+}
+
+hf_status worker_start(struct runner *runner)
+{
+    struct worker *worker = mem_calloc(1, sizeof *worker);
+    if (!worker) {
+        return fail(HF_NOMEM, "out of memory for a worker");
+    }
+    worker->runner = runner;
+    worker->note = note_take(runner->bus);
+    worker->delivery.bus = runner->bus;
+    worker->delivery.subscription = runner->name;
+    worker->delivery.cancelled = &worker->cancelled;
+    runner_reference(runner);
+    worker->next = runner->workers;
+    runner->workers = worker;
+    runner->worker_count++;
+    pthread_t thread;
+    hf_status status = thread_start(&thread, "hf-worker", worker_main, worker);
+    if (status) {
+        unlink_worker(worker);
+        worker_free(worker);
+        return status;
+    }
+    pthread_detach(thread);
+    return HF_OK;
+}
+
+int64_t worker_running_since(struct worker *worker, int64_t *ret_turn)
+{
+    int64_t turn = atomic_load(&worker->turn);
+    int64_t started_us = atomic_load(&worker->started_us);
+    if (worker->count == 0 || started_us == 0 || atomic_load(&worker->turn) != turn) {
+        return INT64_MAX;
+    }
+    *ret_turn = turn;
+    return started_us;
+}
+
+bool worker_give_up(struct worker *worker, int64_t turn, struct slot **ret_slot)
+{
+    struct runner *runner = worker->runner;
+    int64_t expected = turn;
+    if (!atomic_compare_exchange_strong(&worker->turn, &expected, WORKER_TURN_TAKEN)) {
+        return false;
+    }
+    atomic_store(&worker->cancelled, true);
+    if (worker->tx) {
+        tx_abort(worker->tx);
+    }
+    struct slot *slot = worker->chunk[turn];
+    for (size_t i = 0; i < worker->count; i++) {
+        struct worker_result *result = &worker->results[i];
+        if (i < (size_t)turn && !worker->transactional) {
+            runner_slot_ended(runner, worker->chunk[i], result, false);
+        } else if (i != (size_t)turn) {
+            runner_slot_untaken(runner, worker->chunk[i]);
+        }
+    }
+    worker->shelf = slot->shelf;
+    atomic_fetch_add(&worker->shelf->references, 1);
+    if (worker->note >= 0) {
+        store_note_clear(runner->bus->store, worker->note);
+    }
+    unlink_worker(worker);
+    runner->stuck++;
+    *ret_slot = slot;
+    return true;
+}

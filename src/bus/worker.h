@@ -1,0 +1,63 @@
+/*
+ * worker.h - a thread that runs handlers for one runner.
+ *
+ * A worker takes a short run of deliveries at a time (a chunk), handles them one after another
+ * without a lock, and reports them together. Which of them it has done is one word, `turn`: the
+ * worker moves it on after each delivery, the runner takes it away when the time is up. Whoever
+ * wins decides what the delivery's answer is, so a late answer can never overwrite a timeout.
+ *
+ * A C thread cannot be killed: a worker whose turn was taken away is stuck. It belongs to nobody
+ * any more, keeps alive what its handler may still look at, and ends when the handler returns.
+ */
+#ifndef HF_BUS_WORKER_H
+#define HF_BUS_WORKER_H
+
+#include "bus/attempt.h"
+#include "bus/window.h"
+
+struct runner;
+
+#define WORKER_CHUNK_MAX 64
+#define WORKER_CHUNK_US 1000       /* a chunk ends when it has taken this long */
+#define WORKER_TURN_TAKEN INT64_MAX /* the runner has taken the turn away: this worker is stuck */
+
+/* What became of one delivery of the chunk. */
+struct worker_result {
+    hf_verdict verdict;
+    char *error;    /* mem_free; NULL if none */
+    bool lane_busy; /* transactional: see tx_leave */
+};
+
+struct worker {
+    struct runner *runner;       /* counted */
+    struct worker *next;         /* in the runner's list */
+    int32_t note;                /* where it notes what it runs; -1: no free place */
+    _Atomic int64_t turn;        /* index in the chunk of the delivery that runs */
+    _Atomic int64_t started_us;  /* monotonic; when it began; 0: nothing runs */
+    atomic_bool cancelled;
+    struct slot *chunk[WORKER_CHUNK_MAX];
+    struct worker_result results[WORKER_CHUNK_MAX];
+    size_t count;
+    int64_t took_us;             /* the whole chunk */
+    struct handlers *handlers;   /* counted, while a chunk is in hand */
+    struct hold holds[WORKER_CHUNK_MAX]; /* transactional: proof for each */
+    bool transactional;
+    struct tx *tx;
+    hf_status tx_status;         /* why the chunk's transaction could not be kept; HF_OK */
+    struct shelf *shelf;         /* stuck: what its handler may still look at; counted */
+    struct hf_delivery delivery;
+};
+
+/* Starts a worker for the runner, whose mutex is held. */
+hf_status worker_start(struct runner *runner);
+
+/* When the delivery that the worker runs began (monotonic), and its turn; INT64_MAX if none runs.
+ * The turn had not passed on when the time was read, so the two belong together. */
+int64_t worker_running_since(struct worker *worker, int64_t *ret_turn);
+
+/* The runner, whose mutex is held, gives up the delivery of this turn. True: the turn was taken;
+ * *ret_slot is the delivery, which has not ended yet; everything else of its chunk has been
+ * reported. False: it has just ended by itself. */
+bool worker_give_up(struct worker *worker, int64_t turn, struct slot **ret_slot);
+
+#endif
