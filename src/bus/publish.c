@@ -1,0 +1,215 @@
+/*
+ * publish.c - publishing one event or many, in a transaction of ours or of somebody else.
+ *
+ * A publish is checked (intake.c), made into an append and handed over. Who carries it decides when
+ * it is durable:
+ *
+ *     hf_publish, hf_publish_many   store_run: a commit shared with whoever publishes now; durable
+ *                                   when the call returns
+ *     inside a transactional handler   tx_append: durable if and when the handler's transaction
+ *                                   commits
+ *     hf_sqlite_publish             store_join_append: the same for the application's transaction
+ *
+ * The receipts are written after everything succeeded, so a failure leaves them untouched.
+ * `published` counts what was stored durably here; events in somebody's transaction are not
+ * counted, because whether they exist is not ours to know.
+ */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/uuid.h"
+#include "bus/attempt.h"
+#include "bus/intake.h"
+
+static void receipt_fill(const struct new_event *event, hf_receipt *ret_receipt)
+{
+    ret_receipt->position = event->position;
+    ret_receipt->key_version = event->key_version;
+    ret_receipt->duplicate = event->duplicate ? 1 : 0;
+    uuid_format(event->id, ret_receipt->id);
+}
+
+static struct append append_of(struct new_event *events, size_t count, int64_t now_us)
+{
+    return (struct append){
+        .change = {.kind = CHANGE_APPEND, .now_us = now_us},
+        .events = events,
+        .count = count,
+        .failed_index = SIZE_MAX,
+    };
+}
+
+static void count_published(hf_bus *bus, const struct append *append)
+{
+    int64_t stored = 0;
+    for (size_t i = 0; i < append->count; i++) {
+        stored += !append->events[i].duplicate;
+    }
+    atomic_fetch_add_explicit(&bus->published, stored, memory_order_relaxed);
+}
+
+/* Through the handler's transaction if the thread is in one, else through the group. */
+static hf_status append_run(hf_bus *bus, struct append *append)
+{
+    struct tx *tx = attempt_tx(bus);
+    if (tx) {
+        return tx_append(tx, append);
+    }
+    hf_status status = bus_run(bus, &append->change);
+    if (!status) {
+        count_published(bus, append);
+    }
+    return status;
+}
+
+hf_status hf_publish(hf_bus *bus, const hf_new_event *event, hf_receipt *ret_receipt)
+{
+    hf_status status = bus_check_open(bus);
+    if (status) {
+        return status;
+    }
+    if (!event) {
+        return fail(HF_INVALID, "event is NULL");
+    }
+    int64_t now_us = clock_wall_us();
+    struct new_event checked;
+    status = intake_check(bus, event, now_us, &checked);
+    if (status) {
+        return status;
+    }
+    struct append append = append_of(&checked, 1, now_us);
+    status = append_run(bus, &append);
+    if (!status && ret_receipt) {
+        receipt_fill(&checked, ret_receipt);
+    }
+    return status;
+}
+
+/* The caller may have been compiled against a struct of another size: its array has steps of that
+ * size, which every element says. */
+static hf_status check_all(const hf_bus *bus, const hf_new_event *events, size_t count,
+                           int64_t now_us, struct new_event *ret_checked)
+{
+    const char *at = (const char *)events;
+    size_t step = events->size;
+    for (size_t i = 0; i < count; i++, at += step) {
+        const hf_new_event *event = (const hf_new_event *)(const void *)at;
+        hf_status status = event->size == step
+                               ? intake_check(bus, event, now_us, &ret_checked[i])
+                               : fail(HF_INVALID, "size is %zu; that of the first event is %zu",
+                                      event->size, step);
+        if (status) {
+            return fail(status, "event %zu: %s", i, err_message());
+        }
+    }
+    return HF_OK;
+}
+
+static hf_status publish_checked(hf_bus *bus, struct new_event *checked, size_t count,
+                                 int64_t now_us, hf_receipt *ret_receipts)
+{
+    struct append append = append_of(checked, count, now_us);
+    hf_status status = append_run(bus, &append);
+    if (status) {
+        return append.failed_index < count
+                   ? fail(status, "event %zu: %s", append.failed_index, err_message())
+                   : status;
+    }
+    for (size_t i = 0; ret_receipts && i < count; i++) {
+        receipt_fill(&checked[i], &ret_receipts[i]);
+    }
+    return HF_OK;
+}
+
+hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,
+                          hf_receipt *ret_receipts)
+{
+    hf_status status = bus_check_open(bus);
+    if (status) {
+        return status;
+    }
+    if (count > HF_PUBLISH_MANY_MAX) {
+        return fail(HF_INVALID, "count is %zu; the limit is %d", count, HF_PUBLISH_MANY_MAX);
+    }
+    if (count == 0) {
+        return HF_OK;
+    }
+    if (!events) {
+        return fail(HF_INVALID, "events is NULL but count is %zu", count);
+    }
+    struct new_event *checked = mem_calloc(count, sizeof *checked);
+    if (!checked) {
+        return fail(HF_NOMEM, "out of memory for %zu events", count);
+    }
+    int64_t now_us = clock_wall_us();
+    status = check_all(bus, events, count, now_us, checked);
+    if (!status) {
+        status = publish_checked(bus, checked, count, now_us, ret_receipts);
+    }
+    mem_free(checked);
+    return status;
+}
+
+/* ---- The application's own transaction ------------------------------------------------------- */
+
+static hf_status check_connection(const hf_bus *bus, const struct sqlite3 *db)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    return db ? HF_OK : fail(HF_INVALID, "db is NULL");
+}
+
+hf_status hf_sqlite_begin(hf_bus *bus, struct sqlite3 *db)
+{
+    hf_status status = check_connection(bus, db);
+    if (!status) {
+        status = bus_check_open(bus);
+    }
+    if (!status && attempt_tx(bus)) {
+        status = fail(HF_MISUSE, "this thread is inside a transactional handler, whose transaction "
+                                 "holds the database; use hf_delivery_sqlite");
+    }
+    return status ? status : store_join_begin(bus->store, db, bus_deadline(bus));
+}
+
+hf_status hf_sqlite_publish(hf_bus *bus, struct sqlite3 *db, const hf_new_event *event,
+                            hf_receipt *ret_receipt)
+{
+    hf_status status = check_connection(bus, db);
+    if (!status) {
+        status = bus_check_open(bus);
+    }
+    if (status) {
+        return status;
+    }
+    if (!event) {
+        return fail(HF_INVALID, "event is NULL");
+    }
+    int64_t now_us = clock_wall_us();
+    struct new_event checked;
+    status = intake_check(bus, event, now_us, &checked);
+    if (status) {
+        return status;
+    }
+    struct append append = append_of(&checked, 1, now_us);
+    status = store_join_append(bus->store, db, &append);
+    if (!status && ret_receipt) {
+        receipt_fill(&checked, ret_receipt);
+    }
+    return status;
+}
+
+/* Committing and rolling back stay possible after shutdown: what was begun must be ended. */
+hf_status hf_sqlite_commit(hf_bus *bus, struct sqlite3 *db)
+{
+    hf_status status = check_connection(bus, db);
+    return status ? status : store_join_commit(bus->store, db);
+}
+
+hf_status hf_sqlite_rollback(hf_bus *bus, struct sqlite3 *db)
+{
+    hf_status status = check_connection(bus, db);
+    return status ? status : store_join_rollback(bus->store, db);
+}
