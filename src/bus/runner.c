@@ -418,7 +418,7 @@ static void log_failure(const struct runner *runner, const struct slot *slot,
     record.event_id = slot->entry->event.id;
     record.event_type = slot->entry->event.type;
     record.position = slot->entry->event.position;
-    record.attempt = slot->entry->attempts + slot->entry->uncounted + 1;
+    record.attempt = slot->entry->attempts + 1;
     record.attempts_max = runner->definition.options.attempts_max;
     record.delay_ms = retry ? (outcome->next_attempt_us - now_us) / 1000 : -1;
     record.error = slot->error ? slot->error : "";

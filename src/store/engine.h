@@ -57,6 +57,8 @@ struct engine_class {
                              int64_t *);
     hf_status (*lanes)(struct engine *, int64_t, int32_t, lane_fn, void *);
     hf_status (*ahead)(struct engine *, int64_t, int32_t, int64_t, position_fn, void *);
+    hf_status (*lease_read)(struct engine *, int64_t, const uint8_t[STORE_TOKEN_BYTES],
+                            struct batch *);
     hf_status (*dead_list)(struct engine *, const struct dead_query *, hf_dead_letter_fn, void *);
     hf_status (*dead_get)(struct engine *, int64_t, hf_dead_letter_fn, void *);
     hf_status (*dead_count)(struct engine *, const struct dead_query *, int64_t *);
@@ -91,5 +93,13 @@ struct engine_class {
 };
 
 extern const struct engine_class sqlite_engine_class;
+
+#ifdef HF_FAULTS
+/* Lets store_open know one more engine by its name as URL scheme (NULL forgets it): the seam through
+ * which tests slip an engine that fails on purpose under everything above. */
+void store_engine_add(const struct engine_class *class);
+/* The engine of a scheme; NULL if there is none. */
+const struct engine_class *store_engine_find(const char *scheme);
+#endif
 
 #endif

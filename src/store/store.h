@@ -45,7 +45,7 @@ struct sqlite3;
 #define STORE_TOKEN_BYTES 16          /* identity of a lease, or of an opened store */
 #define STORE_MESSAGE_BYTES 512       /* what a failed change says */
 #define STORE_NOTES_MAX 1024          /* handlers running at once in one process */
-#define STORE_OUTCOMES_MAX 4096       /* outcomes in one settle */
+#define STORE_OUTCOMES_MAX 10000      /* outcomes in one settle, as many as one claim */
 #define STORE_DEAD_STEP_MAX 500       /* dead letters retried or purged in one change */
 #define STORE_BATCH_BYTES_MAX 4194304 /* a batch stops here (but holds at least one event) */
 
@@ -175,7 +175,7 @@ struct append {
     struct change change;
     struct new_event *events;
     size_t count;
-    size_t failed_index; /* on failure: whose fault; SIZE_MAX if nobody's */
+    size_t failed_index; /* on failure: whose fault; SIZE_MAX if nobody's (the caller sets that) */
 };
 
 /*
@@ -245,7 +245,7 @@ struct seek {
  * Answers the new epoch, the checkpoint and the subscription's generation. What the former owner
  * had in its hands when it died:
  *   - where the engine knows exactly which handlers ran (notes, see below) each of them is recorded
- *     in `retries` as one more failed attempt, error "the process died during this attempt", due at
+ *     in `retries` (unless the store shows that it was settled) as one more failed attempt, error "the process died during this attempt", due at
  *     now_us, in the same transaction: ret_crashed counts them;
  *   - where it cannot know, ret_unclean is true, and the bus runs the first events one at a time.
  * HF_NOTFOUND: no such subscription.
@@ -507,6 +507,11 @@ hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t part
 typedef int (*position_fn)(int64_t position, void *ctx);
 hf_status store_ahead(struct store *store, int64_t subscription_id, int32_t partition,
                       int64_t checkpoint, position_fn found, void *ctx);
+
+/* Appends what is left in a lease to the batch, by position, with the stories, as claim does.
+ * HF_STALE if the subscription has no such lease (any more). */
+hf_status store_lease_read(struct store *store, int64_t subscription_id,
+                           const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch);
 
 /* Which dead letters; as hf_dead_filter, with every "not given" resolved. */
 struct dead_query {
