@@ -211,7 +211,7 @@ DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND ki
 -- name: retry_remove_blocked
 DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 3;
 
--- Waiting (1) or leased (4), due at ?4; the rest of the row stays.
+-- Becomes ?3, due at ?4; the rest of the row stays.
 -- hot
 -- name: retry_turn
 UPDATE holdfast_retries SET kind = ?3, next_attempt_at = ?4
@@ -220,6 +220,11 @@ UPDATE holdfast_retries SET kind = ?3, next_attempt_at = ?4
 -- hot
 -- name: retry_lease
 UPDATE holdfast_retries SET kind = 4 WHERE subscription_id = ?1 AND position = ?2;
+
+-- hot
+-- name: retry_release
+UPDATE holdfast_retries SET kind = 1, next_attempt_at = ?3
+    WHERE subscription_id = ?1 AND position = ?2 AND kind = 4;
 
 -- hot
 -- name: lane_first

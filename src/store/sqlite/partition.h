@@ -1,0 +1,34 @@
+/*
+ * partition.h - the row of a partition, and the check that it is ours.
+ */
+#ifndef HF_STORE_SQLITE_PARTITION_H
+#define HF_STORE_SQLITE_PARTITION_H
+
+#include "store/store.h"
+
+struct sqlite_engine;
+struct conn;
+
+/* A partition with what its subscription says. Of a shared one partition 0 holds the cursor. */
+struct partition {
+    hf_mode mode;
+    int64_t generation;
+    bool paused;
+    int32_t partitions;
+    bool exists; /* there is such a partition; else the rest is 0 */
+    int64_t epoch;
+    int64_t checkpoint; /* shared: the cursor */
+    bool owned;
+    uint8_t owner[STORE_TOKEN_BYTES];
+    char owner_name[HF_PRODUCER_BYTES_MAX + 1];
+};
+
+/* HF_NOTFOUND: no such subscription in this namespace. */
+hf_status partition_load(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
+                         int32_t partition, struct partition *ret_partition);
+
+/* HF_STALE unless this store is the owner with this epoch. */
+hf_status partition_check(struct sqlite_engine *engine, const struct partition *partition,
+                          int32_t number, int64_t epoch);
+
+#endif
