@@ -308,7 +308,7 @@ SELECT owner FROM holdfast_leases WHERE subscription_id = ?1 AND owner > ?2 ORDE
 -- that are bound to it are over, whenever they would expire.
 -- hot
 -- name: lease_over
-SELECT token, expires_at, piece FROM holdfast_leases
+SELECT token, expires_at, piece, count FROM holdfast_leases
     WHERE subscription_id = ?1 AND owner IS ?2 AND kept = ?3 AND expires_at <= ?4
         AND (bound = 1 OR expires_at <= ?5)
     ORDER BY expires_at LIMIT ?6;
