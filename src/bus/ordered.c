@@ -59,6 +59,7 @@ struct ordered {
     struct outcome outcomes[FLUSH_MAX];
     struct buf stories[FLUSH_MAX];
     size_t count;
+    int64_t settled_before;  /* done and not stored when the flush began */
 };
 
 hf_status ordered_new(struct ordered **ret_ordered)
@@ -305,7 +306,8 @@ static void note_outcome(struct runner *runner, const struct outcome *outcome, i
         }
         break;
     case OUTCOME_HELD:
-        /* Usually somebody is before it; if an operator has just freed the lane it is due now. */
+        /* Usually somebody is before it; if that one has just died or been freed, it is due now. */
+        runner->lost |= set64_put(&window->failing, outcome->lane, 1) != HF_OK;
         ordered->retry_at_us = now_us;
         break;
     case OUTCOME_BLOCK:
@@ -322,7 +324,8 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
         note_outcome(runner, &ordered->outcomes[i], now_us);
         window_settle(&runner->window, ordered->slots[i]);
     }
-    runner->window.settled = 0;
+    /* What ended while the store was busy is for the next flush. */
+    runner->window.settled -= ordered->settled_before + (int64_t)ordered->count;
     window_reap(&runner->window, &runner->rack);
     pthread_mutex_unlock(&runner->mutex);
     if (settle->checkpoint >= 0) {
@@ -388,6 +391,7 @@ static bool flush(struct runner *runner, int64_t now_us, struct step *step)
         collect_ring(ordered, &runner->window.log);
     }
     bool everything = (int64_t)ordered->count == runner->window.ended;
+    ordered->settled_before = runner->window.settled;
     int64_t checkpoint = next_checkpoint(runner, &last_id);
     bool due = checkpoint_due(runner, checkpoint, now_us, &checkpoint_at_us);
     pthread_mutex_unlock(&runner->mutex);
@@ -466,8 +470,9 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
     struct slot *slot = window_put(window, ring, shelf, entry);
     slot->from_log = ring == &window->log;
     if (ring == &window->retries) {
-        set64_put(&window->positions, (uint64_t)entry->event.position, 1);
-        set64_put(&window->failing, entry->lane, 1);
+        /* Without memory to keep its lane back or to know it again, all is dropped and read anew. */
+        runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
+        runner->lost |= set64_put(&window->failing, entry->lane, 1) != HF_OK;
         slot->waited = true;
     }
     if (entry->unhandled) {
@@ -488,6 +493,9 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, const stru
         hf_status status = record_before_run(runner, entry, now_us);
         if (status) {
             not_settled(runner, status);
+            pthread_mutex_lock(&runner->mutex);
+            runner->lost = true; /* the reader is past it: begin again at the checkpoint */
+            pthread_mutex_unlock(&runner->mutex);
             return false;
         }
         ordered->careful--;

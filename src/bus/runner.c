@@ -702,9 +702,11 @@ static void *runner_main(void *ctx)
 
 hf_status runner_start(struct runner *runner)
 {
+    pthread_mutex_lock(&runner->mutex);
     runner->stopping = false;
     runner->overdue = 0;
     runner->stop_deadline = DEADLINE_NEVER;
+    pthread_mutex_unlock(&runner->mutex);
     runner->stale = true;
     runner->said[0] = '\0';
     runner_reference(runner);

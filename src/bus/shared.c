@@ -155,7 +155,7 @@ static void close_slots(struct runner *runner, struct lease *lease)
     }
     lease->open -= (int32_t)shared->count;
     lease->unflushed_us = 0;
-    runner->window.settled = 0;
+    runner->window.settled = 0; /* counts for checkpoints, which this mode has none of */
     window_reap(&runner->window, &runner->rack);
     pthread_mutex_unlock(&runner->mutex);
     if (atomic_load(&runner->bus->waiters) > 0) {

@@ -59,6 +59,10 @@ static size_t take_chunk(struct worker *worker)
         worker->holds[worker->count] = runner_hold(runner, slot);
         worker->chunk[worker->count++] = slot;
     }
+    if (runner->window.ended > 0 && runner->waiting) {
+        runner->nudged = true; /* some ended on the way, held back by their lane */
+        pthread_cond_signal(&runner->wake);
+    }
     if (worker->count > 0) {
         worker->handlers = handlers_reference(runner->handlers);
         worker->transactional = runner->definition.options.transactional == HF_ON;
