@@ -67,11 +67,12 @@ static struct text cut_error(struct text error)
 }
 
 /* Appends the error with U+FFFD for every byte that is not UTF-8, which an engine may refuse; at
- * most HF_ERROR_BYTES_MAX bytes. */
+ * most HF_ERROR_BYTES_MAX bytes, and no more than there is room for. */
 static void append_repaired(struct text error, struct buf *out)
 {
     static const struct text mark = TEXT_LITERAL("\xEF\xBF\xBD");
-    size_t limit = out->length + HF_ERROR_BYTES_MAX;
+    size_t room = out->bytes_max - out->length;
+    size_t limit = out->length + (room < HF_ERROR_BYTES_MAX ? room : HF_ERROR_BYTES_MAX);
     for (size_t at = 0; at < error.length;) {
         uint32_t code;
         size_t bytes = utf8_decode(error.bytes + at, error.length - at, &code);
@@ -190,8 +191,9 @@ static void append_last_error(struct text attempts_json, struct buf *out)
     while (json_iter_next(&iter, NULL, &raw)) {
         last = raw;
     }
-    if (!text_is_absent(last)) {
-        /* A story without a readable error is no reason to keep the delivery alive. */
+    /* A story without a readable error, or with no room behind it, is no reason to keep the delivery
+     * alive. */
+    if (!text_is_absent(last) && last.length <= out->bytes_max - out->length) {
         (void)json_find_string(last, "error", out);
     }
 }
