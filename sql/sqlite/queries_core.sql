@@ -68,6 +68,17 @@ RELEASE holdfast_change;
 -- name: undo
 ROLLBACK TO holdfast_change;
 
+-- One delivery of a handler's transaction.
+
+-- name: save_delivery
+SAVEPOINT holdfast_delivery;
+
+-- name: release_delivery
+RELEASE holdfast_delivery;
+
+-- name: undo_delivery
+ROLLBACK TO holdfast_delivery;
+
 -- The schema and the namespace.
 
 -- name: schema_exists
@@ -115,16 +126,13 @@ INSERT INTO holdfast_keys (namespace_id, key, version) VALUES (?1, ?2, ?3)
 -- name: read_log
 SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
        emitted_at, entered_at
-    FROM holdfast_events WHERE place > ?1 AND place <= ?2 ORDER BY place LIMIT ?3;
+    FROM holdfast_events WHERE place > ?1 AND place <= ?2 ORDER BY place;
 
 -- Signs of life.
 
 -- name: token_is_named
 SELECT EXISTS (SELECT 1 FROM holdfast_partitions WHERE owner = ?1)
     OR EXISTS (SELECT 1 FROM holdfast_leases WHERE owner = ?1);
-
--- name: give_back_partitions
-UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL WHERE owner = ?1;
 
 -- Conditions that the doctor looks at.
 
@@ -136,6 +144,3 @@ PRAGMA auto_vacuum;
 
 -- name: read_freelist_count
 PRAGMA freelist_count;
-
--- name: quick_check
-PRAGMA quick_check(1);

@@ -15,6 +15,9 @@ hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct 
 /* The newest position as of this moment of the transaction. */
 hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head);
 
+/* The same in a transaction that the application's code shares: undoes itself when it fails. */
+hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append);
+
 /* Stores the head if it moved. Call it before COMMIT. */
 hf_status append_finish(struct sqlite_engine *engine, struct conn *conn);
 

@@ -9,29 +9,33 @@
 
 #include <holdfast.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sqlite_engine;
 struct bell_file;
+struct files;
 
 struct bell {
     int fd;                  /* -1: none */
     struct bell_file *file;  /* mapped and shared with all processes */
     atomic_uint_least32_t own;
-    atomic_int_least64_t looked_us; /* when this store last asked whether anybody wrote */
+    atomic_int waiters;             /* threads of this store inside bell_wait */
+    atomic_int_least64_t looked_us; /* when this store last asked whether anybody wrote ... */
+    atomic_uint_least64_t looked_commits; /* ... and how many commits of ours there were */
 };
 
-hf_status bell_open(struct bell *bell, const char *path);
+hf_status bell_open(struct bell *bell, const struct files *files);
 void bell_close(struct bell *bell);
 /* In a forked child: lets go of it. */
 void bell_abandon(struct bell *bell);
 
-/* After a commit that made news. */
-void bell_ring(struct bell *bell);
+/* After each commit, under the gate; `ring`: it made news. */
+void bell_commit(struct bell *bell, bool ring);
 /* Ends bell_wait of this store's threads. */
 void bell_wake(struct bell *bell);
 
-uint64_t bell_news(struct bell *bell);
+uint64_t bell_news(struct sqlite_engine *engine);
 /* Until bell_news differs from `seen`, or a foreign program wrote, or the time is over. */
 uint64_t bell_wait(struct sqlite_engine *engine, uint64_t seen, int64_t timeout_ms);
 

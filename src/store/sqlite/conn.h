@@ -46,6 +46,7 @@ struct conn {
     enum conn_kind kind;
     struct deadline deadline; /* until when to wait for others' locks */
     sqlite3_stmt *cached[SQLITE_QUERY_COUNT];
+    hf_status failed; /* why conn_statement gave NULL */
     bool full_sync; /* synchronous is FULL now, else NORMAL */
     bool ring;      /* the present transaction made news; set by changes, cleared by conn_begin */
     int wal_pages;  /* of the WAL after our last commit */

@@ -23,6 +23,9 @@ struct files {
     char *bell;
     char *live; /* prefix: the token follows */
     char *spare;
+    uint32_t mode;  /* permissions, owner and group of the database: */
+    uint32_t owner; /* the files beside it get the same */
+    uint32_t group;
     struct file_identity db_identity;
     struct file_identity wal_identity;
 };
@@ -37,6 +40,12 @@ void files_release(struct files *files);
 hf_status files_remember(struct files *files);
 /* Whether the names still stand for it; remembers the WAL when it first appears. */
 bool files_same(struct files *files);
+
+/* Opens a file beside the database, read-write, close-on-exec; a new one gets the permissions of
+ * the database. `exclusive`: it must be new. -1: see errno. */
+int files_open(const struct files *files, const char *path, bool exclusive);
+/* What errno means for a file beside the database. */
+hf_status files_status(int system_errno);
 
 /* What a name stands for; false if it does not exist. Costs one statx of the inode number alone. */
 bool file_identify(const char *path, struct file_identity *ret_identity);

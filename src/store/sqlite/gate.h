@@ -14,10 +14,11 @@
 
 #include "base/deadline.h"
 
+struct files;
 struct gate_waiter;
 
 struct gate {
-    const char *path; /* <db>-gate */
+    const struct files *files; /* for its path, <db>-gate */
     int fd;
     uint64_t inode;
 
@@ -29,8 +30,8 @@ struct gate {
     struct gate_waiter *first, *last;
 };
 
-/* path must outlive the gate. */
-hf_status gate_open(struct gate *gate, const char *path);
+/* files must outlive the gate. */
+hf_status gate_open(struct gate *gate, const struct files *files);
 void gate_close(struct gate *gate);
 /* In a forked child: closes the descriptor, touches no lock. */
 void gate_abandon(struct gate *gate);

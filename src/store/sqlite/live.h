@@ -14,6 +14,7 @@
 
 #include <holdfast.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,7 +45,7 @@ struct live {
     int fd;                  /* -1: none */
     struct live_file *file;  /* mapped */
     char *path;
-    bool sweep_due;          /* a dead one was recovered: look for files to remove; under the gate */
+    atomic_bool sweep_due;   /* a dead one was looked at: look for files to remove */
     pthread_mutex_t mutex;   /* of seen */
     struct live_seen seen[LIVE_SEEN_MAX];
 };

@@ -21,7 +21,8 @@ struct pool {
     struct conn *idle[POOL_IDLE_MAX];
     int count;          /* of idle */
     uint64_t generation; /* connections of an older one are closed, not kept */
-    struct conn *watch; /* bell's: sees whether anybody wrote */
+    struct conn *watch;  /* sees whether anybody wrote; NULL: not open */
+    int64_t version;     /* that it saw last; 0: none */
 };
 
 hf_status pool_init(struct pool *pool);

@@ -14,14 +14,16 @@
 #define SPARE_BYTES 1048576
 #define SPARE_RETRY_MS 100 /* between attempts to allocate it again */
 
+struct files;
+
 struct spare {
-    const char *path;
+    const struct files *files; /* for its path, <db>-spare */
     bool spent;       /* given to the settles; appends wait */
     int64_t tried_us; /* monotonic */
 };
 
-/* Allocates the file if there is room. path must outlive it. */
-void spare_open(struct spare *spare, const char *path);
+/* Allocates the file if there is room. files must outlive it. */
+void spare_open(struct spare *spare, const struct files *files);
 /* Gives the space up. False if there was none to give. */
 bool spare_spend(struct spare *spare);
 /* Tries to allocate it again if it was spent; true if appends may go on. */

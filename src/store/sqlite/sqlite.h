@@ -45,6 +45,7 @@
 #define PLACE_POSITION_MAX (((int64_t)1 << PLACE_BITS) - 1)
 #define NAMESPACE_ID_MAX (((int64_t)1 << (63 - PLACE_BITS)) - 1)
 
+/* Of these, tx_idle, join, writer and what belongs to it are touched only under the gate. */
 struct sqlite_engine {
     struct engine head;             /* first: engine.h */
     struct files files;             /* paths and inodes */
@@ -65,8 +66,9 @@ struct sqlite_engine {
     struct conn writer;             /* apply's; only under the gate */
     bool writer_lost;               /* a commit failed midway: recover before the next one */
     int64_t checkpoint_after_pages; /* of the WAL, at which apply checkpoints next */
-    struct conn tx_conn;            /* for handlers' transactions; db NULL: opened when needed */
-    struct join *join;              /* the application's transaction that holds the gate, or NULL */
+    struct tx_conn *tx_idle;        /* tx.c's connection between two transactions, or NULL */
+    struct join *join;              /* join.c's: the application's transaction, or NULL */
+    int64_t join_commits;           /* since the WAL was last checkpointed for them */
 
     atomic_int_least64_t commits;
     atomic_bool replaced;           /* the file is not the one we opened: nothing works any more */

@@ -1,0 +1,410 @@
+/*
+ * apply.c - one write transaction for a list of changes. See engine.h for the contract.
+ *
+ *     gate -> BEGIN IMMEDIATE -> each change -> store the head -> COMMIT -> still the same file?
+ *          -> wake others -> checkpoint the WAL if it is time -> give the gate
+ *
+ * A change that fails must leave no trace and must not disturb the others, so each has a savepoint
+ * around it, except where one statement is the whole change (a single event) or the change is alone
+ * in its transaction.
+ *
+ * When the disk is full
+ *   Publishing may stop; settling must go on, or every consumer would do its work again and again.
+ *   The whole transaction is rolled back; the WAL is checkpointed, because an emptied WAL is written
+ *   from its start again and needs no new space; then it is tried again. If there is still no room
+ *   the appends answer HF_NOSPACE and the others are tried without them; at last with the space of
+ *   the spare file (spare.h). While that is spent, appends are refused before they are tried.
+ *
+ * When a commit fails midway (an error of fsync, or after it)
+ *   The answer is HF_UNKNOWN. What this connection believes of the file cannot be trusted any more,
+ *   and neither can the end of the WAL: frames that the kernel failed to write may lie in front of
+ *   whatever would be appended next, and after a power failure recovery would stop at them. So before
+ *   the next write all our connections are closed, a new one is opened, which makes SQLite read the
+ *   WAL again where nobody else has it open, and the WAL is moved into the database and emptied. Only
+ *   when that has succeeded is anything acknowledged again.
+ */
+#include "base/err.h"
+#include "base/point.h"
+#include "store/sqlite/append.h"
+#include "store/sqlite/core.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/verbs.h"
+
+#include <stdio.h>
+
+#define CHECKPOINT_PAGES 2000        /* of the WAL between two checkpoints */
+#define CHECKPOINT_INSIST_PAGES 16000 /* readers kept it from starting over: wait for them ... */
+#define CHECKPOINT_INSIST_MS 10       /* ... this long */
+
+/* ---- After a commit -------------------------------------------------------------------------- */
+
+static hf_status checkpoint(struct conn *conn, int mode, struct deadline deadline, bool *ret_whole)
+{
+    int log = 0;
+    int moved = 0;
+    conn->deadline = deadline;
+    HF_POINT("mid_checkpoint");
+    int code = sqlite3_wal_checkpoint_v2(conn->db, "main", mode, &log, &moved);
+    HF_POINT("mid_checkpoint");
+    if (code != SQLITE_OK && code != SQLITE_BUSY) {
+        return conn_fail_code(conn, code, "checkpoint the write-ahead log");
+    }
+    *ret_whole = code == SQLITE_OK && log == moved;
+    return HF_OK;
+}
+
+/* A checkpoint that fails costs nothing but space: it is tried again after the next pages. */
+static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
+{
+    if (conn->wal_pages < engine->checkpoint_after_pages) {
+        return;
+    }
+    bool whole = false;
+    bool insist = conn->wal_pages >= CHECKPOINT_INSIST_PAGES;
+    hf_status status = checkpoint(conn, insist ? SQLITE_CHECKPOINT_RESTART
+                                               : SQLITE_CHECKPOINT_PASSIVE,
+                                  deadline_after_ms(insist ? CHECKPOINT_INSIST_MS : 0), &whole);
+    if (status != HF_OK) {
+        log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
+    }
+    engine->checkpoint_after_pages =
+        whole ? CHECKPOINT_PAGES : (int64_t)conn->wal_pages + CHECKPOINT_PAGES;
+    if (whole) {
+        conn->wal_pages = 0;
+    }
+}
+
+void apply_checkpoint(struct sqlite_engine *engine)
+{
+    bool whole;
+    if (checkpoint(&engine->writer, SQLITE_CHECKPOINT_PASSIVE, deadline_after_ms(0), &whole) !=
+        HF_OK) {
+        log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
+    }
+}
+
+hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool ring)
+{
+    atomic_fetch_add_explicit(&engine->commits, 1, memory_order_relaxed);
+    if (!files_same(&engine->files)) {
+        atomic_store(&engine->replaced, true);
+        return fail(HF_UNKNOWN, "%s was replaced or deleted while in use: what was just written may "
+                    "be lost", engine->files.db);
+    }
+    bell_commit(&engine->bell, ring);
+    if (conn->kind == CONN_FOREIGN) {
+        return HF_OK;
+    }
+    checkpoint_if_due(engine, conn);
+    if (atomic_load(&engine->live.sweep_due)) {
+        live_sweep(engine, conn);
+    }
+    return HF_OK;
+}
+
+/* ---- Before a write -------------------------------------------------------------------------- */
+
+static hf_status recover(struct sqlite_engine *engine, struct deadline deadline)
+{
+    struct conn *conn = &engine->writer;
+    conn_close(conn);
+    tx_forget_idle(engine);
+    pool_drain(&engine->pool);
+    hf_status status = conn_open(conn, engine->files.db, CONN_WRITER, false, deadline);
+    if (status != HF_OK) {
+        return status;
+    }
+    bool whole = false;
+    status = conn_exec(conn, SQLITE_QUERY_SYNC_FULL);
+    conn->full_sync = status == HF_OK;
+    if (status == HF_OK) {
+        status = checkpoint(conn, SQLITE_CHECKPOINT_TRUNCATE, deadline, &whole);
+    }
+    if (status == HF_OK && !whole) {
+        status = fail(HF_TIMEOUT, "readers kept the write-ahead log from being recovered");
+    }
+    if (status != HF_OK) {
+        conn_close(conn);
+        return status;
+    }
+    engine->writer_lost = false;
+    log_about(engine->log, HF_LOG_INFO, NULL, "recovered %s after a failed commit",
+              engine->files.db);
+    return HF_OK;
+}
+
+hf_status apply_ready(struct sqlite_engine *engine, struct deadline deadline)
+{
+    if (atomic_load(&engine->replaced)) {
+        return fail(HF_UNAVAILABLE, "%s was replaced or deleted while in use: open it again",
+                    engine->files.db);
+    }
+    if (!engine->writer_lost) {
+        return HF_OK;
+    }
+    hf_status status = recover(engine, deadline);
+    return status == HF_OK || status == HF_TIMEOUT
+               ? status
+               : fail(HF_UNAVAILABLE, "cannot recover from a failed commit: %s", err_message());
+}
+
+/* ---- One transaction ------------------------------------------------------------------------- */
+
+static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_APPEND:
+        return sqlite_append(engine, conn, (struct append *)change);
+    case CHANGE_SUBSCRIPTION_PUT:
+        return sqlite_subscription_put(engine, conn, (struct subscription_put *)change);
+    case CHANGE_SUBSCRIPTION_REMOVE:
+        return sqlite_subscription_remove(engine, conn, (struct subscription_remove *)change);
+    case CHANGE_PAUSE:
+        return sqlite_pause(engine, conn, (struct pause *)change);
+    case CHANGE_BREAKER:
+        return sqlite_breaker_put(engine, conn, (struct breaker_put *)change);
+    case CHANGE_SEEK:
+        return sqlite_seek(engine, conn, (struct seek *)change);
+    case CHANGE_ACQUIRE:
+        return sqlite_acquire(engine, conn, (struct acquire *)change);
+    case CHANGE_GIVE_BACK:
+        return sqlite_give_back(engine, conn, (struct give_back *)change);
+    case CHANGE_SETTLE:
+        return sqlite_settle(engine, conn, (struct settle *)change);
+    case CHANGE_CLAIM:
+        return sqlite_claim(engine, conn, (struct claim *)change);
+    case CHANGE_SETTLE_LEASE:
+        return sqlite_settle_lease(engine, conn, (struct settle_lease *)change);
+    case CHANGE_DEAD_RETRY:
+        return sqlite_dead_retry(engine, conn, (struct dead_retry *)change);
+    case CHANGE_DEAD_RESOLVE:
+        return sqlite_dead_resolve(engine, conn, (struct dead_resolve *)change);
+    case CHANGE_DEAD_PURGE:
+        return sqlite_dead_purge(engine, conn, (struct dead_purge *)change);
+    case CHANGE_KINDS:
+        break;
+    }
+    return fail(HF_MISUSE, "unknown change %d", (int)change->kind);
+}
+
+static void answer(struct change *change, hf_status status)
+{
+    change->status = status;
+    snprintf(change->message, sizeof change->message, "%s", status == HF_OK ? "" : err_message());
+}
+
+/* Whether the change is one statement, which SQLite undoes by itself. */
+static bool is_one_statement(const struct change *change)
+{
+    const struct append *append = (const struct append *)change;
+    return change->kind == CHANGE_APPEND && append->count == 1 &&
+           append->events[0].expected_version < 0;
+}
+
+/* Runs one change and gives it its answer. Anything but HF_OK: the transaction as a whole is over,
+ * or the disk is full. */
+static hf_status run_guarded(struct sqlite_engine *engine, struct conn *conn, struct change *change,
+                             bool alone)
+{
+    bool guard = !alone && !is_one_statement(change);
+    hf_status status = guard ? conn_save(conn) : HF_OK;
+    if (status != HF_OK) {
+        return status;
+    }
+    bool ring = conn->ring;
+    status = run_change(engine, conn, change);
+    answer(change, status);
+    if (status == HF_OK) {
+        return guard ? conn_release(conn) : HF_OK;
+    }
+    conn->ring = ring;
+    if (sqlite3_get_autocommit(conn->db) || status == HF_NOSPACE) {
+        return status;
+    }
+    if (guard && conn_undo(conn) != HF_OK) {
+        return err_set(status, change->message);
+    }
+    if (alone) {
+        conn_rollback(conn);
+    }
+    return HF_OK;
+}
+
+static bool is_skipped(const struct change *change, bool skip_appends)
+{
+    return skip_appends && change->kind == CHANGE_APPEND;
+}
+
+/* A claim that was undone must not leave entries in its batch. */
+static void forget_claim(struct change *change)
+{
+    if (change->kind == CHANGE_CLAIM) {
+        ((struct claim *)change)->batch->count = 0;
+    }
+}
+
+/* Gives `status` and the thread's message to every change that had succeeded or had not run. */
+static void answer_all(struct change *changes, bool skip_appends, hf_status status)
+{
+    for (struct change *at = changes; at; at = at->next) {
+        if (!is_skipped(at, skip_appends)) {
+            forget_claim(at);
+            if (at->status == HF_OK) {
+                answer(at, status);
+            }
+        }
+    }
+}
+
+/* One whole transaction. HF_OK: every change that was not skipped has its answer. HF_NOSPACE:
+ * rolled back, and it may be tried again. Anything else: no change was begun (`*ret_begun` false),
+ * or the transaction failed and this is the answer of all. */
+static hf_status transact(struct sqlite_engine *engine, struct change *changes, bool skip_appends,
+                          struct deadline deadline, bool *ret_begun)
+{
+    struct conn *conn = &engine->writer;
+    hf_status status = conn_begin(conn, deadline);
+    if (status != HF_OK) {
+        return status;
+    }
+    *ret_begun = true;
+    bool alone = !changes->next;
+    for (struct change *at = changes; at; at = at->next) {
+        if (!is_skipped(at, skip_appends)) {
+            at->status = HF_OK;
+        }
+    }
+    for (struct change *at = changes; at && status == HF_OK; at = at->next) {
+        if (!is_skipped(at, skip_appends)) {
+            status = run_guarded(engine, conn, at, alone);
+            HF_POINT("mid_group");
+        }
+    }
+    if (status == HF_OK && sqlite3_get_autocommit(conn->db)) {
+        return HF_OK; /* the only change failed, and was rolled back */
+    }
+    if (status == HF_OK) {
+        status = append_finish(engine, conn);
+    }
+    if (status != HF_OK) {
+        conn_rollback(conn);
+        return status;
+    }
+    HF_POINT("before_commit");
+    bool ring = conn->ring;
+    status = conn_commit(conn);
+    if (status != HF_OK) {
+        engine->writer_lost = status == HF_UNKNOWN;
+        return status;
+    }
+    HF_POINT("after_commit_before_ack");
+    return apply_committed(engine, conn, ring);
+}
+
+/* ---- The disk is full ------------------------------------------------------------------------ */
+
+static bool has_appends(const struct change *changes)
+{
+    for (const struct change *at = changes; at; at = at->next) {
+        if (at->kind == CHANGE_APPEND) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_others(const struct change *changes)
+{
+    for (const struct change *at = changes; at; at = at->next) {
+        if (at->kind != CHANGE_APPEND) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void refuse_appends(struct change *changes)
+{
+    (void)fail(HF_NOSPACE, "the disk is full: nothing was published");
+    for (struct change *at = changes; at; at = at->next) {
+        if (at->kind == CHANGE_APPEND) {
+            ((struct append *)at)->failed_index = SIZE_MAX;
+            answer(at, HF_NOSPACE);
+        }
+    }
+}
+
+static void forget_claims(struct change *changes)
+{
+    for (struct change *at = changes; at; at = at->next) {
+        forget_claim(at);
+    }
+}
+
+/* Transacts with less and less until it fits. Contract of transact, but HF_NOSPACE is an answer. */
+static hf_status transact_in_space(struct sqlite_engine *engine, struct change *changes,
+                                   struct deadline deadline, bool *ret_begun, bool *ret_skipped)
+{
+    bool skip = has_appends(changes) && !spare_restore(&engine->spare);
+    bool emptied = false;
+    for (;;) {
+        if (skip) {
+            *ret_skipped = true;
+            *ret_begun = true;
+            refuse_appends(changes);
+            if (!has_others(changes)) {
+                return HF_OK;
+            }
+        }
+        hf_status status = transact(engine, changes, skip, deadline, ret_begun);
+        if (status != HF_NOSPACE || !*ret_begun) {
+            return status;
+        }
+        forget_claims(changes);
+        bool whole = false;
+        if (!emptied && checkpoint(&engine->writer, SQLITE_CHECKPOINT_RESTART,
+                                   deadline_after_ms(CHECKPOINT_INSIST_MS), &whole) == HF_OK) {
+            emptied = true;
+            if (whole) {
+                engine->writer.wal_pages = 0;
+                continue;
+            }
+        }
+        if (!skip && has_appends(changes)) {
+            skip = true;
+        } else if (!spare_spend(&engine->spare)) {
+            return fail(HF_NOSPACE, "the disk is full, and so is what was kept for this case");
+        } else {
+            emptied = false;
+        }
+    }
+}
+
+hf_status sqlite_apply(struct engine *base, struct change *changes, struct deadline deadline)
+{
+    struct sqlite_engine *engine = sqlite_of(base);
+    bool relaxed = true;
+    for (struct change *at = changes; at; at = at->next) {
+        relaxed = relaxed && at->relaxed;
+    }
+    hf_status status = gate_take(&engine->gate, deadline);
+    if (status != HF_OK) {
+        return status;
+    }
+    bool begun = false;
+    bool skipped = false;
+    status = apply_ready(engine, deadline);
+    if (status == HF_OK) {
+        bool full = engine->durability == HF_DURABILITY_POWER && !relaxed;
+        status = conn_set_sync(&engine->writer, full);
+    }
+    if (status == HF_OK) {
+        status = transact_in_space(engine, changes, deadline, &begun, &skipped);
+    }
+    gate_give(&engine->gate);
+    if (status != HF_OK && begun) {
+        answer_all(changes, skipped, status);
+        return HF_OK;
+    }
+    return status;
+}

@@ -1,0 +1,183 @@
+/*
+ * doctor.c - sizes, and settings and conditions that matter to whoever runs the database.
+ *
+ * Everything is read without opening a file by descriptor (files.h), and nothing scans the log.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "store/sqlite/core.h"
+#include "store/sqlite/sqlite.h"
+
+#define WAL_LARGE_BYTES (INT64_C(256) << 20)
+#define FREE_LARGE_PERCENT 50
+#define SQLITE_SAFE_CHECKPOINTS 3051003 /* the first version that checkpoints safely by itself */
+
+static int64_t file_bytes(const char *path)
+{
+    struct statx found;
+    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_SIZE, &found) == 0
+               ? (int64_t)found.stx_size : -1;
+}
+
+static hf_status read_value(struct conn *conn, enum sqlite_query query, char *out, size_t bytes)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, query);
+    bool found;
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    hf_status status = conn_row(conn, stmt, &found);
+    if (status == HF_OK) {
+        out[0] = '\0';
+    }
+    if (status == HF_OK && found) {
+        snprintf(out, bytes, "%" TEXT_PRI, TEXT_ARG(column_text(stmt, 0)));
+        conn_done(stmt);
+    }
+    return status;
+}
+
+static hf_status read_integer(struct conn *conn, enum sqlite_query query, int64_t *ret_value)
+{
+    char value[32];
+    hf_status status = read_value(conn, query, value, sizeof value);
+    if (status == HF_OK) {
+        *ret_value = strtoll(value, NULL, 10);
+    }
+    return status;
+}
+
+hf_status sqlite_sizes(struct engine *base, struct store_sizes *ret_sizes)
+{
+    struct sqlite_engine *engine = sqlite_of(base);
+    struct conn *conn;
+    hf_status status = pool_take(engine, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    int64_t pages = 0;
+    int64_t page_bytes = 0;
+    status = read_integer(conn, SQLITE_QUERY_READ_PAGE_COUNT, &pages);
+    if (status == HF_OK) {
+        status = read_integer(conn, SQLITE_QUERY_READ_PAGE_SIZE, &page_bytes);
+    }
+    pool_give(engine, conn);
+    if (status == HF_OK) {
+        int64_t wal_bytes = file_bytes(engine->files.wal);
+        *ret_sizes = (struct store_sizes){
+            .store_bytes = pages * page_bytes,
+            .wal_bytes = wal_bytes < 0 ? 0 : wal_bytes,
+            .commits = atomic_load(&engine->commits),
+        };
+    }
+    return status;
+}
+
+/* The values that findings are made of, read before the callback runs. */
+struct condition {
+    char journal_mode[32];
+    int64_t page_bytes;
+    int64_t pages;
+    int64_t free_pages;
+    int64_t auto_vacuum;
+    int64_t wal_bytes;
+    int64_t spare_bytes;
+    bool same;
+};
+
+static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out)
+{
+    struct conn *conn;
+    hf_status status = pool_take(engine, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = read_value(conn, SQLITE_QUERY_READ_JOURNAL_MODE, out->journal_mode,
+                        sizeof out->journal_mode);
+    if (status == HF_OK) {
+        status = read_integer(conn, SQLITE_QUERY_READ_PAGE_SIZE, &out->page_bytes);
+    }
+    if (status == HF_OK) {
+        status = read_integer(conn, SQLITE_QUERY_READ_PAGE_COUNT, &out->pages);
+    }
+    if (status == HF_OK) {
+        status = read_integer(conn, SQLITE_QUERY_READ_FREELIST_COUNT, &out->free_pages);
+    }
+    if (status == HF_OK) {
+        status = read_integer(conn, SQLITE_QUERY_READ_AUTO_VACUUM, &out->auto_vacuum);
+    }
+    pool_give(engine, conn);
+    struct file_identity db;
+    out->wal_bytes = file_bytes(engine->files.wal);
+    out->spare_bytes = file_bytes(engine->files.spare);
+    out->same = file_identify(engine->files.db, &db) &&
+                db.inode == engine->files.db_identity.inode &&
+                db.device == engine->files.db_identity.device;
+    return status;
+}
+
+/* Hands findings to the callback until it has had enough. */
+struct doctor {
+    hf_finding_fn found;
+    void *ctx;
+    bool stopped;
+};
+
+static void doctor_say(struct doctor *doctor, const char *name, const char *value,
+                       const char *advice)
+{
+    if (!doctor->stopped) {
+        hf_log_level level = advice ? HF_LOG_WARN : HF_LOG_INFO;
+        doctor->stopped = doctor->found(name, value, level, advice, doctor->ctx) != 0;
+    }
+}
+
+static void doctor_number(struct doctor *doctor, const char *name, int64_t value,
+                          const char *advice)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    doctor_say(doctor, name, text, advice);
+}
+
+hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
+{
+    struct sqlite_engine *engine = sqlite_of(base);
+    struct condition now = {0};
+    hf_status status = doctor_look(engine, &now);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct doctor doctor = {found, ctx, false};
+    bool power = engine->durability == HF_DURABILITY_POWER;
+    doctor_say(&doctor, "sqlite_version", sqlite3_libversion(), NULL);
+    doctor_say(&doctor, "automatic_checkpoints", "off",
+               sqlite3_libversion_number() < SQLITE_SAFE_CHECKPOINTS
+                   ? "other programs that write this file should switch them off too: this version "
+                     "of SQLite can corrupt a WAL database when two connections checkpoint" : NULL);
+    doctor_say(&doctor, "path", engine->files.db,
+               now.same ? NULL : "the file was replaced or deleted while in use: restart");
+    doctor_say(&doctor, "journal_mode", now.journal_mode,
+               strcmp(now.journal_mode, "wal") == 0 ? NULL : "somebody switched WAL mode off");
+    doctor_say(&doctor, "durability", power ? "power" : "process",
+               power ? NULL : "what was published last may be lost in a power failure");
+    doctor_number(&doctor, "page_bytes", now.page_bytes, NULL);
+    doctor_number(&doctor, "store_bytes", now.pages * now.page_bytes, NULL);
+    doctor_number(&doctor, "free_bytes", now.free_pages * now.page_bytes,
+                  now.pages > 0 && now.free_pages * 100 / now.pages >= FREE_LARGE_PERCENT
+                      ? "more than half of the file is free space: VACUUM gives it back" : NULL);
+    doctor_say(&doctor, "auto_vacuum", now.auto_vacuum == 2 ? "incremental"
+               : now.auto_vacuum == 1 ? "full" : "none", NULL);
+    doctor_number(&doctor, "wal_bytes", now.wal_bytes < 0 ? 0 : now.wal_bytes,
+                  now.wal_bytes > WAL_LARGE_BYTES
+                      ? "a long-running reader keeps the write-ahead log from starting over" : NULL);
+    doctor_say(&doctor, "spare", now.spare_bytes >= SPARE_BYTES ? "kept" : "missing",
+               now.spare_bytes >= SPARE_BYTES ? NULL
+               : "the disk is full: publishing is refused until there is space");
+    return HF_OK;
+}

@@ -1,0 +1,365 @@
+/*
+ * engine.c - opening and closing a SQLite database as a store, and the table of its verbs.
+ *
+ * Opening, under the gate from the schema on, so that two processes do not do it at once:
+ *
+ *     refuse what cannot work -> open -> gate -> WAL mode -> schema -> namespace -> settings
+ *         -> bell, own live file, sweep of the dead, spare -> give the gate
+ *
+ * fork(): a child has the parent's memory and descriptors but none of its threads, and SQLite
+ * forbids to carry a connection across. The handler that runs in the child closes the descriptors
+ * of locks (a child that kept them would keep a dead parent's locks alive) and marks every open
+ * engine as poisoned; nothing of it is used there again, and closing it only frees memory.
+ */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "base/uuid.h"
+#include "store/sqlite/core.h"
+#include "store/sqlite/migrate.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/verbs.h"
+
+#define CLOSE_WAIT_MS 5000 /* for the gate, to give back what we own */
+#define CHECKPOINT_FIRST_PAGES 1000
+#define SYNC_FULL 2
+#define SYNC_NORMAL 1
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static struct sqlite_engine *open_engines; /* under open_mutex */
+
+static void fork_prepare(void)
+{
+    pthread_mutex_lock(&open_mutex);
+}
+
+static void fork_parent(void)
+{
+    pthread_mutex_unlock(&open_mutex);
+}
+
+static void fork_child(void)
+{
+    for (struct sqlite_engine *engine = open_engines; engine; engine = engine->next_open) {
+        atomic_store(&engine->poisoned, true);
+        gate_abandon(&engine->gate);
+        bell_abandon(&engine->bell);
+        live_abandon(&engine->live);
+    }
+    open_engines = NULL;
+    pthread_mutex_unlock(&open_mutex);
+}
+
+static void fork_register(void)
+{
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+static void engine_list(struct sqlite_engine *engine)
+{
+    pthread_once(&fork_once, fork_register);
+    pthread_mutex_lock(&open_mutex);
+    engine->next_open = open_engines;
+    open_engines = engine;
+    pthread_mutex_unlock(&open_mutex);
+}
+
+static void engine_unlist(struct sqlite_engine *engine)
+{
+    pthread_mutex_lock(&open_mutex);
+    struct sqlite_engine **at = &open_engines;
+    while (*at && *at != engine) {
+        at = &(*at)->next_open;
+    }
+    if (*at) {
+        *at = engine->next_open;
+    }
+    pthread_mutex_unlock(&open_mutex);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static hf_status engine_copy_names(struct sqlite_engine *engine,
+                                   const struct store_options *options)
+{
+    engine->namespace_name = mem_dup(options->namespace_name.bytes, options->namespace_name.length);
+    char *node_name = mem_dup(options->node_name.bytes, options->node_name.length);
+    if (!engine->namespace_name || !node_name) {
+        mem_free(node_name);
+        return fail(HF_NOMEM, "no memory for names");
+    }
+    engine->node_name = (struct text){node_name, options->node_name.length};
+    return HF_OK;
+}
+
+/* synchronous as the durability asks for, read back. */
+static hf_status engine_set_sync(struct sqlite_engine *engine)
+{
+    struct conn *conn = &engine->writer;
+    bool full = engine->durability == HF_DURABILITY_POWER;
+    conn->full_sync = !full;
+    hf_status status = conn_set_sync(conn, full);
+    sqlite3_stmt *stmt = status == HF_OK ? conn_statement(conn, SQLITE_QUERY_READ_SYNC) : NULL;
+    bool found;
+    if (!stmt) {
+        return status == HF_OK ? conn_error(conn) : status;
+    }
+    status = conn_row(conn, stmt, &found);
+    if (status == HF_OK && (!found || sqlite3_column_int(stmt, 0) != (full ? SYNC_FULL
+                                                                           : SYNC_NORMAL))) {
+        status = fail(HF_UNAVAILABLE, "%s: SQLite does not take the synchronous setting",
+                      engine->files.db);
+    }
+    conn_done(stmt);
+    return status;
+}
+
+/* What happens under the gate. */
+static hf_status engine_prepare(struct sqlite_engine *engine, const struct store_options *options,
+                                struct deadline deadline)
+{
+    hf_status status = migrate_schema(engine, options->open_mode, deadline);
+    if (status == HF_OK) {
+        status = migrate_namespace(engine, options->open_mode, clock_wall_us(), deadline);
+    }
+    if (status == HF_OK) {
+        status = engine_set_sync(engine);
+    }
+    if (status == HF_OK) {
+        status = files_remember(&engine->files);
+    }
+    if (status == HF_OK) {
+        status = bell_open(&engine->bell, &engine->files);
+    }
+    if (status == HF_OK) {
+        status = live_open(engine);
+    }
+    if (status == HF_OK) {
+        live_sweep(engine, &engine->writer);
+        spare_open(&engine->spare, &engine->files);
+    }
+    return status;
+}
+
+/* Frees whatever engine_open got so far. */
+static void engine_free(struct sqlite_engine *engine)
+{
+    mem_free(engine->namespace_name);
+    mem_free((void *)(uintptr_t)engine->node_name.bytes);
+    files_release(&engine->files);
+    mem_free(engine);
+}
+
+static hf_status engine_open_files(struct sqlite_engine *engine,
+                                   const struct store_options *options, struct deadline deadline)
+{
+    hf_status status = files_init(&engine->files, sqlite3_db_filename(engine->writer.db, "main"));
+    if (status == HF_OK) {
+        status = gate_open(&engine->gate, &engine->files);
+    }
+    if (status != HF_OK) {
+        return status;
+    }
+    status = gate_take(&engine->gate, deadline);
+    if (status == HF_OK) {
+        status = engine_prepare(engine, options, deadline);
+        gate_give(&engine->gate);
+    }
+    if (status == HF_OK) {
+        status = pool_init(&engine->pool);
+    }
+    if (status != HF_OK) {
+        live_close(engine);
+        bell_close(&engine->bell);
+        gate_close(&engine->gate);
+    }
+    return status;
+}
+
+static hf_status sqlite_open(const char *location, const struct store_options *options,
+                             struct engine **ret_engine)
+{
+    hf_status status = files_check(location);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct sqlite_engine *engine = mem_calloc(1, sizeof *engine);
+    if (!engine) {
+        return fail(HF_NOMEM, "no memory for a store");
+    }
+    struct deadline deadline = deadline_after_ms(options->timeout_ms);
+    engine->head.class = &sqlite_engine_class;
+    engine->durability = options->durability;
+    engine->timeout_ms = options->timeout_ms;
+    engine->log = options->log;
+    engine->bell.fd = -1;
+    engine->live.fd = -1;
+    engine->checkpoint_after_pages = CHECKPOINT_FIRST_PAGES;
+    random_bytes(engine->token, sizeof engine->token);
+    status = engine_copy_names(engine, options);
+    if (status == HF_OK) {
+        status = conn_open(&engine->writer, location, CONN_WRITER,
+                           options->open_mode == HF_OPEN_CREATE, deadline);
+    }
+    if (status == HF_OK) {
+        status = engine_open_files(engine, options, deadline);
+    }
+    if (status != HF_OK) {
+        conn_close(&engine->writer);
+        engine_free(engine);
+        return status;
+    }
+    pool_changed(engine); /* from now on a foreign write is seen */
+    engine_list(engine);
+    *ret_engine = &engine->head;
+    return HF_OK;
+}
+
+/* ---- Closing --------------------------------------------------------------------------------- */
+
+/* Gives back what we own and moves the WAL into the database, so that what stays behind is one
+ * file. Whatever fails here is done later by others: they see that we are gone. */
+static void engine_give_back(struct sqlite_engine *engine)
+{
+    struct deadline deadline = deadline_after_ms(CLOSE_WAIT_MS);
+    struct conn *conn = &engine->writer;
+    if (gate_take(&engine->gate, deadline) != HF_OK) {
+        return;
+    }
+    hf_status status = apply_ready(engine, deadline);
+    if (status == HF_OK) {
+        status = conn_begin(conn, deadline);
+    }
+    if (status == HF_OK) {
+        status = sqlite_give_back_all(engine, conn, clock_wall_us());
+        bool ring = conn->ring;
+        if (status != HF_OK) {
+            conn_rollback(conn);
+        } else if (conn_commit(conn) == HF_OK) {
+            HF_POINT("mid_close");
+            apply_committed(engine, conn, ring);
+        }
+        conn->deadline = deadline_after_ms(0);
+        sqlite3_wal_checkpoint_v2(conn->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    }
+    gate_give(&engine->gate);
+}
+
+static void sqlite_close(struct engine *base)
+{
+    struct sqlite_engine *engine = sqlite_of(base);
+    if (atomic_load(&engine->poisoned)) {
+        engine_free(engine); /* connections, mappings and locks are the parent's */
+        return;
+    }
+    engine_unlist(engine);
+    engine_give_back(engine);
+    live_close(engine);
+    tx_forget_idle(engine);
+    conn_close(&engine->writer);
+    pool_release(&engine->pool);
+    bell_close(&engine->bell);
+    gate_close(&engine->gate);
+    engine_free(engine);
+}
+
+/* ---- Verbs that are one line ----------------------------------------------------------------- */
+
+static bool sqlite_held_by_caller(struct engine *engine)
+{
+    return gate_held_by_caller(&sqlite_of(engine)->gate);
+}
+
+static bool sqlite_poisoned(struct engine *engine)
+{
+    return atomic_load(&sqlite_of(engine)->poisoned);
+}
+
+static uint64_t sqlite_news(struct engine *engine)
+{
+    return sqlite_poisoned(engine) ? 0 : bell_news(sqlite_of(engine));
+}
+
+static uint64_t sqlite_wait(struct engine *engine, uint64_t seen, int64_t timeout_ms)
+{
+    return sqlite_poisoned(engine) ? seen : bell_wait(sqlite_of(engine), seen, timeout_ms);
+}
+
+static void sqlite_wake(struct engine *engine)
+{
+    if (!sqlite_poisoned(engine)) {
+        bell_wake(&sqlite_of(engine)->bell);
+    }
+}
+
+static void sqlite_note(struct engine *engine, int32_t slot, int64_t subscription_id,
+                        int64_t position, int32_t attempt)
+{
+    if (!sqlite_poisoned(engine)) {
+        live_note(&sqlite_of(engine)->live, slot, subscription_id, position, attempt);
+    }
+}
+
+static void sqlite_note_clear(struct engine *engine, int32_t slot)
+{
+    if (!sqlite_poisoned(engine)) {
+        live_note_clear(&sqlite_of(engine)->live, slot);
+    }
+}
+
+static void sqlite_alive(struct engine *engine)
+{
+    if (!sqlite_poisoned(engine)) {
+        live_renew(&sqlite_of(engine)->live);
+    }
+}
+
+const struct engine_class sqlite_engine_class = {
+    .name = "sqlite",
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .apply = sqlite_apply,
+    .held_by_caller = sqlite_held_by_caller,
+    .poisoned = sqlite_poisoned,
+    .subscription_get = sqlite_subscription_get,
+    .subscription_by_id = sqlite_subscription_by_id,
+    .subscription_list = sqlite_subscription_list,
+    .progress = sqlite_progress,
+    .delivery_facts = sqlite_delivery_facts,
+    .event_find = sqlite_event_find,
+    .head = sqlite_head,
+    .position_before = sqlite_position_before,
+    .retries_due = sqlite_retries_due,
+    .lanes = sqlite_lanes,
+    .ahead = sqlite_ahead,
+    .dead_list = sqlite_dead_list,
+    .dead_get = sqlite_dead_get,
+    .dead_count = sqlite_dead_count,
+    .sizes = sqlite_sizes,
+    .doctor = sqlite_doctor,
+    .reader_open = sqlite_reader_open,
+    .reader_next = sqlite_reader_next,
+    .reader_close = sqlite_reader_close,
+    .tx_begin = sqlite_tx_begin,
+    .tx_enter = sqlite_tx_enter,
+    .tx_leave = sqlite_tx_leave,
+    .tx_append = sqlite_tx_append,
+    .tx_connection = sqlite_tx_connection,
+    .tx_abort = sqlite_tx_abort,
+    .tx_commit = sqlite_tx_commit,
+    .tx_rollback = sqlite_tx_rollback,
+    .join_begin = sqlite_join_begin,
+    .join_append = sqlite_join_append,
+    .join_commit = sqlite_join_commit,
+    .join_rollback = sqlite_join_rollback,
+    .news = sqlite_news,
+    .wait = sqlite_wait,
+    .wake = sqlite_wake,
+    .note = sqlite_note,
+    .note_clear = sqlite_note_clear,
+    .alive = sqlite_alive,
+};

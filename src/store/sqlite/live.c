@@ -1,0 +1,382 @@
+/*
+ * live.c - signs of life, and notes of what runs. See live.h.
+ *
+ * The file is mapped, so a note costs a few stores and survives the death of the process: the pages
+ * belong to the kernel. A note is written in an order that leaves, wherever the process is killed,
+ * either a whole note or none: the position goes to 0 first, the rest follows, the position last.
+ *
+ * Whether a store lives is asked by looking at the lock on its file without taking it. Nothing else
+ * tells as much: process ids are reused, and a time stamp says nothing about a stopped process. One
+ * that is alive but does not move (stopped, swapped out, hung) is told by its counter: if it has
+ * stood still for lease_ms of our own monotonic clock since we first saw that value, it is frozen.
+ *
+ * Files are made and swept under the gate, so that nobody takes a file that was just made, and is
+ * not locked yet, for one of the dead. A process that dies while sweeping leaves a file that the
+ * next sweep finds. A file that is still named by a partition or a lease stays: its notes are needed
+ * by whoever takes that over.
+ */
+#include "store/sqlite/live.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "store/sqlite/sqlite.h"
+
+#define LIVE_MAGIC UINT64_C(0x31306576696c6668) /* "hflive01" */
+#define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
+#define BOOT_ID_BYTES 36
+#define TOKEN_HEX_BYTES (2 * STORE_TOKEN_BYTES)
+
+struct live_note {
+    atomic_int_least64_t position; /* 0: none */
+    atomic_int_least64_t subscription_id;
+    atomic_int_least64_t attempt;
+};
+
+/* What the file holds. Written by its owner alone. */
+struct live_file {
+    uint64_t magic;
+    char boot_id[BOOT_ID_BYTES + 4];
+    int64_t pid;
+    atomic_uint_least64_t counter;
+    char node_name[HF_PRODUCER_BYTES_MAX + 1];
+    struct live_note notes[STORE_NOTES_MAX];
+};
+
+/* ---- Names and locks ------------------------------------------------------------------------- */
+
+static char *live_path(const struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES])
+{
+    size_t prefix = strlen(engine->files.live);
+    char *path = mem_alloc(prefix + TOKEN_HEX_BYTES + 1);
+    if (path) {
+        memcpy(path, engine->files.live, prefix);
+        for (int i = 0; i < STORE_TOKEN_BYTES; i++) {
+            snprintf(path + prefix + 2 * i, 3, "%02x", token[i]);
+        }
+    }
+    return path;
+}
+
+static bool live_lock(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+static bool live_is_locked(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    /* If we cannot know we say that it lives: taking over from the living is the worse mistake. */
+    return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+static void live_boot_id(char out[BOOT_ID_BYTES + 4])
+{
+    memset(out, 0, BOOT_ID_BYTES + 4);
+    int fd = open(BOOT_ID_PATH, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t length = read(fd, out, BOOT_ID_BYTES);
+        (void)length; /* a short or empty id equals no other, or only another unreadable one */
+        close(fd);
+    }
+}
+
+/* ---- Our own file ---------------------------------------------------------------------------- */
+
+static hf_status live_map(struct sqlite_engine *engine, int fd)
+{
+    struct live *live = &engine->live;
+    int code = posix_fallocate(fd, 0, sizeof(struct live_file));
+    if (code != 0) {
+        return fail(files_status(code), "cannot allocate %s: %s", live->path, strerror(code));
+    }
+    struct live_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file == MAP_FAILED) {
+        return fail(files_status(errno), "cannot map %s: %s", live->path, strerror(errno));
+    }
+    live_boot_id(file->boot_id);
+    file->pid = getpid();
+    snprintf(file->node_name, sizeof file->node_name, "%" TEXT_PRI, TEXT_ARG(engine->node_name));
+    atomic_store(&file->counter, 1);
+    file->magic = LIVE_MAGIC;
+    live->file = file;
+    return HF_OK;
+}
+
+hf_status live_open(struct sqlite_engine *engine)
+{
+    struct live *live = &engine->live;
+    live->fd = -1;
+    hf_status status = mutex_init(&live->mutex);
+    if (status != HF_OK) {
+        return status;
+    }
+    live->path = live_path(engine, engine->token);
+    if (!live->path) {
+        status = fail(HF_NOMEM, "no memory for a file name");
+        goto out;
+    }
+    int fd = files_open(&engine->files, live->path, true);
+    if (fd < 0) {
+        status = fail(files_status(errno), "cannot make %s: %s", live->path, strerror(errno));
+        goto out;
+    }
+    if (!live_lock(fd)) {
+        status = fail(HF_IO, "cannot lock %s: %s", live->path, strerror(errno));
+    } else {
+        status = live_map(engine, fd);
+    }
+    if (status == HF_OK) {
+        live->fd = fd;
+        return HF_OK;
+    }
+    unlink(live->path);
+    close(fd);
+out:
+    mem_free(live->path);
+    live->path = NULL;
+    pthread_mutex_destroy(&live->mutex);
+    return status;
+}
+
+void live_close(struct sqlite_engine *engine)
+{
+    struct live *live = &engine->live;
+    if (!live->file) {
+        return;
+    }
+    munmap(live->file, sizeof *live->file);
+    live->file = NULL;
+    if (live->fd >= 0) { /* not in a forked child */
+        unlink(live->path);
+        close(live->fd);
+        live->fd = -1;
+    }
+    mem_free(live->path);
+    live->path = NULL;
+    pthread_mutex_destroy(&live->mutex);
+}
+
+void live_abandon(struct live *live)
+{
+    if (live->fd >= 0) {
+        close(live->fd);
+        live->fd = -1;
+    }
+}
+
+void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t position,
+               int32_t attempt)
+{
+    assert(slot >= 0 && slot < STORE_NOTES_MAX);
+    struct live_note *note = &live->file->notes[slot];
+    atomic_store_explicit(&note->position, 0, memory_order_release);
+    atomic_store_explicit(&note->subscription_id, subscription_id, memory_order_release);
+    atomic_store_explicit(&note->attempt, attempt, memory_order_release);
+    atomic_store_explicit(&note->position, position, memory_order_release);
+}
+
+void live_note_clear(struct live *live, int32_t slot)
+{
+    assert(slot >= 0 && slot < STORE_NOTES_MAX);
+    atomic_store_explicit(&live->file->notes[slot].position, 0, memory_order_release);
+}
+
+void live_renew(struct live *live)
+{
+    atomic_fetch_add(&live->file->counter, 1);
+}
+
+/* ---- Others' files --------------------------------------------------------------------------- */
+
+/* Whether this counter has been the same for lease_ms since we first saw it. */
+static bool live_stands_still(struct live *live, const uint8_t token[STORE_TOKEN_BYTES],
+                              uint64_t counter, int64_t lease_ms)
+{
+    int64_t now_us = clock_mono_us();
+    bool still = false;
+    pthread_mutex_lock(&live->mutex);
+    struct live_seen *oldest = &live->seen[0];
+    struct live_seen *found = NULL;
+    for (int i = 0; i < LIVE_SEEN_MAX && !found; i++) {
+        struct live_seen *seen = &live->seen[i];
+        if (seen->since_us && memcmp(seen->token, token, STORE_TOKEN_BYTES) == 0) {
+            found = seen;
+        } else if (seen->since_us < oldest->since_us) {
+            oldest = seen;
+        }
+    }
+    if (!found || found->counter != counter) {
+        found = found ? found : oldest;
+        memcpy(found->token, token, STORE_TOKEN_BYTES);
+        found->counter = counter;
+        found->since_us = now_us ? now_us : 1;
+    } else {
+        still = lease_ms < INT64_MAX / 1000 && now_us - found->since_us >= lease_ms * 1000;
+    }
+    pthread_mutex_unlock(&live->mutex);
+    return still;
+}
+
+enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                           int64_t lease_ms)
+{
+    if (memcmp(token, engine->token, STORE_TOKEN_BYTES) == 0) {
+        return LIVE_SELF;
+    }
+    char *path = live_path(engine, token);
+    if (!path) {
+        return LIVE_ALIVE;
+    }
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int error = errno;
+    mem_free(path);
+    if (fd < 0) {
+        return error == ENOENT ? LIVE_GONE : LIVE_ALIVE;
+    }
+    enum live_state state = LIVE_DEAD;
+    if (live_is_locked(fd)) {
+        uint64_t counter = 0;
+        ssize_t length = pread(fd, &counter, sizeof counter, offsetof(struct live_file, counter));
+        bool still = length == (ssize_t)sizeof counter &&
+                     live_stands_still(&engine->live, token, counter, lease_ms);
+        state = still ? LIVE_FROZEN : LIVE_ALIVE;
+    }
+    close(fd);
+    return state;
+}
+
+/* Reads the whole file; false if that is not possible or it is not whole. */
+static bool live_read(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                      struct live_file *out)
+{
+    char *path = live_path(engine, token);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    mem_free(path);
+    if (fd < 0) {
+        return false;
+    }
+    size_t done = 0;
+    ssize_t length;
+    do {
+        length = pread(fd, (char *)out + done, sizeof *out - done, (off_t)done);
+        done += length > 0 ? (size_t)length : 0;
+    } while (done < sizeof *out && (length > 0 || (length < 0 && errno == EINTR)));
+    close(fd);
+    return done == sizeof *out && out->magic == LIVE_MAGIC;
+}
+
+hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                     int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact)
+{
+    struct live_file *file = mem_calloc(1, sizeof *file);
+    if (!file) {
+        return fail(HF_NOMEM, "no memory for the notes of another process");
+    }
+    hf_status status = HF_OK;
+    char boot_id[BOOT_ID_BYTES + 4];
+    live_boot_id(boot_id);
+    bool exact = live_read(engine, token, file) &&
+                 memcmp(file->boot_id, boot_id, sizeof boot_id) == 0 && boot_id[0];
+    for (int i = 0; exact && found && i < STORE_NOTES_MAX && status == HF_OK; i++) {
+        struct live_note *note = &file->notes[i];
+        int64_t position = atomic_load(&note->position);
+        if (position > 0 && atomic_load(&note->subscription_id) == subscription_id) {
+            status = found(position, (int32_t)atomic_load(&note->attempt), ctx);
+        }
+    }
+    mem_free(file);
+    engine->live.sweep_due = true;
+    if (status == HF_OK) {
+        *ret_exact = exact;
+    }
+    return status;
+}
+
+/* ---- Sweeping -------------------------------------------------------------------------------- */
+
+static bool token_parse(const char *hex, uint8_t out[STORE_TOKEN_BYTES])
+{
+    if (strlen(hex) != TOKEN_HEX_BYTES || strspn(hex, "0123456789abcdef") != TOKEN_HEX_BYTES) {
+        return false;
+    }
+    for (int i = 0; i < STORE_TOKEN_BYTES; i++) {
+        unsigned byte = 0;
+        if (sscanf(hex + 2 * i, "%2x", &byte) != 1) {
+            return false;
+        }
+        out[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+/* True also if we cannot know. */
+static bool token_is_named(struct conn *conn, const uint8_t token[STORE_TOKEN_BYTES])
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_TOKEN_IS_NAMED);
+    bool found = false;
+    if (!stmt) {
+        return true;
+    }
+    bind_blob(stmt, 1, token, STORE_TOKEN_BYTES);
+    if (conn_row(conn, stmt, &found) != HF_OK || !found) {
+        return true;
+    }
+    bool named = sqlite3_column_int(stmt, 0) != 0;
+    conn_done(stmt);
+    return named;
+}
+
+static void live_sweep_one(struct sqlite_engine *engine, struct conn *conn, int directory,
+                           const char *name, const uint8_t token[STORE_TOKEN_BYTES])
+{
+    if (memcmp(token, engine->token, STORE_TOKEN_BYTES) == 0) {
+        return;
+    }
+    int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    if (!live_is_locked(fd) && !token_is_named(conn, token)) {
+        unlinkat(directory, name, 0);
+    }
+    close(fd);
+}
+
+void live_sweep(struct sqlite_engine *engine, struct conn *conn)
+{
+    engine->live.sweep_due = false;
+    char *prefix = mem_dup(engine->files.live, strlen(engine->files.live));
+    if (!prefix) {
+        return;
+    }
+    char *slash = strrchr(prefix, '/'); /* SQLite's path is absolute */
+    assert(slash);
+    *slash = '\0';
+    const char *base = slash + 1;
+    size_t base_length = strlen(base);
+    DIR *directory = opendir(prefix[0] ? prefix : "/");
+    struct dirent *found;
+    while (directory && (found = readdir(directory))) {
+        uint8_t token[STORE_TOKEN_BYTES];
+        if (strncmp(found->d_name, base, base_length) == 0 &&
+            token_parse(found->d_name + base_length, token)) {
+            live_sweep_one(engine, conn, dirfd(directory), found->d_name, token);
+        }
+    }
+    if (directory) {
+        closedir(directory);
+    }
+    mem_free(prefix);
+}

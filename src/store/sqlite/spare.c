@@ -1,0 +1,60 @@
+/*
+ * spare.c - space kept for settling when the disk is full. See spare.h.
+ *
+ * All stores of a database share the file. It is given and restored under the gate. A process that
+ * finds it missing or short and cannot allocate it behaves as if it had spent it itself, so the
+ * state needs no memory of its own: it is the size of the file.
+ */
+#include "store/sqlite/spare.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "store/sqlite/files.h"
+
+static bool spare_allocate(struct spare *spare)
+{
+    int fd = files_open(spare->files, spare->files->spare, false);
+    if (fd < 0) {
+        return false;
+    }
+    struct stat found;
+    bool done = fstat(fd, &found) == 0 &&
+                (found.st_size >= SPARE_BYTES || posix_fallocate(fd, 0, SPARE_BYTES) == 0);
+    if (!done && ftruncate(fd, 0) != 0) {
+        done = false; /* nothing more can be done; the next attempt will try again */
+    }
+    close(fd);
+    return done;
+}
+
+void spare_open(struct spare *spare, const struct files *files)
+{
+    spare->files = files;
+    spare->spent = !spare_allocate(spare);
+    spare->tried_us = clock_mono_us();
+}
+
+bool spare_spend(struct spare *spare)
+{
+    spare->spent = true;
+    spare->tried_us = clock_mono_us();
+    struct stat found;
+    return stat(spare->files->spare, &found) == 0 && found.st_size > 0 && truncate(spare->files->spare, 0) == 0;
+}
+
+bool spare_restore(struct spare *spare)
+{
+    if (!spare->spent) {
+        return true;
+    }
+    int64_t now_us = clock_mono_us();
+    if (now_us - spare->tried_us < SPARE_RETRY_MS * 1000) {
+        return false;
+    }
+    spare->tried_us = now_us;
+    spare->spent = !spare_allocate(spare);
+    return !spare->spent;
+}
