@@ -180,6 +180,11 @@ SELECT kind, partition, lane, attempts, uncounted, next_attempt_at, story
     FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2;
 
 -- hot
+-- name: retry_leased
+SELECT attempts, uncounted, story
+    FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 4;
+
+-- hot
 -- name: retry_put
 INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
                               next_attempt_at, last_retry_at, story)

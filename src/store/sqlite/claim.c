@@ -65,32 +65,6 @@ static size_t room(const struct work *work)
 
 /* ---- Retries --------------------------------------------------------------------------------- */
 
-/* Adds the event of a delivery to the batch; *ret_entry is NULL if it is nowhere any more. */
-static hf_status push_event(struct work *work, int64_t position, bool copied,
-                            struct entry **ret_entry)
-{
-    sqlite3_stmt *stmt = NULL;
-    *ret_entry = NULL;
-    hf_status status = row_find(work->engine, work->conn, work->scope.subscription_id, position,
-                                copied, &stmt);
-    if (status == HF_OK && stmt) {
-        status = row_push(work->claim->batch, stmt, ret_entry);
-        conn_done(stmt);
-    }
-    return status;
-}
-
-static hf_status tell_story(struct work *work, struct entry *entry, int32_t attempts,
-                            int32_t uncounted, struct text story)
-{
-    entry->attempts = attempts;
-    entry->uncounted = uncounted;
-    entry->attempts_json = arena_text(&work->claim->batch->arena, story);
-    entry->waited = true;
-    work->has_retries = true;
-    return arena_status(&work->claim->batch->arena);
-}
-
 static hf_status take_retries(struct work *work)
 {
     sqlite3_stmt *stmt = conn_statement(work->conn, SQLITE_QUERY_RETRIES_DUE);
@@ -111,13 +85,11 @@ static hf_status take_retries(struct work *work)
             break;
         }
         struct entry *entry;
-        status = push_event(work, sqlite3_column_int64(stmt, 0), true, &entry);
-        if (status == HF_OK && entry) {
-            status = tell_story(work, entry, sqlite3_column_int(stmt, 1),
-                                sqlite3_column_int(stmt, 2), column_text(stmt, 3));
-        }
+        status = row_push_waiting(work->engine, work->conn, work->scope.subscription_id,
+                                  sqlite3_column_int64(stmt, 0), stmt, 1, batch, &entry);
     }
     conn_done(stmt);
+    work->has_retries = work->has_retries || batch->count > first;
     /* Only now: the statement walked along the kind. */
     for (size_t i = first; status == HF_OK && i < batch->count; i++) {
         status = STATEMENT_RUN(work->conn, SQLITE_QUERY_RETRY_LEASE, work->scope.subscription_id,
@@ -128,43 +100,17 @@ static hf_status take_retries(struct work *work)
 
 /* ---- What is left of ended leases ------------------------------------------------------------ */
 
-/* An event of an ended lease, with its story if it had one. */
-static hf_status push_orphan(struct work *work, int64_t position, bool has_retries)
-{
-    struct entry *entry;
-    if (!has_retries) {
-        return push_event(work, position, false, &entry);
-    }
-    sqlite3_stmt *stmt = conn_statement(work->conn, SQLITE_QUERY_RETRY_GET);
-    if (!stmt) {
-        return conn_error(work->conn);
-    }
-    bind_int(stmt, 1, work->scope.subscription_id);
-    bind_int(stmt, 2, position);
-    bool row;
-    hf_status status = conn_row(work->conn, stmt, &row);
-    if (status != HF_OK) {
-        return status;
-    }
-    bool leased = row && sqlite3_column_int(stmt, 0) == RETRY_LEASED;
-    status = push_event(work, position, leased, &entry);
-    if (status == HF_OK && entry && leased) {
-        status = tell_story(work, entry, sqlite3_column_int(stmt, 3), sqlite3_column_int(stmt, 4),
-                            column_text(stmt, 6));
-    }
-    if (row) {
-        conn_done(stmt);
-    }
-    return status;
-}
-
 /* Takes up to `max` events out of the list; the row is the caller's to update. */
 static hf_status take_from(struct work *work, struct lease *lease, size_t max)
 {
     size_t taken = 0;
     hf_status status = HF_OK;
     while (status == HF_OK && taken < lease->count && taken < max && room(work) > 0) {
-        status = push_orphan(work, lease->positions[taken++], lease->has_retries);
+        struct entry *entry;
+        status = row_push_leased(work->engine, work->conn, lease->subscription_id,
+                                 lease->positions[taken++], lease->has_retries,
+                                 work->claim->batch, &entry);
+        work->has_retries = work->has_retries || (status == HF_OK && entry && entry->waited);
     }
     lease->count -= taken;
     memmove(lease->positions, lease->positions + taken, lease->count * sizeof *lease->positions);
@@ -214,7 +160,7 @@ static hf_status take_suspect(struct work *work)
 /* Whether retries above the cursor exist: a dead letter was retried after a seek back. */
 static hf_status retries_ahead(struct work *work, bool *ret_ahead)
 {
-    bool found;
+    bool found = false;
     int64_t highest = 0;
     hf_status status = STATEMENT_INT(work->conn, SQLITE_QUERY_RETRIES_HIGHEST, &found, &highest,
                                      work->scope.subscription_id);

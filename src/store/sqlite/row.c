@@ -150,3 +150,60 @@ hf_status row_find(struct sqlite_engine *engine, struct conn *conn, int64_t subs
     bind_int(stmt, 1, place_of(engine, position));
     return find_in(conn, stmt, ret_stmt);
 }
+
+/* The event without a story. */
+static hf_status push_found(struct sqlite_engine *engine, struct conn *conn,
+                            int64_t subscription_id, int64_t position, bool copied,
+                            struct batch *batch, struct entry **ret_entry)
+{
+    sqlite3_stmt *stmt = NULL;
+    *ret_entry = NULL;
+    hf_status status = row_find(engine, conn, subscription_id, position, copied, &stmt);
+    if (status == HF_OK && stmt) {
+        status = row_push(batch, stmt, ret_entry);
+        conn_done(stmt);
+    }
+    return status;
+}
+
+hf_status row_push_waiting(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
+                           int64_t position, sqlite3_stmt *stmt, int column, struct batch *batch,
+                           struct entry **ret_entry)
+{
+    hf_status status = push_found(engine, conn, subscription_id, position, true, batch, ret_entry);
+    struct entry *entry = *ret_entry;
+    if (status == HF_OK && entry) {
+        entry->attempts = sqlite3_column_int(stmt, column);
+        entry->uncounted = sqlite3_column_int(stmt, column + 1);
+        entry->attempts_json = arena_text(&batch->arena, column_text(stmt, column + 2));
+        entry->waited = true;
+        status = arena_status(&batch->arena);
+    }
+    return status;
+}
+
+hf_status row_push_leased(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
+                          int64_t position, bool has_retries, struct batch *batch,
+                          struct entry **ret_entry)
+{
+    if (!has_retries) {
+        return push_found(engine, conn, subscription_id, position, false, batch, ret_entry);
+    }
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRY_LEASED);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 2, position);
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status != HF_OK) {
+        return status;
+    }
+    if (!row) {
+        return push_found(engine, conn, subscription_id, position, false, batch, ret_entry);
+    }
+    status = row_push_waiting(engine, conn, subscription_id, position, stmt, 0, batch, ret_entry);
+    conn_done(stmt);
+    return status;
+}

@@ -75,6 +75,8 @@ hf_status sqlite_lanes(struct engine *engine, int64_t subscription_id, int32_t p
                        lane_fn found, void *ctx);
 hf_status sqlite_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
                        int64_t checkpoint, position_fn found, void *ctx);
+hf_status sqlite_lease_read(struct engine *engine, int64_t subscription_id,
+                            const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch);
 hf_status sqlite_dead_list(struct engine *engine, const struct dead_query *query,
                            hf_dead_letter_fn found, void *ctx);
 hf_status sqlite_dead_get(struct engine *engine, int64_t dead_id, hf_dead_letter_fn found,
