@@ -85,6 +85,9 @@ SELECT s.mode, s.generation, s.paused_at, s.partitions, p.epoch, p.checkpoint, p
     LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.partition = ?3
     WHERE s.id = ?2 AND s.namespace_id = ?1;
 
+-- name: partition_checkpoint_get
+SELECT checkpoint FROM holdfast_partitions WHERE subscription_id = ?1 AND partition = ?2;
+
 -- name: partition_take
 UPDATE holdfast_partitions SET epoch = ?3, owner = ?4, owner_name = ?5
     WHERE subscription_id = ?1 AND partition = ?2;
@@ -204,6 +207,12 @@ INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, 
     ON CONFLICT (subscription_id, position) DO UPDATE
     SET kind = 2, partition = excluded.partition, lane = excluded.lane,
         next_attempt_at = excluded.next_attempt_at;
+
+-- A dead letter comes back with a clean record, in place of whatever row the position had.
+-- name: retry_revive
+INSERT OR REPLACE INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts,
+                                         next_attempt_at)
+    VALUES (?1, ?2, 1, ?3, ?4, 0, ?5);
 
 -- hot
 -- name: retry_remove
