@@ -234,7 +234,7 @@ hf_status hf_claim(hf_bus *bus, const char *subscription, const hf_claim_options
     if (!subscription || !ret_batch) {
         return fail(HF_INVALID, "%s is NULL", subscription ? "ret_batch" : "subscription");
     }
-    hf_claim_options own;
+    hf_claim_options own = HF_CLAIM_OPTIONS_INIT;
     status = options_claim(options, &own);
     if (!status && own.wait_ms > 0) {
         status = watch_ensure(bus);
