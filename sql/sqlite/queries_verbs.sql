@@ -161,11 +161,6 @@ SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, k
 SELECT place, entered_at FROM holdfast_events WHERE place > ?1 AND place <= ?2 ORDER BY place LIMIT 1;
 
 -- hot
--- name: event_last
-SELECT place, entered_at FROM holdfast_events
-    WHERE place > ?1 AND place <= ?2 ORDER BY place DESC LIMIT 1;
-
--- hot
 -- name: copy_at
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
        emitted_at, entered_at
@@ -335,7 +330,7 @@ SELECT expires_at FROM holdfast_leases
 
 -- hot
 -- name: lease_list
-SELECT count, first, positions FROM holdfast_leases WHERE subscription_id = ?1;
+SELECT token FROM holdfast_leases WHERE subscription_id = ?1 AND first <= ?2;
 
 -- name: lease_owned
 SELECT token FROM holdfast_leases WHERE owner = ?1;

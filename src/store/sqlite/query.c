@@ -1,0 +1,326 @@
+/*
+ * query.c - reads of the log and of a partition's retries.
+ *
+ * Each takes a read-only connection from the pool, so queries never wait for writers, and gives it
+ * back before it returns. Those that read more than once read one snapshot. What goes into a batch
+ * is copied; if a query fails midway its batch is as it was, but for the arena's memory.
+ */
+#include "base/err.h"
+#include "store/batch.h"
+#include "store/sqlite/lease.h"
+#include "store/sqlite/row.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/statement.h"
+#include "store/sqlite/verbs.h"
+
+/* ---- The log --------------------------------------------------------------------------------- */
+
+static hf_status find_event(struct sqlite_engine *engine, struct conn *conn, const uint8_t id[16],
+                            struct batch *batch)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_EVENT_FIND);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_blob(stmt, 1, id, 16);
+    bind_int(stmt, 2, engine->namespace_id);
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status != HF_OK) {
+        return status;
+    }
+    if (!row) {
+        return fail(HF_NOTFOUND, "no event with this id is in the log");
+    }
+    struct entry *entry;
+    status = row_push(batch, stmt, &entry);
+    conn_done(stmt);
+    return status;
+}
+
+hf_status sqlite_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = find_event(self, conn, id, batch);
+    pool_give(self, conn);
+    return status;
+}
+
+/* The first event with low < position <= high. */
+static hf_status first_in(struct sqlite_engine *engine, struct conn *conn, int64_t low,
+                          int64_t high, bool *ret_found, int64_t *ret_position,
+                          int64_t *ret_entered_at_us)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_EVENT_FIRST);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, place_of(engine, low));
+    bind_int(stmt, 2, place_of(engine, high));
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status != HF_OK) {
+        return status;
+    }
+    *ret_found = row;
+    if (row) {
+        *ret_position = position_of(sqlite3_column_int64(stmt, 0));
+        *ret_entered_at_us = sqlite3_column_int64(stmt, 1);
+        conn_done(stmt);
+    }
+    return HF_OK;
+}
+
+static hf_status read_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
+{
+    bool found = false;
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, ret_head,
+                                     engine->namespace_id);
+    if (status == HF_OK && !found) {
+        return fail(HF_NOTFOUND, "namespace %s is gone", engine->namespace_name);
+    }
+    return status;
+}
+
+hf_status sqlite_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take_snapshot(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    int64_t head = 0;
+    int64_t first = 0;
+    int64_t entered_at_us;
+    bool found = false;
+    status = read_head(self, conn, &head);
+    if (status == HF_OK) {
+        status = first_in(self, conn, 0, PLACE_POSITION_MAX, &found, &first, &entered_at_us);
+    }
+    pool_give(self, conn);
+    if (status == HF_OK) {
+        *ret_head = head;
+        *ret_first = found ? first : head + 1;
+    }
+    return status;
+}
+
+/*
+ * Times in the log rise with the positions, as far as the clocks of the publishers agree, so a
+ * binary search finds the place in some forty steps without an index on the time.
+ *
+ * Invariant: low is 0 or an event that entered before at_us; every event from `high` on entered at
+ * at_us or later. Positions may be missing where retention has been, so each step looks at the first
+ * event of the upper half.
+ */
+static hf_status search_time(struct sqlite_engine *engine, struct conn *conn, int64_t at_us,
+                             int64_t head, int64_t *ret_position)
+{
+    int64_t low = 0;
+    int64_t high = head + 1;
+    while (low + 1 < high) {
+        int64_t middle = low + (high - low) / 2;
+        bool found = false;
+        int64_t position = 0;
+        int64_t entered_at_us = 0;
+        hf_status status = first_in(engine, conn, middle - 1, high - 1, &found, &position,
+                                    &entered_at_us);
+        if (status != HF_OK) {
+            return status;
+        }
+        if (found && entered_at_us < at_us) {
+            low = position;
+        } else {
+            high = middle;
+        }
+    }
+    *ret_position = low;
+    return HF_OK;
+}
+
+hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take_snapshot(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    int64_t head = 0;
+    status = read_head(self, conn, &head);
+    if (status == HF_OK) {
+        status = search_time(self, conn, at_us, head, ret_position);
+    }
+    pool_give(self, conn);
+    return status;
+}
+
+/* ---- Retries --------------------------------------------------------------------------------- */
+
+static hf_status read_due(struct sqlite_engine *engine, struct conn *conn, sqlite3_stmt *stmt,
+                          int64_t subscription_id, struct batch *batch)
+{
+    for (;;) {
+        bool row;
+        hf_status status = conn_row(conn, stmt, &row);
+        if (status != HF_OK || !row) {
+            return status;
+        }
+        struct entry *entry;
+        status = row_push_waiting(engine, conn, subscription_id, sqlite3_column_int64(stmt, 0),
+                                  stmt, 1, batch, &entry);
+        if (status != HF_OK || batch_full(batch)) {
+            conn_done(stmt);
+            return status;
+        }
+    }
+}
+
+hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
+                             int64_t now_us, int32_t max, struct batch *batch,
+                             int64_t *ret_next_us)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take_snapshot(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    size_t first = batch->count;
+    int64_t next_us = -1;
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRIES_DUE);
+    if (stmt) {
+        bind_int(stmt, 1, subscription_id);
+        bind_int(stmt, 2, partition);
+        bind_int(stmt, 3, now_us);
+        bind_int(stmt, 4, max > 0 ? max : 0);
+        status = read_due(self, conn, stmt, subscription_id, batch);
+    } else {
+        status = conn_error(conn);
+    }
+    if (status == HF_OK) {
+        bool found;
+        status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &next_us, subscription_id,
+                               partition, now_us);
+    }
+    pool_give(self, conn);
+    if (status != HF_OK) {
+        batch->count = first;
+        return status;
+    }
+    *ret_next_us = next_us;
+    return HF_OK;
+}
+
+hf_status sqlite_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
+                       lane_fn found, void *ctx)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_LANE_LIST);
+    if (!stmt) {
+        status = conn_error(conn);
+        pool_give(self, conn);
+        return status;
+    }
+    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 2, partition);
+    bool row = true;
+    while (status == HF_OK && row) {
+        status = conn_row(conn, stmt, &row);
+        if (status == HF_OK && row &&
+            found((uint64_t)sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1), ctx)) {
+            break;
+        }
+    }
+    conn_done(stmt);
+    pool_give(self, conn);
+    return status;
+}
+
+/* Hands up the positions of one statement; *stop once the callback has had enough. */
+static hf_status hand_up_positions(struct conn *conn, enum sqlite_query query,
+                                   int64_t subscription_id, int32_t partition, int64_t after,
+                                   position_fn found, void *ctx, bool *stop)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, query);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 2, partition);
+    bind_int(stmt, 3, after);
+    hf_status status = HF_OK;
+    bool row = true;
+    while (status == HF_OK && row && !*stop) {
+        status = conn_row(conn, stmt, &row);
+        if (status == HF_OK && row) {
+            *stop = found(sqlite3_column_int64(stmt, 0), ctx) != 0;
+        }
+    }
+    conn_done(stmt);
+    return status;
+}
+
+hf_status sqlite_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
+                       int64_t checkpoint, position_fn found, void *ctx)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take_snapshot(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    bool stop = false;
+    status = hand_up_positions(conn, SQLITE_QUERY_SETTLED_AHEAD, subscription_id, partition,
+                               checkpoint, found, ctx, &stop);
+    if (status == HF_OK && !stop) {
+        status = hand_up_positions(conn, SQLITE_QUERY_RETRIES_AHEAD, subscription_id, partition,
+                                   checkpoint, found, ctx, &stop);
+    }
+    pool_give(self, conn);
+    return status;
+}
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+hf_status sqlite_lease_read(struct engine *engine, int64_t subscription_id,
+                            const uint8_t token[STORE_TOKEN_BYTES], struct batch *batch)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take_snapshot(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    size_t first = batch->count;
+    struct lease lease;
+    lease_init(&lease);
+    status = lease_load(conn, token, &lease);
+    if (status == HF_NOTFOUND ||
+        (status == HF_OK &&
+         (lease.subscription_id != subscription_id || lease.piece != LEASE_HELD))) {
+        status = fail(HF_STALE, "there is no such lease (any more)");
+    }
+    for (size_t i = 0; status == HF_OK && i < lease.count; i++) {
+        struct entry *entry;
+        status = row_push_leased(self, conn, subscription_id, lease.positions[i],
+                                 lease.has_retries, batch, &entry);
+    }
+    lease_release(&lease);
+    pool_give(self, conn);
+    if (status != HF_OK) {
+        batch->count = first;
+    }
+    return status;
+}
