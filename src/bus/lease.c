@@ -22,10 +22,6 @@
 #include "base/uuid.h"
 #include "bus/verdict.h"
 
-hf_status store_lease_read(struct store *store, int64_t subscription_id,
-                           const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch)
-    __attribute__((weak));
-
 /* ---- The text -------------------------------------------------------------------------------- */
 
 void lease_format(const uint8_t lease[STORE_TOKEN_BYTES], char out[HF_LEASE_BYTES])
@@ -359,9 +355,7 @@ static hf_status settle_with_story(hf_bus *bus, const char *subscription, const 
     }
     if (!status) {
         target.subscription_id = definition.id;
-        status = store_lease_read
-                     ? store_lease_read(bus->store, definition.id, target.lease, &left)
-                     : fail(HF_MISUSE, "the store cannot list what a lease holds");
+        status = store_lease_read(bus->store, definition.id, target.lease, &left);
     }
     if (!status) {
         status = choose(&target, &left);
