@@ -207,7 +207,6 @@ static hf_status take_log(struct work *work)
     }
     bind_int(stmt, 1, place_of(work->engine, work->cursor));
     bind_int(stmt, 2, place_of(work->engine, PLACE_POSITION_MAX));
-    bind_int(stmt, 3, CLAIM_ROWS_MAX + 1);
     bool row = true;
     for (int rows = 0; status == HF_OK && rows < CLAIM_ROWS_MAX && room(work) > 0; rows++) {
         status = conn_row(work->conn, stmt, &row);

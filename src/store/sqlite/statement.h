@@ -28,6 +28,7 @@ static inline hf_status statement_run(struct conn *conn, enum sqlite_query query
 static inline hf_status statement_int(struct conn *conn, enum sqlite_query query, bool *ret_found,
                                       int64_t *ret_value, const int64_t *values, int count)
 {
+    *ret_found = false;
     sqlite3_stmt *stmt = conn_statement(conn, query);
     if (!stmt) {
         return conn_error(conn);
