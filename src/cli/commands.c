@@ -1,0 +1,42 @@
+/*
+ * commands.c - the table of all commands, in the order in which `help` shows them.
+ */
+#include "cli/commands.h"
+
+const struct command *const commands[] = {
+    &command_demo,
+    &command_publish,
+    &command_tail,
+    &command_work,
+    &command_claim,
+    &command_ack,
+    &command_nack,
+    &command_release,
+    &command_bury,
+    &command_touch,
+    &command_sub_list,
+    &command_sub_show,
+    &command_sub_create,
+    &command_sub_pause,
+    &command_sub_resume,
+    &command_sub_seek,
+    &command_sub_rm,
+    &command_event_show,
+    &command_event_list,
+    &command_dlq_list,
+    &command_dlq_show,
+    &command_dlq_retry,
+    &command_dlq_edit,
+    &command_dlq_resolve,
+    &command_dlq_purge,
+    &command_stats,
+    &command_bench_publish,
+    &command_bench_consume,
+    &command_bench_e2e,
+    &command_doctor,
+    &command_migrate,
+    &command_completion,
+    &command_version,
+    &command_help,
+    NULL,
+};

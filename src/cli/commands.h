@@ -1,0 +1,44 @@
+/*
+ * commands.h - the commands, each defined beside the code that runs it.
+ */
+#ifndef HF_CLI_COMMANDS_H
+#define HF_CLI_COMMANDS_H
+
+#include "cli/args.h"
+
+extern const struct command command_demo;
+extern const struct command command_publish;
+extern const struct command command_tail;
+extern const struct command command_work;
+extern const struct command command_claim;
+extern const struct command command_ack;
+extern const struct command command_nack;
+extern const struct command command_release;
+extern const struct command command_bury;
+extern const struct command command_touch;
+extern const struct command command_sub_list;
+extern const struct command command_sub_show;
+extern const struct command command_sub_create;
+extern const struct command command_sub_pause;
+extern const struct command command_sub_resume;
+extern const struct command command_sub_seek;
+extern const struct command command_sub_rm;
+extern const struct command command_event_show;
+extern const struct command command_event_list;
+extern const struct command command_dlq_list;
+extern const struct command command_dlq_show;
+extern const struct command command_dlq_retry;
+extern const struct command command_dlq_edit;
+extern const struct command command_dlq_resolve;
+extern const struct command command_dlq_purge;
+extern const struct command command_stats;
+extern const struct command command_bench_publish;
+extern const struct command command_bench_consume;
+extern const struct command command_bench_e2e;
+extern const struct command command_doctor;
+extern const struct command command_migrate;
+extern const struct command command_completion;
+extern const struct command command_version;
+extern const struct command command_help;
+
+#endif
