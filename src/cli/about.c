@@ -1,0 +1,188 @@
+/*
+ * about.c - version, migrate and doctor: what the program and the database say of themselves.
+ */
+#include "base/banned.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/out.h"
+#include "cli/show.h"
+#include "cli/table.h"
+
+#define LINE_BYTES_MAX 65536
+
+/* ---- version --------------------------------------------------------------------------------- */
+
+static int run_version(struct cli *cli)
+{
+    if (!cli->json) {
+        printf("holdfast %s\n", hf_version());
+        return EXIT_OK;
+    }
+    struct buf line;
+    struct json_out json;
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_string(&json, "version", hf_version());
+    show_string(&json, "header_version", HF_VERSION);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+    return EXIT_OK;
+}
+
+const struct command command_version = {
+    .name = "version",
+    .usage = "",
+    .summary = "prints the version",
+    .examples = "  holdfast version\n"
+                "  holdfast version --json\n",
+    .run = run_version,
+};
+
+/* ---- migrate --------------------------------------------------------------------------------- */
+
+/* The findings of doctor that name the schema and the engine. */
+struct schema {
+    char version[64];
+    char engine[64];
+};
+
+static int note_schema(const char *name, const char *value, hf_log_level level, const char *advice,
+                       void *ctx)
+{
+    struct schema *schema = ctx;
+
+    (void)level;
+    (void)advice;
+    if (value && strcmp(name, "schema_version") == 0)
+        snprintf(schema->version, sizeof(schema->version), "%s", value);
+    if (value && strcmp(name, "engine") == 0)
+        snprintf(schema->engine, sizeof(schema->engine), "%s", value);
+    return 0;
+}
+
+static int run_migrate(struct cli *cli)
+{
+    struct schema schema = {"", ""};
+    struct buf line;
+    struct json_out json;
+    int code = cli_open(cli, HF_OPEN_CREATE);
+
+    if (code)
+        return code;
+    code = cli_fail(hf_doctor(cli->bus, note_schema, &schema));
+    if (code)
+        return code;
+    if (!cli->json) {
+        printf("schema version %s\n", schema.version[0] ? schema.version : "unknown");
+        return EXIT_OK;
+    }
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_string(&json, "url", cli->url);
+    show_string(&json, "engine", schema.engine[0] ? schema.engine : NULL);
+    show_string(&json, "schema_version", schema.version[0] ? schema.version : NULL);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+    return EXIT_OK;
+}
+
+const struct command command_migrate = {
+    .name = "migrate",
+    .usage = "",
+    .summary = "creates the database or brings its schema up to date",
+    .examples = "  holdfast migrate\n"
+                "  holdfast migrate --db sqlite:/var/lib/app/app.db\n",
+    .details = "Every command that opens a database does this by itself; `migrate` does only\n"
+               "this, for a deployment that wants it as a step of its own. A database made by a\n"
+               "newer program is refused.\n",
+    .run = run_migrate,
+};
+
+/* ---- doctor ---------------------------------------------------------------------------------- */
+
+struct doctor {
+    bool json;
+    int64_t troubles; /* findings of level WARN and above */
+    struct out_table table;
+    struct buf line;
+};
+
+static const char *level_word(hf_log_level level)
+{
+    switch (level) {
+    case HF_LOG_ERROR:
+        return "error";
+    case HF_LOG_WARN:
+        return "warn";
+    case HF_LOG_DEFAULT:
+    case HF_LOG_DEBUG:
+    case HF_LOG_INFO:
+        return "ok";
+    }
+    return "ok";
+}
+
+static int show_finding(const char *name, const char *value, hf_log_level level,
+                        const char *advice, void *ctx)
+{
+    struct doctor *doctor = ctx;
+
+    if (level >= HF_LOG_WARN)
+        doctor->troubles++;
+    if (doctor->json) {
+        struct json_out json;
+        json_out_init(&json, &doctor->line);
+        json_object_begin(&json);
+        show_string(&json, "name", name);
+        show_string(&json, "value", value);
+        show_string(&json, "level", level_word(level));
+        show_string(&json, "advice", advice);
+        json_object_end(&json);
+        out_json_line(&doctor->line);
+    } else {
+        out_table_cell(&doctor->table, level_word(level));
+        out_table_cell(&doctor->table, name);
+        out_table_cell(&doctor->table, value);
+        out_table_cell(&doctor->table, advice ? advice : "");
+    }
+    return out_failed();
+}
+
+static int run_doctor(struct cli *cli)
+{
+    static const struct out_column columns[] = {
+        {"", false, 0}, {"WHAT", false, 0}, {"VALUE", false, 48}, {"ADVICE", false, 0}};
+    struct doctor doctor = {.json = cli->json};
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    out_table_init(&doctor.table, columns, 4);
+    buf_init(&doctor.line, LINE_BYTES_MAX);
+    code = cli_fail(hf_doctor(cli->bus, show_finding, &doctor));
+    out_table_end(&doctor.table);
+    buf_release(&doctor.line);
+    if (code)
+        return code;
+    fflush(stdout);
+    if (doctor.troubles == 0) {
+        out_say("No trouble found.");
+        return EXIT_OK;
+    }
+    out_say("%" PRId64 " finding%s to look at.", doctor.troubles, doctor.troubles == 1 ? "" : "s");
+    return EXIT_FINDINGS;
+}
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .usage = "",
+    .summary = "examines the database and says what to change",
+    .examples = "  holdfast doctor\n"
+                "  holdfast doctor --json\n",
+    .details = "Exits with 7 if there is a finding of level warn or error.\n",
+    .run = run_doctor,
+};
