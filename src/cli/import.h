@@ -1,0 +1,16 @@
+/*
+ * import.h - publishing a file of events, one JSON object per line.
+ */
+#ifndef HF_CLI_IMPORT_H
+#define HF_CLI_IMPORT_H
+
+#include "cli/cli.h"
+
+#define IMPORT_BATCH_LINES 1000    /* published in one transaction */
+#define IMPORT_BATCH_BYTES 8388608 /* ... unless their bytes are more than this */
+
+/* Publishes the events of `path` ("-": stdin) from line `first_line` (from 1) on, on the open bus.
+ * The exit code. */
+int import_file(struct cli *cli, const char *path, int64_t first_line);
+
+#endif

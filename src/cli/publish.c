@@ -1,0 +1,147 @@
+/*
+ * publish.c - the command `publish`: one event from the command line, or a file of them.
+ */
+#include "base/banned.h"
+#include "base/mem.h"
+#include "cli/args_value.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/import.h"
+#include "cli/out.h"
+#include "cli/show.h"
+
+static const struct option_row options[] = {
+    {"key", 0, OPTION_TEXT, "KEY", NULL, 0, 0, "ordering key: a user, an account, a stream"},
+    {"tenant", 0, OPTION_TEXT, "TENANT", NULL, 0, 0, "what partitions are hashed by"},
+    {"id", 0, OPTION_TEXT, "UUID", NULL, 0, 0, "the event's id; the same id is stored only once"},
+    {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "a JSON object to go with the event"},
+    {"producer", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "who publishes it (HOST:PID)"},
+    {"emitted-at", 0, OPTION_PLACE, "TIME", NULL, 0, 0, "when it happened (now)"},
+    {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
+     "publish only if the key's version is N; 0: the key is new"},
+    {"file", 'f', OPTION_TEXT, "FILE", NULL, 0, 0,
+     "publish the events of a file (- is stdin), one JSON object per line"},
+    {"from-line", 0, OPTION_NUMBER, "N", NULL, 1, INT64_MAX,
+     "begin with this line of the file (1)"},
+    {"payload-max", 0, OPTION_SIZE, "SIZE", NULL, 1, CLI_PAYLOAD_BYTES_MAX,
+     "the largest payload (1M)"},
+    {"durability", 0, OPTION_CHOICE, "WHAT", "power|process", 0, 0,
+     "what the event survives once published: power loss, or only a crash (power)"},
+    OPTION_END,
+};
+
+static void print_receipt(const struct cli *cli, const hf_receipt *receipt)
+{
+    struct buf line;
+    struct json_out json;
+
+    if (!cli->json) {
+        printf("position %" PRId64 "  id %s", receipt->position, receipt->id);
+        if (receipt->key_version != -1)
+            printf("  version %" PRId64, receipt->key_version);
+        printf("%s\n", receipt->duplicate ? "  (was in the log already)" : "");
+        return;
+    }
+    buf_init(&line, 4096);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_int(&json, "position", receipt->position);
+    show_string(&json, "id", receipt->id);
+    show_int(&json, "key_version", receipt->key_version);
+    show_bool(&json, "duplicate", receipt->duplicate != 0);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+}
+
+static int publish_one(struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_receipt receipt;
+    hf_place emitted_at;
+    hf_status status;
+    char *owned = NULL;
+
+    event.type = args->words[0];
+    event.id = args_text(args, "id");
+    event.key = args_text(args, "key");
+    event.tenant = args_text(args, "tenant");
+    event.metadata = args_text(args, "metadata");
+    event.producer = args_text(args, "producer");
+    event.expected_version = args_number(args, "expect-version", -1);
+    if (args_place(args, "emitted-at", &emitted_at)) {
+        if (emitted_at.kind == HF_PLACE_TIME)
+            event.emitted_at_us = emitted_at.value;
+        else if (emitted_at.kind != HF_PLACE_NOW)
+            return args_usage(args, "--emitted-at takes a time, now, or how long ago");
+    }
+    if (args->word_count > 1 &&
+        !cli_payload(args->words[1], &event.payload, &event.payload_bytes, &owned))
+        return EXIT_ERROR;
+    status = hf_publish(cli->bus, &event, &receipt);
+    mem_free(owned);
+    if (status != HF_OK)
+        return cli_fail(status);
+    print_receipt(cli, &receipt);
+    return EXIT_OK;
+}
+
+/* Options that belong to one event make no sense for a file of them. */
+static int check_use(const struct args *args)
+{
+    static const char *const single[] = {"key",      "tenant",     "id",            "metadata",
+                                         "producer", "emitted-at", "expect-version"};
+
+    if (!args_given(args, "file")) {
+        if (args->word_count == 0)
+            return args_usage(args, "TYPE is missing: holdfast publish TYPE [JSON|-]");
+        if (args_given(args, "from-line"))
+            return args_usage(args, "--from-line goes with --file");
+        return 0;
+    }
+    if (args->word_count > 0)
+        return args_usage(args, "with --file the types come from the file, not from '%s'",
+                          args->words[0]);
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
+        if (args_given(args, single[i]))
+            return args_usage(args, "--%s does not go with --file: it is a field of each line",
+                              single[i]);
+    }
+    return 0;
+}
+
+static int run_publish(struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    hf_options open_options = cli_options(cli, HF_OPEN_CREATE);
+    int code = check_use(args);
+
+    if (code)
+        return code;
+    open_options.payload_bytes_max = args_number(args, "payload-max", -1);
+    open_options.durability = (hf_durability)args_number(args, "durability", 0);
+    code = cli_open_with(cli, &open_options);
+    if (code)
+        return code;
+    if (args_given(args, "file"))
+        return import_file(cli, args_text(args, "file"), args_number(args, "from-line", 1));
+    return publish_one(cli);
+}
+
+const struct command command_publish = {
+    .name = "publish",
+    .usage = "TYPE [JSON|-]",
+    .summary = "publishes an event, or a file of them, and prints position and id when durable",
+    .examples = "  holdfast publish user.created '{\"id\": 1}' --key user-1\n"
+                "  echo '{\"total\": 12.50}' | holdfast publish order.placed -\n"
+                "  holdfast publish account.opened '{}' --key acc-7 --expect-version 0\n"
+                "  holdfast publish --file events.ndjson\n"
+                "  holdfast tail --json | holdfast publish --file - --db sqlite:copy.db\n",
+    .details = "Without JSON the payload is null. A line of --file is an object with the fields\n"
+               "type and payload, and optionally id, key, tenant, metadata, producer, emitted_at\n"
+               "and expected_version. Lines are published in order, 1000 in one transaction.\n",
+    .options = options,
+    .words_max = 2,
+    .run = run_publish,
+};
