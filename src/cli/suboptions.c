@@ -1,0 +1,199 @@
+/*
+ * suboptions.c - one table between the command line and hf_subscription_options.
+ *
+ * A field names its option, its place in the struct and how it is stored; reading, JSON and text
+ * are loops over the table. A new field of the struct is one row here and one in the options.
+ */
+#include "cli/suboptions.h"
+
+#include "base/banned.h"
+#include "cli/out.h"
+#include "cli/show.h"
+
+#define MODES "ordered|shared"
+#define ORDERS "relaxed|strict"
+#define INSTANCE_MODES "coordinated|single"
+#define UNHANDLED "skip|dead_letter"
+#define POISON "skip|block_key|halt"
+#define TOGGLE "off|on"
+
+const struct option_row suboptions_rows[] = {
+    {"from", 0, OPTION_PLACE, "PLACE", NULL, 0, 0,
+     "where a new subscription starts: start, now, a position, a time, or how long ago (2h)"},
+    {"mode", 0, OPTION_CHOICE, "MODE", MODES, 0, 0,
+     "ordered (the default): one owner, order per key; shared: many workers, no order"},
+    {"order", 0, OPTION_CHOICE, "ORDER", ORDERS, 0, 0,
+     "relaxed (the default): order per key; strict: the order of positions"},
+    {"instance-mode", 0, OPTION_CHOICE, "MODE", INSTANCE_MODES, 0, 0,
+     "coordinated (the default): others stand by; single: the newest process takes over"},
+    {"on-unhandled", 0, OPTION_CHOICE, "WHAT", UNHANDLED, 0, 0,
+     "types outside the patterns: skip (the default) or make them dead letters"},
+    {"on-poison", 0, OPTION_CHOICE, "WHAT", POISON, 0, 0,
+     "after the last attempt: skip the event (the default), block its key, or halt"},
+    {"transactional", 0, OPTION_CHOICE, "OFF", TOGGLE, 0, 0,
+     "handlers run in a transaction of the database; not for commands run by work (off)"},
+    {"partitions", 0, OPTION_NUMBER, "N", NULL, 1, 65536, "partitions of an ordered one (1)"},
+    {"batch", 0, OPTION_NUMBER, "N", NULL, 1, 10000, "events read or claimed at once (100)"},
+    {"concurrency", 0, OPTION_NUMBER, "N", NULL, 1, 256, "handlers at once in one process (1)"},
+    {"inflight-max", 0, OPTION_NUMBER, "N", NULL, 1, 100000,
+     "events read ahead of the checkpoint (1000)"},
+    {"attempts-max", 0, OPTION_NUMBER, "N", NULL, 1, 100, "attempts before an event is dead (4)"},
+    {"retries", 0, OPTION_NUMBER, "N", NULL, 0, 99, "the same, without the first attempt (3)"},
+    {"retry-base", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "wait before the first retry (1s)"},
+    {"retry-max", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "longest wait before a retry (30s)"},
+    {"retry-multiplier", 0, OPTION_DECIMAL, "X", NULL, 1, 100,
+     "each wait is this many times the one before (2)"},
+    {"retry-jitter", 0, OPTION_NUMBER, "PERCENT", NULL, 0, 100, "random part of a wait (10)"},
+    {"timeout", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "longest run of a handler (30s)"},
+    {"lease", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+     "after it the work of a frozen process is taken over (30s)"},
+    {"checkpoint-events", 0, OPTION_NUMBER, "N", NULL, 1, 1000000,
+     "store the checkpoint after so many events; 1 is after each (100)"},
+    {"checkpoint-time", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "... or after this time (1s)"},
+    {"wait-period", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+     "look for work at least this often without a wake-up (1s)"},
+    {"tx-max", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+     "longest run of a transactional handler (1s)"},
+    {"gap-timeout", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+     "skip a missing position after this time; 0 is never (0)"},
+    {"stuck-max", 0, OPTION_NUMBER, "N", NULL, 1, 1024,
+     "handlers past their timeout before it pauses (16)"},
+    {"breaker", 0, OPTION_CHOICE, "OFF", TOGGLE, 0, 0,
+     "pause when most first attempts fail, then probe (off)"},
+    {"breaker-events", 0, OPTION_NUMBER, "N", NULL, 1, 1000000,
+     "first attempts in the window before it may open (20)"},
+    {"breaker-percent", 0, OPTION_NUMBER, "PERCENT", NULL, 0, 100,
+     "it opens when more than this failed (50)"},
+    {"breaker-window", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "its window (1m)"},
+    {"breaker-pause", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "how long it stays open (30s)"},
+    OPTION_END,
+};
+
+enum field_kind { FIELD_ENUM, FIELD_INT32, FIELD_INT64, FIELD_DURATION, FIELD_DOUBLE };
+
+struct field {
+    const char *option;
+    const char *name; /* in the struct, and in JSON */
+    enum field_kind kind;
+    size_t offset;
+    const char *choices; /* FIELD_ENUM: the words of 1, 2, ... */
+};
+
+#define AT(member) offsetof(hf_subscription_options, member)
+
+static const struct field fields[] = {
+    {"mode", "mode", FIELD_ENUM, AT(mode), MODES},
+    {"order", "order", FIELD_ENUM, AT(order), ORDERS},
+    {"instance-mode", "instance_mode", FIELD_ENUM, AT(instance_mode), INSTANCE_MODES},
+    {"on-unhandled", "on_unhandled", FIELD_ENUM, AT(on_unhandled), UNHANDLED},
+    {"on-poison", "on_poison", FIELD_ENUM, AT(on_poison), POISON},
+    {"transactional", "transactional", FIELD_ENUM, AT(transactional), TOGGLE},
+    {"partitions", "partitions", FIELD_INT32, AT(partitions), NULL},
+    {"batch", "batch", FIELD_INT32, AT(batch), NULL},
+    {"concurrency", "concurrency", FIELD_INT32, AT(concurrency), NULL},
+    {"inflight-max", "inflight_max", FIELD_INT32, AT(inflight_max), NULL},
+    {"attempts-max", "attempts_max", FIELD_INT32, AT(attempts_max), NULL},
+    {"retry-base", "retry_base_ms", FIELD_DURATION, AT(retry_base_ms), NULL},
+    {"retry-max", "retry_max_ms", FIELD_DURATION, AT(retry_max_ms), NULL},
+    {"retry-multiplier", "retry_multiplier", FIELD_DOUBLE, AT(retry_multiplier), NULL},
+    {"retry-jitter", "retry_jitter_percent", FIELD_INT32, AT(retry_jitter_percent), NULL},
+    {"timeout", "handler_timeout_ms", FIELD_DURATION, AT(handler_timeout_ms), NULL},
+    {"lease", "lease_ms", FIELD_DURATION, AT(lease_ms), NULL},
+    {"checkpoint-events", "checkpoint_events", FIELD_INT32, AT(checkpoint_events), NULL},
+    {"checkpoint-time", "checkpoint_ms", FIELD_DURATION, AT(checkpoint_ms), NULL},
+    {"wait-period", "wait_period_ms", FIELD_DURATION, AT(wait_period_ms), NULL},
+    {"tx-max", "tx_max_ms", FIELD_DURATION, AT(tx_max_ms), NULL},
+    {"gap-timeout", "gap_timeout_ms", FIELD_DURATION, AT(gap_timeout_ms), NULL},
+    {"stuck-max", "stuck_max", FIELD_INT32, AT(stuck_max), NULL},
+    {"breaker", "breaker", FIELD_ENUM, AT(breaker), TOGGLE},
+    {"breaker-events", "breaker_events", FIELD_INT32, AT(breaker_events), NULL},
+    {"breaker-percent", "breaker_percent", FIELD_INT32, AT(breaker_percent), NULL},
+    {"breaker-window", "breaker_window_ms", FIELD_DURATION, AT(breaker_window_ms), NULL},
+    {"breaker-pause", "breaker_pause_ms", FIELD_DURATION, AT(breaker_pause_ms), NULL},
+};
+
+#define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
+
+/* The enums of the options are unsigned int in this ABI; memcpy keeps the compiler out of it. */
+static void field_set(hf_subscription_options *options, const struct field *field, int64_t number,
+                      double decimal)
+{
+    char *at = (char *)options + field->offset;
+    int32_t small = (int32_t)number;
+
+    switch (field->kind) {
+    case FIELD_ENUM:
+    case FIELD_INT32:
+        memcpy(at, &small, sizeof(small));
+        return;
+    case FIELD_INT64:
+    case FIELD_DURATION:
+        memcpy(at, &number, sizeof(number));
+        return;
+    case FIELD_DOUBLE:
+        memcpy(at, &decimal, sizeof(decimal));
+        return;
+    }
+}
+
+static int64_t field_number(const hf_subscription_options *options, const struct field *field)
+{
+    const char *at = (const char *)options + field->offset;
+    int32_t small;
+    int64_t number;
+
+    if (field->kind == FIELD_ENUM || field->kind == FIELD_INT32) {
+        memcpy(&small, at, sizeof(small));
+        return small;
+    }
+    memcpy(&number, at, sizeof(number));
+    return number;
+}
+
+hf_subscription_options suboptions_read(const struct args *args)
+{
+    hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
+
+    _Static_assert(sizeof(hf_mode) == sizeof(int32_t), "enums are stored as 32 bits");
+    args_place(args, "from", &options.from);
+    if (args_given(args, "retries"))
+        options.attempts_max = (int32_t)args_number(args, "retries", 0) + 1;
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        if (args_given(args, fields[i].option))
+            field_set(&options, &fields[i], args_number(args, fields[i].option, -1),
+                      args_decimal(args, fields[i].option, -1));
+    }
+    return options;
+}
+
+void suboptions_json(struct json_out *json, const hf_subscription_options *options)
+{
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        const struct field *field = &fields[i];
+        if (field->kind == FIELD_ENUM)
+            show_choice(json, field->name, field->choices, (int)field_number(options, field));
+        else if (field->kind == FIELD_DOUBLE)
+            show_double(json, field->name, options->retry_multiplier);
+        else
+            show_int(json, field->name, field_number(options, field));
+    }
+}
+
+void suboptions_print(const hf_subscription_options *options)
+{
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        const struct field *field = &fields[i];
+        char words[OUT_WORDS_BYTES];
+        int64_t number = field->kind == FIELD_DOUBLE ? 0 : field_number(options, field);
+
+        if (field->kind == FIELD_ENUM)
+            show_choice_word(field->choices, (int)number, words, sizeof(words));
+        else if (field->kind == FIELD_DURATION)
+            out_duration(number, words);
+        else if (field->kind == FIELD_DOUBLE)
+            snprintf(words, sizeof(words), "%g", options->retry_multiplier);
+        else
+            out_number(number, words);
+        printf("  --%-20s %s\n", field->option, words);
+    }
+}
