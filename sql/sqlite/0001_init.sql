@@ -9,8 +9,10 @@ CREATE TABLE holdfast_meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- head is the newest position ever given. It is stored and never computed: when retention has
--- emptied a namespace, positions must not begin again.
+-- head is the newest position that is not in the log any more: the newest ever given is the larger of
+-- head and the last place in the log. So publishing does not touch this row (which would cost a page
+-- per commit), and when retention has emptied a namespace positions do not begin again: the trigger
+-- on holdfast_events sees to that.
 CREATE TABLE holdfast_namespaces (
     id         INTEGER PRIMARY KEY,
     name       TEXT NOT NULL UNIQUE,
@@ -38,6 +40,11 @@ CREATE TABLE holdfast_events (
     metadata    TEXT,
     payload     TEXT NOT NULL
 ) STRICT;
+
+CREATE TRIGGER holdfast_events_forgotten AFTER DELETE ON holdfast_events BEGIN
+    UPDATE holdfast_namespaces SET head = old.place & 17592186044415
+        WHERE id = old.place >> 44 AND head < old.place & 17592186044415;
+END;
 
 -- Publishing an id again finds the first one. Ids are UUID v7 by default, so this index grows at
 -- its end too. The namespace is part of it: the same id in two namespaces is two events.

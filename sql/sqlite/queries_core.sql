@@ -99,11 +99,12 @@ INSERT INTO holdfast_namespaces (name, created_at) VALUES (?1, ?2) ON CONFLICT D
 
 -- The log.
 
+-- hot
 -- name: head
-SELECT head FROM holdfast_namespaces WHERE id = ?1;
-
--- name: head_put
-UPDATE holdfast_namespaces SET head = ?2 WHERE id = ?1;
+SELECT max(head, ifnull((SELECT place - (?1 << 44) FROM holdfast_events
+                         WHERE place > ?1 << 44 AND place <= (?1 << 44) + 17592186044415
+                         ORDER BY place DESC LIMIT 1), 0))
+    FROM holdfast_namespaces WHERE id = ?1;
 
 -- hot
 -- name: append_event

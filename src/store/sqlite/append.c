@@ -6,11 +6,11 @@
  * and the rule "the id is looked at before the version" costs a lookup only where a version is
  * expected.
  *
- * If an append fails, its caller undoes the rows; the head in memory is put back here.
- *
- * In a transaction that the application's code shares (tx.c, join.c) the head cannot wait in memory:
- * the application may roll back to a savepoint of its own, or commit behind our back. There
- * append_now reads it before and stores it after each append.
+ * The head is not stored, it is where the log ends (but for what retention took, see the schema). It
+ * is read once per transaction and counted in memory. If an append fails, its caller undoes the rows
+ * and the head in memory is put back here. In a transaction that the application's code shares
+ * (tx.c, join.c) append_now reads it anew each time, because the application may have rolled back to
+ * a savepoint of its own.
  */
 #include "store/sqlite/append.h"
 
@@ -36,29 +36,10 @@ hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *
         }
         conn->head = sqlite3_column_int64(stmt, 0);
         conn->head_known = true;
-        conn->head_moved = false;
         conn_done(stmt);
     }
     *ret_head = conn->head;
     return HF_OK;
-}
-
-hf_status append_finish(struct sqlite_engine *engine, struct conn *conn)
-{
-    if (!conn->head_moved) {
-        return HF_OK;
-    }
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_HEAD_PUT);
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    bind_int(stmt, 1, engine->namespace_id);
-    bind_int(stmt, 2, conn->head);
-    hf_status status = conn_run(conn, stmt);
-    if (status == HF_OK) {
-        conn->head_moved = false;
-    }
-    return status;
 }
 
 /* Fills in the answer of an event whose id is in the log already. */
@@ -149,7 +130,6 @@ static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
     if (code == SQLITE_DONE) {
         sqlite3_reset(stmt);
         conn->head++;
-        conn->head_moved = true;
         event->position = conn->head;
         return HF_OK;
     }
@@ -189,17 +169,12 @@ static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
 hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append)
 {
     conn->head_known = false;
-    conn->head_moved = false;
     hf_status status = conn_save(conn);
     if (status != HF_OK) {
         return status;
     }
     status = sqlite_append(engine, conn, append);
-    if (status == HF_OK) {
-        status = append_finish(engine, conn);
-    }
     conn->head_known = false;
-    conn->head_moved = false;
     if (status == HF_OK) {
         return conn_release(conn);
     }
@@ -214,7 +189,6 @@ hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct 
     int64_t head;
     append->failed_index = SIZE_MAX;
     hf_status status = append_head(engine, conn, &head);
-    bool moved = conn->head_moved;
     for (size_t i = 0; i < append->count && status == HF_OK; i++) {
         status = append_one(engine, conn, &append->events[i], i, append->change.now_us);
         if (status != HF_OK) {
@@ -224,7 +198,6 @@ hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct 
     HF_POINT("after_append_before_commit");
     if (status != HF_OK) {
         conn->head = head;
-        conn->head_moved = moved;
         return status;
     }
     conn->ring = true;

@@ -1,8 +1,7 @@
 /*
  * append.h - the log's writing end, inside a write transaction that somebody else began.
  *
- * The head is read once per transaction, counted in memory, and stored once before COMMIT. So while
- * a write transaction runs nobody else reads it from the table: they ask append_head.
+ * The head, the newest position, is read once per transaction and counted in memory.
  */
 #ifndef HF_STORE_SQLITE_APPEND_H
 #define HF_STORE_SQLITE_APPEND_H
@@ -17,8 +16,5 @@ hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *
 
 /* The same in a transaction that the application's code shares: undoes itself when it fails. */
 hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append);
-
-/* Stores the head if it moved. Call it before COMMIT. */
-hf_status append_finish(struct sqlite_engine *engine, struct conn *conn);
 
 #endif

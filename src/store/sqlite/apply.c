@@ -1,8 +1,8 @@
 /*
  * apply.c - one write transaction for a list of changes. See engine.h for the contract.
  *
- *     gate -> BEGIN IMMEDIATE -> each change -> store the head -> COMMIT -> still the same file?
- *          -> wake others -> checkpoint the WAL if it is time -> give the gate
+ *     gate -> BEGIN IMMEDIATE -> each change -> COMMIT -> still the same file? -> wake others
+ *          -> checkpoint the WAL if it is time -> give the gate
  *
  * A change that fails must leave no trace and must not disturb the others, so each has a savepoint
  * around it, except where one statement is the whole change (a single event) or the change is alone
@@ -282,9 +282,6 @@ static hf_status transact(struct sqlite_engine *engine, struct change *changes, 
     }
     if (status == HF_OK && sqlite3_get_autocommit(conn->db)) {
         return HF_OK; /* the only change failed, and was rolled back */
-    }
-    if (status == HF_OK) {
-        status = append_finish(engine, conn);
     }
     if (status != HF_OK) {
         conn_rollback(conn);

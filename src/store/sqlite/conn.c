@@ -339,7 +339,6 @@ hf_status conn_begin(struct conn *conn, struct deadline deadline)
     conn->deadline = deadline;
     conn->ring = false;
     conn->head_known = false;
-    conn->head_moved = false;
     return conn_run_query(conn, SQLITE_QUERY_BEGIN);
 }
 
@@ -385,7 +384,6 @@ hf_status conn_commit(struct conn *conn)
 void conn_rollback(struct conn *conn)
 {
     conn->head_known = false;
-    conn->head_moved = false;
     conn->ring = false;
     if (sqlite3_get_autocommit(conn->db)) {
         return;

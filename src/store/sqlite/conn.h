@@ -54,7 +54,6 @@ struct conn {
     /* The newest position, kept while a write transaction runs (append.h). */
     int64_t head;
     bool head_known;
-    bool head_moved; /* to be stored before COMMIT */
 };
 
 /* Opens the file. `create`: a missing file is made (writers only). */
