@@ -213,6 +213,13 @@ static void lead(struct group *group, struct change *own, struct deadline deadli
         }
     }
 
+    for (struct change *at = share, *next; at; at = next) {
+        next = at->next;
+        if (at != own) {
+            waiter_tell(at->waiter, ANSWERED);
+        }
+    }
+
     pthread_mutex_lock(&group->mutex);
     if (undone) {
         put_back(group, undone);
@@ -223,13 +230,6 @@ static void lead(struct group *group, struct change *own, struct deadline deadli
         waiter_tell(heir, LEADING);
     }
     pthread_mutex_unlock(&group->mutex);
-
-    for (struct change *at = share, *next; at; at = next) {
-        next = at->next;
-        if (at != own) {
-            waiter_tell(at->waiter, ANSWERED);
-        }
-    }
 }
 
 /* Waits until the change is answered or its thread is told to lead. False: the deadline passed and
