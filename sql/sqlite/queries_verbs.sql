@@ -330,14 +330,16 @@ SELECT expires_at FROM holdfast_leases
 
 -- hot
 -- name: lease_list
-SELECT token FROM holdfast_leases WHERE subscription_id = ?1 AND first <= ?2;
+SELECT token FROM holdfast_leases INDEXED BY holdfast_leases_by_owner
+    WHERE subscription_id = ?1 AND first <= ?2;
 
 -- name: lease_owned
 SELECT token FROM holdfast_leases WHERE owner = ?1;
 
 -- hot
 -- name: lease_totals
-SELECT coalesce(sum(count), 0), min(first) FROM holdfast_leases WHERE subscription_id = ?1;
+SELECT coalesce(sum(count), 0), min(first) FROM holdfast_leases INDEXED BY holdfast_leases_by_owner
+    WHERE subscription_id = ?1;
 
 -- ---- Dead letters -------------------------------------------------------------------------------
 
