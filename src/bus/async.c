@@ -384,6 +384,7 @@ void async_stop(hf_bus *bus, struct deadline deadline)
     async->stop_deadline = deadline_earlier(async->stop_deadline, deadline);
     pthread_cond_signal(&async->work);
     pthread_cond_broadcast(&async->room);
+    HF_POINT("async_stopping");
     while (!async->ended) {
         pthread_cond_wait(&async->answer, &async->mutex);
     }

@@ -110,15 +110,10 @@ static hf_status publish_checked(hf_bus *bus, struct new_event *checked, size_t 
 {
     struct append append = append_of(checked, count, now_us);
     hf_status status = append_run(bus, &append);
-    if (status) {
-        return append.failed_index < count
-                   ? fail(status, "event %zu: %s", append.failed_index, err_message())
-                   : status;
-    }
-    for (size_t i = 0; ret_receipts && i < count; i++) {
+    for (size_t i = 0; !status && ret_receipts && i < count; i++) {
         receipt_fill(&checked[i], &ret_receipts[i]);
     }
-    return HF_OK;
+    return status; /* if an event is at fault the store's sentence names it */
 }
 
 hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,
