@@ -41,7 +41,7 @@ static hf_status locate(hf_bus *bus, hf_place place, int64_t *ret_position, int6
         position = first - 1;
         break;
     case HF_PLACE_NOW:
-        position = head;
+        status = store_now(bus->store, bus_deadline(bus), &position);
         break;
     case HF_PLACE_POSITION:
         position = place.value;

@@ -52,6 +52,7 @@ struct engine_class {
                                 struct arena *, struct delivery_facts *, struct text *);
     hf_status (*event_find)(struct engine *, const uint8_t[16], struct batch *);
     hf_status (*head)(struct engine *, int64_t *, int64_t *);
+    hf_status (*now)(struct engine *, struct deadline, int64_t *);
     hf_status (*position_before)(struct engine *, int64_t, int64_t *);
     hf_status (*retries_due)(struct engine *, int64_t, int32_t, int64_t, int32_t, struct batch *,
                              int64_t *);

@@ -199,6 +199,11 @@ hf_status store_head(struct store *store, int64_t *ret_head, int64_t *ret_first)
     FORWARD(store, head, ret_head, ret_first);
 }
 
+hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_position)
+{
+    FORWARD(store, now, deadline, ret_position);
+}
+
 hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position)
 {
     FORWARD(store, position_before, at_us, ret_position);

@@ -487,6 +487,11 @@ hf_status store_event_find(struct store *store, const uint8_t id[16], struct bat
 /* Newest position ever given, and the oldest still in the log (head + 1 if there is none). */
 hf_status store_head(struct store *store, int64_t *ret_head, int64_t *ret_first);
 
+/* A position that every event acknowledged before the call is at or below, and every event whose
+ * publishing begins after it is above: where "from now on" begins. An engine whose positions become
+ * visible out of order may have to wait for publishers that are under way, up to the deadline. */
+hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_position);
+
 /* The highest position whose event entered the log before `at_us` (0 if none): reading after it
  * begins at that time. */
 hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position);

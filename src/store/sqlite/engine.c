@@ -332,6 +332,7 @@ const struct engine_class sqlite_engine_class = {
     .delivery_facts = sqlite_delivery_facts,
     .event_find = sqlite_event_find,
     .head = sqlite_head,
+    .now = sqlite_now,
     .position_before = sqlite_position_before,
     .retries_due = sqlite_retries_due,
     .lanes = sqlite_lanes,
