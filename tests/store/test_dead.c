@@ -1,0 +1,666 @@
+/*
+ * test_dead.c - dead letters: complete copies, listed by page and filter, retried, resolved, purged.
+ */
+#include "base/uuid.h"
+#include "support/make.h"
+
+struct scene {
+    struct store *store;
+    int64_t id;
+    struct owner owner;
+};
+
+/* A store with one event per letter (its key) and an owner of an ordered subscription to them. */
+static struct scene scene_of(struct fixture *f, const char *letters)
+{
+    struct scene scene = {.store = fixture_open(f, "a")};
+    append_lanes(scene.store, letters);
+    scene.id = subscribe_ordered(scene.store, "s", 1);
+    scene.owner = own(scene.store, scene.id, 0);
+    return scene;
+}
+
+/* All events of the scene die, each at its own second, with its own error. */
+static void bury_all(struct scene *s, int64_t count)
+{
+    for (int64_t p = 1; p <= count; p++) {
+        char error[32];
+        snprintf(error, sizeof error, "error %" PRId64, p);
+        struct outcome outcome = dead(p, "x");
+        outcome.error = text_of(error);
+        s->owner.now_us = T0 + p * SECOND;
+        must_answer(HF_OK, settle(&s->owner, p, &outcome, 1));
+    }
+    s->owner.now_us = T0;
+}
+
+static hf_status retry_dead(struct store *store, int64_t dead_id, const char *payload,
+                            int64_t *ret_count)
+{
+    struct dead_retry change = {.change = {.kind = CHANGE_DEAD_RETRY, .now_us = T0 + SECOND},
+                                .dead_ids = &dead_id,
+                                .count = 1,
+                                .payload = text_of(payload),
+                                .ret_count = -7};
+    hf_status status = RUN(store, &change);
+    *ret_count = change.ret_count;
+    return status;
+}
+
+static hf_status resolve(struct store *store, int64_t dead_id)
+{
+    struct dead_resolve change = {.change = {.kind = CHANGE_DEAD_RESOLVE, .now_us = T0 + 5},
+                                  .dead_id = dead_id,
+                                  .by = text_of("operator"),
+                                  .note = text_of("not worth it")};
+    return RUN(store, &change);
+}
+
+static int64_t purge(struct store *store, const int64_t *dead_ids, size_t count)
+{
+    struct dead_purge change = {.change = {.kind = CHANGE_DEAD_PURGE, .now_us = T0 + 5},
+                                .dead_ids = dead_ids,
+                                .count = count,
+                                .ret_count = -7};
+    must_answer(HF_OK, RUN(store, &change));
+    return change.ret_count;
+}
+
+static int64_t count_of(struct store *store, const struct dead_query *query)
+{
+    int64_t count = -7;
+    must_answer(HF_OK, store_dead_count(store, query, &count));
+    return count;
+}
+
+/* ---- The copy -------------------------------------------------------------------------------- */
+
+struct expectation {
+    const struct new_event *event;
+    int64_t dead_id;
+    int calls;
+};
+
+static int check_letter(const hf_dead_letter *letter, void *ctx)
+{
+    struct expectation *wanted = ctx;
+    wanted->calls++;
+    char id[UUID_TEXT_BYTES];
+    uuid_format(wanted->event->id, id);
+    must_equal(wanted->dead_id, letter->dead_id);
+    must_read("s", letter->subscription);
+    must_read(id, letter->event.id);
+    must_read("user.created", letter->event.type);
+    must_read("{ \"a\" : 1}", letter->event.payload);
+    must_equal(10, letter->event.payload_bytes);
+    must_read("key", letter->event.key);
+    must_read("tenant", letter->event.tenant);
+    must_read("{\"m\":1}", letter->event.metadata);
+    must_read("me", letter->event.producer);
+    must_read(NULL, letter->event.schedule_id);
+    must_equal(1, letter->event.position);
+    must_equal(1, letter->event.key_version);
+    must_equal(T0 - 1, letter->event.emitted_at_us);
+    must_equal(T0, letter->event.entered_at_us);
+    must_read("rejected", letter->reason);
+    must_read("said no", letter->error);
+    must_equal(2, letter->attempts);
+    must_read(STORY_TWO, letter->attempts_json);
+    must_equal(T0 + 77, letter->failed_at_us);
+    must_equal(-1, letter->resolved_at_us);
+    must_read(NULL, letter->resolved_by);
+    must_read(NULL, letter->resolved_note);
+    return 0;
+}
+
+static void a_dead_letter_is_a_complete_copy(void **state)
+{
+    struct scene s = {.store = fixture_open(*state, "a")};
+    struct new_event event = event_of("user.created", "key");
+    event.payload = text_of("{ \"a\" : 1}");
+    event.tenant = text_of("tenant");
+    event.metadata = text_of("{\"m\":1}");
+    event.producer = text_of("me");
+    event.expected_version = 0;
+    must_answer(HF_OK, append_event(s.store, &event));
+    s.id = subscribe_ordered(s.store, "s", 1);
+    s.owner = own(s.store, s.id, 0);
+    s.owner.now_us = T0 + 77;
+    struct outcome outcome = dead(1, "key");
+    outcome.reason = text_of("rejected");
+    outcome.error = text_of("said no");
+    must_answer(HF_OK, settle(&s.owner, 1, &outcome, 1));
+
+    struct expectation wanted = {.event = &event, .dead_id = dead_id_of(s.store, 1)};
+    must_answer(HF_OK, store_dead_get(s.store, wanted.dead_id, check_letter, &wanted));
+    must_equal(1, wanted.calls);
+    struct dead_query any = dead_query_any();
+    must_answer(HF_OK, store_dead_list(s.store, &any, check_letter, &wanted));
+    must_equal(2, wanted.calls);
+}
+
+struct letter_facts {
+    int64_t dead_id;
+    char payload[64];
+    char reason[32];
+    char error[64];
+    int32_t attempts;
+    int64_t resolved_at_us;
+    char resolved_by[32];
+    char resolved_note[32];
+};
+
+static int copy_letter(const hf_dead_letter *letter, void *ctx)
+{
+    struct letter_facts *facts = ctx;
+    facts->dead_id = letter->dead_id;
+    snprintf(facts->payload, sizeof facts->payload, "%s", letter->event.payload);
+    snprintf(facts->reason, sizeof facts->reason, "%s", letter->reason);
+    snprintf(facts->error, sizeof facts->error, "%s", letter->error ? letter->error : "(absent)");
+    facts->attempts = letter->attempts;
+    facts->resolved_at_us = letter->resolved_at_us;
+    snprintf(facts->resolved_by, sizeof facts->resolved_by, "%s",
+             letter->resolved_by ? letter->resolved_by : "(absent)");
+    snprintf(facts->resolved_note, sizeof facts->resolved_note, "%s",
+             letter->resolved_note ? letter->resolved_note : "(absent)");
+    return 0;
+}
+
+static struct letter_facts letter_of(struct store *store, int64_t dead_id)
+{
+    struct letter_facts facts;
+    must_answer(HF_OK, store_dead_get(store, dead_id, copy_letter, &facts));
+    return facts;
+}
+
+static void the_last_error_may_be_absent(void **state)
+{
+    struct scene s = scene_of(*state, "a");
+    struct outcome outcome = dead(1, "a");
+    outcome.error = TEXT_ABSENT;
+    must_answer(HF_OK, settle(&s.owner, 1, &outcome, 1));
+    must_read("(absent)", letter_of(s.store, dead_id_of(s.store, 1)).error);
+}
+
+static void a_missing_dead_letter_is_not_found(void **state)
+{
+    struct scene s = scene_of(*state, "a");
+    struct letter_facts facts;
+    must_answer(HF_NOTFOUND, store_dead_get(s.store, 4711, copy_letter, &facts));
+    must_answer(HF_NOTFOUND, resolve(s.store, 4711));
+}
+
+static void the_same_event_dies_once_per_subscription(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    must_answer(HF_OK, SETTLE(&s.owner, 2, dead(1, "a")));
+    must_answer(HF_OK, resolve(s.store, dead_id_of(s.store, 1)));
+    must_answer(HF_OK, subscription_seek(s.store, s.id, 0));
+    s.owner = own(s.store, s.id, 0);
+    struct outcome again = dead(1, "a");
+    again.reason = text_of("rejected");
+    again.error = text_of("later");
+    again.attempts = 9;
+    must_answer(HF_OK, settle(&s.owner, 2, &again, 1));
+    struct dead_query any = dead_query_any();
+    must_equal(1, count_of(s.store, &any));
+    struct letter_facts facts = letter_of(s.store, dead_id_of(s.store, 1));
+    must_read("rejected", facts.reason);
+    must_read("later", facts.error);
+    must_equal(9, facts.attempts);
+    must_equal(-1, facts.resolved_at_us);
+
+    int64_t other = subscribe_ordered(s.store, "other", 1);
+    struct owner owner = own(s.store, other, 0);
+    must_answer(HF_OK, SETTLE(&owner, 1, dead(1, "a")));
+    must_equal(2, count_of(s.store, &any));
+    must_equal(1, progress_of(s.store, s.id).dead);
+    must_equal(1, progress_of(s.store, other).dead);
+}
+
+static void numbers_of_dead_letters_are_never_used_again(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    must_answer(HF_OK, SETTLE(&s.owner, 1, dead(1, "a")));
+    int64_t first = dead_id_of(s.store, 1);
+    must_equal(1, purge(s.store, &first, 1));
+    must_answer(HF_OK, SETTLE(&s.owner, 2, dead(2, "b")));
+    must_hold(dead_id_of(s.store, 2) > first);
+}
+
+/* ---- Listing --------------------------------------------------------------------------------- */
+
+static void the_list_is_newest_first_or_oldest_first(void **state)
+{
+    struct scene s = scene_of(*state, "abcde");
+    struct dead_query any = dead_query_any();
+    must_read("", list_dead(s.store, &any));
+    bury_all(&s, 5);
+    must_read("5 4 3 2 1", list_dead(s.store, &any));
+    any.oldest_first = true;
+    must_read("1 2 3 4 5", list_dead(s.store, &any));
+}
+
+static void pages_follow_each_other_by_number(void **state)
+{
+    struct scene s = scene_of(*state, "abcdefg");
+    bury_all(&s, 7);
+    struct dead_query query = dead_query_any();
+    query.limit = 3;
+    must_read("7 6 5", list_dead(s.store, &query));
+    query.before_dead_id = dead_id_of(s.store, 5);
+    must_read("4 3 2", list_dead(s.store, &query));
+    query.before_dead_id = dead_id_of(s.store, 2);
+    must_read("1", list_dead(s.store, &query));
+    query.before_dead_id = dead_id_of(s.store, 1);
+    must_read("", list_dead(s.store, &query));
+
+    query = dead_query_any();
+    query.oldest_first = true;
+    query.limit = 4;
+    must_read("1 2 3 4", list_dead(s.store, &query));
+    query.after_dead_id = dead_id_of(s.store, 4);
+    must_read("5 6 7", list_dead(s.store, &query));
+
+    query = dead_query_any();
+    query.limit = 2;
+    query.offset = 3;
+    must_read("4 3", list_dead(s.store, &query));
+    query.limit = 0;
+    query.offset = 0;
+    must_read("", list_dead(s.store, &query));
+}
+
+static int stop_after_two(const hf_dead_letter *letter, void *ctx)
+{
+    (void)letter;
+    return ++*(int *)ctx == 2;
+}
+
+static void a_listing_that_is_stopped_is_no_error(void **state)
+{
+    struct scene s = scene_of(*state, "abcde");
+    bury_all(&s, 5);
+    int calls = 0;
+    struct dead_query any = dead_query_any();
+    must_answer(HF_OK, store_dead_list(s.store, &any, stop_after_two, &calls));
+    must_equal(2, calls);
+}
+
+static void filters_narrow_the_list_and_the_count(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    static const char *const types[] = {"user.created", "user.deleted", "order.paid", "user.x.y"};
+    static const char *const errors[] = {"timeout 100%", "refused", "time_out", NULL};
+    static const char *const reasons[] = {"attempts", "rejected", "attempts", "decode"};
+    for (int i = 0; i < 4; i++) {
+        append_one(store, types[i], NULL);
+    }
+    int64_t ids[2] = {subscribe_ordered(store, "mail", 1), subscribe_ordered(store, "audit", 1)};
+    for (int i = 0; i < 4; i++) {
+        struct owner owner = own(store, ids[i % 2], 0);
+        struct outcome outcome = dead(i + 1, "x");
+        outcome.reason = text_of(reasons[i]);
+        outcome.error = text_of(errors[i]);
+        owner.now_us = T0 + i * SECOND;
+        must_answer(HF_OK, settle(&owner, i + 1, &outcome, 1));
+    }
+    struct dead_query query = dead_query_any();
+    query.subscription = text_of("mail");
+    must_read("3 1", list_dead(store, &query));
+    must_equal(2, count_of(store, &query));
+    query.type = text_of("user.*");
+    must_read("1", list_dead(store, &query));
+
+    query = dead_query_any();
+    query.type = text_of("user.*");
+    must_read("2 1", list_dead(store, &query));
+    query.type = text_of("user.**");
+    must_read("4 2 1", list_dead(store, &query));
+    must_equal(3, count_of(store, &query));
+
+    query = dead_query_any();
+    query.error = text_of("100%");
+    must_read("1", list_dead(store, &query));
+    query.error = text_of("time_out");
+    must_read("3", list_dead(store, &query));
+    query.error = text_of("%");
+    must_read("1", list_dead(store, &query));
+    query.error = text_of("nothing of the kind");
+    must_read("", list_dead(store, &query));
+    must_equal(0, count_of(store, &query));
+
+    query = dead_query_any();
+    query.reason = text_of("attempts");
+    must_read("3 1", list_dead(store, &query));
+
+    query = dead_query_any();
+    query.failed_after_us = T0 + SECOND;
+    must_read("4 3 2", list_dead(store, &query));
+    query.failed_before_us = T0 + 2 * SECOND;
+    must_read("3 2", list_dead(store, &query));
+    must_equal(2, count_of(store, &query));
+}
+
+static void limits_count_what_matches_and_not_what_is_skipped(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    for (int i = 0; i < 10; i++) {
+        append_one(store, i % 5 ? "no" : "yes", NULL);
+    }
+    struct scene s = {.store = store, .id = subscribe_ordered(store, "s", 1)};
+    s.owner = own(store, s.id, 0);
+    bury_all(&s, 10);
+    struct dead_query query = dead_query_any();
+    query.type = text_of("yes");
+    query.limit = 2;
+    must_read("6 1", list_dead(store, &query));
+    query.limit = 1;
+    query.offset = 1;
+    must_read("1", list_dead(store, &query));
+}
+
+static void resolved_ones_are_listed_only_if_asked_for(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    bury_all(&s, 3);
+    must_answer(HF_OK, resolve(s.store, dead_id_of(s.store, 2)));
+    struct dead_query query = dead_query_any();
+    must_read("3 1", list_dead(s.store, &query));
+    must_equal(2, count_of(s.store, &query));
+    query.resolved_too = true;
+    must_read("3 2 1", list_dead(s.store, &query));
+    must_equal(3, count_of(s.store, &query));
+    must_equal(2, progress_of(s.store, s.id).dead);
+}
+
+/* ---- Again ----------------------------------------------------------------------------------- */
+
+static void a_retried_one_waits_with_a_clean_record_and_leaves_the_dead(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    bury_all(&s, 3);
+    int64_t count;
+    must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 2), NULL, &count));
+    must_equal(1, count);
+    struct dead_query any = dead_query_any();
+    must_read("3 1", list_dead(s.store, &any));
+    struct text story;
+    struct delivery_facts facts = facts_of(*state, s.store, s.id, 2, &story);
+    must_equal(true, facts.waiting);
+    must_equal(0, facts.attempts);
+    must_equal(T0 + SECOND, facts.next_attempt_us);
+    must_equal(-1, facts.dead_id);
+    must_hold(text_is_absent(story) || story.length == 0 || strcmp(story.bytes, "[]") == 0);
+
+    struct batch *batch = fixture_batch(*state);
+    int64_t next_us;
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0 + SECOND, 10, batch, &next_us));
+    must_read("2", list_batch(batch));
+    must_equal(0, batch->entries[0].attempts);
+    must_equal(true, batch->entries[0].waited);
+    must_read("b", batch->entries[0].event.key);
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(done(2, "b"))));
+    must_equal(0, progress_of(s.store, s.id).retrying);
+}
+
+static void an_edited_payload_is_delivered_and_the_log_keeps_the_old(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    bury_all(&s, 1);
+    int64_t count;
+    must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 1), "{\"edited\": true}", &count));
+    struct batch *batch = fixture_batch(*state);
+    int64_t next_us;
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0 + SECOND, 10, batch, &next_us));
+    must_read("{\"edited\": true}", batch->entries[0].event.payload);
+    must_equal(16, batch->entries[0].event.payload_bytes);
+    must_read("{}", entry_at(*state, s.store, 1)->event.payload);
+
+    /* it fails again: the copy stays with it, and dies with it */
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(retry(1, "a", T0 + SECOND))));
+    batch = fixture_batch(*state);
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0 + SECOND, 10, batch, &next_us));
+    must_read("{\"edited\": true}", batch->entries[0].event.payload);
+    must_equal(1, batch->entries[0].attempts);
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(dead(1, "a"))));
+    must_read("{\"edited\": true}", letter_of(s.store, dead_id_of(s.store, 1)).payload);
+}
+
+static void a_retried_one_of_a_shared_subscription_is_claimed(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 3);
+    int64_t id = subscribe_shared(store, "s");
+    struct claim claim = take(*state, store, id, 10, T0);
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_DEAD, "2", T0, 0));
+    must_answer(HF_OK, finish_all(store, &claim, T0));
+    int64_t count;
+    must_answer(HF_OK, retry_dead(store, dead_id_of(store, 2), "[7]", &count));
+    claim = take(*state, store, id, 10, T0 + SECOND);
+    must_read("2", list_batch(claim.batch));
+    must_read("[7]", claim.batch->entries[0].event.payload);
+    must_equal(0, claim.batch->entries[0].attempts);
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_RETRY, "2", T0, T0 + SECOND));
+    claim = take(*state, store, id, 10, T0 + SECOND);
+    must_read("[7]", claim.batch->entries[0].event.payload);
+    must_answer(HF_OK, finish_all(store, &claim, T0));
+    must_equal(3, progress_of(store, id).checkpoint);
+}
+
+struct id_list {
+    int64_t ids[STORE_DEAD_STEP_MAX];
+    size_t count;
+};
+
+static int collect_id(const hf_dead_letter *letter, void *ctx)
+{
+    struct id_list *list = ctx;
+    must_hold(list->count < STORE_DEAD_STEP_MAX);
+    list->ids[list->count++] = letter->dead_id;
+    return 0;
+}
+
+static void many_are_retried_in_one_step_and_missing_ones_not_counted(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", STORE_DEAD_STEP_MAX);
+    struct scene s = {.store = store, .id = subscribe_ordered(store, "s", 1)};
+    s.owner = own(store, s.id, 0);
+    static struct outcome outcomes[STORE_DEAD_STEP_MAX];
+    for (int i = 0; i < STORE_DEAD_STEP_MAX; i++) {
+        outcomes[i] = dead(i + 1, "x");
+    }
+    must_answer(HF_OK, settle(&s.owner, STORE_DEAD_STEP_MAX, outcomes, STORE_DEAD_STEP_MAX));
+    static struct id_list list;
+    struct dead_query any = dead_query_any();
+    list.count = 0;
+    must_answer(HF_OK, store_dead_list(store, &any, collect_id, &list));
+    must_equal(STORE_DEAD_STEP_MAX, list.count);
+    list.ids[3] = 999999;
+    struct dead_retry change = {.change = {.kind = CHANGE_DEAD_RETRY, .now_us = T0},
+                                .dead_ids = list.ids,
+                                .count = STORE_DEAD_STEP_MAX};
+    must_answer(HF_OK, RUN(store, &change));
+    must_equal(STORE_DEAD_STEP_MAX - 1, change.ret_count);
+    must_equal(STORE_DEAD_STEP_MAX - 1, progress_of(store, s.id).retrying);
+    must_equal(1, progress_of(store, s.id).dead);
+}
+
+static void one_whose_subscription_is_gone_is_left(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    bury_all(&s, 2);
+    must_answer(HF_OK, subscription_drop(s.store, "s"));
+    int64_t dead_id = dead_id_of(s.store, 1);
+    int64_t count;
+    must_answer(HF_OK, retry_dead(s.store, dead_id, NULL, &count));
+    must_equal(0, count);
+    struct dead_query any = dead_query_any();
+    must_read("2 1", list_dead(s.store, &any));
+    /* a new subscription of the same name may have it */
+    int64_t id = subscribe_ordered(s.store, "s", 1);
+    must_answer(HF_OK, retry_dead(s.store, dead_id, NULL, &count));
+    must_equal(1, count);
+    must_read("1", list_due(s.store, id, 0, T0 + SECOND));
+}
+
+static void a_retried_one_above_the_checkpoint_is_not_read_again(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    must_answer(HF_OK, SETTLE(&s.owner, 0, dead(2, "b")));
+    int64_t count;
+    must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 2), NULL, &count));
+    must_read("2", list_ahead(s.store, s.id, 0, 0)); /* once, not twice */
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(done(2, "b"))));
+    must_read("2", list_ahead(s.store, s.id, 0, 0));
+    must_equal(true, facts_of(*state, s.store, s.id, 2, NULL).settled);
+}
+
+/* ---- Blocked lanes --------------------------------------------------------------------------- */
+
+/* Lane a: 1 blocked, 2 and 3 held. */
+static struct scene blocked_scene(struct fixture *f)
+{
+    struct scene s = scene_of(f, "aaab");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, block(1, "a")));
+    must_answer(HF_OK, SETTLE(&s.owner, 4, held(2, "a"), held(3, "a")));
+    must_read("", list_due(s.store, s.id, 0, T0 + 100 * SECOND));
+    must_equal(1, progress_of(s.store, s.id).blocked);
+    return s;
+}
+
+static void a_retry_replaces_the_blocked_row_and_the_lane_goes_on_behind_it(void **state)
+{
+    struct scene s = blocked_scene(*state);
+    int64_t count;
+    must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 1), NULL, &count));
+    must_equal(1, count);
+    struct progress progress = progress_of(s.store, s.id);
+    must_equal(0, progress.blocked);
+    must_equal(1, progress.retrying);
+    must_equal(2, progress.held);
+    must_equal(0, progress.dead);
+    must_read("1", list_due(s.store, s.id, 0, T0 + 100 * SECOND));
+    must_equal(0, facts_of(*state, s.store, s.id, 1, NULL).attempts);
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(done(1, "a"))));
+    must_read("2", list_due(s.store, s.id, 0, T0 + 100 * SECOND));
+}
+
+static void resolving_frees_the_lane(void **state)
+{
+    struct scene s = blocked_scene(*state);
+    int64_t dead_id = dead_id_of(s.store, 1);
+    must_answer(HF_OK, resolve(s.store, dead_id));
+    must_equal(0, progress_of(s.store, s.id).blocked);
+    must_read("2 0", list_lanes(s.store, s.id, 0, "ab"));
+    must_read("2", list_due(s.store, s.id, 0, T0 + 5));
+    must_equal(true, facts_of(*state, s.store, s.id, 3, NULL).held);
+    struct letter_facts facts = letter_of(s.store, dead_id);
+    must_equal(T0 + 5, facts.resolved_at_us);
+    must_read("operator", facts.resolved_by);
+    must_read("not worth it", facts.resolved_note);
+}
+
+static void purging_frees_the_lane(void **state)
+{
+    struct scene s = blocked_scene(*state);
+    int64_t dead_id = dead_id_of(s.store, 1);
+    must_equal(1, purge(s.store, &dead_id, 1));
+    must_equal(0, progress_of(s.store, s.id).blocked);
+    must_equal(0, progress_of(s.store, s.id).dead);
+    must_read("2", list_due(s.store, s.id, 0, T0 + 5));
+}
+
+static void a_freed_event_above_the_checkpoint_is_not_delivered_again(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    must_answer(HF_OK, SETTLE(&s.owner, 0, block(1, "a")));
+    must_read("1", list_ahead(s.store, s.id, 0, 0));
+    must_answer(HF_OK, resolve(s.store, dead_id_of(s.store, 1)));
+    must_read("1", list_ahead(s.store, s.id, 0, 0));
+}
+
+/* ---- Resolving, purging ---------------------------------------------------------------------- */
+
+static void resolving_twice_conflicts(void **state)
+{
+    struct scene s = scene_of(*state, "a");
+    bury_all(&s, 1);
+    int64_t dead_id = dead_id_of(s.store, 1);
+    must_answer(HF_OK, resolve(s.store, dead_id));
+    must_answer(HF_CONFLICT, resolve(s.store, dead_id));
+    must_equal(T0 + 5, letter_of(s.store, dead_id).resolved_at_us);
+}
+
+static void purged_ones_are_gone_and_missing_ones_not_counted(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    bury_all(&s, 3);
+    int64_t ids[] = {dead_id_of(s.store, 1), 999999, dead_id_of(s.store, 3), 888888};
+    must_equal(2, purge(s.store, ids, 4));
+    struct dead_query any = dead_query_any();
+    must_read("2", list_dead(s.store, &any));
+    must_equal(0, purge(s.store, ids, 4));
+}
+
+static void dead_letters_survive_their_subscription(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    bury_all(&s, 2);
+    must_answer(HF_OK, subscription_drop(s.store, "s"));
+    int64_t dead_id = dead_id_of(s.store, 2);
+    must_read("error 2", letter_of(s.store, dead_id).error);
+    must_answer(HF_OK, resolve(s.store, dead_id));
+    must_equal(1, purge(s.store, &dead_id, 1));
+}
+
+static void dead_letters_of_another_namespace_are_out_of_reach(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    bury_all(&s, 2);
+    int64_t dead_id = dead_id_of(s.store, 1);
+    struct store *other = fixture_open_other(*state, "b");
+    subscribe_ordered(other, "s", 1);
+    struct dead_query any = dead_query_any();
+    must_read("", list_dead(other, &any));
+    must_equal(0, count_of(other, &any));
+    struct letter_facts facts;
+    must_answer(HF_NOTFOUND, store_dead_get(other, dead_id, copy_letter, &facts));
+    must_answer(HF_NOTFOUND, resolve(other, dead_id));
+    must_equal(0, purge(other, &dead_id, 1));
+    int64_t count;
+    must_answer(HF_OK, retry_dead(other, dead_id, NULL, &count));
+    must_equal(0, count);
+    must_read("2 1", list_dead(s.store, &any));
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_dead_letter_is_a_complete_copy),
+    CLAIM(the_last_error_may_be_absent),
+    CLAIM(a_missing_dead_letter_is_not_found),
+    CLAIM(the_same_event_dies_once_per_subscription),
+    CLAIM(numbers_of_dead_letters_are_never_used_again),
+    CLAIM(the_list_is_newest_first_or_oldest_first),
+    CLAIM(pages_follow_each_other_by_number),
+    CLAIM(a_listing_that_is_stopped_is_no_error),
+    CLAIM(filters_narrow_the_list_and_the_count),
+    CLAIM(limits_count_what_matches_and_not_what_is_skipped),
+    CLAIM(resolved_ones_are_listed_only_if_asked_for),
+    CLAIM(a_retried_one_waits_with_a_clean_record_and_leaves_the_dead),
+    CLAIM(an_edited_payload_is_delivered_and_the_log_keeps_the_old),
+    CLAIM(a_retried_one_of_a_shared_subscription_is_claimed),
+    CLAIM(many_are_retried_in_one_step_and_missing_ones_not_counted),
+    CLAIM(one_whose_subscription_is_gone_is_left),
+    CLAIM(a_retried_one_above_the_checkpoint_is_not_read_again),
+    CLAIM(a_retry_replaces_the_blocked_row_and_the_lane_goes_on_behind_it),
+    CLAIM(resolving_frees_the_lane),
+    CLAIM(purging_frees_the_lane),
+    CLAIM(a_freed_event_above_the_checkpoint_is_not_delivered_again),
+    CLAIM(resolving_twice_conflicts),
+    CLAIM(purged_ones_are_gone_and_missing_ones_not_counted),
+    CLAIM(dead_letters_survive_their_subscription),
+    CLAIM(dead_letters_of_another_namespace_are_out_of_reach),
+};
+
+FIXTURE_MAIN("dead", claims, NULL)

@@ -1,0 +1,481 @@
+/*
+ * test_lease.c - how leases of shared subscriptions end without an answer: by time, by death, in
+ * halves, so that a poison event ends up alone and its neighbours keep a clean record.
+ */
+#include "store/story.h"
+#include "support/make.h"
+#include "support/puppet.h"
+
+#define SHORT_MS 50
+
+struct scene {
+    struct fixture *f;
+    struct store *store;
+    int64_t id;
+};
+
+static struct scene scene_of(struct fixture *f, size_t count)
+{
+    struct scene scene = {.f = f, .store = fixture_open(f, "a")};
+    append_count(scene.store, "t", count);
+    scene.id = subscribe_shared(scene.store, "s");
+    return scene;
+}
+
+static hf_status extend(struct store *store, const struct claim *claim, int64_t until_us)
+{
+    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
+                                  .subscription_id = claim->subscription_id,
+                                  .extend_us = until_us};
+    memcpy(change.lease, claim->ret_lease, sizeof change.lease);
+    return RUN(store, &change);
+}
+
+/* What a number of claims brought up. */
+struct harvest {
+    int times[512];            /* by position: how often it was handed out */
+    int attempts[512];         /* ... and with how many recorded attempts the last time */
+    char stories[512][256];    /* ... and the beginning of its story */
+    size_t sizes[64];          /* events per claim */
+    size_t claims;
+    size_t count;
+};
+
+/* Claims until `wanted` events have come or a claim was empty, bounded. */
+static void gather(struct harvest *harvest, struct scene *s, int32_t max, size_t wanted,
+                   int64_t now_us)
+{
+    struct batch batch;
+    batch_init(&batch);
+    harvest->claims = 0;
+    harvest->count = 0;
+    while (harvest->count < wanted && harvest->claims < 64) {
+        batch_clear(&batch);
+        struct claim claim = claim_of(s->id, max, now_us, &batch);
+        must_answer(HF_OK, RUN(s->store, &claim));
+        harvest->sizes[harvest->claims++] = batch.count;
+        harvest->count += batch.count;
+        for (size_t i = 0; i < batch.count; i++) {
+            int64_t position = batch.entries[i].event.position;
+            must_hold(position < 512);
+            harvest->times[position]++;
+            harvest->attempts[position] = batch.entries[i].attempts;
+            snprintf(harvest->stories[position], 256, "%" TEXT_PRI,
+                     TEXT_ARG(batch.entries[i].attempts_json));
+        }
+        if (batch.count == 0 && !claim.ret_more) {
+            break;
+        }
+    }
+    batch_release(&batch);
+}
+
+static struct harvest *harvest_new(void)
+{
+    static struct harvest harvest;
+    memset(&harvest, 0, sizeof harvest);
+    return &harvest;
+}
+
+/* ---- By time --------------------------------------------------------------------------------- */
+
+static void nobody_else_gets_leased_events_before_they_expire(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    take(*state, s.store, s.id, 4, T0);
+    struct store *other = fixture_open(*state, "b");
+    must_equal(0, take(*state, other, s.id, 4, T0).batch->count);
+    must_equal(0, take(*state, other, s.id, 4, T0 + LEASE_US - 1).batch->count);
+    must_hold(take(*state, other, s.id, 4, T0 + LEASE_US + 1).batch->count > 0);
+}
+
+static void an_expired_lease_is_good_until_it_is_handed_out_again(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct claim claim = take(*state, s.store, s.id, 4, T0);
+    must_answer(HF_OK, finish(s.store, &claim, OUTCOME_DONE, "1", T0 + 10 * LEASE_US, 0));
+    must_answer(HF_OK, finish_all(s.store, &claim, T0 + 10 * LEASE_US));
+    must_equal(4, progress_of(s.store, s.id).checkpoint);
+}
+
+static void what_was_handed_out_again_cannot_be_settled_by_the_first(void **state)
+{
+    struct scene s = scene_of(*state, 1);
+    struct claim late = take(*state, s.store, s.id, 1, T0);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 1, 1, T0 + LEASE_US + 1);
+    must_equal(1, harvest->times[1]);
+    must_answer(HF_STALE, finish(s.store, &late, OUTCOME_DONE, "1", T0 + LEASE_US + 1, 0));
+    must_answer(HF_STALE, finish_all(s.store, &late, T0 + LEASE_US + 1));
+    must_answer(HF_STALE, extend(s.store, &late, T0 + 9 * LEASE_US));
+    must_equal(1, progress_of(s.store, s.id).in_flight);
+}
+
+static void an_extended_lease_lasts_until_the_new_time(void **state)
+{
+    struct scene s = scene_of(*state, 2);
+    struct claim claim = take(*state, s.store, s.id, 2, T0);
+    must_answer(HF_OK, extend(s.store, &claim, T0 + 5 * LEASE_US));
+    struct claim empty = take(*state, s.store, s.id, 2, T0 + 5 * LEASE_US - 1);
+    must_equal(0, empty.batch->count);
+    must_equal(T0 + 5 * LEASE_US, empty.ret_wake_us);
+    must_hold(take(*state, s.store, s.id, 2, T0 + 5 * LEASE_US + 1).batch->count > 0);
+}
+
+static void a_lease_can_be_shortened_and_settled_in_one_go(void **state)
+{
+    struct scene s = scene_of(*state, 3);
+    struct claim claim = take(*state, s.store, s.id, 3, T0);
+    struct outcome outcome = {.kind = OUTCOME_DONE,
+                              .position = 2,
+                              .lane = claim.batch->entries[1].lane};
+    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
+                                  .subscription_id = s.id,
+                                  .outcomes = &outcome,
+                                  .count = 1,
+                                  .extend_us = T0 + 5};
+    memcpy(change.lease, claim.ret_lease, sizeof change.lease);
+    must_answer(HF_OK, RUN(s.store, &change));
+    must_equal(2, progress_of(s.store, s.id).in_flight);
+    must_hold(take(*state, s.store, s.id, 3, T0 + 6).batch->count > 0);
+}
+
+/* ---- Halves ---------------------------------------------------------------------------------- */
+
+static void an_expired_lease_of_several_comes_back_in_halves(void **state)
+{
+    struct scene s = scene_of(*state, 8);
+    take(*state, s.store, s.id, 8, T0);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 100, 8, T0 + LEASE_US + 1);
+    must_equal(4, harvest->sizes[0]);
+    must_hold(harvest->claims >= 2);
+    for (size_t i = 0; i < harvest->claims; i++) {
+        must_hold(harvest->sizes[i] <= 4);
+    }
+    for (int p = 1; p <= 8; p++) {
+        must_equal(1, harvest->times[p]);
+        must_equal(0, harvest->attempts[p]);
+        must_read("", harvest->stories[p]);
+    }
+    must_equal(8, progress_of(s.store, s.id).in_flight);
+    must_equal(0, progress_of(s.store, s.id).retrying);
+}
+
+static void the_other_half_keeps_a_clean_record(void **state)
+{
+    struct scene s = scene_of(*state, 2);
+    take(*state, s.store, s.id, 2, T0);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 100, 2, T0 + LEASE_US + 1);
+    must_equal(1, harvest->sizes[0]);
+    for (int p = 1; p <= 2; p++) {
+        must_equal(1, harvest->times[p]);
+        must_equal(0, harvest->attempts[p]);
+    }
+}
+
+static void only_what_is_left_of_a_lease_comes_back(void **state)
+{
+    struct scene s = scene_of(*state, 6);
+    struct claim claim = take(*state, s.store, s.id, 6, T0);
+    must_answer(HF_OK, finish(s.store, &claim, OUTCOME_DONE, "2 3 6", T0, 0));
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 100, 3, T0 + LEASE_US + 1);
+    must_equal(3, harvest->count);
+    must_equal(1, harvest->times[1]);
+    must_equal(1, harvest->times[4]);
+    must_equal(1, harvest->times[5]);
+}
+
+static void max_bounds_what_comes_back_too(void **state)
+{
+    struct scene s = scene_of(*state, 16);
+    take(*state, s.store, s.id, 16, T0);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 3, 16, T0 + LEASE_US + 1);
+    for (size_t i = 0; i < harvest->claims; i++) {
+        must_hold(harvest->sizes[i] <= 3);
+    }
+    for (int p = 1; p <= 16; p++) {
+        must_equal(1, harvest->times[p]);
+        must_equal(0, harvest->attempts[p]);
+    }
+}
+
+static void an_expired_lease_of_one_is_a_failed_attempt(void **state)
+{
+    struct scene s = scene_of(*state, 1);
+    take(*state, s.store, s.id, 1, T0);
+    for (int attempt = 1; attempt <= 3; attempt++) {
+        struct harvest *harvest = harvest_new();
+        gather(harvest, &s, 10, 1, T0 + attempt * (LEASE_US + 1));
+        must_equal(1, harvest->times[1]);
+        must_equal(attempt, harvest->attempts[1]);
+        must_contain(STORY_ERROR_EXPIRED, harvest->stories[1]);
+    }
+    struct text story;
+    must_equal(3, facts_of(*state, s.store, s.id, 1, &story).attempts);
+    must_contain("\"attempt\":3", story.bytes);
+}
+
+static void a_retry_whose_lease_expires_keeps_its_story(void **state)
+{
+    struct scene s = scene_of(*state, 1);
+    struct claim claim = take(*state, s.store, s.id, 1, T0);
+    must_answer(HF_OK, finish(s.store, &claim, OUTCOME_RETRY, "1", T0, T0));
+    take(*state, s.store, s.id, 1, T0);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 10, 1, T0 + LEASE_US + 1);
+    must_equal(2, harvest->attempts[1]);
+    must_contain("\"error\":\"one\"", harvest->stories[1]);
+    must_contain(STORY_ERROR_EXPIRED, harvest->stories[1]);
+}
+
+/* Every holder of the poison event loses its lease; all others acknowledge. The poison must come to
+ * stand alone and be recorded, and nobody else's record may show a failure. */
+static void a_poison_event_ends_up_alone_and_its_neighbours_stay_clean(void **state)
+{
+    struct scene s = scene_of(*state, 48);
+    const int64_t poison = 11;
+    int64_t now_us = T0;
+    int done_times[49] = {0};
+    int recorded = 0;
+    for (int round = 0; round < 200 && recorded < 3; round++) {
+        struct batch batch;
+        batch_init(&batch);
+        struct claim claim = claim_of(s.id, 16, now_us, &batch);
+        must_answer(HF_OK, RUN(s.store, &claim));
+        bool poisoned = false;
+        for (size_t i = 0; i < batch.count; i++) {
+            bool is_poison = batch.entries[i].event.position == poison;
+            poisoned |= is_poison;
+            if (is_poison) {
+                recorded = batch.entries[i].attempts;
+            } else {
+                must_equal(0, batch.entries[i].attempts);
+            }
+        }
+        if (!poisoned && batch.count > 0) {
+            must_answer(HF_OK, finish_all(s.store, &claim, now_us));
+            for (size_t i = 0; i < batch.count; i++) {
+                done_times[batch.entries[i].event.position]++;
+            }
+        }
+        batch_release(&batch);
+        now_us += poisoned || claim.ret_wake_us > now_us ? LEASE_US + 1 : 0;
+    }
+    must_equal(3, recorded);
+    for (int64_t p = 1; p <= 48; p++) {
+        must_equal(p == poison ? 0 : 1, done_times[p]);
+    }
+}
+
+/* ---- By death -------------------------------------------------------------------------------- */
+
+static void a_bound_lease_ends_with_its_process(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct child *puppet = puppet_start(*state, "mortal");
+    must_equal(4, puppet_do(puppet, "claim %" PRId64 " 4 30000 1 0", s.id));
+    must_equal(0, take(*state, s.store, s.id, 4, T0).batch->count);
+    child_kill(puppet);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 10, 4, T0);
+    for (int p = 1; p <= 4; p++) {
+        must_equal(1, harvest->times[p]);
+        must_equal(0, harvest->attempts[p]);
+    }
+}
+
+static void a_detached_lease_outlives_its_process(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct child *puppet = puppet_start(*state, "mortal");
+    puppet_do(puppet, "claim %" PRId64 " 4 30000 0 0", s.id);
+    child_kill(puppet);
+    must_equal(0, take(*state, s.store, s.id, 4, T0).batch->count);
+    must_equal(0, take(*state, s.store, s.id, 4, T0 + LEASE_US - 1).batch->count);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 10, 4, T0 + LEASE_US + 1);
+    must_equal(4, harvest->count);
+}
+
+static void a_bound_lease_expires_by_time_too(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct child *puppet = puppet_start(*state, "alive");
+    puppet_do(puppet, "claim %" PRId64 " 4 30000 1 0", s.id);
+    must_equal(0, take(*state, s.store, s.id, 4, T0 + LEASE_US - 1).batch->count);
+    must_hold(take(*state, s.store, s.id, 4, T0 + LEASE_US + 1).batch->count > 0);
+    must_equal(HF_STALE, puppet_try(puppet, "ack"));
+    child_finish(puppet);
+}
+
+static void notes_tell_which_of_a_dead_claimers_events_were_running(void **state)
+{
+    struct scene s = scene_of(*state, 6);
+    fixture_sqlite_only(*state); /* the engine that has notes */
+    struct child *puppet = puppet_start(*state, "mortal");
+    puppet_do(puppet, "claim %" PRId64 " 6 30000 1 0", s.id);
+    puppet_do(puppet, "note 0 %" PRId64 " 2 1", s.id);
+    puppet_do(puppet, "note 1 %" PRId64 " 5 1", s.id);
+    puppet_do(puppet, "note 2 %" PRId64 " 3 1", s.id);
+    puppet_do(puppet, "clear 2");
+    child_kill(puppet);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 100, 6, T0);
+    for (int p = 1; p <= 6; p++) {
+        bool ran = p == 2 || p == 5;
+        must_equal(1, harvest->times[p]);
+        must_equal(ran ? 1 : 0, harvest->attempts[p]);
+        if (ran) {
+            must_contain(STORY_ERROR_DIED, harvest->stories[p]);
+        }
+    }
+    must_hold(harvest->claims <= 3);
+}
+
+static void a_dead_claimers_failed_attempts_are_recorded_once(void **state)
+{
+    struct scene s = scene_of(*state, 2);
+    fixture_sqlite_only(*state);
+    for (int attempt = 1; attempt <= 3; attempt++) {
+        struct child *puppet = puppet_start(*state, "mortal");
+        must_hold(puppet_do(puppet, "claim %" PRId64 " 2 30000 1 0", s.id) > 0);
+        puppet_do(puppet, "note 0 %" PRId64 " 1 %d", s.id, attempt);
+        child_kill(puppet);
+        /* whoever comes next records; the death of the next one finds it recorded already */
+        struct claim claim = take(*state, s.store, s.id, 10, T0);
+        struct claim rest = take(*state, s.store, s.id, 10, T0);
+        must_equal(2, claim.batch->count + rest.batch->count);
+        must_equal(attempt, facts_of(*state, s.store, s.id, 1, NULL).attempts);
+        must_equal(0, facts_of(*state, s.store, s.id, 2, NULL).attempts);
+        hf_status status = finish(s.store, &claim, OUTCOME_RELEASE, list_batch(claim.batch), T0, 0);
+        must_equal(HF_OK, status);
+        if (rest.batch->count > 0) {
+            must_answer(HF_OK, finish(s.store, &rest, OUTCOME_RELEASE, list_batch(rest.batch), T0,
+                                      0));
+        }
+    }
+}
+
+static void closing_a_store_frees_its_bound_leases(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct store *other = fixture_open(*state, "b");
+    struct claim claim = claim_of(s.id, 4, T0, fixture_batch(*state));
+    claim.bound = true;
+    must_answer(HF_OK, RUN(other, &claim));
+    fixture_close(*state, other);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 10, 4, T0);
+    for (int p = 1; p <= 4; p++) {
+        must_equal(1, harvest->times[p]);
+        must_equal(0, harvest->attempts[p]);
+    }
+}
+
+/* ---- Kept ------------------------------------------------------------------------------------ */
+
+static struct claim claim_kept(struct fixture *f, struct store *store, int64_t id)
+{
+    struct claim claim = claim_of(id, 4, T0, fixture_batch(f));
+    claim.lease_ms = SHORT_MS;
+    claim.bound = true;
+    claim.kept = true;
+    must_answer(HF_OK, RUN(store, &claim));
+    must_equal(4, claim.batch->count);
+    return claim;
+}
+
+static void a_kept_lease_does_not_expire_while_its_process_shows_life(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct store *other = fixture_open(*state, "b");
+    struct claim kept = claim_kept(*state, other, s.id);
+    struct batch *batch = fixture_batch(*state);
+    int64_t until_ms = mono_ms() + 5 * SHORT_MS;
+    while (mono_ms() < until_ms) {
+        store_alive(other);
+        struct claim claim = claim_of(s.id, 4, T0 + 1000 * LEASE_US, batch);
+        claim.lease_ms = SHORT_MS;
+        must_answer(HF_OK, RUN(s.store, &claim));
+        must_equal(0, batch->count);
+    }
+    must_answer(HF_OK, finish_all(other, &kept, T0 + 1000 * LEASE_US));
+}
+
+static void a_kept_lease_of_a_silent_process_is_taken_over(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct store *other = fixture_open(*state, "b");
+    struct claim kept = claim_kept(*state, other, s.id);
+    struct batch *batch = fixture_batch(*state);
+    int64_t begun_ms = mono_ms();
+    while (batch->count == 0) {
+        must_hold(mono_ms() < begun_ms + PATIENCE_MS);
+        struct claim claim = claim_of(s.id, 4, T0 + 1000 * LEASE_US, batch);
+        claim.lease_ms = SHORT_MS;
+        must_answer(HF_OK, RUN(s.store, &claim));
+    }
+    must_hold(mono_ms() - begun_ms >= SHORT_MS - 1);
+    must_answer(HF_STALE, finish_all(other, &kept, T0));
+}
+
+static void a_kept_lease_of_a_frozen_process_is_taken_over_and_its_answer_refused(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct child *puppet = puppet_start(*state, "frozen");
+    must_equal(4, puppet_do(puppet, "claim %" PRId64 " 4 50 1 1", s.id));
+    child_freeze(puppet);
+    struct batch *batch = fixture_batch(*state);
+    int64_t begun_ms = mono_ms();
+    while (batch->count == 0) {
+        must_hold(mono_ms() < begun_ms + PATIENCE_MS);
+        struct claim claim = claim_of(s.id, 4, T0 + LEASE_US, batch);
+        claim.lease_ms = SHORT_MS;
+        must_answer(HF_OK, RUN(s.store, &claim));
+    }
+    child_thaw(puppet);
+    must_equal(HF_STALE, puppet_try(puppet, "ack"));
+    child_finish(puppet);
+}
+
+static void a_kept_lease_of_a_dead_process_is_free_at_once(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct child *puppet = puppet_start(*state, "mortal");
+    puppet_do(puppet, "claim %" PRId64 " 4 30000 1 1", s.id);
+    child_kill(puppet);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 10, 4, T0);
+    must_equal(4, harvest->count);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(nobody_else_gets_leased_events_before_they_expire),
+    CLAIM(an_expired_lease_is_good_until_it_is_handed_out_again),
+    CLAIM(what_was_handed_out_again_cannot_be_settled_by_the_first),
+    CLAIM(an_extended_lease_lasts_until_the_new_time),
+    CLAIM(a_lease_can_be_shortened_and_settled_in_one_go),
+    CLAIM(an_expired_lease_of_several_comes_back_in_halves),
+    CLAIM(the_other_half_keeps_a_clean_record),
+    CLAIM(only_what_is_left_of_a_lease_comes_back),
+    CLAIM(max_bounds_what_comes_back_too),
+    CLAIM(an_expired_lease_of_one_is_a_failed_attempt),
+    CLAIM(a_retry_whose_lease_expires_keeps_its_story),
+    CLAIM(a_poison_event_ends_up_alone_and_its_neighbours_stay_clean),
+    CLAIM(a_bound_lease_ends_with_its_process),
+    CLAIM(a_detached_lease_outlives_its_process),
+    CLAIM(a_bound_lease_expires_by_time_too),
+    CLAIM(notes_tell_which_of_a_dead_claimers_events_were_running),
+    CLAIM(a_dead_claimers_failed_attempts_are_recorded_once),
+    CLAIM(closing_a_store_frees_its_bound_leases),
+    CLAIM(a_kept_lease_does_not_expire_while_its_process_shows_life),
+    CLAIM(a_kept_lease_of_a_silent_process_is_taken_over),
+    CLAIM(a_kept_lease_of_a_frozen_process_is_taken_over_and_its_answer_refused),
+    CLAIM(a_kept_lease_of_a_dead_process_is_free_at_once),
+};
+
+FIXTURE_MAIN("lease", claims, NULL)

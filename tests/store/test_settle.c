@@ -1,0 +1,628 @@
+/*
+ * test_settle.c - what becomes of deliveries of an ordered subscription: checkpoints, waiting, held
+ * and blocked rows, promotion in the order of a lane, and what is remembered above the checkpoint.
+ *
+ * The last test plays thousands of random settles against a model of the contract in memory.
+ */
+#include "base/uuid.h"
+#include "support/make.h"
+
+struct scene {
+    struct store *store;
+    int64_t id;
+    struct owner owner;
+};
+
+/* A store with one event per letter (its key) and a subscription that owns them. */
+static struct scene scene_of(struct fixture *f, const char *letters)
+{
+    struct scene scene = {.store = fixture_open(f, "a")};
+    append_lanes(scene.store, letters);
+    scene.id = subscribe_ordered(scene.store, "s", 1);
+    scene.owner = own(scene.store, scene.id, 0);
+    return scene;
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+static void a_checkpoint_is_stored_with_event_and_time(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    must_equal(-1, progress_of(s.store, s.id).checkpoint_at_us);
+    must_equal(false, progress_of(s.store, s.id).has_event_id);
+    uint8_t id[16];
+    memcpy(id, entry_at(*state, s.store, 2)->id, 16);
+    struct settle change = {.change = {.kind = CHANGE_SETTLE, .now_us = T0 + 3},
+                            .subscription_id = s.id,
+                            .epoch = s.owner.epoch,
+                            .checkpoint = 2,
+                            .last_event_id = id};
+    must_answer(HF_OK, RUN(s.store, &change));
+    struct progress progress = progress_of(s.store, s.id);
+    must_equal(2, progress.checkpoint);
+    must_equal(T0 + 3, progress.checkpoint_at_us);
+    must_equal(true, progress.has_event_id);
+    must_hold(memcmp(id, progress.checkpoint_event_id, 16) == 0);
+
+    s.owner.now_us = T0 + 4;
+    must_answer(HF_OK, settle(&s.owner, 3, NULL, 0)); /* no id: unchanged */
+    progress = progress_of(s.store, s.id);
+    must_equal(3, progress.checkpoint);
+    must_equal(T0 + 4, progress.checkpoint_at_us);
+    must_hold(memcmp(id, progress.checkpoint_event_id, 16) == 0);
+}
+
+static void a_settle_without_checkpoint_leaves_it(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    must_answer(HF_OK, settle(&s.owner, 2, NULL, 0));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, done(3, "c")));
+    must_equal(2, progress_of(s.store, s.id).checkpoint);
+    must_read("3", list_ahead(s.store, s.id, 0, 2));
+}
+
+static void a_checkpoint_never_goes_back(void **state)
+{
+    struct scene s = scene_of(*state, "abcdef");
+    must_answer(HF_OK, settle(&s.owner, 4, NULL, 0));
+    must_answer(HF_MISUSE, SETTLE(&s.owner, 3, done(5, "e"), retry(6, "f", T0), dead(5, "e")));
+    must_equal(4, progress_of(s.store, s.id).checkpoint);
+    must_read("", list_ahead(s.store, s.id, 0, 0));
+    must_equal(0, progress_of(s.store, s.id).dead);
+    must_answer(HF_OK, settle(&s.owner, 4, NULL, 0));
+    must_answer(HF_OK, settle(&s.owner, 6, NULL, 0));
+    must_equal(6, progress_of(s.store, s.id).checkpoint);
+}
+
+static void the_present_generation_is_answered(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    int64_t before = s.owner.generation;
+    must_answer(HF_OK, subscription_pause(s.store, s.id, true, T0));
+    must_answer(HF_OK, settle(&s.owner, 1, NULL, 0));
+    must_equal(before + 1, s.owner.generation);
+}
+
+static void a_settle_of_nothing_is_a_settle(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    must_answer(HF_OK, settle(&s.owner, -1, NULL, 0));
+    must_equal(generation_of(s.store, s.id), s.owner.generation);
+}
+
+/* ---- Settled above the checkpoint ------------------------------------------------------------ */
+
+static void what_is_done_above_the_checkpoint_is_remembered_until_it_passes(void **state)
+{
+    struct scene s = scene_of(*state, "abcdefg");
+    must_answer(HF_OK, SETTLE(&s.owner, 1, done(3, "c"), done(6, "f"), dead(4, "d"),
+                              done(1, "a")));
+    must_read("3 4 6", list_ahead(s.store, s.id, 0, 1));
+    must_equal(true, facts_of(*state, s.store, s.id, 3, NULL).settled);
+    must_equal(true, facts_of(*state, s.store, s.id, 4, NULL).settled);
+    must_equal(false, facts_of(*state, s.store, s.id, 5, NULL).settled);
+    must_answer(HF_OK, settle(&s.owner, 3, NULL, 0));
+    must_read("4 6", list_ahead(s.store, s.id, 0, 0));
+    must_equal(false, facts_of(*state, s.store, s.id, 3, NULL).settled);
+    must_answer(HF_OK, settle(&s.owner, 6, NULL, 0));
+    must_read("", list_ahead(s.store, s.id, 0, 0));
+}
+
+static void ahead_is_only_what_is_above_the_given_checkpoint(void **state)
+{
+    struct scene s = scene_of(*state, "abcdef");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, done(2, "b"), retry(3, "c", T0), held(4, "c"),
+                              block(5, "e")));
+    must_read("2 3 4 5", list_ahead(s.store, s.id, 0, 0));
+    must_read("3 4 5", list_ahead(s.store, s.id, 0, 2));
+    must_read("5", list_ahead(s.store, s.id, 0, 4));
+    must_read("", list_ahead(s.store, s.id, 0, 5));
+}
+
+static int stop_at_once(int64_t position, void *ctx)
+{
+    *(int64_t *)ctx += position;
+    return 1;
+}
+
+static int stop_at_lane(uint64_t lane, int64_t rows, void *ctx)
+{
+    (void)lane;
+    *(int64_t *)ctx += rows;
+    return 1;
+}
+
+static void listings_can_be_stopped(void **state)
+{
+    struct scene s = scene_of(*state, "abcdef");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(3, "c", T0), retry(4, "d", T0)));
+    int64_t sum = 0;
+    must_answer(HF_OK, store_ahead(s.store, s.id, 0, 0, stop_at_once, &sum));
+    must_equal(3, sum);
+    sum = 0;
+    must_answer(HF_OK, store_lanes(s.store, s.id, 0, stop_at_lane, &sum));
+    must_equal(1, sum);
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+static void a_retry_waits_with_its_story_until_it_is_due(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    struct outcome outcome = retry(2, "b", T0 + 5 * SECOND);
+    outcome.attempts = 3;
+    outcome.uncounted = 2;
+    must_answer(HF_OK, SETTLE(&s.owner, 3, outcome));
+    must_equal(1, progress_of(s.store, s.id).retrying);
+
+    struct batch *batch = fixture_batch(*state);
+    int64_t next_us = -7;
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0 + 5 * SECOND - 1, 10, batch,
+                                         &next_us));
+    must_equal(0, batch->count);
+    must_equal(T0 + 5 * SECOND, next_us);
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0 + 5 * SECOND, 10, batch, &next_us));
+    must_equal(1, batch->count);
+    must_equal(-1, next_us);
+    const struct entry *entry = &batch->entries[0];
+    must_equal(2, entry->event.position);
+    must_read("t", entry->event.type);
+    must_read("b", entry->event.key);
+    must_read("{}", entry->event.payload);
+    must_equal(lane_of("b"), entry->lane);
+    must_equal(3, entry->attempts);
+    must_equal(2, entry->uncounted);
+    must_match(text_of(STORY_ONE), entry->attempts_json);
+    must_equal(true, entry->waited);
+}
+
+static void facts_tell_the_retry(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    must_answer(HF_OK, SETTLE(&s.owner, 1, retry(2, "b", T0 + 9)));
+    struct text story;
+    struct delivery_facts facts = facts_of(*state, s.store, s.id, 2, &story);
+    must_equal(true, facts.waiting);
+    must_equal(false, facts.held);
+    must_equal(false, facts.blocked);
+    must_equal(false, facts.settled);
+    must_equal(1, facts.attempts);
+    must_equal(T0 + 9, facts.next_attempt_us);
+    must_equal(-1, facts.dead_id);
+    must_equal(1, facts.checkpoint);
+    must_equal(-1, facts.cursor);
+    must_equal(0, facts.start);
+    must_match(text_of(STORY_ONE), story);
+    facts = facts_of(*state, s.store, s.id, 3, &story);
+    must_equal(false, facts.waiting);
+    must_equal(0, facts.attempts);
+    must_hold(text_is_absent(story));
+}
+
+static void due_retries_come_by_due_time_up_to_max(void **state)
+{
+    struct scene s = scene_of(*state, "abcdef");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0 + 40), retry(2, "b", T0 + 10),
+                              retry(3, "c", T0 + 30), retry(4, "d", T0 + 20),
+                              retry(5, "e", T0 + 50)));
+    must_read("2 4 3", list_due(s.store, s.id, 0, T0 + 30));
+    struct batch *batch = fixture_batch(*state);
+    int64_t next_us = -7;
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0 + 40, 2, batch, &next_us));
+    must_read("2 4", list_batch(batch));
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0 + 40, 1, batch, &next_us));
+    must_read("2 4 2", list_batch(batch)); /* appended, and looking takes nothing away */
+    batch = fixture_batch(*state);
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0 + 40, 10, batch, &next_us));
+    must_equal(T0 + 50, next_us);
+}
+
+static void a_retry_replaces_the_row_of_its_position(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0)));
+    struct outcome again = waited(retry(1, "a", T0 + SECOND));
+    again.attempts = 2;
+    again.attempts_json = text_of(STORY_TWO);
+    must_answer(HF_OK, SETTLE(&s.owner, -1, again));
+    must_equal(1, progress_of(s.store, s.id).retrying);
+    struct text story;
+    struct delivery_facts facts = facts_of(*state, s.store, s.id, 1, &story);
+    must_equal(2, facts.attempts);
+    must_equal(T0 + SECOND, facts.next_attempt_us);
+    must_match(text_of(STORY_TWO), story);
+    must_read("1 0", list_lanes(s.store, s.id, 0, "ab"));
+}
+
+static void done_takes_the_retry_away(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    must_answer(HF_OK, SETTLE(&s.owner, 2, retry(1, "a", T0)));
+    struct outcome outcome[] = {waited(done(1, "a"))};
+    outcome[0].ret_lane_busy = true;
+    must_answer(HF_OK, settle(&s.owner, -1, outcome, 1));
+    must_equal(false, outcome[0].ret_lane_busy);
+    must_equal(0, progress_of(s.store, s.id).retrying);
+    must_read("0 0", list_lanes(s.store, s.id, 0, "ab"));
+    must_read("", list_due(s.store, s.id, 0, T0 + SECOND));
+    must_read("", list_ahead(s.store, s.id, 0, 2));
+}
+
+/* ---- Held and promoted ----------------------------------------------------------------------- */
+
+static void held_rows_wait_behind_their_lane(void **state)
+{
+    struct scene s = scene_of(*state, "aaab");
+    must_answer(HF_OK, SETTLE(&s.owner, 4, retry(1, "a", T0), held(2, "a"), held(3, "a")));
+    struct progress progress = progress_of(s.store, s.id);
+    must_equal(1, progress.retrying);
+    must_equal(2, progress.held);
+    must_read("1", list_due(s.store, s.id, 0, T0 + 1000 * SECOND));
+    must_read("3 0", list_lanes(s.store, s.id, 0, "ab"));
+    must_equal(true, facts_of(*state, s.store, s.id, 2, NULL).held);
+    must_equal(false, facts_of(*state, s.store, s.id, 2, NULL).waiting);
+}
+
+static void the_lanes_lowest_held_row_follows_what_is_done_or_dead(void **state)
+{
+    struct scene s = scene_of(*state, "aaaa");
+    must_answer(HF_OK, SETTLE(&s.owner, 4, retry(1, "a", T0), held(3, "a"), held(2, "a"),
+                              held(4, "a")));
+    s.owner.now_us = T0 + 100;
+    struct outcome outcome[] = {waited(done(1, "a"))};
+    must_answer(HF_OK, settle(&s.owner, -1, outcome, 1));
+    must_equal(true, outcome[0].ret_lane_busy);
+    must_read("2", list_due(s.store, s.id, 0, T0 + 100));
+    must_read("", list_due(s.store, s.id, 0, T0 + 99));
+    must_equal(0, facts_of(*state, s.store, s.id, 2, NULL).attempts);
+
+    outcome[0] = waited(dead(2, "a"));
+    must_answer(HF_OK, settle(&s.owner, -1, outcome, 1));
+    must_equal(true, outcome[0].ret_lane_busy);
+    must_read("3", list_due(s.store, s.id, 0, T0 + 100));
+
+    outcome[0] = waited(done(3, "a"));
+    must_answer(HF_OK, settle(&s.owner, -1, outcome, 1));
+    must_equal(true, outcome[0].ret_lane_busy);
+    must_read("4", list_due(s.store, s.id, 0, T0 + 100));
+
+    outcome[0] = waited(done(4, "a"));
+    must_answer(HF_OK, settle(&s.owner, -1, outcome, 1));
+    must_equal(false, outcome[0].ret_lane_busy);
+    must_read("0", list_lanes(s.store, s.id, 0, "a"));
+}
+
+static void a_retry_of_the_first_keeps_the_others_held(void **state)
+{
+    struct scene s = scene_of(*state, "aa");
+    must_answer(HF_OK, SETTLE(&s.owner, 2, retry(1, "a", T0), held(2, "a")));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(retry(1, "a", T0 + SECOND))));
+    must_read("1", list_due(s.store, s.id, 0, T0 + 100 * SECOND));
+    must_equal(1, progress_of(s.store, s.id).held);
+}
+
+static void lanes_do_not_promote_each_other(void **state)
+{
+    struct scene s = scene_of(*state, "aabb");
+    must_answer(HF_OK, SETTLE(&s.owner, 4, retry(1, "a", T0), held(2, "a"), retry(3, "b", T0 + 1),
+                              held(4, "b")));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(done(1, "a"))));
+    must_equal(true, facts_of(*state, s.store, s.id, 2, NULL).waiting);
+    must_equal(true, facts_of(*state, s.store, s.id, 4, NULL).held);
+    must_read("1 2", list_lanes(s.store, s.id, 0, "ab"));
+}
+
+static void several_outcomes_of_a_lane_in_one_settle_promote_in_order(void **state)
+{
+    struct scene s = scene_of(*state, "aaab");
+    must_answer(HF_OK, SETTLE(&s.owner, 4, retry(1, "a", T0), held(2, "a"), held(3, "a")));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(done(1, "a"))));
+    struct outcome outcomes[] = {waited(done(2, "a")), done(4, "b")};
+    must_answer(HF_OK, settle(&s.owner, -1, outcomes, 2));
+    must_equal(true, outcomes[0].ret_lane_busy);
+    must_read("3", list_due(s.store, s.id, 0, T0));
+}
+
+static void a_held_one_whose_lane_is_free_waits_at_once(void **state)
+{
+    struct scene s = scene_of(*state, "aab");
+    s.owner.now_us = T0 + 50;
+    must_answer(HF_OK, SETTLE(&s.owner, -1, held(2, "a")));
+    struct delivery_facts facts = facts_of(*state, s.store, s.id, 2, NULL);
+    must_equal(true, facts.waiting);
+    must_equal(false, facts.held);
+    must_equal(T0 + 50, facts.next_attempt_us);
+    must_equal(0, facts.attempts);
+    must_read("2", list_due(s.store, s.id, 0, T0 + 50));
+}
+
+static void promotion_and_holding_in_one_settle_agree(void **state)
+{
+    struct scene s = scene_of(*state, "aaa");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0)));
+    /* the first is done while the next two are put behind it: one of them must become first */
+    must_answer(HF_OK, SETTLE(&s.owner, 3, waited(done(1, "a")), held(2, "a"), held(3, "a")));
+    must_read("2", list_due(s.store, s.id, 0, T0));
+    must_equal(true, facts_of(*state, s.store, s.id, 3, NULL).held);
+}
+
+/* ---- Dead and blocked ------------------------------------------------------------------------ */
+
+static void a_dead_one_becomes_a_dead_letter_and_is_settled(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    s.owner.now_us = T0 + 11;
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(2, "b", T0)));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(dead(2, "b"))));
+    struct progress progress = progress_of(s.store, s.id);
+    must_equal(1, progress.dead);
+    must_equal(0, progress.retrying);
+    must_equal(0, progress.blocked);
+    must_read("2", list_ahead(s.store, s.id, 0, 0));
+    struct text story;
+    struct delivery_facts facts = facts_of(*state, s.store, s.id, 2, &story);
+    must_equal(dead_id_of(s.store, 2), facts.dead_id);
+    must_match(text_of(STORY_TWO), story);
+    must_equal(2, facts.attempts);
+}
+
+static void a_blocked_one_is_dead_and_its_lane_waits(void **state)
+{
+    struct scene s = scene_of(*state, "aab");
+    must_answer(HF_OK, SETTLE(&s.owner, 3, retry(1, "a", T0), held(2, "a")));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(block(1, "a"))));
+    struct progress progress = progress_of(s.store, s.id);
+    must_equal(1, progress.dead);
+    must_equal(1, progress.blocked);
+    must_equal(0, progress.retrying);
+    must_equal(1, progress.held);
+    must_read("2 0", list_lanes(s.store, s.id, 0, "ab"));
+    must_read("", list_due(s.store, s.id, 0, T0 + 1000 * SECOND));
+    must_equal(true, facts_of(*state, s.store, s.id, 1, NULL).blocked);
+    must_equal(true, facts_of(*state, s.store, s.id, 2, NULL).held);
+    must_hold(dead_id_of(s.store, 1) >= 0);
+}
+
+static void a_first_attempt_can_block_its_lane(void **state)
+{
+    struct scene s = scene_of(*state, "aab");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, block(1, "a")));
+    must_read("1 0", list_lanes(s.store, s.id, 0, "ab"));
+    must_read("1", list_ahead(s.store, s.id, 0, 0));
+    must_answer(HF_OK, SETTLE(&s.owner, 2, held(2, "a")));
+    must_read("", list_due(s.store, s.id, 0, T0 + 1000 * SECOND));
+    must_equal(true, facts_of(*state, s.store, s.id, 2, NULL).held);
+}
+
+/* ---- Partitions ------------------------------------------------------------------------------ */
+
+static void questions_about_a_partition_answer_for_it_alone(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    const char *zero = key_in(0, 2, 0);
+    const char *one = key_in(1, 2, 0);
+    append_one(store, "t", zero);
+    append_one(store, "t", one);
+    append_one(store, "t", zero);
+    append_one(store, "t", one);
+    append_one(store, "t", one);
+    int64_t id = subscribe_ordered(store, "s", 2);
+    struct owner of_zero = own(store, id, 0);
+    struct owner of_one = own(store, id, 1);
+    must_answer(HF_OK, SETTLE(&of_zero, -1, retry(1, zero, T0), done(3, zero)));
+    must_answer(HF_OK, SETTLE(&of_one, -1, retry(2, one, T0), held(4, one), done(5, one)));
+    must_read("1", list_due(store, id, 0, T0));
+    must_read("2", list_due(store, id, 1, T0));
+    must_read("1 3", list_ahead(store, id, 0, 0));
+    must_read("2 4 5", list_ahead(store, id, 1, 0));
+    must_read("1", list_lanes(store, id, 0, zero));
+    must_read("2", list_lanes(store, id, 1, one));
+    must_equal(2, progress_of(store, id).retrying);
+
+    must_answer(HF_OK, settle(&of_zero, 5, NULL, 0)); /* folds its own settled rows only */
+    must_read("2 4 5", list_ahead(store, id, 1, 0));
+    must_read("1", list_ahead(store, id, 0, 0));
+    must_equal(0, progress_of(store, id).checkpoint);
+    must_equal(5, facts_of(*state, store, id, 1, NULL).checkpoint);
+    must_equal(0, facts_of(*state, store, id, 2, NULL).checkpoint);
+}
+
+static void the_most_outcomes_fit_in_one_settle(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", STORE_OUTCOMES_MAX);
+    int64_t id = subscribe_ordered(store, "s", 1);
+    struct owner owner = own(store, id, 0);
+    static struct outcome outcomes[STORE_OUTCOMES_MAX];
+    for (int i = 0; i < STORE_OUTCOMES_MAX; i++) {
+        outcomes[i] = i % 2 ? retry(i + 1, "x", T0 + i) : done(i + 1, "x");
+    }
+    must_answer(HF_OK, settle(&owner, 0, outcomes, STORE_OUTCOMES_MAX));
+    must_equal(STORE_OUTCOMES_MAX / 2, progress_of(store, id).retrying);
+    must_answer(HF_OK, settle(&owner, STORE_OUTCOMES_MAX, NULL, 0));
+    must_equal(STORE_OUTCOMES_MAX / 2, progress_of(store, id).retrying);
+}
+
+/* ---- Against a model ------------------------------------------------------------------------- */
+
+#define MODEL_EVENTS 60
+#define MODEL_KEYS "abcdef"
+
+enum model_kind { FREE, WAITING, HELD, BLOCKED, SETTLED };
+
+struct model {
+    char keys[MODEL_EVENTS + 2]; /* by position, from 1 */
+    enum model_kind kinds[MODEL_EVENTS + 1];
+    int64_t due_us[MODEL_EVENTS + 1];
+    int64_t checkpoint;
+};
+
+static bool in_retries(const struct model *model, int64_t position)
+{
+    enum model_kind kind = model->kinds[position];
+    return kind == WAITING || kind == HELD || kind == BLOCKED;
+}
+
+static int64_t lane_first(const struct model *model, char key)
+{
+    for (int64_t p = 1; p <= MODEL_EVENTS; p++) {
+        if (model->keys[p] == key && in_retries(model, p)) {
+            return p;
+        }
+    }
+    return 0;
+}
+
+/* Chooses what the owner might do next with one event, as the bus would, and foresees it. */
+static bool model_step(struct model *model, uint64_t random, int64_t now_us, struct outcome *out)
+{
+    int64_t p = 1 + (int64_t)(random % MODEL_EVENTS);
+    char key[2] = {model->keys[p], '\0'};
+    int64_t first = lane_first(model, key[0]);
+    bool fails = (random >> 32) % 3 == 0;
+    if (model->kinds[p] == FREE && p > model->checkpoint) {
+        if (first > 0) {
+            *out = held(p, key);
+            model->kinds[p] = HELD;
+        } else if (fails) {
+            *out = retry(p, key, now_us + (int64_t)(random >> 40) % 50);
+            model->kinds[p] = WAITING;
+            model->due_us[p] = out->next_attempt_us;
+        } else {
+            *out = done(p, key);
+            model->kinds[p] = SETTLED;
+        }
+        return true;
+    }
+    if (model->kinds[p] != WAITING) {
+        return false;
+    }
+    if (fails) {
+        *out = waited(retry(p, key, now_us + 20));
+        model->due_us[p] = now_us + 20;
+        return true;
+    }
+    *out = (random >> 36) % 4 == 0 ? waited(dead(p, key)) : waited(done(p, key));
+    model->kinds[p] = p > model->checkpoint ? SETTLED : FREE;
+    first = lane_first(model, key[0]);
+    if (first > 0 && model->kinds[first] == HELD) {
+        model->kinds[first] = WAITING;
+        model->due_us[first] = now_us;
+    }
+    return true;
+}
+
+/* The highest checkpoint that the model allows: everything at or below it is taken care of. */
+static int64_t model_checkpoint(struct model *model)
+{
+    while (model->checkpoint < MODEL_EVENTS && model->kinds[model->checkpoint + 1] != FREE) {
+        model->checkpoint++;
+    }
+    for (int64_t p = 1; p <= model->checkpoint; p++) {
+        if (model->kinds[p] == SETTLED) {
+            model->kinds[p] = FREE; /* folded */
+        }
+    }
+    return model->checkpoint;
+}
+
+static void model_compare(const struct model *model, const struct scene *s, int64_t now_us)
+{
+    char ahead[1024] = "";
+    char lanes[256] = "";
+    size_t ahead_used = 0;
+    size_t lanes_used = 0;
+    int64_t due = 0;
+    for (int64_t p = 1; p <= MODEL_EVENTS; p++) {
+        if (p > model->checkpoint && model->kinds[p] != FREE) {
+            ahead_used += (size_t)snprintf(ahead + ahead_used, sizeof ahead - ahead_used,
+                                           "%s%" PRId64, ahead_used ? " " : "", p);
+        }
+        due += model->kinds[p] == WAITING && model->due_us[p] <= now_us;
+    }
+    for (const char *key = MODEL_KEYS; *key; key++) {
+        int rows = 0;
+        for (int64_t p = 1; p <= MODEL_EVENTS; p++) {
+            rows += model->keys[p] == *key && in_retries(model, p);
+        }
+        lanes_used += (size_t)snprintf(lanes + lanes_used, sizeof lanes - lanes_used, "%s%d",
+                                       lanes_used ? " " : "", rows);
+    }
+    must_read(ahead, list_ahead(s->store, s->id, 0, model->checkpoint));
+    must_read(lanes, list_lanes(s->store, s->id, 0, MODEL_KEYS));
+    struct batch batch;
+    int64_t next_us;
+    batch_init(&batch);
+    must_answer(HF_OK, store_retries_due(s->store, s->id, 0, now_us, 1000, &batch, &next_us));
+    must_equal(due, batch.count);
+    for (size_t i = 0; i < batch.count; i++) {
+        int64_t p = batch.entries[i].event.position;
+        must_equal(WAITING, model->kinds[p]);
+        must_hold(model->due_us[p] <= now_us);
+    }
+    batch_release(&batch);
+    must_equal(model->checkpoint, progress_of(s->store, s->id).checkpoint);
+}
+
+static uint64_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed ^ *seed >> 29;
+}
+
+static void random_settles_do_what_the_contract_says(void **state)
+{
+    uint64_t seed = 20260101;
+    struct model model = {.keys = " "};
+    for (int p = 1; p <= MODEL_EVENTS; p++) {
+        model.keys[p] = MODEL_KEYS[next_random(&seed) % strlen(MODEL_KEYS)];
+    }
+    struct scene s = scene_of(*state, model.keys + 1);
+    int steps = 0;
+    for (int i = 0; i < 2000 && steps < 500; i++) {
+        struct outcome outcome;
+        s.owner.now_us += 10;
+        if (!model_step(&model, next_random(&seed), s.owner.now_us, &outcome)) {
+            continue;
+        }
+        int64_t checkpoint = steps++ % 5 == 4 ? model_checkpoint(&model) : -1;
+        must_answer(HF_OK, settle(&s.owner, checkpoint, &outcome, 1));
+        if (outcome.waited && outcome.kind != OUTCOME_RETRY) {
+            must_equal(lane_first(&model, model.keys[outcome.position]) > 0,
+                       outcome.ret_lane_busy);
+        }
+        model_compare(&model, &s, s.owner.now_us + (steps % 7) * 10);
+    }
+    must_hold(steps > 100);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_checkpoint_is_stored_with_event_and_time),
+    CLAIM(a_settle_without_checkpoint_leaves_it),
+    CLAIM(a_checkpoint_never_goes_back),
+    CLAIM(the_present_generation_is_answered),
+    CLAIM(a_settle_of_nothing_is_a_settle),
+    CLAIM(what_is_done_above_the_checkpoint_is_remembered_until_it_passes),
+    CLAIM(ahead_is_only_what_is_above_the_given_checkpoint),
+    CLAIM(listings_can_be_stopped),
+    CLAIM(a_retry_waits_with_its_story_until_it_is_due),
+    CLAIM(facts_tell_the_retry),
+    CLAIM(due_retries_come_by_due_time_up_to_max),
+    CLAIM(a_retry_replaces_the_row_of_its_position),
+    CLAIM(done_takes_the_retry_away),
+    CLAIM(held_rows_wait_behind_their_lane),
+    CLAIM(the_lanes_lowest_held_row_follows_what_is_done_or_dead),
+    CLAIM(a_retry_of_the_first_keeps_the_others_held),
+    CLAIM(lanes_do_not_promote_each_other),
+    CLAIM(several_outcomes_of_a_lane_in_one_settle_promote_in_order),
+    CLAIM(a_held_one_whose_lane_is_free_waits_at_once),
+    CLAIM(promotion_and_holding_in_one_settle_agree),
+    CLAIM(a_dead_one_becomes_a_dead_letter_and_is_settled),
+    CLAIM(a_blocked_one_is_dead_and_its_lane_waits),
+    CLAIM(a_first_attempt_can_block_its_lane),
+    CLAIM(questions_about_a_partition_answer_for_it_alone),
+    CLAIM(the_most_outcomes_fit_in_one_settle),
+    CLAIM(random_settles_do_what_the_contract_says),
+};
+
+FIXTURE_MAIN("settle", claims, NULL)

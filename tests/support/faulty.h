@@ -1,0 +1,72 @@
+/*
+ * faulty.h - an engine that forwards to another one and fails, stops or counts on the way.
+ *
+ *     faulty_install();
+ *     store_open("faulty:sqlite:/path", ...)   or   hf_open("faulty:sqlite:/path", ...)
+ *     faulty_fail(FAULTY_APPLY, 3, 1, HF_NOSPACE);
+ *
+ * Interleavings are forced by stopping a call with faulty_stop, waiting until a thread stands there,
+ * doing the other thing, and letting it go on; never by sleeping. The settings are the process's,
+ * for all stores that were opened through this engine. They exist in HF_FAULTS builds only.
+ */
+#ifndef HF_TESTS_SUPPORT_FAULTY_H
+#define HF_TESTS_SUPPORT_FAULTY_H
+
+#include <holdfast.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum faulty_verb {
+    FAULTY_OPEN,
+    FAULTY_APPLY,
+    FAULTY_SUBSCRIPTION_GET, /* by name, by id and the list */
+    FAULTY_PROGRESS,
+    FAULTY_DELIVERY_FACTS,
+    FAULTY_EVENT_FIND,
+    FAULTY_HEAD,
+    FAULTY_POSITION_BEFORE,
+    FAULTY_RETRIES_DUE,
+    FAULTY_LANES,
+    FAULTY_AHEAD,
+    FAULTY_LEASE_READ,
+    FAULTY_DEAD, /* list, get and count */
+    FAULTY_SIZES,
+    FAULTY_DOCTOR,
+    FAULTY_READER_OPEN,
+    FAULTY_READER_NEXT,
+    FAULTY_TX_BEGIN,
+    FAULTY_TX_ENTER,
+    FAULTY_TX_LEAVE,
+    FAULTY_TX_APPEND,
+    FAULTY_TX_COMMIT,
+    FAULTY_JOIN, /* begin, append, commit and rollback */
+    FAULTY_VERBS
+};
+
+/* Makes "faulty:" a URL scheme, and forgets all settings and counts. */
+void faulty_install(void);
+
+/*
+ * The nth call of the verb from now on (1 is the next) and the times - 1 after it answer `status`
+ * without reaching the engine. FAULTY_APPLY: with HF_TIMEOUT, HF_BUSY and HF_UNAVAILABLE no change
+ * was begun; with any other status every change answers it.
+ */
+void faulty_fail(enum faulty_verb verb, int64_t nth, int64_t times, hf_status status);
+/* The same, but the engine does its work first: the answer is lost, as by a cut connection. */
+void faulty_lose(enum faulty_verb verb, int64_t nth, int64_t times, hf_status status);
+
+/* The nth call from now on stops before it reaches the engine. */
+void faulty_stop(enum faulty_verb verb, int64_t nth);
+/* Waits until a thread stands there; false when the time is over. */
+bool faulty_stopped(enum faulty_verb verb, int64_t timeout_ms);
+/* Lets it go on and stops nobody any more. */
+void faulty_go(enum faulty_verb verb);
+
+/* Calls of the verb so far, and the longest list of changes that apply was given. */
+int64_t faulty_calls(enum faulty_verb verb);
+int64_t faulty_changes_max(void);
+
+/* Lets everybody go on and forgets all settings and counts. */
+void faulty_reset(void);
+
+#endif
