@@ -32,7 +32,7 @@
 
 #include <stdio.h>
 
-#define CHECKPOINT_PAGES 2000        /* of the WAL between two checkpoints */
+#define CHECKPOINT_PAGES 1000         /* of the WAL between two checkpoints */
 #define CHECKPOINT_INSIST_PAGES 16000 /* readers kept it from starting over: wait for them ... */
 #define CHECKPOINT_INSIST_MS 10       /* ... this long */
 

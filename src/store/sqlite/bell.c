@@ -3,7 +3,9 @@
  *
  * The file <db>-bell is one page that every process maps; its first word counts rings. Ringing adds
  * one and wakes whoever waits on that word. A waiter compares before it sleeps (the kernel does it
- * for us), so a ring between "I saw 7" and "I sleep while it is 7" is not lost.
+ * for us), so a ring between "I saw 7" and "I sleep while it is 7" is not lost. Sleepers are counted
+ * before they compare and rings are counted before anybody asks for sleepers, so no sleeper is
+ * overlooked; a process that was killed in its sleep only costs later rings a system call.
  *
  * A waiter must also hear bell_wake of its own store, without waking other processes. So it sleeps on
  * two words at once (futex_waitv, Linux 5.16); older kernels get short naps on the shared word.
@@ -41,6 +43,7 @@
 
 struct bell_file {
     atomic_uint_least32_t rings;
+    atomic_uint_least32_t sleepers; /* at least so many wait on rings; the killed stay counted */
     atomic_uint_least64_t commits;
 };
 
@@ -99,7 +102,9 @@ void bell_commit(struct bell *bell, bool ring)
     atomic_fetch_add(&bell->file->commits, 1);
     if (ring) {
         atomic_fetch_add(&bell->file->rings, 1);
-        syscall(SYS_futex, &bell->file->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        if (atomic_load(&bell->file->sleepers) > 0) {
+            syscall(SYS_futex, &bell->file->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        }
     }
 }
 
@@ -171,7 +176,9 @@ uint64_t bell_wait(struct sqlite_engine *engine, uint64_t seen, int64_t timeout_
     uint64_t news;
     atomic_fetch_add(&bell->waiters, 1);
     while ((news = bell_number(bell)) == seen && !deadline_passed(deadline)) {
+        atomic_fetch_add(&bell->file->sleepers, 1);
         bell_sleep(bell, seen, deadline_earlier(deadline, deadline_after_ms(LOOK_MS)));
+        atomic_fetch_sub(&bell->file->sleepers, 1);
         bell_look(engine);
     }
     atomic_fetch_sub(&bell->waiters, 1);

@@ -15,7 +15,6 @@
 
 #define WAL_LARGE_BYTES (INT64_C(256) << 20)
 #define FREE_LARGE_PERCENT 50
-#define SQLITE_SAFE_CHECKPOINTS 3051003 /* the first version that checkpoints safely by itself */
 
 static int64_t file_bytes(const char *path)
 {
@@ -156,10 +155,7 @@ hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
     struct doctor doctor = {found, ctx, false};
     bool power = engine->durability == HF_DURABILITY_POWER;
     doctor_say(&doctor, "sqlite_version", sqlite3_libversion(), NULL);
-    doctor_say(&doctor, "automatic_checkpoints", "off",
-               sqlite3_libversion_number() < SQLITE_SAFE_CHECKPOINTS
-                   ? "other programs that write this file should switch them off too: this version "
-                     "of SQLite can corrupt a WAL database when two connections checkpoint" : NULL);
+    doctor_say(&doctor, "automatic_checkpoints", "off", NULL);
     doctor_say(&doctor, "path", engine->files.db,
                now.same ? NULL : "the file was replaced or deleted while in use: restart");
     doctor_say(&doctor, "journal_mode", now.journal_mode,

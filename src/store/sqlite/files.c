@@ -6,10 +6,12 @@
  * everything acknowledged from then on is lost when we close. So before each acknowledgement the
  * inodes behind the names are compared with those of the beginning, by statx of the inode number
  * alone: asking for times, as stat does, makes newer kernels write them more precisely from then on,
- * which costs a third of the commit rate.
+ * which costs a third of the commit rate. The names are looked up in the directory itself, which is
+ * kept open, because that too is paid for by every commit.
  */
 #include "store/sqlite/files.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -39,15 +41,20 @@
 #define LUSTRE_SUPER_MAGIC 0x0BD00BD0
 #endif
 
-bool file_identify(const char *path, struct file_identity *ret_identity)
+static bool identify_at(int directory, const char *path, struct file_identity *ret_identity)
 {
     struct statx found;
-    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &found) != 0) {
+    if (statx(directory, path, AT_STATX_DONT_SYNC, STATX_INO, &found) != 0) {
         return false;
     }
     ret_identity->inode = found.stx_ino;
     ret_identity->device = makedev(found.stx_dev_major, found.stx_dev_minor);
     return true;
+}
+
+bool file_identify(const char *path, struct file_identity *ret_identity)
+{
+    return identify_at(AT_FDCWD, path, ret_identity);
 }
 
 /* The network filesystem that the directory of `path` is on; NULL if it is none. */
@@ -131,6 +138,7 @@ static char *path_beside(const char *db_path, const char *suffix)
 hf_status files_init(struct files *files, const char *db_path)
 {
     memset(files, 0, sizeof *files);
+    files->directory = -1;
     struct stat found;
     if (stat(db_path, &found) != 0) {
         return fail(HF_UNAVAILABLE, "cannot look at %s: %s", db_path, strerror(errno));
@@ -149,11 +157,27 @@ hf_status files_init(struct files *files, const char *db_path)
         files_release(files);
         return fail(HF_NOMEM, "no memory for the names of the database's files");
     }
+    char *slash = strrchr(files->db, '/'); /* SQLite's path is absolute */
+    assert(slash);
+    files->name = slash + 1;
+    files->wal_name = files->wal + (files->name - files->db);
+    *slash = '\0';
+    files->directory = open(slash == files->db ? "/" : files->db, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    *slash = '/';
+    if (files->directory < 0) {
+        hf_status status = fail(HF_UNAVAILABLE, "cannot open the directory of %s: %s", files->db,
+                                strerror(errno));
+        files_release(files);
+        return status;
+    }
     return HF_OK;
 }
 
 void files_release(struct files *files)
 {
+    if (files->db && files->directory >= 0) {
+        close(files->directory);
+    }
     mem_free(files->db);
     mem_free(files->wal);
     mem_free(files->gate);
@@ -221,8 +245,9 @@ bool files_same(struct files *files)
 {
     struct file_identity db;
     struct file_identity wal;
-    if (!file_identify(files->db, &db) || !identity_equal(db, files->db_identity) ||
-        !file_identify(files->wal, &wal)) {
+    if (!identify_at(files->directory, files->name, &db) ||
+        !identity_equal(db, files->db_identity) ||
+        !identify_at(files->directory, files->wal_name, &wal)) {
         return false;
     }
     if (files->wal_identity.inode == 0) {

@@ -18,6 +18,9 @@ struct file_identity {
 
 struct files {
     char *db; /* absolute, as SQLite knows it */
+    const char *name;    /* its last component, in db */
+    const char *wal_name; /* the same of wal */
+    int directory;        /* that they are in; -1: none */
     char *wal;
     char *gate;
     char *bell;
@@ -47,7 +50,7 @@ int files_open(const struct files *files, const char *path, bool exclusive);
 /* What errno means for a file beside the database. */
 hf_status files_status(int system_errno);
 
-/* What a name stands for; false if it does not exist. Costs one statx of the inode number alone. */
+/* What a path stands for; false if it does not exist. */
 bool file_identify(const char *path, struct file_identity *ret_identity);
 
 #endif

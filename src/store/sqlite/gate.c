@@ -17,8 +17,9 @@
  * between two stores of one process, and they go with the process however it ends. The kernel has no
  * timed wait for them, so we try and sleep in turns, briefly: a commit takes longer than a sleep.
  *
- * If somebody deletes the gate file, later processes would lock another file of the same name; so
- * after locking the names are compared, and the file is opened again if it is not the one.
+ * If somebody deletes the gate file, or moves another over it, later processes would lock another
+ * file of the same name; so after locking we look whether ours still has a name, and open it again if
+ * not. (A look at the descriptor costs less than one at the path, and every commit pays for it.)
  *
  * In a forked child the descriptor is closed; the lock is the parent's and stays with it.
  */
@@ -53,13 +54,7 @@ static hf_status gate_open_file(struct gate *gate)
     if (fd < 0) {
         return fail(files_status(errno), "cannot open %s: %s", gate->files->gate, strerror(errno));
     }
-    struct stat found;
-    if (fstat(fd, &found) != 0) {
-        close(fd);
-        return fail(HF_IO, "cannot look at %s: %s", gate->files->gate, strerror(errno));
-    }
     gate->fd = fd;
-    gate->inode = found.st_ino;
     return HF_OK;
 }
 
@@ -105,9 +100,9 @@ void gate_abandon(struct gate *gate)
 
 /* ---- The lock in the file -------------------------------------------------------------------- */
 
-static bool gate_lock_byte(int fd, off_t byte, short type)
+static bool gate_lock_bytes(int fd, off_t first, off_t count, short type)
 {
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
     int done;
     do {
         done = fcntl(fd, F_OFD_SETLK, &lock);
@@ -118,7 +113,7 @@ static bool gate_lock_byte(int fd, off_t byte, short type)
 static hf_status gate_wait_byte(struct gate *gate, off_t byte, struct deadline deadline)
 {
     int64_t sleep_us = SLEEP_MIN_US;
-    while (!gate_lock_byte(gate->fd, byte, F_WRLCK)) {
+    while (!gate_lock_bytes(gate->fd, byte, 1, F_WRLCK)) {
         if (errno != EAGAIN && errno != EACCES) {
             return fail(HF_IO, "cannot lock %s: %s", gate->files->gate, strerror(errno));
         }
@@ -131,20 +126,30 @@ static hf_status gate_wait_byte(struct gate *gate, off_t byte, struct deadline d
     return HF_OK;
 }
 
-static hf_status gate_lock_file(struct gate *gate, struct deadline deadline)
+static hf_status gate_pass(struct gate *gate, struct deadline deadline)
 {
-    for (int i = 0; i < REOPEN_MAX; i++) {
-        hf_status status = gate_wait_byte(gate, TURNSTILE_BYTE, deadline);
+    hf_status status = HF_OK;
+    /* Both at once, if nobody is there: one system call less for every commit. */
+    if (!gate_lock_bytes(gate->fd, GATE_BYTE, TURNSTILE_BYTE - GATE_BYTE + 1, F_WRLCK)) {
+        status = gate_wait_byte(gate, TURNSTILE_BYTE, deadline);
         if (status != HF_OK) {
             return status;
         }
         status = gate_wait_byte(gate, GATE_BYTE, deadline);
-        gate_lock_byte(gate->fd, TURNSTILE_BYTE, F_UNLCK);
+    }
+    gate_lock_bytes(gate->fd, TURNSTILE_BYTE, 1, F_UNLCK);
+    return status;
+}
+
+static hf_status gate_lock_file(struct gate *gate, struct deadline deadline)
+{
+    for (int i = 0; i < REOPEN_MAX; i++) {
+        hf_status status = gate_pass(gate, deadline);
         if (status != HF_OK) {
             return status;
         }
-        struct file_identity found;
-        if (file_identify(gate->files->gate, &found) && found.inode == gate->inode) {
+        struct stat found;
+        if (fstat(gate->fd, &found) == 0 && found.st_nlink > 0) {
             return HF_OK;
         }
         close(gate->fd);
@@ -246,7 +251,7 @@ hf_status gate_take(struct gate *gate, struct deadline deadline)
 
 void gate_give(struct gate *gate)
 {
-    gate_lock_byte(gate->fd, GATE_BYTE, F_UNLCK);
+    gate_lock_bytes(gate->fd, GATE_BYTE, 1, F_UNLCK);
     pthread_mutex_lock(&gate->mutex);
     gate_pass_on(gate);
     pthread_mutex_unlock(&gate->mutex);

@@ -20,7 +20,6 @@ struct gate_waiter;
 struct gate {
     const struct files *files; /* for its path, <db>-gate */
     int fd;
-    uint64_t inode;
 
     pthread_mutex_t mutex;
     pthread_cond_t cond;
