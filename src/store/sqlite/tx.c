@@ -98,7 +98,7 @@ static int tx_refuse_commit(void *ctx)
 static int tx_progress(void *ctx)
 {
     const struct tx_conn *link = ctx;
-    return atomic_load(&link->aborted);
+    return !link->ours && atomic_load(&link->aborted);
 }
 
 static void tx_conn_free(struct tx_conn *link)
