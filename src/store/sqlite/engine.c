@@ -337,6 +337,7 @@ const struct engine_class sqlite_engine_class = {
     .retries_due = sqlite_retries_due,
     .lanes = sqlite_lanes,
     .ahead = sqlite_ahead,
+    .lease_read = sqlite_lease_read,
     .dead_list = sqlite_dead_list,
     .dead_get = sqlite_dead_get,
     .dead_count = sqlite_dead_count,
