@@ -80,7 +80,8 @@ CREATE TABLE holdfast_subscriptions (
 
 -- Progress and ownership. An ordered subscription has a row per partition. A shared one has a
 -- single row, nobody owns it, and its checkpoint is the cursor: handed out up to here. (The cursor
--- moves with every claim, so it lives in this small row and not beside patterns and options.)
+-- moves with every claim, so it lives in this small row and not beside patterns and options.) `turn`
+-- is 1 if its last claim handed out a retry of kind 5: then it is the others' turn.
 CREATE TABLE holdfast_partitions (
     subscription_id INTEGER NOT NULL,
     partition       INTEGER NOT NULL,
@@ -89,6 +90,7 @@ CREATE TABLE holdfast_partitions (
     last_event_id   BLOB,
     epoch           INTEGER NOT NULL DEFAULT 0,
     owner           BLOB,                      -- token of the owning process, NULL: nobody
+    turn            INTEGER NOT NULL DEFAULT 0,
     owner_name      TEXT,
     PRIMARY KEY (subscription_id, partition)
 ) STRICT, WITHOUT ROWID;
@@ -116,8 +118,9 @@ CREATE INDEX holdfast_leases_by_owner
     ON holdfast_leases (subscription_id, owner, kept, expires_at);
 
 -- Deliveries that wait. kind: 1 waiting for next_attempt_at, 2 held behind its lane, 3 blocked with
--- its lane until an operator decides, 4 leased (shared: handed out again). The partition is stored,
--- not the hash: whoever settles knows it, and every question is about one partition.
+-- its lane until an operator decides, 4 leased (shared: handed out again), 5 waiting as 1 does, but
+-- its last attempt was lost with its lease, so it is handed out alone (shared). The partition is
+-- stored, not the hash: whoever settles knows it, and every question is about one partition.
 CREATE TABLE holdfast_retries (
     subscription_id INTEGER NOT NULL,
     position        INTEGER NOT NULL,

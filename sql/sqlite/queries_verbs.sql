@@ -80,7 +80,8 @@ INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint) VALUES 
 -- The row of a partition, all NULL if there is none, with what else a settle must know.
 -- hot
 -- name: partition_get
-SELECT s.mode, s.generation, s.paused_at, s.partitions, p.epoch, p.checkpoint, p.owner, p.owner_name
+SELECT s.mode, s.generation, s.paused_at, s.partitions, p.epoch, p.checkpoint, p.turn, p.owner,
+       p.owner_name
     FROM holdfast_subscriptions s
     LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.partition = ?3
     WHERE s.id = ?2 AND s.namespace_id = ?1;
@@ -107,7 +108,8 @@ UPDATE holdfast_partitions
 
 -- hot
 -- name: partition_cursor
-UPDATE holdfast_partitions SET checkpoint = ?2 WHERE subscription_id = ?1 AND partition = 0;
+UPDATE holdfast_partitions SET checkpoint = ?2, turn = ?3
+    WHERE subscription_id = ?1 AND partition = 0;
 
 -- name: partition_seek
 UPDATE holdfast_partitions
@@ -136,11 +138,6 @@ DELETE FROM holdfast_settled WHERE subscription_id = ?1 AND partition = ?2 AND p
 
 -- name: settled_remove
 DELETE FROM holdfast_settled WHERE subscription_id = ?1 AND partition = ?2 AND position = ?3;
-
--- hot
--- name: settled_ahead
-SELECT position FROM holdfast_settled
-    WHERE subscription_id = ?1 AND partition = ?2 AND position > ?3;
 
 -- ---- Events by position -------------------------------------------------------------------------
 
@@ -240,27 +237,37 @@ UPDATE holdfast_retries SET kind = 1, next_attempt_at = ?3
 SELECT position, kind FROM holdfast_retries INDEXED BY holdfast_retries_by_lane
     WHERE subscription_id = ?1 AND partition = ?2 AND lane = ?3 ORDER BY position LIMIT 1;
 
+-- Whether anything in the lane can go on by itself, or is blocked.
+-- hot
+-- name: lane_moving
+SELECT 1 FROM holdfast_retries INDEXED BY holdfast_retries_by_lane
+    WHERE subscription_id = ?1 AND partition = ?2 AND lane = ?3 AND kind <> 2 LIMIT 1;
+
 -- hot
 -- name: lane_list
 SELECT lane, count(*) FROM holdfast_retries
     WHERE subscription_id = ?1 AND partition = ?2 GROUP BY lane;
 
--- The plus keeps SQLite from walking through the rows with their stories instead of the index.
+-- Both parts come in order, so they are merged.
 -- hot
--- name: retries_ahead
+-- name: ahead
+SELECT position FROM holdfast_settled
+    WHERE subscription_id = ?1 AND partition = ?2 AND position > ?3
+UNION ALL
 SELECT position FROM holdfast_retries
-    WHERE subscription_id = ?1 AND partition = ?2 AND +position > ?3;
+    WHERE subscription_id = ?1 AND +partition = ?2 AND position > ?3
+ORDER BY position;
 
 -- hot
 -- name: retries_due
 SELECT position, attempts, uncounted, story FROM holdfast_retries
-    WHERE subscription_id = ?1 AND partition = ?2 AND kind = 1 AND next_attempt_at <= ?3
+    WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?5 AND next_attempt_at <= ?3
     ORDER BY next_attempt_at, position LIMIT ?4;
 
 -- hot
 -- name: retries_next
 SELECT next_attempt_at FROM holdfast_retries
-    WHERE subscription_id = ?1 AND partition = ?2 AND kind = 1 AND next_attempt_at > ?3
+    WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?4 AND next_attempt_at > ?3
     ORDER BY next_attempt_at LIMIT 1;
 
 -- hot
@@ -338,8 +345,8 @@ SELECT token FROM holdfast_leases WHERE owner = ?1;
 
 -- hot
 -- name: lease_totals
-SELECT coalesce(sum(count), 0), min(first) FROM holdfast_leases INDEXED BY holdfast_leases_by_owner
-    WHERE subscription_id = ?1;
+SELECT coalesce(sum(count) FILTER (WHERE piece IS NULL), 0), min(first)
+    FROM holdfast_leases INDEXED BY holdfast_leases_by_owner WHERE subscription_id = ?1;
 
 -- ---- Dead letters -------------------------------------------------------------------------------
 

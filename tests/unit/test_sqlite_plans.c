@@ -34,12 +34,14 @@ static const struct {
     {"partition_get", "p USING PRIMARY KEY (subscription_id=? AND partition=?)"},
     {"partition_checkpoint", "PRIMARY KEY (subscription_id=? AND partition=?)"},
     {"settled_fold", "PRIMARY KEY (subscription_id=? AND partition=? AND position<?)"},
-    {"settled_ahead", "PRIMARY KEY (subscription_id=? AND partition=? AND position>?)"},
     {"retry_get", "PRIMARY KEY (subscription_id=? AND position=?)"},
     {"retry_remove", "PRIMARY KEY (subscription_id=? AND position=?)"},
     {"lane_first", "holdfast_retries_by_lane (subscription_id=? AND partition=? AND lane=?)"},
     {"lane_list", "COVERING INDEX holdfast_retries_by_lane (subscription_id=? AND partition=?)"},
-    {"retries_ahead", "COVERING INDEX holdfast_retries_by_"},
+    {"ahead", "holdfast_settled USING PRIMARY KEY "
+              "(subscription_id=? AND partition=? AND position>?)"},
+    {"ahead", "holdfast_retries USING PRIMARY KEY (subscription_id=? AND position>?)"},
+    {"lane_moving", "holdfast_retries_by_lane (subscription_id=? AND partition=? AND lane=?)"},
     {"retries_due", "holdfast_retries_by_kind "
                     "(subscription_id=? AND partition=? AND kind=? AND next_attempt_at<?)"},
     {"retries_next", "COVERING INDEX holdfast_retries_by_kind "

@@ -13,8 +13,12 @@
  *
  * A retry that is handed out keeps its row, marked as leased (kind 4), because its story is there.
  *
- * A piece of a suspect lease (orphan.c) makes up a batch of its own. When both a suspect and due
- * retries wait, the one that has waited longer goes first, so neither starves the other.
+ * A piece of a suspect lease (orphan.c) makes up a batch of its own; a retry whose last attempt was
+ * lost with its lease (kind 5) is handed out alone. Both may be what kills whoever takes it, so
+ * nothing else is in the same lease. When both a suspect and due retries wait, the one that has
+ * waited longer goes first; retries of kind 5 take turns with everything else (`turn`, stored,
+ * because the process that had the last one may be dead). So nothing starves, and a poison event
+ * costs its neighbours little.
  *
  * Two processes that claim at the same moment come one after another and see each other's lease and
  * cursor. A claim whose commit fails has handed out nothing: its caller gets the failure and drops
@@ -50,6 +54,7 @@ struct work {
     struct outcome_scope scope;
     size_t first;     /* of our entries in the batch */
     int64_t cursor;
+    bool turn;        /* a retry was handed out alone, so it is the others' turn */
     bool has_retries; /* some of our entries have rows in retries */
     bool more;
     struct orphans orphans;
@@ -65,7 +70,8 @@ static size_t room(const struct work *work)
 
 /* ---- Retries --------------------------------------------------------------------------------- */
 
-static hf_status take_retries(struct work *work)
+/* Those of this kind that are due, at most `max`. */
+static hf_status take_retries(struct work *work, enum retry_kind kind, size_t max)
 {
     sqlite3_stmt *stmt = conn_statement(work->conn, SQLITE_QUERY_RETRIES_DUE);
     if (!stmt) {
@@ -76,7 +82,8 @@ static hf_status take_retries(struct work *work)
     bind_int(stmt, 1, work->scope.subscription_id);
     bind_int(stmt, 2, work->scope.partition);
     bind_int(stmt, 3, work->scope.now_us);
-    bind_int(stmt, 4, (int64_t)room(work));
+    bind_int(stmt, 4, (int64_t)max);
+    bind_int(stmt, 5, kind);
     bool row = true;
     hf_status status = HF_OK;
     while (status == HF_OK && room(work) > 0) {
@@ -232,28 +239,58 @@ static hf_status take_log(struct work *work)
 
 /* ---- The claim ------------------------------------------------------------------------------- */
 
-static hf_status take(struct work *work)
+/* When the first retry of this kind is or was due; INT64_MAX if there is none. */
+static hf_status first_due(struct work *work, enum retry_kind kind, int64_t after_us,
+                           int64_t *ret_due_us)
 {
-    int64_t due_us = INT64_MAX;
-    bool found = false;
+    bool found;
+    *ret_due_us = INT64_MAX;
+    return STATEMENT_INT(work->conn, SQLITE_QUERY_RETRIES_NEXT, &found, ret_due_us,
+                         work->scope.subscription_id, work->scope.partition, after_us, kind);
+}
+
+/* Everything but the retries that are handed out alone. */
+static hf_status take_together(struct work *work)
+{
     hf_status status = HF_OK;
     if (work->orphans.suspect) {
-        status = STATEMENT_INT(work->conn, SQLITE_QUERY_RETRIES_NEXT, &found, &due_us,
-                               work->scope.subscription_id, work->scope.partition, INT64_MIN);
-        if (status == HF_OK && (due_us > work->scope.now_us ||
-                                due_us >= work->orphans.suspect_since_us)) {
+        int64_t due_us;
+        status = first_due(work, RETRY_WAITING, INT64_MIN, &due_us);
+        bool retries_first = due_us <= work->scope.now_us &&
+                             due_us <= work->orphans.suspect_since_us;
+        if (status == HF_OK && !retries_first) {
             return take_suspect(work);
         }
         work->more = true;
     }
     if (status == HF_OK) {
-        status = take_retries(work);
+        status = take_retries(work, RETRY_WAITING, room(work));
     }
     if (status == HF_OK) {
         status = take_free(work);
     }
     if (status == HF_OK && room(work) > 0) {
         status = take_log(work);
+    }
+    return status;
+}
+
+static hf_status take(struct work *work)
+{
+    int64_t due_us;
+    hf_status status = first_due(work, RETRY_ALONE, INT64_MIN, &due_us);
+    bool alone = due_us <= work->scope.now_us;
+    if (status == HF_OK && !(alone && !work->turn)) {
+        status = take_together(work);
+        work->more = work->more || alone;
+    }
+    bool empty = work->claim->batch->count == work->first;
+    if (status == HF_OK && alone && empty) {
+        status = take_retries(work, RETRY_ALONE, 1);
+        work->turn = true;
+        work->more = true;
+    } else if (!empty) {
+        work->turn = false;
     }
     return status;
 }
@@ -301,11 +338,8 @@ static hf_status grant(struct work *work, struct lease *lease)
 static hf_status next_wake(struct work *work, const struct lease *granted, int64_t *ret_wake_us)
 {
     int64_t wake_us = work->orphans.wake_us;
-    int64_t due_us = INT64_MAX;
-    bool found;
-    hf_status status = STATEMENT_INT(work->conn, SQLITE_QUERY_RETRIES_NEXT, &found, &due_us,
-                                     work->scope.subscription_id, work->scope.partition,
-                                     work->scope.now_us);
+    int64_t due_us;
+    hf_status status = first_due(work, RETRY_WAITING, work->scope.now_us, &due_us);
     wake_us = due_us < wake_us ? due_us : wake_us;
     if (granted->count > 0 && !granted->kept && granted->expires_at_us < wake_us) {
         wake_us = granted->expires_at_us;
@@ -314,7 +348,7 @@ static hf_status next_wake(struct work *work, const struct lease *granted, int64
     return status;
 }
 
-static hf_status finish(struct work *work, int64_t old_cursor)
+static hf_status finish(struct work *work, const struct partition *before)
 {
     struct claim *claim = work->claim;
     struct lease lease;
@@ -325,9 +359,9 @@ static hf_status finish(struct work *work, int64_t old_cursor)
         status = grant(work, &lease);
     }
     HF_POINT("mid_claim");
-    if (status == HF_OK && work->cursor != old_cursor) {
+    if (status == HF_OK && (work->cursor != before->checkpoint || work->turn != before->turn)) {
         status = STATEMENT_RUN(work->conn, SQLITE_QUERY_PARTITION_CURSOR, claim->subscription_id,
-                               work->cursor);
+                               work->cursor, work->turn ? 1 : 0);
     }
     if (status == HF_OK) {
         status = next_wake(work, &lease, &wake_us);
@@ -378,13 +412,14 @@ hf_status sqlite_claim(struct sqlite_engine *engine, struct conn *conn, struct c
         .scope = {.subscription_id = claim->subscription_id, .now_us = claim->change.now_us},
         .first = claim->batch->count,
         .cursor = cursor.checkpoint,
+        .turn = cursor.turn,
     };
     status = orphans_find(engine, conn, &work.scope, claim->lease_ms, &work.orphans);
     if (status == HF_OK) {
         status = take(&work);
     }
     if (status == HF_OK) {
-        status = finish(&work, cursor.checkpoint);
+        status = finish(&work, &cursor);
     }
     if (status != HF_OK) {
         claim->batch->count = work.first;

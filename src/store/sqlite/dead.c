@@ -11,9 +11,9 @@
  * the position as settled if it is above the checkpoint (nothing else keeps it from being read
  * again) and let the lane's next row go on.
  *
- * Lists are read in the order of numbers from one of three indexes; a type's pattern and the error's
- * text are compared row by row, before the large columns are fetched. A listing reads one snapshot;
- * its callback may change what is listed.
+ * Lists are read in the order of numbers from one of three indexes; a type's pattern and the
+ * error's text are compared row by row, before the large columns are fetched. A listing reads one
+ * snapshot; its callback may change what is listed.
  */
 #include "base/err.h"
 #include "base/glob.h"

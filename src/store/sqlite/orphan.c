@@ -14,14 +14,15 @@
  *   notes tell         The dead process was running handlers and its notes are whole. The events
  *                      that it was handling are recorded as failed attempts, the others were only
  *                      waiting in its memory and are free for the next claim, as they were. Notes
- *                      speak for a lease if it is kept (handlers do that) or if they name one of its
- *                      events; a program that pulls events and works on them by itself writes none.
+ *                      speak for a lease if it is kept (handlers do that) or if they name one of
+ *                      its events; a program that pulls events and works on them by itself writes
+ *                      none.
  *   one event          It is recorded as a failed attempt.
  *   several events     One of them may be the reason. The lease is handed out again in halves, each
- *                      in a lease of its own, with nothing else in it, so that after some rounds the
- *                      guilty one is alone. If a half were filled up with other events the suspects
- *                      would never get fewer. Until the first half is handed out the old token is
- *                      still good: a slow owner may finish late.
+ *                      in a lease of its own, with nothing else in it, so that after some rounds
+ *                      the guilty one is alone. If a half were filled up with other events the
+ *                      suspects would never get fewer. Until the first half is handed out the old
+ *                      token is still good: a slow owner may finish late.
  *
  * All of this is in the claim's transaction. A crash before its commit leaves the leases as they
  * were, to be found by the next claim; after it the recorded ones are no longer in any lease, so no

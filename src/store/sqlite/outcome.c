@@ -206,6 +206,16 @@ hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, 
     return status;
 }
 
+hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane)
+{
+    bool moving;
+    int64_t one;
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_LANE_MOVING, &moving, &one,
+                                     scope->subscription_id, scope->partition, (int64_t)lane);
+    bool busy;
+    return status == HF_OK && !moving ? outcome_promote(conn, scope, lane, &busy) : status;
+}
+
 /* ---- Attempts that nobody answered for ------------------------------------------------------- */
 
 /* The lane of a delivery that has no row yet. ret_found: the log has the event. */
@@ -232,7 +242,7 @@ static hf_status record_row(struct conn *conn, const struct outcome_scope *scope
                             struct buf *story)
 {
     row->position = lost->position;
-    row->kind = RETRY_WAITING;
+    row->kind = !scope->ordered && lost->attempt == 0 ? RETRY_ALONE : RETRY_WAITING;
     row->attempts++;
     row->next_attempt_us = scope->now_us;
     row->story = buf_text(story);

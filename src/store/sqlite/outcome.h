@@ -29,7 +29,8 @@ enum retry_kind {
     RETRY_WAITING = 1,
     RETRY_HELD = 2,
     RETRY_BLOCKED = 3,
-    RETRY_LEASED = 4
+    RETRY_LEASED = 4,
+    RETRY_ALONE = 5 /* waiting, to be handed out alone (shared) */
 };
 
 /* Where the deliveries belong that are being settled. */
@@ -52,6 +53,10 @@ hf_status outcome_apply(struct sqlite_engine *engine, struct conn *conn,
 hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, uint64_t lane,
                           bool *ret_busy);
 
+/* After a row was held: if nothing but held rows is in its lane (an operator has just freed it),
+ * the first of them becomes waiting, due now. */
+hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane);
+
 /* Takes the delivery out of retries, with its copy. ret_left: there was a row. */
 hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,
                          bool *ret_left);
@@ -64,8 +69,10 @@ struct lost_attempt {
     struct text node;  /* who ran it; may be absent */
 };
 
-/* Records it: one more failed attempt, waiting, due now. ret_recorded is false, and nothing was
- * written, if that attempt was recorded before, the event is given up, or it is nowhere any more. */
+/* Records it: one more failed attempt, waiting, due now. If it is shared and nobody knows the
+ * number of the attempt, it is a guess that this event was the reason, so it will be handed out
+ * alone. ret_recorded is false, and nothing was written, if that attempt was recorded before, the
+ * event is given up, or it is nowhere any more. */
 hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
                          const struct outcome_scope *scope, const struct lost_attempt *lost,
                          bool *ret_recorded);

@@ -17,9 +17,9 @@
  * Recording crashes exactly once. The notes of the dead process name (position, attempt). They are
  * turned into rows in the transaction that takes the partition away from the dead token, so if we
  * die before its commit nothing has happened, and after it the partition names us and the notes are
- * not looked at again for it, even while the file stays for the sake of other partitions. A note may
- * be older than the store: it is written before the handler runs and cleared after the settle, so
- * the delivery may have been settled. Then it is below the checkpoint without a row, or in
+ * not looked at again for it, even while the file stays for the sake of other partitions. A note
+ * may be older than the store: it is written before the handler runs and cleared after the settle,
+ * so the delivery may have been settled. Then it is below the checkpoint without a row, or in
  * `settled`, or its row has as many attempts already.
  *
  * Notes are per subscription, the dead process may have owned several partitions of it, and each is
@@ -66,10 +66,11 @@ hf_status partition_load(struct sqlite_engine *engine, struct conn *conn, int64_
         .exists = !column_is_null(stmt, 4),
         .epoch = sqlite3_column_int64(stmt, 4),
         .checkpoint = sqlite3_column_int64(stmt, 5),
+        .turn = sqlite3_column_int(stmt, 6) != 0,
     };
-    found.owned = column_blob(stmt, 6, found.owner, sizeof found.owner);
+    found.owned = column_blob(stmt, 7, found.owner, sizeof found.owner);
     snprintf(found.owner_name, sizeof found.owner_name, "%" TEXT_PRI,
-             TEXT_ARG(column_text(stmt, 7)));
+             TEXT_ARG(column_text(stmt, 8)));
     conn_done(stmt);
     *ret_partition = found;
     return HF_OK;
@@ -86,8 +87,9 @@ hf_status partition_check(struct sqlite_engine *engine, const struct partition *
                     partition->owned ? partition->owner_name : "nobody");
     }
     if (partition->epoch != epoch) {
-        return fail(HF_STALE, "partition %d was acquired again or sought: its epoch is %lld, not %lld",
-                    number, (long long)partition->epoch, (long long)epoch);
+        return fail(HF_STALE,
+                    "partition %d was acquired again or sought: its epoch is %lld, not %lld", number,
+                    (long long)partition->epoch, (long long)epoch);
     }
     return HF_OK;
 }

@@ -18,6 +18,7 @@ struct partition {
     bool exists; /* there is such a partition; else the rest is 0 */
     int64_t epoch;
     int64_t checkpoint; /* shared: the cursor */
+    bool turn;          /* shared: the last claim was for a retry that is handed out alone */
     bool owned;
     uint8_t owner[STORE_TOKEN_BYTES];
     char owner_name[HF_PRODUCER_BYTES_MAX + 1];

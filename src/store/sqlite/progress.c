@@ -1,10 +1,10 @@
 /*
  * progress.c - how far a subscription is, and where one event is in it.
  *
- * Nothing here scans the log. How much is left is the difference of two positions; how much waits is
- * counted in an index; what is in flight is summed over the leases, of which there is one per batch.
- * All of an answer comes from one snapshot, so its numbers belong together; only whether the owner is
- * alive is looked at beside it.
+ * Nothing here scans the log. How much is left is the difference of two positions; how much waits
+ * is counted in an index; what is in flight is summed over the leases, of which there is one per
+ * batch. All of an answer comes from one snapshot, so its numbers belong together; only whether the
+ * owner is alive is looked at beside it.
  */
 #include "base/err.h"
 #include "store/sqlite/lease.h"
@@ -104,8 +104,10 @@ static hf_status read_counts(struct sqlite_engine *engine, struct conn *conn,
     bool found;
     int32_t partitions = about->mode == HF_MODE_SHARED ? 1 : about->partitions;
     for (int32_t partition = 0; partition < partitions; partition++) {
-        static const enum retry_kind kinds[] = {RETRY_WAITING, RETRY_HELD, RETRY_BLOCKED};
-        int64_t *counts[] = {&progress->retrying, &progress->held, &progress->blocked};
+        static const enum retry_kind kinds[] = {RETRY_WAITING, RETRY_ALONE, RETRY_HELD,
+                                                RETRY_BLOCKED};
+        int64_t *counts[] = {&progress->retrying, &progress->retrying, &progress->held,
+                             &progress->blocked};
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
             int64_t count = 0;
             hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_COUNT, &found, &count,
@@ -336,6 +338,7 @@ static hf_status find_retry(struct conn *conn, const struct about *about, int64_
     }
     switch ((enum retry_kind)sqlite3_column_int(stmt, 0)) {
     case RETRY_WAITING:
+    case RETRY_ALONE:
         facts->waiting = true;
         facts->next_attempt_us = sqlite3_column_int64(stmt, 5);
         break;

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "store/batch.h"
 #include "store/sqlite/lease.h"
+#include "store/sqlite/outcome.h"
 #include "store/sqlite/row.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
@@ -124,8 +125,8 @@ hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *r
  * binary search finds the place in some forty steps without an index on the time.
  *
  * Invariant: low is 0 or an event that entered before at_us; every event from `high` on entered at
- * at_us or later. Positions may be missing where retention has been, so each step looks at the first
- * event of the upper half.
+ * at_us or later. Positions may be missing where retention has been, so each step looks at the
+ * first event of the upper half.
  */
 static hf_status search_time(struct sqlite_engine *engine, struct conn *conn, int64_t at_us,
                              int64_t head, int64_t *ret_position)
@@ -208,6 +209,7 @@ hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id, int
         bind_int(stmt, 2, partition);
         bind_int(stmt, 3, now_us);
         bind_int(stmt, 4, max > 0 ? max : 0);
+        bind_int(stmt, 5, RETRY_WAITING);
         status = read_due(self, conn, stmt, subscription_id, batch);
     } else {
         status = conn_error(conn);
@@ -215,7 +217,7 @@ hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id, int
     if (status == HF_OK) {
         bool found;
         status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &next_us, subscription_id,
-                               partition, now_us);
+                               partition, now_us, RETRY_WAITING);
     }
     pool_give(self, conn);
     if (status != HF_OK) {
@@ -256,46 +258,32 @@ hf_status sqlite_lanes(struct engine *engine, int64_t subscription_id, int32_t p
     return status;
 }
 
-/* Hands up the positions of one statement; *stop once the callback has had enough. */
-static hf_status hand_up_positions(struct conn *conn, enum sqlite_query query,
-                                   int64_t subscription_id, int32_t partition, int64_t after,
-                                   position_fn found, void *ctx, bool *stop)
-{
-    sqlite3_stmt *stmt = conn_statement(conn, query);
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    bind_int(stmt, 1, subscription_id);
-    bind_int(stmt, 2, partition);
-    bind_int(stmt, 3, after);
-    hf_status status = HF_OK;
-    bool row = true;
-    while (status == HF_OK && row && !*stop) {
-        status = conn_row(conn, stmt, &row);
-        if (status == HF_OK && row) {
-            *stop = found(sqlite3_column_int64(stmt, 0), ctx) != 0;
-        }
-    }
-    conn_done(stmt);
-    return status;
-}
-
 hf_status sqlite_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
                        int64_t checkpoint, position_fn found, void *ctx)
 {
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
-    hf_status status = pool_take_snapshot(self, &conn);
+    hf_status status = pool_take(self, &conn);
     if (status != HF_OK) {
         return status;
     }
-    bool stop = false;
-    status = hand_up_positions(conn, SQLITE_QUERY_SETTLED_AHEAD, subscription_id, partition,
-                               checkpoint, found, ctx, &stop);
-    if (status == HF_OK && !stop) {
-        status = hand_up_positions(conn, SQLITE_QUERY_RETRIES_AHEAD, subscription_id, partition,
-                                   checkpoint, found, ctx, &stop);
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_AHEAD);
+    if (!stmt) {
+        status = conn_error(conn);
+        pool_give(self, conn);
+        return status;
     }
+    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 2, partition);
+    bind_int(stmt, 3, checkpoint);
+    bool row = true;
+    while (status == HF_OK && row) {
+        status = conn_row(conn, stmt, &row);
+        if (status == HF_OK && row && found(sqlite3_column_int64(stmt, 0), ctx)) {
+            break;
+        }
+    }
+    conn_done(stmt);
     pool_give(self, conn);
     return status;
 }

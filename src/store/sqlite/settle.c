@@ -8,7 +8,9 @@
  *
  * Rows that leave a lane make the next one wait instead of being held. That happens after all
  * outcomes of a settle were applied, so that it does not matter in which order the caller lists
- * them: the event that goes and the one that is held behind it may come in one settle.
+ * them: the event that goes and the one that is held behind it may come in one settle. A row that
+ * is held in a lane where nothing moves would wait for ever: the lane was freed (by an operator, by
+ * another settle) while the caller did not know; so it becomes waiting.
  *
  * Losing a settle (they are relaxed: a power failure may take back the last ones) means that the
  * checkpoint is lower, the lease is back, or the retry is due again: the work is done again. What a
@@ -65,6 +67,7 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
                                 size_t count)
 {
     bool any_left = false;
+    bool any_held = false;
     for (size_t i = 0; i < count; i++) {
         bool left = false;
         hf_status status = outcome_apply(engine, conn, scope, &outcomes[i], &left);
@@ -73,12 +76,21 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
         }
         outcomes[i].ret_lane_busy = left || outcomes[i].kind == OUTCOME_BLOCK;
         any_left = any_left || left;
+        any_held = any_held || outcomes[i].kind == OUTCOME_HELD;
     }
     for (size_t i = 0; any_left && i < count; i++) {
         struct outcome *outcome = &outcomes[i];
         if (outcome->ret_lane_busy && outcome->kind != OUTCOME_BLOCK) {
             hf_status status = outcome_promote(conn, scope, outcome->lane,
                                                &outcome->ret_lane_busy);
+            if (status != HF_OK) {
+                return status;
+            }
+        }
+    }
+    for (size_t i = 0; any_held && i < count; i++) {
+        if (outcomes[i].kind == OUTCOME_HELD) {
+            hf_status status = outcome_check_held(conn, scope, outcomes[i].lane);
             if (status != HF_OK) {
                 return status;
             }

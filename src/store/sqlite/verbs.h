@@ -18,7 +18,7 @@
 struct sqlite_engine;
 struct conn;
 
-/* ---- Changes (subscription.c, partition.c, settle.c, claim.c, lease.c, dead.c) ---------------- */
+/* ---- Changes (subscription.c, partition.c, settle.c, claim.c, dead.c) ------------------------ */
 
 hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *conn,
                                   struct subscription_put *put);
@@ -49,10 +49,11 @@ hf_status sqlite_enter(struct sqlite_engine *engine, struct conn *conn, const st
                        const struct entry *entry, int64_t now_us, bool *ret_lane_busy);
 
 /* Closing: gives back all partitions that this store's token still owns, and ends the leases bound
- * to it so that the next claim hands their events out at once. Sets conn->ring if there were any. */
+ * to it so that the next claim hands their events out at once. Sets conn->ring if there were
+ * any. */
 hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, int64_t now_us);
 
-/* ---- Queries (query.c, progress.c, dead.c); sizes and doctor are in doctor.c ------------------ */
+/* ---- Queries (subscription.c, query.c, progress.c, dead.c) ----------------------------------- */
 
 hf_status sqlite_subscription_get(struct engine *engine, struct text name,
                                   subscription_row_fn found, void *ctx);
