@@ -1,0 +1,207 @@
+#!/bin/sh
+# docs.sh: what the documentation says is so; run by `make test`.
+#
+# In Markdown a block opened by "```c complete" is a whole program: it is compiled without a warning
+# and run. Blocks opened by "```sh runnable" are typed into a shell, those of one file one after
+# another in one directory. The example of man/holdfast.3 is a whole program, too. Besides, names are
+# compared: of functions, options, tests, fault points and files.
+#
+# shellcheck disable=SC2016  # patterns are full of the backquotes of Markdown
+set -eu
+cd "$ROOT"
+. scripts/tap.sh
+
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+pages="README.md CONTRIBUTING.md CHANGELOG.md $(echo docs/*.md docs/adr/*.md)"
+
+# blocks KIND FILE: writes the blocks of a kind to files in $temp, and prints their names there.
+blocks() {
+    awk -v kind="$1" -v name="$(echo "$2" | tr / _)" -v temp="$temp" '
+        /^```/ && inside { inside = 0; close(file); next }
+        $0 == "```" kind {
+            inside = 1
+            file = temp "/" name "." ++count
+            print name "." count
+            next
+        }
+        inside { print >file }' "$2"
+}
+
+# Compiles a program and runs it in a directory of its own.
+program_works() {
+    mkdir "$1.d" &&
+        gcc -std=gnu11 -Wall -Wextra -Werror -o "$1.d/program" -x c "$1" -I"$HOLDFAST_INCLUDE" \
+            -L"$HOLDFAST_LIB" -lholdfast -lsqlite3 &&
+        (cd "$1.d" && LD_LIBRARY_PATH=$HOLDFAST_LIB timeout 60 ./program)
+}
+
+shell_works() {
+    mkdir "$1.d" && (cd "$1.d" && PATH="$BUILD:$PATH" timeout 120 sh -eu "$1")
+}
+
+man_example() {
+    sed -n '/^\.EX$/,/^\.EE$/{/^\.E[XE]$/d; s/\\e/\\/g; s/\\-/-/g; s/\\&//g; p}' man/holdfast.3
+}
+
+man_is_clean() {
+    groff -ww -man -Tutf8 -z "$1" 2>"$temp/man.err" || return 1
+    cat "$temp/man.err"
+    [ ! -s "$temp/man.err" ]
+}
+
+# all_in FILE: every line of stdin is a word in the file.
+all_in() {
+    missing=0
+    while read -r word; do
+        grep -qwF -e "$word" "$1" || { echo "$word is not in $1" && missing=1; }
+    done
+    return $missing
+}
+
+functions_are_in_man() {
+    grep -o '^HF_API [^(]*(' include/holdfast.h | grep -o 'hf_[a-z0-9_]*(' | tr -d '(' |
+        all_in man/holdfast.3
+}
+
+man_knows_no_others() {
+    grep -o '\bhf_[a-z0-9_]*[a-z0-9]\b' man/holdfast.3 | sort -u | all_in include/holdfast.h
+}
+
+statuses_are_in_man() {
+    sed -n 's/^ *X(\(HF_[A-Z]*\),.*/\1/p' include/holdfast.h | all_in man/holdfast.3
+}
+
+man_has_the_version() {
+    version=$(sed -n 's/^#define HF_VERSION "\(.*\)"$/\1/p' include/holdfast.h)
+    grep '^\.TH' man/holdfast.3 | grep -F "Holdfast $version" && grep -qF "## $version" CHANGELOG.md
+}
+
+# number NAME FILE...: the value of a #define.
+number() {
+    name=$1
+    shift
+    cat "$@" | sed -n "s/^#define $name \([0-9]*\).*/\1/p"
+}
+
+# The table of docs/delivery.md has every option with its default and limits, and no others.
+options_are_documented() {
+    sed -n 's/(double)//; /^ *{AT(/p' src/bus/options.c |
+        sed "s/HF_CLAIM_MAX/$(number HF_CLAIM_MAX include/holdfast.h)/
+             s/LEASE_MS_MAX/$(number LEASE_MS_MAX src/bus/options.c)/
+             s/DAY_MS/$(number DAY_MS src/bus/options.c)/
+             s/BREAKER_STEPS/$(number BREAKER_STEPS src/base/breaker.h)/
+             s/RETRY_DELAY_MS_MAX/$((366 * 24 * 3600 * 1000))/" |
+        sed 's/^ *{AT(\([a-z_]*\)), ROW_WORD,.*/\1/
+             s/^ *{AT(\([a-z_]*\)), [A-Z0-9_]*, \([0-9.]*\), \([0-9]*\)[.0]*, \([0-9]*\)[.0]*, NULL},$/\1 \2 \3 \4/' \
+            >"$temp/options"
+    [ -s "$temp/options" ] || return 1
+    while read -r name initial min max; do
+        row="| \`$name\` |${initial:+ $initial | $min to $max |}"
+        grep -qF "$row" docs/delivery.md || { echo "no line begins with: $row" && return 1; }
+    done <"$temp/options"
+    sed -n '/^typedef struct hf_subscription_options/,/^}/p' include/holdfast.h >"$temp/fields"
+    sed -n '/^## Options/,/^## What/s/^| `\([a-z_]*\)` |.*/\1/p' docs/delivery.md |
+        all_in "$temp/fields"
+}
+
+# Of "Tested by" in docs/guarantees.md: a test program's path, or a claim in one.
+tests_exist() {
+    sed -n '/^\*Tested by\*/,/^$/p' docs/guarantees.md | grep -o '`[^`]*`' | tr -d '`' |
+        sort -u >"$temp/named"
+    [ "$(wc -l <"$temp/named")" -gt 10 ] || { echo "hardly a test is named" && return 1; }
+    while read -r name; do
+        [ -e "tests/$name.c" ] || [ -e "tests/$name.sh" ] || [ -e "$name" ] ||
+            grep -rqwF --include='*.c' --include='*.sh' -e "$name" tests examples ||
+            { echo "$name is neither a test program nor a claim in one" && return 1; }
+    done <"$temp/named"
+}
+
+guarantees_are_all_there() {
+    for n in 1 2 3 4 5 6 7 8 9 10; do
+        if ! grep -q "^## G$n\\. " docs/guarantees.md || ! grep -q "^| G$n |" README.md; then
+            echo "G$n is missing"
+            return 1
+        fi
+    done
+    [ "$(grep -c '^\*Tested by\*' docs/guarantees.md)" -eq 10 ]
+}
+
+points_exist() {
+    sed -n '/^## What happens if it stops here/,$p' docs/architecture.md | grep -o '(`[a-z_]*`)' |
+        tr -d '()`' | sort -u >"$temp/points"
+    [ -s "$temp/points" ] || return 1
+    while read -r point; do
+        grep -rqF "HF_POINT(\"$point\")" src || { echo "$point is no fault point" && return 1; }
+    done <"$temp/points"
+}
+
+tables_exist() {
+    sed -n '/^## What is stored/,/^## /s/^| `\([a-z_]*\)` |.*/holdfast_\1/p' docs/architecture.md |
+        sort >"$temp/described"
+    cat sql/sqlite/[0-9]*.sql | sed -n 's/^CREATE TABLE \([a-z_]*\) (.*/\1/p' | sort >"$temp/made"
+    diff "$temp/described" "$temp/made"
+}
+
+# Links to files of the repository lead somewhere, headings included.
+links_lead_somewhere() {
+    for page in $pages; do
+        grep -o '](\([^)]*\))' "$page" | sed 's/^](//; s/)$//' | while read -r link; do
+            case $link in *://*) continue ;; esac
+            file=${link%%#*}
+            target=$(dirname "$page")/$file
+            [ -n "$file" ] || target=$page
+            [ -e "$target" ] || { echo "$page: $link leads nowhere" && exit 1; }
+            case $link in
+            *#*)
+                sed -n 's/^##* //p' "$target" | tr '[:upper:]' '[:lower:]' | tr -d '.,:' | tr ' ' '-' |
+                    grep -qx "${link#*#}" || { echo "$page: no heading for $link" && exit 1; }
+                ;;
+            esac
+        done || return 1
+    done
+}
+
+pages_can_be_found() {
+    for page in docs/*.md; do
+        grep -qF "($page)" README.md || { echo "README.md does not lead to $page" && return 1; }
+    done
+}
+
+nothing_is_unfinished() {
+    # shellcheck disable=SC2086  # a list of names without spaces
+    ! grep -nwE "$(printf 'TO''DO|FIX''ME|X''XX|TB''D|TESTS_G[0-9]+')" $pages man/holdfast.3
+}
+
+for page in $pages; do
+    for name in $(blocks "c complete" "$page"); do
+        ok "the program in $page compiles and works" program_works "$temp/$name"
+    done
+    typed=$temp/$(echo "$page" | tr / _).sh
+    for name in $(blocks "sh runnable" "$page"); do
+        cat "$temp/$name" >>"$typed"
+    done
+    [ ! -e "$typed" ] || ok "what $page tells to type works" shell_works "$typed"
+done
+man_example >"$temp/man.c"
+ok "the example of holdfast(3) compiles and works" program_works "$temp/man.c"
+if command -v groff >/dev/null; then
+    for manual in man/*.[13]; do
+        ok "$manual has no formatting errors" man_is_clean "$manual"
+    done
+else
+    skip "the manual pages have no formatting errors" "no groff"
+fi
+ok "holdfast(3) has every public function" functions_are_in_man
+ok "holdfast(3) knows no function that there is not" man_knows_no_others
+ok "holdfast(3) has every status" statuses_are_in_man
+ok "holdfast(3) and the changelog have this version" man_has_the_version
+ok "every option of a subscription is documented as it is" options_are_documented
+ok "every guarantee is in the README and in docs/guarantees.md" guarantees_are_all_there
+ok "the tests that docs/guarantees.md names exist" tests_exist
+ok "the fault points that docs/architecture.md names exist" points_exist
+ok "docs/architecture.md describes the tables that there are" tables_exist
+ok "links lead somewhere" links_lead_somewhere
+ok "the README leads to every page of docs" pages_can_be_found
+ok "nothing is marked as unfinished" nothing_is_unfinished
+done_testing
