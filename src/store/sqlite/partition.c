@@ -88,8 +88,8 @@ hf_status partition_check(struct sqlite_engine *engine, const struct partition *
     }
     if (partition->epoch != epoch) {
         return fail(HF_STALE,
-                    "partition %d was acquired again or sought: its epoch is %lld, not %lld", number,
-                    (long long)partition->epoch, (long long)epoch);
+                    "partition %d was acquired again or sought: its epoch is %lld, not %lld",
+                    number, (long long)partition->epoch, (long long)epoch);
     }
     return HF_OK;
 }
