@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# The command line itself: help, typos, exit codes of usage errors, completion, the manual.
+. "$(dirname "$0")/lib.sh"
+man=$root/man/holdfast.1
+
+exits 2 "without a command the overview goes to stderr" ; has "and lists the commands" err '^  publish '
+is "stdout stays empty" "$(cat out)" ''
+exits 0 "help lists the commands on stdout" help
+cp out overview
+exits 0 "--help is the same" --help
+is "word for word" "$(cmp out overview && echo same)" same
+exits 0 "--version is version" --version
+has "it names the version" out '^holdfast [0-9]+\.[0-9]+\.[0-9]+$'
+exits 0 "version --json is an object" version --json
+json "a valid one" out
+
+# --- Every command ---
+sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\( [a-z0-9]*\)\?\)  .*/\1/p' overview | sed 's/ *$//' >commands
+true_that "there are more than thirty commands" test "$(wc -l <commands)" -gt 30
+: >missing
+: >no_examples
+: >differ
+while read -r -a words; do
+    name="${words[*]}"
+    "$HOLDFAST" help "${words[@]}" >h1 2>&1 || echo "help $name" >>differ
+    "$HOLDFAST" "${words[@]}" --help >h2 2>&1 || echo "$name --help" >>differ
+    "$HOLDFAST" "${words[@]}" -h >h3 2>&1 || echo "$name -h" >>differ
+    cmp -s h1 h2 && cmp -s h2 h3 || echo "$name" >>differ
+    # Examples come before the usage.
+    [ "$(grep -nE '^(Examples|Usage):' h1 | head -1 | grep -c Examples)" = 1 ] || echo "$name" >>no_examples
+    grep -q "^\.It Ic .*${words[-1]}\|^\.Ss .*$name" "$man" || echo "command $name" >>missing
+    # Every option of the help is in the manual, with its two dashes.
+    grep -oE '^ +(-[a-z], )?--[a-z0-9-]+' h1 | grep -oE -- '--[a-z0-9-]+' | sort -u | while read -r option; do
+        grep -qE -- "Fl Fl ${option#--}( |\$)" "$man" || echo "$name $option"
+    done >>missing
+done <commands
+is "every command has its help in three ways" "$(cat differ)" ''
+is "every help leads with examples" "$(cat no_examples)" ''
+is "every command and option is in the manual" "$(sort -u missing)" ''
+while read -r -a words; do "$HOLDFAST" help "${words[@]}"; done <commands >all_help 2>/dev/null
+grep -oE 'Fl Fl [a-z0-9-]+' "$man" | sed 's/Fl Fl //' | sort -u | while read -r option; do
+    grep -qE -- "--$option( |\$|,)" all_help || [ "$option" = version ] || echo "$option"
+done >stale
+is "the manual has no option that does not exist" "$(cat stale)" ''
+exits 0 "a group has a help" sub --help
+has "of its commands" out '^  sub seek '
+exits 0 "help of a group" help dlq
+has "lists them, too" out '^  dlq retry '
+
+# --- Typos ---
+exits 2 "a mistyped command is refused" pubish
+has "with a suggestion" err "did you mean 'publish'"
+exits 2 "a mistyped command of a group is refused" sub lst
+has "with a suggestion, too" err "did you mean 'sub list'"
+exits 2 "a group needs a command" sub
+has "and shows them" err '^  sub list '
+exits 2 "something that is near nothing gets no suggestion" zzzzzz
+hasnt "none at all" err 'did you mean'
+exits 2 "an option of another command is refused" stats --follow
+exits 2 "a mistyped choice is refused" sub create x --on '*' --from start --mode ordred
+has "with the choices and a suggestion" err 'ordered\|shared, not .ordred.; did you mean ordered'
+exits 2 "help of nothing is refused" help nothing
+exits 2 "help of a typo suggests" help pubish
+has "the command" err "did you mean 'publish'"
+exits 2 "an option needs its value" tail --limit
+has "which is named" err -- '--limit N'
+exits 2 "a flag takes no value" tail --follow=yes
+exits 2 "a number is a number" tail --limit 5x
+has "within its limits" err 'a whole number from 0'
+exits 2 "a duration needs a unit" claim s --wait 5
+has "as the message shows" err '250ms, 30s, 5m'
+exits 2 "a place is a place" tail --from yesterday
+exits 2 "an unknown letter is refused" tail -z
+exits 2 "a missing word is named" sub show
+has "by its name in the usage" err 'SUB is missing'
+has "with the help to read" err "Try 'holdfast sub show --help'"
+
+# --- Where the database is ---
+exits 3 "a reading command does not create a database" tail
+true_that "there is none" test ! -e bus.db
+exits 3 "--db wins over the environment" stats --db sqlite:other.db
+has "its name is in the message" err 'other.db'
+unset HOLDFAST_URL
+exits 3 "the default is holdfast.db" stats
+has "as the message says" err 'holdfast.db'
+has "with a hint" err 'HOLDFAST_URL'
+exits 0 "publish creates it" publish a.b --db plain.db
+true_that "a bare path is a database" test -s plain.db
+exits 0 "options may stand before the command" --db plain.db --json tail
+json "and work" out
+exits 3 "a namespace that does not exist is not found" tail --db plain.db --namespace other
+exits 0 "publishing creates the namespace" publish a.b --db plain.db --namespace other
+exits 0 "namespaces have their own positions" tail --db plain.db --namespace other --json
+is "from 1" "$(field out 1 '$.position')" 1
+true_that "a directory that does not exist is an error" sh -c "'$HOLDFAST' publish a.b --db no/such/x.db; test \$? -ne 0"
+printf 'this is not a database, it only looks like a long enough file%200s' ' ' >junk.db
+hf stats --db junk.db
+true_that "a file that is no database is an error" test "$rc" -eq 1
+exits 2 "a database in memory is refused" publish a.b --db sqlite::memory:
+
+# --- Completion ---
+exits 2 "completion knows three shells" completion tcsh
+for shell in bash zsh fish; do
+    exits 0 "there is a completion for $shell" completion $shell
+    cp out completion.$shell
+done
+true_that "the bash script is valid" bash -n completion.bash
+complete_line() { # WORDS...: what bash would offer for the last word
+    bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast; printf "%s\n" "${COMPREPLY[@]}"' \
+        _ completion.bash "$@"
+}
+is "bash completes a command" "$(complete_line holdfast pub)" publish
+is "and a command of a group" "$(complete_line holdfast sub se)" seek
+is "and an option" "$(complete_line holdfast publish --exp)" --expect-version
+is "after options with values" "$(complete_line holdfast --db x.db sub sh)" show
+is "and a choice" "$(complete_line holdfast work s --mode sh)" shared
+is "and the words of completion" "$(complete_line holdfast completion f)" fish
+if command -v zsh >/dev/null; then true_that "the zsh script is valid" zsh -n completion.zsh; fi
+if command -v fish >/dev/null; then true_that "the fish script is valid" fish -n completion.fish; fi
+
+finish

@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# What the tests of the command share; source it. Not executable, so it is not run by itself.
+#
+# A test runs in a directory of its own, with an empty database in $HOLDFAST_URL. `hf ARGS...` runs
+# the command and leaves its exit status in $rc, stdout in the file out and stderr in the file err.
+# Claims are made with
+#
+#   exits CODE CLAIM ARGS...     the command exits with CODE
+#   is CLAIM GOT WANTED          two texts are equal
+#   has CLAIM FILE PATTERN       a line of the file matches the extended regular expression
+#   hasnt CLAIM FILE PATTERN     no line does
+#   json CLAIM FILE              every line of the file is a JSON object
+#   true_that CLAIM COMMAND...   the command succeeds
+#
+# and end with `finish`.
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+: "${HOLDFAST:=$root/build/release/holdfast}"
+work=$(mktemp -d "${TMPDIR:-/tmp}/cli.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export HOLDFAST_URL=sqlite:bus.db NO_COLOR=1 LC_ALL=C.UTF-8
+unset HOLDFAST_NAMESPACE
+tap_count=0
+tap_failed=0
+rc=0
+
+hf() {
+    "$HOLDFAST" "$@" >out 2>err </dev/null
+    rc=$?
+}
+
+result() { # STATUS CLAIM: one TAP line; what went wrong is on stdin
+    tap_count=$((tap_count + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $tap_count - $2"
+    else
+        tap_failed=$((tap_failed + 1))
+        echo "not ok $tap_count - $2"
+        sed 's/^/# /'
+    fi
+}
+
+exits() {
+    local wanted=$1 claim=$2
+    shift 2
+    hf "$@"
+    [ "$rc" -eq "$wanted" ]
+    result $? "$claim" < <(echo "exit status $rc instead of $wanted: holdfast $*"; head -c 2000 err)
+}
+
+is() {
+    [ "$2" = "$3" ]
+    result $? "$1" < <(printf 'got:    %s\nwanted: %s\n' "$2" "$3")
+}
+
+has() {
+    grep -aEq -- "$3" "$2"
+    result $? "$1" < <(echo "no line of $2 matches $3:"; head -c 2000 "$2")
+}
+
+hasnt() {
+    ! grep -aEq -- "$3" "$2"
+    result $? "$1" < <(echo "a line of $2 matches $3:"; grep -aE -- "$3" "$2" | head -c 2000)
+}
+
+true_that() {
+    local claim=$1
+    shift
+    local said
+    said=$("$@" 2>&1 </dev/null)
+    result $? "$claim" < <(printf '%s\n' "$said" | head -c 2000)
+}
+
+# Every line of FILE is a JSON object, as SQLite sees it.
+all_json() {
+    [ -s "$1" ] || { echo "$1 is empty"; return 1; }
+    local line
+    while IFS= read -r line; do
+        printf '%s' "$line" >json.line
+        [ "$(sqlite3 :memory: "SELECT json_valid(cast(readfile('json.line') AS text)) AND
+            json_type(cast(readfile('json.line') AS text)) = 'object'")" = 1 ] || {
+            printf 'not a JSON object: %s\n' "$line"
+            return 1
+        }
+    done <"$1"
+}
+
+json() {
+    true_that "$1" all_json "$2"
+}
+
+# field FILE LINE PATH: a value of a JSON object, as text.
+field() {
+    sed -n "$2p" "$1" | tr -d '\n' >json.line
+    sqlite3 :memory: "SELECT json_extract(cast(readfile('json.line') AS text), '$3')" 2>/dev/null
+}
+
+# until_true SECONDS COMMAND...: waits for it.
+until_true() {
+    local tries=$(($1 * 50))
+    shift
+    while [ "$tries" -gt 0 ]; do
+        "$@" >/dev/null 2>&1 && return 0
+        tries=$((tries - 1))
+        sleep 0.02
+    done
+    return 1
+}
+
+fresh() {
+    rm -f bus.db*
+}
+
+finish() {
+    echo "1..$tap_count"
+    [ "$tap_failed" -eq 0 ]
+    exit
+}

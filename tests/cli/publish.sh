@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# publish: one event, files of events, and what is refused.
+. "$(dirname "$0")/lib.sh"
+
+exits 0 "an event is published" publish user.created '{"id": 1}' --key user-1 --tenant acme \
+    --metadata '{"trace":"x"}' --producer shop
+has "position and id are printed" out '^position 1  id [0-9a-f-]{36}$'
+exits 0 "options may come first and with an equals sign" --json publish --key=user-2 user.created '{}'
+json "--json prints an object" out
+is "its position is a number" "$(field out 1 '$.position')" 2
+is "a new event is no duplicate" "$(field out 1 '$.duplicate')" 0
+exits 0 "without JSON the payload is null" publish user.left
+exits 0 "two dashes end the options" publish --key k -- user.created '"--json"'
+
+"$HOLDFAST" publish order.placed - >out 2>err <<<'{"total": 12.50}'
+is "a dash reads the payload from stdin" "$?" 0
+hf tail order.placed --json
+has "the newline of echo is no part of the payload" out '"payload":\{"total": 12\.50\},'
+
+hf publish a.b '{"n":12345678901234567890.000000000000000001}'
+hf tail a.b --json
+has "a number does not go through a float" out '12345678901234567890\.000000000000000001'
+
+# --- Idempotence and versions ---
+id=0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55
+exits 0 "an id of one's own is taken" publish a.c '{"n":1}' --id $id
+exits 0 "publishing it again is no error" publish a.c '{"n":2}' --id $id
+has "the second says that it was there" out 'in the log already'
+hf tail a.c --json
+is "and is stored once" "$(wc -l <out)" 1
+exits 0 "a new key has version 0" publish acc.opened '{}' --key acc --expect-version 0
+has "the new version is printed" out 'version 1$'
+exits 4 "a wrong expected version is a conflict" publish acc.opened '{}' --key acc --expect-version 0
+has "the conflict says the version" err 'version is 1'
+exits 0 "a time of its own is kept" publish a.d --emitted-at 2020-02-03T04:05:06Z
+hf tail a.d --json
+is "emitted_at is RFC 3339" "$(field out 1 '$.emitted_at')" 2020-02-03T04:05:06.000000Z
+
+# --- What is refused ---
+exits 2 "invalid JSON is refused" publish a.b '{bad'
+has "the message says where" err 'not valid JSON at byte 1'
+exits 2 "an empty segment is refused" publish a..b '{}'
+exits 2 "a type is required" publish
+exits 2 "a third word is refused" publish a.b '{}' more
+exits 2 "a mistyped option is refused" publish a.b --kye x
+has "and the right one suggested" err 'did you mean --key'
+exits 2 "--file does not go with a type" publish a.b --file x
+exits 2 "--file does not go with --key" publish --file x --key k
+exits 1 "a missing file is an error" publish --file nothing.ndjson
+has "the message names the file" err 'nothing.ndjson'
+exits 1 "a directory is an error" publish --file .
+head -c 1100000 /dev/zero | tr '\0' ' ' >big
+printf '1' >>big
+"$HOLDFAST" publish a.big - <big >out 2>err
+is "a payload above 1 MiB is refused" "$?" 2
+has "the limit is named" err 'limit is 1048576'
+"$HOLDFAST" publish a.big - --payload-max 2M <big >out 2>err
+is "--payload-max raises the limit" "$?" 0
+exits 2 "a size has a unit that exists" publish a.b --payload-max 2G
+
+# --- Files ---
+fresh
+cat >good.ndjson <<'END'
+{"type":"x.one","payload":{"n":1.10},"key":"k","tenant":"t","metadata":{"m":1}}
+
+{"type":"x.two","payload":[1,2],"id":"0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c56","emitted_at":"2020-01-01T00:00:00Z"}
+{ "type" : "x.thr\u0065e", "payload" : "text", "producer" : "other" }
+{"type":"x.four"}
+END
+exits 0 "a file is imported" publish --file good.ndjson
+has "the summary names the positions" out '^published 4, duplicates 0, positions 1 to 4$'
+hf tail --json
+is "every event is there" "$(wc -l <out)" 4
+has "raw numbers are kept" out '"payload":\{"n":1\.10\}'
+is "escaped types are decoded" "$(field out 3 '$.type')" x.three
+is "the producer is taken" "$(field out 3 '$.producer')" other
+is "the key is taken" "$(field out 1 '$.key')" k
+is "metadata is taken" "$(field out 1 '$.metadata.m')" 1
+is "a missing payload is null" "$(field out 4 '$.payload')" ''
+cp out all.ndjson
+exits 0 "what tail prints can be imported" publish --file all.ndjson --json
+json "the summary is an object" out
+is "the same ids are duplicates" "$(field out 1 '$.duplicates')" 4
+is "and nothing is published" "$(field out 1 '$.published')" 0
+
+fresh
+printf '%s\n' '{"type":"x.one","payload":1}' '{"type":"x.two","payload":2}' '{"typ":"x"}' \
+    '{"type":"x.four","payload":4}' >bad.ndjson
+exits 1 "a bad line ends the import" publish --file bad.ndjson
+has "its number is named" err 'bad.ndjson:3: there is no field "typ"; did you mean "type"'
+has "and where to go on" err -- '--from-line 3'
+hf tail --json
+is "the lines before it are published" "$(wc -l <out)" 2
+exits 0 "--from-line goes on" publish --file bad.ndjson --from-line 4
+for line in '{"type":"a..b"}' '{"type":"a","type":"b"}' '{"payload":1}' '[1]' '{"type":"a","payload":}' \
+    '{"type":"a","emitted_at":"yesterday"}' '{"type":"a","id":"7"}' '{"type":"a","metadata":[1]}' \
+    '{"type":null}' '{"type":"a","payload":"\u0000"}'; do
+    printf '{"type":"fine"}\n%s\n' "$line" >one.ndjson
+    exits 1 "refused with its line number: $line" publish --file one.ndjson
+    has "line 2 is named: $line" err 'one.ndjson:2: '
+done
+
+fresh
+seq 1 2500 | sed 's/.*/{"type":"many.x","payload":{"n":&},"key":"k"}/' >many.ndjson
+sed -i '2100s/many.x/many..x/' many.ndjson
+exits 1 "a line that only the bus refuses is named, too" publish --file many.ndjson
+has "exactly it" err 'many.ndjson:2100: '
+hf tail --json
+is "exactly the lines before it are published" "$(wc -l <out)" 2099
+is "in their order" "$(sed 's/.*"n":\([0-9]*\).*/\1/' out | sort -nc 2>&1)" ''
+
+# --- A pipe that pauses ---
+fresh
+(echo '{"type":"live.a"}'; until_true 10 test -s seen; echo '{"type":"live.b"}') |
+    "$HOLDFAST" publish --file - >out 2>err &
+until_true 10 sh -c "'$HOLDFAST' tail --json 2>/dev/null | grep -q live.a"
+is "a line of a pipe that pauses is published at once" "$?" 0
+echo yes >seen
+wait
+has "and the rest when it comes" out '^published 2,'
+
+# --- Killed midway ---
+fresh
+seq -f '%012.0f' 1 20000 |
+    sed 's/.*/{"type":"k.x","id":"00000000-0000-4000-8000-&","payload":"&"}/' >kill.ndjson
+"$HOLDFAST" publish --file kill.ndjson >out 2>err &
+pid=$!
+until_true 10 test -s bus.db-wal
+kill -9 $pid
+wait $pid 2>/dev/null
+exits 0 "an import that was killed can be repeated" publish --file kill.ndjson --json
+is "new and old ones make all" "$(($(field out 1 '$.published') + $(field out 1 '$.duplicates')))" 20000
+hf tail --json
+is "every id is in the log once" "$(sed 's/.*"id":"\([^"]*\)".*/\1/' out | sort -u | wc -l) $(wc -l <out)" \
+    "20000 20000"
+
+finish

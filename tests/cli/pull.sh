@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# claim, ack, nack, release, bury, touch: pulling for scripts.
+. "$(dirname "$0")/lib.sh"
+
+for n in 1 2 3 4 5 6; do hf publish job.new "{\"n\":$n}"; done
+hf sub create jobs --on 'job.*' --from start --mode shared --retries 1 --retry-base 0
+exits 3 "claiming from nothing is not found" claim nothing
+hf sub create line --on 'job.*' --from start
+exits 1 "an ordered subscription cannot be claimed from" claim line
+
+exits 0 "claim takes events" claim jobs --max 2 --json
+json "an object per event" out
+is "as many as asked for" "$(wc -l <out)" 2
+is "in order" "$(field out 1 '$.position') $(field out 2 '$.position')" "1 2"
+is "it is the first attempt" "$(field out 1 '$.attempt')" 1
+first=$(field out 1 '$.lease')
+is "under one lease" "$(field out 2 '$.lease')" "$first"
+true_that "whose text is 32 digits" test ${#first} -eq 32
+exits 0 "for people claim prints the lease" claim jobs --max 1 --lease 1m
+has "and when it ends" out '^lease [0-9a-f]{32}  expires in '
+second=$(sed -n 's/^lease \([0-9a-f]*\).*/\1/p' out)
+exits 0 "a lease survives the process that claimed it" ack jobs "$first" 1
+exits 4 "an event is acknowledged once" ack jobs "$first" 1
+has "else the lease is stale" err 'lease'
+exits 4 "a position of another lease is refused" ack jobs "$first" 3
+exits 0 "without positions the rest is meant" ack jobs "$first"
+exits 4 "then the lease is used up" ack jobs "$first"
+exits 4 "a lease that never was is stale" ack jobs 00000000000000000000000000000000
+exits 2 "a position is a number" ack jobs "$second" three
+exits 2 "a lease is required" ack jobs
+
+exits 0 "release gives back" release jobs "$second"
+exits 0 "what was released comes again" claim jobs --max 1 --json
+is "the same event" "$(field out 1 '$.position')" 3
+is "as the same attempt" "$(field out 1 '$.attempt')" 1
+lease=$(field out 1 '$.lease')
+exits 0 "nack with an error" nack jobs "$lease" 3 --error 'not today' --delay 0
+hf claim jobs --max 1 --json --wait 5s
+is "it comes again" "$(field out 1 '$.position')" 3
+is "as the second attempt" "$(field out 1 '$.attempt')" 2
+lease=$(field out 1 '$.lease')
+hf nack jobs "$lease" --error 'never again'
+hf dlq list --json
+is "after the last attempt it is dead" "$(field out 1 '$.reason')" attempts
+is "with its last error" "$(field out 1 '$.error')" 'never again'
+is "and all before" "$(field out 1 '$.attempts_json[0].error')" 'not today'
+
+hf claim jobs --max 1 --json
+lease=$(field out 1 '$.lease')
+exits 0 "bury makes a dead letter now" bury jobs "$lease" --error 'no such address'
+hf dlq list --json --limit 1
+is "the reason is rejected" "$(field out 1 '$.reason')" rejected
+is "the error is kept" "$(field out 1 '$.error')" 'no such address'
+
+# --- Time ---
+hf claim jobs --max 1 --lease 300ms --json
+lease=$(field out 1 '$.lease')
+exits 0 "touch makes a lease last" touch jobs "$lease" --lease 1m
+sleep 0.4
+exits 0 "beyond its first end" ack jobs "$lease"
+hf claim jobs --max 1 --lease 100ms --json
+lease=$(field out 1 '$.lease')
+sleep 0.3
+exits 4 "after its end a lease is stale" ack jobs "$lease"
+exits 0 "and the event anybody's" claim jobs --json
+is "the same one" "$(field out 1 '$.position')" 6
+hf ack jobs "$(field out 1 '$.lease')"
+
+exits 0 "when there is nothing, claim prints nothing" claim jobs
+is "nothing at all" "$(cat out)" ''
+begin=${EPOCHREALTIME/./}
+exits 0 "--wait waits" claim jobs --wait 400ms
+true_that "as long as asked" test $((${EPOCHREALTIME/./} - begin)) -ge 400000
+"$HOLDFAST" claim jobs --wait 20s --json >waited 2>/dev/null &
+pid=$!
+sleep 0.2
+hf publish job.late
+until_true 5 test -s waited
+is "and ends when an event comes" "$?" 0
+wait $pid
+"$HOLDFAST" claim jobs --wait 60s >/dev/null 2>&1 &
+pid=$!
+sleep 0.2
+kill -TERM $pid
+wait $pid
+is "SIGTERM ends the waiting well" "$?" 0
+
+hf publish job.x
+hf sub pause jobs --reason 'for a test'
+exits 1 "a paused subscription hands out nothing" claim jobs
+hf sub resume jobs
+"$HOLDFAST" claim jobs --json >/dev/full 2>err
+is "a claim that cannot be printed fails" "$?" 1
+exits 0 "and was given back" claim jobs --json
+is "so that it can be claimed" "$(wc -l <out)" 1
+
+finish

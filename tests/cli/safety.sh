@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Whatever is in the data: no control character reaches the output, and JSON stays JSON.
+. "$(dirname "$0")/lib.sh"
+
+esc=$(printf '\033')
+evil="${esc}[2J${esc}]0;owned$(printf '\007\r\b\177')"
+csi=$(printf '\302\233')31m # U+009B, which some terminals take for ESC [
+rlo=$(printf '\342\200\256') # U+202E, which turns the direction of writing
+evil="$evil$csi$rlo"
+
+clean() { # FILE: without control characters but line ends
+    ! LC_ALL=C grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$1" || {
+        LC_ALL=C grep -nP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$1" | cat -v | head -3
+        return 1
+    }
+}
+shows() { # CLAIM ARGS...: neither stream has a control character
+    local claim=$1
+    shift
+    hf "$@"
+    cat out err >both
+    true_that "$claim is clean" clean both
+}
+shows_json() {
+    local claim=$1
+    shift
+    shows "$claim" "$@" --json
+    json "$claim is JSON" out
+}
+
+printf '{"text":"%s%s\177 \342\200\250","n":1}' "$csi" "$rlo" >payload
+"$HOLDFAST" publish evil.one - --key "key$evil" --tenant "tenant$evil" --producer "me$csi" <payload >out 2>err
+published=$?
+if [ $published -ne 0 ]; then # a name with control characters may be refused, but cleanly
+    true_that "the refusal is clean" clean err
+    "$HOLDFAST" publish evil.one - --key "key$evil" --tenant "tenant$evil" <payload >out 2>err
+    published=$?
+fi
+is "keys, tenants and payloads may hold anything" "$published" 0
+id=$(sed 's/.*id \([0-9a-f-]*\).*/\1/' out)
+for command in "tail" "event list" "event show $id"; do
+    # shellcheck disable=SC2086
+    shows "$command" $command
+    # shellcheck disable=SC2086
+    shows_json "$command" $command
+done
+hf tail --json
+is "the key comes back as it was" "$(field out 1 '$.key')" "key$evil"
+
+hf sub create s --on '*' --from start --retries 0
+hf work s --exec "printf 'bad: $csi\\033[31m\\007\\n' >&2; exit 1" --until-empty --quiet
+grep ' at 1, attempt' err >line
+true_that "the line of a failure is clean" clean line
+dead=1
+for command in "dlq list" "dlq show $dead" "dlq list --group-by error" "event show $id"; do
+    # shellcheck disable=SC2086
+    shows "$command" $command
+    # shellcheck disable=SC2086
+    shows_json "$command" $command
+done
+hf sub pause s --reason "because $evil"
+shows "sub show" sub show s
+shows_json "sub show" sub show s
+shows "sub list" sub list
+hf dlq resolve $dead --note "note $evil" --by "me $evil"
+shows "a resolved dead letter" dlq show $dead
+shows_json "a resolved dead letter" dlq show $dead
+
+# --- Messages quote what was typed ---
+shows "the complaint about a command" "pub$evil"
+shows "the complaint about an option" tail "--fo$evil"
+shows "the complaint about a value" tail --from "x$evil"
+shows "the complaint about a type" publish "a.$evil"
+shows "the complaint about a database" stats --db "none$evil.db"
+shows "the complaint about a name" sub show "none$evil"
+printf '{"type":"a","ty%s":1}\n' "$csi" >bad.ndjson
+shows "the complaint about a line" publish --file bad.ndjson
+
+# --- Bytes that are no UTF-8 ---
+bad=$(printf 'x\377\376')
+hf publish evil.two "\"$bad\""
+true_that "a payload that is no UTF-8 is refused" test "$rc" -ne 0
+true_that "cleanly" clean err
+hf publish evil.two '{}' --key "$bad"
+true_that "a key that is no UTF-8 is refused" test "$rc" -ne 0
+
+# --- SQL and HTML are only text ---
+exits 0 "a key may look like SQL" publish a.b '"<script>"' --key "'; DROP TABLE holdfast_events; --"
+exits 0 "a subscription may look like SQL" sub create "x'; DROP TABLE y; --" --on '*' --from now
+exits 0 "and be shown" sub show "x'; DROP TABLE y; --"
+
+# --- Output that cannot be written ---
+"$HOLDFAST" tail >/dev/full 2>err
+is "a full disk under stdout is an error" "$?" 1
+has "that is explained" err 'cannot write the output'
+"$HOLDFAST" stats >&- 2>err
+is "a closed stdout is no crash" "$?" 0
+"$HOLDFAST" publish a.b '{}' <&- >out 2>&-
+is "closed stdin and stderr are no crash" "$?" 0
+true_that "and do no harm to the database" sh -c "sqlite3 bus.db 'PRAGMA integrity_check' | grep -q '^ok$'"
+
+finish

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# work: time limits, signals, and workers that are killed.
+. "$(dirname "$0")/lib.sh"
+
+gone() { # FILE: the process whose number is in the file does not run
+    local pid
+    pid=$(cat "$1")
+    [ ! -d "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status"
+}
+alive() { [ -s "$1" ] && ! gone "$1"; }
+
+# --- Time limits ---
+hf sub create slow --on 'slow.*' --from start --retries 0 --timeout 1s
+hf publish slow.a
+begin=${EPOCHREALTIME/./}
+hf work slow --exec 'echo $$ >leader; sleep 60 & echo $! >member; echo "I wait" >&2; wait' --until-empty
+spent=$((${EPOCHREALTIME/./} - begin))
+is "a command past its time ends the wait" "$rc" 0
+true_that "before the subscription's timeout" test $spent -ge 500000 -a $spent -lt 3000000
+true_that "it is really gone" gone leader
+true_that "and so is what it started" gone member
+hf dlq list --json --limit 1
+is "the error says so, with its last words" \
+    "$(field out 1 '$.error' | grep -cE '^timed out: ended by SIGTERM after [0-9]+ms: I wait$')" 1
+hf publish slow.b
+hf work slow --exec 'trap "" TERM; echo $$ >leader; while :; do sleep 0.1; done' --until-empty
+true_that "one that ignores SIGTERM is killed" gone leader
+hf dlq list --json --limit 1
+has "and the error says how" out '"error":"timed out: ended by SIGKILL after'
+hf publish slow.c
+hf work slow --exec 'trap "exit 0" TERM; sleep 60 & wait' --until-empty
+hf dlq list --json --limit 1
+has "exit 0 after the time limit is no success" out '"error":"timed out: ended by SIGTERM'
+
+# --- Signals ---
+hf sub create signals --on 'sig.*' --from now --timeout 30s
+hf publish sig.a
+hf publish sig.b
+"$HOLDFAST" work signals --exec 'echo "$HOLDFAST_TYPE begins"; : >begun; sleep 0.5; echo "$HOLDFAST_TYPE ends"' >out 2>err &
+pid=$!
+until_true 10 test -e begun
+kill -TERM $pid
+wait $pid
+is "after SIGTERM work ends well" "$?" 0
+has "the running command finishes" out '^sig.a ends$'
+hasnt "no other begins" out '^sig.b begins$'
+hf work signals --exec 'echo "$HOLDFAST_TYPE"' --until-empty
+is "what was finished does not come again, the rest does" "$(cat out)" sig.b
+rm -f begun
+hf publish sig.c
+"$HOLDFAST" work signals --exec 'echo $$ >leader; : >begun; trap "" TERM; while :; do sleep 0.1; done' \
+    --drain 600ms >out 2>err &
+pid=$!
+until_true 10 test -e begun
+kill -TERM $pid
+wait $pid
+until_true 5 gone leader
+is "after the drain a command that does not finish is killed" "$?" 0
+hf work signals --exec 'echo "$HOLDFAST_TYPE $HOLDFAST_ATTEMPT"' --until-empty --retry-base 10ms --max-time 10s
+is "its attempt did not count" "$(cat out)" "sig.c 1"
+rm -f begun
+hf publish sig.d
+"$HOLDFAST" work signals --exec 'echo $$ >leader; sleep 61 & echo $! >member; : >begun; wait' >out 2>err &
+pid=$!
+until_true 10 test -e begun
+kill -TERM $pid
+sleep 0.2
+kill -TERM $pid
+wait $pid
+is "a second SIGTERM ends at once" "$?" 143
+until_true 5 gone leader
+is "and kills the command" "$?" 0
+until_true 5 gone member
+is "with what it started" "$?" 0
+
+# --- kill -9 of a worker ---
+rm -f begun
+"$HOLDFAST" work signals --exec 'echo $$ >leader; sleep 62 & echo $! >member; : >begun; wait' >out 2>err &
+pid=$!
+until_true 10 test -e begun
+is "the event is taken by another worker" "$?" 0
+true_that "whose command runs" alive member
+kill -9 $pid
+wait $pid 2>/dev/null
+until_true 5 gone leader
+is "when a worker is killed its command dies" "$?" 0
+until_true 5 gone member
+is "and what that started, too" "$?" 0
+exits 0 "another worker goes on at once" work signals --exec 'echo "$HOLDFAST_TYPE"' --until-empty --max-time 10s \
+    --retry-base 10ms
+has "with the event that was in work" out '^sig.d$'
+
+# --- A crowd, one of which is killed: nothing is lost ---
+hf sub create crowd --on 'crowd.*' --from now --mode shared --batch 3 --concurrency 2
+seq 1 60 | sed 's/.*/{"type":"crowd.x","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
+for n in 1 2 3; do
+    "$HOLDFAST" work crowd --exec 'sleep 0.02; echo "$HOLDFAST_POSITION" >>done_list' >/dev/null 2>&1 &
+    pids[n]=$!
+done
+until_true 10 test -s done_list
+kill -9 "${pids[1]}"
+exits 0 "the others finish" work crowd --exec 'echo "$HOLDFAST_POSITION" >>done_list' --until-empty --max-time 15s
+kill -TERM "${pids[2]}" "${pids[3]}"
+wait 2>/dev/null
+is "every event was handled" "$(sort -un done_list | wc -l)" 60
+hf sub show crowd --json
+is "and nothing died" "$(field out 1 '$.dead')" 0
+
+# --- Output that nobody reads ---
+hf sub create pipe --on 'pipe.*' --from now --mode shared --concurrency 2
+seq 1 20 | sed 's/.*/{"type":"pipe.x","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
+timeout 15 bash -c "'$HOLDFAST' work pipe --exec 'echo line; sleep 0.05' 2>err | head -1 >out; echo \${PIPESTATUS[0]} >status"
+is "a worker whose reader has left ends with an error" "$(cat status)" 1
+
+finish
