@@ -75,7 +75,10 @@ static int run_migrate(struct cli *cli)
     if (code)
         return code;
     if (!cli->json) {
-        printf("schema version %s\n", schema.version[0] ? schema.version : "unknown");
+        if (schema.version[0])
+            printf("schema version %s\n", schema.version);
+        else
+            printf("the schema is up to date\n");
         return EXIT_OK;
     }
     buf_init(&line, LINE_BYTES_MAX);

@@ -67,10 +67,10 @@ void out_table_init(struct out_table *table, const struct out_column *columns, s
     table->titled = false;
 }
 
+/* `more` is false when only empty cells follow: then no space is left at the end of the line. */
 static void print_cell(const struct out_table *table, size_t column, const char *text,
-                       size_t width)
+                       size_t width, bool more)
 {
-    bool last = column + 1 == table->column_count;
     size_t needed = text_width(text);
     size_t pad = needed < width ? width - needed : 0;
 
@@ -80,9 +80,9 @@ static void print_cell(const struct out_table *table, size_t column, const char 
         printf("%.*s…", (int)text_fit(text, width - 1), text);
     else
         fputs(text, stdout);
-    if (last)
+    if (column + 1 == table->column_count)
         putchar('\n');
-    else
+    else if (more)
         printf("%*s" GAP, table->columns[column].right ? 0 : (int)pad, "");
 }
 
@@ -111,16 +111,19 @@ static void print_chunk(struct out_table *table)
             fputs(out_on(OUT_BOLD), stdout);
             for (size_t i = 0; i <= last; i++)
                 print_cell(table, i, table->columns[i].title,
-                           i == last && !table->columns[i].right ? 0 : table->widths[i]);
+                           i == last && !table->columns[i].right ? 0 : table->widths[i], true);
             fputs(out_off(), stdout);
             table->titled = true;
         }
         for (size_t i = 0; i < table->cell_count; i++) {
             size_t column = i % table->column_count;
             size_t width = table->widths[column];
+            const char *text = table->cells.bytes + table->starts[i];
+            bool more = column == last || column + 1 < last ||
+                        table->cells.bytes[table->starts[i + 1]] != '\0';
             if (column == last && !table->columns[column].right)
                 width = cut;
-            print_cell(table, column, table->cells.bytes + table->starts[i], width);
+            print_cell(table, column, text, width, more);
         }
     }
     buf_clear(&table->cells);

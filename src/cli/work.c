@@ -137,6 +137,7 @@ struct waiter {
     pthread_t thread;
     int done_fd; /* readable when it has answered */
     hf_status status;
+    char message[1024]; /* hf_errmsg belongs to its thread */
 };
 
 static void *wait_until_empty(void *ctx)
@@ -145,6 +146,7 @@ static void *wait_until_empty(void *ctx)
     uint64_t one = 1;
 
     waiter->status = hf_wait(waiter->work->cli->bus, waiter->work->name, -1, -1);
+    snprintf(waiter->message, sizeof(waiter->message), "%s", hf_errmsg());
     if (write(waiter->done_fd, &one, sizeof(one)) < 0)
         stop_request();
     return NULL;
@@ -182,7 +184,8 @@ static int stop_working(struct work *work)
                  clock_mono_us() + (work->drain_ms - margin_ms) * 1000);
     status = hf_stop(work->cli->bus, work->drain_ms);
     if (hf_stats_get(work->cli->bus, &stats) == HF_OK)
-        out_say("%" PRId64 " done, %" PRId64 " failed attempts.", stats.delivered, stats.failed);
+        out_say("%" PRId64 " done, %" PRId64 " failed attempt%s.", stats.delivered, stats.failed,
+                stats.failed == 1 ? "" : "s");
     return cli_fail(status);
 }
 
@@ -226,8 +229,10 @@ static int work_until_end(struct work *work)
         end_waiter(work, &waiter);
     if (code)
         return code;
+    if (empty && waiter.status != HF_OK)
+        out_complain("%s", waiter.message);
     if (empty)
-        return cli_fail(waiter.status);
+        return cli_exit_code(waiter.status);
     if (out_failed() || (until_empty && stop_requested()))
         return EXIT_ERROR;
     if (until_empty)
