@@ -143,6 +143,12 @@ tables_exist() {
     diff "$temp/described" "$temp/made"
 }
 
+benchmarks_are_those_that_run() {
+    sed -n 's/^measure "\([^"]*\)".*/\1/p' bench/run >"$temp/measured"
+    sed -n '/^| measured |/,/^$/s/^| \([^|]*\) |.*/\1/p' docs/benchmarks.md | sed 1d >"$temp/reported"
+    [ -s "$temp/measured" ] && diff "$temp/measured" "$temp/reported"
+}
+
 # Links to files of the repository lead somewhere, headings included.
 links_lead_somewhere() {
     for page in $pages; do
@@ -201,6 +207,7 @@ ok "every guarantee is in the README and in docs/guarantees.md" guarantees_are_a
 ok "the tests that docs/guarantees.md names exist" tests_exist
 ok "the fault points that docs/architecture.md names exist" points_exist
 ok "docs/architecture.md describes the tables that there are" tables_exist
+ok "docs/benchmarks.md has the lines that bench/run measures" benchmarks_are_those_that_run
 ok "links lead somewhere" links_lead_somewhere
 ok "the README leads to every page of docs" pages_can_be_found
 ok "nothing is marked as unfinished" nothing_is_unfinished
