@@ -169,6 +169,9 @@ static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
 hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append)
 {
     conn->head_known = false;
+    if (!spare_restore(&engine->spare, false)) {
+        return fail(HF_NOSPACE, "the disk is full: nothing was published");
+    }
     hf_status status = conn_save(conn);
     if (status != HF_OK) {
         return status;

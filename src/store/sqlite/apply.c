@@ -10,10 +10,10 @@
  *
  * When the disk is full
  *   Publishing may stop; settling must go on, or every consumer would do its work again and again.
- *   The whole transaction is rolled back; the WAL is checkpointed, because an emptied WAL is written
- *   from its start again and needs no new space; then it is tried again. If there is still no room
- *   the appends answer HF_NOSPACE and the others are tried without them; at last with the space of
- *   the spare file (spare.h). While that is spent, appends are refused before they are tried.
+ *   The whole transaction is rolled back and the WAL is moved into the database, which gives its
+ *   space back; then it is tried again. If there is still no room the appends answer HF_NOSPACE and
+ *   the others are tried without them; at last with the space of the spare file (spare.h). While that
+ *   is spent, appends are refused before they are tried.
  *
  * When a commit fails midway (an error of fsync, or after it)
  *   The answer is HF_UNKNOWN. What this connection believes of the file cannot be trusted any more,
@@ -33,6 +33,7 @@
 #include <stdio.h>
 
 #define CHECKPOINT_PAGES 1000         /* of the WAL between two checkpoints */
+#define CHECKPOINT_FULL_PAGES 64      /* the same while the disk is full */
 #define CHECKPOINT_INSIST_PAGES 16000 /* readers kept it from starting over: wait for them ... */
 #define CHECKPOINT_INSIST_MS 10       /* ... this long */
 
@@ -56,14 +57,16 @@ static hf_status checkpoint(struct conn *conn, int mode, struct deadline deadlin
 /* A checkpoint that fails costs nothing but space: it is tried again after the next pages. */
 static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
 {
-    if (conn->wal_pages < engine->checkpoint_after_pages) {
+    bool full = engine->spare.spent; /* then the WAL must not eat what its own emptying needs */
+    if (conn->wal_pages < (full ? CHECKPOINT_FULL_PAGES : engine->checkpoint_after_pages)) {
         return;
     }
     bool whole = false;
     bool insist = conn->wal_pages >= CHECKPOINT_INSIST_PAGES;
-    hf_status status = checkpoint(conn, insist ? SQLITE_CHECKPOINT_RESTART
-                                               : SQLITE_CHECKPOINT_PASSIVE,
-                                  deadline_after_ms(insist ? CHECKPOINT_INSIST_MS : 0), &whole);
+    int mode = full ? SQLITE_CHECKPOINT_TRUNCATE
+               : insist ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE;
+    struct deadline deadline = deadline_after_ms(full || insist ? CHECKPOINT_INSIST_MS : 0);
+    hf_status status = checkpoint(conn, mode, deadline, &whole);
     if (status != HF_OK) {
         log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
     }
@@ -338,12 +341,33 @@ static void forget_claims(struct change *changes)
     }
 }
 
+/* Moves the WAL into the database and gives its space back. */
+static bool empty_wal(struct sqlite_engine *engine)
+{
+    bool whole = false;
+    hf_status status = checkpoint(&engine->writer, SQLITE_CHECKPOINT_TRUNCATE,
+                                  deadline_after_ms(CHECKPOINT_INSIST_MS), &whole);
+    if (status == HF_OK && whole) {
+        engine->writer.wal_pages = 0;
+        engine->checkpoint_after_pages = CHECKPOINT_PAGES;
+    }
+    return status == HF_OK && whole;
+}
+
+/* Moving the WAL needs space in the database first; the spare lends it. */
+static void make_room(struct sqlite_engine *engine)
+{
+    if (!empty_wal(engine) && spare_spend(&engine->spare) && empty_wal(engine)) {
+        spare_restore(&engine->spare, true);
+    }
+}
+
 /* Transacts with less and less until it fits. Contract of transact, but HF_NOSPACE is an answer. */
 static hf_status transact_in_space(struct sqlite_engine *engine, struct change *changes,
                                    struct deadline deadline, bool *ret_begun, bool *ret_skipped)
 {
-    bool skip = has_appends(changes) && !spare_restore(&engine->spare);
-    bool emptied = false;
+    bool skip = has_appends(changes) && !spare_restore(&engine->spare, false);
+    bool made_room = false;
     for (;;) {
         if (skip) {
             *ret_skipped = true;
@@ -358,21 +382,15 @@ static hf_status transact_in_space(struct sqlite_engine *engine, struct change *
             return status;
         }
         forget_claims(changes);
-        bool whole = false;
-        if (!emptied && checkpoint(&engine->writer, SQLITE_CHECKPOINT_RESTART,
-                                   deadline_after_ms(CHECKPOINT_INSIST_MS), &whole) == HF_OK) {
-            emptied = true;
-            if (whole) {
-                engine->writer.wal_pages = 0;
-                continue;
-            }
-        }
-        if (!skip && has_appends(changes)) {
+        if (!made_room) {
+            made_room = true;
+            make_room(engine);
+        } else if (!skip && has_appends(changes)) {
             skip = true;
-        } else if (!spare_spend(&engine->spare)) {
-            return fail(HF_NOSPACE, "the disk is full, and so is what was kept for this case");
+        } else if (spare_spend(&engine->spare)) {
+            empty_wal(engine);
         } else {
-            emptied = false;
+            return fail(HF_NOSPACE, "the disk is full, and so is what was kept for this case");
         }
     }
 }

@@ -45,13 +45,13 @@ bool spare_spend(struct spare *spare)
     return stat(spare->files->spare, &found) == 0 && found.st_size > 0 && truncate(spare->files->spare, 0) == 0;
 }
 
-bool spare_restore(struct spare *spare)
+bool spare_restore(struct spare *spare, bool now)
 {
     if (!spare->spent) {
         return true;
     }
     int64_t now_us = clock_mono_us();
-    if (now_us - spare->tried_us < SPARE_RETRY_MS * 1000) {
+    if (!now && now_us - spare->tried_us < SPARE_RETRY_MS * 1000) {
         return false;
     }
     spare->tried_us = now_us;
