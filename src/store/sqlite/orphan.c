@@ -159,7 +159,9 @@ static hf_status look_at(struct walk *walk, const struct ended *ended)
 {
     struct orphans *orphans = walk->orphans;
     if (ended->piece == LEASE_FREE) {
-        memcpy(orphans->free[orphans->free_count++], ended->token, STORE_TOKEN_BYTES);
+        if (orphans->free_count < ORPHAN_LEASES_MAX) {
+            memcpy(orphans->free[orphans->free_count++], ended->token, STORE_TOKEN_BYTES);
+        }
         return HF_OK;
     }
     if (ended->piece > 0 || (ended->count > 1 && !walk->exact)) {
@@ -323,7 +325,9 @@ hf_status orphans_find(struct sqlite_engine *engine, struct conn *conn,
             status = next_owner(&walk, owner, sizeof owner, &found);
         }
     }
-    /* Last: what was set free above is among these. */
+    /* Last, because what was set free above is among these, and with room of their own: else the
+     * claims that deal with a great many leases of the dead would hand out nothing. */
+    walk.looked_at = 0;
     if (status == HF_OK) {
         status = look_through(&walk, NULL, false, scope->now_us);
     }

@@ -7,7 +7,7 @@
 #include "store/sqlite/outcome.h"
 #include "store/store.h"
 
-#define ORPHAN_LEASES_MAX 256 /* ended leases looked at in one claim */
+#define ORPHAN_LEASES_MAX 256 /* ended leases with owners, and without, looked at in one claim */
 
 struct sqlite_engine;
 struct conn;
