@@ -2,6 +2,7 @@
  * test_group.c - changes of many threads share commits, and each keeps its own answer.
  */
 #include "support/crowd.h"
+#include "support/faulty.h"
 #include "support/make.h"
 
 #define THREADS 16
@@ -121,19 +122,6 @@ static void status_and_message_are_in_the_change_and_the_thread(void **state)
 
 /* ---- Deadlines ------------------------------------------------------------------------------- */
 
-static void a_passed_deadline_means_that_nothing_is_begun(void **state)
-{
-    struct store *store = fixture_open(*state, "a");
-    struct new_event event = event_of("t", NULL);
-    struct append append = append_of(&event, 1);
-    struct deadline passed = deadline_after_ms(0);
-    must_answer(HF_TIMEOUT, store_run(store, &append.change, passed));
-    must_equal(HF_TIMEOUT, append.change.status);
-    must_equal(SIZE_MAX, append.failed_index);
-    must_equal(0, head_of(store));
-    must_equal(1, append_one(store, "t", NULL));
-}
-
 /* Another process that holds the database: a transaction of a second store. */
 static struct tx *hold_database(struct fixture *f)
 {
@@ -162,6 +150,23 @@ static void a_change_that_timed_out_is_never_done_later(void **state)
     must_equal(1, head_of(store));
 }
 
+static void a_passed_deadline_does_not_wait(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct tx *tx = hold_database(*state);
+    struct new_event event = event_of("t", NULL);
+    struct append append = append_of(&event, 1);
+    int64_t begun_ms = mono_ms();
+    hf_status status = store_run(store, &append.change, deadline_after_ms(0));
+    int64_t spent_ms = mono_ms() - begun_ms;
+    tx_rollback(tx);
+    must_equal(HF_TIMEOUT, status);
+    must_equal(HF_TIMEOUT, append.change.status);
+    must_equal(SIZE_MAX, append.failed_index);
+    must_hold(spent_ms < PATIENCE_MS / 2);
+    must_equal(1, append_one(store, "t", NULL));
+}
+
 struct waiting {
     struct store *store;
     hf_status statuses[THREADS];
@@ -187,7 +192,7 @@ static int count_status(const struct waiting *waiting, hf_status status)
     return count;
 }
 
-/* The patient are released by the impatient one's end: no sleep decides the order. */
+/* The patient go on when the impatient one has given up. */
 static void each_change_has_its_own_deadline(void **state)
 {
     struct waiting waiting = {.store = fixture_open(*state, "a")};
@@ -199,6 +204,7 @@ static void each_change_has_its_own_deadline(void **state)
     struct waiting impatient = waiting;
     impatient.deadline_ms[0] = 80;
     crowd_start(&crowd, THREADS, append_with_deadline, &waiting);
+    crowd_settle(&crowd);
     append_with_deadline(0, &impatient);
     tx_rollback(tx);
     crowd_join(&crowd);
@@ -209,26 +215,28 @@ static void each_change_has_its_own_deadline(void **state)
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */
 
-/* Sixteen appends wait for a queue of four events while nobody writes: most cannot even queue. */
+/* Sixteen patient appends wait for a queue with room for four while nobody can write. One more that
+ * is not patient finds no room until its deadline. */
 static void fill_queue(struct fixture *f, int64_t events_max, int64_t bytes_max)
 {
     struct store_options options = fixture_options(f, "a");
     options.queue_events_max = events_max;
     options.queue_bytes_max = bytes_max;
     struct waiting waiting = {.store = fixture_open_with(f, &options)};
+    struct waiting impatient = {.store = waiting.store, .deadline_ms = {60}};
     for (int i = 0; i < THREADS; i++) {
-        waiting.deadline_ms[i] = 150;
+        waiting.deadline_ms[i] = PATIENCE_MS;
     }
     struct tx *tx = hold_database(f);
-    crowd_run(THREADS, append_with_deadline, &waiting);
+    struct crowd crowd;
+    crowd_start(&crowd, THREADS, append_with_deadline, &waiting);
+    crowd_settle(&crowd);
+    append_with_deadline(0, &impatient);
     tx_rollback(tx);
-    int busy = count_status(&waiting, HF_BUSY);
-    int late = count_status(&waiting, HF_TIMEOUT);
-    must_equal(THREADS, busy + late);
-    must_hold(busy >= THREADS - 8);
-    must_hold(late >= 1);
-    must_equal(0, head_of(waiting.store));
-    must_equal(1, append_one(waiting.store, "t", NULL));
+    crowd_join(&crowd);
+    must_equal(HF_BUSY, impatient.statuses[0]);
+    must_equal(THREADS, count_status(&waiting, HF_OK));
+    must_equal(THREADS, head_of(waiting.store)); /* and not the impatient */
 }
 
 static void a_queue_full_of_events_answers_busy_at_the_deadline(void **state)
@@ -271,6 +279,101 @@ static void an_append_larger_than_the_queue_is_taken_alone(void **state)
     must_equal(11, head_of(store));
 }
 
+/* ---- A failing engine ------------------------------------------------------------------------ */
+
+#ifdef HF_FAULTS
+
+/* A store on the same database whose engine fails on command. */
+static struct store *open_faulty(struct fixture *f)
+{
+    faulty_install();
+    char url[sizeof f->url + 8];
+    snprintf(url, sizeof url, "faulty:%s", f->url);
+    struct store_options options = fixture_options(f, "faulty");
+    struct store *store = NULL;
+    must_answer(HF_OK, store_open(url, &options, &store));
+    return store;
+}
+
+static void changes_that_wait_together_are_applied_together(void **state)
+{
+    struct waiting waiting = {.store = open_faulty(*state)};
+    for (int i = 0; i < THREADS; i++) {
+        waiting.deadline_ms[i] = PATIENCE_MS;
+    }
+    faulty_stop(FAULTY_APPLY, 1);
+    struct crowd crowd;
+    crowd_start(&crowd, THREADS, append_with_deadline, &waiting);
+    bool stopped = faulty_stopped(FAULTY_APPLY, PATIENCE_MS);
+    crowd_settle(&crowd); /* all others queue up behind the one that stands */
+    faulty_go(FAULTY_APPLY);
+    crowd_join(&crowd);
+    must_hold(stopped);
+    must_equal(THREADS, count_status(&waiting, HF_OK));
+    must_equal(THREADS, head_of(waiting.store));
+    must_hold(faulty_changes_max() >= THREADS / 2);
+    must_hold(faulty_calls(FAULTY_APPLY) <= 4);
+    store_close(waiting.store);
+}
+
+static void a_commit_that_fails_is_answered_to_every_change_of_it(void **state)
+{
+    static const hf_status statuses[] = {HF_NOSPACE, HF_IO, HF_UNKNOWN, HF_CORRUPT};
+    struct waiting waiting = {.store = open_faulty(*state)};
+    for (int i = 0; i < THREADS; i++) {
+        waiting.deadline_ms[i] = PATIENCE_MS;
+    }
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
+        faulty_fail(FAULTY_APPLY, 1, 1000, statuses[i]);
+        crowd_run(THREADS, append_with_deadline, &waiting);
+        must_equal(THREADS, count_status(&waiting, statuses[i]));
+    }
+    faulty_reset();
+    must_equal(0, head_of(waiting.store));
+    must_equal(1, append_one(waiting.store, "t", NULL));
+    store_close(waiting.store);
+}
+
+static void a_database_that_is_unavailable_leaves_every_change_unbegun(void **state)
+{
+    static const hf_status statuses[] = {HF_TIMEOUT, HF_UNAVAILABLE, HF_BUSY};
+    struct store *store = open_faulty(*state);
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
+        faulty_fail(FAULTY_APPLY, 1, 1000000, statuses[i]);
+        struct new_event event = event_of("t", NULL);
+        struct append append = append_of(&event, 1);
+        int64_t begun_ms = mono_ms();
+        hf_status status = store_run(store, &append.change, deadline_after_ms(50));
+        must_hold(status == HF_TIMEOUT || status == statuses[i]);
+        must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+        must_equal(SIZE_MAX, append.failed_index);
+    }
+    faulty_reset();
+    must_equal(1, append_one(store, "t", NULL));
+    store_close(store);
+}
+
+/* The commit happened, its answer was lost: repeating the publish with the same id is safe. */
+static void an_unknown_outcome_is_resolved_by_publishing_the_same_id_again(void **state)
+{
+    struct store *store = open_faulty(*state);
+    struct new_event event = event_of("t", NULL);
+    faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
+    must_answer(HF_UNKNOWN, append_event(store, &event));
+    must_answer(HF_OK, append_event(store, &event));
+    must_equal(1, event.position);
+    must_equal(true, event.duplicate);
+    faulty_fail(FAULTY_APPLY, 1, 1, HF_UNKNOWN); /* and if it had not happened */
+    struct new_event other = event_of("t", NULL);
+    must_answer(HF_UNKNOWN, append_event(store, &other));
+    must_answer(HF_OK, append_event(store, &other));
+    must_equal(2, other.position);
+    must_equal(false, other.duplicate);
+    store_close(store);
+}
+
+#endif
+
 static void relaxed_changes_are_kept_too(void **state)
 {
     struct store_options options = fixture_options(*state, "a");
@@ -294,7 +397,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(every_commit_is_counted_once),
     CLAIM(a_failing_change_does_not_disturb_the_others),
     CLAIM(status_and_message_are_in_the_change_and_the_thread),
-    CLAIM(a_passed_deadline_means_that_nothing_is_begun),
+    CLAIM(a_passed_deadline_does_not_wait),
     CLAIM(a_change_that_timed_out_is_never_done_later),
     CLAIM(each_change_has_its_own_deadline),
     CLAIM(a_queue_full_of_events_answers_busy_at_the_deadline),
@@ -302,6 +405,12 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_full_queue_takes_more_when_there_is_room_again),
     CLAIM(an_append_larger_than_the_queue_is_taken_alone),
     CLAIM(relaxed_changes_are_kept_too),
+#ifdef HF_FAULTS
+    CLAIM(changes_that_wait_together_are_applied_together),
+    CLAIM(a_commit_that_fails_is_answered_to_every_change_of_it),
+    CLAIM(a_database_that_is_unavailable_leaves_every_change_unbegun),
+    CLAIM(an_unknown_outcome_is_resolved_by_publishing_the_same_id_again),
+#endif
 };
 
 FIXTURE_MAIN("group", claims, NULL)

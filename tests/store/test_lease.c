@@ -241,7 +241,8 @@ static void a_poison_event_ends_up_alone_and_its_neighbours_stay_clean(void **st
     int64_t now_us = T0;
     int done_times[49] = {0};
     int recorded = 0;
-    for (int round = 0; round < 200 && recorded < 3; round++) {
+    int done_count = 0;
+    for (int round = 0; round < 200 && (recorded < 3 || done_count < 47); round++) {
         struct batch batch;
         batch_init(&batch);
         struct claim claim = claim_of(s.id, 16, now_us, &batch);
@@ -261,11 +262,12 @@ static void a_poison_event_ends_up_alone_and_its_neighbours_stay_clean(void **st
             for (size_t i = 0; i < batch.count; i++) {
                 done_times[batch.entries[i].event.position]++;
             }
+            done_count += (int)batch.count;
         }
         batch_release(&batch);
         now_us += poisoned || claim.ret_wake_us > now_us ? LEASE_US + 1 : 0;
     }
-    must_equal(3, recorded);
+    must_hold(recorded >= 3);
     for (int64_t p = 1; p <= 48; p++) {
         must_equal(p == poison ? 0 : 1, done_times[p]);
     }

@@ -37,8 +37,9 @@ void child_start(struct fixture *fixture, struct child *child, const char *role,
 
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, report[1], CHILD_REPORT_FD);
+    /* in this order: input[0] may be CHILD_REPORT_FD itself */
     posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, report[1], CHILD_REPORT_FD);
     char *const *vector = (char *const *)(uintptr_t)arguments;
     int failed = posix_spawn(&child->pid, self, &actions, NULL, vector, environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -309,6 +309,12 @@ static hf_status faulty_head(struct engine *engine, int64_t *ret_head, int64_t *
     FORWARD(FAULTY_HEAD, to->class->head(to, ret_head, ret_first));
 }
 
+static hf_status faulty_now(struct engine *engine, struct deadline deadline, int64_t *ret_position)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_NOW, to->class->now(to, deadline, ret_position));
+}
+
 static hf_status faulty_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position)
 {
     struct engine *to = inner(engine);
@@ -581,6 +587,7 @@ static const struct engine_class faulty_engine_class = {
     .delivery_facts = faulty_delivery_facts,
     .event_find = faulty_event_find,
     .head = faulty_head,
+    .now = faulty_now,
     .position_before = faulty_position_before,
     .retries_due = faulty_retries_due,
     .lanes = faulty_lanes,

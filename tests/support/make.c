@@ -416,10 +416,25 @@ static void list_add(struct list *list, int64_t number)
     must_hold(list->used < LIST_BYTES);
 }
 
-static int list_add_position(int64_t position, void *ctx)
+/* Positions that come in no order. */
+struct position_set {
+    int64_t positions[1024];
+    size_t count;
+};
+
+static int set_add(int64_t position, void *ctx)
 {
-    list_add(ctx, position);
+    struct position_set *set = ctx;
+    must_hold(set->count < sizeof set->positions / sizeof set->positions[0]);
+    set->positions[set->count++] = position;
     return 0;
+}
+
+static int position_compare(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a;
+    int64_t right = *(const int64_t *)b;
+    return (left > right) - (left < right);
 }
 
 const char *list_batch(const struct batch *batch)
@@ -447,9 +462,13 @@ const char *list_due(struct store *store, int64_t subscription_id, int32_t parti
 const char *list_ahead(struct store *store, int64_t subscription_id, int32_t partition,
                        int64_t checkpoint)
 {
+    struct position_set set = {.count = 0};
+    must_answer(HF_OK, store_ahead(store, subscription_id, partition, checkpoint, set_add, &set));
+    qsort(set.positions, set.count, sizeof set.positions[0], position_compare);
     struct list list = list_begin();
-    must_answer(HF_OK, store_ahead(store, subscription_id, partition, checkpoint, list_add_position,
-                                   &list));
+    for (size_t i = 0; i < set.count; i++) {
+        list_add(&list, set.positions[i]);
+    }
     return list.bytes;
 }
 

@@ -112,7 +112,8 @@ hf_status finish_all(struct store *store, const struct claim *claim, int64_t now
 
 /* ---- Questions ------------------------------------------------------------------------------- */
 
-/* These answer positions as text, in a buffer that is good for a few calls. */
+/* These answer positions as text, in a buffer that is good for a few calls. What the contract gives
+ * in no order (ahead) is sorted; a position that comes twice is there twice. */
 const char *list_batch(const struct batch *batch);
 const char *list_due(struct store *store, int64_t subscription_id, int32_t partition,
                      int64_t now_us);

@@ -1,0 +1,404 @@
+/*
+ * test_query.c - the questions that are no listing: progress, facts, places in time, leases, sizes.
+ */
+#include "support/crowd.h"
+#include "support/make.h"
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+static void a_fresh_ordered_subscription_has_done_nothing(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 3);
+    struct progress progress = progress_of(store, subscribe_ordered(store, "s", 1));
+    must_equal(0, progress.checkpoint);
+    must_equal(-1, progress.checkpoint_at_us);
+    must_equal(false, progress.has_event_id);
+    must_equal(-1, progress.cursor);
+    must_equal(3, progress.head);
+    must_equal(0, progress.in_flight);
+    must_equal(0, progress.retrying);
+    must_equal(0, progress.held);
+    must_equal(0, progress.blocked);
+    must_equal(0, progress.dead);
+    must_equal(T0, progress.oldest_waiting_us);
+    must_equal(false, progress.owned);
+    must_equal(false, progress.owner_alive);
+}
+
+static void the_checkpoint_is_the_lowest_of_the_partitions(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 9);
+    int64_t id = subscribe_ordered(store, "s", 3);
+    static const int64_t checkpoints[] = {7, 4, 9};
+    for (int32_t partition = 0; partition < 3; partition++) {
+        struct owner owner = own(store, id, partition);
+        must_answer(HF_OK, settle(&owner, checkpoints[partition], NULL, 0));
+    }
+    must_equal(4, progress_of(store, id).checkpoint);
+}
+
+static void a_shared_ones_checkpoint_is_below_cursor_leases_and_retries(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 9);
+    int64_t id = subscribe_shared(store, "s");
+    struct claim one = take(*state, store, id, 2, T0);   /* 1 2 */
+    struct claim two = take(*state, store, id, 2, T0);   /* 3 4 */
+    struct claim three = take(*state, store, id, 2, T0); /* 5 6 */
+    must_equal(0, progress_of(store, id).checkpoint);
+    must_equal(6, progress_of(store, id).cursor);
+    must_answer(HF_OK, finish_all(store, &two, T0));
+    must_equal(0, progress_of(store, id).checkpoint);
+    must_answer(HF_OK, finish_all(store, &one, T0));
+    must_equal(4, progress_of(store, id).checkpoint);
+    must_answer(HF_OK, finish(store, &three, OUTCOME_RETRY, "5", T0, T0 + SECOND));
+    must_answer(HF_OK, finish_all(store, &three, T0));
+    must_equal(4, progress_of(store, id).checkpoint);
+    must_equal(0, progress_of(store, id).in_flight);
+    must_equal(1, progress_of(store, id).retrying);
+    struct claim again = take(*state, store, id, 1, T0 + SECOND);
+    must_answer(HF_OK, finish_all(store, &again, T0));
+    must_equal(6, progress_of(store, id).checkpoint);
+    must_equal(false, progress_of(store, id).owned);
+}
+
+static int64_t append_at(struct store *store, int64_t now_us)
+{
+    struct new_event event = event_of("t", "k");
+    struct append append = append_of(&event, 1);
+    append.change.now_us = now_us;
+    must_answer(HF_OK, RUN(store, &append));
+    return event.position;
+}
+
+static void the_oldest_waiting_is_the_first_unsettled_event(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    int64_t id = subscribe_ordered(store, "s", 1);
+    must_equal(-1, progress_of(store, id).oldest_waiting_us);
+    for (int i = 1; i <= 4; i++) {
+        append_at(store, T0 + i * SECOND);
+    }
+    must_equal(T0 + SECOND, progress_of(store, id).oldest_waiting_us);
+    struct owner owner = own(store, id, 0);
+    must_answer(HF_OK, settle(&owner, 2, NULL, 0));
+    must_equal(T0 + 3 * SECOND, progress_of(store, id).oldest_waiting_us);
+    must_answer(HF_OK, SETTLE(&owner, 4, retry(3, "k", T0 + 99 * SECOND)));
+    must_equal(T0 + 3 * SECOND, progress_of(store, id).oldest_waiting_us);
+    must_answer(HF_OK, SETTLE(&owner, 4, waited(done(3, "k"))));
+    must_equal(-1, progress_of(store, id).oldest_waiting_us);
+}
+
+static void the_oldest_waiting_of_a_shared_one_may_be_leased(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    int64_t id = subscribe_shared(store, "s");
+    must_equal(-1, progress_of(store, id).oldest_waiting_us);
+    for (int i = 1; i <= 3; i++) {
+        append_at(store, T0 + i * SECOND);
+    }
+    struct claim claim = take(*state, store, id, 2, T0);
+    must_equal(T0 + SECOND, progress_of(store, id).oldest_waiting_us);
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_DONE, "1", T0, 0));
+    must_equal(T0 + 2 * SECOND, progress_of(store, id).oldest_waiting_us);
+    must_answer(HF_OK, finish_all(store, &claim, T0));
+    must_equal(T0 + 3 * SECOND, progress_of(store, id).oldest_waiting_us);
+    claim = take(*state, store, id, 2, T0);
+    must_answer(HF_OK, finish_all(store, &claim, T0));
+    must_equal(-1, progress_of(store, id).oldest_waiting_us);
+}
+
+static void the_owner_of_partition_zero_is_shown(void **state)
+{
+    struct store *a = fixture_open(*state, "node-a");
+    struct store *b = fixture_open(*state, "node-b");
+    int64_t id = subscribe_ordered(a, "s", 2);
+    own(b, id, 1);
+    must_equal(false, progress_of(a, id).owned);
+    struct owner owner = own(a, id, 0);
+    struct progress progress = progress_of(b, id);
+    must_equal(true, progress.owned);
+    must_equal(true, progress.owner_alive);
+    must_read("node-a", progress.owner_name);
+    must_answer(HF_OK, give_back(&owner));
+    must_equal(false, progress_of(b, id).owned);
+}
+
+/* ---- Facts ----------------------------------------------------------------------------------- */
+
+static void facts_of_an_untouched_event_are_empty(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_lanes(store, "abc");
+    struct subscription_put put = put_of("s", HF_MODE_ORDERED, 1);
+    put.start = 1;
+    must_answer(HF_OK, RUN(store, &put));
+    struct text story;
+    struct delivery_facts facts = facts_of(*state, store, put.ret_id, 2, &story);
+    must_equal(1, facts.start);
+    must_equal(1, facts.checkpoint);
+    must_equal(-1, facts.cursor);
+    must_hold(!facts.settled && !facts.leased && !facts.waiting && !facts.held && !facts.blocked);
+    must_equal(0, facts.attempts);
+    must_equal(-1, facts.dead_id);
+    must_hold(text_is_absent(story));
+}
+
+static void facts_of_a_shared_delivery_follow_its_life(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 3);
+    int64_t id = subscribe_shared(store, "s");
+    struct delivery_facts facts = facts_of(*state, store, id, 2, NULL);
+    must_equal(-1, facts.checkpoint);
+    must_equal(0, facts.cursor);
+    must_equal(false, facts.leased);
+    struct claim claim = take(*state, store, id, 2, T0);
+    must_equal(true, facts_of(*state, store, id, 2, NULL).leased);
+    must_equal(2, facts_of(*state, store, id, 2, NULL).cursor);
+    must_equal(false, facts_of(*state, store, id, 3, NULL).leased);
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_RETRY, "2", T0, T0 + SECOND));
+    facts = facts_of(*state, store, id, 2, NULL);
+    must_hold(facts.waiting && !facts.leased);
+    must_equal(1, facts.attempts);
+    must_equal(T0 + SECOND, facts.next_attempt_us);
+    struct claim again = take(*state, store, id, 1, T0 + SECOND);
+    facts = facts_of(*state, store, id, 2, NULL);
+    must_hold(facts.leased && !facts.waiting);
+    must_equal(1, facts.attempts);
+    must_answer(HF_OK, finish(store, &again, OUTCOME_DEAD, "2", T0, 0));
+    facts = facts_of(*state, store, id, 2, NULL);
+    must_hold(!facts.leased && !facts.waiting);
+    must_equal(dead_id_of(store, 2), facts.dead_id);
+}
+
+static void facts_of_no_subscription_are_not_found(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 1);
+    const struct entry *entry = entry_at(*state, store, 1);
+    struct batch *batch = fixture_batch(*state);
+    struct delivery_facts facts;
+    struct text story;
+    must_answer(HF_NOTFOUND, store_delivery_facts(store, 4711, entry->id, 1, entry->hash,
+                                                  &batch->arena, &facts, &story));
+}
+
+/* ---- Places in time -------------------------------------------------------------------------- */
+
+static int64_t before(struct store *store, int64_t at_us)
+{
+    int64_t position = -7;
+    must_answer(HF_OK, store_position_before(store, at_us, &position));
+    return position;
+}
+
+static void a_time_is_a_place_in_the_log(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    must_equal(0, before(store, T0));
+    for (int i = 1; i <= 30; i++) {
+        append_at(store, T0 + (i / 3) * 10); /* three at a time */
+    }
+    must_equal(0, before(store, 0));
+    must_equal(0, before(store, T0));
+    must_equal(2, before(store, T0 + 1));
+    must_equal(2, before(store, T0 + 10));
+    must_equal(5, before(store, T0 + 11));
+    must_equal(5, before(store, T0 + 20));
+    must_equal(29, before(store, T0 + 100));
+    must_equal(30, before(store, T0 + 101));
+    must_equal(30, before(store, INT64_MAX));
+}
+
+static void a_time_is_a_place_in_the_stores_own_log(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct store *other = fixture_open_other(*state, "b");
+    append_at(store, T0);
+    append_at(other, T0);
+    append_at(other, T0 + 1);
+    must_equal(1, before(store, T0 + 5));
+    must_equal(2, before(other, T0 + 5));
+}
+
+static int64_t now_of(struct store *store)
+{
+    int64_t position = -7;
+    must_answer(HF_OK, store_now(store, deadline_after_ms(PATIENCE_MS), &position));
+    return position;
+}
+
+static void now_is_between_what_was_acknowledged_and_what_begins(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    must_equal(0, now_of(a));
+    for (int i = 1; i <= 5; i++) {
+        int64_t acknowledged = append_one(b, "t", NULL);
+        int64_t now = now_of(a);
+        must_hold(now >= acknowledged);
+        must_hold(append_one(b, "t", NULL) > now);
+    }
+    must_equal(10, now_of(a));
+}
+
+struct now_race {
+    struct store *stores[2];
+};
+
+static void ask_for_now(int index, void *ctx)
+{
+    struct now_race *race = ctx;
+    for (int i = 0; i < 100; i++) {
+        int64_t acknowledged = append_one(race->stores[index % 2], "t", NULL);
+        int64_t now = now_of(race->stores[1 - index % 2]);
+        must_hold(now >= acknowledged);
+        must_hold(append_one(race->stores[index % 2], "t", NULL) > now);
+    }
+}
+
+static void now_holds_its_promise_while_others_publish(void **state)
+{
+    struct now_race race = {{fixture_open(*state, "a"), fixture_open(*state, "b")}};
+    crowd_run(4, ask_for_now, &race);
+}
+
+/* ---- What is left in a lease ----------------------------------------------------------------- */
+
+static void a_lease_can_be_read_with_its_stories(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 5);
+    int64_t id = subscribe_shared(store, "s");
+    struct claim claim = take(*state, store, id, 5, T0);
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_RETRY, "4", T0, T0));
+    must_answer(HF_OK, finish_all(store, &claim, T0));
+    append_count(store, "t", 2);
+    claim = take(*state, store, id, 5, T0); /* 4 again, 6 and 7 */
+    must_read("4 6 7", list_batch(claim.batch));
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_DONE, "6", T0, 0));
+
+    struct store *other = fixture_open(*state, "b");
+    struct batch *batch = fixture_batch(*state);
+    must_answer(HF_OK, store_lease_read(other, id, claim.ret_lease, batch));
+    must_read("4 7", list_batch(batch));
+    must_equal(1, batch->entries[0].attempts);
+    must_match(text_of(STORY_ONE), batch->entries[0].attempts_json);
+    must_equal(true, batch->entries[0].waited);
+    must_read("{}", batch->entries[0].event.payload);
+    must_equal(0, batch->entries[1].attempts);
+    must_equal(false, batch->entries[1].waited);
+}
+
+static void a_lease_that_is_gone_is_stale(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 3);
+    int64_t id = subscribe_shared(store, "s");
+    int64_t other = subscribe_shared(store, "other");
+    struct claim claim = take(*state, store, id, 5, T0);
+    struct batch *batch = fixture_batch(*state);
+    must_answer(HF_STALE, store_lease_read(store, other, claim.ret_lease, batch));
+    must_answer(HF_OK, finish_all(store, &claim, T0));
+    must_answer(HF_STALE, store_lease_read(store, id, claim.ret_lease, batch));
+    must_equal(0, batch->count);
+}
+
+/* ---- The engine about itself ----------------------------------------------------------------- */
+
+static void sizes_are_numbers_or_not_known(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 1000);
+    struct store_sizes sizes = {-7, -7, -7};
+    must_answer(HF_OK, store_sizes_get(store, &sizes));
+    must_hold(sizes.store_bytes == -1 || sizes.store_bytes > 0);
+    must_hold(sizes.wal_bytes >= -1);
+    must_hold(sizes.commits >= 2);
+}
+
+static int count_finding(const char *name, const char *value, hf_log_level level,
+                         const char *advice, void *ctx)
+{
+    must_hold(name && name[0]);
+    must_hold(value);
+    must_hold(level >= HF_LOG_DEBUG && level <= HF_LOG_ERROR);
+    (void)advice;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static void the_doctor_finds_something_to_say(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    int findings = 0;
+    must_answer(HF_OK, store_doctor(store, count_finding, &findings));
+    must_hold(findings > 0);
+    must_hold(store_engine_name(store)[0]);
+    if (((struct fixture *)*state)->sqlite) {
+        must_read("sqlite", store_engine_name(store));
+    }
+}
+
+/* ---- Any thread, any time -------------------------------------------------------------------- */
+
+struct busy {
+    struct store *store;
+    int64_t id;
+};
+
+static void ask_everything(int index, void *ctx)
+{
+    struct busy *busy = ctx;
+    for (int i = 0; i < 60; i++) {
+        if (index < 2) {
+            append_one(busy->store, "t", NULL);
+            continue;
+        }
+        struct progress progress;
+        must_answer(HF_OK, store_progress(busy->store, busy->id, T0, &progress));
+        /* one snapshot: what is counted together belongs together */
+        must_hold(progress.checkpoint <= progress.head);
+        must_hold(progress.head <= 120);
+        must_equal(progress.head > 0 ? T0 : -1, progress.oldest_waiting_us);
+        int64_t head;
+        int64_t first;
+        must_answer(HF_OK, store_head(busy->store, &head, &first));
+        must_hold(head >= progress.head);
+        must_equal(head > 0 ? 1 : head + 1, first);
+    }
+}
+
+static void queries_of_many_threads_see_consistent_snapshots(void **state)
+{
+    struct busy busy = {.store = fixture_open(*state, "a")};
+    busy.id = subscribe_ordered(busy.store, "s", 1);
+    crowd_run(8, ask_everything, &busy);
+    must_equal(120, head_of(busy.store));
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_fresh_ordered_subscription_has_done_nothing),
+    CLAIM(the_checkpoint_is_the_lowest_of_the_partitions),
+    CLAIM(a_shared_ones_checkpoint_is_below_cursor_leases_and_retries),
+    CLAIM(the_oldest_waiting_is_the_first_unsettled_event),
+    CLAIM(the_oldest_waiting_of_a_shared_one_may_be_leased),
+    CLAIM(the_owner_of_partition_zero_is_shown),
+    CLAIM(facts_of_an_untouched_event_are_empty),
+    CLAIM(facts_of_a_shared_delivery_follow_its_life),
+    CLAIM(facts_of_no_subscription_are_not_found),
+    CLAIM(a_time_is_a_place_in_the_log),
+    CLAIM(a_time_is_a_place_in_the_stores_own_log),
+    CLAIM(now_is_between_what_was_acknowledged_and_what_begins),
+    CLAIM(now_holds_its_promise_while_others_publish),
+    CLAIM(a_lease_can_be_read_with_its_stories),
+    CLAIM(a_lease_that_is_gone_is_stale),
+    CLAIM(sizes_are_numbers_or_not_known),
+    CLAIM(the_doctor_finds_something_to_say),
+    CLAIM(queries_of_many_threads_see_consistent_snapshots),
+};
+
+FIXTURE_MAIN("query", claims, NULL)

@@ -1,0 +1,383 @@
+/*
+ * test_signs.c - wake-ups: what rings, who hears it, and that nobody misses it.
+ *
+ * A consumer reads the number, looks at the store, and waits for the number to change. A ring that
+ * is missed between looking and waiting would cost it a whole waiting time.
+ */
+#include "support/crowd.h"
+#include "support/make.h"
+#include "support/puppet.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#define LONG_MS (PATIENCE_MS / 2)
+
+/* ---- What rings ------------------------------------------------------------------------------ */
+
+struct bell {
+    struct store *near; /* does it */
+    struct store *far;  /* hears it too */
+    uint64_t near_seen;
+    uint64_t far_seen;
+};
+
+static struct bell bell_of(struct fixture *f)
+{
+    return (struct bell){.near = fixture_open(f, "near"), .far = fixture_open(f, "far")};
+}
+
+static void bell_read(struct bell *bell)
+{
+    bell->near_seen = store_news(bell->near);
+    bell->far_seen = store_news(bell->far);
+}
+
+#define must_ring(bell, call)                                                                      \
+    do {                                                                                           \
+        bell_read(bell);                                                                           \
+        must_answer(HF_OK, call);                                                                  \
+        must_hold(store_news((bell)->near) != (bell)->near_seen);                                  \
+        must_hold(store_wait((bell)->far, (bell)->far_seen, LONG_MS) != (bell)->far_seen);         \
+    } while (0)
+
+#define must_be_silent(bell, wanted, call)                                                         \
+    do {                                                                                           \
+        bell_read(bell);                                                                           \
+        must_answer(wanted, call);                                                                 \
+        must_equal((bell)->near_seen, store_news((bell)->near));                                   \
+        must_equal((bell)->far_seen, store_news((bell)->far));                                     \
+    } while (0)
+
+static void the_number_stands_still_while_nothing_happens(void **state)
+{
+    struct bell bell = bell_of(*state);
+    append_one(bell.near, "t", NULL);
+    bell_read(&bell);
+    head_of(bell.near);
+    head_of(bell.far);
+    must_equal(bell.near_seen, store_news(bell.near));
+    must_equal(bell.far_seen, store_news(bell.far));
+}
+
+static void an_append_rings(void **state)
+{
+    struct bell bell = bell_of(*state);
+    for (int i = 0; i < 5; i++) {
+        struct new_event event = event_of("t", NULL);
+        must_ring(&bell, append_event(bell.near, &event));
+    }
+}
+
+static void changes_of_a_subscription_ring_but_its_breaker_does_not(void **state)
+{
+    struct bell bell = bell_of(*state);
+    append_count(bell.near, "t", 3);
+    struct subscription_put put = put_of("s", HF_MODE_ORDERED, 1);
+    must_ring(&bell, RUN(bell.near, &put));
+    must_ring(&bell, subscription_pause(bell.near, put.ret_id, true, T0));
+    must_ring(&bell, subscription_pause(bell.near, put.ret_id, false, T0));
+    must_ring(&bell, subscription_seek(bell.near, put.ret_id, 1));
+    struct breaker_put breaker = {.change = {.kind = CHANGE_BREAKER, .now_us = T0},
+                                  .subscription_id = put.ret_id,
+                                  .state_json = text_of("{}")};
+    must_be_silent(&bell, HF_OK, RUN(bell.near, &breaker));
+    must_ring(&bell, subscription_drop(bell.near, "s"));
+}
+
+static void what_is_given_back_rings(void **state)
+{
+    struct bell bell = bell_of(*state);
+    int64_t id = subscribe_ordered(bell.near, "s", 1);
+    struct owner owner = own(bell.near, id, 0);
+    must_ring(&bell, give_back(&owner));
+    must_be_silent(&bell, HF_STALE, give_back(&owner));
+}
+
+static void a_release_and_a_retry_that_is_due_ring(void **state)
+{
+    struct bell bell = bell_of(*state);
+    append_count(bell.near, "t", 4);
+    int64_t id = subscribe_shared(bell.near, "s");
+    struct claim claim = take(*state, bell.near, id, 10, T0);
+    must_ring(&bell, finish(bell.near, &claim, OUTCOME_RELEASE, "1", T0, 0));
+    must_ring(&bell, finish(bell.near, &claim, OUTCOME_RETRY, "2", T0, T0));
+    struct settle_lease release = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
+                                   .subscription_id = id,
+                                   .release_all = true};
+    memcpy(release.lease, claim.ret_lease, STORE_TOKEN_BYTES);
+    must_ring(&bell, RUN(bell.near, &release));
+}
+
+static void what_is_done_to_dead_letters_rings(void **state)
+{
+    struct bell bell = bell_of(*state);
+    append_lanes(bell.near, "abc");
+    int64_t id = subscribe_ordered(bell.near, "s", 1);
+    struct owner owner = own(bell.near, id, 0);
+    must_answer(HF_OK, SETTLE(&owner, 3, dead(1, "a"), dead(2, "b"), dead(3, "c")));
+    int64_t ids[3];
+    for (int i = 0; i < 3; i++) {
+        ids[i] = dead_id_of(bell.near, i + 1);
+    }
+    struct dead_retry retry_change = {.change = {.kind = CHANGE_DEAD_RETRY, .now_us = T0},
+                                      .dead_ids = &ids[0],
+                                      .count = 1};
+    must_ring(&bell, RUN(bell.near, &retry_change));
+    struct dead_resolve resolve = {.change = {.kind = CHANGE_DEAD_RESOLVE, .now_us = T0},
+                                   .dead_id = ids[1]};
+    must_ring(&bell, RUN(bell.near, &resolve));
+    struct dead_purge purge = {.change = {.kind = CHANGE_DEAD_PURGE, .now_us = T0},
+                               .dead_ids = &ids[2],
+                               .count = 1};
+    must_ring(&bell, RUN(bell.near, &purge));
+}
+
+static void an_event_published_in_a_transaction_rings_when_it_commits(void **state)
+{
+    struct bell bell = bell_of(*state);
+    struct tx *tx = NULL;
+    must_answer(HF_OK, store_tx_begin(bell.near, deadline_after_ms(PATIENCE_MS), &tx));
+    struct new_event event = event_of("t", NULL);
+    struct append append = append_of(&event, 1);
+    must_answer(HF_OK, tx_append(tx, &append));
+    must_ring(&bell, tx_commit(tx));
+}
+
+static void a_ring_of_another_process_is_heard(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct child *puppet = puppet_start(*state, "b");
+    for (int i = 0; i < 20; i++) {
+        uint64_t seen = store_news(store);
+        puppet_do(puppet, "append t - 1");
+        must_hold(store_wait(store, seen, LONG_MS) != seen);
+        must_equal(i + 1, head_of(store));
+    }
+    child_finish(puppet);
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+static void waiting_for_an_old_number_returns_at_once(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    uint64_t seen = store_news(store);
+    append_one(store, "t", NULL);
+    int64_t begun_ms = mono_ms();
+    must_equal(store_news(store), store_wait(store, seen, LONG_MS));
+    must_hold(mono_ms() - begun_ms < LONG_MS / 2);
+}
+
+static void waiting_in_silence_takes_its_time(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    uint64_t seen = store_news(store);
+    int64_t begun_ms = mono_ms();
+    must_equal(seen, store_wait(store, seen, 120));
+    must_hold(mono_ms() - begun_ms >= 119);
+    must_equal(seen, store_wait(store, seen, 0));
+}
+
+struct sleeper {
+    struct store *store;
+    atomic_int ready;
+    atomic_bool stop;
+    atomic_int returned;
+};
+
+static void sleep_until_woken(int index, void *ctx)
+{
+    (void)index;
+    struct sleeper *sleeper = ctx;
+    uint64_t seen = store_news(sleeper->store);
+    atomic_fetch_add(&sleeper->ready, 1);
+    int64_t begun_ms = mono_ms();
+    store_wait(sleeper->store, seen, LONG_MS);
+    must_hold(mono_ms() - begun_ms < LONG_MS);
+    atomic_fetch_add(&sleeper->returned, 1);
+}
+
+/* A wake ends the waits that are under way; who comes later may wait, so it is repeated. */
+static void a_wake_ends_the_waits_of_the_stores_own_threads(void **state)
+{
+    struct sleeper sleeper = {.store = fixture_open(*state, "a")};
+    struct crowd crowd;
+    crowd_start(&crowd, 4, sleep_until_woken, &sleeper);
+    int64_t until_ms = mono_ms() + LONG_MS / 2;
+    while (atomic_load(&sleeper.returned) < 4 && mono_ms() < until_ms) {
+        store_wake(sleeper.store);
+        sched_yield();
+    }
+    crowd_join(&crowd);
+    must_equal(4, atomic_load(&sleeper.returned));
+}
+
+static void a_ring_ends_the_waits_of_all_threads(void **state)
+{
+    struct sleeper sleeper = {.store = fixture_open(*state, "a")};
+    struct store *other = fixture_open(*state, "b");
+    struct crowd crowd;
+    crowd_start(&crowd, 4, sleep_until_woken, &sleeper);
+    while (atomic_load(&sleeper.ready) < 4) {
+        sched_yield();
+    }
+    append_one(other, "t", NULL);
+    crowd_join(&crowd);
+    must_equal(4, atomic_load(&sleeper.returned));
+}
+
+/* ---- No ring is missed ----------------------------------------------------------------------- */
+
+#define ROUNDS 5000 /* two rings each */
+/* The backstop for foreign writers ends a wait early, too, so a missed ring shows as a slow wait. On
+ * a busy machine a few waits are slow for want of a processor. */
+#define SLOW_MS 80
+#define SLOW_MAX 25
+
+struct player {
+    struct store *store;
+    int64_t slow;
+    int64_t slowest_ms;
+};
+
+/* Waits until the head is at least `head`: read, look, wait. */
+static void await_head(struct player *player, int64_t head)
+{
+    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    for (;;) {
+        uint64_t seen = store_news(player->store);
+        if (head_of(player->store) >= head) {
+            return;
+        }
+        must_hold(mono_ms() < until_ms);
+        int64_t begun_ms = mono_ms();
+        store_wait(player->store, seen, 2000);
+        int64_t spent_ms = mono_ms() - begun_ms;
+        player->slow += spent_ms >= SLOW_MS;
+        player->slowest_ms = spent_ms > player->slowest_ms ? spent_ms : player->slowest_ms;
+    }
+}
+
+/* Returns every odd event with an even one. */
+static int player_role(struct fixture *f, const char *argument)
+{
+    struct player player = {.store = fixture_open(f, "pong")};
+    int64_t rounds = strtoll(argument, NULL, 10);
+    role_report("ready", 0);
+    for (int64_t i = 0; i < rounds; i++) {
+        await_head(&player, 2 * i + 1);
+        must_equal(2 * i + 2, append_one(player.store, "t", NULL));
+    }
+    role_report("slow", player.slow);
+    return 0;
+}
+
+static void no_ring_is_missed_between_two_processes(void **state)
+{
+    struct player player = {.store = fixture_open(*state, "ping")};
+    char argument[32];
+    snprintf(argument, sizeof argument, "%d", ROUNDS);
+    struct child *child = fixture_child(*state, "player", argument);
+    child_hear(child, "ready");
+    for (int64_t i = 0; i < ROUNDS; i++) {
+        must_equal(2 * i + 1, append_one(player.store, "t", NULL));
+        await_head(&player, 2 * i + 2);
+    }
+    int64_t slow = player.slow + child_hear(child, "slow");
+    child_finish(child);
+    must_equal(2 * ROUNDS, head_of(player.store));
+    must_hold(slow <= SLOW_MAX);
+    must_hold(player.slowest_ms < 2000);
+}
+
+struct rally {
+    struct store *stores[2];
+    int64_t slow[2];
+};
+
+static void play(int index, void *ctx)
+{
+    struct rally *rally = ctx;
+    struct player player = {.store = rally->stores[index]};
+    for (int64_t i = 0; i < 1000; i++) {
+        if (index == 0) {
+            must_equal(2 * i + 1, append_one(player.store, "t", NULL));
+            await_head(&player, 2 * i + 2);
+        } else {
+            await_head(&player, 2 * i + 1);
+            must_equal(2 * i + 2, append_one(player.store, "t", NULL));
+        }
+    }
+    rally->slow[index] = player.slow;
+}
+
+static void no_ring_is_missed_between_two_stores_of_one_process(void **state)
+{
+    struct rally rally = {.stores = {fixture_open(*state, "ping"), fixture_open(*state, "pong")}};
+    crowd_run(2, play, &rally);
+    must_hold(rally.slow[0] + rally.slow[1] <= SLOW_MAX);
+}
+
+static void no_ring_is_missed_between_two_threads_of_one_store(void **state)
+{
+    struct store *store = fixture_open(*state, "one");
+    struct rally rally = {.stores = {store, store}};
+    crowd_run(2, play, &rally);
+    must_hold(rally.slow[0] + rally.slow[1] <= SLOW_MAX);
+}
+
+/* ---- Robustness ------------------------------------------------------------------------------ */
+
+static void notes_can_be_written_without_looking(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    for (int32_t slot = 0; slot < STORE_NOTES_MAX; slot++) {
+        store_note(store, slot, 1, slot + 1, 1);
+    }
+    for (int32_t slot = 0; slot < STORE_NOTES_MAX; slot++) {
+        store_note_clear(store, slot);
+    }
+    for (int i = 0; i < 1000; i++) {
+        store_alive(store);
+    }
+    must_equal(1, append_one(store, "t", NULL));
+}
+
+static void a_process_that_dies_waiting_or_ringing_disturbs_nobody(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    for (int i = 0; i < 5; i++) {
+        struct child *child = fixture_child(*state, "player", "1000000");
+        child_hear(child, "ready");
+        append_one(store, "t", NULL);
+        child_kill(child);
+        uint64_t seen = store_news(store);
+        append_one(store, "t", NULL);
+        must_hold(store_wait(store, seen, LONG_MS) != seen);
+    }
+}
+
+static const struct role roles[] = {{"player", player_role}, {NULL, NULL}};
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(the_number_stands_still_while_nothing_happens),
+    CLAIM(an_append_rings),
+    CLAIM(changes_of_a_subscription_ring_but_its_breaker_does_not),
+    CLAIM(what_is_given_back_rings),
+    CLAIM(a_release_and_a_retry_that_is_due_ring),
+    CLAIM(what_is_done_to_dead_letters_rings),
+    CLAIM(an_event_published_in_a_transaction_rings_when_it_commits),
+    CLAIM(a_ring_of_another_process_is_heard),
+    CLAIM(waiting_for_an_old_number_returns_at_once),
+    CLAIM(waiting_in_silence_takes_its_time),
+    CLAIM(a_wake_ends_the_waits_of_the_stores_own_threads),
+    CLAIM(a_ring_ends_the_waits_of_all_threads),
+    CLAIM(no_ring_is_missed_between_two_processes),
+    CLAIM(no_ring_is_missed_between_two_stores_of_one_process),
+    CLAIM(no_ring_is_missed_between_two_threads_of_one_store),
+    CLAIM(notes_can_be_written_without_looking),
+    CLAIM(a_process_that_dies_waiting_or_ringing_disturbs_nobody),
+};
+
+FIXTURE_MAIN("signs", claims, roles)
