@@ -102,6 +102,7 @@ CREATE TABLE holdfast_leases (
     token           BLOB PRIMARY KEY,
     subscription_id INTEGER NOT NULL,
     expires_at      INTEGER NOT NULL,
+    lease_ms        INTEGER NOT NULL,          -- as it was asked for: how long the owner may be still
     owner           BLOB,                      -- process that claimed it; NULL: it does not matter
     bound           INTEGER NOT NULL,          -- 1: it ends when the owner dies
     kept            INTEGER NOT NULL,          -- 1: it does not expire while the owner is alive

@@ -292,15 +292,15 @@ SELECT count(*) FROM holdfast_retries WHERE subscription_id = ?1 AND partition =
 
 -- hot
 -- name: lease_get
-SELECT subscription_id, expires_at, owner, bound, kept, piece, has_retries, count, owner_name,
-       positions
+SELECT subscription_id, expires_at, lease_ms, owner, bound, kept, piece, has_retries, count,
+       owner_name, positions
     FROM holdfast_leases WHERE token = ?1;
 
 -- hot
 -- name: lease_put
 INSERT INTO holdfast_leases (token, subscription_id, expires_at, owner, bound, kept, piece,
-                             has_retries, count, first, owner_name, positions)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
+                             has_retries, count, first, owner_name, positions, lease_ms)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
 -- hot
 -- name: lease_change
@@ -324,7 +324,7 @@ SELECT owner FROM holdfast_leases WHERE subscription_id = ?1 AND owner > ?2 ORDE
 -- that are bound to it are over, whenever they would expire.
 -- hot
 -- name: lease_over
-SELECT token, expires_at, piece, count FROM holdfast_leases
+SELECT token, expires_at, piece, count, lease_ms FROM holdfast_leases
     WHERE subscription_id = ?1 AND owner IS ?2 AND kept = ?3 AND expires_at <= ?4
         AND (bound = 1 OR expires_at <= ?5)
     ORDER BY expires_at LIMIT ?6;

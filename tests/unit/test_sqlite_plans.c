@@ -203,9 +203,9 @@ static void statistics_do_not_change_the_plans(void **state)
     fill(db, "INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, "
              "attempts, next_attempt_at) SELECT 1, i, 1 + i % 3, 0, i % 2, 0, 0 FROM n");
     fill(db, "INSERT INTO holdfast_settled SELECT 1, 0, i FROM n");
-    fill(db, "INSERT INTO holdfast_leases (token, subscription_id, expires_at, bound, kept, "
-             "has_retries, count, first, positions) "
-             "SELECT randomblob(16), 1, i, 0, 0, 0, 1, i, x'01' FROM n");
+    fill(db, "INSERT INTO holdfast_leases (token, subscription_id, expires_at, lease_ms, bound, "
+             "kept, has_retries, count, first, positions) "
+             "SELECT randomblob(16), 1, i, 1, 0, 0, 0, 1, i, x'01' FROM n");
     fill(db, "INSERT INTO holdfast_dead_letters (namespace_id, subscription, event_id, position, "
              "failed_at, attempts, reason, type, hash, emitted_at, entered_at, payload, story) "
              "SELECT 1, 's1', randomblob(16), i, 0, 1, 'r', 't', 0, 0, 0, '1', '[]' FROM n");

@@ -323,6 +323,7 @@ static hf_status grant(struct work *work, struct lease *lease)
     lease->count = count;
     lease->subscription_id = claim->subscription_id;
     lease->expires_at_us = claim->change.now_us + claim->lease_ms * 1000;
+    lease->lease_ms = claim->lease_ms;
     lease->has_retries = work->has_retries;
     lease->owned = claim->bound || claim->kept;
     memcpy(lease->owner, work->engine->token, sizeof lease->owner);

@@ -101,6 +101,7 @@ size_t lease_find(const int64_t *positions, size_t count, int64_t position)
 enum lease_column {
     LEASE_SUBSCRIPTION,
     LEASE_EXPIRES_AT,
+    LEASE_LEASE_MS,
     LEASE_OWNER,
     LEASE_BOUND,
     LEASE_KEPT,
@@ -136,6 +137,7 @@ static hf_status lease_read(sqlite3_stmt *stmt, struct lease *lease)
     lease->count = (size_t)count;
     lease->subscription_id = sqlite3_column_int64(stmt, LEASE_SUBSCRIPTION);
     lease->expires_at_us = sqlite3_column_int64(stmt, LEASE_EXPIRES_AT);
+    lease->lease_ms = sqlite3_column_int64(stmt, LEASE_LEASE_MS);
     lease->owned = column_blob(stmt, LEASE_OWNER, lease->owner, sizeof lease->owner);
     lease->bound = sqlite3_column_int(stmt, LEASE_BOUND) != 0;
     lease->kept = sqlite3_column_int(stmt, LEASE_KEPT) != 0;
@@ -208,6 +210,7 @@ hf_status lease_store(struct conn *conn, const struct lease *lease)
     bind_int(stmt, 10, lease->positions[0]);
     bind_text(stmt, 11, lease->owner_name[0] ? text_of(lease->owner_name) : TEXT_ABSENT);
     bind_blob(stmt, 12, list.bytes, list.length);
+    bind_int(stmt, 13, lease->lease_ms);
     status = conn_run(conn, stmt);
     buf_release(&list);
     return status;

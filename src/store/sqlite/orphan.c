@@ -3,8 +3,10 @@
  *
  * When a lease is over
  *   by time            expires_at has come, unless it is kept
- *   kept               expires_at has come, and its owner is frozen or dead: a process that shows
- *                      signs of life keeps its leases however long a handler takes
+ *   kept               expires_at has come, and its owner is dead, or has been silent for as long
+ *                      as the lease was made for and the claim asks for, whichever is longer: a
+ *                      process that shows signs of life keeps its leases however long a handler
+ *                      takes, also beside a claim that asks for a short one
  *   bound              its owner is dead, at once
  * The few owners are walked through by the index, each one's state is asked for once, and each has
  * its leases in the order of their ends: a claim that finds nothing costs three searches and no
@@ -49,7 +51,9 @@ struct walk {
     const struct outcome_scope *scope;
     struct orphans *orphans;
     size_t looked_at;
-    /* of the present owner, if it is dead */
+    /* of the present owner */
+    const uint8_t *frozen; /* its token, if it is frozen by the claim's measure */
+    int64_t lease_ms;      /* that measure */
     bool dead;
     bool exact;
     struct note *notes; /* room for STORE_NOTES_MAX; NULL until needed */
@@ -62,6 +66,7 @@ struct ended {
     int64_t expires_at_us;
     int32_t piece;
     int64_t count;
+    int64_t lease_ms;
 };
 
 /* ---- Notes of a dead owner ------------------------------------------------------------------- */
@@ -155,6 +160,14 @@ static void suspect(struct orphans *orphans, const struct ended *ended)
     }
 }
 
+/* Whether the owner, silent for as long as the claim asks for, may still be at it by the lease's
+ * own measure. */
+static bool is_kept(struct walk *walk, const struct ended *ended)
+{
+    return walk->frozen && ended->lease_ms > walk->lease_ms &&
+           live_state(walk->engine, walk->frozen, ended->lease_ms) != LIVE_FROZEN;
+}
+
 static hf_status look_at(struct walk *walk, const struct ended *ended)
 {
     struct orphans *orphans = walk->orphans;
@@ -217,13 +230,16 @@ static hf_status look_through(struct walk *walk, const uint8_t *owner, bool kept
         }
         ended[count].expires_at_us = sqlite3_column_int64(stmt, 1);
         ended[count].piece = (int32_t)column_int(stmt, 2, LEASE_HELD);
-        ended[count++].count = sqlite3_column_int64(stmt, 3);
+        ended[count].count = sqlite3_column_int64(stmt, 3);
+        ended[count++].lease_ms = sqlite3_column_int64(stmt, 4);
     }
     walk->looked_at += count;
     walk->orphans->more = walk->orphans->more || (room > 0 && count == room);
     hf_status status = HF_OK;
     for (size_t i = 0; status == HF_OK && i < count; i++) {
-        status = look_at(walk, &ended[i]);
+        if (!kept || !is_kept(walk, &ended[i])) {
+            status = look_at(walk, &ended[i]);
+        }
     }
     return status;
 }
@@ -266,7 +282,9 @@ static hf_status visit_owner(struct walk *walk, const uint8_t owner[STORE_TOKEN_
     if (status == HF_OK) {
         status = look_through(walk, owner, false, walk->dead ? INT64_MAX : now_us);
     }
-    if (status == HF_OK && (walk->dead || state == LIVE_FROZEN)) {
+    walk->frozen = state == LIVE_FROZEN ? owner : NULL;
+    walk->lease_ms = lease_ms;
+    if (status == HF_OK && (walk->dead || walk->frozen)) {
         status = look_through(walk, owner, true, walk->dead ? INT64_MAX : now_us);
     }
     if (status == HF_OK) {
@@ -275,6 +293,7 @@ static hf_status visit_owner(struct walk *walk, const uint8_t owner[STORE_TOKEN_
     if (status == HF_OK && !self) {
         status = look_ahead(walk, owner, true);
     }
+    walk->frozen = NULL;
     walk->dead = false;
     walk->exact = false;
     walk->note_count = 0;
