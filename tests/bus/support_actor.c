@@ -1,0 +1,130 @@
+/* support_actor.c - see support_actor.h. */
+#include "support_actor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define MARK "--part="
+
+extern char **environ;
+
+bool actor_is_asked_for(int argc, char **argv)
+{
+    return argc > 1 && strncmp(argv[1], MARK, strlen(MARK)) == 0;
+}
+
+int actor_run(int argc, char **argv, const struct part *parts, size_t count)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(argv[1] + strlen(MARK), parts[i].name) == 0)
+            return parts[i].run(argc - 2, argv + 2);
+    fprintf(stderr, "no part %s\n", argv[1]);
+    return 99;
+}
+
+pid_t actor_start(const char *part, ...)
+{
+    char mark[64];
+    char *argv[ACTOR_ARGS_MAX + 3] = {(char[]){"child"}, mark};
+    va_list args;
+    pid_t pid = -1;
+    int argc = 2;
+
+    snprintf(mark, sizeof(mark), MARK "%s", part);
+    va_start(args, part);
+    while (argc < ACTOR_ARGS_MAX + 2 && (argv[argc] = va_arg(args, char *)))
+        argc++;
+    va_end(args);
+    argv[argc] = NULL;
+    assert_int_equal(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+    return pid;
+}
+
+int actor_wait(pid_t pid)
+{
+    int64_t end_us = mono_us() + 2 * PATIENCE_MS * 1000;
+    int status = -1;
+
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (mono_us() > end_us) {
+            actor_kill(pid);
+            return -1;
+        }
+        usleep(2000);
+    }
+    return status;
+}
+
+void actor_kill(pid_t pid)
+{
+    if (pid <= 0)
+        return;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+void diary_write(const char *path, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    int length, fd;
+
+    va_start(args, format);
+    length = vsnprintf(line, sizeof(line) - 1, format, args);
+    va_end(args);
+    if (length > (int)sizeof(line) - 2)
+        length = sizeof(line) - 2;
+    line[length++] = '\n';
+    fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, line, (size_t)length) != length)
+        abort();
+    close(fd);
+}
+
+/* Calls for every line with the prefix; the number of them. */
+static size_t diary_each(const char *path, const char *prefix, size_t index, int64_t *ret_number)
+{
+    FILE *file = fopen(path, "re");
+    char line[1024];
+    size_t count = 0;
+
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof(line), file)) {
+        if (strncmp(line, prefix, strlen(prefix)) != 0)
+            continue;
+        if (count++ == index && ret_number)
+            *ret_number = strtoll(line + strlen(prefix), NULL, 10);
+    }
+    fclose(file);
+    return count;
+}
+
+size_t diary_count(const char *path, const char *prefix)
+{
+    return diary_each(path, prefix, 0, NULL);
+}
+
+bool diary_wait(const char *path, const char *prefix, size_t count)
+{
+    int64_t end_us = mono_us() + PATIENCE_MS * 1000;
+
+    while (diary_count(path, prefix) < count) {
+        if (mono_us() > end_us)
+            return false;
+        usleep(2000);
+    }
+    return true;
+}
+
+int64_t diary_number(const char *path, const char *prefix, size_t index)
+{
+    int64_t number = -1;
+
+    diary_each(path, prefix, index, &number);
+    return number;
+}

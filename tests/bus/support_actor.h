@@ -1,0 +1,51 @@
+/*
+ * support_actor.h - the test program started again as another process.
+ *
+ * A test that needs a second process runs its own executable with the name of a part, so that the
+ * child is a fresh program with its own handles and no inherited threads:
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         if (actor_is_asked_for(argc, argv))
+ *             return actor_run(argc, argv, parts, COUNTED(parts));
+ *         return cmocka_run_group_tests(tests, NULL, NULL);
+ *     }
+ *
+ * A child dies with its parent. What it has to say it writes as lines of a diary, a file that several
+ * processes append to with one write each, so that a line that is there is complete even if its
+ * writer was killed right after.
+ */
+#ifndef TESTS_BUS_SUPPORT_ACTOR_H
+#define TESTS_BUS_SUPPORT_ACTOR_H
+
+#include "support_scene.h"
+
+#include <sys/types.h>
+
+#define ACTOR_ARGS_MAX 8
+
+struct part {
+    const char *name;
+    int (*run)(int argc, char **argv); /* argv without program and part; the exit status */
+};
+
+bool actor_is_asked_for(int argc, char **argv);
+int actor_run(int argc, char **argv, const struct part *parts, size_t count);
+
+/* Starts the part; args are NUL-terminated and end with NULL. */
+pid_t actor_start(const char *part, ...) __attribute__((sentinel));
+/* Waits for it; the wait status, or -1 (and it is killed) after PATIENCE_MS. */
+int actor_wait(pid_t pid);
+/* Kills it with SIGKILL and waits for it. Nothing if pid <= 0. */
+void actor_kill(pid_t pid);
+
+/* Appends one line; safe in several processes at once, and in handlers. */
+void diary_write(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* How many lines begin with the prefix. */
+size_t diary_count(const char *path, const char *prefix);
+/* Waits until there are so many; false after PATIENCE_MS. */
+bool diary_wait(const char *path, const char *prefix, size_t count);
+/* The number after the prefix in the index-th such line; -1 if there is none. */
+int64_t diary_number(const char *path, const char *prefix, size_t index);
+
+#endif

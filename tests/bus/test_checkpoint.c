@@ -1,0 +1,194 @@
+/*
+ * Tests of the stored progress: after each event or in batches, at a stop, and what a process that
+ * dies in between delivers again.
+ */
+#include "support_scene.h"
+
+static bool is_stored(void *ctx)
+{
+    struct scene *scene = ctx;
+    struct info info = info_of(scene->bus, "a");
+
+    return info.checkpoint == info.head;
+}
+
+static void with_one_the_checkpoint_follows_each_event(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_bus *watcher = scene_open(scene, NULL);
+    struct info info;
+
+    options.checkpoint_events = 1;
+    options.checkpoint_ms = 60000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 5; i++) {
+        hf_receipt receipt = *publish(scene->bus, "x", NULL, "1");
+
+        assert_ok(hf_wait(watcher, "a", receipt.position, PATIENCE_MS));
+        info = info_of(watcher, "a");
+        assert_int_equal(info.checkpoint, receipt.position);
+        assert_string_equal(info.checkpoint_event_id, receipt.id);
+        assert_int_equal(info.lag, 0);
+    }
+}
+
+/* The checkpoint must not lie: while an event runs it stays below it. */
+static void the_checkpoint_never_passes_an_event_that_runs(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    recorder->door = scene_door(scene);
+    options.checkpoint_events = 1;
+    options.concurrency = 4;
+    subscribe(scene->bus, "a", "slow", recorder, &options);
+    subscribe(scene->bus, "a", "fast", scene_recorder(scene, NULL), NULL);
+    publish(scene->bus, "fast", NULL, "1");
+    publish(scene->bus, "slow", NULL, "2");
+    for (int i = 0; i < 20; i++)
+        publish(scene->bus, "fast", NULL, "3");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_ok(hf_wait(scene->bus, "a", 1, PATIENCE_MS));
+    assert_status(hf_wait(scene->bus, "a", 2, 200), HF_TIMEOUT);
+    assert_int_equal(info_of(scene->bus, "a").checkpoint, 1);
+    door_open(recorder->door);
+    settle_all(scene->bus, "a");
+    assert_true(wait_until(is_stored, scene));
+}
+
+static void in_batches_it_is_stored_after_so_many_events(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    options.checkpoint_events = 10;
+    options.checkpoint_ms = 60000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, 10));
+    assert_true(wait_until(is_stored, scene));
+}
+
+static void in_batches_it_is_stored_after_the_time(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    options.checkpoint_events = 1000;
+    options.checkpoint_ms = 100;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, 1));
+    assert_true(wait_until(is_stored, scene));
+}
+
+static void stopping_stores_it(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_receipt receipt;
+
+    options.checkpoint_events = 1000;
+    options.checkpoint_ms = 60000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 7; i++)
+        receipt = *publish(scene->bus, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, 7));
+    assert_ok(hf_stop(scene->bus, -1));
+    assert_int_equal(info_of(scene->bus, "a").checkpoint, receipt.position);
+    assert_string_equal(info_of(scene->bus, "a").checkpoint_event_id, receipt.id);
+}
+
+static void closing_stores_it_and_nothing_comes_again(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    options.checkpoint_events = 1000;
+    options.checkpoint_ms = 60000;
+    options.concurrency = 4;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 200; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait(recorder, 50));
+    scene_reopen(scene);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    for (int64_t position = 1; position <= 200; position++)
+        assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+}
+
+/* An event that finished early, above one that fails, is not delivered again after a restart. */
+static hf_verdict fail_first(const hf_event *event, hf_delivery *delivery,
+                             struct recorder *recorder)
+{
+    (void)recorder;
+    return event->position == 1 && hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
+}
+
+static void what_was_processed_ahead_is_remembered_over_a_restart(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_first);
+    hf_subscription_options options = quick_options();
+
+    options.retry_base_ms = 400;
+    options.retry_max_ms = 400;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait(recorder, 10));
+    scene_reopen(scene);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_calls(recorder, 1, NULL), 2);
+    for (int64_t position = 2; position <= 10; position++)
+        assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+}
+
+static void lag_is_the_distance_to_the_newest_position(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    const char *patterns[] = {"*"};
+    struct info info;
+
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    for (int i = 0; i < 9; i++)
+        publish(scene->bus, "x", NULL, "1");
+    info = info_of(scene->bus, "a");
+    assert_int_equal(info.head, 9);
+    assert_int_equal(info.checkpoint, 0);
+    assert_int_equal(info.lag, 9);
+    assert_int_not_equal(info.not_moving[0], 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(with_one_the_checkpoint_follows_each_event),
+    scene_test(the_checkpoint_never_passes_an_event_that_runs),
+    scene_test(in_batches_it_is_stored_after_so_many_events),
+    scene_test(in_batches_it_is_stored_after_the_time),
+    scene_test(stopping_stores_it),
+    scene_test(closing_stores_it_and_nothing_comes_again),
+    scene_test(what_was_processed_ahead_is_remembered_over_a_restart),
+    scene_test(lag_is_the_distance_to_the_newest_position),
+};
+
+SCENE_MAIN(tests)

@@ -1,0 +1,208 @@
+/*
+ * Tests of stored patterns: a process works for a subscription only while its handlers cover what is
+ * stored, new patterns widen it, and on_unhandled speaks of types outside all of them.
+ */
+#include "support_scene.h"
+
+/* ---- Covering -------------------------------------------------------------------------------- */
+
+static void a_process_whose_handlers_do_not_cover_the_patterns_stands_by(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    const char *patterns[] = {"user.*", "order.*"};
+    hf_subscription_options options = quick_options();
+    hf_receipt user, order;
+
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 2, &options, NULL));
+    subscribe(scene->bus, "a", "user.*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    user = *publish(scene->bus, "user.created", NULL, "1");
+    order = *publish(scene->bus, "order.created", NULL, "1");
+    assert_status(hf_wait(scene->bus, "a", user.position, 100), HF_TIMEOUT);
+    assert_int_equal(recorder_count(recorder), 0);
+    subscribe(scene->bus, "a", "order.*", recorder, NULL);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_calls(recorder, user.position, NULL), 1);
+    assert_int_equal(recorder_calls(recorder, order.position, NULL), 1);
+}
+
+static void a_narrower_handler_does_not_cover_a_wider_pattern(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    const char *patterns[] = {"user.*"};
+    hf_subscription_options options = quick_options();
+    hf_receipt receipt;
+
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    subscribe(scene->bus, "a", "user.created", recorder, NULL);
+    assert_int_equal(info_of(scene->bus, "a").pattern_count, 1);
+    assert_ok(hf_start(scene->bus));
+    receipt = *publish(scene->bus, "user.created", NULL, "1");
+    assert_status(hf_wait(scene->bus, "a", receipt.position, 100), HF_TIMEOUT);
+    assert_int_equal(recorder_count(recorder), 0);
+}
+
+static void a_wider_handler_covers_all_patterns(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    const char *patterns[] = {"user.*", "order.*.shipped", "x"};
+    hf_subscription_options options = quick_options();
+
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 3, &options, NULL));
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "order.1.shipped", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 1);
+}
+
+static void a_handler_outside_the_patterns_widens_them(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    struct info info;
+
+    subscribe(scene->bus, "a", "user.*", recorder, NULL);
+    subscribe(scene->bus, "a", "user.created", recorder, NULL);
+    assert_int_equal(info_of(scene->bus, "a").pattern_count, 1);
+    subscribe(scene->bus, "a", "order.*", recorder, NULL);
+    info = info_of(scene->bus, "a");
+    assert_int_equal(info.pattern_count, 2);
+    assert_string_equal(info.patterns[0], "user.*");
+    assert_string_equal(info.patterns[1], "order.*");
+}
+
+static void widening_concerns_a_process_that_already_runs(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *old = scene_recorder(scene, NULL);
+    struct recorder *new = scene_recorder(scene, NULL);
+    hf_bus *other;
+    hf_receipt receipt;
+
+    subscribe(scene->bus, "a", "user.*", old, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "user.created", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(old), 1);
+    /* The newer program has both handlers; the old one may not skip order events any more. */
+    other = scene_open(scene, NULL);
+    subscribe(other, "a", "user.*", new, NULL);
+    subscribe(other, "a", "order.*", new, NULL);
+    publish(scene->bus, "order.created", NULL, "2");
+    receipt = *publish(scene->bus, "user.created", NULL, "3");
+    assert_ok(hf_start(other));
+    assert_ok(hf_wait(other, "a", receipt.position, PATIENCE_MS));
+    assert_int_equal(recorder_count(new), 2);
+    assert_int_equal(recorder_count(old), 1);
+}
+
+static void unsubscribing_one_of_two_patterns_makes_the_process_stand_by(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_handler_id orders;
+    hf_receipt receipt;
+
+    subscribe(scene->bus, "a", "user.*", recorder, NULL);
+    orders = subscribe(scene->bus, "a", "order.*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "user.created", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_ok(hf_unsubscribe(scene->bus, orders));
+    receipt = *publish(scene->bus, "user.created", NULL, "2");
+    assert_status(hf_wait(scene->bus, "a", receipt.position, 100), HF_TIMEOUT);
+    assert_int_equal(recorder_count(recorder), 1);
+}
+
+static void a_standby_says_why_it_does_not_move(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    const char *patterns[] = {"user.*", "order.*"};
+    hf_subscription_options options = quick_options();
+
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 2, &options, NULL));
+    subscribe(scene->bus, "a", "user.*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "order.created", NULL, "1");
+    assert_int_not_equal(info_of(scene->bus, "a").not_moving[0], 0);
+}
+
+/* ---- Types outside the patterns -------------------------------------------------------------- */
+
+static void by_default_other_types_are_skipped(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+
+    subscribe(scene->bus, "a", "user.*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "order.created", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 0);
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+}
+
+static void with_dead_letter_other_types_die_without_a_handler(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_receipt receipt;
+    struct dead dead;
+
+    options.on_unhandled = HF_UNHANDLED_DEAD_LETTER;
+    subscribe(scene->bus, "a", "user.*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "user.created", NULL, "1");
+    receipt = *publish(scene->bus, "order.created", "k", "{\"n\":2}");
+    publish(scene->bus, "user.updated", NULL, "3");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+    assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
+    assert_string_equal(dead.event_id, receipt.id);
+    assert_string_equal(dead.type, "order.created");
+    assert_string_equal(dead.payload, "{\"n\":2}");
+    assert_string_equal(dead.reason, "no_handler");
+    assert_int_equal(dead.attempts, 0);
+    assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DEAD);
+}
+
+static void with_dead_letter_a_shared_subscription_does_the_same(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    struct dead dead;
+
+    options.mode = HF_MODE_SHARED;
+    options.on_unhandled = HF_UNHANDLED_DEAD_LETTER;
+    subscribe(scene->bus, "a", "user.*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "user.created", NULL, "1");
+    publish(scene->bus, "order.created", NULL, "2");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 1);
+    assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
+    assert_string_equal(dead.type, "order.created");
+    assert_string_equal(dead.reason, "no_handler");
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(a_process_whose_handlers_do_not_cover_the_patterns_stands_by),
+    scene_test(a_narrower_handler_does_not_cover_a_wider_pattern),
+    scene_test(a_wider_handler_covers_all_patterns),
+    scene_test(a_handler_outside_the_patterns_widens_them),
+    scene_test(widening_concerns_a_process_that_already_runs),
+    scene_test(unsubscribing_one_of_two_patterns_makes_the_process_stand_by),
+    scene_test(a_standby_says_why_it_does_not_move),
+    scene_test(by_default_other_types_are_skipped),
+    scene_test(with_dead_letter_other_types_die_without_a_handler),
+    scene_test(with_dead_letter_a_shared_subscription_does_the_same),
+};
+
+SCENE_MAIN(tests)
