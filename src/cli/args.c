@@ -20,7 +20,8 @@
 const struct option_row args_global[] = {
     {"db", 0, OPTION_TEXT, "URL", NULL, 0, 0,
      "the database: sqlite:PATH or a path (else $HOLDFAST_URL, else sqlite:holdfast.db)"},
-    {"namespace", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "the namespace (default)"},
+    {"namespace", 0, OPTION_TEXT, "NAME", NULL, 0, 0,
+     "the namespace (else $HOLDFAST_NAMESPACE, else default)"},
     {"db-timeout", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
      "the longest that a call waits for the database (10s)"},
     {"json", 0, OPTION_FLAG, NULL, NULL, 0, 0, "print JSON, one object per line"},

@@ -209,10 +209,10 @@ void bench_print(const struct bench *bench, const struct bench_report *report)
     printf("%s on %s, durability %s: %" PRId64 " events", report->name,
            engine_of(bench->url, engine, sizeof(engine)),
            bench->durability == HF_DURABILITY_PROCESS ? "process" : "power", report->events);
-    if (report->mode)
-        printf(", %s", report->mode);
     if (report->size >= 0)
         printf(" of %" PRId64 " bytes", report->size);
+    if (report->mode)
+        printf(", %s", report->mode);
     printf(", %" PRId64 " thread%s, batch %" PRId64, report->threads,
            report->threads == 1 ? "" : "s", report->batch);
     if (report->processes >= 0)

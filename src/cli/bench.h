@@ -90,6 +90,7 @@ double bench_median(double *values, size_t count); /* sorts them */
 
 struct bench_raw {
     const char *path;  /* of a database that the bus has made */
+    const char *namespace_name;
     int64_t events;
     int64_t batch;     /* events per transaction */
     int64_t size;

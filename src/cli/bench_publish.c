@@ -151,7 +151,9 @@ static int bus_round(struct publish_bench *publish, double *ret_rate)
 static int raw_round(struct publish_bench *publish, double *ret_rate)
 {
     hf_bus *bus = NULL;
-    struct bench_raw raw = {.events = publish->events,
+    const char *name = publish->bench.cli->namespace_name;
+    struct bench_raw raw = {.namespace_name = name ? name : "default",
+                            .events = publish->events,
                             .batch = publish->batch,
                             .size = publish->size,
                             .durability = publish->bench.durability};

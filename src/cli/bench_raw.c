@@ -1,8 +1,8 @@
 /*
  * bench_raw.c - the bare engine: what SQLite alone needs for the same rows.
  *
- * The table, its index and the INSERT are the bus's own; the connection is ours, with one prepared
- * statement, WAL, and the synchronous setting of the durability asked for. Nothing is checked,
+ * The table, its index and the INSERT are the bus's own; the connection is ours, with prepared
+ * statements, WAL, and the synchronous setting of the durability asked for. Nothing is checked,
  * nobody is woken, no position is stored: no bus can be faster than this on one connection without
  * sharing commits. This is the only file of the command that knows the engine.
  */
@@ -21,7 +21,9 @@
 
 struct raw {
     sqlite3 *db;
+    sqlite3_stmt *begin;
     sqlite3_stmt *insert;
+    sqlite3_stmt *commit;
     int64_t namespace_id;
     char payload[BENCH_SIZE_MAX];
 };
@@ -40,14 +42,29 @@ static bool execute(struct raw *raw, enum sqlite_query query)
     return complain(raw, sqlite_queries[query].name);
 }
 
-static bool find_namespace(struct raw *raw)
+static bool prepare(struct raw *raw, enum sqlite_query query, sqlite3_stmt **ret_stmt)
+{
+    if (sqlite3_prepare_v3(raw->db, sqlite_queries[query].sql, -1, SQLITE_PREPARE_PERSISTENT,
+                           ret_stmt, NULL) == SQLITE_OK)
+        return true;
+    return complain(raw, "prepare a statement");
+}
+
+static bool step(struct raw *raw, sqlite3_stmt *stmt, const char *doing)
+{
+    int code = sqlite3_step(stmt);
+
+    sqlite3_reset(stmt);
+    return code == SQLITE_DONE || complain(raw, doing);
+}
+
+static bool find_namespace(struct raw *raw, const char *name)
 {
     sqlite3_stmt *stmt = NULL;
     bool found = false;
 
-    if (sqlite3_prepare_v2(raw->db, sqlite_queries[SQLITE_QUERY_NAMESPACE_FIND].sql, -1, &stmt,
-                           NULL) == SQLITE_OK &&
-        sqlite3_bind_text(stmt, 1, "default", -1, SQLITE_STATIC) == SQLITE_OK &&
+    if (prepare(raw, SQLITE_QUERY_NAMESPACE_FIND, &stmt) &&
+        sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC) == SQLITE_OK &&
         sqlite3_step(stmt) == SQLITE_ROW) {
         raw->namespace_id = sqlite3_column_int64(stmt, 0);
         found = true;
@@ -65,12 +82,11 @@ static bool raw_open(struct raw *raw, const struct bench_raw *setup)
         !execute(raw, SQLITE_QUERY_SET_WRITER) ||
         !execute(raw, setup->durability == HF_DURABILITY_PROCESS ? SQLITE_QUERY_SYNC_NORMAL
                                                                  : SQLITE_QUERY_SYNC_FULL) ||
-        !find_namespace(raw))
+        !find_namespace(raw, setup->namespace_name))
         return false;
-    if (sqlite3_prepare_v3(raw->db, sqlite_queries[SQLITE_QUERY_APPEND_EVENT].sql, -1,
-                           SQLITE_PREPARE_PERSISTENT, &raw->insert, NULL) != SQLITE_OK)
-        return complain(raw, "prepare the statement");
-    return true;
+    return prepare(raw, SQLITE_QUERY_BEGIN, &raw->begin) &&
+           prepare(raw, SQLITE_QUERY_APPEND_EVENT, &raw->insert) &&
+           prepare(raw, SQLITE_QUERY_COMMIT, &raw->commit);
 }
 
 static bool insert_one(struct raw *raw, const struct bench_raw *setup, int64_t position)
@@ -90,10 +106,7 @@ static bool insert_one(struct raw *raw, const struct bench_raw *setup, int64_t p
     sqlite3_bind_int64(stmt, 10, position);
     sqlite3_bind_int64(stmt, 11, now_us);
     sqlite3_bind_int64(stmt, 12, now_us);
-    if (sqlite3_step(stmt) != SQLITE_DONE)
-        return complain(raw, "insert an event");
-    sqlite3_reset(stmt);
-    return true;
+    return step(raw, stmt, "insert an event");
 }
 
 static bool insert_all(struct raw *raw, const struct bench_raw *setup)
@@ -101,13 +114,13 @@ static bool insert_all(struct raw *raw, const struct bench_raw *setup)
     int64_t position = 0;
 
     while (position < setup->events && !stop_requested()) {
-        if (!execute(raw, SQLITE_QUERY_BEGIN))
+        if (!step(raw, raw->begin, "begin"))
             return false;
         for (int64_t i = 0; i < setup->batch && position < setup->events; i++) {
             if (!insert_one(raw, setup, ++position))
                 return false;
         }
-        if (!execute(raw, SQLITE_QUERY_COMMIT))
+        if (!step(raw, raw->commit, "commit"))
             return false;
     }
     return true;
@@ -123,9 +136,11 @@ double bench_raw_publish(const struct bench_raw *setup)
         if (insert_all(&raw, setup))
             rate = (double)setup->events * 1e9 / (double)(bench_now_ns() - before_ns);
     }
+    sqlite3_finalize(raw.begin);
     sqlite3_finalize(raw.insert);
+    sqlite3_finalize(raw.commit);
     sqlite3_close(raw.db);
-    raw.insert = NULL;
+    raw.begin = raw.insert = raw.commit = NULL;
     raw.db = NULL;
     return rate;
 }

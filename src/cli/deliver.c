@@ -285,6 +285,8 @@ hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx
         job.input = input.bytes;
         job.input_bytes = input.length;
         deliver_times(deliver->handler_timeout_ms, &job.timeout_ms, &job.grace_ms);
+        job.cancel_grace_ms =
+            job.grace_ms < deliver->stop_grace_ms ? job.grace_ms : deliver->stop_grace_ms;
         exec_run(&job, &result);
         verdict = judge(delivery, &result, atomic_load(&deliver->drain_until_us) != 0);
     } else {

@@ -14,6 +14,7 @@ struct deliver {
     const char *url;            /* for $HOLDFAST_URL of the command */
     const char *namespace_name; /* NULL: the default one */
     int64_t handler_timeout_ms; /* of the subscription */
+    int64_t stop_grace_ms;      /* SIGTERM to SIGKILL when the drain is over */
     bool inherit_stdout;        /* only one command runs at a time */
     char **environment;         /* ours without what the delivery sets; owned */
     size_t environment_count;

@@ -73,12 +73,11 @@ static int retry_paced(struct cli *cli, const struct collection *all, double rat
 {
     struct progress progress;
     int64_t started_us = clock_mono_us();
-    int code = EXIT_OK;
+    hf_status status = HF_OK;
 
     progress_begin(&progress, "retried");
-    for (size_t i = 0; i < all->count && code == EXIT_OK; i++) {
+    for (size_t i = 0; i < all->count; i++) {
         int64_t due_us = started_us + (int64_t)((double)i * 1e6 / rate);
-        hf_status status;
 
         while (!stop_requested() && clock_mono_us() < due_us)
             stop_wait(-1, (due_us - clock_mono_us() + 999) / 1000);
@@ -88,11 +87,11 @@ static int retry_paced(struct cli *cli, const struct collection *all, double rat
         if (status == HF_OK)
             ++*ret_count;
         else if (status != HF_NOTFOUND)
-            code = cli_fail(status);
+            break;
         progress_update(&progress, *ret_count, (int64_t)i + 1, (int64_t)all->count);
     }
     progress_end(&progress);
-    return code;
+    return status == HF_NOTFOUND ? EXIT_OK : cli_fail(status);
 }
 
 static int retry_at_rate(struct cli *cli, const hf_dead_filter *filter, double rate)

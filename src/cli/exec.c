@@ -150,8 +150,11 @@ static void feed(struct child *child)
 
 static void begin_end(struct child *child, enum exec_end why, int64_t now_us)
 {
+    const struct exec_job *job = child->job;
+
     child->result->end = why;
-    child->kill_us = now_us + child->job->grace_ms * 1000;
+    child->kill_us =
+        now_us + (why == EXEC_CANCELLED ? job->cancel_grace_ms : job->grace_ms) * 1000;
     kill(-child->pid, SIGTERM);
 }
 

@@ -52,6 +52,7 @@ struct import {
 
 static int complain_line(struct import *import, int64_t line, hf_status status)
 {
+    progress_end(&import->progress);
     out_complain("%s:%" PRId64 ": %s", import->name, line, hf_errmsg());
     return status == HF_INVALID ? EXIT_ERROR : cli_exit_code(status);
 }
@@ -158,6 +159,7 @@ static int end_reading(struct import *import, enum lines_result result)
 
     if (code)
         return code;
+    progress_end(&import->progress);
     if (result == LINES_TOO_LONG) {
         out_complain("%s:%" PRId64 ": the line is longer than %" PRId64 " bytes", import->name,
                      import->line_number + 1, (int64_t)LINE_BYTES_MAX);

@@ -69,6 +69,10 @@ static int run(struct cli *cli, int argc, char **argv)
         url = getenv("HOLDFAST_URL");
     cli->url = url && url[0] ? url : "sqlite:holdfast.db";
     cli->namespace_name = args_text(args, "namespace");
+    if (!cli->namespace_name)
+        cli->namespace_name = getenv("HOLDFAST_NAMESPACE");
+    if (cli->namespace_name && !cli->namespace_name[0])
+        cli->namespace_name = NULL;
     cli->json = args_given(args, "json");
     return args->command->run(cli);
 }

@@ -69,11 +69,11 @@ int stop_fd(void)
     return wake_fd;
 }
 
-void stop_wait(int fd, int64_t ms)
+bool stop_wait(int fd, int64_t ms)
 {
     struct pollfd fds[2] = {{.fd = wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
 
     if (stop_requested())
-        return;
-    poll(fds, 2, ms < 0 || ms > 3600000 ? 3600000 : (int)ms); /* callers loop */
+        return false;
+    return poll(fds, 2, ms < 0 || ms > 3600000 ? 3600000 : (int)ms) > 0 && fds[1].revents != 0;
 }

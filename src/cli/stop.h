@@ -23,7 +23,8 @@ void stop_request(void);
 /* Readable once a stop was requested. */
 int stop_fd(void);
 
-/* Waits up to ms (-1: for ever) for a request or until fd (-1: none) is readable. */
-void stop_wait(int fd, int64_t ms);
+/* Waits up to ms (-1: for ever) for a request or until fd (-1: none) is readable; true if it is.
+ * May return early: callers loop. */
+bool stop_wait(int fd, int64_t ms);
 
 #endif

@@ -51,9 +51,8 @@ static void wait_for_more(hf_bus *bus)
 
     if (hf_fd(bus, &fd) != HF_OK)
         fd = -1;
-    stop_wait(fd, FOLLOW_WAIT_MS);
-    if (fd >= 0 && read(fd, &count, sizeof(count)) < 0) {
-        /* Nothing to take away: the time was up. */
+    if (stop_wait(fd, FOLLOW_WAIT_MS) && read(fd, &count, sizeof(count)) < 0) {
+        /* Somebody else took it away; the log is read again all the same. */
     }
 }
 

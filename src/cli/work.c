@@ -26,7 +26,7 @@
 #include <sys/eventfd.h>
 
 #define DRAIN_MS 30000
-#define DRAIN_MARGIN_MS 1500 /* between killing the commands and the end of hf_stop */
+#define DRAIN_MARGIN_MS 1500 /* the longest margin_ms */
 #define JOIN_MS 5000
 
 /* What is stored about the subscription. */
@@ -43,6 +43,7 @@ struct work {
     const char *patterns[HF_PATTERNS_MAX];
     size_t pattern_count;
     int64_t drain_ms;
+    int64_t margin_ms; /* between ending the commands and the end of the drain */
     struct stored stored;
     struct deliver deliver;
 };
@@ -177,11 +178,10 @@ static bool wait_for_end(struct work *work, int done_fd)
 static int stop_working(struct work *work)
 {
     hf_stats stats = {.size = sizeof(stats)};
-    int64_t margin_ms = work->drain_ms / 4 < DRAIN_MARGIN_MS ? work->drain_ms / 4 : DRAIN_MARGIN_MS;
     hf_status status;
 
     atomic_store(&work->deliver.drain_until_us,
-                 clock_mono_us() + (work->drain_ms - margin_ms) * 1000);
+                 clock_mono_us() + (work->drain_ms - work->margin_ms) * 1000);
     status = hf_stop(work->cli->bus, work->drain_ms);
     if (hf_stats_get(work->cli->bus, &stats) == HF_OK)
         out_say("%" PRId64 " done, %" PRId64 " failed attempt%s.", stats.delivered, stats.failed,
@@ -258,6 +258,8 @@ static int run_work(struct cli *cli)
     work.pattern_count = count;
     memcpy(work.patterns, patterns, count * sizeof(patterns[0]));
     work.drain_ms = args_number(args, "drain", DRAIN_MS);
+    work.margin_ms = work.drain_ms / 4 < DRAIN_MARGIN_MS ? work.drain_ms / 4 : DRAIN_MARGIN_MS;
+    work.deliver.stop_grace_ms = work.margin_ms * 2 / 3;
     work.deliver.command = args_text(args, "exec");
     work.deliver.url = cli->url;
     work.deliver.namespace_name = cli->namespace_name;

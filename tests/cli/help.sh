@@ -92,7 +92,11 @@ exits 3 "a namespace that does not exist is not found" tail --db plain.db --name
 exits 0 "publishing creates the namespace" publish a.b --db plain.db --namespace other
 exits 0 "namespaces have their own positions" tail --db plain.db --namespace other --json
 is "from 1" "$(field out 1 '$.position')" 1
-true_that "a directory that does not exist is an error" sh -c "'$HOLDFAST' publish a.b --db no/such/x.db; test \$? -ne 0"
+export HOLDFAST_NAMESPACE=other
+exits 0 "HOLDFAST_NAMESPACE names the namespace" tail --db plain.db --json
+is "unless --namespace does" "$("$HOLDFAST" tail --db plain.db --namespace default --json | wc -l) $(wc -l <out)" "1 1"
+unset HOLDFAST_NAMESPACE
+exits 69 "a database that cannot be opened is unavailable" publish a.b --db no/such/x.db
 printf 'this is not a database, it only looks like a long enough file%200s' ' ' >junk.db
 hf stats --db junk.db
 true_that "a file that is no database is an error" test "$rc" -eq 1

@@ -58,6 +58,13 @@ has "the limit is named" err 'limit is 1048576'
 is "--payload-max raises the limit" "$?" 0
 exits 2 "a size has a unit that exists" publish a.b --payload-max 2G
 
+# --- A database that somebody else has locked ---
+sqlite3 bus.db 'BEGIN IMMEDIATE' '.shell touch locked; sleep 1' COMMIT &
+until_true 5 test -e locked
+exits 5 "a locked database is a timeout" publish a.b '{}' --db-timeout 200ms
+wait
+exits 0 "and can be written afterwards" publish a.b '{}'
+
 # --- Files ---
 fresh
 cat >good.ndjson <<'END'

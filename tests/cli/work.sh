@@ -35,6 +35,11 @@ has "HOLDFAST_ATTEMPTS_MAX" out '^HOLDFAST_ATTEMPTS_MAX=4$'
 has "HOLDFAST_EVENT_PRODUCER" out '^HOLDFAST_EVENT_PRODUCER=shop$'
 has "HOLDFAST_ID" out '^HOLDFAST_ID=[0-9a-f-]{36}$'
 has "HOLDFAST_EMITTED_AT" out '^HOLDFAST_EMITTED_AT=20.*Z$'
+hf publish n.x '{}' --namespace elsewhere
+hf work s --namespace elsewhere --on 'n.*' --from start --until-empty \
+    --exec "test \"\$HOLDFAST_NAMESPACE\" = elsewhere && '$HOLDFAST' publish m.x"
+hf tail m.x --namespace elsewhere --json
+is "a command publishes into the same namespace" "$(wc -l <out)" 1
 export HOLDFAST_TENANT=not-this
 hf publish user.left
 drain s 'env | grep ^HOLDFAST_'
@@ -109,6 +114,11 @@ hf publish io.small
 drain io 'sleep 5 & echo started'
 has "a background process does not hold up the worker" out '^started$'
 hasnt "nor count as a failure" err 'attempt [0-9]'
+hf publish io.small
+descriptors='ls /proc/$$/fd | tr "\n" " "; yes | head -1'
+drain io "$descriptors"
+is "a command gets no descriptor of ours" "$(head -1 out)" "$(sh -c "$descriptors")"
+hasnt "and the default for SIGPIPE" err 'Broken pipe'
 hf sub create many --on 'many.*' --from now --mode shared --concurrency 8
 seq 1 40 | sed 's/.*/{"type":"many.x","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
 drain many 'for i in 1 2 3 4 5; do printf "aaaaaaaaaa"; printf "bbbbbbbbbb\n"; done'

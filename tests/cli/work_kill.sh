@@ -56,6 +56,7 @@ kill -TERM $pid
 wait $pid
 until_true 5 gone leader
 is "after the drain a command that does not finish is killed" "$?" 0
+hasnt "before the bus gives up waiting" err 'still run'
 hf work signals --exec 'echo "$HOLDFAST_TYPE $HOLDFAST_ATTEMPT"' --until-empty --retry-base 10ms --max-time 10s
 is "its attempt did not count" "$(cat out)" "sig.c 1"
 rm -f begun
