@@ -36,6 +36,8 @@
 #define CHECKPOINT_FULL_PAGES 64      /* the same while the disk is full */
 #define CHECKPOINT_INSIST_PAGES 16000 /* readers kept it from starting over: wait for them ... */
 #define CHECKPOINT_INSIST_MS 10       /* ... this long */
+#define LIMIT_TIGHT_BYTES (64 << 20)  /* files may not become larger: keep the WAL short */
+#define APPEND_BYTES_FIXED 512        /* what an event may take besides its texts */
 
 /* ---- After a commit -------------------------------------------------------------------------- */
 
@@ -57,7 +59,8 @@ static hf_status checkpoint(struct conn *conn, int mode, struct deadline deadlin
 /* A checkpoint that fails costs nothing but space: it is tried again after the next pages. */
 static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
 {
-    bool full = engine->spare.spent; /* then the WAL must not eat what its own emptying needs */
+    /* If the spare is spent the WAL must not eat what its own emptying needs. */
+    bool full = engine->spare.spent || engine->limited;
     if (conn->wal_pages < (full ? CHECKPOINT_FULL_PAGES : engine->checkpoint_after_pages)) {
         return;
     }
@@ -323,6 +326,34 @@ static bool has_others(const struct change *changes)
     return false;
 }
 
+/* Whether the appends leave room below a limit on the size of files. Whatever is in the WAL must fit
+ * into the database one day, or the WAL can never be emptied again. */
+static bool appends_fit(struct sqlite_engine *engine, const struct change *changes)
+{
+    int64_t bytes_max = spare_file_bytes_max();
+    engine->limited = bytes_max < LIMIT_TIGHT_BYTES;
+    if (bytes_max == INT64_MAX) {
+        return true;
+    }
+    int64_t pages;
+    int64_t page_bytes;
+    if (conn_number(&engine->writer, SQLITE_QUERY_READ_PAGE_COUNT, 0, &pages) != HF_OK ||
+        conn_number(&engine->writer, SQLITE_QUERY_READ_PAGE_SIZE, 0, &page_bytes) != HF_OK) {
+        return false;
+    }
+    int64_t bytes = pages * page_bytes + spare_bytes();
+    for (const struct change *at = changes; at; at = at->next) {
+        const struct append *append = (const struct append *)at;
+        for (size_t i = 0; at->kind == CHANGE_APPEND && i < append->count; i++) {
+            const struct new_event *event = &append->events[i];
+            bytes += APPEND_BYTES_FIXED;
+            bytes += (int64_t)(event->payload.length + event->metadata.length + event->key.length +
+                               event->tenant.length);
+        }
+    }
+    return bytes <= bytes_max;
+}
+
 static void refuse_appends(struct change *changes)
 {
     (void)fail(HF_NOSPACE, "the disk is full: nothing was published");
@@ -366,7 +397,8 @@ static void make_room(struct sqlite_engine *engine)
 static hf_status transact_in_space(struct sqlite_engine *engine, struct change *changes,
                                    struct deadline deadline, bool *ret_begun, bool *ret_skipped)
 {
-    bool skip = has_appends(changes) && !spare_restore(&engine->spare, false);
+    bool skip = has_appends(changes) && (!spare_restore(&engine->spare, false) ||
+                                         !appends_fit(engine, changes));
     bool made_room = false;
     for (;;) {
         if (skip) {

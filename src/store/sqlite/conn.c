@@ -311,6 +311,25 @@ hf_status conn_exec(struct conn *conn, enum sqlite_query query)
     return HF_OK;
 }
 
+hf_status conn_number(struct conn *conn, enum sqlite_query query, int64_t otherwise,
+                      int64_t *ret_number)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, query);
+    bool found;
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    hf_status status = conn_row(conn, stmt, &found);
+    if (status != HF_OK) {
+        return status;
+    }
+    *ret_number = found ? sqlite3_column_int64(stmt, 0) : otherwise;
+    if (found) {
+        conn_done(stmt);
+    }
+    return HF_OK;
+}
+
 int64_t conn_changes(struct conn *conn)
 {
     return sqlite3_changes64(conn->db);

@@ -76,6 +76,9 @@ hf_status conn_row(struct conn *conn, sqlite3_stmt *stmt, bool *ret_row);
 void conn_done(sqlite3_stmt *stmt);
 /* Runs a query without parameters and rows, unprepared (pragmas act while they are prepared). */
 hf_status conn_exec(struct conn *conn, enum sqlite_query query);
+/* The number in the first row of a query without parameters; `otherwise` if there is no row. */
+hf_status conn_number(struct conn *conn, enum sqlite_query query, int64_t otherwise,
+                      int64_t *ret_number);
 /* How many rows the last finished statement changed. */
 int64_t conn_changes(struct conn *conn);
 

@@ -41,16 +41,6 @@ static hf_status read_value(struct conn *conn, enum sqlite_query query, char *ou
     return status;
 }
 
-static hf_status read_integer(struct conn *conn, enum sqlite_query query, int64_t *ret_value)
-{
-    char value[32];
-    hf_status status = read_value(conn, query, value, sizeof value);
-    if (status == HF_OK) {
-        *ret_value = strtoll(value, NULL, 10);
-    }
-    return status;
-}
-
 hf_status sqlite_sizes(struct engine *base, struct store_sizes *ret_sizes)
 {
     struct sqlite_engine *engine = sqlite_of(base);
@@ -61,9 +51,9 @@ hf_status sqlite_sizes(struct engine *base, struct store_sizes *ret_sizes)
     }
     int64_t pages = 0;
     int64_t page_bytes = 0;
-    status = read_integer(conn, SQLITE_QUERY_READ_PAGE_COUNT, &pages);
+    status = conn_number(conn, SQLITE_QUERY_READ_PAGE_COUNT, 0, &pages);
     if (status == HF_OK) {
-        status = read_integer(conn, SQLITE_QUERY_READ_PAGE_SIZE, &page_bytes);
+        status = conn_number(conn, SQLITE_QUERY_READ_PAGE_SIZE, 0, &page_bytes);
     }
     pool_give(engine, conn);
     if (status == HF_OK) {
@@ -99,16 +89,16 @@ static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out
     status = read_value(conn, SQLITE_QUERY_READ_JOURNAL_MODE, out->journal_mode,
                         sizeof out->journal_mode);
     if (status == HF_OK) {
-        status = read_integer(conn, SQLITE_QUERY_READ_PAGE_SIZE, &out->page_bytes);
+        status = conn_number(conn, SQLITE_QUERY_READ_PAGE_SIZE, 0, &out->page_bytes);
     }
     if (status == HF_OK) {
-        status = read_integer(conn, SQLITE_QUERY_READ_PAGE_COUNT, &out->pages);
+        status = conn_number(conn, SQLITE_QUERY_READ_PAGE_COUNT, 0, &out->pages);
     }
     if (status == HF_OK) {
-        status = read_integer(conn, SQLITE_QUERY_READ_FREELIST_COUNT, &out->free_pages);
+        status = conn_number(conn, SQLITE_QUERY_READ_FREELIST_COUNT, 0, &out->free_pages);
     }
     if (status == HF_OK) {
-        status = read_integer(conn, SQLITE_QUERY_READ_AUTO_VACUUM, &out->auto_vacuum);
+        status = conn_number(conn, SQLITE_QUERY_READ_AUTO_VACUUM, 0, &out->auto_vacuum);
     }
     pool_give(engine, conn);
     struct file_identity db;
@@ -172,8 +162,8 @@ hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
     doctor_number(&doctor, "wal_bytes", now.wal_bytes < 0 ? 0 : now.wal_bytes,
                   now.wal_bytes > WAL_LARGE_BYTES
                       ? "a long-running reader keeps the write-ahead log from starting over" : NULL);
-    doctor_say(&doctor, "spare", now.spare_bytes >= SPARE_BYTES ? "kept" : "missing",
-               now.spare_bytes >= SPARE_BYTES ? NULL
+    doctor_say(&doctor, "spare", now.spare_bytes > 0 ? "kept" : "missing",
+               now.spare_bytes > 0 ? NULL
                : "the disk is full: publishing is refused until there is space");
     return HF_OK;
 }

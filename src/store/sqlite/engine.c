@@ -328,6 +328,7 @@ const struct engine_class sqlite_engine_class = {
     .subscription_get = sqlite_subscription_get,
     .subscription_by_id = sqlite_subscription_by_id,
     .subscription_list = sqlite_subscription_list,
+    .generation = sqlite_generation,
     .progress = sqlite_progress,
     .delivery_facts = sqlite_delivery_facts,
     .event_find = sqlite_event_find,

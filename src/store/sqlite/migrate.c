@@ -14,26 +14,6 @@
 #include "base/err.h"
 #include "base/point.h"
 
-/* One value of the first row of a query without parameters; `otherwise` if there is no row. */
-static hf_status read_number(struct conn *conn, enum sqlite_query query, int64_t otherwise,
-                             int64_t *ret_number)
-{
-    sqlite3_stmt *stmt = conn_statement(conn, query);
-    bool found;
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    hf_status status = conn_row(conn, stmt, &found);
-    if (status != HF_OK) {
-        return status;
-    }
-    *ret_number = found ? sqlite3_column_int64(stmt, 0) : otherwise;
-    if (found) {
-        conn_done(stmt);
-    }
-    return HF_OK;
-}
-
 /* Whether the first row of a query without parameters is this word. */
 static hf_status read_word(struct conn *conn, enum sqlite_query query, const char *word,
                            bool *ret_equal)
@@ -72,7 +52,7 @@ static hf_status migrate_journal(struct sqlite_engine *engine, hf_open_mode open
     if (status != HF_OK || wal) {
         return status;
     }
-    status = read_number(conn, SQLITE_QUERY_READ_PAGE_COUNT, 0, &pages);
+    status = conn_number(conn, SQLITE_QUERY_READ_PAGE_COUNT, 0, &pages);
     if (status == HF_OK && pages == 0 && open_mode != HF_OPEN_CREATE) {
         return fail(HF_NOTFOUND, "%s is empty", engine->files.db);
     }
@@ -92,12 +72,12 @@ static hf_status migrate_journal(struct sqlite_engine *engine, hf_open_mode open
 static hf_status read_version(struct conn *conn, int64_t *ret_version)
 {
     int64_t exists = 0;
-    hf_status status = read_number(conn, SQLITE_QUERY_SCHEMA_EXISTS, 0, &exists);
+    hf_status status = conn_number(conn, SQLITE_QUERY_SCHEMA_EXISTS, 0, &exists);
     if (status != HF_OK || !exists) {
         *ret_version = 0;
         return status;
     }
-    return read_number(conn, SQLITE_QUERY_SCHEMA_VERSION, 0, ret_version);
+    return conn_number(conn, SQLITE_QUERY_SCHEMA_VERSION, 0, ret_version);
 }
 
 static hf_status check_version(struct sqlite_engine *engine, hf_open_mode open_mode,

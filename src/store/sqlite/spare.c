@@ -8,21 +8,39 @@
 #include "store/sqlite/spare.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "store/sqlite/files.h"
 
+int64_t spare_file_bytes_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur > INT64_MAX) {
+        return INT64_MAX;
+    }
+    return (int64_t)limit.rlim_cur;
+}
+
+int64_t spare_bytes(void)
+{
+    int64_t share = spare_file_bytes_max() / 4;
+    return share < SPARE_BYTES ? share : SPARE_BYTES;
+}
+
 static bool spare_allocate(struct spare *spare)
 {
+    int64_t bytes = spare_bytes();
     int fd = files_open(spare->files, spare->files->spare, false);
     if (fd < 0) {
         return false;
     }
     struct stat found;
     bool done = fstat(fd, &found) == 0 &&
-                (found.st_size >= SPARE_BYTES || posix_fallocate(fd, 0, SPARE_BYTES) == 0);
+                (found.st_size >= bytes || posix_fallocate(fd, 0, bytes) == 0);
     if (!done && ftruncate(fd, 0) != 0) {
         done = false; /* nothing more can be done; the next attempt will try again */
     }

@@ -4,6 +4,9 @@
  * Settling needs a few pages of space even when the disk has none left. So a file of SPARE_BYTES is
  * allocated beside the database; when a settle finds no space the file is truncated. Until it can
  * be allocated again appends are refused, so that they do not eat what settling needs.
+ *
+ * A limit on the size of files (RLIMIT_FSIZE) is a full disk that no spare can help: what is in the
+ * WAL must fit into the database. There the same amount is kept below the limit (apply.c).
  */
 #ifndef HF_STORE_SQLITE_SPARE_H
 #define HF_STORE_SQLITE_SPARE_H
@@ -21,6 +24,11 @@ struct spare {
     bool spent;       /* given to the settles; appends wait */
     int64_t tried_us; /* monotonic */
 };
+
+/* The most bytes that a file of this process may have (RLIMIT_FSIZE); INT64_MAX: no limit. */
+int64_t spare_file_bytes_max(void);
+/* How much is kept: SPARE_BYTES, less where files may not become large. */
+int64_t spare_bytes(void);
 
 /* Allocates the file if there is room. files must outlive it. */
 void spare_open(struct spare *spare, const struct files *files);

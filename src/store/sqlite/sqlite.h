@@ -65,6 +65,7 @@ struct sqlite_engine {
 
     struct conn writer;             /* apply's; only under the gate */
     bool writer_lost;               /* a commit failed midway: recover before the next one */
+    bool limited;                   /* files may not become large (spare.h): keep the WAL short */
     int64_t checkpoint_after_pages; /* of the WAL, at which apply checkpoints next */
     struct tx_conn *tx_idle;        /* tx.c's connection between two transactions, or NULL */
     struct join *join;              /* join.c's: the application's transaction, or NULL */
