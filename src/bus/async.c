@@ -6,11 +6,11 @@
  *
  *     queued -> taken -> answered (callback)
  *
- * Each job is an atomic change of its own with an answer of its own, but a thousand of them must not
- * cost a thousand commits. So the thread tries one append that holds the whole share. If that fails
- * and the store says whose fault it was (an expected version that is not the key's), the share is
- * cut there: what is before it goes as one, the culprit alone, the rest as one again. If it was
- * nobody's fault (no space, no database) all of the share get that answer.
+ * Each job is an atomic change of its own with an answer of its own, but a thousand of them must
+ * not cost a thousand commits. So the thread tries one append that holds the whole share. If that
+ * fails and the store says whose fault it was (an expected version that is not the key's), the
+ * share is cut there: what is before it goes as one, the culprit alone, the rest as one again. If
+ * it was nobody's fault (no space, no database) all of the share get that answer.
  *
  * Order: the queue is first in, first out and there is one thread, so events of one thread enter
  * the log in the order of its calls.
@@ -53,13 +53,13 @@ struct job {
 struct async {
     hf_bus *bus;
     pthread_t thread;
-    pthread_mutex_t mutex;         /* guards what follows */
-    pthread_cond_t work;           /* the thread waits here for jobs */
-    pthread_cond_t room;           /* publishers wait here for room */
-    pthread_cond_t answer;         /* hf_flush and async_stop wait here */
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t work;   /* the thread waits here for jobs */
+    pthread_cond_t room;   /* publishers wait here for room */
+    pthread_cond_t answer; /* hf_flush and async_stop wait here */
     struct job *first;
     struct job *last;
-    int64_t events;                /* weight of all that is not answered */
+    int64_t events; /* weight of all that is not answered */
     int64_t bytes;
     int64_t accepted;              /* jobs ever queued ... */
     int64_t answered;              /* ... and answered; they are answered in order */
@@ -482,6 +482,7 @@ hf_status hf_flush(hf_bus *bus, int64_t timeout_ms)
     if (left <= 0) {
         return HF_OK;
     }
-    return fail(HF_TIMEOUT, "%" PRId64 " asynchronous publishes are not answered after %" PRId64
-                            " ms", left, timeout_ms);
+    return fail(HF_TIMEOUT,
+                "%" PRId64 " asynchronous publishes are not answered after %" PRId64 " ms", left,
+                timeout_ms);
 }

@@ -5,10 +5,10 @@
  * in itself.
  *
  * Retrying and purging all that match go in steps, oldest first, each step a transaction of its
- * own: collect the numbers of up to STORE_DEAD_STEP_MAX, change them, go on after the last. So other
- * writers never wait for more than a step, and a failure in the middle leaves whole steps done. The
- * newest number at the beginning is the end of the walk: a letter that is retried, fails and dies
- * again gets a higher number, and would otherwise be met again and again.
+ * own: collect the numbers of up to STORE_DEAD_STEP_MAX, change them, go on after the last. So
+ * other writers never wait for more than a step, and a failure in the middle leaves whole steps
+ * done. The newest number at the beginning is the end of the walk: a letter that is retried, fails
+ * and dies again gets a higher number, and would otherwise be met again and again.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -143,7 +143,8 @@ hf_status hf_dead_retry(hf_bus *bus, int64_t dead_id, const char *payload, size_
     status = bus_run(bus, &retry.change);
     if (!status && retry.ret_count == 0) {
         return fail(HF_NOTFOUND,
-                    "there is no dead letter %" PRId64 ", or its subscription was removed", dead_id);
+                    "there is no dead letter %" PRId64 ", or its subscription was removed",
+                    dead_id);
     }
     return status;
 }

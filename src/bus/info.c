@@ -93,14 +93,17 @@ static void say_breaker(const hf_subscription_info *info, struct buf *out)
 {
     char until[TIME_TEXT_BYTES];
     time_format(info->breaker_until_us, until);
-    buf_printf(out, "its circuit breaker is open: too many first attempts failed; the next probe "
-                    "is due at %s", until);
+    buf_printf(out,
+               "its circuit breaker is open: too many first attempts failed; the next probe "
+               "is due at %s",
+               until);
 }
 
 static void say_blocked(const hf_subscription_info *info, struct buf *out)
 {
     buf_printf(out,
-               "%" PRId64 " %s blocked by dead letters and %" PRId64 " events wait behind %s; retry "
+               "%" PRId64 " %s blocked by dead letters and %" PRId64
+               " events wait behind %s; retry "
                "or resolve the dead letters",
                info->blocked, info->blocked == 1 ? "key is" : "keys are", info->held,
                info->blocked == 1 ? "it" : "them");
@@ -130,7 +133,8 @@ static void say_why(const struct definition *definition, const hf_subscription_i
     } else if (info->breaker && strcmp(info->breaker, "open") == 0) {
         say_breaker(info, out);
     } else if (ordered && !info->owner) {
-        buf_printf(out, "nobody processes it: no started process has handlers for all its patterns");
+        buf_printf(out,
+                   "nobody processes it: no started process has handlers for all its patterns");
     } else if (ordered && !info->owner_alive) {
         buf_printf(out, "its owner %s is dead and no other process has taken over", info->owner);
     } else if (fresh > 0 || info->in_flight > 0) {

@@ -32,8 +32,8 @@
 #include "bus/watch.h"
 #include "store/filter.h"
 
-#define READ_BATCH_MAX 1000      /* events in one look at the log */
-#define READ_PERIOD_MS 1000      /* look at least so often while waiting: a wake-up is only a hint */
+#define READ_BATCH_MAX 1000 /* events in one look at the log */
+#define READ_PERIOD_MS 1000 /* look at least so often: a wake-up is only a hint */
 #define FACTS_BYTES_MAX ((size_t)4 << 20)
 
 /* ---- States ---------------------------------------------------------------------------------- */
@@ -77,7 +77,8 @@ hf_state inspect_state(const struct definition *definition, int64_t position, st
     if (position <= facts->start) {
         return HF_STATE_NOT_FOR_IT;
     }
-    int64_t reached = definition->options.mode == HF_MODE_SHARED ? facts->cursor : facts->checkpoint;
+    int64_t reached =
+        definition->options.mode == HF_MODE_SHARED ? facts->cursor : facts->checkpoint;
     bool past = facts->settled || position <= reached;
     struct filter filter = definition_filter(definition);
     bool wanted = text_is_absent(type) || filter_matches(&filter, type);
@@ -137,33 +138,37 @@ hf_status subscription_ids_load(hf_bus *bus, struct subscription_ids *ids)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Finds the one event with this id. */
-static hf_status find_event(hf_bus *bus, const char *id, struct batch *batch)
+static hf_status check_arguments(const hf_bus *bus, const char *id, bool has_callback)
 {
     hf_status status = bus_check(bus);
     if (status) {
         return status;
     }
-    if (!id) {
-        return fail(HF_INVALID, "id is NULL");
-    }
+    return id && has_callback ? HF_OK : fail(HF_INVALID, "%s is NULL", id ? "found" : "id");
+}
+
+/* Finds the one event with this id. */
+static hf_status find_event(hf_bus *bus, const char *id, struct batch *batch)
+{
     uint8_t bytes[UUID_BYTES];
-    status = uuid_parse(text_of(id), bytes);
+    hf_status status = uuid_parse(text_of(id), bytes);
     if (status) {
         return status;
     }
     status = store_event_find(bus->store, bytes, batch);
-    return status == HF_NOTFOUND ? fail(HF_NOTFOUND, "there is no event %s in the log", id) : status;
+    return status == HF_NOTFOUND ? fail(HF_NOTFOUND, "there is no event %s in the log", id)
+                                 : status;
 }
 
 hf_status hf_event_get(hf_bus *bus, const char *id, hf_event_fn found, void *ctx)
 {
+    hf_status status = check_arguments(bus, id, found != NULL);
+    if (status) {
+        return status;
+    }
     struct batch batch;
     batch_init(&batch);
-    hf_status status = find_event(bus, id, &batch);
-    if (!status && !found) {
-        status = fail(HF_INVALID, "found is NULL");
-    }
+    status = find_event(bus, id, &batch);
     if (!status) {
         found(&batch.entries[0].event, ctx);
     }
@@ -190,8 +195,8 @@ static hf_status tell_state(hf_bus *bus, int64_t subscription_id, const struct e
     }
     hf_event_state told = {
         .subscription = definition->name.bytes,
-        .state = inspect_state(definition, entry->event.position, text_of(entry->event.type),
-                               &facts),
+        .state =
+            inspect_state(definition, entry->event.position, text_of(entry->event.type), &facts),
         .attempts = facts.attempts,
         .attempts_json = story.bytes,
         .next_attempt_at_us = -1,
@@ -226,14 +231,15 @@ static hf_status tell_states(hf_bus *bus, const struct entry *entry,
 
 hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, void *ctx)
 {
+    hf_status status = check_arguments(bus, id, found != NULL);
+    if (status) {
+        return status;
+    }
     struct batch batch;
     struct subscription_ids ids;
     batch_init(&batch);
     subscription_ids_init(&ids);
-    hf_status status = find_event(bus, id, &batch);
-    if (!status && !found) {
-        status = fail(HF_INVALID, "found is NULL");
-    }
+    status = find_event(bus, id, &batch);
     if (!status) {
         status = subscription_ids_load(bus, &ids);
     }
@@ -251,10 +257,10 @@ hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, 
 struct reading {
     struct filter filter;
     struct batch batch;
-    size_t left;      /* events still wanted */
+    size_t left; /* events still wanted */
     int64_t cursor;
-    bool any;         /* something was handed over */
-    bool more;        /* the log may have more right now */
+    bool any;  /* something was handed over */
+    bool more; /* the log may have more right now */
     hf_event_fn found;
     void *ctx;
 };
@@ -265,8 +271,8 @@ static hf_status read_batch(struct reader *reader, struct reading *reading)
     int32_t max = reading->left < READ_BATCH_MAX ? (int32_t)reading->left : READ_BATCH_MAX;
     int64_t floor = reading->cursor;
     batch_clear(&reading->batch);
-    hf_status status = store_reader_next(reader, &reading->filter, max, &reading->batch, &floor,
-                                         &reading->more);
+    hf_status status =
+        store_reader_next(reader, &reading->filter, max, &reading->batch, &floor, &reading->more);
     if (status) {
         return status;
     }
@@ -378,7 +384,8 @@ static hf_status add_progress(hf_bus *bus, const struct subscription_ids *ids, i
         stats->held += progress.held;
         stats->in_flight += progress.in_flight;
         int64_t oldest_us = progress.oldest_waiting_us;
-        if (oldest_us >= 0 && (stats->oldest_waiting_us < 0 || oldest_us < stats->oldest_waiting_us)) {
+        if (oldest_us >= 0 &&
+            (stats->oldest_waiting_us < 0 || oldest_us < stats->oldest_waiting_us)) {
             stats->oldest_waiting_us = oldest_us;
         }
     }

@@ -17,8 +17,7 @@
 #include "base/utf8.h"
 #include "base/uuid.h"
 
-hf_status intake_text(const char *string, const char *what, size_t bytes_max,
-                      struct text *ret_text)
+hf_status intake_text(const char *string, const char *what, size_t bytes_max, struct text *ret_text)
 {
     struct text text = text_of(string);
     if (text.length > bytes_max) {

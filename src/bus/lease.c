@@ -86,7 +86,7 @@ struct target {
     uint8_t lease[STORE_TOKEN_BYTES];
     int64_t *positions; /* ascending, each once; owned */
     size_t count;
-    bool all;           /* no positions were given: everything that is left */
+    bool all; /* no positions were given: everything that is left */
 };
 
 static void target_release(struct target *target)
@@ -223,8 +223,8 @@ static hf_status settle_plain(hf_bus *bus, const struct target *target, enum out
     return status;
 }
 
-hf_status hf_ack(hf_bus *bus, const char *subscription, const char *lease,
-                 const int64_t *positions, size_t count)
+hf_status hf_ack(hf_bus *bus, const char *subscription, const char *lease, const int64_t *positions,
+                 size_t count)
 {
     struct target target;
     hf_status status = target_init(bus, subscription, lease, positions, count, &target);
@@ -298,9 +298,9 @@ static hf_status judge(hf_bus *bus, const struct definition *definition, struct 
     hf_status status = HF_OK;
     for (size_t i = 0; i < left->count && !status; i++) {
         buf_clear(&story);
-        status = verdict_outcome(&definition->options, &left->entries[i], ending,
-                                 text_of(bus->node_name), now_us, random_u64(), &story,
-                                 &outcomes[i]);
+        status =
+            verdict_outcome(&definition->options, &left->entries[i], ending,
+                            text_of(bus->node_name), now_us, random_u64(), &story, &outcomes[i]);
         if (!status) {
             lease_keep_texts(&left->arena, &outcomes[i]);
             status = arena_status(&left->arena);
@@ -427,7 +427,8 @@ hf_status hf_touch(hf_bus *bus, const char *subscription, const char *lease, int
         target.subscription_id = definition.id;
         int64_t now_us = clock_wall_us();
         struct settle_lease settle = settle_of(&target, now_us, true);
-        settle.extend_us = now_us + (lease_ms == -1 ? definition.options.lease_ms : lease_ms) * 1000;
+        settle.extend_us =
+            now_us + (lease_ms == -1 ? definition.options.lease_ms : lease_ms) * 1000;
         status = bus_run(bus, &settle.change);
     }
     definition_release(&definition);

@@ -28,17 +28,17 @@
 #define PATTERNS_JSON_BYTES_MAX (HF_PATTERNS_MAX * (6 * HF_TYPE_BYTES_MAX + 3) + 2)
 
 enum row_kind {
-    ROW_WORD,   /* an enum, stored as a word: its value is the index into words, from 1 */
+    ROW_WORD, /* an enum, stored as a word: its value is the index into words, from 1 */
     ROW_INT32,
     ROW_INT64,
     ROW_DOUBLE,
 };
 
 struct row {
-    const char *name;         /* as in holdfast.h, JSON and the command */
-    size_t offset;            /* in hf_subscription_options */
+    const char *name; /* as in holdfast.h, JSON and the command */
+    size_t offset;    /* in hf_subscription_options */
     enum row_kind kind;
-    double initial;           /* the default */
+    double initial; /* the default */
     double min;
     double max;
     const char *const *words; /* ROW_WORD: max of them */
@@ -196,9 +196,10 @@ static hf_status check_place(hf_place place)
     case HF_PLACE_NOW:
         return HF_OK;
     case HF_PLACE_POSITION:
-        return place.value >= 0 ? HF_OK
-                                : fail(HF_INVALID, "from is position %" PRId64 "; it must be 0 or more",
-                                       place.value);
+        return place.value >= 0
+                   ? HF_OK
+                   : fail(HF_INVALID, "from is position %" PRId64 "; it must be 0 or more",
+                          place.value);
     case HF_PLACE_TIME:
         return place.value >= TIME_US_MIN && place.value <= TIME_US_MAX
                    ? HF_OK
@@ -405,8 +406,13 @@ static hf_status patterns_collect(struct text json, struct arena *arena, struct 
             return fail(HF_CORRUPT, "more than %zu patterns are stored", max);
         }
         buf_clear(scratch);
-        if (json_string_decode(raw, scratch) || glob_check_pattern(buf_text(scratch))) {
-            return fail(HF_CORRUPT, "stored pattern %zu: %s", count, err_message());
+        hf_status status = json_string_decode(raw, scratch);
+        if (!status) {
+            status = glob_check_pattern(buf_text(scratch));
+        }
+        if (status) {
+            return fail(status == HF_NOMEM ? HF_NOMEM : HF_CORRUPT, "stored pattern %zu: %s", count,
+                        err_message());
         }
         ret_patterns[count] = arena_text(arena, buf_text(scratch));
         count++;

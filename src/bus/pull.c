@@ -142,10 +142,27 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
     return HF_OK;
 }
 
+/* The caller will not see the batch: nobody should have to wait until its lease expires. Keeps the
+ * message of the failure that led here. */
+static void give_back(hf_bus *bus, const struct definition *definition, const hf_batch *batch,
+                      int64_t now_us)
+{
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(message, sizeof message, "%s", err_message());
+    struct settle_lease settle = {
+        .change = {.kind = CHANGE_SETTLE_LEASE, .now_us = now_us, .relaxed = true},
+        .subscription_id = definition->id,
+        .release_all = true,
+    };
+    memcpy(settle.lease, batch->lease, sizeof settle.lease);
+    bus_run(bus, &settle.change);
+    err_set(HF_NOMEM, message);
+}
+
 /* What one try found. */
 struct found {
-    bool again;       /* look again at once */
-    int64_t wake_us;  /* when something is due; -1: not known */
+    bool again;      /* look again at once */
+    int64_t wake_us; /* when something is due; -1: not known */
 };
 
 static hf_status claim_once(hf_bus *bus, const struct definition *definition,
@@ -174,12 +191,15 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
         lease_format(batch->lease, batch->lease_text);
         batch->expires_at_us = claim.ret_expires_at_us;
         status = weed_out(bus, definition, batch, claim.change.now_us, &weeds);
+        if (status) {
+            give_back(bus, definition, batch, claim.change.now_us);
+        }
     }
     *ret_found = (struct found){weeds || (claim.ret_more && !claim.ret_paused), claim.ret_wake_us};
     return status;
 }
 
-/* When to look again at the latest: at the deadline, when something is due, after wait_period_ms. */
+/* When to look again at the latest: at the deadline, when something is due, after the period. */
 static struct deadline next_look(struct deadline deadline, int64_t wake_us, int64_t period_ms)
 {
     if (wake_us >= 0) {

@@ -18,7 +18,8 @@ static hf_status locate_position(int64_t position, int64_t head)
         return fail(HF_INVALID, "position is %" PRId64 "; it must be 0 or more", position);
     }
     if (position > head) {
-        return fail(HF_INVALID, "position %" PRId64 " is beyond the end of the log, which is %" PRId64,
+        return fail(HF_INVALID,
+                    "position %" PRId64 " is beyond the end of the log, which is %" PRId64,
                     position, head);
     }
     return HF_OK;
@@ -48,11 +49,11 @@ static hf_status locate(hf_bus *bus, hf_place place, int64_t *ret_position, int6
         status = locate_position(position, head);
         break;
     case HF_PLACE_TIME:
-        status = place.value >= TIME_US_MIN && place.value <= TIME_US_MAX
-                     ? store_position_before(bus->store, place.value, &position)
-                     : fail(HF_INVALID,
-                            "time is %" PRId64 ", which is outside the years 0001 to 9999",
-                            place.value);
+        status =
+            place.value >= TIME_US_MIN && place.value <= TIME_US_MAX
+                ? store_position_before(bus->store, place.value, &position)
+                : fail(HF_INVALID, "time is %" PRId64 ", which is outside the years 0001 to 9999",
+                       place.value);
         break;
     default:
         return fail(HF_INVALID, "place is of kind %d, which is no hf_place_kind", (int)place.kind);

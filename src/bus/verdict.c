@@ -145,10 +145,10 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
     } else {
         outcome.uncounted++;
     }
-    struct text error = ending->error.length == 0 ? general_error(ending->verdict)
-                                                  : cut_error(ending->error);
-    hf_status status = story_add(story, entry->attempts_json, entry->attempts + 1, now_us, error,
-                                 node, counts);
+    struct text error =
+        ending->error.length == 0 ? general_error(ending->verdict) : cut_error(ending->error);
+    hf_status status =
+        story_add(story, entry->attempts_json, entry->attempts + 1, now_us, error, node, counts);
     size_t story_bytes = story->length;
     bool valid = utf8_is_valid(error);
     if (!status && !valid) {
@@ -159,12 +159,12 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
         return status;
     }
     outcome.attempts_json = (struct text){story->bytes, story_bytes};
-    outcome.reason = reason_to_die(ending->verdict, counts, outcome.attempts, options->attempts_max);
+    outcome.reason =
+        reason_to_die(ending->verdict, counts, outcome.attempts, options->attempts_max);
     if (!text_is_absent(outcome.reason)) {
         outcome.kind = kind_of_death(options);
-        outcome.error = valid ? error
-                              : (struct text){story->bytes + story_bytes,
-                                              story->length - story_bytes};
+        outcome.error =
+            valid ? error : (struct text){story->bytes + story_bytes, story->length - story_bytes};
     } else {
         outcome.kind = OUTCOME_RETRY;
         outcome.next_attempt_us =
@@ -191,8 +191,8 @@ static void append_last_error(struct text attempts_json, struct buf *out)
     while (json_iter_next(&iter, NULL, &raw)) {
         last = raw;
     }
-    /* A story without a readable error, or with no room behind it, is no reason to keep the delivery
-     * alive. */
+    /* A story without a readable error, or with no room behind it, is no reason to keep the
+     * delivery alive. */
     if (!text_is_absent(last) && last.length <= out->bytes_max - out->length) {
         (void)json_find_string(last, "error", out);
     }

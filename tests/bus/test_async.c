@@ -260,7 +260,8 @@ static void bytes_are_bounded_but_one_event_always_fits(void **state)
     hf_new_event event = event_of("a");
     event.payload = payload;
     event.payload_bytes = sizeof payload;
-    assert_ok(hf_publish_async(bus, &event, answered, &slots[0])); /* alone: larger than the limit */
+    assert_ok(
+        hf_publish_async(bus, &event, answered, &slots[0])); /* alone: larger than the limit */
     assert_ok(hf_flush(bus, PATIENCE_MS));
     stop_the_thread(bus);
     assert_status(hf_publish_async(bus, &event, answered, &slots[1]), HF_BUSY);
@@ -325,8 +326,8 @@ static void a_callback_may_publish_again_even_if_the_queue_holds_one(void **stat
     assert_int_equal(answers.unexpected, 0);
 }
 
-static void call_what_is_forbidden(hf_status status, const hf_receipt *receipt,
-                                   const char *message, void *ctx)
+static void call_what_is_forbidden(hf_status status, const hf_receipt *receipt, const char *message,
+                                   void *ctx)
 {
     hf_bus *bus = answers.bus;
     answers.unexpected += hf_flush(bus, 0) != HF_MISUSE;

@@ -185,8 +185,8 @@ static void filters_select(void **state)
     filter = any();
     filter.subscription = "s";
     filter.failed_before_us = dead[1].failed_at_us;
-    assert_int_equal(count_of(scene->bus, &filter), 1 + (dead[0].failed_at_us ==
-                                                         dead[1].failed_at_us));
+    assert_int_equal(count_of(scene->bus, &filter),
+                     1 + (dead[0].failed_at_us == dead[1].failed_at_us));
     filter.failed_before_us = dead[1].failed_at_us - 1;
     assert_int_equal(count_of(scene->bus, &filter), 0);
     filter.failed_before_us = -1;

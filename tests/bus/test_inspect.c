@@ -56,38 +56,75 @@ struct rule {
 static const struct rule rules[] = {
     {"not reached", ORDERED, "a.b", {.checkpoint = 9, .dead_id = -1}, HF_STATE_PENDING},
     {"reached", ORDERED, "a.b", {.checkpoint = 10, .dead_id = -1}, HF_STATE_DONE},
-    {"settled ahead", ORDERED, "a.b", {.checkpoint = 5, .settled = true, .dead_id = -1},
+    {"settled ahead",
+     ORDERED,
+     "a.b",
+     {.checkpoint = 5, .settled = true, .dead_id = -1},
      HF_STATE_DONE},
-    {"running", ORDERED, "a.b", {.checkpoint = 5, .leased = true, .dead_id = -1},
+    {"running",
+     ORDERED,
+     "a.b",
+     {.checkpoint = 5, .leased = true, .dead_id = -1},
      HF_STATE_PROCESSING},
-    {"a retry that runs", ORDERED, "a.b",
-     {.checkpoint = 50, .leased = true, .waiting = true, .dead_id = -1}, HF_STATE_PROCESSING},
-    {"a retry behind the checkpoint", ORDERED, "a.b",
-     {.checkpoint = 50, .waiting = true, .dead_id = -1}, HF_STATE_RETRYING},
-    {"held behind the checkpoint", ORDERED, "a.b", {.checkpoint = 50, .held = true, .dead_id = -1},
+    {"a retry that runs",
+     ORDERED,
+     "a.b",
+     {.checkpoint = 50, .leased = true, .waiting = true, .dead_id = -1},
+     HF_STATE_PROCESSING},
+    {"a retry behind the checkpoint",
+     ORDERED,
+     "a.b",
+     {.checkpoint = 50, .waiting = true, .dead_id = -1},
+     HF_STATE_RETRYING},
+    {"held behind the checkpoint",
+     ORDERED,
+     "a.b",
+     {.checkpoint = 50, .held = true, .dead_id = -1},
      HF_STATE_HELD},
     {"blocked", ORDERED, "a.b", {.checkpoint = 50, .blocked = true, .dead_id = 3}, HF_STATE_DEAD},
     {"dead", ORDERED, "a.b", {.checkpoint = 50, .dead_id = 3}, HF_STATE_DEAD},
-    {"retried from the dead", ORDERED, "a.b", {.checkpoint = 50, .waiting = true, .dead_id = 3},
+    {"retried from the dead",
+     ORDERED,
+     "a.b",
+     {.checkpoint = 50, .waiting = true, .dead_id = 3},
      HF_STATE_RETRYING},
-    {"before the start", ORDERED, "a.b", {.start = 10, .checkpoint = 10, .dead_id = -1},
+    {"before the start",
+     ORDERED,
+     "a.b",
+     {.start = 10, .checkpoint = 10, .dead_id = -1},
      HF_STATE_NOT_FOR_IT},
-    {"dead before the start", ORDERED, "a.b", {.start = 10, .checkpoint = 10, .dead_id = 4},
+    {"dead before the start",
+     ORDERED,
+     "a.b",
+     {.start = 10, .checkpoint = 10, .dead_id = 4},
      HF_STATE_DEAD},
     {"another type", ORDERED, "x.y", {.checkpoint = 50, .dead_id = -1}, HF_STATE_NOT_FOR_IT},
-    {"another type to come", ORDERED, "x.y", {.checkpoint = 5, .dead_id = -1},
-     HF_STATE_NOT_FOR_IT},
-    {"a stray that will die", STRICT_ORDERED, "x.y", {.checkpoint = 5, .dead_id = -1},
+    {"another type to come", ORDERED, "x.y", {.checkpoint = 5, .dead_id = -1}, HF_STATE_NOT_FOR_IT},
+    {"a stray that will die",
+     STRICT_ORDERED,
+     "x.y",
+     {.checkpoint = 5, .dead_id = -1},
      HF_STATE_PENDING},
-    {"a stray whose letter was purged", STRICT_ORDERED, "x.y", {.checkpoint = 50, .dead_id = -1},
+    {"a stray whose letter was purged",
+     STRICT_ORDERED,
+     "x.y",
+     {.checkpoint = 50, .dead_id = -1},
      HF_STATE_NOT_FOR_IT},
-    {"shared, not handed out", SHARED, "a.b", {.checkpoint = -1, .cursor = 9, .dead_id = -1},
+    {"shared, not handed out",
+     SHARED,
+     "a.b",
+     {.checkpoint = -1, .cursor = 9, .dead_id = -1},
      HF_STATE_PENDING},
-    {"shared, in a lease", SHARED, "a.b",
-     {.checkpoint = -1, .cursor = 20, .leased = true, .dead_id = -1}, HF_STATE_PROCESSING},
-    {"shared, done", SHARED, "a.b", {.checkpoint = -1, .cursor = 10, .dead_id = -1},
-     HF_STATE_DONE},
-    {"gone from the log and passed", ORDERED, NULL, {.checkpoint = 50, .dead_id = -1},
+    {"shared, in a lease",
+     SHARED,
+     "a.b",
+     {.checkpoint = -1, .cursor = 20, .leased = true, .dead_id = -1},
+     HF_STATE_PROCESSING},
+    {"shared, done", SHARED, "a.b", {.checkpoint = -1, .cursor = 10, .dead_id = -1}, HF_STATE_DONE},
+    {"gone from the log and passed",
+     ORDERED,
+     NULL,
+     {.checkpoint = 50, .dead_id = -1},
      HF_STATE_DONE},
 };
 
@@ -112,8 +149,8 @@ static void states_follow_from_facts(void **state)
 static void states_have_names(void **state)
 {
     (void)state;
-    const char *names[] = {"not_for_it", "pending", "processing", "retrying", "held", "done",
-                           "dead"};
+    const char *names[] = {"not_for_it", "pending", "processing", "retrying",
+                           "held",       "done",    "dead"};
     for (size_t i = 0; i < COUNTED(names); i++) {
         assert_string_equal(hf_state_name((hf_state)i), names[i]);
     }
@@ -202,7 +239,8 @@ static int keep_state(const hf_event_state *found, void *ctx)
     struct kept_state *kept = ctx;
     kept->state = found->state;
     kept->attempts = found->attempts;
-    snprintf(kept->story, sizeof kept->story, "%s", found->attempts_json ? found->attempts_json : "");
+    snprintf(kept->story, sizeof kept->story, "%s",
+             found->attempts_json ? found->attempts_json : "");
     kept->next_us = found->next_attempt_at_us;
     kept->dead_id = found->dead_id;
     return 0;
@@ -399,8 +437,8 @@ static struct tail tail;
 static void *read_tail(void *ctx)
 {
     (void)ctx;
-    tail.status = hf_read(tail.bus, "a", 10, PATIENCE_MS, &tail.cursor, keep_position,
-                          &tail.positions);
+    tail.status =
+        hf_read(tail.bus, "a", 10, PATIENCE_MS, &tail.cursor, keep_position, &tail.positions);
     return NULL;
 }
 
@@ -651,8 +689,8 @@ static void stats_of_an_older_program_are_not_overrun(void **state)
     assert_status(hf_stats_get(NULL, &given.stats), HF_INVALID);
 }
 
-static int find_journal(const char *name, const char *value, hf_log_level level,
-                        const char *advice, void *ctx)
+static int find_journal(const char *name, const char *value, hf_log_level level, const char *advice,
+                        void *ctx)
 {
     (void)advice;
     (void)level;

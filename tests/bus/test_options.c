@@ -114,8 +114,10 @@ struct limit {
 };
 
 #define LIMIT(field, low, high)                                                                    \
-    {#field, offsetof(hf_subscription_options, field),                                             \
-     sizeof(((hf_subscription_options *)0)->field), low, high}
+    {                                                                                              \
+#field, offsetof(hf_subscription_options, field),                                          \
+            sizeof(((hf_subscription_options *)0)->field), low, high                               \
+    }
 
 static const struct limit limits[] = {
     LIMIT(mode, 1, 2),

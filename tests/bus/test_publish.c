@@ -202,8 +202,11 @@ struct refused {
     hf_new_event event;
 };
 
-#define GIVEN(...) {.size = sizeof(hf_new_event), .payload_bytes = HF_AUTO_LENGTH,                 \
-                    .emitted_at_us = -1, .expected_version = -1, __VA_ARGS__}
+#define GIVEN(...)                                                                                 \
+    {                                                                                              \
+        .size = sizeof(hf_new_event), .payload_bytes = HF_AUTO_LENGTH, .emitted_at_us = -1,        \
+        .expected_version = -1, __VA_ARGS__                                                        \
+    }
 
 static const struct refused refusals[] = {
     {"no type", "type", GIVEN(.payload = "1")},
@@ -217,10 +220,20 @@ static const struct refused refusals[] = {
     {"two values", "payload", GIVEN(.type = "a", .payload = "1 2")},
     {"not UTF-8", "payload", GIVEN(.type = "a", .payload = "\"\xFF\"")},
     {"an escaped NUL", "payload", GIVEN(.type = "a", .payload = "\"\\u0000\"")},
-    {"a NUL byte", "payload", {.size = sizeof(hf_new_event), .type = "a", .payload = "1\0",
-                               .payload_bytes = 2, .emitted_at_us = -1, .expected_version = -1}},
-    {"a length without bytes", "payload_bytes is 5",
-     {.size = sizeof(hf_new_event), .type = "a", .payload_bytes = 5, .emitted_at_us = -1,
+    {"a NUL byte",
+     "payload",
+     {.size = sizeof(hf_new_event),
+      .type = "a",
+      .payload = "1\0",
+      .payload_bytes = 2,
+      .emitted_at_us = -1,
+      .expected_version = -1}},
+    {"a length without bytes",
+     "payload_bytes is 5",
+     {.size = sizeof(hf_new_event),
+      .type = "a",
+      .payload_bytes = 5,
+      .emitted_at_us = -1,
       .expected_version = -1}},
     {"key not UTF-8", "key is not valid UTF-8 at byte 2", GIVEN(.type = "a", .key = "ab\xC3")},
     {"tenant not UTF-8", "tenant", GIVEN(.type = "a", .tenant = "\xED\xA0\x80")},

@@ -333,7 +333,8 @@ static void a_spent_entry_whose_lease_expired_says_so(void **state)
 {
     (void)state;
     hf_subscription_options options = policy();
-    struct entry entry = entry_with(4, 0, "[{\"attempt\":4,\"error\":\"" STORY_ERROR_EXPIRED "\"}]");
+    struct entry entry =
+        entry_with(4, 0, "[{\"attempt\":4,\"error\":\"" STORY_ERROR_EXPIRED "\"}]");
     struct outcome outcome;
     buf_clear(&story);
     assert_ok(verdict_spent(&options, &entry, &story, &outcome));
