@@ -5,6 +5,7 @@
 #include "support_scene.h"
 
 #include <stdatomic.h>
+#include <sys/wait.h>
 
 #include "base/point.h"
 
@@ -415,6 +416,37 @@ static void shutdown_past_its_deadline_still_answers_every_callback(void **state
     assert_ptr_equal(answers.list[1500].slot, &slots[1499]);
 }
 
+/* ---- Fork ------------------------------------------------------------------------------------ */
+
+/* In the child: 0 if all is as it should be. */
+static int child_of(hf_bus *bus)
+{
+    hf_new_event event = event_of("a");
+    int wrong = hf_publish_async(bus, &event, answered, NULL) != HF_MISUSE;
+    wrong += hf_flush(bus, 0) != HF_MISUSE;
+    wrong += hf_close(&bus) != HF_OK || bus != NULL;
+    return wrong;
+}
+
+static void a_forked_child_is_refused_and_may_close(void **state)
+{
+    struct scene *scene = *state;
+    stop_the_thread(scene->bus);
+    hf_new_event event = event_of("a");
+    assert_ok(hf_publish_async(scene->bus, &event, answered, NULL));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(child_of(scene->bus));
+    }
+    int result = -1;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    point_release("async_taken");
+    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_int_equal(answer_count(), 2);
+}
+
 #define async_test(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -435,6 +467,7 @@ int main(void)
         async_test(flush_without_work_returns_and_with_stuck_work_times_out),
         async_test(shutdown_answers_everything),
         async_test(shutdown_past_its_deadline_still_answers_every_callback),
+        async_test(a_forked_child_is_refused_and_may_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
