@@ -1,0 +1,309 @@
+/*
+ * test_sqlite_store.c - what is true of a SQLite database and of no other: its files, its settings,
+ * and what others may do to them while it is in use.
+ */
+#include "support/make.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WAL_BYTES_MAX (8 << 20) /* of steady publishing without a long reader */
+
+static const char *beside(struct fixture *f, const char *suffix)
+{
+    static char path[2 * TEMP_PATH_BYTES];
+    snprintf(path, sizeof path, "%s%s", fixture_path(f), suffix);
+    return path;
+}
+
+/* Another program at the same file: runs SQL on a connection of its own. */
+static void foreign_run(struct fixture *f, const char *sql)
+{
+    sqlite3 *db;
+    must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
+    sqlite3_busy_timeout(db, PATIENCE_MS);
+    sqlite3_wal_autocheckpoint(db, 0);
+    must_equal(SQLITE_OK, sqlite3_exec(db, sql, NULL, NULL, NULL));
+    must_equal(SQLITE_OK, sqlite3_close(db));
+}
+
+static int64_t foreign_ask(struct fixture *f, const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *stmt;
+    must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
+    must_equal(SQLITE_OK, sqlite3_prepare_v2(db, sql, -1, &stmt, NULL));
+    must_equal(SQLITE_ROW, sqlite3_step(stmt));
+    int64_t answer = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    sqlite3_close(db);
+    return answer;
+}
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+static void a_new_file_is_set_up_for_it(void **state)
+{
+    struct fixture *f = *state;
+    fixture_open(f, "n");
+    must_equal(2, foreign_ask(f, "PRAGMA auto_vacuum"));
+    must_equal(1, foreign_ask(f, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"));
+    must_equal(0, foreign_ask(f, "PRAGMA user_version"));
+    must_equal(0, foreign_ask(f, "PRAGMA application_id"));
+    must_equal(0, foreign_ask(f, "SELECT count(*) FROM sqlite_schema "
+                                 "WHERE name NOT LIKE 'holdfast!_%' ESCAPE '!' "
+                                 "AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"));
+}
+
+static void a_file_of_the_application_keeps_its_settings(void **state)
+{
+    struct fixture *f = *state;
+    foreign_run(f, "PRAGMA user_version = 7; PRAGMA application_id = 9; CREATE TABLE own (x)");
+    fixture_open(f, "n");
+    must_equal(7, foreign_ask(f, "PRAGMA user_version"));
+    must_equal(9, foreign_ask(f, "PRAGMA application_id"));
+    must_equal(0, foreign_ask(f, "PRAGMA auto_vacuum"));
+    must_equal(1, foreign_ask(f, "SELECT count(*) FROM sqlite_schema WHERE name = 'own'"));
+}
+
+static void a_file_in_utf16_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    foreign_run(f, "PRAGMA encoding = 'UTF-16'; CREATE TABLE own (x)");
+    struct store_options options = fixture_options(f, "n");
+    struct store *store = NULL;
+    must_answer(HF_INVALID, store_open(f->url, &options, &store));
+    must_say("UTF-16");
+}
+
+static void files_beside_it_have_its_permissions(void **state)
+{
+    struct fixture *f = *state;
+    int fd = open(fixture_path(f), O_CREAT | O_RDWR, 0600);
+    must_hold(fd >= 0);
+    must_equal(0, fchmod(fd, 0660));
+    close(fd);
+    mode_t mask = umask(077);
+    fixture_open(f, "n");
+    umask(mask);
+    const char *suffixes[] = {"-gate", "-bell", "-spare"};
+    for (size_t i = 0; i < 3; i++) {
+        struct stat found;
+        must_equal(0, stat(beside(f, suffixes[i]), &found));
+        must_equal(0660, found.st_mode & 0777);
+    }
+}
+
+/* ---- The log and its write-ahead log --------------------------------------------------------- */
+
+static void positions_go_on_when_the_log_has_been_emptied(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    append_count(store, "t", 5);
+    foreign_run(f, "DELETE FROM holdfast_events");
+    must_equal(5, head_of(store));
+    must_equal(6, append_one(store, "t", NULL));
+    foreign_run(f, "DELETE FROM holdfast_events");
+    fixture_close(f, store);
+    store = fixture_open(f, "n");
+    must_equal(7, append_one(store, "t", NULL));
+    struct reader *reader = fixture_reader(f, store, 0);
+    struct batch *batch = fixture_batch(f);
+    int64_t floor;
+    bool more;
+    must_answer(HF_OK, store_reader_next(reader, &filter_all, 10, batch, &floor, &more));
+    must_read("7", list_batch(batch));
+    must_equal(7, floor);
+}
+
+static void the_floor_reaches_the_head_of_an_emptied_log(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    append_count(store, "t", 5);
+    foreign_run(f, "DELETE FROM holdfast_events");
+    struct reader *reader = fixture_reader(f, store, 0);
+    struct batch *batch = fixture_batch(f);
+    int64_t floor;
+    bool more;
+    must_answer(HF_OK, store_reader_next(reader, &filter_all, 10, batch, &floor, &more));
+    must_equal(0, batch->count);
+    must_equal(5, floor);
+    must_hold(!more);
+}
+
+static void the_write_ahead_log_starts_over(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    for (int i = 0; i < 200; i++) {
+        append_count(store, "t", 500); /* 100,000 events: more than twice as much, were it kept */
+    }
+    struct store_sizes sizes;
+    must_answer(HF_OK, store_sizes_get(store, &sizes));
+    must_hold(sizes.wal_bytes < WAL_BYTES_MAX);
+    must_equal(200, sizes.commits);
+}
+
+static void closing_leaves_one_whole_file(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    append_count(store, "t", 10);
+    fixture_close(f, store);
+    struct stat found;
+    must_equal(0, stat(beside(f, "-wal"), &found));
+    must_equal(0, found.st_size);
+}
+
+/* ---- Others at the same files ---------------------------------------------------------------- */
+
+static void a_replaced_file_is_noticed_before_anything_is_acknowledged(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    append_one(store, "t", NULL);
+    must_equal(0, rename(fixture_path(f), beside(f, ".moved")));
+    close(open(fixture_path(f), O_CREAT | O_RDWR, 0600));
+    struct new_event event = event_of("t", NULL);
+    must_answer(HF_UNKNOWN, append_event(store, &event));
+    must_say("replaced");
+    must_answer(HF_UNAVAILABLE, append_event(store, &event));
+    int64_t head;
+    int64_t first;
+    must_answer(HF_UNAVAILABLE, store_head(store, &head, &first));
+}
+
+static void a_deleted_write_ahead_log_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    append_one(store, "t", NULL);
+    must_equal(0, unlink(beside(f, "-wal")));
+    struct new_event event = event_of("t", NULL);
+    must_answer(HF_UNKNOWN, append_event(store, &event));
+}
+
+static void a_write_of_a_foreign_program_ends_a_wait(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    uint64_t seen = store_news(store);
+    foreign_run(f, "CREATE TABLE own (x)");
+    int64_t begun_ms = mono_ms();
+    must_hold(store_wait(store, seen, PATIENCE_MS) != seen);
+    must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+}
+
+static void a_lost_bell_only_makes_waits_longer(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    must_equal(0, unlink(beside(f, "-bell")));
+    struct store *other = fixture_open(f, "o");
+    uint64_t seen = store_news(store);
+    append_one(other, "t", NULL);
+    int64_t begun_ms = mono_ms();
+    must_hold(store_wait(store, seen, PATIENCE_MS) != seen);
+    must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+}
+
+static void a_foreign_lock_is_a_timeout_and_never_a_raw_error(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    sqlite3 *db;
+    must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
+    must_equal(SQLITE_OK, sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL));
+    struct new_event event = event_of("t", NULL);
+    struct append append = append_of(&event, 1);
+    must_answer(HF_TIMEOUT, store_run(store, &append.change, deadline_after_ms(50)));
+    must_say("another program");
+    must_equal(SQLITE_OK, sqlite3_exec(db, "COMMIT", NULL, NULL, NULL));
+    must_equal(SQLITE_OK, sqlite3_close(db));
+    must_answer(HF_OK, append_event(store, &event));
+}
+
+/* ---- Live files ------------------------------------------------------------------------------ */
+
+static int count_live(struct fixture *f)
+{
+    DIR *directory = opendir(f->dir);
+    struct dirent *found;
+    int count = 0;
+    while ((found = readdir(directory))) {
+        count += strstr(found->d_name, "-live-") != NULL;
+    }
+    closedir(directory);
+    return count;
+}
+
+static int be_an_owner(struct fixture *f, const char *argument)
+{
+    struct store *store = fixture_open(f, "owner");
+    if (argument[0] == 'o') {
+        own(store, subscribe_ordered(store, "s", 1), 0);
+    }
+    role_report("ready", 1);
+    char line[CHILD_LINE_BYTES];
+    while (role_listen(line)) {
+    }
+    return 0;
+}
+
+static void a_closed_store_leaves_no_live_file(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    must_equal(1, count_live(f));
+    fixture_close(f, store);
+    must_equal(0, count_live(f));
+}
+
+static void live_files_of_the_dead_go_when_nothing_names_them(void **state)
+{
+    struct fixture *f = *state;
+    struct child *idle = fixture_child(f, "owner", "idle");
+    child_hear(idle, "ready");
+    struct child *owner = fixture_child(f, "owner", "owner");
+    child_hear(owner, "ready");
+    must_equal(2, count_live(f));
+    child_kill(idle);
+    child_kill(owner);
+    struct store *store = fixture_open(f, "n");
+    must_equal(2, count_live(f)); /* ours, and the owner's: its notes are still needed */
+    struct subscription_put put = put_of("s", HF_MODE_ORDERED, 1);
+    must_answer(HF_OK, RUN(store, &put));
+    own(store, put.ret_id, 0);
+    append_one(store, "t", NULL);
+    must_equal(1, count_live(f));
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_new_file_is_set_up_for_it),
+    CLAIM(a_file_of_the_application_keeps_its_settings),
+    CLAIM(a_file_in_utf16_is_refused),
+    CLAIM(files_beside_it_have_its_permissions),
+    CLAIM(positions_go_on_when_the_log_has_been_emptied),
+    CLAIM(the_floor_reaches_the_head_of_an_emptied_log),
+    CLAIM(the_write_ahead_log_starts_over),
+    CLAIM(closing_leaves_one_whole_file),
+    CLAIM(a_replaced_file_is_noticed_before_anything_is_acknowledged),
+    CLAIM(a_deleted_write_ahead_log_is_noticed),
+    CLAIM(a_write_of_a_foreign_program_ends_a_wait),
+    CLAIM(a_lost_bell_only_makes_waits_longer),
+    CLAIM(a_foreign_lock_is_a_timeout_and_never_a_raw_error),
+    CLAIM(a_closed_store_leaves_no_live_file),
+    CLAIM(live_files_of_the_dead_go_when_nothing_names_them),
+};
+
+static const struct role roles[] = {{"owner", be_an_owner}, {NULL, NULL}};
+
+FIXTURE_MAIN("sqlite_store", claims, roles)
