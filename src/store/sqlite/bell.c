@@ -86,11 +86,6 @@ void bell_close(struct bell *bell)
         munmap(bell->file, BELL_BYTES);
         bell->file = NULL;
     }
-    bell_abandon(bell);
-}
-
-void bell_abandon(struct bell *bell)
-{
     if (bell->fd >= 0) {
         close(bell->fd);
         bell->fd = -1;

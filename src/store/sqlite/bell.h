@@ -27,8 +27,6 @@ struct bell {
 
 hf_status bell_open(struct bell *bell, const struct files *files);
 void bell_close(struct bell *bell);
-/* In a forked child: lets go of it. */
-void bell_abandon(struct bell *bell);
 
 /* After each commit, under the gate; `ring`: it made news. */
 void bell_commit(struct bell *bell, bool ring);

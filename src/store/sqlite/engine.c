@@ -8,8 +8,8 @@
  *
  * fork(): a child has the parent's memory and descriptors but none of its threads, and SQLite
  * forbids to carry a connection across. The handler that runs in the child closes the descriptors
- * of locks (a child that kept them would keep a dead parent's locks alive) and marks every open
- * engine as poisoned; nothing of it is used there again, and closing it only frees memory.
+ * of locks and unmaps their files (a child that kept either would keep a dead parent's locks alive)
+ * and marks every open engine as poisoned; nothing of it is used there again, and closing it only frees memory.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -47,7 +47,7 @@ static void fork_child(void)
     for (struct sqlite_engine *engine = open_engines; engine; engine = engine->next_open) {
         atomic_store(&engine->poisoned, true);
         gate_abandon(&engine->gate);
-        bell_abandon(&engine->bell);
+        bell_close(&engine->bell);
         live_abandon(&engine->live);
     }
     open_engines = NULL;

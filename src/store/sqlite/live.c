@@ -170,6 +170,11 @@ void live_close(struct sqlite_engine *engine)
 
 void live_abandon(struct live *live)
 {
+    if (live->file) {
+        /* A mapping refers to the open file, and so to its lock, as a descriptor does. */
+        munmap(live->file, sizeof *live->file);
+        live->file = NULL;
+    }
     if (live->fd >= 0) {
         close(live->fd);
         live->fd = -1;
