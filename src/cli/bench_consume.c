@@ -136,7 +136,7 @@ static int run_bench_consume(struct cli *cli)
     options.batch = (int32_t)args_number(args, "batch", 100);
     options.concurrency = (int32_t)args_number(args, "concurrency", 1);
     options.inflight_max = options.batch * 10 < 100000 ? options.batch * 10 : 100000;
-    stop_catch(NULL);
+    stop_catch();
     code = bench_begin(&consume.bench, cli);
     if (code)
         return code;

@@ -243,7 +243,7 @@ static int run_bench_e2e(struct cli *cli)
     e2e.bench.durability = (hf_durability)args_number(args, "durability", HF_DURABILITY_POWER);
     if (e2e.events < 1)
         return args_usage(args, "--rate times --seconds is less than one event");
-    stop_catch(NULL);
+    stop_catch();
     if (args_given(args, "consumer"))
         return run_consumer(&e2e, cli);
     code = bench_begin(&e2e.bench, cli);

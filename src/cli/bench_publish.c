@@ -231,7 +231,7 @@ static int run_bench_publish(struct cli *cli)
         out_complain("out of memory");
         return EXIT_ERROR;
     }
-    stop_catch(NULL);
+    stop_catch();
     code = bench_begin(&publish.bench, cli);
     if (!code) {
         code = run_rounds(&publish, raw);

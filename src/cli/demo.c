@@ -295,7 +295,7 @@ static int run_demo(struct cli *cli)
         code = refuse_used(cli);
     if (!code) {
         shop.bus = cli->bus;
-        stop_catch(NULL);
+        stop_catch();
         tell(&shop, "Holdfast keeps its events in one ordinary file: %s", cli->url);
         code = play(&shop);
     }

@@ -100,7 +100,7 @@ static int retry_at_rate(struct cli *cli, const hf_dead_filter *filter, double r
     int64_t count = 0;
     int code;
 
-    stop_catch(NULL);
+    stop_catch();
     code = cli_fail(dlq_each(cli->bus, filter, collect_one, &all));
     if (!code && all.failed) {
         out_complain("too many dead letters at once; narrow the filter");

@@ -1,10 +1,10 @@
 /*
- * guard.c - keeps the list of running process groups, in this process and in the guard.
+ * guard.c - the guard process and the pipe to it.
  *
  * The guard reads a pipe: a positive number is a group that began, a negative one a group that
  * ended. Each message is far below PIPE_BUF, so messages of several threads do not mix. The end of
  * the pipe is the end of the worker, because nobody else holds its writing end: it is closed on
- * exec. The worker's own list exists for the second Ctrl-C, whose handler may not wait for anybody.
+ * exec.
  *
  * A group is removed while its leader is still a zombie, so that its number cannot have been given
  * to somebody else when it is killed.
@@ -17,41 +17,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/prctl.h>
 
-static int guard_pipe = -1;
-static _Atomic pid_t groups[GUARD_GROUPS_MAX];
+static int guard_pipe = -1; /* the worker's end */
 
-static void list_add(pid_t group)
+/* Replaces the first `from` of the list by `to`; 0 is a free place. */
+static void list_change(pid_t *groups, pid_t from, pid_t to)
 {
     for (size_t i = 0; i < GUARD_GROUPS_MAX; i++) {
-        pid_t nobody = 0;
-        if (atomic_compare_exchange_strong(&groups[i], &nobody, group))
+        if (groups[i] == from) {
+            groups[i] = to;
             return;
-    }
-}
-
-static void list_remove(pid_t group)
-{
-    for (size_t i = 0; i < GUARD_GROUPS_MAX; i++) {
-        pid_t expected = group;
-        if (atomic_compare_exchange_strong(&groups[i], &expected, 0))
-            return;
-    }
-}
-
-void guard_kill_all(void)
-{
-    for (size_t i = 0; i < GUARD_GROUPS_MAX; i++) {
-        pid_t group = atomic_load(&groups[i]);
-        if (group > 0)
-            kill(-group, SIGKILL);
+        }
     }
 }
 
 static void run_guard(int fd)
 {
+    pid_t groups[GUARD_GROUPS_MAX] = {0};
     int32_t message;
 
     /* A Ctrl-C of the terminal is for the worker; the guard goes when the worker has gone. */
@@ -71,11 +54,14 @@ static void run_guard(int fd)
         if (count != (ssize_t)sizeof(message))
             break;
         if (message > 0)
-            list_add(message);
+            list_change(groups, 0, message);
         else
-            list_remove(-message);
+            list_change(groups, -message, 0);
     }
-    guard_kill_all();
+    for (size_t i = 0; i < GUARD_GROUPS_MAX; i++) {
+        if (groups[i] > 0)
+            kill(-groups[i], SIGKILL);
+    }
     _exit(0);
 }
 
@@ -112,12 +98,10 @@ static void tell(int32_t message)
 
 void guard_add(pid_t group)
 {
-    list_add(group);
     tell(group);
 }
 
 void guard_remove(pid_t group)
 {
-    list_remove(group);
     tell(-group);
 }

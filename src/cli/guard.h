@@ -20,7 +20,4 @@ bool guard_start(void);
 void guard_add(pid_t group);
 void guard_remove(pid_t group);
 
-/* SIGKILL to every group that runs a command. Safe in a signal handler. */
-void guard_kill_all(void);
-
 #endif

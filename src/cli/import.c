@@ -226,7 +226,7 @@ static int run_import(struct cli *cli, struct import *import, int64_t first_line
 {
     int code;
 
-    stop_catch(NULL);
+    stop_catch();
     progress_begin(&import->progress, "events");
     code = import_lines(import, first_line);
     progress_end(&import->progress);

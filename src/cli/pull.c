@@ -78,7 +78,7 @@ static int run_claim(struct cli *cli)
 
     if (code)
         return code;
-    stop_catch(NULL);
+    stop_catch();
     code = cli_fail(claim_some(cli, &batch));
     if (code)
         return code;

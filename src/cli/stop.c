@@ -1,8 +1,9 @@
 /*
  * stop.c - the signal handler and the eventfd it writes to.
  *
- * The handler does only what signal-safety(7) allows: counts, writes eight bytes, ends the process.
- * Threads of the bus block all signals, so it runs on the main thread.
+ * The handler does only what signal-safety(7) allows: counts, writes eight bytes, or lets the
+ * second signal do what it does by default. Threads of the bus block all signals, so it runs on the
+ * main thread.
  */
 #include "cli/stop.h"
 
@@ -16,7 +17,6 @@
 
 static atomic_int signals_seen;
 static int wake_fd = -1;
-static void (*before_exit)(void);
 
 void stop_request(void)
 {
@@ -32,20 +32,25 @@ void stop_request(void)
 
 static void on_signal(int signal)
 {
-    if (atomic_load(&signals_seen) > 0) {
-        if (before_exit)
-            before_exit();
-        _exit(128 + signal);
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t this;
+
+    if (atomic_load(&signals_seen) == 0) {
+        stop_request();
+        return;
     }
-    stop_request();
+    sigaction(signal, &action, NULL);
+    sigemptyset(&this);
+    sigaddset(&this, signal);
+    pthread_sigmask(SIG_UNBLOCK, &this, NULL);
+    raise(signal);
 }
 
-void stop_catch(void (*at_once)(void))
+void stop_catch(void)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
-    before_exit = at_once;
     if (wake_fd < 0)
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sigemptyset(&action.sa_mask);

@@ -11,9 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From now on signals are caught. `at_once` (may be NULL) runs in the signal handler before a
- * second signal ends the process. */
-void stop_catch(void (*at_once)(void));
+/* From now on signals are caught. */
+void stop_catch(void);
 
 bool stop_requested(void);
 

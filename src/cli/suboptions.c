@@ -32,7 +32,7 @@ const struct option_row suboptions_rows[] = {
      "after the last attempt: skip the event (the default), block its key, or halt"},
     {"transactional", 0, OPTION_CHOICE, "OFF", TOGGLE, 0, 0,
      "handlers run in a transaction of the database; not for commands run by work (off)"},
-    {"partitions", 0, OPTION_NUMBER, "N", NULL, 1, 65536, "partitions of an ordered one (1)"},
+    {"partitions", 0, OPTION_NUMBER, "N", NULL, 1, 1, "partitions: 1, and only that so far"},
     {"batch", 0, OPTION_NUMBER, "N", NULL, 1, 10000, "events read or claimed at once (100)"},
     {"concurrency", 0, OPTION_NUMBER, "N", NULL, 1, 256, "handlers at once in one process (1)"},
     {"inflight-max", 0, OPTION_NUMBER, "N", NULL, 1, 100000,

@@ -97,7 +97,7 @@ static int run_tail(struct cli *cli)
     code = cli_fail(hf_locate(cli->bus, from, &cursor));
     if (code)
         return code;
-    stop_catch(NULL);
+    stop_catch();
     buf_init(&tail.line, LINE_BYTES_MAX);
     code = cli_fail(read_log(cli, &tail, cursor, follow));
     buf_release(&tail.line);

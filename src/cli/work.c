@@ -3,8 +3,8 @@
  *
  * The main thread waits for a signal, for the end of the backlog (--until-empty) or for the time
  * limit; the bus's threads run the commands (deliver.c). The first signal stops taking events and
- * lets running commands finish; a second one kills them and ends. If this process dies, the guard
- * ends its commands.
+ * lets running commands finish; a second one ends this process, and whenever this process dies, the
+ * guard ends its commands.
  */
 #include "base/banned.h"
 #include "base/clock.h"
@@ -272,7 +272,7 @@ static int run_work(struct cli *cli)
     if (!code)
         code = subscribe(&work);
     if (!code) {
-        stop_catch(guard_kill_all);
+        stop_catch();
         code = work_until_end(&work);
     }
     if (!cli->bus || hf_close(&cli->bus) == HF_OK)
