@@ -1,0 +1,406 @@
+/*
+ * Tests of starting, stopping, shutting down and closing: what is waited for, what is refused
+ * afterwards, and what a handler that does not return leaves behind.
+ */
+#include "support_scene.h"
+
+#include <stdatomic.h>
+
+/* ---- Stop ------------------------------------------------------------------------------------ */
+
+static void stop_waits_for_the_running_handler(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    struct seen seen;
+    int64_t stopped_us;
+
+    recorder->door = scene_door(scene);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_status(hf_stop(scene->bus, 50), HF_TIMEOUT);
+    door_open(recorder->door);
+    assert_true(recorder_wait(recorder, 1));
+    assert_ok(hf_stop(scene->bus, -1));
+    stopped_us = mono_us();
+    seen = recorder_get(recorder, 0);
+    assert_true(seen.end_us > 0 && seen.end_us <= stopped_us);
+}
+
+static void after_a_stop_nothing_is_delivered_and_publishing_works(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_receipt receipt;
+
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_ok(hf_stop(scene->bus, -1));
+    receipt = *publish(scene->bus, "x", NULL, "2");
+    assert_status(hf_wait(scene->bus, "a", receipt.position, 100), HF_TIMEOUT);
+    assert_int_equal(recorder_count(recorder), 1);
+    assert_ok(hf_stop(scene->bus, -1));
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+}
+
+static void stopping_a_bus_that_never_started_is_fine(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_ok(hf_stop(scene->bus, -1));
+    assert_ok(hf_start(scene->bus));
+}
+
+/* "HF_TIMEOUT: handlers still run; their results will be refused and their events delivered again." */
+static void a_result_that_comes_after_the_stop_timed_out_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_receipt receipt;
+
+    recorder->door = scene_door(scene);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    receipt = *publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_status(hf_stop(scene->bus, 50), HF_TIMEOUT);
+    door_open(recorder->door);
+    assert_true(recorder_wait(recorder, 1));
+    assert_int_not_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+    assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
+}
+
+static hf_verdict until_cancelled(const hf_event *event, hf_delivery *delivery,
+                                  struct recorder *recorder)
+{
+    (void)event;
+    (void)recorder;
+    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++)
+        usleep(1000);
+    return HF_RETRY_UNCOUNTED;
+}
+
+static void a_stop_tells_running_handlers_to_return(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, until_cancelled);
+    hf_receipt receipt;
+
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    receipt = *publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait_begun(recorder, 1));
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_int_equal(recorder_count(recorder), 1);
+    assert_int_not_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
+}
+
+static void the_events_in_hand_at_a_stop_are_not_lost(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    recorder->door = scene_door(scene);
+    options.concurrency = 2;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 50; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 2));
+    assert_status(hf_stop(scene->bus, 20), HF_TIMEOUT);
+    door_open(recorder->door);
+    assert_ok(hf_stop(scene->bus, -1));
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    for (int64_t position = 1; position <= 50; position++)
+        assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+}
+
+/* ---- Shutdown -------------------------------------------------------------------------------- */
+
+static void after_a_shutdown_publishing_and_subscribing_are_refused(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_handler_id id = 5;
+    hf_receipt receipt = {.position = 77};
+
+    event.type = "x";
+    assert_ok(hf_shutdown(scene->bus, -1));
+    assert_status(hf_publish(scene->bus, &event, &receipt), HF_CLOSED);
+    assert_int_equal(receipt.position, 77);
+    assert_status(hf_publish_many(scene->bus, &event, 1, NULL), HF_CLOSED);
+    assert_status(hf_publish_async(scene->bus, &event, NULL, NULL), HF_CLOSED);
+    assert_status(hf_subscribe(scene->bus, "a", "*", recorder_handle, recorder, &options, &id),
+                  HF_CLOSED);
+    assert_int_equal(id, 5);
+    assert_status(hf_start(scene->bus), HF_CLOSED);
+    assert_ok(hf_shutdown(scene->bus, -1));
+}
+
+static void a_shutdown_finishes_what_runs(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_receipt receipt;
+    hf_bus *other = scene_open(scene, NULL);
+
+    recorder->door = scene_door(scene);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    receipt = *publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_status(hf_shutdown(scene->bus, 30), HF_TIMEOUT);
+    door_open(recorder->door);
+    assert_ok(hf_shutdown(scene->bus, -1));
+    assert_int_equal(recorder_count(recorder), 1);
+    assert_int_not_equal(state_of(other, "a", receipt.id, NULL), HF_STATE_DEAD);
+}
+
+static atomic_int answered_ok;
+
+static void count_answer(hf_status status, const hf_receipt *receipt, const char *message,
+                         void *ctx)
+{
+    (void)receipt;
+    (void)message;
+    (void)ctx;
+    atomic_fetch_add(&answered_ok, status == HF_OK);
+}
+
+static void a_shutdown_answers_all_asynchronous_publishes(void **state)
+{
+    struct scene *scene = *state;
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_stats stats = {.size = sizeof(stats)};
+    hf_bus *other = scene_open(scene, NULL);
+
+    atomic_store(&answered_ok, 0);
+    event.type = "x";
+    for (int i = 0; i < 300; i++)
+        assert_ok(hf_publish_async(scene->bus, &event, count_answer, NULL));
+    assert_ok(hf_shutdown(scene->bus, -1));
+    assert_int_equal(atomic_load(&answered_ok), 300);
+    assert_ok(hf_stats_get(other, &stats));
+    assert_int_equal(stats.head, 300);
+}
+
+/* ---- Close ----------------------------------------------------------------------------------- */
+
+static void closing_sets_the_pointer_to_null_and_twice_is_safe(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_ok(hf_close(&scene->bus));
+    assert_null(scene->bus);
+    assert_ok(hf_close(&scene->bus));
+    assert_ok(hf_close(NULL));
+}
+
+static void closing_waits_for_handlers_and_settles_them(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    for (int i = 0; i < 20; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait_begun(recorder, 1));
+    scene_reopen(scene);
+    assert_int_equal(info_of(scene->bus, "a").checkpoint, recorder_count(recorder));
+}
+
+struct inside {
+    hf_status stop, shutdown, close;
+    hf_bus *after; /* what the pointer was after hf_close */
+};
+
+static hf_verdict stop_inside(const hf_event *event, hf_delivery *delivery,
+                              struct recorder *recorder)
+{
+    struct inside *inside = recorder->extra;
+    hf_bus *bus = hf_delivery_bus(delivery);
+
+    (void)event;
+    inside->stop = hf_stop(bus, 10);
+    inside->shutdown = hf_shutdown(bus, 10);
+    inside->close = hf_close(&bus);
+    inside->after = bus;
+    return HF_ACK;
+}
+
+static void stopping_and_closing_inside_a_handler_are_misuse(void **state)
+{
+    static struct inside inside;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, stop_inside);
+
+    memset(&inside, 0, sizeof(inside));
+    recorder->extra = &inside;
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_status(inside.stop, HF_MISUSE);
+    assert_status(inside.shutdown, HF_MISUSE);
+    assert_status(inside.close, HF_MISUSE);
+    assert_ptr_equal(inside.after, scene->bus);
+    publish(scene->bus, "x", NULL, "2");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+}
+
+/* Uses everything that a handler may use after the bus was closed around it. */
+static hf_verdict use_after_door(const hf_event *event, hf_delivery *delivery,
+                                 struct recorder *recorder)
+{
+    size_t *bytes = recorder->extra;
+
+    *bytes = strlen(event->payload) + strlen(event->type) + strlen(event->id) +
+             strlen(hf_delivery_subscription(delivery));
+    *bytes += (size_t)hf_delivery_attempt(delivery) + (size_t)hf_delivery_attempts_max(delivery);
+    hf_delivery_error(delivery, "too late: %s", event->type);
+    return hf_delivery_cancelled(delivery) ? HF_RETRY : HF_ACK;
+}
+
+static void a_handler_that_outlives_the_close_keeps_its_memory(void **state)
+{
+    static size_t bytes;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, use_after_door);
+    hf_bus *bus = scene->bus;
+    hf_receipt receipt;
+
+    bytes = 0;
+    recorder->extra = &bytes;
+    recorder->door = scene_door(scene);
+    subscribe(bus, "a", "*", recorder, NULL);
+    receipt = *publish(bus, "x.y", NULL, "\"0123456789\"");
+    assert_ok(hf_start(bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_status(hf_stop(bus, 20), HF_TIMEOUT);
+    assert_status(hf_shutdown(bus, 20), HF_TIMEOUT);
+    scene->bus = NULL;
+    /* A close after a timed-out shutdown waits for shutdown_ms once more. */
+    door_open(recorder->door);
+    assert_true(recorder_wait(recorder, 1));
+    assert_ok(hf_close(&bus));
+    assert_null(bus);
+    assert_int_equal(bytes, 12 + 3 + 36 + 1 + 1 + 4);
+    assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
+    assert_int_not_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
+}
+
+static void a_close_that_times_out_frees_when_the_handler_returns(void **state)
+{
+    static size_t bytes;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, use_after_door);
+    hf_options options = scene->options;
+    hf_receipt receipt;
+    hf_bus *bus;
+
+    bytes = 0;
+    options.shutdown_ms = 30;
+    recorder->extra = &bytes;
+    recorder->door = scene_door(scene);
+    assert_ok(hf_open(scene->url, &options, &bus));
+    subscribe(bus, "a", "*", recorder, NULL);
+    receipt = *publish(bus, "x.y", NULL, "\"0123456789\"");
+    assert_ok(hf_start(bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_status(hf_close(&bus), HF_TIMEOUT);
+    assert_null(bus);
+    door_open(recorder->door);
+    assert_true(recorder_wait(recorder, 1));
+    assert_int_equal(bytes, 12 + 3 + 36 + 1 + 1 + 4);
+    /* Somebody else goes on with the event. */
+    recorder = scene_recorder(scene, NULL);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    assert_ok(hf_wait(scene->bus, "a", receipt.position, PATIENCE_MS));
+    assert_int_equal(recorder_count(recorder), 1);
+}
+
+static hf_verdict publish_inside(const hf_event *event, hf_delivery *delivery,
+                                 struct recorder *recorder)
+{
+    hf_new_event next = HF_NEW_EVENT_INIT;
+
+    (void)recorder;
+    if (strcmp(event->type, "step.9") == 0)
+        return HF_ACK;
+    char type[] = "step.0";
+
+    type[5] = (char)(event->type[5] + 1);
+    next.type = type;
+    return hf_publish(hf_delivery_bus(delivery), &next, NULL) == HF_OK ? HF_ACK : HF_RETRY;
+}
+
+static void a_handler_may_publish(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, publish_inside);
+
+    subscribe(scene->bus, "a", "step.*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "step.0", NULL, "1");
+    assert_true(recorder_wait(recorder, 10));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 10);
+}
+
+static void opening_and_closing_again_and_again_leaves_nothing_open(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    int before, after;
+
+    scene_reopen(scene);
+    before = dup(0);
+    close(before);
+    for (int i = 0; i < 20; i++) {
+        subscribe(scene->bus, "a", "*", recorder, NULL);
+        assert_ok(hf_start(scene->bus));
+        publish(scene->bus, "x", NULL, "1");
+        scene_reopen(scene);
+    }
+    after = dup(0);
+    close(after);
+    assert_int_equal(after, before);
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(stop_waits_for_the_running_handler),
+    scene_test(after_a_stop_nothing_is_delivered_and_publishing_works),
+    scene_test(stopping_a_bus_that_never_started_is_fine),
+    scene_test(a_result_that_comes_after_the_stop_timed_out_is_refused),
+    scene_test(a_stop_tells_running_handlers_to_return),
+    scene_test(the_events_in_hand_at_a_stop_are_not_lost),
+    scene_test(after_a_shutdown_publishing_and_subscribing_are_refused),
+    scene_test(a_shutdown_finishes_what_runs),
+    scene_test(a_shutdown_answers_all_asynchronous_publishes),
+    scene_test(closing_sets_the_pointer_to_null_and_twice_is_safe),
+    scene_test(closing_waits_for_handlers_and_settles_them),
+    scene_test(stopping_and_closing_inside_a_handler_are_misuse),
+    scene_test(a_handler_that_outlives_the_close_keeps_its_memory),
+    scene_test(a_close_that_times_out_frees_when_the_handler_returns),
+    scene_test(a_handler_may_publish),
+    scene_test(opening_and_closing_again_and_again_leaves_nothing_open),
+};
+
+SCENE_MAIN(tests)

@@ -1,0 +1,474 @@
+/*
+ * Tests of transactional handlers: what they write on the connection they are handed exists if and
+ * only if the delivery is settled, once, whatever happens; and what they may not do there.
+ */
+#include "support_scene.h"
+
+#include <sqlite3.h>
+#include <stdatomic.h>
+
+/* ---- The application's table ----------------------------------------------------------------- */
+
+/* A connection of the test itself, read only in effect: it counts what was committed. */
+static sqlite3 *look(struct scene *scene)
+{
+    sqlite3 *db = NULL;
+
+    assert_int_equal(sqlite3_open_v2(scene->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    sqlite3_busy_timeout(db, 10000);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return db;
+}
+
+static int64_t number(struct scene *scene, const char *sql)
+{
+    sqlite3 *db = look(scene);
+    sqlite3_stmt *statement = NULL;
+    int64_t value = -1;
+
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return value;
+}
+
+static void make_table(struct scene *scene)
+{
+    sqlite3 *db = look(scene);
+
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE effects (position INTEGER, attempt INTEGER)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* Writes one row; the result code of SQLite. */
+static int effect(hf_delivery *delivery, const hf_event *event)
+{
+    char sql[100];
+
+    snprintf(sql, sizeof(sql), "INSERT INTO effects VALUES (%lld, %d)", (long long)event->position,
+             (int)hf_delivery_attempt(delivery));
+    return sqlite3_exec(hf_delivery_sqlite(delivery), sql, NULL, NULL, NULL);
+}
+
+static hf_verdict write_effect(const hf_event *event, hf_delivery *delivery,
+                               struct recorder *recorder)
+{
+    (void)recorder;
+    if (!hf_delivery_sqlite(delivery) || effect(delivery, event) != SQLITE_OK) {
+        hf_delivery_error(delivery, "no effect");
+        return HF_DEAD;
+    }
+    return HF_ACK;
+}
+
+static hf_subscription_options transactional_options(void)
+{
+    hf_subscription_options options = quick_options();
+
+    options.transactional = HF_ON;
+    return options;
+}
+
+/* ---- Effects --------------------------------------------------------------------------------- */
+
+static void each_effect_is_committed_once_with_its_delivery(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_effect);
+    hf_subscription_options options = transactional_options();
+
+    make_table(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 100; i++)
+        publish(scene->bus, "x", i % 2 ? "k" : NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 100);
+    assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 100);
+}
+
+static hf_verdict write_and_fail_once(const hf_event *event, hf_delivery *delivery,
+                                      struct recorder *recorder)
+{
+    (void)recorder;
+    if (effect(delivery, event) != SQLITE_OK)
+        return HF_DEAD;
+    return hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
+}
+
+static void a_failed_attempt_leaves_no_effect(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_and_fail_once);
+    hf_subscription_options options = transactional_options();
+
+    make_table(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 20);
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 10);
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects WHERE attempt = 2"), 10);
+}
+
+static hf_verdict write_and_reject(const hf_event *event, hf_delivery *delivery,
+                                   struct recorder *recorder)
+{
+    (void)recorder;
+    effect(delivery, event);
+    hf_delivery_error(delivery, "rejected after writing");
+    return HF_DEAD;
+}
+
+static void a_rejected_event_leaves_no_effect(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_and_reject);
+    hf_subscription_options options = transactional_options();
+    struct dead dead;
+
+    make_table(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
+    assert_string_equal(dead.error, "rejected after writing");
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 0);
+}
+
+static hf_verdict reject_second(const hf_event *event, hf_delivery *delivery,
+                                struct recorder *recorder)
+{
+    (void)event;
+    (void)recorder;
+    return hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
+}
+
+static void all_handlers_of_an_event_share_the_transaction(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *writer = scene_recorder(scene, write_effect);
+    struct recorder *judge = scene_recorder(scene, reject_second);
+    hf_subscription_options options = transactional_options();
+
+    make_table(scene);
+    subscribe(scene->bus, "a", "*", writer, &options);
+    subscribe(scene->bus, "a", "*", judge, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(writer), 2);
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 1);
+    assert_int_equal(number(scene, "SELECT attempt FROM effects"), 2);
+}
+
+static void a_neighbour_that_fails_does_not_undo_the_others(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *good = scene_recorder(scene, write_effect);
+    struct recorder *bad = scene_recorder(scene, write_and_reject);
+    hf_subscription_options options = transactional_options();
+
+    make_table(scene);
+    subscribe(scene->bus, "a", "good", good, &options);
+    subscribe(scene->bus, "a", "bad", bad, NULL);
+    for (int i = 0; i < 30; i++)
+        publish(scene->bus, i % 3 == 1 ? "bad" : "good", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").dead, 10);
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 20);
+    assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 20);
+}
+
+static void shared_subscriptions_can_be_transactional_too(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_and_fail_once);
+    hf_subscription_options options = transactional_options();
+
+    make_table(scene);
+    options.mode = HF_MODE_SHARED;
+    options.concurrency = 3;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 30; i++)
+        publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 30);
+    assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 30);
+}
+
+static void with_concurrency_every_effect_is_there_once(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_and_fail_once);
+    hf_subscription_options options = transactional_options();
+    char key[8];
+
+    make_table(scene);
+    options.concurrency = 4;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 60; i++) {
+        snprintf(key, sizeof(key), "%d", i % 5);
+        publish(scene->bus, "x", key, "1");
+    }
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_overlaps(recorder), 0);
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 60);
+    assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 60);
+}
+
+static void effects_are_exactly_once_over_restarts(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_effect);
+    hf_subscription_options options = transactional_options();
+
+    make_table(scene);
+    options.checkpoint_events = 1000;
+    options.checkpoint_ms = 60000;
+    for (int round = 0; round < 4; round++) {
+        subscribe(scene->bus, "a", "*", recorder, &options);
+        for (int i = 0; i < 25; i++)
+            publish(scene->bus, "x", NULL, "1");
+        assert_ok(hf_start(scene->bus));
+        assert_true(recorder_wait(recorder, (size_t)round * 25 + 10));
+        scene_reopen(scene);
+    }
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 100);
+    assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 100);
+}
+
+/* ---- Publishing inside ----------------------------------------------------------------------- */
+
+static hf_verdict publish_then(const hf_event *event, hf_delivery *delivery,
+                               struct recorder *recorder)
+{
+    hf_new_event next = HF_NEW_EVENT_INIT;
+
+    if (strcmp(event->type, "cause") != 0)
+        return HF_ACK;
+    next.type = "effect";
+    next.key = event->key;
+    if (hf_publish(hf_delivery_bus(delivery), &next, NULL) != HF_OK)
+        return HF_DEAD;
+    if (hf_delivery_attempt(delivery) == 1)
+        return *(hf_verdict *)recorder->extra;
+    return HF_ACK;
+}
+
+static void what_is_published_inside_exists_only_if_the_handler_succeeds(void **state)
+{
+    static hf_verdict first;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, publish_then);
+    struct recorder *plain = scene_recorder(scene, NULL);
+    hf_subscription_options options = transactional_options();
+
+    first = HF_RETRY;
+    recorder->extra = &first;
+    subscribe(scene->bus, "a", "cause", recorder, &options);
+    subscribe(scene->bus, "b", "effect", plain, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "cause", "k", "1");
+    settle_all(scene->bus, "a");
+    settle_all(scene->bus, "b");
+    assert_int_equal(recorder_count(recorder), 2);
+    assert_int_equal(recorder_count(plain), 1);
+    assert_int_equal(number(scene, "SELECT count(*) FROM holdfast_events"), 2);
+}
+
+static void what_a_rejected_handler_published_does_not_exist(void **state)
+{
+    static hf_verdict first;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, publish_then);
+    hf_subscription_options options = transactional_options();
+
+    first = HF_DEAD;
+    recorder->extra = &first;
+    subscribe(scene->bus, "a", "cause", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "cause", "k", "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").dead, 1);
+    assert_int_equal(number(scene, "SELECT count(*) FROM holdfast_events"), 1);
+}
+
+static void positions_stay_gapless_and_unique_after_undone_publishes(void **state)
+{
+    static hf_verdict first;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, publish_then);
+    hf_subscription_options options = transactional_options();
+    hf_stats stats = {.size = sizeof(stats)};
+
+    first = HF_RETRY;
+    recorder->extra = &first;
+    subscribe(scene->bus, "a", "cause", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 20; i++) {
+        publish(scene->bus, "cause", "k", "1");
+        publish(scene->bus, "other", NULL, "1");
+    }
+    settle_all(scene->bus, "a");
+    assert_ok(hf_stats_get(scene->bus, &stats));
+    assert_int_equal(stats.head, 60);
+    assert_int_equal(number(scene, "SELECT count(*) FROM holdfast_events"), 60);
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static const char *const FORBIDDEN[] = {
+    "COMMIT",
+    "END",
+    "ROLLBACK",
+    "ATTACH ':memory:' AS other",
+    "DETACH other",
+    "PRAGMA journal_mode = DELETE",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA wal_checkpoint",
+};
+
+static hf_verdict try_forbidden(const hf_event *event, hf_delivery *delivery,
+                                struct recorder *recorder)
+{
+    atomic_int *allowed = recorder->extra;
+    sqlite3 *db = hf_delivery_sqlite(delivery);
+
+    if (effect(delivery, event) != SQLITE_OK)
+        return HF_DEAD;
+    for (size_t i = 0; i < COUNTED(FORBIDDEN); i++)
+        if (sqlite3_exec(db, FORBIDDEN[i], NULL, NULL, NULL) == SQLITE_OK)
+            atomic_fetch_or(allowed, 1 << i);
+    if (sqlite3_get_autocommit(db))
+        atomic_fetch_or(allowed, 1 << 30);
+    return strcmp(event->payload, "\"fail\"") == 0 ? HF_DEAD : HF_ACK;
+}
+
+static void ending_the_transaction_and_changing_the_connection_are_refused(void **state)
+{
+    static atomic_int allowed;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, try_forbidden);
+    hf_subscription_options options = transactional_options();
+
+    make_table(scene);
+    atomic_store(&allowed, 0);
+    recorder->extra = &allowed;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    publish(scene->bus, "x", NULL, "\"fail\"");
+    settle_all(scene->bus, "a");
+    assert_int_equal(atomic_load(&allowed), 0);
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 1);
+    assert_int_equal(info_of(scene->bus, "a").dead, 1);
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+struct slow {
+    struct door *door;
+    atomic_int late; /* result code of the write after the time was up, plus 1 */
+};
+
+static hf_verdict write_late(const hf_event *event, hf_delivery *delivery,
+                             struct recorder *recorder)
+{
+    struct slow *slow = recorder->extra;
+
+    if (effect(delivery, event) != SQLITE_OK)
+        return HF_DEAD;
+    if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
+        door_pass(slow->door);
+        atomic_store(&slow->late, effect(delivery, event) + 1);
+    }
+    return HF_ACK;
+}
+
+static void past_tx_max_the_transaction_is_undone_and_others_go_on(void **state)
+{
+    static struct slow slow;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_late);
+    hf_subscription_options options = transactional_options();
+    hf_receipt receipt;
+    int64_t begin_us;
+
+    make_table(scene);
+    slow.door = scene_door(scene);
+    atomic_store(&slow.late, 0);
+    recorder->extra = &slow;
+    options.tx_max_ms = 150;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    receipt = *publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(slow.door, 1));
+    /* Publishing waits for the transaction, but not longer than tx_max_ms. */
+    begin_us = mono_us();
+    publish(scene->bus, "y", NULL, "1");
+    assert_true(mono_us() - begin_us < 5000000);
+    settle_all(scene->bus, "a");
+    assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
+    door_open(slow.door);
+    assert_true(recorder_wait(recorder, 3));
+    assert_true(atomic_load(&slow.late) > 1);
+    publish(scene->bus, "z", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 3);
+    assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 3);
+    assert_int_equal(number(scene, "SELECT attempt FROM effects WHERE position = 1"), 2);
+}
+
+static void a_transactional_handler_sees_what_others_committed(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_effect);
+    hf_subscription_options options = transactional_options();
+    sqlite3 *db;
+
+    make_table(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    db = look(scene);
+    assert_int_equal(sqlite3_exec(db, "DROP TABLE effects", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    publish(scene->bus, "x", NULL, "2");
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").dead, 1);
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(each_effect_is_committed_once_with_its_delivery),
+    scene_test(a_failed_attempt_leaves_no_effect),
+    scene_test(a_rejected_event_leaves_no_effect),
+    scene_test(all_handlers_of_an_event_share_the_transaction),
+    scene_test(a_neighbour_that_fails_does_not_undo_the_others),
+    scene_test(shared_subscriptions_can_be_transactional_too),
+    scene_test(with_concurrency_every_effect_is_there_once),
+    scene_test(effects_are_exactly_once_over_restarts),
+    scene_test(what_is_published_inside_exists_only_if_the_handler_succeeds),
+    scene_test(what_a_rejected_handler_published_does_not_exist),
+    scene_test(positions_stay_gapless_and_unique_after_undone_publishes),
+    scene_test(ending_the_transaction_and_changing_the_connection_are_refused),
+    scene_test(past_tx_max_the_transaction_is_undone_and_others_go_on),
+    scene_test(a_transactional_handler_sees_what_others_committed),
+};
+
+SCENE_MAIN(tests)
