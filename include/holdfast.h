@@ -299,12 +299,14 @@ typedef void (*hf_published_fn)(hf_status status, const hf_receipt *receipt, con
 /*
  * Copies the event, queues it and returns; `done` is called when it is durable or has failed.
  * Events of one thread enter the log in the order of its calls. A full queue makes the call wait
- * up to timeout_ms, then HF_BUSY. If the call fails, `done` never runs.
+ * up to timeout_ms, then HF_BUSY. If the call fails, `done` never runs. It never joins a
+ * transaction, also not from inside a transactional handler.
  */
 HF_API hf_status hf_publish_async(hf_bus *bus, const hf_new_event *event, hf_published_fn done,
                                   void *ctx);
 
-/* Waits until everything that was published asynchronously before has been answered. */
+/* Waits until everything that was published asynchronously before has been answered (timeout_ms -1:
+ * as long as it takes). HF_TIMEOUT; HF_MISUSE from inside a completion callback. */
 HF_API hf_status hf_flush(hf_bus *bus, int64_t timeout_ms);
 
 /* ---- Publishing in the application's own SQLite transaction ---------------------------------- */
@@ -387,7 +389,7 @@ typedef struct hf_subscription_options {
     hf_on_poison on_poison;       /* skip */
     hf_toggle transactional;      /* off: handlers run in a transaction of the database */
     hf_toggle breaker;            /* off: circuit breaker */
-    int32_t partitions;           /* 1; cannot be changed later */
+    int32_t partitions;           /* 1, and only that so far */
     int32_t batch;                /* 100: events read or claimed at once; 1..10 000 */
     int32_t concurrency;          /* 1: handlers at once in one process; 1..256 */
     int32_t inflight_max;         /* 1000: events read ahead of the checkpoint; 1..100 000 */
@@ -462,7 +464,8 @@ HF_API hf_bus *hf_delivery_bus(const hf_delivery *delivery);
 /* 1 once the attempt has timed out or the bus is stopping: a long handler should return. */
 HF_API int hf_delivery_cancelled(const hf_delivery *delivery);
 /* The connection of the transaction that the handler runs in; NULL unless the subscription is
- * transactional. Valid during the call. COMMIT, ROLLBACK, ATTACH and PRAGMA are refused on it. */
+ * transactional. Valid during the call. COMMIT, ROLLBACK, ATTACH and PRAGMA are refused on it;
+ * finalize your statements before returning. */
 HF_API struct sqlite3 *hf_delivery_sqlite(const hf_delivery *delivery);
 /* Says why the attempt failed; kept with the attempt (up to 2048 bytes), shown in dead letters. */
 HF_API void hf_delivery_error(hf_delivery *delivery, const char *format, ...) HF_PRINTF(2, 3);
@@ -568,7 +571,7 @@ HF_API hf_status hf_resume(hf_bus *bus, const char *subscription);
 /*
  * Waits until the event at `position` is settled (done, dead, or not for it) in the subscription,
  * or, with subscription NULL, in all of the namespace. position -1: everything published before the
- * call, and no retry is waiting. HF_TIMEOUT (timeout_ms -1: as long as it takes).
+ * call (not what handlers publish meanwhile), and no retry is waiting. HF_TIMEOUT (timeout_ms -1: as long as it takes).
  */
 HF_API hf_status hf_wait(hf_bus *bus, const char *subscription, int64_t position,
                          int64_t timeout_ms);

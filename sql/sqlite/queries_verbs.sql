@@ -13,6 +13,10 @@ SELECT id, name, patterns, options, mode, partitions, generation, created_at, st
     FROM holdfast_subscriptions WHERE namespace_id = ?1 AND name = ?2;
 
 -- hot
+-- name: subscription_generation
+SELECT generation FROM holdfast_subscriptions WHERE id = ?1 AND namespace_id = ?2;
+
+-- hot
 -- name: subscription_by_id
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
        paused_by, paused_reason, breaker

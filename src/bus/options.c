@@ -62,7 +62,7 @@ static const struct row rows[] = {
     {AT(on_poison), ROW_WORD, HF_POISON_SKIP, WORDS(poison_words)},
     {AT(transactional), ROW_WORD, HF_OFF, WORDS(toggle_words)},
     {AT(breaker), ROW_WORD, HF_OFF, WORDS(toggle_words)},
-    {AT(partitions), ROW_INT32, 1, 1, 1024, NULL},
+    {AT(partitions), ROW_INT32, 1, 1, 1, NULL},
     {AT(batch), ROW_INT32, 100, 1, HF_CLAIM_MAX, NULL},
     {AT(concurrency), ROW_INT32, 1, 1, 256, NULL},
     {AT(inflight_max), ROW_INT32, 1000, 1, 100000, NULL},

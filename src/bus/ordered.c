@@ -42,6 +42,7 @@
 struct ordered {
     bool owned;
     int64_t epoch;
+    int64_t generation;      /* of the definition that what is in hand was read by */
     int64_t acquire_at_us;   /* not before; wall clock */
     struct reader *reader;
     int64_t floor;           /* read up to here */
@@ -169,9 +170,12 @@ static void acquired(struct runner *runner, const struct acquire *acquire, int64
     runner_store_worked(runner);
     pthread_mutex_lock(&runner->mutex);
     runner->ownership = (struct hold){.partition = PARTITION, .epoch = ordered->epoch};
+    runner->window.strict = runner->definition.options.order == HF_ORDER_STRICT;
     pthread_mutex_unlock(&runner->mutex);
     ordered->owned = true;
     ordered->more = true;
+    ordered->generation = runner->definition.generation;
+    runner->reread = false;
     runner->stale |= acquire->ret_generation != runner->definition.generation;
     runner_say(runner, HF_LOG_INFO, "processing from position %lld (epoch %lld)",
                (long long)ordered->checkpoint, (long long)ordered->epoch);
@@ -249,8 +253,8 @@ static int64_t next_checkpoint(struct runner *runner, const uint8_t **ret_last_i
     int64_t lowest = window_lowest(&runner->window);
     int64_t checkpoint = lowest == INT64_MAX ? ordered->floor : lowest - 1;
     checkpoint = checkpoint < ordered->floor ? checkpoint : ordered->floor;
-    int64_t last = -1;
-    *ret_last_id = NULL;
+    int64_t last = runner->window.reaped;
+    *ret_last_id = last > ordered->checkpoint && last <= checkpoint ? runner->window.reaped_id : NULL;
     for (uint64_t i = ring->front; i < ring->back; i++) {
         const struct entry *entry = ring_at(ring, i)->entry;
         if (entry->event.position <= checkpoint && entry->event.position > last) {
@@ -352,8 +356,8 @@ static void not_settled(struct runner *runner, hf_status status)
     pthread_mutex_unlock(&runner->mutex);
     if (status == HF_STALE) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: %s", err_message());
-    } else if (status == HF_NOTFOUND) {
-        runner->stale = true;
+    } else if (status == HF_NOTFOUND || status == HF_CONFLICT) {
+        runner->stale = true; /* removed, or changed: read the definition again */
     } else {
         runner_store_failed(runner, status, "storing progress");
     }
@@ -377,12 +381,13 @@ static hf_status make_outcomes(struct runner *runner, int64_t now_us, bool *ret_
     return HF_OK;
 }
 
-/* Stores what ended and, when it is time, the checkpoint. False: it failed, or the work is lost. */
-static bool flush(struct runner *runner, int64_t now_us, struct step *step)
+/* Stores what ended and, when it is time and if it may move, the checkpoint. False: it failed, or the
+ * work is lost. */
+static bool flush(struct runner *runner, int64_t now_us, struct step *step, bool move)
 {
     struct ordered *ordered = runner->ordered;
     int64_t checkpoint_at_us = INT64_MAX;
-    const uint8_t *last_id;
+    const uint8_t *last_id = NULL;
     pthread_mutex_lock(&runner->mutex);
     window_reap(&runner->window, &runner->rack);
     ordered->count = 0;
@@ -392,7 +397,7 @@ static bool flush(struct runner *runner, int64_t now_us, struct step *step)
     }
     bool everything = (int64_t)ordered->count == runner->window.ended;
     ordered->settled_before = runner->window.settled;
-    int64_t checkpoint = next_checkpoint(runner, &last_id);
+    int64_t checkpoint = move ? next_checkpoint(runner, &last_id) : -1;
     bool due = checkpoint_due(runner, checkpoint, now_us, &checkpoint_at_us);
     pthread_mutex_unlock(&runner->mutex);
     if (checkpoint >= 0 && !due && checkpoint_at_us < step->at_us) {
@@ -406,6 +411,7 @@ static bool flush(struct runner *runner, int64_t now_us, struct step *step)
         .subscription_id = runner->definition.id,
         .partition = PARTITION,
         .epoch = ordered->epoch,
+        .generation = move ? ordered->generation : 0,
         .checkpoint = checkpoint,
         .last_event_id = last_id,
         .outcomes = ordered->outcomes,
@@ -419,6 +425,7 @@ static bool flush(struct runner *runner, int64_t now_us, struct step *step)
     }
     if (status) {
         not_settled(runner, status);
+        step->again |= status == HF_CONFLICT;
         return false;
     }
     settled(runner, &settle, now_us);
@@ -440,7 +447,7 @@ static hf_status record_before_run(struct runner *runner, const struct entry *en
         struct outcome outcome = {
             .kind = OUTCOME_RETRY,
             .position = entry->event.position,
-            .lane = entry->lane,
+            .lane = runner->window.strict ? WINDOW_STRICT_LANE : entry->lane,
             .attempts = entry->attempts + 1,
             .uncounted = entry->uncounted,
             .attempts_json = buf_text(&story),
@@ -462,6 +469,18 @@ static hf_status record_before_run(struct runner *runner, const struct entry *en
     return status;
 }
 
+/* Has the definition changed since what is in hand was read? Asked after reading and before
+ * handing out, so that nothing published after a pause, a seek or a new pattern slips through. */
+static bool definition_changed(struct runner *runner)
+{
+    int64_t generation;
+    hf_status status =
+        store_generation(runner->bus->store, runner->definition.id, &generation);
+    bool changed = status || generation != runner->ordered->generation;
+    runner->stale |= changed;
+    return changed;
+}
+
 /* Puts one entry into the window. The mutex is held. */
 static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
                 const struct entry *entry)
@@ -472,7 +491,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
     if (ring == &window->retries) {
         /* Without memory to keep its lane back or to know it again, all is dropped and read anew. */
         runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
-        runner->lost |= set64_put(&window->failing, entry->lane, 1) != HF_OK;
+        runner->lost |= set64_put(&window->failing, slot->lane, 1) != HF_OK;
         slot->waited = true;
     }
     if (entry->unhandled) {
@@ -554,7 +573,10 @@ static void fill_from_log(struct runner *runner, int64_t now_us, struct step *st
             put_all = put_carefully(runner, shelf, entry, now_us);
         }
     } else {
+        bool changed = shelf->batch.count > 0 && definition_changed(runner);
+        step->again |= changed;
         pthread_mutex_lock(&runner->mutex);
+        runner->hold_back |= changed;
         for (size_t i = 0; i < shelf->batch.count; i++) {
             const struct entry *entry = &shelf->batch.entries[i];
             if (set64_count(&ordered->ahead) > 0 &&
@@ -607,7 +629,10 @@ static void fill_from_retries(struct runner *runner, int64_t now_us, struct step
     if (careful && shelf->batch.count == 1) {
         put_carefully(runner, shelf, &shelf->batch.entries[0], now_us);
     } else {
+        bool changed = shelf->batch.count > 0 && definition_changed(runner);
+        step->again |= changed;
         pthread_mutex_lock(&runner->mutex);
+        runner->hold_back |= changed;
         for (size_t i = 0; i < shelf->batch.count; i++) {
             const struct entry *entry = &shelf->batch.entries[i];
             bool here = set64_get(&runner->window.positions, (uint64_t)entry->event.position, NULL);
@@ -627,6 +652,92 @@ static void fill_from_retries(struct runner *runner, int64_t now_us, struct step
 }
 
 /* ---- The mode -------------------------------------------------------------------------------- */
+
+/* Before what is in hand is dropped: what is done above the checkpoint is remembered, so that it is
+ * not delivered again. Nothing runs any more. */
+static hf_status remember_ahead(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    struct ring *ring = &runner->window.log;
+    hf_status status = HF_OK;
+    for (uint64_t i = ring->front; i < ring->back && !status;) {
+        ordered->count = 0;
+        for (; i < ring->back && ordered->count < FLUSH_MAX; i++) {
+            const struct slot *slot = ring_at(ring, i);
+            if (slot->state == SLOT_SETTLED && slot->from_log && !slot->in_tx &&
+                slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK) {
+                ordered->outcomes[ordered->count++] = (struct outcome){
+                    .kind = OUTCOME_DONE,
+                    .position = slot->entry->event.position,
+                    .lane = slot->lane,
+                };
+            }
+        }
+        struct settle settle = {
+            .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
+            .subscription_id = runner->definition.id,
+            .partition = PARTITION,
+            .epoch = ordered->epoch,
+            .checkpoint = -1,
+            .outcomes = ordered->outcomes,
+            .count = ordered->count,
+        };
+        status = ordered->count > 0 ? bus_run(runner->bus, &settle.change) : HF_OK;
+    }
+    return status;
+}
+
+/* The log would be read differently now: nothing that was read by the old patterns may move the
+ * checkpoint. When no handler runs any more, what is done is remembered, the rest is dropped, and
+ * reading begins again at the checkpoint. */
+static struct step reread(struct runner *runner, int64_t now_us)
+{
+    struct step step = {.at_us = INT64_MAX};
+    pthread_mutex_lock(&runner->mutex);
+    runner->hold_back = true;
+    bool busy = runner->window.busy > 0;
+    pthread_mutex_unlock(&runner->mutex);
+    if (busy) {
+        return step; /* the worker's report comes */
+    }
+    do {
+        step.again = false;
+        if (!flush(runner, now_us, &step, false)) {
+            return step;
+        }
+    } while (step.again);
+    hf_status status = remember_ahead(runner, now_us);
+    if (status) {
+        not_settled(runner, status);
+        return step;
+    }
+    drop(runner);
+    runner->ordered->acquire_at_us = 0;
+    step.again = true;
+    return step;
+}
+
+/* The definition has changed, but not the reading: is the partition still ours, or was it sought? */
+static bool verify(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    struct settle settle = {
+        .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .partition = PARTITION,
+        .epoch = ordered->epoch,
+        .generation = runner->definition.generation,
+        .checkpoint = -1,
+    };
+    hf_status status = bus_run(runner->bus, &settle.change);
+    ordered->count = 0;
+    if (status) {
+        not_settled(runner, status);
+        return false;
+    }
+    ordered->generation = runner->definition.generation;
+    return true;
+}
 
 static struct step ordered_step(struct runner *runner, int64_t now_us)
 {
@@ -652,7 +763,16 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
             return step;
         }
     }
-    if (!flush(runner, now_us, &step)) {
+    if (ordered->generation != runner->definition.generation && !runner->stale) {
+        if (runner->reread) {
+            return reread(runner, now_us);
+        }
+        if (!verify(runner, now_us)) {
+            step.again = true;
+            return step;
+        }
+    }
+    if (!flush(runner, now_us, &step, true)) {
         return step;
     }
     if (may) {
@@ -664,39 +784,6 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
     return step;
 }
 
-/* Before the partition is given back: what is done above the checkpoint is remembered, so that it
- * is not delivered again. */
-static void remember_ahead(struct runner *runner, int64_t now_us)
-{
-    struct ordered *ordered = runner->ordered;
-    struct ring *ring = &runner->window.log;
-    ordered->count = 0;
-    for (uint64_t i = ring->front; i < ring->back && ordered->count < FLUSH_MAX; i++) {
-        struct slot *slot = ring_at(ring, i);
-        if (slot->state == SLOT_SETTLED && slot->from_log && !slot->in_tx &&
-            slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK) {
-            ordered->outcomes[ordered->count++] = (struct outcome){
-                .kind = OUTCOME_DONE,
-                .position = slot->entry->event.position,
-                .lane = slot->entry->lane,
-            };
-        }
-    }
-    if (ordered->count == 0) {
-        return;
-    }
-    struct settle settle = {
-        .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
-        .subscription_id = runner->definition.id,
-        .partition = PARTITION,
-        .epoch = ordered->epoch,
-        .checkpoint = -1,
-        .outcomes = ordered->outcomes,
-        .count = ordered->count,
-    };
-    bus_run(runner->bus, &settle.change);
-}
-
 static void ordered_finish(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
@@ -704,7 +791,7 @@ static void ordered_finish(struct runner *runner, int64_t now_us)
     bool ok = true;
     while (ordered->owned && !runner->lost && ok && step.again) {
         step.again = false;
-        ok = flush(runner, now_us, &step);
+        ok = flush(runner, now_us, &step, true);
     }
     if (ordered->owned && ok && !runner->lost) {
         remember_ahead(runner, now_us);

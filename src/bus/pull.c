@@ -174,6 +174,7 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
     struct claim claim = {
         .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = clock_wall_us()},
         .subscription_id = definition->id,
+        .generation = definition->generation,
         .filter = definition_filter(definition),
         .max = options->max == -1 ? stored->batch : options->max,
         .lease_ms = options->lease_ms == -1 ? stored->lease_ms : options->lease_ms,
@@ -182,6 +183,10 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
         .ret_wake_us = -1,
     };
     hf_status status = bus_run(bus, &claim.change);
+    if (status == HF_CONFLICT) {
+        *ret_found = (struct found){.again = true, .wake_us = -1}; /* changed since it was read */
+        return HF_OK;
+    }
     if (status) {
         return status;
     }

@@ -25,7 +25,7 @@
 #include "bus/verdict.h"
 #include "bus/watch.h"
 
-#define REFRESH_US 50000             /* look at the definition at most this often while busy */
+#define REFRESH_US 50000             /* without news, look at the definition at most this often */
 #define STORE_RETRY_MS_MAX 2000
 #define CHUNK_WANTED_US 200          /* several handlers at once: a chunk should take this long */
 
@@ -136,7 +136,7 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers)
     pthread_mutex_lock(&runner->mutex);
     struct handlers *old = runner->handlers;
     runner->handlers = handlers;
-    runner->handlers_changed = true;
+    atomic_fetch_add(&runner->handlers_version, 1);
     runner->nudged = true;
     pthread_cond_signal(&runner->wake);
     pthread_mutex_unlock(&runner->mutex);
@@ -215,7 +215,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
                        bool in_tx)
 {
     struct window *window = &runner->window;
-    uint64_t lane = slot->entry->lane;
+    uint64_t lane = slot->lane;
     bool ok = result->verdict == HF_ACK;
     atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
     if (result->verdict != HF_RETRY_UNCOUNTED) {
@@ -266,7 +266,7 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     const hf_subscription_options *options = &runner->definition.options;
     bool low = window->ready <= options->inflight_max / 4;
     bool due = window->settled >= options->checkpoint_events;
-    if (runner->waiting && (low || due || window->ended > 0 || runner->stopping || runner->lost ||
+    if (runner->waiting && (low || due || window->ended > 0 || runner->stopping || runner->lost || runner->hold_back ||
                             atomic_load(&runner->bus->waiters) > 0)) {
         runner->nudged = true;
         pthread_cond_signal(&runner->wake);
@@ -306,7 +306,7 @@ static int64_t check_timeouts(struct runner *runner, int64_t mono_us)
     struct worker *next;
     for (struct worker *worker = runner->workers; worker; worker = next) {
         next = worker->next;
-        int64_t turn;
+        uint64_t turn;
         int64_t since_us = worker_running_since(worker, &turn);
         if (since_us == INT64_MAX) {
             continue;
@@ -334,11 +334,31 @@ static void keep_workers(struct runner *runner)
 
 /* ---- The definition --------------------------------------------------------------------------- */
 
+/* Would the log be read differently by the new definition? */
+static bool reads_differently(const struct definition *old, const struct definition *fresh)
+{
+    bool same = old->pattern_count == fresh->pattern_count &&
+                old->options.order == fresh->options.order &&
+                old->options.on_unhandled == fresh->options.on_unhandled;
+    for (size_t i = 0; same && i < fresh->pattern_count; i++) {
+        same = text_equal(old->patterns[i], fresh->patterns[i]);
+    }
+    return !same;
+}
+
 /* Reads the definition again if somebody may have changed it. */
 static void refresh(struct runner *runner, int64_t mono_us)
 {
-    if (!runner->stale && mono_us - runner->refreshed_us < REFRESH_US) {
-        return;
+    pthread_mutex_lock(&runner->mutex);
+    bool news = runner->news;
+    pthread_mutex_unlock(&runner->mutex);
+    if (!runner->stale) {
+        int64_t generation;
+        if ((!news && mono_us - runner->refreshed_us < REFRESH_US) ||
+            (!store_generation(runner->bus->store, runner->definition.id, &generation) &&
+             generation == runner->definition.generation)) {
+            return;
+        }
     }
     struct definition fresh;
     definition_init(&fresh);
@@ -359,6 +379,7 @@ static void refresh(struct runner *runner, int64_t mono_us)
     }
     runner->refreshed_us = mono_us;
     runner->stale = false;
+    runner->reread |= reads_differently(&runner->definition, &fresh);
     pthread_mutex_lock(&runner->mutex);
     struct definition old = runner->definition;
     runner->definition = fresh;
@@ -430,7 +451,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
 {
     const hf_subscription_options *options = &runner->definition.options;
     struct text node = text_of(runner->bus->node_name);
-    struct outcome outcome = {.position = slot->entry->event.position, .lane = slot->entry->lane};
+    struct outcome outcome = {.position = slot->entry->event.position, .lane = slot->lane};
     hf_status status = HF_OK;
     struct ending ending = {.verdict = slot->verdict, .error = text_of(slot->error), .delay_ms = -1};
     switch (slot->ending) {
@@ -461,6 +482,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         return status;
     }
     outcome.waited = slot->waited;
+    outcome.lane = slot->lane;
     *ret_outcome = outcome;
     return HF_OK;
 }
@@ -665,7 +687,7 @@ static void drain(struct runner *runner)
             struct worker *next;
             for (struct worker *worker = runner->workers; worker; worker = next) {
                 next = worker->next;
-                int64_t at;
+                uint64_t at;
                 struct slot *slot;
                 if (worker_running_since(worker, &at) < INT64_MAX &&
                     worker_give_up(worker, at, &slot)) {

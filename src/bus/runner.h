@@ -46,6 +46,7 @@ struct runner {
     pthread_cond_t wake;          /* the dispatcher waits here */
     pthread_cond_t work;          /* workers wait here */
     struct handlers *handlers;    /* counted */
+    _Atomic uint32_t handlers_version; /* rises when they change; read without the mutex */
     struct window window;
     struct worker *workers;
     int32_t worker_count;
@@ -54,7 +55,6 @@ struct runner {
     bool waiting;                 /* the dispatcher waits */
     bool nudged;                  /* look before waiting */
     bool news;                    /* there may be something new in the store */
-    bool handlers_changed;
     bool stopping;                /* take nothing new; finish */
     struct deadline stop_deadline;/* then running handlers are given up */
     int32_t overdue;              /* handlers that were given up at that deadline */
@@ -73,6 +73,7 @@ struct runner {
     int64_t refreshed_us;         /* monotonic; when the definition was last read */
     bool stale;                   /* the definition must be read again */
     bool removed;                 /* the subscription is gone */
+    bool reread;                  /* the log would be read differently now */
     int64_t retry_store_us;       /* after a failure of the store: not before */
     int64_t store_failures;       /* in a row */
     char said[256];               /* last thing told to the log by runner_say */

@@ -324,6 +324,7 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
     struct claim change = {
         .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
+        .generation = runner->definition.generation,
         .filter = definition_filter(&runner->definition),
         .max = runner->definition.options.batch,
         .lease_ms = runner->definition.options.lease_ms,
@@ -334,8 +335,9 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
     hf_status status = bus_run(runner->bus, &change.change);
     HF_POINT("after_claim");
     if (status) {
-        if (status == HF_NOTFOUND) {
-            runner->stale = true;
+        if (status == HF_NOTFOUND || status == HF_CONFLICT) {
+            runner->stale = true; /* removed, or changed: read the definition again */
+            step->again = true;
         } else {
             runner_store_failed(runner, status, "claiming");
         }

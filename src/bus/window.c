@@ -57,7 +57,7 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
     case SLOT_RUNNING:
         window->busy--;
         if (window->lanes) {
-            set64_remove(&window->running, slot->entry->lane);
+            set64_remove(&window->running, slot->lane);
         }
         break;
     case SLOT_ENDED:
@@ -92,6 +92,7 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
     assert(ring_room(ring) > 0);
     struct slot *slot = ring_at(ring, ring->back++);
     *slot = (struct slot){.shelf = shelf, .entry = entry, .waited = entry->waited};
+    slot->lane = window->strict ? WINDOW_STRICT_LANE : entry->lane;
     atomic_fetch_add(&shelf->references, 1);
     set_state(window, slot, SLOT_READY);
     return slot;
@@ -99,13 +100,15 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
 
 /* Looks at a READY slot: may it run? One whose lane is failing ends as held, unless it is the one
  * that the lane waits for. */
-static bool may_run(struct window *window, struct slot *slot)
+static bool may_run(struct window *window, struct slot *slot, const void *owner)
 {
     if (!window->lanes) {
         return true;
     }
-    uint64_t lane = slot->entry->lane;
-    if (set64_count(&window->running) > 0 && set64_get(&window->running, lane, NULL)) {
+    uint64_t lane = slot->lane;
+    int64_t whose;
+    if (set64_count(&window->running) > 0 && set64_get(&window->running, lane, &whose) &&
+        whose != (int64_t)(intptr_t)owner) {
         return false;
     }
     if (!slot->waited && set64_count(&window->failing) > 0 &&
@@ -115,17 +118,17 @@ static bool may_run(struct window *window, struct slot *slot)
         return false;
     }
     /* The lane is entered before the slot runs; without memory for that it does not run yet. */
-    return set64_put(&window->running, lane, 1) == HF_OK;
+    return set64_put(&window->running, lane, (int64_t)(intptr_t)owner) == HF_OK;
 }
 
-static struct slot *ring_take(struct window *window, struct ring *ring)
+static struct slot *ring_take(struct window *window, struct ring *ring, const void *owner)
 {
     uint64_t index = ring->look > ring->front ? ring->look : ring->front;
     bool skipped = false;
     for (; index < ring->back; index++) {
         struct slot *slot = ring_at(ring, index);
         if (slot->state == SLOT_READY) {
-            if (may_run(window, slot)) {
+            if (may_run(window, slot, owner)) {
                 set_state(window, slot, SLOT_RUNNING);
                 ring->look = skipped ? ring->look : index + 1;
                 return slot;
@@ -142,13 +145,13 @@ static struct slot *ring_take(struct window *window, struct ring *ring)
     return NULL;
 }
 
-struct slot *window_take(struct window *window)
+struct slot *window_take(struct window *window, const void *owner)
 {
     if (window->ready == 0) {
         return NULL;
     }
-    struct slot *slot = ring_take(window, &window->retries);
-    return slot ? slot : ring_take(window, &window->log);
+    struct slot *slot = ring_take(window, &window->retries, owner);
+    return slot ? slot : ring_take(window, &window->log, owner);
 }
 
 void window_end(struct window *window, struct slot *slot)
@@ -182,8 +185,12 @@ static void ring_reap(struct window *window, struct ring *ring, struct rack *rac
 {
     while (ring->front < ring->back && ring_at(ring, ring->front)->state == SLOT_SETTLED) {
         struct slot *slot = ring_at(ring, ring->front);
+        int64_t position = slot->entry->event.position;
         if (ring == &window->retries) {
-            set64_remove(&window->positions, (uint64_t)slot->entry->event.position);
+            set64_remove(&window->positions, (uint64_t)position);
+        } else if (position > window->reaped) {
+            window->reaped = position;
+            memcpy(window->reaped_id, slot->entry->id, sizeof window->reaped_id);
         }
         slot_release(slot, rack);
         ring->front++;
@@ -229,6 +236,7 @@ void window_clear(struct window *window, struct rack *rack)
     window->busy = 0;
     window->ended = 0;
     window->settled = 0;
+    window->reaped = 0;
 }
 
 void window_release(struct window *window, struct rack *rack)

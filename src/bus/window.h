@@ -12,8 +12,8 @@
  * delivery is in hand.
  *
  * Lanes: `failing` counts deliveries of a lane that wait in the store; while there are any, later
- * events of the lane may not run: they end as HELD. `running` keeps two events of one lane from
- * running at once. A shared subscription promises no order and uses neither.
+ * events of the lane may not run: they end as HELD. `running` keeps two workers from running events
+ * of one lane at once. A shared subscription promises no order and uses neither.
  *
  * All of this is guarded by the runner's mutex.
  */
@@ -43,6 +43,7 @@ struct slot {
     char *error;               /* of a failed attempt; mem_free */
     struct shelf *shelf;       /* counted */
     const struct entry *entry; /* on the shelf */
+    uint64_t lane;             /* the unit of order; strict order makes all events one lane */
     struct lease *lease;       /* shared only */
     bool from_log;             /* the checkpoint waits for it */
     bool waited;               /* it has a row in retries */
@@ -63,15 +64,19 @@ struct window {
     struct ring log;
     struct ring retries;
     struct set64 failing;   /* lane -> deliveries that wait in the store or are about to */
-    struct set64 running;   /* lane -> 1 */
+    struct set64 running;   /* lane -> whose */
     struct set64 positions; /* of the slots in `retries` */
     bool lanes;             /* ordered: lanes count */
     int64_t ready;
     int64_t busy;           /* RUNNING */
     int64_t ended;
     int64_t settled;        /* settled by being done, since last asked */
+    bool strict;            /* one lane for all */
+    int64_t reaped;         /* the last event that left the log ring ... */
+    uint8_t reaped_id[16];  /* ... and its id */
 };
 
+#define WINDOW_STRICT_LANE 1
 #define WINDOW_LANES_MAX 1000000 /* failing keys at once; beyond, reading waits */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes);
@@ -87,9 +92,9 @@ struct slot *ring_at(struct ring *ring, uint64_t index);
 /* A new READY slot; the ring must have room. The shelf gets one more reference. */
 struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
                         const struct entry *entry);
-/* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end
- * as HELD on the way. */
-struct slot *window_take(struct window *window);
+/* The next slot that `owner` may run, now RUNNING; NULL if there is none. Slots whose lane is failing
+ * end as HELD on the way. One owner may take several of one lane: it runs them one after another. */
+struct slot *window_take(struct window *window, const void *owner);
 /* RUNNING (or READY) -> ENDED with what the caller has set in the slot. */
 void window_end(struct window *window, struct slot *slot);
 /* RUNNING -> READY: it was not run, or its run was undone. */

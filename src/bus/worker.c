@@ -47,7 +47,7 @@ static size_t take_chunk(struct worker *worker)
     size_t most = runner_chunk_size(runner);
     worker->count = 0;
     while (worker->count < most) {
-        struct slot *slot = window_take(&runner->window);
+        struct slot *slot = window_take(&runner->window, worker);
         if (!slot) {
             break;
         }
@@ -68,7 +68,8 @@ static size_t take_chunk(struct worker *worker)
         worker->transactional = runner->definition.options.transactional == HF_ON;
         worker->delivery.attempts_max = runner->definition.options.attempts_max;
         worker->tx_status = HF_OK;
-        atomic_store(&worker->turn, 0);
+        worker->handlers_version = atomic_load(&runner->handlers_version);
+        atomic_store(&worker->turn, TURN(0, worker->count));
     }
     return worker->count;
 }
@@ -112,6 +113,19 @@ static bool enter(struct worker *worker, size_t i)
     return status == HF_OK;
 }
 
+/* Moves the turn on; the limit may be lowered at the same time. False: the turn was taken away. */
+static bool next_turn(struct worker *worker)
+{
+    uint64_t turn = atomic_load(&worker->turn);
+    while (turn != TURN_TAKEN) {
+        uint64_t next = TURN(TURN_INDEX(turn) + 1, TURN_LIMIT(turn));
+        if (atomic_compare_exchange_strong(&worker->turn, &turn, next)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Runs one delivery. False: the turn was taken away meanwhile. */
 static bool run_one(struct worker *worker, size_t i)
 {
@@ -120,10 +134,8 @@ static bool run_one(struct worker *worker, size_t i)
     struct hf_delivery *delivery = &worker->delivery;
     *result = (struct worker_result){.verdict = HF_ACK};
     if (worker->tx && !enter(worker, i)) {
-        if (!worker->tx_status) {
-            atomic_fetch_add(&worker->turn, 1); /* settled before: done, and nothing to run */
-        }
-        return true;
+        /* Settled before: done, and nothing to run. Or the transaction is no good. */
+        return worker->tx_status || next_turn(worker);
     }
     delivery->attempt = entry->attempts + 1;
     delivery->tx = worker->tx;
@@ -143,8 +155,7 @@ static bool run_one(struct worker *worker, size_t i)
         worker->tx_status = status;
     }
     atomic_store(&worker->started_us, 0);
-    int64_t turn = (int64_t)i;
-    if (!atomic_compare_exchange_strong(&worker->turn, &turn, turn + 1)) {
+    if (!next_turn(worker)) {
         mem_free(result->error);
         return false;
     }
@@ -174,15 +185,15 @@ static bool run_chunk(struct worker *worker)
             return true;
         }
     }
-    for (size_t i = 0; i < worker->count; i++) {
+    bool go_on = true;
+    for (size_t i = 0; go_on && i < TURN_LIMIT(atomic_load(&worker->turn)); i++) {
         if (!run_one(worker, i)) {
             return false;
         }
-        bool ended = worker->tx_status || worker->results[i].verdict != HF_ACK;
-        if (ended || clock_mono_us() - began_us > WORKER_CHUNK_US ||
-            atomic_load(&worker->cancelled)) {
-            break;
-        }
+        go_on = !worker->tx_status && worker->results[i].verdict == HF_ACK &&
+                clock_mono_us() - began_us <= WORKER_CHUNK_US &&
+                !atomic_load(&worker->cancelled) &&
+                atomic_load(&worker->runner->handlers_version) == worker->handlers_version;
     }
     if (worker->note >= 0) {
         store_note_clear(worker->delivery.bus->store, worker->note);
@@ -216,6 +227,50 @@ static void worker_free(struct worker *worker)
     runner_unreference(runner);
 }
 
+/* Takes over what has not begun behind a handler that lasts. True if there was something; *ret_soon
+ * if there may be in a moment. The mutex is held. */
+static bool steal(struct runner *runner, bool *ret_soon)
+{
+    bool stolen = false;
+    int64_t now_us = clock_mono_us();
+    for (struct worker *other = runner->workers; other; other = other->next) {
+        uint64_t turn;
+        int64_t since_us = worker_running_since(other, &turn);
+        if (since_us == INT64_MAX || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
+            continue;
+        }
+        uint64_t lowered = TURN(TURN_INDEX(turn), TURN_INDEX(turn) + 1);
+        if (now_us - since_us < WORKER_STEAL_US ||
+            !atomic_compare_exchange_strong(&other->turn, &turn, lowered)) {
+            *ret_soon = true;
+            continue;
+        }
+        for (size_t i = TURN_LIMIT(lowered); i < other->count; i++) {
+            runner_slot_untaken(runner, other->chunk[i]);
+        }
+        other->count = TURN_LIMIT(lowered);
+        stolen = true;
+    }
+    return stolen;
+}
+
+/* Nothing to take: steal, or wait. The mutex is held. */
+static void find_work(struct runner *runner)
+{
+    bool soon = false;
+    bool allowed = !runner->hold_back && !runner->lost;
+    if (allowed && runner->window.busy > 0 && steal(runner, &soon)) {
+        return;
+    }
+    runner->idle++;
+    if (soon) {
+        cond_wait_until(&runner->work, &runner->mutex, deadline_after_ms(1));
+    } else {
+        pthread_cond_wait(&runner->work, &runner->mutex);
+    }
+    runner->idle--;
+}
+
 static void *worker_main(void *ctx)
 {
     struct worker *worker = ctx;
@@ -225,16 +280,14 @@ static void *worker_main(void *ctx)
     while (!stuck && !runner->stopping &&
            runner->worker_count <= runner->definition.options.concurrency) {
         if (take_chunk(worker) == 0) {
-            runner->idle++;
-            pthread_cond_wait(&runner->work, &runner->mutex);
-            runner->idle--;
+            find_work(runner);
             continue;
         }
         pthread_mutex_unlock(&runner->mutex);
         stuck = !run_chunk(worker);
         pthread_mutex_lock(&runner->mutex);
         if (!stuck) {
-            report_chunk(worker, (size_t)atomic_load(&worker->turn));
+            report_chunk(worker, TURN_INDEX(atomic_load(&worker->turn)));
         }
     }
     if (stuck) {
@@ -274,34 +327,35 @@ hf_status worker_start(struct runner *runner)
     return HF_OK;
 }
 
-int64_t worker_running_since(struct worker *worker, int64_t *ret_turn)
+int64_t worker_running_since(struct worker *worker, uint64_t *ret_turn)
 {
-    int64_t turn = atomic_load(&worker->turn);
+    uint64_t turn = atomic_load(&worker->turn);
     int64_t started_us = atomic_load(&worker->started_us);
-    if (worker->count == 0 || started_us == 0 || atomic_load(&worker->turn) != turn) {
+    if (worker->count == 0 || started_us == 0 || turn == TURN_TAKEN ||
+        atomic_load(&worker->turn) != turn) {
         return INT64_MAX;
     }
     *ret_turn = turn;
     return started_us;
 }
 
-bool worker_give_up(struct worker *worker, int64_t turn, struct slot **ret_slot)
+bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot)
 {
     struct runner *runner = worker->runner;
-    int64_t expected = turn;
-    if (!atomic_compare_exchange_strong(&worker->turn, &expected, WORKER_TURN_TAKEN)) {
+    if (!atomic_compare_exchange_strong(&worker->turn, &turn, TURN_TAKEN)) {
         return false;
     }
+    size_t index = TURN_INDEX(turn);
     atomic_store(&worker->cancelled, true);
     if (worker->tx) {
         tx_abort(worker->tx);
     }
-    struct slot *slot = worker->chunk[turn];
+    struct slot *slot = worker->chunk[index];
     for (size_t i = 0; i < worker->count; i++) {
         struct worker_result *result = &worker->results[i];
-        if (i < (size_t)turn && !worker->transactional) {
+        if (i < index && !worker->transactional) {
             runner_slot_ended(runner, worker->chunk[i], result, false);
-        } else if (i != (size_t)turn) {
+        } else if (i != index) {
             runner_slot_untaken(runner, worker->chunk[i]);
         }
     }

@@ -2,9 +2,11 @@
  * worker.h - a thread that runs handlers for one runner.
  *
  * A worker takes a short run of deliveries at a time (a chunk), handles them one after another
- * without a lock, and reports them together. Which of them it has done is one word, `turn`: the
- * worker moves it on after each delivery, the runner takes it away when the time is up. Whoever
- * wins decides what the delivery's answer is, so a late answer can never overwrite a timeout.
+ * without a lock, and reports them together. How far it is and how far it may go is one word, the
+ * turn: the worker moves it on after each delivery; the runner takes it away when the time is up; a
+ * worker that has nothing to do lowers its limit and takes over what has not begun. Whoever changes
+ * the word first decides, so a late answer can never overwrite a timeout, and no delivery is run by
+ * two workers.
  *
  * A C thread cannot be killed: a worker whose turn was taken away is stuck. It belongs to nobody
  * any more, keeps alive what its handler may still look at, and ends when the handler returns.
@@ -19,7 +21,14 @@ struct runner;
 
 #define WORKER_CHUNK_MAX 64
 #define WORKER_CHUNK_US 1000       /* a chunk ends when it has taken this long */
-#define WORKER_TURN_TAKEN INT64_MAX /* the runner has taken the turn away: this worker is stuck */
+#define WORKER_STEAL_US 200        /* a handler that takes longer gives up what waits behind it */
+
+/* A turn: the low half is the index in the chunk of the delivery that runs, the high half how far
+ * the worker may go. */
+#define TURN_TAKEN UINT64_MAX /* the runner has taken it away: this worker is stuck */
+#define TURN(index, limit) ((uint64_t)(limit) << 32 | (uint64_t)(index))
+#define TURN_INDEX(turn) ((size_t)((turn)&UINT32_MAX))
+#define TURN_LIMIT(turn) ((size_t)((turn) >> 32))
 
 /* What became of one delivery of the chunk. */
 struct worker_result {
@@ -32,12 +41,13 @@ struct worker {
     struct runner *runner;       /* counted */
     struct worker *next;         /* in the runner's list */
     int32_t note;                /* where it notes what it runs; -1: no free place */
-    _Atomic int64_t turn;        /* index in the chunk of the delivery that runs */
+    _Atomic uint64_t turn;
     _Atomic int64_t started_us;  /* monotonic; when it began; 0: nothing runs */
     atomic_bool cancelled;
     struct slot *chunk[WORKER_CHUNK_MAX];
     struct worker_result results[WORKER_CHUNK_MAX];
-    size_t count;
+    size_t count;                /* what is its to report; guarded by the runner's mutex */
+    uint32_t handlers_version;   /* of the list it runs */
     int64_t took_us;             /* the whole chunk */
     struct handlers *handlers;   /* counted, while a chunk is in hand */
     struct hold holds[WORKER_CHUNK_MAX]; /* transactional: proof for each */
@@ -53,11 +63,11 @@ hf_status worker_start(struct runner *runner);
 
 /* When the delivery that the worker runs began (monotonic), and its turn; INT64_MAX if none runs.
  * The turn had not passed on when the time was read, so the two belong together. */
-int64_t worker_running_since(struct worker *worker, int64_t *ret_turn);
+int64_t worker_running_since(struct worker *worker, uint64_t *ret_turn);
 
 /* The runner, whose mutex is held, gives up the delivery of this turn. True: the turn was taken;
  * *ret_slot is the delivery, which has not ended yet; everything else of its chunk has been
  * reported. False: it has just ended by itself. */
-bool worker_give_up(struct worker *worker, int64_t turn, struct slot **ret_slot);
+bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot);
 
 #endif

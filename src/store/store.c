@@ -175,6 +175,11 @@ hf_status store_subscription_list(struct store *store, subscription_row_fn found
     FORWARD(store, subscription_list, found, ctx);
 }
 
+hf_status store_generation(struct store *store, int64_t id, int64_t *ret_generation)
+{
+    FORWARD(store, generation, id, ret_generation);
+}
+
 hf_status store_progress(struct store *store, int64_t subscription_id, int64_t now_us,
                          struct progress *ret_progress)
 {

@@ -299,7 +299,8 @@ struct outcome {
 
 /*
  * Settles deliveries of a partition that we own, and moves its checkpoint. HF_STALE unless we are
- * the owner with this epoch; HF_NOTFOUND if the subscription is gone.
+ * the owner with this epoch; HF_NOTFOUND if the subscription is gone; HF_CONFLICT if a generation is
+ * given and it is not the stored one: what was read by older patterns must not move the checkpoint.
  *   - checkpoint >= 0 must be at least the stored one (HF_MISUSE) and becomes the stored one, with
  *     last_event_id (NULL: unchanged) and now_us.
  *   - All outcomes happen. DEAD and BLOCK copy the event (from its retry row if that has a copy,
@@ -317,6 +318,7 @@ struct settle {
     int64_t subscription_id;
     int32_t partition;
     int64_t epoch;
+    int64_t generation;           /* of the definition that the log was read by; 0: any */
     int64_t checkpoint;           /* -1: unchanged */
     const uint8_t *last_event_id; /* 16 bytes or NULL */
     struct outcome *outcomes;
@@ -328,7 +330,8 @@ struct settle {
  * Claims events of a shared subscription under a new lease. In this order, up to `max` events and
  * STORE_BATCH_BYTES_MAX: retries that are due; what expired or orphaned leases held; the log after
  * the cursor, moving the cursor past what was looked at. Never past the head. An empty batch makes
- * no lease and moves at most the cursor. A paused subscription gives an empty batch.
+ * no lease and moves at most the cursor. A paused subscription gives an empty batch. HF_CONFLICT if
+ * a generation is given and it is not the stored one: the filter may be of older patterns.
  *
  *   lease:   a random token; until expires_at = now_us + lease_ms nobody else gets these events.
  *            `bound`: also ends at once when this process is dead. `kept`: does not expire while
@@ -346,6 +349,7 @@ struct settle {
 struct claim {
     struct change change;
     int64_t subscription_id;
+    int64_t generation; /* of the definition that the filter is of; 0: any */
     struct filter filter;
     int32_t max;
     int64_t lease_ms;
@@ -437,6 +441,9 @@ hf_status store_subscription_by_id(struct store *store, int64_t id, subscription
                                    void *ctx);
 /* All of the namespace, by name. */
 hf_status store_subscription_list(struct store *store, subscription_row_fn found, void *ctx);
+
+/* Its generation alone: has anything changed? Cheap enough to ask for every batch. HF_NOTFOUND. */
+hf_status store_generation(struct store *store, int64_t id, int64_t *ret_generation);
 
 /* How far a subscription is. Every number is arithmetic or an index range, never a scan of the log.
  * Over all partitions: checkpoint is the lowest. */

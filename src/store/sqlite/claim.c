@@ -402,6 +402,10 @@ hf_status sqlite_claim(struct sqlite_engine *engine, struct conn *conn, struct c
         return fail(HF_INVALID, "max is %d; the limits are 1 and %d", claim->max,
                     LEASE_POSITIONS_MAX);
     }
+    status = partition_check_generation(&cursor, claim->generation);
+    if (status != HF_OK) {
+        return status;
+    }
     if (cursor.paused) {
         claim_paused(claim);
         return HF_OK;

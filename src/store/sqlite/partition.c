@@ -94,6 +94,16 @@ hf_status partition_check(struct sqlite_engine *engine, const struct partition *
     return HF_OK;
 }
 
+hf_status partition_check_generation(const struct partition *partition, int64_t generation)
+{
+    if (generation != 0 && generation != partition->generation) {
+        return fail(HF_CONFLICT,
+                    "the subscription has been changed: its generation is %lld, not %lld",
+                    (long long)partition->generation, (long long)generation);
+    }
+    return HF_OK;
+}
+
 /* ---- Acquiring ------------------------------------------------------------------------------- */
 
 /* Turning the notes of a dead owner into failed attempts. */

@@ -32,4 +32,7 @@ hf_status partition_load(struct sqlite_engine *engine, struct conn *conn, int64_
 hf_status partition_check(struct sqlite_engine *engine, const struct partition *partition,
                           int32_t number, int64_t epoch);
 
+/* HF_CONFLICT if a generation is given (not 0) and it is not the subscription's. */
+hf_status partition_check_generation(const struct partition *partition, int64_t generation);
+
 #endif

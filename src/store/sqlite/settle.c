@@ -108,6 +108,9 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
         status = partition_check(engine, &partition, settle->partition, settle->epoch);
     }
     if (status == HF_OK) {
+        status = partition_check_generation(&partition, settle->generation);
+    }
+    if (status == HF_OK) {
         status = check_checkpoint(settle, &partition);
     }
     if (status != HF_OK) {

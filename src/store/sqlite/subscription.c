@@ -108,6 +108,24 @@ hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscript
     return status;
 }
 
+hf_status sqlite_generation(struct engine *engine, int64_t id, int64_t *ret_generation)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    bool found = false;
+    status = STATEMENT_INT(conn, SQLITE_QUERY_SUBSCRIPTION_GENERATION, &found, ret_generation, id,
+                           self->namespace_id);
+    pool_give(self, conn);
+    if (status == HF_OK && !found) {
+        return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
+    }
+    return status;
+}
+
 hf_status sqlite_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx)
 {
     struct sqlite_engine *self = sqlite_of(engine);
