@@ -241,6 +241,49 @@ static void an_unknown_token_is_stale(void **state)
     must_equal(3, progress_of(s.store, s.id).in_flight);
 }
 
+static void settling_all_does_not_look_at_outcomes(void **state)
+{
+    struct scene s = scene_of(*state, 3);
+    struct claim claim = take(*state, s.store, s.id, 10, T0);
+    struct outcome outcome = {.kind = OUTCOME_DEAD, .position = 4711};
+    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
+                                  .subscription_id = s.id,
+                                  .all = true,
+                                  .outcomes = &outcome,
+                                  .count = 1};
+    memcpy(change.lease, claim.ret_lease, STORE_TOKEN_BYTES);
+    must_answer(HF_OK, RUN(s.store, &change));
+    must_equal(3, progress_of(s.store, s.id).checkpoint);
+    must_equal(0, progress_of(s.store, s.id).dead);
+}
+
+static void outcomes_of_one_settle_may_differ(void **state)
+{
+    struct scene s = scene_of(*state, 5);
+    struct claim claim = take(*state, s.store, s.id, 10, T0);
+    struct outcome outcomes[4] = {
+        {.kind = OUTCOME_DONE, .position = 1},
+        retry(2, "x", T0 + SECOND),
+        dead(3, "x"),
+        {.kind = OUTCOME_RELEASE, .position = 4},
+    };
+    for (int i = 0; i < 4; i++) {
+        outcomes[i].lane = claim.batch->entries[i].lane;
+    }
+    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
+                                  .subscription_id = s.id,
+                                  .outcomes = outcomes,
+                                  .count = 4};
+    memcpy(change.lease, claim.ret_lease, STORE_TOKEN_BYTES);
+    must_answer(HF_OK, RUN(s.store, &change));
+    struct progress progress = progress_of(s.store, s.id);
+    must_equal(1, progress.in_flight);
+    must_equal(1, progress.retrying);
+    must_equal(1, progress.dead);
+    must_equal(1, progress.checkpoint);
+    must_read("4", list_batch(take(*state, s.store, s.id, 10, T0).batch));
+}
+
 static void a_lease_can_be_settled_by_another_process(void **state)
 {
     struct scene s = scene_of(*state, 3);
@@ -518,6 +561,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(parts_of_a_lease_are_settled_one_after_another),
     CLAIM(a_position_that_is_not_in_the_lease_spoils_the_whole_settle),
     CLAIM(an_unknown_token_is_stale),
+    CLAIM(settling_all_does_not_look_at_outcomes),
+    CLAIM(outcomes_of_one_settle_may_differ),
     CLAIM(a_lease_can_be_settled_by_another_process),
     CLAIM(a_failed_one_waits_and_comes_back_with_its_story),
     CLAIM(a_buried_one_is_a_dead_letter),

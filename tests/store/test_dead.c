@@ -427,6 +427,26 @@ static void an_edited_payload_is_delivered_and_the_log_keeps_the_old(void **stat
     must_read("{\"edited\": true}", letter_of(s.store, dead_id_of(s.store, 1)).payload);
 }
 
+/* What was edited is edited for that one delivery only. */
+static void an_edited_payload_goes_with_its_delivery(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    bury_all(&s, 2);
+    int64_t count;
+    must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 1), "[1]", &count));
+    must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 2), "[2]", &count));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(done(1, "a"))));
+    must_answer(HF_OK, subscription_seek(s.store, s.id, 0)); /* ends the delivery of 2 */
+    s.owner = own(s.store, s.id, 0);
+    must_answer(HF_OK, SETTLE(&s.owner, 2, retry(1, "a", T0), dead(2, "b")));
+    struct batch *batch = fixture_batch(*state);
+    int64_t next_us;
+    must_answer(HF_OK, store_retries_due(s.store, s.id, 0, T0, 10, batch, &next_us));
+    must_read("1", list_batch(batch));
+    must_read("{}", batch->entries[0].event.payload);
+    must_read("{}", letter_of(s.store, dead_id_of(s.store, 2)).payload);
+}
+
 static void a_retried_one_of_a_shared_subscription_is_claimed(void **state)
 {
     struct store *store = fixture_open(*state, "a");
@@ -437,6 +457,7 @@ static void a_retried_one_of_a_shared_subscription_is_claimed(void **state)
     must_answer(HF_OK, finish_all(store, &claim, T0));
     int64_t count;
     must_answer(HF_OK, retry_dead(store, dead_id_of(store, 2), "[7]", &count));
+    must_equal(1, progress_of(store, id).checkpoint); /* below every retry */
     claim = take(*state, store, id, 10, T0 + SECOND);
     must_read("2", list_batch(claim.batch));
     must_read("[7]", claim.batch->entries[0].event.payload);
@@ -649,6 +670,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(resolved_ones_are_listed_only_if_asked_for),
     CLAIM(a_retried_one_waits_with_a_clean_record_and_leaves_the_dead),
     CLAIM(an_edited_payload_is_delivered_and_the_log_keeps_the_old),
+    CLAIM(an_edited_payload_goes_with_its_delivery),
     CLAIM(a_retried_one_of_a_shared_subscription_is_claimed),
     CLAIM(many_are_retried_in_one_step_and_missing_ones_not_counted),
     CLAIM(one_whose_subscription_is_gone_is_left),

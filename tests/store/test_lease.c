@@ -6,6 +6,8 @@
 #include "support/make.h"
 #include "support/puppet.h"
 
+#include <signal.h>
+
 #define SHORT_MS 50
 
 struct scene {
@@ -362,6 +364,75 @@ static void a_dead_claimers_failed_attempts_are_recorded_once(void **state)
     }
 }
 
+/* Claims and acknowledges until it is killed; tells before each acknowledgement what it will be
+ * about, and after it that it was accepted. */
+static int reaper_role(struct fixture *f, const char *argument)
+{
+    struct store *store = fixture_open(f, "reaper");
+    struct batch *batch = fixture_batch(f);
+    int64_t id = strtoll(argument, NULL, 10);
+    role_report("ready", 0);
+    for (;;) {
+        batch_clear(batch);
+        struct claim claim = claim_of(id, 3, T0, batch);
+        claim.bound = true;
+        must_answer(HF_OK, RUN(store, &claim));
+        if (batch->count == 0 && !claim.ret_more) {
+            role_report("end", 0);
+            return 0;
+        }
+        for (size_t i = 0; i < batch->count; i++) {
+            role_report("took", batch->entries[i].event.position);
+        }
+        must_answer(HF_OK, finish_all(store, &claim, T0));
+        for (size_t i = 0; i < batch->count; i++) {
+            role_report("done", batch->entries[i].event.position);
+        }
+    }
+}
+
+/* The ledger: nothing that was acknowledged is ever handed out again, and nothing is lost. */
+static void killed_claimers_lose_nothing_and_double_nothing(void **state)
+{
+    struct scene s = scene_of(*state, 300);
+    static bool finished[301];
+    static int taken[301];
+    memset(finished, 0, sizeof finished);
+    memset(taken, 0, sizeof taken);
+    char argument[32];
+    snprintf(argument, sizeof argument, "%" PRId64, s.id);
+    int deaths = 0;
+    for (int round = 0; round < FIXTURE_CHILDREN_MAX; round++) {
+        struct child *child = fixture_child(*state, "reaper", argument);
+        char line[CHILD_LINE_BYTES];
+        int lines = 0;
+        bool ended = false;
+        child_hear(child, "ready");
+        while (child_line(child, line, PATIENCE_MS)) {
+            int64_t position = strtoll(line + 5, NULL, 10);
+            if (strncmp(line, "took ", 5) == 0) {
+                must_hold(!finished[position]);
+                taken[position]++;
+            } else if (strncmp(line, "done ", 5) == 0) {
+                finished[position] = true;
+            } else {
+                ended = true;
+            }
+            if (++lines == 7 + round && round < FIXTURE_CHILDREN_MAX - 1) {
+                kill(child->pid, SIGKILL); /* and reads on: what it had said before */
+            }
+        }
+        deaths += !ended;
+        child_discard(child);
+    }
+    must_hold(deaths > 0);
+    for (int p = 1; p <= 300; p++) {
+        must_hold(taken[p] > 0);
+    }
+    must_equal(300, progress_of(s.store, s.id).checkpoint);
+    must_equal(0, progress_of(s.store, s.id).in_flight);
+}
+
 static void closing_a_store_frees_its_bound_leases(void **state)
 {
     struct scene s = scene_of(*state, 4);
@@ -455,6 +526,8 @@ static void a_kept_lease_of_a_dead_process_is_free_at_once(void **state)
     must_equal(4, harvest->count);
 }
 
+static const struct role roles[] = {{"reaper", reaper_role}, {NULL, NULL}};
+
 static const struct CMUnitTest claims[] = {
     CLAIM(nobody_else_gets_leased_events_before_they_expire),
     CLAIM(an_expired_lease_is_good_until_it_is_handed_out_again),
@@ -473,6 +546,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_bound_lease_expires_by_time_too),
     CLAIM(notes_tell_which_of_a_dead_claimers_events_were_running),
     CLAIM(a_dead_claimers_failed_attempts_are_recorded_once),
+    CLAIM(killed_claimers_lose_nothing_and_double_nothing),
     CLAIM(closing_a_store_frees_its_bound_leases),
     CLAIM(a_kept_lease_does_not_expire_while_its_process_shows_life),
     CLAIM(a_kept_lease_of_a_silent_process_is_taken_over),
@@ -480,4 +554,4 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_kept_lease_of_a_dead_process_is_free_at_once),
 };
 
-FIXTURE_MAIN("lease", claims, NULL)
+FIXTURE_MAIN("lease", claims, roles)

@@ -360,6 +360,21 @@ static void handlers_that_ran_at_death_are_recorded_once_and_exactly(void **stat
     must_equal(1, facts_of(*state, store, id, 2, NULL).attempts);
 }
 
+static void the_last_note_of_a_slot_counts(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_lanes(store, "abc");
+    int64_t id = subscribe_ordered(store, "s", 1);
+    struct child *puppet = puppet_start(*state, "mortal");
+    puppet_do(puppet, "acquire %" PRId64 " 0", id);
+    puppet_do(puppet, "note 4 %" PRId64 " 1 1", id);
+    puppet_do(puppet, "note 4 %" PRId64 " 3 1", id);
+    struct acquire acquire = succeed(store, puppet, id);
+    need_notes(&acquire);
+    must_equal(1, acquire.ret_crashed);
+    must_read("3", list_due(store, id, 0, T0 + 7));
+}
+
 static void a_crash_is_one_more_attempt_of_what_had_failed_before(void **state)
 {
     struct store *store = fixture_open(*state, "a");
@@ -529,6 +544,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(force_takes_over_at_once),
     CLAIM(an_owner_that_took_over_gives_the_next_one_all_that_was_stored),
     CLAIM(handlers_that_ran_at_death_are_recorded_once_and_exactly),
+    CLAIM(the_last_note_of_a_slot_counts),
     CLAIM(a_crash_is_one_more_attempt_of_what_had_failed_before),
     CLAIM(a_note_of_another_subscription_waits_for_its_own_successor),
     CLAIM(a_note_of_another_partition_waits_for_its_own_successor),

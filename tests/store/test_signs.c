@@ -9,6 +9,7 @@
 #include "support/puppet.h"
 
 #include <sched.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 
 #define LONG_MS (PATIENCE_MS / 2)
@@ -179,6 +180,22 @@ static void waiting_in_silence_takes_its_time(void **state)
     must_equal(seen, store_wait(store, seen, 0));
 }
 
+static void a_foreign_program_that_writes_ends_a_wait(void **state)
+{
+    struct fixture *f = *state;
+    fixture_sqlite_only(f);
+    struct store *store = fixture_open(f, "a");
+    sqlite3 *db = NULL;
+    must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
+    sqlite3_busy_timeout(db, PATIENCE_MS);
+    store_wait(store, store_news(store), 0); /* it has seen the database as it is */
+    must_equal(SQLITE_OK, sqlite3_exec(db, "CREATE TABLE foreign_table (x)", NULL, NULL, NULL));
+    int64_t begun_ms = mono_ms();
+    store_wait(store, store_news(store), LONG_MS);
+    must_hold(mono_ms() - begun_ms < LONG_MS);
+    sqlite3_close(db);
+}
+
 struct sleeper {
     struct store *store;
     atomic_int ready;
@@ -344,13 +361,28 @@ static void notes_can_be_written_without_looking(void **state)
     must_equal(1, append_one(store, "t", NULL));
 }
 
+/* Rings and waits, for ever. */
+static int noisy_role(struct fixture *f, const char *argument)
+{
+    struct store *store = fixture_open(f, argument);
+    role_report("ready", 0);
+    for (int64_t i = 0; i < INT64_C(1000000000); i++) {
+        append_one(store, "t", NULL);
+        store_wait(store, store_news(store), i % 3);
+    }
+    return 1; /* nobody killed it */
+}
+
 static void a_process_that_dies_waiting_or_ringing_disturbs_nobody(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     for (int i = 0; i < 5; i++) {
-        struct child *child = fixture_child(*state, "player", "1000000");
+        struct child *child = fixture_child(*state, "noisy", "noisy");
         child_hear(child, "ready");
-        append_one(store, "t", NULL);
+        int64_t head = head_of(store);
+        while (head_of(store) < head + 10 + i) {
+            store_wait(store, store_news(store), 10);
+        }
         child_kill(child);
         uint64_t seen = store_news(store);
         append_one(store, "t", NULL);
@@ -358,7 +390,8 @@ static void a_process_that_dies_waiting_or_ringing_disturbs_nobody(void **state)
     }
 }
 
-static const struct role roles[] = {{"player", player_role}, {NULL, NULL}};
+static const struct role roles[] = {
+    {"player", player_role}, {"noisy", noisy_role}, {NULL, NULL}};
 
 static const struct CMUnitTest claims[] = {
     CLAIM(the_number_stands_still_while_nothing_happens),
@@ -371,6 +404,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_ring_of_another_process_is_heard),
     CLAIM(waiting_for_an_old_number_returns_at_once),
     CLAIM(waiting_in_silence_takes_its_time),
+    CLAIM(a_foreign_program_that_writes_ends_a_wait),
     CLAIM(a_wake_ends_the_waits_of_the_stores_own_threads),
     CLAIM(a_ring_ends_the_waits_of_all_threads),
     CLAIM(no_ring_is_missed_between_two_processes),
