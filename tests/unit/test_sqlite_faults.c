@@ -1,10 +1,11 @@
 /*
  * test_sqlite_faults.c - what the SQLite engine answers when the disk says no.
  *
- * This program stands between SQLite and the kernel: its own fdatasync, pwrite64 and ftruncate64 are
- * the ones that libsqlite3 calls. A plan says which call of which kind fails, and how. The claim is
- * always the same: what was answered HF_OK is there, what was answered with a failure is not, what
- * was answered HF_UNKNOWN may be either, and when the fault has passed the store works again.
+ * This program stands between SQLite and the kernel: its own fdatasync, pwrite64 and ftruncate64
+ * are the ones that libsqlite3 calls. A plan says which call of which kind fails, and how. The
+ * claim is always the same: what was answered HF_OK is there, what was answered with a failure is
+ * not, what was answered HF_UNKNOWN may be either, and when the fault has passed the store works
+ * again.
  */
 #include "support/make.h"
 
@@ -143,7 +144,7 @@ static void check_file(struct fixture *f)
     sqlite3_close(db);
 }
 
-/* Plays the script once for each n: the nth call of the kind, counted from the open store, fails. */
+/* Plays a script once for each n: the nth call of the kind, counted from the open store, fails. */
 static void fail_each(struct fixture *f, enum call_kind kind, int error, bool sticky, bool half)
 {
     int nth = 1;

@@ -12,16 +12,16 @@
  *   Publishing may stop; settling must go on, or every consumer would do its work again and again.
  *   The whole transaction is rolled back and the WAL is moved into the database, which gives its
  *   space back; then it is tried again. If there is still no room the appends answer HF_NOSPACE and
- *   the others are tried without them; at last with the space of the spare file (spare.h). While that
- *   is spent, appends are refused before they are tried.
+ *   the others are tried without them; at last with the space of the spare file (spare.h). While
+ *   that is spent, appends are refused before they are tried.
  *
  * When a commit fails midway (an error of fsync, or after it)
  *   The answer is HF_UNKNOWN. What this connection believes of the file cannot be trusted any more,
  *   and neither can the end of the WAL: frames that the kernel failed to write may lie in front of
- *   whatever would be appended next, and after a power failure recovery would stop at them. So before
- *   the next write all our connections are closed, a new one is opened, which makes SQLite read the
- *   WAL again where nobody else has it open, and the WAL is moved into the database and emptied. Only
- *   when that has succeeded is anything acknowledged again.
+ *   whatever would be appended next, and after a power failure recovery would stop at them. So
+ *   before the next write all our connections are closed, a new one is opened, which makes SQLite
+ *   read the WAL again where nobody else has it open, and the WAL is moved into the database and
+ *   emptied. Only when that has succeeded is anything acknowledged again.
  */
 #include "base/err.h"
 #include "base/point.h"
@@ -94,8 +94,8 @@ hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool 
     atomic_fetch_add_explicit(&engine->commits, 1, memory_order_relaxed);
     if (!files_same(&engine->files)) {
         atomic_store(&engine->replaced, true);
-        return fail(HF_UNKNOWN, "%s was replaced or deleted while in use: what was just written may "
-                    "be lost", engine->files.db);
+        return fail(HF_UNKNOWN, "%s was replaced or deleted while in use: what was just written "
+                    "may be lost", engine->files.db);
     }
     bell_commit(&engine->bell, ring);
     if (conn->kind == CONN_FOREIGN) {
@@ -326,8 +326,8 @@ static bool has_others(const struct change *changes)
     return false;
 }
 
-/* Whether the appends leave room below a limit on the size of files. Whatever is in the WAL must fit
- * into the database one day, or the WAL can never be emptied again. */
+/* Whether the appends leave room below a limit on the size of files. Whatever is in the WAL must
+ * fit into the database one day, or the WAL can never be emptied again. */
 static bool appends_fit(struct sqlite_engine *engine, const struct change *changes)
 {
     int64_t bytes_max = spare_file_bytes_max();

@@ -3,12 +3,13 @@
  *
  * The file <db>-bell is one page that every process maps; its first word counts rings. Ringing adds
  * one and wakes whoever waits on that word. A waiter compares before it sleeps (the kernel does it
- * for us), so a ring between "I saw 7" and "I sleep while it is 7" is not lost. Sleepers are counted
- * before they compare and rings are counted before anybody asks for sleepers, so no sleeper is
- * overlooked; a process that was killed in its sleep only costs later rings a system call.
+ * for us), so a ring between "I saw 7" and "I sleep while it is 7" is not lost. Sleepers are
+ * counted before they compare and rings are counted before anybody asks for sleepers, so no
+ * sleeper is overlooked; a process that was killed in its sleep only costs later rings a system
+ * call.
  *
- * A waiter must also hear bell_wake of its own store, without waking other processes. So it sleeps on
- * two words at once (futex_waitv, Linux 5.16); older kernels get short naps on the shared word.
+ * A waiter must also hear bell_wake of its own store, without waking other processes. So it sleeps
+ * on two words at once (futex_waitv, Linux 5.16); older kernels get short naps on the shared word.
  *
  * What can go wrong: somebody deletes the file and a new process makes another one; or a program
  * that is not ours writes events. Then nobody rings our bell. So every LOOK_MS one waiter of the

@@ -12,8 +12,8 @@
  * What a failed COMMIT means
  *   SQLite writes the frames of a transaction, the commit frame last, then syncs, then publishes
  *   them in the shared index. If a write failed the commit frame cannot be whole, so nothing was
- *   committed. If the sync failed, or anything after it, the commit frame may reach the disk and the
- *   next recovery may find it: that is HF_UNKNOWN. The kernel reports a failed sync once and
+ *   committed. If the sync failed, or anything after it, the commit frame may reach the disk and
+ *   the next recovery may find it: that is HF_UNKNOWN. The kernel reports a failed sync once and
  *   forgets, so a second sync proves nothing; whoever gets HF_UNKNOWN closes the connection and
  *   recovers (apply.c).
  */
@@ -100,8 +100,8 @@ hf_status conn_fail_code(struct conn *conn, int code, const char *doing)
         return fail(HF_IO, "cannot %s: SQLite answered %d", doing, code);
     }
     if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED) {
-        return fail(status, "cannot %s: another program kept the database locked until the deadline",
-                    doing);
+        return fail(status, "cannot %s: another program kept the database locked until the "
+                    "deadline", doing);
     }
     if ((code & 0xff) == SQLITE_INTERRUPT || (code & 0xff) == SQLITE_ABORT) {
         return fail(status, "cannot %s: the transaction was aborted at its time limit", doing);
@@ -120,7 +120,8 @@ hf_status conn_fail_code(struct conn *conn, int code, const char *doing)
 
 hf_status conn_fail(struct conn *conn, const char *doing)
 {
-    return conn_fail_code(conn, conn->db ? sqlite3_extended_errcode(conn->db) : SQLITE_NOMEM, doing);
+    int code = conn->db ? sqlite3_extended_errcode(conn->db) : SQLITE_NOMEM;
+    return conn_fail_code(conn, code, doing);
 }
 
 hf_status conn_error(struct conn *conn)
@@ -390,8 +391,8 @@ hf_status conn_commit(struct conn *conn)
     code = sqlite3_extended_errcode(conn->db);
     hf_status status = conn_step_failed(conn, stmt);
     if (code == SQLITE_BUSY && !sqlite3_get_autocommit(conn->db)) {
-        status = fail(HF_MISUSE, "statements that write are still running on the connection: it was "
-                      "rolled back; reset them before the commit");
+        status = fail(HF_MISUSE, "statements that write are still running on the connection: it "
+                      "was rolled back; reset them before the commit");
     } else if (sqlite3_get_autocommit(conn->db) && !commit_is_undone(code)) {
         status = fail(HF_UNKNOWN, "the commit failed midway and may have happened: %s",
                       err_message());

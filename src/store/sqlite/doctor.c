@@ -161,7 +161,7 @@ hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
                : now.auto_vacuum == 1 ? "full" : "none", NULL);
     doctor_number(&doctor, "wal_bytes", now.wal_bytes < 0 ? 0 : now.wal_bytes,
                   now.wal_bytes > WAL_LARGE_BYTES
-                      ? "a long-running reader keeps the write-ahead log from starting over" : NULL);
+                      ? "a long-running reader keeps the log from starting over" : NULL);
     doctor_say(&doctor, "spare", now.spare_bytes > 0 ? "kept" : "missing",
                now.spare_bytes > 0 ? NULL
                : "the disk is full: publishing is refused until there is space");

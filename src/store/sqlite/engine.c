@@ -9,7 +9,8 @@
  * fork(): a child has the parent's memory and descriptors but none of its threads, and SQLite
  * forbids to carry a connection across. The handler that runs in the child closes the descriptors
  * of locks and unmaps their files (a child that kept either would keep a dead parent's locks alive)
- * and marks every open engine as poisoned; nothing of it is used there again, and closing it only frees memory.
+ * and marks every open engine as poisoned; nothing of it is used there again, and closing it only
+ * frees memory.
  */
 #include "base/clock.h"
 #include "base/err.h"

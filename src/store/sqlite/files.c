@@ -2,12 +2,12 @@
  * files.c - the database's path, the names beside it, and whether it is still the same file.
  *
  * Why identity matters: a program that replaces the database by a copy (mv, a restore, an editor),
- * or that deletes it, leaves us writing to a file that no name leads to. SQLite does not notice, and
- * everything acknowledged from then on is lost when we close. So before each acknowledgement the
- * inodes behind the names are compared with those of the beginning, by statx of the inode number
- * alone: asking for times, as stat does, makes newer kernels write them more precisely from then on,
- * which costs a third of the commit rate. The names are looked up in the directory itself, which is
- * kept open, because that too is paid for by every commit.
+ * or that deletes it, leaves us writing to a file that no name leads to. SQLite does not notice,
+ * and everything acknowledged from then on is lost when we close. So before each acknowledgement
+ * the inodes behind the names are compared with those of the beginning, by statx of the inode
+ * number alone: asking for times, as stat does, makes newer kernels write them more precisely from
+ * then on, which costs a third of the commit rate. The names are looked up in the directory
+ * itself, which is kept open, because that too is paid for by every commit.
  */
 #include "store/sqlite/files.h"
 

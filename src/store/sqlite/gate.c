@@ -7,19 +7,20 @@
  * deadline that does not depend on luck.
  *
  * Two levels. Threads of this store queue in memory: gate_give hands the gate to the one that has
- * waited longest. That one then takes the lock in the file, against other stores and processes, with
- * two locks on two bytes of the file:
+ * waited longest. That one then takes the lock in the file, against other stores and processes,
+ * with two locks on two bytes of the file:
  *
  *     take the turnstile -> take the gate -> let the turnstile go
  *
  * Whoever stands in the turnstile is next; a store that gives the gate and wants it again at once
  * queues behind it. The locks are OFD locks: they belong to the open file description, so they work
- * between two stores of one process, and they go with the process however it ends. The kernel has no
- * timed wait for them, so we try and sleep in turns, briefly: a commit takes longer than a sleep.
+ * between two stores of one process, and they go with the process however it ends. The kernel has
+ * no timed wait for them, so we try and sleep in turns, briefly: a commit takes longer than a
+ * sleep.
  *
  * If somebody deletes the gate file, or moves another over it, later processes would lock another
- * file of the same name; so after locking we look whether ours still has a name, and open it again if
- * not. (A look at the descriptor costs less than one at the path, and every commit pays for it.)
+ * file of the same name; so after locking we look whether ours still has a name, and open it again
+ * if not. (A look at the descriptor costs less than one at the path, and every commit pays for it.)
  *
  * In a forked child the descriptor is closed; the lock is the parent's and stays with it.
  */
@@ -221,7 +222,7 @@ static hf_status gate_queue(struct gate *gate, struct deadline deadline)
     }
     pthread_mutex_unlock(&gate->mutex);
     if (!granted) {
-        return fail(HF_TIMEOUT, "other writers of this process kept the database until the deadline");
+        return fail(HF_TIMEOUT, "other threads kept the database until the deadline");
     }
     return HF_OK;
 }

@@ -9,8 +9,8 @@
  * and wait for the gate, while a writer of ours holds the gate and waits for SQLite's lock.
  *
  * Statements live as long as the transaction, so that the application can close its connection
- * afterwards. If the application ends the transaction itself, the events are stored or gone with it;
- * we notice at the next call, give the gate and say so.
+ * afterwards. If the application ends the transaction itself, the events are stored or gone with
+ * it; we notice at the next call, give the gate and say so.
  */
 #include <time.h>
 

@@ -12,8 +12,8 @@
  *
  * Files are made and swept under the gate, so that nobody takes a file that was just made, and is
  * not locked yet, for one of the dead. A process that dies while sweeping leaves a file that the
- * next sweep finds. A file that is still named by a partition or a lease stays: its notes are needed
- * by whoever takes that over.
+ * next sweep finds. A file that is still named by a partition or a lease stays: its notes are
+ * needed by whoever takes that over.
  */
 #include "store/sqlite/live.h"
 

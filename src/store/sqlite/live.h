@@ -2,9 +2,10 @@
  * live.h - signs of life, and notes of what runs.
  *
  * Each opened store has a file <db>-live-<token> that it keeps locked and mapped: a header with the
- * machine's boot id and a counter that rises with every sign of life, and a table of notes. The lock
- * goes with the process, so death is seen at once; the notes stay behind and tell which handlers ran
- * (as long as the machine has not rebooted: then nobody knows what of the file reached the disk).
+ * machine's boot id and a counter that rises with every sign of life, and a table of notes. The
+ * lock goes with the process, so death is seen at once; the notes stay behind and tell which
+ * handlers ran (as long as the machine has not rebooted: then nobody knows what of the file
+ * reached the disk).
  *
  * A file is removed by its own store when it closes; files of the dead go (live_sweep) when no
  * partition and no lease names their token any more.
@@ -66,9 +67,9 @@ typedef hf_status (*live_note_fn)(int64_t position, int32_t attempt, void *ctx);
 
 /*
  * Calls `found` for every note of `token` about the subscription (of a LIVE_DEAD store; also of any
- * other, if the caller wants to know what runs now). ret_exact: these are all; false if it cannot be
- * known: the file is gone or damaged, or from before a reboot; then `found` is not called. A status
- * other than HF_OK of `found` ends it and is answered. `found` may be NULL.
+ * other, if the caller wants to know what runs now). ret_exact: these are all; false if it cannot
+ * be known: the file is gone or damaged, or from before a reboot; then `found` is not called. A
+ * status other than HF_OK of `found` ends it and is answered. `found` may be NULL.
  */
 hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
                      int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact);

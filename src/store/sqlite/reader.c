@@ -49,7 +49,8 @@ static hf_status read_rows(struct conn *conn, sqlite3_stmt *stmt, const struct f
                            int32_t max, struct batch *batch, int64_t *last, bool *ret_end)
 {
     size_t full = batch->count + (size_t)max;
-    for (int rows = 0; rows < READER_ROWS_MAX && batch->count < full && !batch_full(batch); rows++) {
+    int rows = 0;
+    while (rows++ < READER_ROWS_MAX && batch->count < full && !batch_full(batch)) {
         bool found;
         hf_status status = conn_row(conn, stmt, &found);
         if (status != HF_OK || !found) {

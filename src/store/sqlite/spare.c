@@ -60,7 +60,8 @@ bool spare_spend(struct spare *spare)
     spare->spent = true;
     spare->tried_us = clock_mono_us();
     struct stat found;
-    return stat(spare->files->spare, &found) == 0 && found.st_size > 0 && truncate(spare->files->spare, 0) == 0;
+    const char *path = spare->files->spare;
+    return stat(path, &found) == 0 && found.st_size > 0 && truncate(path, 0) == 0;
 }
 
 bool spare_restore(struct spare *spare, bool now)

@@ -34,8 +34,8 @@ int64_t spare_bytes(void);
 void spare_open(struct spare *spare, const struct files *files);
 /* Gives the space up. False if there was none to give. */
 bool spare_spend(struct spare *spare);
-/* Tries to allocate it again if it was spent, not too often unless it shall be `now`; true if appends
- * may go on. */
+/* Tries to allocate it again if it was spent, not too often unless it shall be `now`; true if
+ * appends may go on. */
 bool spare_restore(struct spare *spare, bool now);
 
 #endif

@@ -21,8 +21,8 @@
  * apply (one thread at a time, see group.h) and only under the gate.
  *
  * A change is a function  hf_status sqlite_<change>(engine, conn, change)  that runs inside a write
- * transaction on `conn`. If it answers anything but HF_OK, its caller undoes what it wrote. A change
- * that others should hear of sets conn->ring.
+ * transaction on `conn`. If it answers anything but HF_OK, its caller undoes what it wrote. A
+ * change that others should hear of sets conn->ring.
  */
 #ifndef HF_STORE_SQLITE_SQLITE_H
 #define HF_STORE_SQLITE_SQLITE_H

@@ -11,15 +11,17 @@
  *                      itself on some errors, and tx_abort does; what the handler writes after that
  *                      would otherwise be committed statement by statement.
  *   progress handler   ends long statements once the transaction is aborted.
- *   SQLite's mutex     tx_abort comes from another thread. Every function here holds it, so an abort
+ *   SQLite's mutex     tx_abort comes from another thread. Every function here holds it, so an
+ *   abort
  *                      waits for the running statement (which it interrupts) and for nothing else.
  *
  * Deliveries inside share one commit, a savepoint each:
  *
- *     BEGIN IMMEDIATE   SAVEPOINT holdfast_delivery  settle, handler  RELEASE | ROLLBACK TO   COMMIT
+ *     BEGIN IMMEDIATE   SAVEPOINT holdfast_delivery  settle, handler  RELEASE | ROLLBACK TO
+ *     COMMIT
  *
- * An aborted connection is never used again: the handler may still hold it. Its owner closes it when
- * it ends the transaction.
+ * An aborted connection is never used again: the handler may still hold it. Its owner closes it
+ * when it ends the transaction.
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -33,7 +35,7 @@
 
 struct tx_conn {
     struct conn conn;
-    bool ours;           /* our own statements run: the authorizer lets them. Under SQLite's mutex */
+    bool ours;           /* our own statements run: the guards let them. Under SQLite's mutex */
     bool may_commit;     /* tx_commit runs */
     atomic_bool aborted; /* nothing works on this connection any more */
 };
