@@ -138,15 +138,6 @@ hf_status subscription_ids_load(hf_bus *bus, struct subscription_ids *ids)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static hf_status check_arguments(const hf_bus *bus, const char *id, bool has_callback)
-{
-    hf_status status = bus_check(bus);
-    if (status) {
-        return status;
-    }
-    return id && has_callback ? HF_OK : fail(HF_INVALID, "%s is NULL", id ? "found" : "id");
-}
-
 /* Finds the one event with this id. */
 static hf_status find_event(hf_bus *bus, const char *id, struct batch *batch)
 {
@@ -162,9 +153,12 @@ static hf_status find_event(hf_bus *bus, const char *id, struct batch *batch)
 
 hf_status hf_event_get(hf_bus *bus, const char *id, hf_event_fn found, void *ctx)
 {
-    hf_status status = check_arguments(bus, id, found != NULL);
+    hf_status status = bus_check(bus);
     if (status) {
         return status;
+    }
+    if (!id || !found) {
+        return fail(HF_INVALID, "%s is NULL", id ? "found" : "id");
     }
     struct batch batch;
     batch_init(&batch);
@@ -231,9 +225,12 @@ static hf_status tell_states(hf_bus *bus, const struct entry *entry,
 
 hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, void *ctx)
 {
-    hf_status status = check_arguments(bus, id, found != NULL);
+    hf_status status = bus_check(bus);
     if (status) {
         return status;
+    }
+    if (!id || !found) {
+        return fail(HF_INVALID, "%s is NULL", id ? "found" : "id");
     }
     struct batch batch;
     struct subscription_ids ids;
