@@ -78,8 +78,11 @@ static hf_status publish_range(struct import *import, size_t from, size_t count)
     hf_status status = HF_OK;
 
     for (int tries = 0; tries < TRIES_MAX; tries++) {
-        status = hf_publish_many(import->bus, import->events + from, count,
-                                 import->receipts + from);
+        if (count == 1) /* its message needs no index */
+            status = hf_publish(import->bus, import->events + from, import->receipts + from);
+        else
+            status = hf_publish_many(import->bus, import->events + from, count,
+                                     import->receipts + from);
         if (status == HF_OK)
             count_receipts(import, from, count);
         if (status != HF_TIMEOUT && status != HF_UNKNOWN && status != HF_BUSY)
@@ -236,9 +239,11 @@ static int run_import(struct cli *cli, struct import *import, int64_t first_line
         out_complain("interrupted");
         code = EXIT_ERROR;
     }
-    if (code)
+    if (code && import->first_position >= 0)
         out_hint("All lines up to %" PRId64 " are published. Go on with --from-line %" PRId64 ".",
                  import->done_line, import->done_line + 1);
+    else if (code)
+        out_hint("No line was published.");
     return code;
 }
 

@@ -116,6 +116,19 @@ hf tail --json
 is "exactly the lines before it are published" "$(wc -l <out)" 2099
 is "in their order" "$(sed 's/.*"n":\([0-9]*\).*/\1/' out | sort -nc 2>&1)" ''
 
+# --- Interrupted ---
+fresh
+seq 1 300000 | sed 's/.*/{"type":"many.x","payload":{"n":&}}/' >huge.ndjson
+"$HOLDFAST" publish --file huge.ndjson >out 2>err &
+pid=$!
+until_true 10 sh -c "'$HOLDFAST' stats --json | grep -q '\"head\":[1-9]'"
+kill -TERM $pid
+wait $pid
+is "an import that is interrupted is an error" "$?" 1
+next=$(sed -n 's/.*--from-line \([0-9]*\)\.$/\1/p' err)
+hf stats --json
+is "it has published exactly what it says" "$(field out 1 '$.head')" "$((next - 1))"
+
 # --- A pipe that pauses ---
 fresh
 (echo '{"type":"live.a"}'; until_true 10 test -s seen; echo '{"type":"live.b"}') |
