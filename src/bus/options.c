@@ -52,7 +52,7 @@ static const char *const poison_words[] = {"skip", "block_key", "halt"};
 static const char *const toggle_words[] = {"off", "on"};
 
 #define AT(field) #field, offsetof(hf_subscription_options, field)
-#define WORDS(words) 1, sizeof(words) / sizeof((words)[0]), words
+#define WORDS(words) 1, (double)(sizeof(words) / sizeof((words)[0])), words
 
 static const struct row rows[] = {
     {AT(mode), ROW_WORD, HF_MODE_ORDERED, WORDS(mode_words)},
@@ -280,8 +280,8 @@ static size_t word_find(const struct row *row, struct text raw)
 {
     for (size_t i = 0; i < (size_t)row->max; i++) {
         struct text word = text_of(row->words[i]);
-        if (raw.length == word.length + 2 && raw.bytes[0] == '"' &&
-            memcmp(raw.bytes + 1, word.bytes, word.length) == 0) {
+        struct text inner = {raw.bytes + 1, word.length};
+        if (raw.length == word.length + 2 && raw.bytes[0] == '"' && text_equal(inner, word)) {
             return i + 1;
         }
     }
@@ -429,7 +429,7 @@ hf_status patterns_read(struct text json, struct arena *arena, struct text *ret_
         return err_set(HF_CORRUPT, err_message());
     }
     struct buf scratch;
-    buf_init(&scratch, 4 * HF_TYPE_BYTES_MAX);
+    buf_init(&scratch, (size_t)4 * HF_TYPE_BYTES_MAX);
     hf_status status = patterns_collect(json, arena, &scratch, ret_patterns, max, ret_count);
     buf_release(&scratch);
     return status;

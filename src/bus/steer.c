@@ -112,8 +112,8 @@ hf_status hf_seek(hf_bus *bus, const char *subscription, hf_place to, hf_toggle 
     if (!status && (dry_run < HF_TOGGLE_DEFAULT || dry_run > HF_ON)) {
         status = fail(HF_INVALID, "dry_run is %d, which is no hf_toggle", (int)dry_run);
     }
-    int64_t position;
-    int64_t count;
+    int64_t position = -1;
+    int64_t count = -1;
     if (!status) {
         status = locate(bus, to, &position, &count);
     }
