@@ -44,24 +44,26 @@ struct row {
     const char *const *words; /* ROW_WORD: max of them */
 };
 
-static const char *const mode_words[] = {"ordered", "shared"};
-static const char *const order_words[] = {"relaxed", "strict"};
-static const char *const instance_words[] = {"coordinated", "single"};
-static const char *const unhandled_words[] = {"skip", "dead_letter"};
-static const char *const poison_words[] = {"skip", "block_key", "halt"};
-static const char *const toggle_words[] = {"off", "on"};
+static const char *const mode_words[HF_MODE_SHARED] = {"ordered", "shared"};
+static const char *const order_words[HF_ORDER_STRICT] = {"relaxed", "strict"};
+static const char *const instance_words[HF_INSTANCE_SINGLE] = {"coordinated", "single"};
+static const char *const unhandled_words[HF_UNHANDLED_DEAD_LETTER] = {"skip", "dead_letter"};
+static const char *const poison_words[HF_POISON_HALT] = {"skip", "block_key", "halt"};
+static const char *const toggle_words[HF_ON] = {"off", "on"};
 
 #define AT(field) #field, offsetof(hf_subscription_options, field)
-#define WORDS(words) 1, (double)(sizeof(words) / sizeof((words)[0])), words
+#define WORDS(words, last) 1, last, words /* the last value of the enum */
 
 static const struct row rows[] = {
-    {AT(mode), ROW_WORD, HF_MODE_ORDERED, WORDS(mode_words)},
-    {AT(order), ROW_WORD, HF_ORDER_RELAXED, WORDS(order_words)},
-    {AT(instance_mode), ROW_WORD, HF_INSTANCE_COORDINATED, WORDS(instance_words)},
-    {AT(on_unhandled), ROW_WORD, HF_UNHANDLED_SKIP, WORDS(unhandled_words)},
-    {AT(on_poison), ROW_WORD, HF_POISON_SKIP, WORDS(poison_words)},
-    {AT(transactional), ROW_WORD, HF_OFF, WORDS(toggle_words)},
-    {AT(breaker), ROW_WORD, HF_OFF, WORDS(toggle_words)},
+    {AT(mode), ROW_WORD, HF_MODE_ORDERED, WORDS(mode_words, HF_MODE_SHARED)},
+    {AT(order), ROW_WORD, HF_ORDER_RELAXED, WORDS(order_words, HF_ORDER_STRICT)},
+    {AT(instance_mode), ROW_WORD, HF_INSTANCE_COORDINATED,
+     WORDS(instance_words, HF_INSTANCE_SINGLE)},
+    {AT(on_unhandled), ROW_WORD, HF_UNHANDLED_SKIP,
+     WORDS(unhandled_words, HF_UNHANDLED_DEAD_LETTER)},
+    {AT(on_poison), ROW_WORD, HF_POISON_SKIP, WORDS(poison_words, HF_POISON_HALT)},
+    {AT(transactional), ROW_WORD, HF_OFF, WORDS(toggle_words, HF_ON)},
+    {AT(breaker), ROW_WORD, HF_OFF, WORDS(toggle_words, HF_ON)},
     {AT(partitions), ROW_INT32, 1, 1, 1, NULL},
     {AT(batch), ROW_INT32, 100, 1, HF_CLAIM_MAX, NULL},
     {AT(concurrency), ROW_INT32, 1, 1, 256, NULL},
