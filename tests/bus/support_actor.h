@@ -4,12 +4,8 @@
  * A test that needs a second process runs its own executable with the name of a part, so that the
  * child is a fresh program with its own handles and no inherited threads:
  *
- *     int main(int argc, char **argv)
- *     {
- *         if (actor_is_asked_for(argc, argv))
- *             return actor_run(argc, argv, parts, COUNTED(parts));
- *         return cmocka_run_group_tests(tests, NULL, NULL);
- *     }
+ *     static const struct part parts[] = {{"consume", consume}};
+ *     ACTOR_MAIN(tests, parts)
  *
  * A child dies with its parent. What it has to say it writes as lines of a diary, a file that several
  * processes append to with one write each, so that a line that is there is complete even if its
@@ -28,6 +24,17 @@ struct part {
     const char *name;
     int (*run)(int argc, char **argv); /* argv without program and part; the exit status */
 };
+
+/* The main function of a program with parts: plays one if it is asked for, else runs the tests. */
+#define ACTOR_MAIN(tests, parts)                                                                   \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        if (actor_is_asked_for(argc, argv))                                                        \
+            return actor_run(argc, argv, parts, COUNTED(parts));                                   \
+        if (argc > 1)                                                                              \
+            cmocka_set_test_filter(argv[1]);                                                       \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                          \
+    }
 
 bool actor_is_asked_for(int argc, char **argv);
 int actor_run(int argc, char **argv, const struct part *parts, size_t count);

@@ -1,0 +1,283 @@
+/*
+ * Tests of handlers that take the process with them: attempts are counted although nobody is left to
+ * count, the event is dead after exactly attempts_max, and its neighbours live.
+ *
+ * A child works for the subscription "a" and dies in the handler of types "kill", "exit" and "trap".
+ * The test starts it again until everything is settled. Before anything else every call writes "D
+ * type position attempt" to the scene's diary.
+ */
+#include "support_actor.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+
+#define STARTS_MAX 40
+
+static const char *diary;
+
+static void die(const char *type)
+{
+    if (strcmp(type, "kill") == 0)
+        raise(SIGKILL);
+    if (strcmp(type, "exit") == 0)
+        _exit(3);
+    if (strcmp(type, "trap") == 0)
+        __builtin_trap();
+}
+
+static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    sqlite3 *db = hf_delivery_sqlite(delivery);
+    char sql[80];
+
+    (void)ctx;
+    diary_write(diary, "D %s %lld %d", event->type, (long long)event->position,
+                (int)hf_delivery_attempt(delivery));
+    if (db) {
+        snprintf(sql, sizeof(sql), "INSERT INTO effects VALUES (%lld)", (long long)event->position);
+        if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+            return HF_DEAD;
+    }
+    if (strcmp(event->type, "slow") == 0)
+        usleep(60000);
+    else if (strcmp(event->type, "x") != 0)
+        usleep(20000); /* slow neighbours are inside when this one dies */
+    die(event->type);
+    return HF_ACK;
+}
+
+/* work URL DIARY: processes "a" until killed, or until there is a line "END". */
+static int work(int argc, char **argv)
+{
+    hf_bus *bus = NULL;
+
+    if (argc < 2)
+        return 2;
+    diary = argv[1];
+    if (hf_open(argv[0], NULL, &bus) != HF_OK ||
+        hf_subscribe(bus, "a", "*", handle, NULL, NULL, NULL) != HF_OK || hf_start(bus) != HF_OK) {
+        fprintf(stderr, "%s\n", hf_errmsg());
+        return 1;
+    }
+    while (diary_count(diary, "END") == 0)
+        usleep(5000);
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+static const struct part parts[] = {{"work", work}};
+
+/* ---- The parent's side ----------------------------------------------------------------------- */
+
+static char diary_path[512];
+
+/* Starts a worker again and again until everything is settled; how often it was started. */
+static int work_until_settled(struct scene *scene)
+{
+    int starts = 0;
+    pid_t pid = 0;
+    bool settled = false;
+    int64_t end_us = mono_us() + 2 * PATIENCE_MS * 1000;
+
+    while (!settled && starts < STARTS_MAX && mono_us() < end_us) {
+        if (pid == 0) {
+            pid = actor_start("work", scene->url, diary_path, NULL);
+            starts++;
+        }
+        settled = hf_wait(scene->bus, "a", -1, 20) == HF_OK;
+        if (waitpid(pid, NULL, WNOHANG) == pid)
+            pid = 0;
+    }
+    diary_write(diary_path, "END");
+    if (pid && actor_wait(pid) != 0)
+        fail_msg("the last worker did not leave in peace");
+    if (!settled)
+        fail_msg("not settled after %d starts", starts);
+    return starts;
+}
+
+static void create(struct scene *scene, const hf_subscription_options *options)
+{
+    const char *patterns[] = {"*"};
+
+    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, options, NULL));
+}
+
+/* Calls of the event: attempts 1 to max, each exactly once; then dead with as many errors. */
+static void expect_dead_after(struct scene *scene, const hf_receipt *receipt, const char *type,
+                              int attempts)
+{
+    struct dead dead[4];
+    size_t count = dead_of(scene->bus, "a", dead, COUNTED(dead));
+    bool found = false;
+    char line[64];
+
+    for (int attempt = 1; attempt <= attempts + 1; attempt++) {
+        snprintf(line, sizeof(line), "D %s %lld %d\n", type, (long long)receipt->position, attempt);
+        assert_int_equal(diary_count(diary_path, line), attempt <= attempts ? 1 : 0);
+    }
+    for (size_t i = 0; i < count && i < COUNTED(dead); i++) {
+        if (strcmp(dead[i].event_id, receipt->id) != 0)
+            continue;
+        found = true;
+        assert_int_equal(dead[i].attempts, attempts);
+        assert_int_equal(occurrences(dead[i].story, "\"attempt\":"), attempts);
+        assert_int_not_equal(dead[i].error[0], 0);
+    }
+    assert_true(found);
+}
+
+static void expect_poison_dies_alone(struct scene *scene, hf_subscription_options options,
+                                     const char *poison, const char *neighbour)
+{
+    hf_receipt bad, first = {.position = 0};
+    char line[64];
+    int starts;
+
+    options.attempts_max = 3;
+    create(scene, &options);
+    for (int i = 0; i < 5; i++)
+        first = *publish(scene->bus, neighbour, NULL, "1");
+    bad = *publish(scene->bus, poison, NULL, "1");
+    for (int i = 0; i < 5; i++)
+        publish(scene->bus, neighbour, NULL, "1");
+    assert_int_equal(first.position, 5);
+    starts = work_until_settled(scene);
+    assert_in_range(starts, 4, STARTS_MAX);
+    expect_dead_after(scene, &bad, poison, 3);
+    assert_int_equal(info_of(scene->bus, "a").dead, 1);
+    for (int64_t position = 1; position <= 11; position++) {
+        snprintf(line, sizeof(line), "D %s %lld ", neighbour, (long long)position);
+        if (position != bad.position)
+            assert_true(diary_count(diary_path, line) >= 1);
+    }
+}
+
+/* ---- Claims ---------------------------------------------------------------------------------- */
+
+static void an_event_that_kills_the_process_is_dead_after_attempts_max(void **state)
+{
+    expect_poison_dies_alone(*state, quick_options(), "kill", "x");
+}
+
+static void leaving_the_process_counts_as_well(void **state)
+{
+    expect_poison_dies_alone(*state, quick_options(), "exit", "x");
+}
+
+static void a_fault_counts_as_well(void **state)
+{
+    expect_poison_dies_alone(*state, quick_options(), "trap", "x");
+}
+
+static void neighbours_that_run_at_that_moment_do_not_die_with_it(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.concurrency = 4;
+    expect_poison_dies_alone(*state, options, "kill", "slow");
+}
+
+static void in_strict_order_it_is_the_same(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.order = HF_ORDER_STRICT;
+    expect_poison_dies_alone(*state, options, "kill", "x");
+}
+
+static void in_a_shared_subscription_it_is_the_same(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.mode = HF_MODE_SHARED;
+    expect_poison_dies_alone(*state, options, "kill", "x");
+}
+
+static void in_a_shared_subscription_with_many_workers_too(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.mode = HF_MODE_SHARED;
+    options.concurrency = 4;
+    expect_poison_dies_alone(*state, options, "kill", "slow");
+}
+
+static int64_t effects(struct scene *scene, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    int64_t value = -1;
+
+    assert_int_equal(sqlite3_open_v2(scene->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return value;
+}
+
+static void a_transactional_one_leaves_no_effect_and_its_neighbours_one_each(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+
+    effects(scene, "CREATE TABLE effects (position INTEGER)");
+    options.transactional = HF_ON;
+    expect_poison_dies_alone(scene, options, "kill", "x");
+    assert_int_equal(effects(scene, "SELECT count(*) FROM effects"), 10);
+    assert_int_equal(effects(scene, "SELECT count(DISTINCT position) FROM effects"), 10);
+    assert_int_equal(effects(scene, "SELECT count(*) FROM effects WHERE position = 6"), 0);
+}
+
+static void two_of_them_each_have_their_own_count(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    hf_receipt one, two;
+
+    options.attempts_max = 2;
+    create(scene, &options);
+    one = *publish(scene->bus, "kill", "k", "1");
+    two = *publish(scene->bus, "exit", "k", "1");
+    publish(scene->bus, "x", "k", "1");
+    work_until_settled(scene);
+    expect_dead_after(scene, &one, "kill", 2);
+    expect_dead_after(scene, &two, "exit", 2);
+    assert_int_equal(info_of(scene->bus, "a").dead, 2);
+    assert_int_equal(diary_count(diary_path, "D x 3 1"), 1);
+}
+
+static void with_one_attempt_it_is_dead_after_the_first_crash(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    hf_receipt bad;
+
+    options.attempts_max = 1;
+    create(scene, &options);
+    publish(scene->bus, "x", NULL, "1");
+    bad = *publish(scene->bus, "kill", NULL, "1");
+    publish(scene->bus, "x", NULL, "1");
+    work_until_settled(scene);
+    expect_dead_after(scene, &bad, "kill", 1);
+    assert_int_equal(info_of(scene->bus, "a").dead, 1);
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(an_event_that_kills_the_process_is_dead_after_attempts_max),
+    scene_test(leaving_the_process_counts_as_well),
+    scene_test(a_fault_counts_as_well),
+    scene_test(neighbours_that_run_at_that_moment_do_not_die_with_it),
+    scene_test(in_strict_order_it_is_the_same),
+    scene_test(in_a_shared_subscription_it_is_the_same),
+    scene_test(in_a_shared_subscription_with_many_workers_too),
+    scene_test(a_transactional_one_leaves_no_effect_and_its_neighbours_one_each),
+    scene_test(two_of_them_each_have_their_own_count),
+    scene_test(with_one_attempt_it_is_dead_after_the_first_crash),
+};
+
+ACTOR_MAIN(tests, parts)

@@ -1,0 +1,298 @@
+/*
+ * Tests with several processes on one file: one publishes and another consumes, the next takes over
+ * when the owner is killed or frozen, and shared work of a dead process comes to the others.
+ *
+ * Children are this program started again (support_actor.h). A consumer writes a line "D name
+ * position attempt" to the scene's diary for every call, "R name" when it is ready. The consumer
+ * "first" hangs at events of type "hang" until a line "GO" is there.
+ */
+#include "support_actor.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+static const char *diary;
+static const char *self;
+
+static hf_verdict write_down(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    (void)ctx;
+    diary_write(diary, "D %s %lld %d", self, (long long)event->position,
+                (int)hf_delivery_attempt(delivery));
+    if (strcmp(event->type, "hang") == 0 && strcmp(self, "first") == 0)
+        while (diary_count(diary, "GO") == 0)
+            usleep(1000);
+    return HF_ACK;
+}
+
+/* consume URL DIARY NAME MODE LEASE_MS INSTANCE: works for the subscription "a" until killed. */
+static int consume(int argc, char **argv)
+{
+    hf_subscription_options options = quick_options();
+    hf_options bus_options = HF_OPTIONS_INIT;
+    hf_bus *bus = NULL;
+
+    if (argc < 6)
+        return 2;
+    diary = argv[1];
+    self = argv[2];
+    bus_options.node_name = self;
+    options.mode = strcmp(argv[3], "shared") == 0 ? HF_MODE_SHARED : HF_MODE_ORDERED;
+    options.lease_ms = strtoll(argv[4], NULL, 10);
+    options.checkpoint_events = 1;
+    if (strcmp(argv[5], "single") == 0)
+        options.instance_mode = HF_INSTANCE_SINGLE;
+    if (hf_open(argv[0], &bus_options, &bus) != HF_OK ||
+        hf_subscribe(bus, "a", "*", write_down, NULL, &options, NULL) != HF_OK ||
+        hf_start(bus) != HF_OK) {
+        diary_write(diary, "E %s %s", self, hf_errmsg());
+        return 1;
+    }
+    diary_write(diary, "R %s", self);
+    for (;;)
+        pause();
+}
+
+/* publish URL DIARY COUNT: publishes events of type "x" and leaves without a word. */
+static int publish_events(int argc, char **argv)
+{
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_bus *bus = NULL;
+
+    if (argc < 3 || hf_open(argv[0], NULL, &bus) != HF_OK)
+        return 1;
+    event.type = "x";
+    for (int64_t i = strtoll(argv[2], NULL, 10); i > 0; i--)
+        if (hf_publish(bus, &event, NULL) != HF_OK)
+            return 1;
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+/* ---- The parent's side ----------------------------------------------------------------------- */
+
+static char diary_path[512];
+
+static const char *diary_of(struct scene *scene)
+{
+    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
+    return diary_path;
+}
+
+static pid_t consumer(struct scene *scene, const char *name, const char *mode, const char *lease_ms,
+                      const char *instance)
+{
+    char ready[32];
+    pid_t pid =
+        actor_start("consume", scene->url, diary_of(scene), name, mode, lease_ms, instance, NULL);
+
+    snprintf(ready, sizeof(ready), "R %s", name);
+    if (!diary_wait(diary_of(scene), ready, 1)) {
+        actor_kill(pid);
+        fail_msg("%s did not start", name);
+    }
+    return pid;
+}
+
+/* Waits until "D name" lines are there, and kills the children if they do not come. */
+static void expect_lines(const char *prefix, size_t count, pid_t one, pid_t two)
+{
+    if (diary_wait(diary_path, prefix, count))
+        return;
+    actor_kill(one);
+    actor_kill(two);
+    fail_msg("%zu lines \"%s\", not %zu", diary_count(diary_path, prefix), prefix, count);
+}
+
+static void what_one_process_publishes_another_consumes(void **state)
+{
+    struct scene *scene = *state;
+    pid_t pid = consumer(scene, "first", "ordered", "30000", "coordinated");
+    pid_t publisher;
+
+    publisher = actor_start("publish", scene->url, diary_of(scene), "50", NULL);
+    assert_int_equal(actor_wait(publisher), 0);
+    expect_lines("D first", 50, pid, 0);
+    publish(scene->bus, "x", NULL, "1");
+    expect_lines("D first", 51, pid, 0);
+    settle_all(scene->bus, "a");
+    actor_kill(pid);
+    assert_int_equal(diary_count(diary_path, "D first"), 51);
+}
+
+static void only_one_process_works_and_the_other_stands_by(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = consumer(scene, "first", "ordered", "30000", "coordinated");
+    pid_t second;
+
+    publish(scene->bus, "x", NULL, "1");
+    expect_lines("D first", 1, first, 0);
+    second = consumer(scene, "second", "ordered", "30000", "coordinated");
+    for (int i = 0; i < 30; i++)
+        publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_string_equal(info_of(scene->bus, "a").owner, "first");
+    assert_int_equal(info_of(scene->bus, "a").owner_alive, 1);
+    actor_kill(first);
+    actor_kill(second);
+    assert_int_equal(diary_count(diary_path, "D first"), 31);
+    assert_int_equal(diary_count(diary_path, "D second"), 0);
+}
+
+static void a_standby_takes_over_at_once_when_the_owner_is_killed(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = consumer(scene, "first", "ordered", "30000", "coordinated");
+    pid_t second;
+    int64_t begin_us, took_us;
+
+    publish(scene->bus, "x", NULL, "1");
+    expect_lines("D first", 1, first, 0);
+    second = consumer(scene, "second", "ordered", "30000", "coordinated");
+    begin_us = mono_us();
+    actor_kill(first);
+    publish(scene->bus, "x", NULL, "1");
+    expect_lines("D second", 1, second, 0);
+    took_us = mono_us() - begin_us;
+    settle_all(scene->bus, "a");
+    actor_kill(second);
+    print_message("# taken over after %lld ms\n", (long long)took_us / 1000);
+    assert_true(took_us < 2000000);
+}
+
+static void in_single_mode_the_newest_process_takes_over_without_asking(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = consumer(scene, "first", "ordered", "30000", "single");
+    pid_t second;
+
+    publish(scene->bus, "x", NULL, "1");
+    expect_lines("D first", 1, first, 0);
+    settle_all(scene->bus, "a");
+    second = consumer(scene, "second", "ordered", "30000", "single");
+    publish(scene->bus, "x", NULL, "2");
+    publish(scene->bus, "x", NULL, "3");
+    settle_all(scene->bus, "a");
+    expect_lines("D second 3", 1, first, second);
+    actor_kill(first);
+    actor_kill(second);
+}
+
+/* "else within one lease": a stopped process holds its lock but shows no sign of life. */
+static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = consumer(scene, "first", "ordered", "400", "coordinated");
+    pid_t second;
+
+    publish(scene->bus, "x", NULL, "1");
+    expect_lines("D first", 1, first, 0);
+    second = consumer(scene, "second", "ordered", "400", "coordinated");
+    settle_all(scene->bus, "a");
+    kill(first, SIGSTOP);
+    publish(scene->bus, "x", NULL, "2");
+    expect_lines("D second 2", 1, first, second);
+    settle_all(scene->bus, "a");
+    kill(first, SIGCONT);
+    for (int i = 0; i < 20; i++)
+        publish(scene->bus, "x", NULL, "3");
+    settle_all(scene->bus, "a");
+    actor_kill(first);
+    actor_kill(second);
+    /* The first may have run what it still had in hand, in vain; the second did all of it. */
+    for (int position = 2; position <= 22; position++) {
+        char line[32];
+
+        snprintf(line, sizeof(line), "D second %d 1\n", position);
+        assert_int_equal(diary_count(diary_path, line), 1);
+    }
+}
+
+static void shared_work_of_a_killed_process_comes_to_another(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = consumer(scene, "first", "shared", "30000", "coordinated");
+    pid_t second;
+    int64_t begin_us;
+
+    publish(scene->bus, "hang", NULL, "1");
+    for (int i = 0; i < 20; i++)
+        publish(scene->bus, "x", NULL, "1");
+    expect_lines("D first 1 1", 1, first, 0);
+    second = consumer(scene, "second", "shared", "30000", "coordinated");
+    actor_kill(first);
+    begin_us = mono_us();
+    settle_all(scene->bus, "a");
+    assert_true(mono_us() - begin_us < 10000000);
+    actor_kill(second);
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    /* The hanging one was an attempt that ended with the process. */
+    assert_int_equal(diary_count(diary_path, "D second 1 2"), 1);
+}
+
+static void shared_work_of_a_frozen_process_comes_to_another_within_a_lease(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = consumer(scene, "first", "shared", "400", "coordinated");
+    pid_t second;
+
+    publish(scene->bus, "hang", NULL, "1");
+    expect_lines("D first 1 1", 1, first, 0);
+    kill(first, SIGSTOP);
+    second = consumer(scene, "second", "shared", "400", "coordinated");
+    expect_lines("D second 1", 1, first, second);
+    settle_all(scene->bus, "a");
+    /* Its late acknowledgement is refused and harms nobody. */
+    kill(first, SIGCONT);
+    diary_write(diary_path, "GO");
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    actor_kill(first);
+    actor_kill(second);
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    assert_int_equal(diary_count(diary_path, "D second 1 "), 1);
+    assert_int_equal(diary_count(diary_path, "D "), 12);
+}
+
+static void many_processes_publish_and_consume_on_one_file(void **state)
+{
+    struct scene *scene = *state;
+    pid_t consumers[3], publishers[4];
+    char name[16];
+    int failed = 0;
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof(name), "c%d", i);
+        consumers[i] = consumer(scene, name, "shared", "30000", "coordinated");
+    }
+    for (int i = 0; i < 4; i++)
+        publishers[i] = actor_start("publish", scene->url, diary_of(scene), "100", NULL);
+    for (int i = 0; i < 4; i++)
+        failed += actor_wait(publishers[i]) != 0;
+    settle_all(scene->bus, "a");
+    for (int i = 0; i < 3; i++)
+        actor_kill(consumers[i]);
+    assert_int_equal(failed, 0);
+    assert_int_equal(diary_count(diary_path, "D c"), 400);
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(what_one_process_publishes_another_consumes),
+    scene_test(only_one_process_works_and_the_other_stands_by),
+    scene_test(a_standby_takes_over_at_once_when_the_owner_is_killed),
+    scene_test(in_single_mode_the_newest_process_takes_over_without_asking),
+    scene_test(the_work_of_a_frozen_owner_is_taken_over_within_a_lease),
+    scene_test(shared_work_of_a_killed_process_comes_to_another),
+    scene_test(shared_work_of_a_frozen_process_comes_to_another_within_a_lease),
+    scene_test(many_processes_publish_and_consume_on_one_file),
+};
+
+static const struct part parts[] = {
+    {"consume", consume},
+    {"publish", publish_events},
+};
+
+ACTOR_MAIN(tests, parts)
