@@ -2,9 +2,9 @@
  * test_crash.c - death at every fault point of the engine leaves a whole number of changes.
  *
  * A child runs the script of support/script.h and tells after each step that it was answered. It is
- * killed at one named point, each time that it comes by. What the next process finds must be exactly
- * the picture after the steps that were answered, or after one more: nothing acknowledged is lost,
- * nothing is half done.
+ * killed at one named point, each time that it comes by. What the next process finds must be
+ * exactly the picture after the steps that were answered, or after one more: nothing acknowledged
+ * is lost, nothing is half done.
  */
 #include "base/point.h"
 #include "support/make.h"

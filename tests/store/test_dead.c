@@ -1,5 +1,6 @@
 /*
- * test_dead.c - dead letters: complete copies, listed by page and filter, retried, resolved, purged.
+ * test_dead.c - dead letters: complete copies, listed by page and filter, retried, resolved,
+ * purged.
  */
 #include "base/uuid.h"
 #include "support/make.h"

@@ -1,6 +1,6 @@
 /*
- * test_join.c - events published in the application's own SQLite transaction: they exist if and only
- * if that transaction commits.
+ * test_join.c - events published in the application's own SQLite transaction: they exist if and
+ * only if that transaction commits.
  */
 #include "support/crowd.h"
 #include "support/make.h"

@@ -39,9 +39,9 @@ void child_start(struct fixture *fixture, struct child *child, const char *role,
 /* Sends one line. */
 void child_tell(struct child *child, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Waits for a line "WORD NUMBER" (bounded) and answers the number; any other line fails the test. */
+/* Waits (bounded) for a line "WORD NUMBER", answers the number; any other line fails the test. */
 int64_t child_hear(struct child *child, const char *word);
-/* Reads a line into `line` if one comes within timeout_ms; false at the end or when time is over. */
+/* Reads a line if one comes within timeout_ms; false at the end or when the time is over. */
 bool child_line(struct child *child, char line[CHILD_LINE_BYTES], int64_t timeout_ms);
 /* SIGKILL, and waits until it is gone. */
 void child_kill(struct child *child);

@@ -31,8 +31,8 @@ struct crowd {
 
 /* Starts count threads that run run(index, ctx). The crowd must stay where it is until joined. */
 void crowd_start(struct crowd *crowd, int count, crowd_fn run, void *ctx);
-/* Waits (bounded) until all of them sleep, as far as the kernel can tell: they have come to the place
- * where they wait for something. */
+/* Waits (bounded) until all of them sleep, as far as the kernel can tell: they have come to the
+ * place where they wait for something. */
 void crowd_settle(struct crowd *crowd);
 /* Waits for all; fails the test if an assertion failed in any. */
 void crowd_join(struct crowd *crowd);

@@ -293,8 +293,9 @@ static hf_status faulty_delivery_facts(struct engine *engine, int64_t subscripti
                                        struct text *ret_story)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_DELIVERY_FACTS, to->class->delivery_facts(to, subscription_id, id, position, hash,
-                                                            arena, ret_facts, ret_story));
+    FORWARD(FAULTY_DELIVERY_FACTS,
+            to->class->delivery_facts(to, subscription_id, id, position, hash, arena, ret_facts,
+                                      ret_story));
 }
 
 static hf_status faulty_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)

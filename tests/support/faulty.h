@@ -5,9 +5,10 @@
  *     store_open("faulty:sqlite:/path", ...)   or   hf_open("faulty:sqlite:/path", ...)
  *     faulty_fail(FAULTY_APPLY, 3, 1, HF_NOSPACE);
  *
- * Interleavings are forced by stopping a call with faulty_stop, waiting until a thread stands there,
- * doing the other thing, and letting it go on; never by sleeping. The settings are the process's,
- * for all stores that were opened through this engine. They exist in HF_FAULTS builds only.
+ * Interleavings are forced by stopping a call with faulty_stop, waiting until a thread stands
+ * there, doing the other thing, and letting it go on; never by sleeping. The settings are the
+ * process's, for all stores that were opened through this engine. They exist in HF_FAULTS builds
+ * only.
  */
 #ifndef HF_TESTS_SUPPORT_FAULTY_H
 #define HF_TESTS_SUPPORT_FAULTY_H

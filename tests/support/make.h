@@ -18,7 +18,7 @@
 /* A story of one attempt, as the bus writes it. */
 #define STORY_ONE "[{\"attempt\":1,\"at\":\"2027-01-15T08:00:00.000000Z\",\"error\":\"one\"}]"
 #define STORY_TWO                                                                                  \
-    "[{\"attempt\":1,\"at\":\"2027-01-15T08:00:00.000000Z\",\"error\":\"one\"},"                    \
+    "[{\"attempt\":1,\"at\":\"2027-01-15T08:00:00.000000Z\",\"error\":\"one\"},"                   \
     "{\"attempt\":2,\"at\":\"2027-01-15T08:00:01.000000Z\",\"error\":\"two\"}]"
 
 /* Hands a change over with all patience. */

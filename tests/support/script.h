@@ -1,8 +1,8 @@
 /*
  * script.h - one run through all changes of a store, in steps, and a picture of what it shows.
  *
- * Every step is one verb that changes the store, the same in every run. After a step that failed, or
- * a process that died, the picture must be that before the step or that after it: changes are
+ * Every step is one verb that changes the store, the same in every run. After a step that failed,
+ * or a process that died, the picture must be that before the step or that after it: changes are
  * atomic. Fault tests run the script with something broken and compare pictures.
  */
 #ifndef HF_TESTS_SUPPORT_SCRIPT_H
@@ -31,8 +31,8 @@ const char *script_name(size_t step);
 /* Runs a step. If it fails it may be run again. */
 hf_status script_step(struct script *script, size_t step);
 
-/* Writes what the store shows: events, subscriptions, progress, waiting, dead. Nothing in it depends
- * on who looks, or when. */
+/* Writes what the store shows: events, subscriptions, progress, waiting, dead. Nothing in it
+ * depends on who looks, or when. */
 void script_picture(struct store *store, char out[SCRIPT_PICTURE_BYTES]);
 
 #endif
