@@ -14,7 +14,10 @@ SELECT id, name, patterns, options, mode, partitions, generation, created_at, st
 
 -- hot
 -- name: subscription_generation
-SELECT generation FROM holdfast_subscriptions WHERE id = ?1 AND namespace_id = ?2;
+SELECT s.generation, ifnull(p.epoch, 0)
+    FROM holdfast_subscriptions s
+    LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.partition = ?3
+    WHERE s.id = ?2 AND s.namespace_id = ?1;
 
 -- hot
 -- name: subscription_by_id

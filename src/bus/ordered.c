@@ -469,16 +469,27 @@ static hf_status record_before_run(struct runner *runner, const struct entry *en
     return status;
 }
 
-/* Has the definition changed since what is in hand was read? Asked after reading and before
- * handing out, so that nothing published after a pause, a seek or a new pattern slips through. */
+/* Has the definition changed since what is in hand was read, or has somebody taken over? Asked after
+ * reading and before handing out, so that nothing published after a pause, a seek or a new pattern
+ * slips through, and a process that was frozen does not run what others have. */
 static bool definition_changed(struct runner *runner)
 {
+    struct ordered *ordered = runner->ordered;
     int64_t generation;
-    hf_status status =
-        store_generation(runner->bus->store, runner->definition.id, &generation);
-    bool changed = status || generation != runner->ordered->generation;
-    runner->stale |= changed;
-    return changed;
+    int64_t epoch;
+    hf_status status = store_generation(runner->bus->store, runner->definition.id, PARTITION,
+                                        &generation, &epoch);
+    if (!status && generation == ordered->generation && epoch == ordered->epoch) {
+        return false;
+    }
+    runner->stale = true;
+    if (!status && epoch != ordered->epoch) {
+        runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost = true;
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    return true;
 }
 
 /* Puts one entry into the window. The mutex is held. */
@@ -711,7 +722,7 @@ static struct step reread(struct runner *runner, int64_t now_us)
         not_settled(runner, status);
         return step;
     }
-    drop(runner);
+    give_back(runner, now_us); /* so that somebody whose handlers cover may have it */
     runner->ordered->acquire_at_us = 0;
     step.again = true;
     return step;

@@ -27,6 +27,7 @@
 
 #define REFRESH_US 50000             /* without news, look at the definition at most this often */
 #define STORE_RETRY_MS_MAX 2000
+#define PROBE_AGAIN_US 100000        /* nothing to probe with: look again */
 #define CHUNK_WANTED_US 200          /* several handlers at once: a chunk should take this long */
 
 hf_status runner_new(hf_bus *bus, const struct definition *definition, struct handlers *handlers,
@@ -160,7 +161,8 @@ size_t runner_chunk_size(struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
-    if (runner->stopping || runner->hold_back || runner->lost || window->ready == 0) {
+    if (runner->stopping || runner->hold_back || runner->breaker_hold || runner->lost ||
+        window->ready == 0) {
         return 0;
     }
     if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
@@ -208,6 +210,7 @@ static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
         slot->probe = false;
     } else if (breaker_report(&runner->breaker, &policy, slot->entry->attempts + 1, ok, now_us)) {
         runner->breaker_changed = true;
+        runner->breaker_hold = true;
     }
 }
 
@@ -266,7 +269,7 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     const hf_subscription_options *options = &runner->definition.options;
     bool low = window->ready <= options->inflight_max / 4;
     bool due = window->settled >= options->checkpoint_events;
-    if (runner->waiting && (low || due || window->ended > 0 || runner->stopping || runner->lost || runner->hold_back ||
+    if (runner->waiting && (low || due || window->ended > 0 || runner->stopping || runner->lost || runner->hold_back || runner->breaker_hold ||
                             atomic_load(&runner->bus->waiters) > 0)) {
         runner->nudged = true;
         pthread_cond_signal(&runner->wake);
@@ -354,8 +357,9 @@ static void refresh(struct runner *runner, int64_t mono_us)
     pthread_mutex_unlock(&runner->mutex);
     if (!runner->stale) {
         int64_t generation;
+        int64_t epoch;
         if ((!news && mono_us - runner->refreshed_us < REFRESH_US) ||
-            (!store_generation(runner->bus->store, runner->definition.id, &generation) &&
+            (!store_generation(runner->bus->store, runner->definition.id, 0, &generation, &epoch) &&
              generation == runner->definition.generation)) {
             return;
         }
@@ -393,6 +397,7 @@ static void refresh(struct runner *runner, int64_t mono_us)
         }
     }
     runner->breaker_on = on;
+    runner->breaker_hold &= on;
     pthread_mutex_unlock(&runner->mutex);
     definition_release(&old);
     watch_lease(runner->bus, runner->definition.options.lease_ms);
@@ -421,8 +426,7 @@ bool runner_may_work(struct runner *runner)
     }
     handlers_unreference(handlers);
     pthread_mutex_lock(&runner->mutex);
-    bool broken = runner->breaker_on && runner->breaker.state != BREAKER_CLOSED;
-    runner->hold_back = !may || (broken && !runner->probe_wanted);
+    runner->hold_back = !may;
     pthread_mutex_unlock(&runner->mutex);
     return may;
 }
@@ -582,20 +586,15 @@ static int64_t ask_breaker(struct runner *runner, int64_t now_us)
     int64_t again_us = INT64_MAX;
     pthread_mutex_lock(&runner->mutex);
     struct breaker_policy policy = options_breaker(&runner->definition.options);
-    if (runner->breaker.state == BREAKER_CLOSED) {
-        /* as always */
-    } else if (runner->window.ready == 0) {
-        runner->hold_back = true;
-        again_us = now_us + 100000;
-    } else {
-        runner->hold_back = true;
-        if (breaker_ask(&runner->breaker, &policy, now_us) == BREAKER_PROBE) {
-            runner->probe_wanted = true;
-            runner->hold_back = false;
-        }
-        int64_t ms = breaker_wait_ms(&runner->breaker, now_us);
-        again_us = ms > 0 ? now_us + ms * 1000 : INT64_MAX;
+    if (runner->breaker.state != BREAKER_CLOSED && runner->window.ready > 0 &&
+        breaker_ask(&runner->breaker, &policy, now_us) == BREAKER_PROBE) {
+        runner->probe_wanted = true;
     }
+    if (runner->breaker.state != BREAKER_CLOSED) {
+        int64_t ms = breaker_wait_ms(&runner->breaker, now_us);
+        again_us = ms > 0 ? now_us + ms * 1000 : ms == 0 ? now_us + PROBE_AGAIN_US : INT64_MAX;
+    }
+    runner->breaker_hold = runner->breaker.state != BREAKER_CLOSED && !runner->probe_wanted;
     pthread_mutex_unlock(&runner->mutex);
     return again_us;
 }
@@ -692,7 +691,6 @@ static void drain(struct runner *runner)
                 if (worker_running_since(worker, &at) < INT64_MAX &&
                     worker_give_up(worker, at, &slot)) {
                     runner_slot_untaken(runner, slot); /* not settled: delivered again */
-                    runner->overdue++;
                 }
             }
         }
@@ -726,7 +724,6 @@ hf_status runner_start(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
     runner->stopping = false;
-    runner->overdue = 0;
     runner->stop_deadline = DEADLINE_NEVER;
     pthread_mutex_unlock(&runner->mutex);
     runner->stale = true;
@@ -754,15 +751,18 @@ void runner_stop_begin(struct runner *runner, struct deadline deadline)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-hf_status runner_stop_end(struct runner *runner)
+hf_status runner_stop_end(struct runner *runner, struct deadline deadline)
 {
-    if (!runner->running) {
-        return HF_OK;
+    if (runner->running) {
+        pthread_join(runner->thread, NULL);
+        runner->running = false;
     }
-    pthread_join(runner->thread, NULL);
-    runner->running = false;
     pthread_mutex_lock(&runner->mutex);
-    int32_t stuck = runner->overdue + runner->stuck;
+    bool in_time = true;
+    while (runner->stuck > 0 && in_time) {
+        in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline);
+    }
+    int32_t stuck = runner->stuck;
     pthread_mutex_unlock(&runner->mutex);
     return stuck > 0 ? fail(HF_TIMEOUT, "%s: a handler had not returned by the deadline",
                             runner->name)

@@ -57,7 +57,7 @@ struct runner {
     bool news;                    /* there may be something new in the store */
     bool stopping;                /* take nothing new; finish */
     struct deadline stop_deadline;/* then running handlers are given up */
-    int32_t overdue;              /* handlers that were given up at that deadline */
+    bool breaker_hold;            /* the breaker is open: workers take nothing */
     bool probe_wanted;            /* the breaker allows the next delivery, and only that */
     bool hold_back;               /* paused, not the owner, or the like: workers take nothing */
     bool lost;                    /* what is in hand is not ours any more */
@@ -95,7 +95,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
 hf_status runner_start(struct runner *runner);
 /* Asks it to stop by the deadline; then waits until it has. HF_TIMEOUT: a handler still runs. */
 void runner_stop_begin(struct runner *runner, struct deadline deadline);
-hf_status runner_stop_end(struct runner *runner);
+hf_status runner_stop_end(struct runner *runner, struct deadline deadline);
 void runner_reference(struct runner *runner);
 void runner_unreference(struct runner *runner);
 void runner_nudge(struct runner *runner);

@@ -10,8 +10,9 @@
  * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once,
  * and the store records an attempt for what was running.
  *
- * What is claimed and not yet running is given back when the subscription is paused or the runner
- * stops. If a settle is refused, the lease was lost: what is in hand of it is dropped.
+ * What is claimed and not yet running is given back when the subscription is paused, when the runner
+ * stops, and when all workers have been busy with one handler each for a second: somebody else may
+ * be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -24,6 +25,7 @@
 #include "store/story.h"
 
 #define FLUSH_MAX 512
+#define STALL_US 1000000 /* a handler that takes longer keeps nothing waiting behind it */
 
 /* One claim in hand. */
 struct lease {
@@ -291,6 +293,37 @@ static void put_all(struct runner *runner, struct shelf *shelf, struct lease *le
     pthread_mutex_unlock(&runner->mutex);
 }
 
+/* All workers have been busy with one handler each for long: what waits behind them had better go
+ * to somebody else. Answers when that will be so (monotonic); INT64_MAX if somebody is free. The
+ * mutex is held. */
+static int64_t stalls_at(struct runner *runner)
+{
+    int64_t newest_us = runner->worker_count > 0 ? 0 : INT64_MAX;
+    for (struct worker *worker = runner->workers; worker; worker = worker->next) {
+        uint64_t turn;
+        int64_t since_us = worker_running_since(worker, &turn);
+        newest_us = since_us > newest_us ? since_us : newest_us;
+    }
+    return newest_us == INT64_MAX ? INT64_MAX : newest_us + STALL_US;
+}
+
+/* Gives back what waits behind slow handlers. False: everybody is busy, so nothing is claimed. */
+static bool check_stall(struct runner *runner, int64_t now_us, struct step *step)
+{
+    int64_t mono_us = clock_mono_us();
+    pthread_mutex_lock(&runner->mutex);
+    int64_t at_us = stalls_at(runner);
+    bool stalled = at_us <= mono_us;
+    if (stalled) {
+        release_ready(runner, NULL);
+    } else if (at_us < INT64_MAX && runner->window.ready > 0) {
+        int64_t wall_us = now_us + (at_us - mono_us);
+        step->at_us = wall_us < step->at_us ? wall_us : step->at_us;
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return !stalled;
+}
+
 static bool wants_more(struct runner *runner, int64_t now_us)
 {
     struct shared *shared = runner->shared;
@@ -375,7 +408,8 @@ static struct step shared_step(struct runner *runner, int64_t now_us)
         release_ready(runner, NULL);
     }
     pthread_mutex_unlock(&runner->mutex);
-    if (flush(runner, now_us, false, &step) && may) {
+    bool free = check_stall(runner, now_us, &step);
+    if (flush(runner, now_us, false, &step) && may && free) {
         claim(runner, now_us, &step);
     }
     return step;

@@ -431,7 +431,7 @@ hf_status subscriptions_stop(hf_bus *bus, struct deadline deadline)
     pthread_mutex_unlock(&bus->mutex);
     hf_status status = HF_OK;
     for (struct subscription *at = first; at; at = at->next) {
-        hf_status ended = runner_stop_end(at->runner);
+        hf_status ended = runner_stop_end(at->runner, deadline);
         status = status ? status : ended;
     }
     return status;

@@ -54,7 +54,7 @@ static size_t take_chunk(struct worker *worker)
         slot->probe = runner->probe_wanted;
         if (slot->probe) {
             runner->probe_wanted = false;
-            runner->hold_back = true; /* nothing else until the probe has ended */
+            runner->breaker_hold = true; /* nothing else until the probe has ended */
         }
         worker->holds[worker->count] = runner_hold(runner, slot);
         worker->chunk[worker->count++] = slot;
@@ -258,7 +258,7 @@ static bool steal(struct runner *runner, bool *ret_soon)
 static void find_work(struct runner *runner)
 {
     bool soon = false;
-    bool allowed = !runner->hold_back && !runner->lost;
+    bool allowed = !runner->hold_back && !runner->breaker_hold && !runner->lost;
     if (allowed && runner->window.busy > 0 && steal(runner, &soon)) {
         return;
     }

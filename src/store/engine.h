@@ -47,7 +47,7 @@ struct engine_class {
     hf_status (*subscription_get)(struct engine *, struct text, subscription_row_fn, void *);
     hf_status (*subscription_by_id)(struct engine *, int64_t, subscription_row_fn, void *);
     hf_status (*subscription_list)(struct engine *, subscription_row_fn, void *);
-    hf_status (*generation)(struct engine *, int64_t, int64_t *);
+    hf_status (*generation)(struct engine *, int64_t, int32_t, int64_t *, int64_t *);
     hf_status (*progress)(struct engine *, int64_t, int64_t, struct progress *);
     hf_status (*delivery_facts)(struct engine *, int64_t, const uint8_t[16], int64_t, int64_t,
                                 struct arena *, struct delivery_facts *, struct text *);

@@ -175,9 +175,10 @@ hf_status store_subscription_list(struct store *store, subscription_row_fn found
     FORWARD(store, subscription_list, found, ctx);
 }
 
-hf_status store_generation(struct store *store, int64_t id, int64_t *ret_generation)
+hf_status store_generation(struct store *store, int64_t id, int32_t partition,
+                           int64_t *ret_generation, int64_t *ret_epoch)
 {
-    FORWARD(store, generation, id, ret_generation);
+    FORWARD(store, generation, id, partition, ret_generation, ret_epoch);
 }
 
 hf_status store_progress(struct store *store, int64_t subscription_id, int64_t now_us,

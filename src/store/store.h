@@ -442,8 +442,10 @@ hf_status store_subscription_by_id(struct store *store, int64_t id, subscription
 /* All of the namespace, by name. */
 hf_status store_subscription_list(struct store *store, subscription_row_fn found, void *ctx);
 
-/* Its generation alone: has anything changed? Cheap enough to ask for every batch. HF_NOTFOUND. */
-hf_status store_generation(struct store *store, int64_t id, int64_t *ret_generation);
+/* Its generation, and the epoch of a partition (0: there is none): has anything changed, has somebody
+ * taken over? Cheap enough to ask for every batch. HF_NOTFOUND. */
+hf_status store_generation(struct store *store, int64_t id, int32_t partition,
+                           int64_t *ret_generation, int64_t *ret_epoch);
 
 /* How far a subscription is. Every number is arithmetic or an index range, never a scan of the log.
  * Over all partitions: checkpoint is the lowest. */

@@ -280,6 +280,13 @@ static hf_status faulty_subscription_list(struct engine *engine, subscription_ro
     FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->subscription_list(to, found, ctx));
 }
 
+static hf_status faulty_generation(struct engine *engine, int64_t id, int32_t partition,
+                                   int64_t *ret_generation, int64_t *ret_epoch)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_PROGRESS, to->class->generation(to, id, partition, ret_generation, ret_epoch));
+}
+
 static hf_status faulty_progress(struct engine *engine, int64_t id, int64_t now_us,
                                  struct progress *ret_progress)
 {
@@ -584,6 +591,7 @@ static const struct engine_class faulty_engine_class = {
     .subscription_get = faulty_subscription_get,
     .subscription_by_id = faulty_subscription_by_id,
     .subscription_list = faulty_subscription_list,
+    .generation = faulty_generation,
     .progress = faulty_progress,
     .delivery_facts = faulty_delivery_facts,
     .event_find = faulty_event_find,

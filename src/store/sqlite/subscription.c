@@ -108,7 +108,8 @@ hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscript
     return status;
 }
 
-hf_status sqlite_generation(struct engine *engine, int64_t id, int64_t *ret_generation)
+hf_status sqlite_generation(struct engine *engine, int64_t id, int32_t partition,
+                            int64_t *ret_generation, int64_t *ret_epoch)
 {
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
@@ -116,11 +117,23 @@ hf_status sqlite_generation(struct engine *engine, int64_t id, int64_t *ret_gene
     if (status != HF_OK) {
         return status;
     }
-    bool found = false;
-    status = STATEMENT_INT(conn, SQLITE_QUERY_SUBSCRIPTION_GENERATION, &found, ret_generation, id,
-                           self->namespace_id);
+    bool row = false;
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_GENERATION);
+    if (stmt) {
+        bind_int(stmt, 1, self->namespace_id);
+        bind_int(stmt, 2, id);
+        bind_int(stmt, 3, partition);
+        status = conn_row(conn, stmt, &row);
+    } else {
+        status = conn_error(conn);
+    }
+    if (row) {
+        *ret_generation = sqlite3_column_int64(stmt, 0);
+        *ret_epoch = sqlite3_column_int64(stmt, 1);
+        conn_done(stmt);
+    }
     pool_give(self, conn);
-    if (status == HF_OK && !found) {
+    if (status == HF_OK && !row) {
         return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
     }
     return status;

@@ -60,7 +60,8 @@ hf_status sqlite_subscription_get(struct engine *engine, struct text name,
 hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                     void *ctx);
 hf_status sqlite_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
-hf_status sqlite_generation(struct engine *engine, int64_t id, int64_t *ret_generation);
+hf_status sqlite_generation(struct engine *engine, int64_t id, int32_t partition,
+                            int64_t *ret_generation, int64_t *ret_epoch);
 hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
                           struct progress *ret_progress);
 hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
