@@ -186,6 +186,85 @@ static void facts_of_no_subscription_are_not_found(void **state)
                                                   &batch->arena, &facts, &story));
 }
 
+/* ---- Neighbours ------------------------------------------------------------------------------ */
+
+static void ordered_subscriptions_do_not_see_each_others_deliveries(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_lanes(store, "aabbcd");
+    int64_t one = subscribe_ordered(store, "one", 1);
+    int64_t two = subscribe_ordered(store, "two", 1);
+    struct owner owner = own(store, one, 0);
+    own(store, two, 0);
+    must_answer(HF_OK, SETTLE(&owner, 0, retry(1, "a", T0), held(2, "a"), dead(3, "b"),
+                              done(5, "c"), block(6, "d")));
+    struct progress progress = progress_of(store, two);
+    must_equal(0, progress.retrying + progress.held + progress.blocked + progress.dead);
+    must_read("", list_ahead(store, two, 0, 0));
+    must_read("", list_due(store, two, 0, T0 + SECOND));
+    must_read("0 0 0 0", list_lanes(store, two, 0, "abcd"));
+    for (int64_t p = 1; p <= 6; p++) {
+        struct text story;
+        struct delivery_facts facts = facts_of(*state, store, two, p, &story);
+        must_hold(!facts.settled && !facts.waiting && !facts.held && !facts.blocked);
+        must_equal(0, facts.attempts);
+        must_equal(-1, facts.dead_id);
+        must_hold(text_is_absent(story));
+    }
+    must_equal(2, progress_of(store, one).dead);
+    must_equal(1, progress_of(store, one).blocked);
+    must_read("1 2 3 5 6", list_ahead(store, one, 0, 0));
+}
+
+static void shared_subscriptions_do_not_see_each_others_deliveries(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 5);
+    int64_t one = subscribe_shared(store, "one");
+    int64_t two = subscribe_shared(store, "two");
+    struct claim claim = take(*state, store, one, 4, T0);
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_RETRY, "1", T0, T0));
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_RELEASE, "2", T0, 0));
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_DEAD, "3", T0, 0));
+    struct progress progress = progress_of(store, two);
+    must_equal(0, progress.in_flight + progress.retrying + progress.dead + progress.cursor);
+    struct delivery_facts facts = facts_of(*state, store, two, 4, NULL);
+    must_equal(false, facts.leased);
+    must_equal(-1, facts_of(*state, store, two, 3, NULL).dead_id);
+    must_equal(false, facts_of(*state, store, two, 1, NULL).waiting);
+    struct claim other = take(*state, store, two, 10, T0 + 10 * LEASE_US);
+    must_read("1 2 3 4 5", list_batch(other.batch));
+    must_equal(0, other.batch->entries[0].attempts);
+    must_answer(HF_OK, finish_all(store, &other, T0));
+    must_equal(1, progress_of(store, one).in_flight);
+    must_equal(1, progress_of(store, one).retrying);
+    must_equal(1, progress_of(store, one).dead);
+}
+
+static void changes_of_one_subscription_leave_the_others(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_lanes(store, "aab");
+    int64_t one = subscribe_ordered(store, "one", 1);
+    int64_t two = subscribe_ordered(store, "two", 1);
+    struct owner of_one = own(store, one, 0);
+    struct owner of_two = own(store, two, 0);
+    must_answer(HF_OK, SETTLE(&of_one, 0, retry(1, "a", T0), held(2, "a"), done(3, "b")));
+    must_answer(HF_OK, SETTLE(&of_two, 0, retry(1, "a", T0), held(2, "a"), done(3, "b")));
+    int64_t generation = generation_of(store, two);
+    must_answer(HF_OK, SETTLE(&of_one, 3, waited(done(1, "a"))));
+    must_answer(HF_OK, subscription_pause(store, one, true, T0));
+    must_read("1", list_due(store, two, 0, T0 + SECOND)); /* not promoted */
+    must_read("1 2 3", list_ahead(store, two, 0, 0));     /* not folded */
+    must_equal(0, progress_of(store, two).checkpoint);
+    must_answer(HF_OK, subscription_seek(store, one, 1));
+    must_answer(HF_OK, subscription_drop(store, "one"));
+    must_equal(generation, generation_of(store, two));
+    must_read("1 2 3", list_ahead(store, two, 0, 0));
+    must_answer(HF_OK, SETTLE(&of_two, 3, waited(done(1, "a")))); /* not fenced */
+    must_read("2", list_due(store, two, 0, T0 + SECOND));
+}
+
 /* ---- Places in time -------------------------------------------------------------------------- */
 
 static int64_t before(struct store *store, int64_t at_us)
@@ -390,6 +469,9 @@ static const struct CMUnitTest claims[] = {
     CLAIM(facts_of_an_untouched_event_are_empty),
     CLAIM(facts_of_a_shared_delivery_follow_its_life),
     CLAIM(facts_of_no_subscription_are_not_found),
+    CLAIM(ordered_subscriptions_do_not_see_each_others_deliveries),
+    CLAIM(shared_subscriptions_do_not_see_each_others_deliveries),
+    CLAIM(changes_of_one_subscription_leave_the_others),
     CLAIM(a_time_is_a_place_in_the_log),
     CLAIM(a_time_is_a_place_in_the_stores_own_log),
     CLAIM(now_is_between_what_was_acknowledged_and_what_begins),
