@@ -34,7 +34,7 @@
 
 #define CHECKPOINT_PAGES 1000         /* of the WAL between two checkpoints */
 #define CHECKPOINT_FULL_PAGES 64      /* the same while the disk is full */
-#define CHECKPOINT_INSIST_PAGES 16000 /* readers kept it from starting over: wait for them ... */
+#define CHECKPOINT_INSIST_PAGES 4000  /* readers kept it from starting over: wait for them ... */
 #define CHECKPOINT_INSIST_MS 10       /* ... this long */
 #define LIMIT_TIGHT_BYTES (64 << 20)  /* files may not become larger: keep the WAL short */
 #define APPEND_BYTES_FIXED 512        /* what an event may take besides its texts */
@@ -59,11 +59,17 @@ static hf_status checkpoint(struct conn *conn, int mode, struct deadline deadlin
 /* A checkpoint that fails costs nothing but space: it is tried again after the next pages. */
 static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
 {
+    if (conn->wal_pages < engine->wal_pages) { /* it has started over */
+        engine->checkpoint_after_pages = CHECKPOINT_PAGES;
+    }
+    engine->wal_pages = conn->wal_pages;
     /* If the spare is spent the WAL must not eat what its own emptying needs. */
     bool full = engine->spare.spent || engine->limited;
     if (conn->wal_pages < (full ? CHECKPOINT_FULL_PAGES : engine->checkpoint_after_pages)) {
         return;
     }
+    /* Readers may keep even a WAL that was moved as a whole from starting over. */
+    engine->checkpoint_after_pages = (int64_t)conn->wal_pages + CHECKPOINT_PAGES;
     bool whole = false;
     bool insist = conn->wal_pages >= CHECKPOINT_INSIST_PAGES;
     int mode = full ? SQLITE_CHECKPOINT_TRUNCATE
@@ -72,11 +78,6 @@ static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
     hf_status status = checkpoint(conn, mode, deadline, &whole);
     if (status != HF_OK) {
         log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
-    }
-    engine->checkpoint_after_pages =
-        whole ? CHECKPOINT_PAGES : (int64_t)conn->wal_pages + CHECKPOINT_PAGES;
-    if (whole) {
-        conn->wal_pages = 0;
     }
 }
 
@@ -380,7 +381,6 @@ static bool empty_wal(struct sqlite_engine *engine)
                                   deadline_after_ms(CHECKPOINT_INSIST_MS), &whole);
     if (status == HF_OK && whole) {
         engine->writer.wal_pages = 0;
-        engine->checkpoint_after_pages = CHECKPOINT_PAGES;
     }
     return status == HF_OK && whole;
 }

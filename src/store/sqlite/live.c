@@ -283,7 +283,8 @@ static bool live_read(struct sqlite_engine *engine, const uint8_t token[STORE_TO
 }
 
 hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
-                     int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact)
+                     int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact,
+                     int32_t *ret_running)
 {
     struct live_file *file = mem_calloc(1, sizeof *file);
     if (!file) {
@@ -292,8 +293,12 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
     hf_status status = HF_OK;
     char boot_id[BOOT_ID_BYTES + 4];
     live_boot_id(boot_id);
+    *ret_running = 0;
     bool exact = live_read(engine, token, file) &&
                  memcmp(file->boot_id, boot_id, sizeof boot_id) == 0 && boot_id[0];
+    for (int i = 0; exact && i < STORE_NOTES_MAX; i++) {
+        *ret_running += atomic_load(&file->notes[i].position) > 0 ? 1 : 0;
+    }
     for (int i = 0; exact && found && i < STORE_NOTES_MAX && status == HF_OK; i++) {
         struct live_note *note = &file->notes[i];
         int64_t position = atomic_load(&note->position);
