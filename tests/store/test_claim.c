@@ -174,6 +174,25 @@ static void a_lease_of_a_paused_subscription_can_still_be_settled(void **state)
     must_equal(3, progress_of(s.store, s.id).checkpoint);
 }
 
+static void a_claim_by_an_older_definition_conflicts_and_takes_nothing(void **state)
+{
+    struct scene s = scene_of(*state, 3);
+    int64_t generation = generation_of(s.store, s.id);
+    struct subscription_put put = put_of("s", HF_MODE_SHARED, 1);
+    put.patterns_json = text_of("[\"t\"]");
+    must_answer(HF_OK, RUN(s.store, &put));
+    struct claim claim = claim_of(s.id, 2, T0, fixture_batch(*state));
+    claim.generation = generation;
+    must_answer(HF_CONFLICT, RUN(s.store, &claim));
+    must_equal(0, claim.batch->count);
+    must_equal(0, progress_of(s.store, s.id).cursor);
+    must_equal(0, progress_of(s.store, s.id).in_flight);
+    claim.generation = generation + 1;
+    must_answer(HF_OK, RUN(s.store, &claim));
+    must_read("1 2", list_batch(claim.batch));
+    must_equal(generation + 1, generation_of(s.store, s.id)); /* claiming is no change of it */
+}
+
 static void claiming_for_no_subscription_is_not_found(void **state)
 {
     struct scene s = scene_of(*state, 1);
@@ -556,6 +575,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_claim_stops_at_the_batchs_bytes),
     CLAIM(a_paused_subscription_gives_nothing),
     CLAIM(a_lease_of_a_paused_subscription_can_still_be_settled),
+    CLAIM(a_claim_by_an_older_definition_conflicts_and_takes_nothing),
     CLAIM(claiming_for_no_subscription_is_not_found),
     CLAIM(an_acknowledged_lease_is_gone),
     CLAIM(parts_of_a_lease_are_settled_one_after_another),

@@ -1,6 +1,6 @@
 /*
- * test_dead.c - dead letters: complete copies, listed by page and filter, retried, resolved,
- * purged.
+ * test_dead.c - dead letters: complete copies, retried, resolved, purged. (Listing them has its own
+ * program.)
  */
 #include "base/uuid.h"
 #include "support/make.h"
@@ -227,152 +227,6 @@ static void numbers_of_dead_letters_are_never_used_again(void **state)
     must_equal(1, purge(s.store, &first, 1));
     must_answer(HF_OK, SETTLE(&s.owner, 2, dead(2, "b")));
     must_hold(dead_id_of(s.store, 2) > first);
-}
-
-/* ---- Listing --------------------------------------------------------------------------------- */
-
-static void the_list_is_newest_first_or_oldest_first(void **state)
-{
-    struct scene s = scene_of(*state, "abcde");
-    struct dead_query any = dead_query_any();
-    must_read("", list_dead(s.store, &any));
-    bury_all(&s, 5);
-    must_read("5 4 3 2 1", list_dead(s.store, &any));
-    any.oldest_first = true;
-    must_read("1 2 3 4 5", list_dead(s.store, &any));
-}
-
-static void pages_follow_each_other_by_number(void **state)
-{
-    struct scene s = scene_of(*state, "abcdefg");
-    bury_all(&s, 7);
-    struct dead_query query = dead_query_any();
-    query.limit = 3;
-    must_read("7 6 5", list_dead(s.store, &query));
-    query.before_dead_id = dead_id_of(s.store, 5);
-    must_read("4 3 2", list_dead(s.store, &query));
-    query.before_dead_id = dead_id_of(s.store, 2);
-    must_read("1", list_dead(s.store, &query));
-    query.before_dead_id = dead_id_of(s.store, 1);
-    must_read("", list_dead(s.store, &query));
-
-    query = dead_query_any();
-    query.oldest_first = true;
-    query.limit = 4;
-    must_read("1 2 3 4", list_dead(s.store, &query));
-    query.after_dead_id = dead_id_of(s.store, 4);
-    must_read("5 6 7", list_dead(s.store, &query));
-
-    query = dead_query_any();
-    query.limit = 2;
-    query.offset = 3;
-    must_read("4 3", list_dead(s.store, &query));
-    query.limit = 0;
-    query.offset = 0;
-    must_read("", list_dead(s.store, &query));
-}
-
-static int stop_after_two(const hf_dead_letter *letter, void *ctx)
-{
-    (void)letter;
-    return ++*(int *)ctx == 2;
-}
-
-static void a_listing_that_is_stopped_is_no_error(void **state)
-{
-    struct scene s = scene_of(*state, "abcde");
-    bury_all(&s, 5);
-    int calls = 0;
-    struct dead_query any = dead_query_any();
-    must_answer(HF_OK, store_dead_list(s.store, &any, stop_after_two, &calls));
-    must_equal(2, calls);
-}
-
-static void filters_narrow_the_list_and_the_count(void **state)
-{
-    struct store *store = fixture_open(*state, "a");
-    static const char *const types[] = {"user.created", "user.deleted", "order.paid", "user.x.y"};
-    static const char *const errors[] = {"timeout 100%", "refused", "time_out", NULL};
-    static const char *const reasons[] = {"attempts", "rejected", "attempts", "decode"};
-    for (int i = 0; i < 4; i++) {
-        append_one(store, types[i], NULL);
-    }
-    int64_t ids[2] = {subscribe_ordered(store, "mail", 1), subscribe_ordered(store, "audit", 1)};
-    for (int i = 0; i < 4; i++) {
-        struct owner owner = own(store, ids[i % 2], 0);
-        struct outcome outcome = dead(i + 1, "x");
-        outcome.reason = text_of(reasons[i]);
-        outcome.error = text_of(errors[i]);
-        owner.now_us = T0 + i * SECOND;
-        must_answer(HF_OK, settle(&owner, i + 1, &outcome, 1));
-    }
-    struct dead_query query = dead_query_any();
-    query.subscription = text_of("mail");
-    must_read("3 1", list_dead(store, &query));
-    must_equal(2, count_of(store, &query));
-    query.type = text_of("user.*");
-    must_read("1", list_dead(store, &query));
-
-    query = dead_query_any();
-    query.type = text_of("user.*");
-    must_read("2 1", list_dead(store, &query));
-    query.type = text_of("user.**");
-    must_read("4 2 1", list_dead(store, &query));
-    must_equal(3, count_of(store, &query));
-
-    query = dead_query_any();
-    query.error = text_of("100%");
-    must_read("1", list_dead(store, &query));
-    query.error = text_of("time_out");
-    must_read("3", list_dead(store, &query));
-    query.error = text_of("%");
-    must_read("1", list_dead(store, &query));
-    query.error = text_of("nothing of the kind");
-    must_read("", list_dead(store, &query));
-    must_equal(0, count_of(store, &query));
-
-    query = dead_query_any();
-    query.reason = text_of("attempts");
-    must_read("3 1", list_dead(store, &query));
-
-    query = dead_query_any();
-    query.failed_after_us = T0 + SECOND;
-    must_read("4 3 2", list_dead(store, &query));
-    query.failed_before_us = T0 + 2 * SECOND;
-    must_read("3 2", list_dead(store, &query));
-    must_equal(2, count_of(store, &query));
-}
-
-static void limits_count_what_matches_and_not_what_is_skipped(void **state)
-{
-    struct store *store = fixture_open(*state, "a");
-    for (int i = 0; i < 10; i++) {
-        append_one(store, i % 5 ? "no" : "yes", NULL);
-    }
-    struct scene s = {.store = store, .id = subscribe_ordered(store, "s", 1)};
-    s.owner = own(store, s.id, 0);
-    bury_all(&s, 10);
-    struct dead_query query = dead_query_any();
-    query.type = text_of("yes");
-    query.limit = 2;
-    must_read("6 1", list_dead(store, &query));
-    query.limit = 1;
-    query.offset = 1;
-    must_read("1", list_dead(store, &query));
-}
-
-static void resolved_ones_are_listed_only_if_asked_for(void **state)
-{
-    struct scene s = scene_of(*state, "abc");
-    bury_all(&s, 3);
-    must_answer(HF_OK, resolve(s.store, dead_id_of(s.store, 2)));
-    struct dead_query query = dead_query_any();
-    must_read("3 1", list_dead(s.store, &query));
-    must_equal(2, count_of(s.store, &query));
-    query.resolved_too = true;
-    must_read("3 2 1", list_dead(s.store, &query));
-    must_equal(3, count_of(s.store, &query));
-    must_equal(2, progress_of(s.store, s.id).dead);
 }
 
 /* ---- Again ----------------------------------------------------------------------------------- */
@@ -663,12 +517,6 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_missing_dead_letter_is_not_found),
     CLAIM(the_same_event_dies_once_per_subscription),
     CLAIM(numbers_of_dead_letters_are_never_used_again),
-    CLAIM(the_list_is_newest_first_or_oldest_first),
-    CLAIM(pages_follow_each_other_by_number),
-    CLAIM(a_listing_that_is_stopped_is_no_error),
-    CLAIM(filters_narrow_the_list_and_the_count),
-    CLAIM(limits_count_what_matches_and_not_what_is_skipped),
-    CLAIM(resolved_ones_are_listed_only_if_asked_for),
     CLAIM(a_retried_one_waits_with_a_clean_record_and_leaves_the_dead),
     CLAIM(an_edited_payload_is_delivered_and_the_log_keeps_the_old),
     CLAIM(an_edited_payload_goes_with_its_delivery),

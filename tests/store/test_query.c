@@ -126,6 +126,58 @@ static void the_owner_of_partition_zero_is_shown(void **state)
     must_equal(false, progress_of(b, id).owned);
 }
 
+/* ---- Has anything changed? ------------------------------------------------------------------- */
+
+struct epochs {
+    int64_t generation;
+    int64_t epoch;
+};
+
+static struct epochs epochs_of(struct store *store, int64_t id, int32_t partition)
+{
+    struct epochs epochs = {-7, -7};
+    must_answer(HF_OK, store_generation(store, id, partition, &epochs.generation, &epochs.epoch));
+    must_equal(generation_of(store, id), epochs.generation);
+    return epochs;
+}
+
+static void generation_and_epoch_tell_changes_and_takeovers(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    append_count(a, "t", 3);
+    int64_t id = subscribe_ordered(a, "s", 2);
+    struct owner zero = own(a, id, 0);
+    struct owner one = own(b, id, 1);
+    must_equal(zero.epoch, epochs_of(b, id, 0).epoch);
+    must_equal(one.epoch, epochs_of(a, id, 1).epoch);
+    must_answer(HF_OK, settle(&zero, 2, NULL, 0));
+    must_equal(zero.epoch, epochs_of(a, id, 0).epoch);
+    int64_t generation = epochs_of(a, id, 0).generation;
+    must_answer(HF_OK, subscription_pause(b, id, true, T0));
+    must_equal(generation + 1, epochs_of(a, id, 0).generation);
+    must_equal(zero.epoch, epochs_of(a, id, 0).epoch);
+    struct acquire acquire = acquire_of(id, 0, LEASE_MS);
+    acquire.force = true;
+    must_answer(HF_OK, RUN(b, &acquire));
+    must_equal(acquire.ret_epoch, epochs_of(a, id, 0).epoch);
+    must_answer(HF_OK, subscription_seek(a, id, 0));
+    must_equal(acquire.ret_epoch + 1, epochs_of(a, id, 0).epoch);
+    must_equal(one.epoch + 1, epochs_of(a, id, 1).epoch);
+}
+
+static void where_there_is_no_partition_there_is_no_epoch(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    int64_t shared = subscribe_shared(store, "s");
+    must_equal(0, epochs_of(store, shared, 0).epoch);
+    must_equal(0, epochs_of(store, subscribe_ordered(store, "o", 1), 7).epoch);
+    int64_t generation = -7;
+    int64_t epoch = -7;
+    must_answer(HF_NOTFOUND, store_generation(store, 4711, 0, &generation, &epoch));
+    must_equal(-7, generation);
+}
+
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
 static void facts_of_an_untouched_event_are_empty(void **state)
@@ -466,6 +518,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_oldest_waiting_is_the_first_unsettled_event),
     CLAIM(the_oldest_waiting_of_a_shared_one_may_be_leased),
     CLAIM(the_owner_of_partition_zero_is_shown),
+    CLAIM(generation_and_epoch_tell_changes_and_takeovers),
+    CLAIM(where_there_is_no_partition_there_is_no_epoch),
     CLAIM(facts_of_an_untouched_event_are_empty),
     CLAIM(facts_of_a_shared_delivery_follow_its_life),
     CLAIM(facts_of_no_subscription_are_not_found),

@@ -83,6 +83,32 @@ static void the_present_generation_is_answered(void **state)
     must_equal(before + 1, s.owner.generation);
 }
 
+static void a_settle_by_an_older_definition_conflicts_and_changes_nothing(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    struct outcome outcomes[2] = {done(2, "b"), retry(3, "c", T0)};
+    struct settle change = {.change = {.kind = CHANGE_SETTLE, .now_us = T0},
+                            .subscription_id = s.id,
+                            .epoch = s.owner.epoch,
+                            .checkpoint = 1,
+                            .generation = s.owner.generation,
+                            .outcomes = outcomes,
+                            .count = 2};
+    struct subscription_put put = put_of("s", HF_MODE_ORDERED, 1);
+    put.patterns_json = text_of("[\"t\"]");
+    must_answer(HF_OK, RUN(s.store, &put));
+    must_answer(HF_CONFLICT, RUN(s.store, &change));
+    must_equal(0, progress_of(s.store, s.id).checkpoint);
+    must_read("", list_ahead(s.store, s.id, 0, 0));
+    change.generation = generation_of(s.store, s.id) + 1;
+    must_answer(HF_CONFLICT, RUN(s.store, &change));
+    change.generation = generation_of(s.store, s.id);
+    must_answer(HF_OK, RUN(s.store, &change));
+    must_equal(1, progress_of(s.store, s.id).checkpoint);
+    must_read("2 3", list_ahead(s.store, s.id, 0, 1));
+    must_equal(change.generation, change.ret_generation);
+}
+
 static void a_settle_of_nothing_is_a_settle(void **state)
 {
     struct scene s = scene_of(*state, "abc");
@@ -601,6 +627,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_settle_without_checkpoint_leaves_it),
     CLAIM(a_checkpoint_never_goes_back),
     CLAIM(the_present_generation_is_answered),
+    CLAIM(a_settle_by_an_older_definition_conflicts_and_changes_nothing),
     CLAIM(a_settle_of_nothing_is_a_settle),
     CLAIM(what_is_done_above_the_checkpoint_is_remembered_until_it_passes),
     CLAIM(ahead_is_only_what_is_above_the_given_checkpoint),

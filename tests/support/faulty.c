@@ -284,7 +284,8 @@ static hf_status faulty_generation(struct engine *engine, int64_t id, int32_t pa
                                    int64_t *ret_generation, int64_t *ret_epoch)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_PROGRESS, to->class->generation(to, id, partition, ret_generation, ret_epoch));
+    FORWARD(FAULTY_GENERATION,
+            to->class->generation(to, id, partition, ret_generation, ret_epoch));
 }
 
 static hf_status faulty_progress(struct engine *engine, int64_t id, int64_t now_us,
