@@ -56,6 +56,7 @@ struct hf_bus {
     struct async *async;        /* made by the first asynchronous publish */
     struct watch *watch;        /* made when somebody first waits for news */
 
+    pthread_rwlock_t solo;      /* read while handlers run; written by one that must run alone */
     atomic_bool notes[STORE_NOTES_MAX]; /* which notes are in use by workers */
     atomic_int waiters;         /* threads in hf_wait: runners store checkpoints at once for them */
     atomic_int_fast64_t published;

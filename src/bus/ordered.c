@@ -199,6 +199,7 @@ static void try_acquire(struct runner *runner, int64_t now_us)
         .subscription_id = runner->definition.id,
         .partition = PARTITION,
         .lease_ms = options->lease_ms,
+        .attempts_max = options->attempts_max,
         .force = options->instance_mode == HF_INSTANCE_SINGLE,
     };
     hf_status status = bus_run(runner->bus, &acquire.change);

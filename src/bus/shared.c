@@ -361,6 +361,7 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
         .filter = definition_filter(&runner->definition),
         .max = runner->definition.options.batch,
         .lease_ms = runner->definition.options.lease_ms,
+        .attempts_max = runner->definition.options.attempts_max,
         .bound = true,
         .kept = true,
         .batch = &shelf->batch,

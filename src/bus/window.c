@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "store/story.h"
 
 static hf_status ring_init(struct ring *ring, int32_t slots)
 {
@@ -92,6 +93,7 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
     assert(ring_room(ring) > 0);
     struct slot *slot = ring_at(ring, ring->back++);
     *slot = (struct slot){.shelf = shelf, .entry = entry, .waited = entry->waited};
+    slot->alone = story_ends_in_death(entry->attempts_json);
     slot->lane = window->strict ? WINDOW_STRICT_LANE : entry->lane;
     atomic_fetch_add(&shelf->references, 1);
     set_state(window, slot, SLOT_READY);

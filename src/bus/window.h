@@ -49,6 +49,7 @@ struct slot {
     bool waited;               /* it has a row in retries */
     bool probe;                /* the breaker's one probe */
     bool in_tx;                /* settled together with its handler's writes */
+    bool alone;                /* its last attempt ended with the process: no other handler beside it */
     bool settling;             /* the dispatcher is storing what became of it */
 };
 

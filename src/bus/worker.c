@@ -21,6 +21,8 @@
 #include "base/thread.h"
 #include "bus/runner.h"
 
+#define SOLO_WAIT_MS 1000 /* for running handlers to end */
+
 static int32_t note_take(hf_bus *bus)
 {
     for (int32_t i = 0; i < STORE_NOTES_MAX; i++) {
@@ -51,6 +53,10 @@ static size_t take_chunk(struct worker *worker)
         if (!slot) {
             break;
         }
+        if (slot->alone && worker->count > 0) {
+            runner_slot_untaken(runner, slot);
+            break;
+        }
         slot->probe = runner->probe_wanted;
         if (slot->probe) {
             runner->probe_wanted = false;
@@ -58,6 +64,9 @@ static size_t take_chunk(struct worker *worker)
         }
         worker->holds[worker->count] = runner_hold(runner, slot);
         worker->chunk[worker->count++] = slot;
+        if (slot->alone) {
+            break;
+        }
     }
     if (runner->window.ended > 0 && runner->waiting) {
         runner->nudged = true; /* some ended on the way, held back by their lane */
@@ -174,8 +183,8 @@ static void end_tx(struct worker *worker)
     worker->tx = NULL;
 }
 
-/* Runs the chunk. False: the turn was taken away; this worker is stuck no longer, but gone. */
-static bool run_chunk(struct worker *worker)
+/* Runs the deliveries of the chunk, one after another. False: the turn was taken away. */
+static bool run_deliveries(struct worker *worker)
 {
     int64_t began_us = clock_mono_us();
     if (worker->transactional) {
@@ -203,6 +212,31 @@ static bool run_chunk(struct worker *worker)
     }
     worker->took_us = clock_mono_us() - began_us;
     return true;
+}
+
+/* An event whose last attempt ended with the process runs without any other handler beside it, so
+ * that it is known whose fault it is if the process dies again. A handler that hangs cannot keep it
+ * waiting for ever: then it runs all the same. */
+static void solo_lock(struct worker *worker)
+{
+    pthread_rwlock_t *solo = &worker->delivery.bus->solo;
+    if (!worker->chunk[0]->alone) {
+        pthread_rwlock_rdlock(solo);
+        return;
+    }
+    struct timespec until = deadline_timespec(deadline_after_ms(SOLO_WAIT_MS));
+    if (pthread_rwlock_clockwrlock(solo, CLOCK_MONOTONIC, &until) != 0) {
+        pthread_rwlock_rdlock(solo);
+    }
+}
+
+/* Runs the chunk. False: the turn was taken away; this worker is stuck no longer, but gone. */
+static bool run_chunk(struct worker *worker)
+{
+    solo_lock(worker);
+    bool ours = run_deliveries(worker);
+    pthread_rwlock_unlock(&worker->delivery.bus->solo);
+    return ours;
 }
 
 static void unlink_worker(struct worker *worker)

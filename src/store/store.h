@@ -247,6 +247,8 @@ struct seek {
  *   - where the engine knows exactly which handlers ran (notes, see below) each of them is recorded
  *     in `retries` (unless the store shows that it was settled) as one more failed attempt, error "the process died during this attempt", due at
  *     now_us, in the same transaction: ret_crashed counts them;
+ *     Where several handlers ran in the process nobody knows which of them killed it: then the
+ *     attempt does not count if it would be the last of attempts_max (0: it always counts);
  *   - where it cannot know, ret_unclean is true, and the bus runs the first events one at a time.
  * HF_NOTFOUND: no such subscription.
  */
@@ -255,6 +257,7 @@ struct acquire {
     int64_t subscription_id;
     int32_t partition;
     int64_t lease_ms;
+    int32_t attempts_max;
     bool force;
     int64_t ret_epoch;
     int64_t ret_checkpoint;
@@ -353,6 +356,7 @@ struct claim {
     struct filter filter;
     int32_t max;
     int64_t lease_ms;
+    int32_t attempts_max; /* see acquire */
     bool bound;
     bool kept;
     struct batch *batch; /* appended to; cleared by the caller */

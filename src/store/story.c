@@ -71,3 +71,19 @@ hf_status story_add(struct buf *out, struct text old, int32_t attempt, int64_t a
     buf_char(out, ']');
     return buf_status(out);
 }
+
+bool story_ends_in_death(struct text story)
+{
+    static const char key[] = "\"error\":\"";
+    static const char died[] = STORY_ERROR_DIED;
+    const char *last = NULL;
+    const char *from = story.bytes;
+    const char *end = story.bytes ? story.bytes + story.length : NULL;
+    /* Quotes inside an error are escaped, so the key cannot occur within one. */
+    while (from && (from = memmem(from, (size_t)(end - from), key, sizeof key - 1)) != NULL) {
+        from += sizeof key - 1;
+        last = from;
+    }
+    size_t left = last ? (size_t)(end - last) : 0;
+    return left >= sizeof died - 1 && memcmp(last, died, sizeof died - 1) == 0;
+}

@@ -19,6 +19,9 @@
 hf_status story_add(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
                     struct text error, struct text node, bool counted);
 
+/* Did the last attempt end with the death of its process? */
+bool story_ends_in_death(struct text story);
+
 #define STORY_ERROR_DIED "the process died during this attempt"
 #define STORY_ERROR_EXPIRED "the lease expired without an answer"
 

@@ -58,6 +58,7 @@ struct walk {
     bool exact;
     struct note *notes; /* room for STORE_NOTES_MAX; NULL until needed */
     size_t note_count;
+    int32_t running;    /* handlers of all subscriptions that ran in the dead process */
 };
 
 /* One ended lease as the index gives it. */
@@ -91,7 +92,7 @@ static hf_status load_notes(struct walk *walk, const uint8_t owner[STORE_TOKEN_B
     walk->note_count = 0;
     walk->exact = false;
     return live_notes(walk->engine, owner, walk->scope->subscription_id, keep_note, walk,
-                      &walk->exact);
+                      &walk->exact, &walk->running);
 }
 
 static bool notes_name(const struct walk *walk, const struct lease *lease)
@@ -116,6 +117,7 @@ static hf_status record(struct walk *walk, const struct lease *lease, int64_t po
         .attempt = attempt,
         .error = walk->dead ? died : expired,
         .node = lease->owner_name[0] ? text_of(lease->owner_name) : TEXT_ABSENT,
+        .doubtful = attempt > 0 && walk->running > 1,
     };
     return outcome_record(walk->engine, walk->conn, walk->scope, &lost, ret_recorded);
 }

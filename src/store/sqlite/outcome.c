@@ -243,7 +243,6 @@ static hf_status record_row(struct conn *conn, const struct outcome_scope *scope
 {
     row->position = lost->position;
     row->kind = !scope->ordered && lost->attempt == 0 ? RETRY_ALONE : RETRY_WAITING;
-    row->attempts++;
     row->next_attempt_us = scope->now_us;
     row->story = buf_text(story);
     return retry_put(conn, scope, row);
@@ -282,9 +281,14 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
         conn_done(stmt);
         return status;
     }
+    bool counts = !lost->doubtful || scope->attempts_max == 0 ||
+                  row.attempts + 1 < scope->attempts_max;
     struct buf story;
     buf_init(&story, STORY_BYTES_MAX);
-    status = story_add(&story, old, row.attempts + 1, scope->now_us, lost->error, lost->node, true);
+    status = story_add(&story, old, row.attempts + 1, scope->now_us, lost->error, lost->node,
+                       counts);
+    row.attempts += counts ? 1 : 0;
+    row.uncounted += counts ? 0 : 1;
     conn_done(stmt);
     if (status == HF_OK) {
         status = record_row(conn, scope, lost, &row, &story);

@@ -40,6 +40,7 @@ struct outcome_scope {
     bool ordered;
     int64_t checkpoint; /* ordered: done and dead ones above it are remembered in `settled` */
     int64_t now_us;
+    int32_t attempts_max; /* a doubtful attempt is never the last of these; 0: no such rule */
 };
 
 /* Does what outcome->kind says, but for promoting. ret_left: a row left its lane, so
@@ -67,9 +68,11 @@ struct lost_attempt {
     int32_t attempt;   /* its number if it is known: recorded once only; else 0 */
     struct text error; /* STORY_ERROR_... */
     struct text node;  /* who ran it; may be absent */
+    bool doubtful;     /* others ran in the same process: nobody knows whose fault it was */
 };
 
-/* Records it: one more failed attempt, waiting, due now. If it is shared and nobody knows the
+/* Records it: one more failed attempt, waiting, due now; a doubtful one that would be the last does
+ * not count. If it is shared and nobody knows the
  * number of the attempt, it is a guess that this event was the reason, so it will be handed out
  * alone. ret_recorded is false, and nothing was written, if that attempt was recorded before, the
  * event is given up, or it is nowhere any more. */

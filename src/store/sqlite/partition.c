@@ -113,6 +113,7 @@ struct recovery {
     const struct partition *partition;
     struct outcome_scope scope;
     int32_t crashed;
+    int32_t running; /* handlers of all subscriptions that ran in the dead process */
 };
 
 /* Whether a delivery without a row in retries may have been running: it is of this partition, above
@@ -170,6 +171,7 @@ static hf_status record_note(int64_t position, int32_t attempt, void *ctx)
         .attempt = attempt,
         .error = TEXT_LITERAL(STORY_ERROR_DIED),
         .node = text_of(recovery->partition->owner_name),
+        .doubtful = recovery->running > 1,
     };
     bool recorded = false;
     status = outcome_record(recovery->engine, recovery->conn, scope, &lost, &recorded);
@@ -228,7 +230,8 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
                   .partition = acquire->partition,
                   .ordered = true,
                   .checkpoint = partition.checkpoint,
-                  .now_us = acquire->change.now_us},
+                  .now_us = acquire->change.now_us,
+                  .attempts_max = acquire->attempts_max},
     };
     bool unclean = false;
     if (partition.owned) {
@@ -237,7 +240,7 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
         if (status == HF_OK && (state == LIVE_DEAD || state == LIVE_GONE)) {
             bool exact = false;
             status = live_notes(engine, partition.owner, acquire->subscription_id, record_note,
-                                &recovery, &exact);
+                                &recovery, &exact, &recovery.running);
             unclean = !exact;
             engine->live.sweep_due = true;
         }

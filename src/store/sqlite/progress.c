@@ -310,7 +310,8 @@ static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
     if (partition.owned && owner_is_alive(engine, partition.owner)) {
         struct noted noted = {.position = position};
         bool exact;
-        status = live_notes(engine, partition.owner, about->id, see_note, &noted, &exact);
+        int32_t running;
+        status = live_notes(engine, partition.owner, about->id, see_note, &noted, &exact, &running);
         facts->leased = noted.found;
     }
     int64_t one;
