@@ -167,7 +167,7 @@ hf_status store_run(struct store *store, struct change *change, struct deadline 
  * without gaps among what becomes visible together. An event whose id is in the log already is not
  * stored again: it answers the first one's position and key_version, duplicate = true, and its
  * expected_version is not looked at. An expected version that is not the key's (0: never versioned)
- * answers HF_CONFLICT, and message says which event, and the version found; otherwise the key's
+ * answers HF_CONFLICT, failed_index says whose, the message the version found; otherwise the key's
  * version becomes expected + 1. Two equal ids in one append: the second is a duplicate of the first.
  * When it answers HF_OK the events are as durable as the store was opened for. Rings.
  */
