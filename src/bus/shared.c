@@ -10,9 +10,9 @@
  * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once,
  * and the store records an attempt for what was running.
  *
- * What is claimed and not yet running is given back when the subscription is paused, when the runner
- * stops, and when all workers have been busy with one handler each for a second: somebody else may
- * be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
+ * What is claimed and not yet running is given back when the subscription is paused, when the
+ * runner stops, and when all workers have been busy with one handler each for a second: somebody
+ * else may be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -39,8 +39,8 @@ struct lease {
 
 struct shared {
     struct lease *leases;
-    bool more;            /* the last claim stopped at a limit */
-    int64_t claim_at_us;  /* when something will be due; INT64_MAX: when there is news */
+    bool more;           /* the last claim stopped at a limit */
+    int64_t claim_at_us; /* when something will be due; INT64_MAX: when there is news */
 
     /* one flush */
     struct slot *slots[FLUSH_MAX];
@@ -101,11 +101,11 @@ void shared_free(struct shared *shared)
 
 /* What of a lease has ended. */
 struct tally {
-    int32_t ended;    /* ... and needs a write */
-    int32_t in_tx;    /* ... and was settled by its handler's transaction */
-    bool urgent;      /* something failed, died or is given back */
-    bool plain;       /* all that ended is done */
-    bool lost;        /* the lease is */
+    int32_t ended; /* ... and needs a write */
+    int32_t in_tx; /* ... and was settled by its handler's transaction */
+    bool urgent;   /* something failed, died or is given back */
+    bool plain;    /* all that ended is done */
+    bool lost;     /* the lease is */
 };
 
 /* Collects what has ended of a lease. The mutex is held. */
@@ -175,8 +175,8 @@ static hf_status make_outcomes(struct runner *runner, int64_t now_us, struct set
         }
         buf_clear(&shared->stories[count]);
         struct outcome *outcome = &shared->outcomes[count];
-        hf_status status = runner_outcome(runner, shared->slots[i], now_us,
-                                          &shared->stories[count], outcome);
+        hf_status status =
+            runner_outcome(runner, shared->slots[i], now_us, &shared->stories[count], outcome);
         if (status) {
             return status;
         }
@@ -342,8 +342,8 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct shared *shared = runner->shared;
     if (!wants_more(runner, now_us)) {
-        step->at_us = shared->claim_at_us < step->at_us && !shared->more ? shared->claim_at_us
-                                                                         : step->at_us;
+        step->at_us =
+            shared->claim_at_us < step->at_us && !shared->more ? shared->claim_at_us : step->at_us;
         return;
     }
     struct lease *lease = mem_calloc(1, sizeof *lease);

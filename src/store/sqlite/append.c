@@ -189,7 +189,7 @@ hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct app
 
 hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct append *append)
 {
-    int64_t head;
+    int64_t head = 0;
     append->failed_index = SIZE_MAX;
     hf_status status = append_head(engine, conn, &head);
     for (size_t i = 0; i < append->count && status == HF_OK; i++) {

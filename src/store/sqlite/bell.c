@@ -156,7 +156,7 @@ static void bell_look(struct sqlite_engine *engine)
 {
     struct bell *bell = &engine->bell;
     int64_t now_us = clock_mono_us();
-    if (now_us - atomic_load(&bell->looked_us) < LOOK_MS * 1000) {
+    if (now_us - atomic_load(&bell->looked_us) < LOOK_MS * INT64_C(1000)) {
         return;
     }
     atomic_store(&bell->looked_us, now_us);
