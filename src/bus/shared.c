@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/uuid.h"
 #include "bus/options.h"
 #include "bus/runner.h"
 #include "bus/verdict.h"
@@ -31,6 +32,7 @@
 struct lease {
     uint8_t token[STORE_TOKEN_BYTES];
     struct lease *next;
+    bool doubtful;        /* nobody knows whether the claim happened: to be renounced */
     int32_t total;        /* deliveries claimed */
     int32_t open;         /* of those, not settled yet */
     bool lost;            /* somebody else has it; guarded by the runner's mutex */
@@ -242,11 +244,32 @@ static void release_ready(struct runner *runner, const struct lease *lease)
     }
 }
 
+/* A claim whose answer was lost may have happened, and its lease would last as long as this process:
+ * what it holds is given back. False: the store failed. */
+static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
+{
+    struct settle_lease settle = {
+        .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .release_all = true,
+    };
+    memcpy(settle.lease, lease->token, sizeof settle.lease);
+    hf_status status = bus_run(runner->bus, &settle.change);
+    if (status && status != HF_STALE && status != HF_NOTFOUND) {
+        runner_store_failed(runner, status, "renouncing a lease");
+        return false;
+    }
+    return true;
+}
+
 static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *step)
 {
     struct lease *next;
     for (struct lease *lease = runner->shared->leases; lease; lease = next) {
         next = lease->next;
+        if (lease->doubtful && !renounce(runner, lease, now_us)) {
+            return false;
+        }
         pthread_mutex_lock(&runner->mutex);
         if (lease->lost) {
             release_ready(runner, lease);
@@ -366,6 +389,8 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
         .kept = true,
         .batch = &shelf->batch,
     };
+    random_bytes(change.lease, sizeof change.lease);
+    memcpy(lease->token, change.lease, sizeof lease->token);
     hf_status status = bus_run(runner->bus, &change.change);
     HF_POINT("after_claim");
     if (status) {
@@ -385,15 +410,17 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
             step->at_us = shared->claim_at_us;
         }
     }
-    if (!status && shelf->batch.count > 0) {
-        memcpy(lease->token, change.ret_lease, sizeof lease->token);
-        lease->total = (int32_t)shelf->batch.count;
-        lease->open = lease->total;
+    lease->doubtful = status == HF_UNKNOWN || status == HF_IO;
+    if (lease->doubtful || (!status && shelf->batch.count > 0)) {
         lease->next = shared->leases;
         shared->leases = lease;
-        put_all(runner, shelf, lease);
     } else {
         mem_free(lease);
+    }
+    if (!status && shelf->batch.count > 0) {
+        lease->total = (int32_t)shelf->batch.count;
+        lease->open = lease->total;
+        put_all(runner, shelf, lease);
     }
     rack_return(&runner->rack, shelf);
 }

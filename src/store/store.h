@@ -339,7 +339,8 @@ struct settle {
  * no lease and moves at most the cursor. A paused subscription gives an empty batch. HF_CONFLICT if
  * a generation is given and it is not the stored one: the filter may be of older patterns.
  *
- *   lease:   a random token; until expires_at = now_us + lease_ms nobody else gets these events.
+ *   lease:   a random token, made by the caller if it wants to be able to renounce the lease when
+ *            the answer is lost; until expires_at = now_us + lease_ms nobody else gets these events.
  *            `bound`: also ends at once when this process is dead. `kept`: does not expire while
  *            this process shows signs of life, judged as in acquire.
  *   orphans: an expired lease of several events is handed out again in halves, one half per claim,
@@ -362,6 +363,7 @@ struct claim {
     int32_t attempts_max; /* see acquire */
     bool bound;
     bool kept;
+    uint8_t lease[STORE_TOKEN_BYTES]; /* the token to use; all zero: the engine makes one */
     struct batch *batch; /* appended to; cleared by the caller */
     uint8_t ret_lease[STORE_TOKEN_BYTES];
     int64_t ret_expires_at_us;
