@@ -35,13 +35,11 @@ size_t runner_chunk_size(struct runner *runner)
     if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
         return 0;
     }
-    if (options->checkpoint_events == 1 && window->settled + window->ended > 0) {
+    if (options->checkpoint_events == 1 && options->concurrency == 1 &&
+        window->settled + window->ended > 0) {
         return 0; /* the checkpoint of the last one comes first */
     }
-    if (runner->breaker_on) {
-        return 1;
-    }
-    if (options->checkpoint_events == 1) {
+    if (runner->breaker_on || options->checkpoint_events == 1) {
         return 1;
     }
     if (options->concurrency == 1) {
