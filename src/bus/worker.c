@@ -68,7 +68,7 @@ static size_t take_chunk(struct worker *worker)
             break;
         }
     }
-    if (runner->window.ended > 0 && runner->waiting) {
+    if (runner->window.ended > 0) {
         runner->nudged = true; /* some ended on the way, held back by their lane */
         pthread_cond_signal(&runner->wake);
     }
