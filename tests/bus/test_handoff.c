@@ -22,7 +22,7 @@ static void *publish_some(void *ctx)
 {
     struct crew *crew = ctx;
     hf_new_event events[16];
-    char key[8];
+    char key[16];
     int member = atomic_fetch_add(&crew->members, 1);
 
     snprintf(key, sizeof(key), "k%d", member);

@@ -41,7 +41,7 @@ static void assert_keys_in_order(struct recorder *recorder)
 static void publish_over_keys(hf_bus *bus, int count, int keys)
 {
     hf_new_event events[500];
-    char names[500][8];
+    char names[500][16];
 
     assert_in_range(count, 1, COUNTED(events));
     for (int i = 0; i < count; i++) {
@@ -438,7 +438,7 @@ static void in_strict_order_a_failing_event_holds_back_everything(void **state)
     options.attempts_max = 3;
     subscribe(scene->bus, "a", "*", recorder, &options);
     for (int i = 1; i <= 6; i++) {
-        char key[8];
+        char key[16];
 
         snprintf(key, sizeof(key), "%d", i);
         publish(scene->bus, "x", key, i == 3 ? "\"bad\"" : "1");
