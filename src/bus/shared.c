@@ -244,8 +244,8 @@ static void release_ready(struct runner *runner, const struct lease *lease)
     }
 }
 
-/* A claim whose answer was lost may have happened, and its lease would last as long as this process:
- * what it holds is given back. False: the store failed. */
+/* A claim whose answer was lost may have happened, and its lease would last as long as this
+ * process: what it holds is given back. False: the store failed. */
 static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
 {
     struct settle_lease settle = {

@@ -48,8 +48,9 @@ static size_t take_chunk(struct worker *worker)
     struct runner *runner = worker->runner;
     size_t most = runner_chunk_size(runner);
     worker->count = 0;
+    worker->serial = runner->definition.options.concurrency == 1;
     while (worker->count < most) {
-        struct slot *slot = window_take(&runner->window, worker);
+        struct slot *slot = window_take(&runner->window, worker->serial ? worker : NULL);
         if (!slot) {
             break;
         }
@@ -269,7 +270,7 @@ static bool steal(struct runner *runner, bool *ret_soon)
     for (struct worker *other = runner->workers; other; other = other->next) {
         uint64_t turn;
         int64_t since_us = worker_running_since(other, &turn);
-        if (since_us == INT64_MAX || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
+        if (since_us == INT64_MAX || other->serial || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
             continue;
         }
         uint64_t lowered = TURN(TURN_INDEX(turn), TURN_INDEX(turn) + 1);

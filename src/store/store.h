@@ -340,9 +340,9 @@ struct settle {
  * a generation is given and it is not the stored one: the filter may be of older patterns.
  *
  *   lease:   a random token, made by the caller if it wants to be able to renounce the lease when
- *            the answer is lost; until expires_at = now_us + lease_ms nobody else gets these events.
- *            `bound`: also ends at once when this process is dead. `kept`: does not expire while
- *            this process shows signs of life, judged as in acquire.
+ *            the answer is lost; until expires_at = now_us + lease_ms nobody else gets these
+ *            events. `bound`: also ends at once when this process is dead. `kept`: does not expire
+ *            while this process shows signs of life, judged as in acquire.
  *   orphans: an expired lease of several events is handed out again in halves, one half per claim,
  *            so that a poison event ends up alone; where notes tell which handlers ran, those
  *            events are recorded as failed attempts ("the process died during this attempt") and
