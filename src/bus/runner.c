@@ -66,6 +66,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     if (status) {
         ordered_free(runner->ordered);
         shared_free(runner->shared);
+        window_release(&runner->window, NULL);
         mem_free(runner->name);
         mem_free(runner);
         return status;

@@ -30,6 +30,7 @@ hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_sl
     }
     if (status) {
         mem_free(window->log.slots);
+        window->log.slots = NULL;
     }
     return status;
 }
