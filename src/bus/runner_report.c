@@ -39,7 +39,7 @@ size_t runner_chunk_size(struct runner *runner)
         window->settled + window->ended > 0) {
         return 0; /* the checkpoint of the last one comes first */
     }
-    if (runner->breaker_on || options->checkpoint_events == 1) {
+    if (runner->breaker_on || runner->singly > 0 || options->checkpoint_events == 1) {
         return 1;
     }
     if (options->concurrency == 1) {
