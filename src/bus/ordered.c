@@ -165,7 +165,8 @@ static void acquired(struct runner *runner, const struct acquire *acquire, int64
 static void try_acquire(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    if (now_us < ordered->acquire_at_us) {
+    /* A clock that was set back must not keep us waiting. */
+    if (now_us < ordered->acquire_at_us && ordered->acquire_at_us - now_us <= ACQUIRE_AGAIN_US) {
         return;
     }
     ordered->acquire_at_us = now_us + ACQUIRE_AGAIN_US;
@@ -287,7 +288,7 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
     return step;
 }
 
-static void ordered_finish(struct runner *runner, int64_t now_us)
+static hf_status ordered_finish(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     struct step step = {.again = true};
@@ -300,6 +301,7 @@ static void ordered_finish(struct runner *runner, int64_t now_us)
         ordered_remember(runner, now_us);
     }
     give_back(runner, now_us);
+    return HF_OK;
 }
 
 const struct runner_mode ordered_mode = {.step = ordered_step, .finish = ordered_finish};

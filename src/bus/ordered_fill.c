@@ -205,9 +205,11 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     bool busy = in_hand(&runner->window);
     bool look = now_us >= ordered->retry_at_us || runner->news;
     pthread_mutex_unlock(&runner->mutex);
-    if (!look || room == 0 || present > room || (careful && busy)) {
-        step->at_us =
-            ordered->retry_at_us < step->at_us && room > 0 ? ordered->retry_at_us : step->at_us;
+    if (room == 0 || present > room || (careful && busy)) {
+        return; /* a worker's report comes */
+    }
+    if (!look) {
+        step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);

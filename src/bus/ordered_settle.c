@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/point.h"
+#include "bus/verdict.h"
 #include "bus/watch.h"
 
 #define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: at most this often */
@@ -62,7 +63,8 @@ static bool checkpoint_due(struct runner *runner, int64_t checkpoint, int64_t no
     if (window->settled == 0) {
         /* Only events that do not match: no hurry. */
         *ret_at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
-        return now_us >= *ret_at_us || atomic_load(&runner->bus->waiters) > 0 || runner->stopping;
+        return now_us >= *ret_at_us || now_us < ordered->flushed_us ||
+               atomic_load(&runner->bus->waiters) > 0 || runner->stopping;
     }
     if (ordered->unflushed_us == 0) {
         ordered->unflushed_us = now_us;
@@ -75,7 +77,8 @@ static bool checkpoint_due(struct runner *runner, int64_t checkpoint, int64_t no
 }
 
 /* What the stored outcomes mean for lanes and retries. The mutex is held. */
-static void note_outcome(struct runner *runner, const struct outcome *outcome, int64_t now_us)
+static void note_outcome(struct runner *runner, const struct slot *slot,
+                         const struct outcome *outcome, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
@@ -89,7 +92,8 @@ static void note_outcome(struct runner *runner, const struct outcome *outcome, i
     case OUTCOME_DEAD:
         if (outcome->ret_lane_busy) {
             ordered->retry_at_us = now_us;
-        } else {
+        } else if (outcome->waited || slot->ending == ENDED_VERDICT) {
+            /* One that never ran (no handler) says nothing about its lane. */
             set64_remove(&window->failing, outcome->lane);
         }
         break;
@@ -109,7 +113,7 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < ordered->count; i++) {
-        note_outcome(runner, &ordered->outcomes[i], now_us);
+        note_outcome(runner, ordered->slots[i], &ordered->outcomes[i], now_us);
         window_settle(&runner->window, ordered->slots[i]);
     }
     /* What ended while the store was busy is for the next flush. */
@@ -123,7 +127,7 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
     }
     runner->stale |= settle->ret_generation != runner->definition.generation;
     runner_store_worked(runner);
-    runner_after_outcomes(runner, ordered->outcomes, ordered->count);
+    runner->stale |= !text_is_absent(settle->pause.reason);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
     }
@@ -201,6 +205,9 @@ bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, boo
         .count = ordered->count,
     };
     hf_status status = make_outcomes(runner, now_us, &settle.change.relaxed);
+    struct halt halt;
+    settle.pause = verdict_halt(&runner->definition.options, ordered->outcomes, ordered->count,
+                                runner->bus->node_name, &halt);
     if (!status) {
         HF_POINT("before_settle");
         status = bus_run(runner->bus, &settle.change);

@@ -370,11 +370,17 @@ static void turn(struct runner *runner)
 {
     int64_t now_us = clock_wall_us();
     int64_t mono_us = clock_mono_us();
+    char trouble[sizeof runner->trouble];
     pthread_mutex_lock(&runner->mutex);
+    memcpy(trouble, runner->trouble, sizeof trouble);
+    runner->trouble[0] = '\0';
     runner->nudged = false;
     int64_t timeout_at_us = runner_check_timeouts(runner, mono_us);
     pthread_mutex_unlock(&runner->mutex);
 
+    if (trouble[0]) {
+        runner_say(runner, HF_LOG_ERROR, "%s", trouble);
+    }
     refresh(runner, mono_us);
     struct step step = {.at_us = INT64_MAX};
     if (mono_us < runner->retry_store_us) {
@@ -440,7 +446,8 @@ static void *runner_main(void *ctx)
         turn(runner);
     }
     drain(runner);
-    runner->mode->finish(runner, clock_wall_us());
+    runner->finish_status = runner->mode->finish(runner, clock_wall_us());
+    snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
     watch_poke(runner->bus);
     runner_unreference(runner);
     return NULL;
@@ -452,6 +459,7 @@ hf_status runner_start(struct runner *runner)
     runner->stopping = false;
     runner->stop_deadline = DEADLINE_NEVER;
     pthread_mutex_unlock(&runner->mutex);
+    runner->finish_status = HF_OK;
     runner->stale = true;
     runner->said[0] = '\0';
     runner_reference(runner);

@@ -30,7 +30,7 @@ struct runner_mode {
     /* Settles what ended and fills the window. */
     struct step (*step)(struct runner *runner, int64_t now_us);
     /* Nothing runs any more: settle the rest, give back what is ours. */
-    void (*finish)(struct runner *runner, int64_t now_us);
+    hf_status (*finish)(struct runner *runner, int64_t now_us);
 };
 
 struct runner {
@@ -70,6 +70,9 @@ struct runner {
     bool breaker_changed;
 
     /* the dispatcher's own */
+    hf_status finish_status; /* how giving back went */
+    char finish_message[256];
+    char trouble[256]; /* why a transaction could not be kept; for the log */
     struct rack rack;
     int64_t refreshed_us;   /* monotonic; when the definition was last read */
     bool stale;             /* the definition must be read again */
@@ -116,8 +119,6 @@ void runner_store_worked(struct runner *runner);
  * outcome. Logs failed attempts. */
 hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
                          struct buf *story, struct outcome *ret_outcome);
-/* After outcomes were stored: tells the log, pauses the subscription if its policy is to halt. */
-void runner_after_outcomes(struct runner *runner, const struct outcome *outcomes, size_t count);
 /* Pauses the subscription and says why. */
 void runner_pause(struct runner *runner, const char *reason);
 /* Takes the turn of every worker whose time is up, and replaces it. Answers the monotonic time of

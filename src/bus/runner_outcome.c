@@ -82,19 +82,3 @@ void runner_pause(struct runner *runner, const char *reason)
     }
     runner->stale = true;
 }
-
-void runner_after_outcomes(struct runner *runner, const struct outcome *outcomes, size_t count)
-{
-    if (runner->definition.options.on_poison != HF_POISON_HALT) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (outcomes[i].kind == OUTCOME_DEAD) {
-            char reason[128];
-            snprintf(reason, sizeof reason, "the event at position %lld died (on_poison=halt)",
-                     (long long)outcomes[i].position);
-            runner_pause(runner, reason);
-            return;
-        }
-    }
-}

@@ -96,6 +96,11 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
     slot->verdict = result->verdict;
     slot->error = result->error;
     slot->in_tx = in_tx;
+    bool last = result->verdict == HF_DEAD || result->verdict == HF_UNDECODABLE ||
+                slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
+    if (!ok && last && runner->definition.options.on_poison == HF_POISON_HALT) {
+        runner->hold_back = true; /* it dies and the subscription pauses: nothing more begins */
+    }
     if (!window->lanes) {
         window_end(window, slot);
         return;

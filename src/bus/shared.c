@@ -32,7 +32,7 @@
 struct lease {
     uint8_t token[STORE_TOKEN_BYTES];
     struct lease *next;
-    bool doubtful;        /* nobody knows whether the claim happened: to be renounced */
+    bool doubtful;        /* nobody knows whether it is ours: to be renounced in the end */
     int32_t total;        /* deliveries claimed */
     int32_t open;         /* of those, not settled yet */
     bool lost;            /* somebody else has it; guarded by the runner's mutex */
@@ -59,6 +59,7 @@ const uint8_t *lease_token(const struct lease *lease)
 void lease_lose(struct lease *lease)
 {
     lease->lost = true;
+    lease->doubtful = true; /* perhaps only an answer was lost, and the lease is still ours */
 }
 
 hf_status shared_new(struct shared **ret_shared)
@@ -197,7 +198,6 @@ static hf_status make_outcomes(struct runner *runner, int64_t now_us, struct set
 static bool settle_collected(struct runner *runner, struct lease *lease, struct tally tally,
                              int64_t now_us)
 {
-    struct shared *shared = runner->shared;
     if (tally.ended == 0 || tally.lost) {
         close_slots(runner, lease);
         return true;
@@ -209,6 +209,9 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
     };
     memcpy(settle.lease, lease->token, sizeof settle.lease);
     hf_status status = settle.all ? HF_OK : make_outcomes(runner, now_us, &settle);
+    struct halt halt;
+    settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
+                                runner->bus->node_name, &halt);
     if (!status) {
         HF_POINT("before_settle_lease");
         status = bus_run(runner->bus, &settle.change);
@@ -225,7 +228,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         return false;
     } else {
         runner_store_worked(runner);
-        runner_after_outcomes(runner, shared->outcomes, settle.count);
+        runner->stale |= !text_is_absent(settle.pause.reason);
     }
     close_slots(runner, lease);
     return true;
@@ -244,8 +247,8 @@ static void release_ready(struct runner *runner, const struct lease *lease)
     }
 }
 
-/* A claim whose answer was lost may have happened, and its lease would last as long as this
- * process: what it holds is given back. False: the store failed. */
+/* A lease that may still be ours in the store (the answer of its claim or of a settle was lost)
+ * would last as long as this process: what it holds is given back. False: the store failed. */
 static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
 {
     struct settle_lease settle = {
@@ -267,9 +270,6 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
     struct lease *next;
     for (struct lease *lease = runner->shared->leases; lease; lease = next) {
         next = lease->next;
-        if (lease->doubtful && !renounce(runner, lease, now_us)) {
-            return false;
-        }
         pthread_mutex_lock(&runner->mutex);
         if (lease->lost) {
             release_ready(runner, lease);
@@ -288,6 +288,9 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
             }
         }
         if (lease->open == 0) {
+            if (lease->doubtful && !renounce(runner, lease, now_us)) {
+                return false;
+            }
             lease_free(runner->shared, lease);
         }
     }
@@ -451,7 +454,7 @@ static struct step shared_step(struct runner *runner, int64_t now_us)
     return step;
 }
 
-static void shared_finish(struct runner *runner, int64_t now_us)
+static hf_status shared_finish(struct runner *runner, int64_t now_us)
 {
     struct step step = {.again = true};
     pthread_mutex_lock(&runner->mutex);
@@ -465,11 +468,16 @@ static void shared_finish(struct runner *runner, int64_t now_us)
     pthread_mutex_lock(&runner->mutex);
     window_clear(&runner->window, &runner->rack);
     pthread_mutex_unlock(&runner->mutex);
-    while (runner->shared->leases) {
-        lease_free(runner->shared, runner->shared->leases);
+    /* What could not be given back is renounced when the runner starts again. */
+    for (struct lease *lease = runner->shared->leases; lease; lease = lease->next) {
+        lease->open = 0;
+        lease->doubtful = true;
     }
     runner->shared->more = false;
     runner->shared->claim_at_us = 0;
+    return runner->shared->leases
+               ? fail(HF_TIMEOUT, "%s: what was claimed could not be given back", runner->name)
+               : HF_OK;
 }
 
 const struct runner_mode shared_mode = {.step = shared_step, .finish = shared_finish};

@@ -276,6 +276,13 @@ struct give_back {
     int64_t epoch;
 };
 
+/* A pause that is stored together with a settle: a subscription that has to halt when an event dies
+ * does so in the same transaction. An absent reason: none. */
+struct pause_wish {
+    struct text by;
+    struct text reason;
+};
+
 /* What became of one delivery. */
 enum outcome_kind {
     OUTCOME_DONE,  /* handled: its retry row goes */
@@ -330,6 +337,7 @@ struct settle {
     const uint8_t *last_event_id; /* 16 bytes or NULL */
     struct outcome *outcomes;
     size_t count;
+    struct pause_wish pause;
     int64_t ret_generation;
 };
 
@@ -388,6 +396,7 @@ struct settle_lease {
     bool release_all;
     struct outcome *outcomes;
     size_t count;
+    struct pause_wish pause;
     int64_t extend_us;
 };
 

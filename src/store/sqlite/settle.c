@@ -61,6 +61,24 @@ static hf_status move_checkpoint(struct conn *conn, const struct settle *settle,
                          settle->partition, settle->checkpoint);
 }
 
+/* The pause that comes with the settle, if there is one. */
+static hf_status pause_as_wished(struct sqlite_engine *engine, struct conn *conn,
+                                 int64_t subscription_id, const struct pause_wish *wish,
+                                 int64_t now_us)
+{
+    if (text_is_absent(wish->reason)) {
+        return HF_OK;
+    }
+    struct pause pause = {
+        .change = {.now_us = now_us},
+        .subscription_id = subscription_id,
+        .paused = true,
+        .by = wish->by,
+        .reason = wish->reason,
+    };
+    return sqlite_pause(engine, conn, &pause);
+}
+
 /* Applies all, then promotes in the lanes that rows have left. */
 static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
                                 const struct outcome_scope *scope, struct outcome *outcomes,
@@ -126,6 +144,10 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
     status = apply_outcomes(engine, conn, &scope, settle->outcomes, settle->count);
     if (status == HF_OK && settle->checkpoint >= 0) {
         status = move_checkpoint(conn, settle, partition.checkpoint);
+    }
+    if (status == HF_OK) {
+        status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
+                                 settle->change.now_us);
     }
     if (status == HF_OK) {
         settle->ret_generation = partition.generation;
@@ -323,6 +345,10 @@ hf_status sqlite_settle_lease(struct sqlite_engine *engine, struct conn *conn,
         status = settle_some(engine, conn, settle, &lease, released);
     } else {
         status = fail(HF_NOMEM, "no memory to settle %zu events", settle->count);
+    }
+    if (status == HF_OK) {
+        status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
+                                 settle->change.now_us);
     }
     mem_free(released);
     lease_release(&lease);
