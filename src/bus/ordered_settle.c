@@ -94,7 +94,7 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
             ordered->retry_at_us = now_us;
         } else if (outcome->waited || slot->ending == ENDED_VERDICT) {
             /* One that never ran (no handler) says nothing about its lane. */
-            set64_remove(&window->failing, outcome->lane);
+            window_free_lane(window, outcome->lane);
         }
         break;
     case OUTCOME_HELD:

@@ -110,7 +110,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
     }
     if (ok && in_tx && slot->waited) {
         if (!result->lane_busy) {
-            set64_remove(&window->failing, lane);
+            window_free_lane(window, lane);
         }
         runner->nudged = true;
         runner->news = true; /* the lane's next may be due */

@@ -177,6 +177,28 @@ void window_settle(struct window *window, struct slot *slot)
     set_state(window, slot, SLOT_SETTLED);
 }
 
+void window_free_lane(struct window *window, uint64_t lane)
+{
+    struct ring *ring = &window->log;
+    bool storing = false;
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        bool held = slot->state == SLOT_ENDED && slot->ending == ENDED_HELD && slot->lane == lane;
+        storing |= held && slot->settling;
+    }
+    if (storing) {
+        return;
+    }
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        if (slot->state == SLOT_ENDED && slot->ending == ENDED_HELD && slot->lane == lane) {
+            set_state(window, slot, SLOT_READY);
+        }
+    }
+    ring->look = ring->front;
+    set64_remove(&window->failing, lane);
+}
+
 static void slot_release(struct slot *slot, struct rack *rack)
 {
     rack_return(rack, slot->shelf);

@@ -101,6 +101,10 @@ void window_end(struct window *window, struct slot *slot);
 void window_untake(struct window *window, struct slot *slot);
 /* RUNNING or ENDED -> SETTLED: nothing is left to be written. */
 void window_settle(struct window *window, struct slot *slot);
+/* Nothing of the lane waits in the store any more: later events may run. Those that ended as HELD
+ * and are not stored yet come first: they are READY again. If some are being stored at this moment
+ * the lane goes on failing, for they will wait in the store. */
+void window_free_lane(struct window *window, uint64_t lane);
 /* Frees settled slots at the front of both rings. */
 void window_reap(struct window *window, struct rack *rack);
 /* The lowest position in the log ring that is neither settled nor being settled; INT64_MAX if there
