@@ -119,6 +119,7 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
     /* What ended while the store was busy is for the next flush. */
     runner->window.settled -= ordered->settled_before + (int64_t)ordered->count;
     window_reap(&runner->window, &runner->rack);
+    runner->stale |= runner->halting; /* is it paused now? */
     pthread_mutex_unlock(&runner->mutex);
     if (settle->checkpoint >= 0) {
         ordered->checkpoint = settle->checkpoint;
@@ -140,7 +141,8 @@ void ordered_not_settled(struct runner *runner, hf_status status)
     for (size_t i = 0; i < ordered->count; i++) {
         ordered->slots[i]->settling = false;
     }
-    runner->lost |= status == HF_STALE || status == HF_NOTFOUND;
+    /* After HF_UNKNOWN nobody knows what is stored: drop all, and load it again. */
+    runner->lost |= status == HF_STALE || status == HF_NOTFOUND || status == HF_UNKNOWN;
     pthread_mutex_unlock(&runner->mutex);
     if (status == HF_STALE) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: %s", err_message());
@@ -210,7 +212,7 @@ bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, boo
                                 runner->bus->node_name, &halt);
     if (!status) {
         HF_POINT("before_settle");
-        status = bus_run(runner->bus, &settle.change);
+        status = runner_run(runner, &settle.change);
         HF_POINT("after_settle");
     }
     if (status) {
@@ -250,7 +252,7 @@ hf_status ordered_remember(struct runner *runner, int64_t now_us)
             .outcomes = ordered->outcomes,
             .count = ordered->count,
         };
-        status = ordered->count > 0 ? bus_run(runner->bus, &settle.change) : HF_OK;
+        status = ordered->count > 0 ? runner_run(runner, &settle.change) : HF_OK;
     }
     return status;
 }
@@ -266,7 +268,7 @@ bool ordered_verify(struct runner *runner, int64_t now_us)
         .generation = runner->definition.generation,
         .checkpoint = -1,
     };
-    hf_status status = bus_run(runner->bus, &settle.change);
+    hf_status status = runner_run(runner, &settle.change);
     ordered->count = 0;
     if (status) {
         ordered_not_settled(runner, status);

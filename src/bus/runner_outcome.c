@@ -77,7 +77,7 @@ void runner_pause(struct runner *runner, const char *reason)
         .by = text_of(runner->bus->node_name),
         .reason = text_of(reason),
     };
-    if (bus_run(runner->bus, &pause.change)) {
+    if (runner_run(runner, &pause.change)) {
         runner_say(runner, HF_LOG_ERROR, "cannot pause: %s", err_message());
     }
     runner->stale = true;

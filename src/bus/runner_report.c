@@ -28,8 +28,8 @@ size_t runner_chunk_size(struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
-    if (runner->stopping || runner->hold_back || runner->breaker_hold || runner->lost ||
-        window->ready == 0) {
+    if (runner->stopping || runner->hold_back || runner->halting || runner->breaker_hold ||
+        runner->lost || window->ready == 0) {
         return 0;
     }
     if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
@@ -97,9 +97,10 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
     slot->error = result->error;
     slot->in_tx = in_tx;
     bool last = result->verdict == HF_DEAD || result->verdict == HF_UNDECODABLE ||
-                slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
+                (result->verdict == HF_RETRY &&
+                 slot->entry->attempts + 1 >= runner->definition.options.attempts_max);
     if (!ok && last && runner->definition.options.on_poison == HF_POISON_HALT) {
-        runner->hold_back = true; /* it dies and the subscription pauses: nothing more begins */
+        runner->halting = true; /* it dies and the subscription pauses: nothing more begins */
     }
     if (!window->lanes) {
         window_end(window, slot);

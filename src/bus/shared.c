@@ -162,6 +162,7 @@ static void close_slots(struct runner *runner, struct lease *lease)
     lease->unflushed_us = 0;
     runner->window.settled = 0; /* counts for checkpoints, which this mode has none of */
     window_reap(&runner->window, &runner->rack);
+    runner->stale |= runner->halting; /* is it paused now? */
     pthread_mutex_unlock(&runner->mutex);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
@@ -214,10 +215,10 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
                                 runner->bus->node_name, &halt);
     if (!status) {
         HF_POINT("before_settle_lease");
-        status = bus_run(runner->bus, &settle.change);
+        status = runner_run(runner, &settle.change);
         HF_POINT("after_settle_lease");
     }
-    if (status == HF_STALE || status == HF_NOTFOUND) {
+    if (status == HF_STALE || status == HF_NOTFOUND || status == HF_UNKNOWN) {
         pthread_mutex_lock(&runner->mutex);
         lease_lose(lease);
         pthread_mutex_unlock(&runner->mutex);
@@ -257,7 +258,7 @@ static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
         .release_all = true,
     };
     memcpy(settle.lease, lease->token, sizeof settle.lease);
-    hf_status status = bus_run(runner->bus, &settle.change);
+    hf_status status = runner_run(runner, &settle.change);
     if (status && status != HF_STALE && status != HF_NOTFOUND) {
         runner_store_failed(runner, status, "renouncing a lease");
         return false;
@@ -312,6 +313,7 @@ static void put_all(struct runner *runner, struct shelf *shelf, struct lease *le
             window_end(window, slot);
         } else if (verdict_is_spent(&runner->definition.options, entry)) {
             slot->ending = ENDED_SPENT;
+            runner->halting |= runner->definition.options.on_poison == HF_POISON_HALT;
             window_end(window, slot);
         }
     }
@@ -363,7 +365,7 @@ static bool wants_more(struct runner *runner, int64_t now_us)
     struct shared *shared = runner->shared;
     int32_t batch = claim_size(runner);
     pthread_mutex_lock(&runner->mutex);
-    bool room = ring_room(&runner->window.log) >= (size_t)batch;
+    bool room = ring_room(&runner->window.log) >= (size_t)batch && !window_heavy(&runner->window);
     bool low = runner->window.ready <= batch / 2;
     shared->more |= runner->news || now_us >= shared->claim_at_us;
     runner->news = false;
@@ -402,7 +404,7 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
     };
     random_bytes(change.lease, sizeof change.lease);
     memcpy(lease->token, change.lease, sizeof lease->token);
-    hf_status status = bus_run(runner->bus, &change.change);
+    hf_status status = runner_run(runner, &change.change);
     HF_POINT("after_claim");
     if (status) {
         if (status == HF_NOTFOUND || status == HF_CONFLICT) {

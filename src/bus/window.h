@@ -68,6 +68,7 @@ struct window {
     struct set64 running;   /* lane -> whose */
     struct set64 positions; /* of the slots in `retries` */
     bool lanes;             /* ordered: lanes count */
+    int64_t bytes;          /* of the events in hand */
     int64_t ready;
     int64_t busy; /* RUNNING */
     int64_t ended;
@@ -76,13 +77,17 @@ struct window {
     uint8_t reaped_id[16]; /* ... and its id */
 };
 
-#define WINDOW_LANES_MAX 1000000 /* failing keys at once; beyond, reading waits */
+#define WINDOW_BYTES_MAX 16777216 /* in hand; what is read at once comes on top */
+#define WINDOW_LANES_MAX 1000000  /* failing keys at once; beyond, reading waits */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes);
 /* Frees everything; nothing may be RUNNING. */
 void window_release(struct window *window, struct rack *rack);
 /* Empties it; nothing may be RUNNING. */
 void window_clear(struct window *window, struct rack *rack);
+
+/* Are the events in hand so large that no more should be read? (One may always be in hand.) */
+bool window_heavy(const struct window *window);
 
 size_t ring_count(const struct ring *ring);
 size_t ring_room(const struct ring *ring);

@@ -21,7 +21,7 @@
  * Rules for all of them
  *   - A verb that answers anything but HF_OK has changed nothing, except HF_UNKNOWN: it may have.
  *   - Time is passed in (`now_us`, wall clock of the caller); engines do not look at clocks, except
- *     to wait.
+ *     to wait, and to notice that the wall clock was set back.
  *   - Texts in arguments belong to the caller until the verb returns. Texts handed to a callback
  *     are valid until it returns. Texts in a batch live until the batch is cleared.
  *   - Positions grow in the order of the log from 1. 0 is "before everything".
@@ -307,6 +307,7 @@ struct outcome {
     /* answer, for DONE and DEAD of a delivery that waited: does its lane still have rows in
      * retries? If a held one was first in line it is waiting now, due at now_us. */
     bool ret_lane_busy;
+    uint64_t left_lane; /* the engine's own: the lane that its row left */
 };
 
 /*

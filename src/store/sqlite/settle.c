@@ -99,7 +99,7 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
     for (size_t i = 0; any_left && i < count; i++) {
         struct outcome *outcome = &outcomes[i];
         if (outcome->ret_lane_busy && outcome->kind != OUTCOME_BLOCK) {
-            hf_status status = outcome_promote(conn, scope, outcome->lane,
+            hf_status status = outcome_promote(conn, scope, outcome->left_lane,
                                                &outcome->ret_lane_busy);
             if (status != HF_OK) {
                 return status;
@@ -263,7 +263,8 @@ static hf_status settle_all(struct conn *conn, const struct settle_lease *settle
     struct outcome_scope scope = {.subscription_id = settle->subscription_id};
     for (size_t i = 0; status == HF_OK && i < lease.count; i++) {
         bool left;
-        status = outcome_forget(conn, &scope, lease.positions[i], &left);
+        uint64_t lane;
+        status = outcome_forget(conn, &scope, lease.positions[i], &left, &lane);
     }
     if (status == HF_OK) {
         status = lease_remove(conn, &lease);
@@ -385,7 +386,8 @@ static hf_status enter_lease(struct conn *conn, const struct hold *hold, int64_t
             .now_us = now_us,
         };
         bool left;
-        status = outcome_forget(conn, &scope, position, &left);
+        uint64_t lane;
+        status = outcome_forget(conn, &scope, position, &left, &lane);
     }
     lease_release(&lease);
     return status;
@@ -415,8 +417,9 @@ static hf_status enter_partition(struct sqlite_engine *engine, struct conn *conn
     };
     int64_t position = entry->event.position;
     bool left = false;
+    uint64_t lane = 0;
     if (entry->waited || position <= partition.checkpoint) {
-        status = outcome_forget(conn, &scope, position, &left);
+        status = outcome_forget(conn, &scope, position, &left, &lane);
         if (status == HF_OK && !left && position <= partition.checkpoint) {
             return settled_already(position);
         }
@@ -430,7 +433,7 @@ static hf_status enter_partition(struct sqlite_engine *engine, struct conn *conn
     }
     bool busy = false;
     if (status == HF_OK && left) {
-        status = outcome_promote(conn, &scope, entry->lane, &busy);
+        status = outcome_promote(conn, &scope, lane, &busy);
     }
     if (status == HF_OK) {
         *ret_lane_busy = busy;
