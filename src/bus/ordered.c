@@ -69,8 +69,11 @@ static int load_lane(uint64_t lane, int64_t rows, void *ctx)
 {
     struct lane_loading *loading = ctx;
     uint64_t known = loading->strict ? STRICT_LANE : lane;
-    loading->status = set64_put(&loading->window->failing, known, rows);
-    return loading->status != HF_OK;
+    (void)rows;
+    if (!window_fail_lane(loading->window, known)) {
+        loading->status = fail(HF_NOMEM, "out of memory for failing keys");
+    }
+    return loading->status != HF_OK || loading->window->lanes_full;
 }
 
 struct ahead_loading {

@@ -90,7 +90,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
         /* Without memory to keep its lane back or to know it again, all is dropped and read
          * anew. */
         runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
-        runner->lost |= set64_put(&window->failing, slot->lane, 1) != HF_OK;
+        runner->lost |= !window_fail_lane(window, slot->lane);
         slot->waited = true;
     }
     if (entry->unhandled) {
@@ -104,7 +104,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
 }
 
 /* Careful mode: one event, recorded, then run as a retry. True if an event was put. */
-static bool put_carefully(struct runner *runner, struct shelf *shelf, const struct entry *entry,
+static bool put_carefully(struct runner *runner, struct shelf *shelf, struct entry *entry,
                           int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
@@ -118,6 +118,7 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, const stru
             return false;
         }
         ordered->careful--;
+        entry->waited = true; /* it has a row now */
     }
     pthread_mutex_lock(&runner->mutex);
     bool record = !entry->unhandled;
@@ -139,6 +140,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.log);
     size_t retry_room = ring_room(&runner->window.retries);
     bool busy = in_hand(&runner->window);
+    bool lanes_full = runner->window.lanes_full;
     ordered->more |= runner->news;
     runner->news = false;
     pthread_mutex_unlock(&runner->mutex);
@@ -147,7 +149,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
     wanted = wanted < runner->window.log.capacity / 2 ? wanted : runner->window.log.capacity / 2;
     wanted = careful || wanted < 1 ? 1 : wanted;
-    if (!ordered->more || room < wanted || (careful && (busy || retry_room == 0))) {
+    if (lanes_full || !ordered->more || room < wanted || (careful && (busy || retry_room == 0))) {
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);
@@ -168,7 +170,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     join_lanes(ordered, &shelf->batch);
     bool put_all = true;
     if (careful && shelf->batch.count == 1) {
-        const struct entry *entry = &shelf->batch.entries[0];
+        struct entry *entry = &shelf->batch.entries[0];
         if (!set64_remove(&ordered->ahead, (uint64_t)entry->event.position)) {
             put_all = put_carefully(runner, shelf, entry, now_us);
         }

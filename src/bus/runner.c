@@ -205,12 +205,13 @@ static void refresh(struct runner *runner, int64_t mono_us)
     struct definition old = runner->definition;
     runner->definition = fresh;
     bool on = fresh.options.breaker == HF_ON;
-    if (on && (!runner->breaker_on || text_is_absent(fresh.breaker_json))) {
-        if (text_is_absent(fresh.breaker_json) && runner->breaker.state != BREAKER_CLOSED &&
-            !runner->breaker_changed) {
-            breaker_init(&runner->breaker); /* somebody resumed the subscription */
-        } else if (!text_is_absent(fresh.breaker_json)) {
-            breaker_read(fresh.breaker_json, &runner->breaker);
+    if (on && !runner->breaker_changed) {
+        bool stored = !text_is_absent(fresh.breaker_json);
+        if (stored && (!runner->breaker_on || runner->breaker.state == BREAKER_CLOSED)) {
+            breaker_read(fresh.breaker_json, &runner->breaker); /* another process opened it */
+        } else if (!stored && runner->breaker.state != BREAKER_CLOSED) {
+            breaker_init(
+                &runner->breaker); /* somebody resumed the subscription, or its probe ran */
         }
     }
     runner->breaker_on = on;

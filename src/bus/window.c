@@ -193,6 +193,13 @@ void window_settle(struct window *window, struct slot *slot)
     set_state(window, slot, SLOT_SETTLED);
 }
 
+bool window_fail_lane(struct window *window, uint64_t lane)
+{
+    hf_status status = set64_put(&window->failing, lane, 1);
+    window->lanes_full |= status == HF_INVALID;
+    return status == HF_OK || window->lanes_full;
+}
+
 void window_free_lane(struct window *window, uint64_t lane)
 {
     struct ring *ring = &window->log;
@@ -279,6 +286,7 @@ void window_clear(struct window *window, struct rack *rack)
     window->ended = 0;
     window->settled = 0;
     window->reaped = 0;
+    window->lanes_full = false;
 }
 
 void window_release(struct window *window, struct rack *rack)
