@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BREACHES_SHOWN 20
+#define BREACHES_SHOWN 6
 #define NEVER INT64_MAX
 
 /* One event in one subscription. */
