@@ -90,8 +90,8 @@ void window_clear(struct window *window, struct rack *rack);
 /* Are the events in hand so large that no more should be read? (One may always be in hand.) */
 bool window_heavy(const struct window *window);
 
-/* Remembers that deliveries of the lane wait in the store. False without memory: then nothing may be
- * run that could be behind them. At WINDOW_LANES_MAX it sets lanes_full and answers true. */
+/* Remembers that deliveries of the lane wait in the store. False without memory: then nothing may
+ * be run that could be behind them. At WINDOW_LANES_MAX it sets lanes_full and answers true. */
 bool window_fail_lane(struct window *window, uint64_t lane);
 
 size_t ring_count(const struct ring *ring);

@@ -95,7 +95,8 @@ static hf_status find_scope(struct sqlite_engine *engine, struct conn *conn, str
                          scope->subscription_id, scope->partition);
 }
 
-/* The lane of the row that it left behind, if it blocks: in strict order that is not the event's. */
+/* The lane of the row that it left behind, if it blocks: in strict order that is not the
+ * event's. */
 static hf_status find_lane(struct conn *conn, struct grave *grave)
 {
     bool found;
