@@ -28,6 +28,8 @@ static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx
         if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
             return HF_DEAD;
     }
+    if (strcmp(event->type, "fails") == 0 && hf_delivery_attempt(delivery) < 3)
+        return HF_RETRY;
     if (strcmp(event->type, "kill") == 0)
         raise(SIGKILL);
     if (strcmp(event->type, "hang") == 0 && diary_count(diary, "GO") == 0)
@@ -185,6 +187,66 @@ static void effects_of_shared_work_are_exactly_once(void **state)
     assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 21);
 }
 
+/* The number of the line of this call; lines are counted from 0. */
+static int64_t line_of(const char *call)
+{
+    FILE *file = fopen(diary_path, "re");
+    char line[128];
+    int64_t number = 0, found = -1;
+
+    assert_non_null(file);
+    for (; found < 0 && fgets(line, sizeof(line), file); number++)
+        if (strncmp(line, call, strlen(call)) == 0)
+            found = number;
+    fclose(file);
+    return found;
+}
+
+/* A failing event still holds back its key when what was in flight runs carefully. */
+static void keep_order_over_a_reboot(struct scene *scene, hf_subscription_options options)
+{
+    pid_t pid;
+
+    options.tx_max_ms = 60000;
+    options.retry_base_ms = 30;
+    prepare(scene, &options);
+    publish(scene->bus, "hang", NULL, "1");
+    publish(scene->bus, "fails", "k", "1");
+    for (int i = 3; i <= 10; i++)
+        publish(scene->bus, "x", i % 2 ? "k" : NULL, "1");
+    assert_ok(hf_close(&scene->bus));
+    pid = actor_start("work", scene->url, diary_path, NULL);
+    if (!diary_wait(diary_path, "D hang 1 1", 1))
+        fail_msg("the first event did not come");
+    actor_kill(pid);
+    forget(scene);
+    diary_write(diary_path, "GO");
+    assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
+    pid = actor_start("work", scene->url, diary_path, NULL);
+    if (hf_wait(scene->bus, "a", -1, PATIENCE_MS) != HF_OK)
+        actor_kill(pid);
+    diary_write(diary_path, "END");
+    assert_int_equal(actor_wait(pid), 0);
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    assert_true(line_of("D fails 2 3") > 0);
+    assert_true(line_of("D x 3 1") > line_of("D fails 2 3"));
+    assert_true(line_of("D x 5 1") > line_of("D x 3 1"));
+    assert_true(line_of("D x 9 1") > line_of("D x 7 1"));
+}
+
+static void a_failing_event_holds_back_its_key(void **state)
+{
+    keep_order_over_a_reboot(*state, quick_options());
+}
+
+static void a_failing_event_holds_back_its_key_in_transactions(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.transactional = HF_ON;
+    keep_order_over_a_reboot(*state, options);
+}
+
 /* "on SQLite none": at most one run that was not recorded if even the notes are lost. */
 static void an_event_that_brings_it_down_every_time_comes_to_an_end(void **state)
 {
@@ -228,6 +290,8 @@ static const struct CMUnitTest tests[] = {
     bare_test(a_shared_subscription_goes_on),
     bare_test(effects_are_exactly_once),
     bare_test(effects_of_shared_work_are_exactly_once),
+    bare_test(a_failing_event_holds_back_its_key),
+    bare_test(a_failing_event_holds_back_its_key_in_transactions),
     bare_test(an_event_that_brings_it_down_every_time_comes_to_an_end),
 };
 
