@@ -93,7 +93,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
         runner->lost |= !window_fail_lane(window, slot->lane);
         slot->waited = true;
     }
-    if (entry->unhandled) {
+    if (runner_is_unhandled(runner, entry)) {
         slot->ending = ENDED_UNHANDLED;
         window_end(window, slot);
     } else if (verdict_is_spent(&runner->definition.options, entry)) {
@@ -108,21 +108,30 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
                           int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    if (!verdict_is_spent(&runner->definition.options, entry) && !entry->unhandled) {
-        hf_status status = record_before_run(runner, entry, now_us);
-        if (status) {
-            ordered_not_settled(runner, status);
-            pthread_mutex_lock(&runner->mutex);
-            runner->lost = true; /* the reader is past it: begin again at the checkpoint */
-            pthread_mutex_unlock(&runner->mutex);
-            return false;
-        }
-        ordered->careful--;
-        entry->waited = true; /* it has a row now */
-    }
+    struct window *window = &runner->window;
     pthread_mutex_lock(&runner->mutex);
-    bool record = !entry->unhandled;
-    put(runner, record ? &runner->window.retries : &runner->window.log, shelf, entry);
+    /* One that will not run, or must wait behind its lane, needs no record. */
+    bool plain = entry->unhandled || verdict_is_spent(&runner->definition.options, entry) ||
+                 (!entry->waited && set64_get(&window->failing, entry->lane, NULL));
+    if (plain) {
+        put(runner, entry->waited ? &window->retries : &window->log, shelf, entry);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (plain) {
+        return true;
+    }
+    hf_status status = record_before_run(runner, entry, now_us);
+    if (status) {
+        ordered_not_settled(runner, status);
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost = true; /* the reader is past it: begin again at the checkpoint */
+        pthread_mutex_unlock(&runner->mutex);
+        return false;
+    }
+    ordered->careful--;
+    entry->waited = true; /* it has a row now */
+    pthread_mutex_lock(&runner->mutex);
+    put(runner, &window->retries, shelf, entry);
     pthread_mutex_unlock(&runner->mutex);
     return true;
 }
@@ -163,6 +172,9 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
                                          &shelf->batch, &floor, &more);
     if (status) {
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost |= status == HF_STALE; /* the reader lost its connection: begin again */
+        pthread_mutex_unlock(&runner->mutex);
         runner_store_failed(runner, status, "reading the log");
         rack_return(&runner->rack, shelf);
         return;

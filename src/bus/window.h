@@ -65,7 +65,8 @@ struct window {
     struct ring log;
     struct ring retries;
     struct set64 failing;   /* lane -> deliveries that wait in the store or are about to */
-    struct set64 running;   /* lane -> whose */
+    struct set64 running;   /* lane -> how many of it are RUNNING */
+    struct set64 owners;    /* lane -> who runs them */
     struct set64 positions; /* of the slots in `retries` */
     bool lanes;             /* ordered: lanes count */
     bool lanes_full;        /* more lanes fail than can be known: the log is not read */

@@ -1,7 +1,7 @@
 /*
- * Tests of what comes after a power loss or a reboot: the last owner is gone and so is what it noted
- * about the handlers that ran. What was in flight runs carefully; nothing is lost, effects are exactly
- * once, and an event that brings the machine down every time still comes to an end.
+ * Tests of what comes after a power loss or a reboot: the last owner is gone and so is what it
+ * noted about the handlers that ran. What was in flight runs carefully; nothing is lost, effects
+ * are exactly once, and an event that brings the machine down every time still comes to an end.
  *
  * The child (support_actor.h) is killed in the middle of its work; then every file but the database
  * and its log is removed.

@@ -10,8 +10,9 @@
  *
  *     io_faults [--runs 4] [--call 0..3] [--kind 0..4] [--seed N]
  *
- * --runs says how many N of each call and kind are tried; 0: every N. --call and --kind restrict it to one call (write, sync, truncate, read) and
- * one kind of fault, in the order of the tables below.
+ * --runs says how many N of each call and kind are tried; 0: every N. --call and --kind restrict it
+ * to one call (write, sync, truncate, read) and one kind of fault, in the order of the tables
+ * below.
  */
 #include "support/workload.h"
 

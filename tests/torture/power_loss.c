@@ -1,18 +1,19 @@
 /*
  * power_loss.c - the power fails after each I/O operation, and what was acknowledged is there.
  *
- * The program has its own pwrite, write, fdatasync, fsync, ftruncate and unlink. While a workload runs
- * (publishers, consumers, checkpoints of the log, closing and opening again) they record what is done
- * to the database and its log, in order, together with every line of the ledgers. Afterwards, for a
- * moment between two operations, the disk is built as it may look when the power comes back:
+ * The program has its own pwrite, write, fdatasync, fsync, ftruncate and unlink. While a workload
+ * runs (publishers, consumers, checkpoints of the log, closing and opening again) they record what
+ * is done to the database and its log, in order, together with every line of the ledgers.
+ * Afterwards, for a moment between two operations, the disk is built as it may look when the power
+ * comes back:
  *
  *   synced   what was written before the last sync of its file; nothing else
  *   subset   in addition a random half of the 512-byte sectors written since then
  *   torn     in addition everything written since then, but the last write only in part
  *
  * A file that was created or removed since the last sync of the directory is missing or there again
- * (synced), by chance (subset), or as the program saw it (torn). On this disk, with the ledgers up to
- * that moment, a fresh process recovers; then the ledger is judged and SQLite checks its file.
+ * (synced), by chance (subset), or as the program saw it (torn). On this disk, with the ledgers up
+ * to that moment, a fresh process recovers; then the ledger is judged and SQLite checks its file.
  *
  *     power_loss [--images 60] [--seed N]     --images 0: all operations in all three ways
  */
