@@ -526,8 +526,9 @@ HF_API void hf_batch_free(hf_batch *batch);
 
 /*
  * Settling. `positions` names events of the lease; NULL with count 0 means all that are left in it.
- * All of a call happens or nothing. HF_STALE: the lease has expired or somebody else has it, or a
- * position is not in it (any more); nothing was changed.
+ * All of a call happens or nothing. HF_STALE: the lease has ended and its events were handed out
+ * again, or a position is not in it (any more); nothing was changed. A lease that is over but that
+ * nobody else has got yet is still good.
  */
 /* Done. */
 HF_API hf_status hf_ack(hf_bus *bus, const char *subscription, const char *lease,
@@ -571,7 +572,8 @@ HF_API hf_status hf_resume(hf_bus *bus, const char *subscription);
 /*
  * Waits until the event at `position` is settled (done, dead, or not for it) in the subscription,
  * or, with subscription NULL, in all of the namespace. position -1: everything published before the
- * call (not what handlers publish meanwhile), and no retry is waiting. HF_TIMEOUT (timeout_ms -1: as long as it takes).
+ * call (not what handlers publish meanwhile), and no retry is waiting. HF_TIMEOUT (timeout_ms -1:
+ * as long as it takes).
  */
 HF_API hf_status hf_wait(hf_bus *bus, const char *subscription, int64_t position,
                          int64_t timeout_ms);

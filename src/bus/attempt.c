@@ -27,7 +27,8 @@ hf_verdict attempt_run(struct hf_delivery *delivery, const struct handlers *hand
     }
     current = NULL;
     if (verdict < HF_ACK || verdict > HF_UNDECODABLE) {
-        hf_delivery_error(delivery, "the handler answered %d, which is no hf_verdict", (int)verdict);
+        hf_delivery_error(delivery, "the handler answered %d, which is no hf_verdict",
+                          (int)verdict);
         verdict = HF_RETRY;
     }
     return verdict;

@@ -11,10 +11,10 @@
 struct hf_delivery {
     hf_bus *bus;
     const char *subscription;
-    struct tx *tx;           /* NULL unless transactional */
+    struct tx *tx; /* NULL unless transactional */
     int32_t attempt;
     int32_t attempts_max;
-    atomic_bool *cancelled;  /* set when the attempt has timed out or the bus is stopping */
+    atomic_bool *cancelled; /* set when the attempt has timed out or the bus is stopping */
     char error[HF_ERROR_BYTES_MAX + 1];
 };
 

@@ -52,7 +52,7 @@ const char *hf_version(void)
     return HF_VERSION;
 }
 
-/* ---- For all files of the bus ----------------------------------------------------------------- */
+/* ---- For all files of the bus ---------------------------------------------------------------- */
 
 hf_status bus_check(const hf_bus *bus)
 {
@@ -121,7 +121,7 @@ void bus_unreference(hf_bus *bus)
     mem_free(bus);
 }
 
-/* ---- Opening ---------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static hf_status check_number(int64_t *value, int64_t fallback, int64_t min, int64_t max,
                               const char *name)
@@ -137,11 +137,11 @@ static hf_status check_number(int64_t *value, int64_t fallback, int64_t min, int
 
 static hf_status check_options(hf_options *options)
 {
-    hf_status status = check_number(&options->timeout_ms, HF_TIMEOUT_DEFAULT_MS, 1, 86400000,
-                                    "timeout_ms");
+    hf_status status =
+        check_number(&options->timeout_ms, HF_TIMEOUT_DEFAULT_MS, 1, 86400000, "timeout_ms");
     if (!status) {
-        status = check_number(&options->shutdown_ms, HF_SHUTDOWN_DEFAULT_MS, 0, 86400000,
-                              "shutdown_ms");
+        status =
+            check_number(&options->shutdown_ms, HF_SHUTDOWN_DEFAULT_MS, 0, 86400000, "shutdown_ms");
     }
     if (!status) {
         status = check_number(&options->payload_bytes_max, HF_PAYLOAD_BYTES_MAX_DEFAULT, 1,
@@ -155,13 +155,14 @@ static hf_status check_options(hf_options *options)
         status = check_number(&options->queue_bytes_max, QUEUE_BYTES_DEFAULT, 1024, 1LL << 40,
                               "queue_bytes_max");
     }
-    if (!status && (options->open_mode < HF_OPEN_DEFAULT || options->open_mode > HF_OPEN_NOMIGRATE)) {
+    if (!status &&
+        (options->open_mode < HF_OPEN_DEFAULT || options->open_mode > HF_OPEN_NOMIGRATE)) {
         status = fail(HF_INVALID, "open_mode is %d, which is no hf_open_mode", options->open_mode);
     }
     if (!status && (options->durability < HF_DURABILITY_DEFAULT ||
                     options->durability > HF_DURABILITY_PROCESS)) {
-        status = fail(HF_INVALID, "durability is %d, which is no hf_durability",
-                      options->durability);
+        status =
+            fail(HF_INVALID, "durability is %d, which is no hf_durability", options->durability);
     }
     if (!status && options->namespace_name) {
         status = glob_check_name(text_of(options->namespace_name), "namespace name",
@@ -266,7 +267,7 @@ hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
     return HF_OK;
 }
 
-/* ---- Starting and stopping -------------------------------------------------------------------- */
+/* ---- Starting and stopping ------------------------------------------------------------------- */
 
 /* Waiting for handlers from inside one would never end. */
 static hf_status check_outside(const hf_bus *bus, const char *call)

@@ -13,8 +13,9 @@
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   pull.c, steer.c, deadletter.c, inspect.c, wait.c   the rest of holdfast.h
  *
- * Lock order: bus->life, bus->mutex, then a runner's mutex. Neither is held while the store is called, except
- * that bus->mutex is held while a subscription is created, so that two threads agree on its runner.
+ * Lock order: bus->life, bus->mutex, then a runner's mutex. Neither is held while the store is
+ * called, except that bus->mutex is held while a subscription is created, so that two threads agree
+ * on its runner.
  */
 #ifndef HF_BUS_BUS_H
 #define HF_BUS_BUS_H
@@ -38,27 +39,27 @@ struct watch;
 struct hf_bus {
     struct store *store;
     struct log log;
-    char *node_name;            /* producer and owner name; NUL-terminated */
+    char *node_name; /* producer and owner name; NUL-terminated */
     int64_t timeout_ms;
     int64_t shutdown_ms;
     int64_t payload_bytes_max;
     int64_t queue_events_max;
     int64_t queue_bytes_max;
 
-    atomic_int references;      /* the handle, and every thread that may outlive hf_close */
-    atomic_bool closed;         /* hf_shutdown was called: no new publishes, no subscriptions */
+    atomic_int references; /* the handle, and every thread that may outlive hf_close */
+    atomic_bool closed;    /* hf_shutdown was called: no new publishes, no subscriptions */
 
-    pthread_mutex_t life;       /* held while starting and stopping: one at a time */
-    pthread_mutex_t mutex;      /* guards what follows */
+    pthread_mutex_t life;  /* held while starting and stopping: one at a time */
+    pthread_mutex_t mutex; /* guards what follows */
     bool started;
     struct subscription *subscriptions; /* those with handlers in this process */
     hf_handler_id last_handler_id;
-    struct async *async;        /* made by the first asynchronous publish */
-    struct watch *watch;        /* made when somebody first waits for news */
+    struct async *async; /* made by the first asynchronous publish */
+    struct watch *watch; /* made when somebody first waits for news */
 
-    pthread_rwlock_t solo;      /* read while handlers run; written by one that must run alone */
+    pthread_rwlock_t solo; /* read while handlers run; written by one that must run alone */
     atomic_bool notes[STORE_NOTES_MAX]; /* which notes are in use by workers */
-    atomic_int waiters;         /* threads in hf_wait: runners store checkpoints at once for them */
+    atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */
     atomic_int_fast64_t published;
     atomic_int_fast64_t delivered;
     atomic_int_fast64_t failed;

@@ -8,8 +8,7 @@
 
 static struct handlers *handlers_new(size_t count)
 {
-    struct handlers *handlers =
-        mem_calloc(1, sizeof *handlers + count * sizeof handlers->items[0]);
+    struct handlers *handlers = mem_calloc(1, sizeof *handlers + count * sizeof handlers->items[0]);
     if (handlers) {
         atomic_store(&handlers->references, 1);
     }

@@ -113,7 +113,10 @@ static hf_status publish_checked(hf_bus *bus, struct new_event *checked, size_t 
     for (size_t i = 0; !status && ret_receipts && i < count; i++) {
         receipt_fill(&checked[i], &ret_receipts[i]);
     }
-    return status; /* if an event is at fault the store's sentence names it */
+    if (status && append.failed_index < count) {
+        return fail(status, "event %zu: %s", append.failed_index, err_message());
+    }
+    return status;
 }
 
 hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,

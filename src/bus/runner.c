@@ -25,10 +25,9 @@
 #include "bus/verdict.h"
 #include "bus/watch.h"
 
-#define REFRESH_US 50000             /* without news, look at the definition at most this often */
+#define REFRESH_US 50000 /* without news, look at the definition at most this often */
 #define STORE_RETRY_MS_MAX 2000
-#define PROBE_AGAIN_US 100000        /* nothing to probe with: look again */
-#define CHUNK_WANTED_US 200          /* several handlers at once: a chunk should take this long */
+#define PROBE_AGAIN_US 100000 /* nothing to probe with: look again */
 
 hf_status runner_new(hf_bus *bus, const struct definition *definition, struct handlers *handlers,
                      struct runner **ret_runner)
@@ -51,8 +50,8 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     int32_t inflight = definition->options.inflight_max;
     int32_t retries = definition->options.batch;
     if (!status) {
-        status = window_init(&runner->window, inflight > retries ? inflight : retries, retries,
-                             ordered);
+        status =
+            window_init(&runner->window, inflight > retries ? inflight : retries, retries, ordered);
     }
     if (!status) {
         status = ordered ? ordered_new(&runner->ordered) : shared_new(&runner->shared);
@@ -144,198 +143,7 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers)
     handlers_unreference(old);
 }
 
-/* ---- Workers' questions and reports; the mutex is held ---------------------------------------- */
-
-void runner_signal_work(struct runner *runner)
-{
-    if (runner->idle > 0 && runner->window.ready > 0) {
-        if (runner->idle == 1 || runner->window.ready == 1) {
-            pthread_cond_signal(&runner->work);
-        } else {
-            pthread_cond_broadcast(&runner->work);
-        }
-    }
-}
-
-size_t runner_chunk_size(struct runner *runner)
-{
-    const hf_subscription_options *options = &runner->definition.options;
-    struct window *window = &runner->window;
-    if (runner->stopping || runner->hold_back || runner->breaker_hold || runner->lost ||
-        window->ready == 0) {
-        return 0;
-    }
-    if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
-        return 0;
-    }
-    if (options->checkpoint_events == 1 && window->settled + window->ended > 0) {
-        return 0; /* the checkpoint of the last one comes first */
-    }
-    if (runner->breaker_on) {
-        return 1;
-    }
-    if (options->checkpoint_events == 1) {
-        return 1;
-    }
-    if (options->concurrency == 1) {
-        return WORKER_CHUNK_MAX;
-    }
-    int64_t share = window->ready / options->concurrency;
-    int64_t quick = CHUNK_WANTED_US / (runner->handler_us + 1);
-    int64_t size = share < quick ? share : quick;
-    return size < 1 ? 1 : size > WORKER_CHUNK_MAX ? WORKER_CHUNK_MAX : (size_t)size;
-}
-
-struct hold runner_hold(const struct runner *runner, const struct slot *slot)
-{
-    struct hold hold = runner->ownership;
-    hold.subscription_id = runner->definition.id;
-    if (slot->lease) {
-        hold.leased = true;
-        memcpy(hold.lease, lease_token(slot->lease), sizeof hold.lease);
-    }
-    return hold;
-}
-
-static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
-{
-    if (!runner->breaker_on) {
-        return;
-    }
-    struct breaker_policy policy = options_breaker(&runner->definition.options);
-    int64_t now_us = clock_wall_us();
-    if (slot->probe) {
-        breaker_report_probe(&runner->breaker, &policy, ok, now_us);
-        runner->breaker_changed = true;
-        slot->probe = false;
-    } else if (breaker_report(&runner->breaker, &policy, slot->entry->attempts + 1, ok, now_us)) {
-        runner->breaker_changed = true;
-        runner->breaker_hold = true;
-    }
-}
-
-void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_result *result,
-                       bool in_tx)
-{
-    struct window *window = &runner->window;
-    uint64_t lane = slot->lane;
-    bool ok = result->verdict == HF_ACK;
-    atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
-    if (result->verdict != HF_RETRY_UNCOUNTED) {
-        tell_breaker(runner, slot, ok);
-    } else if (slot->probe) {
-        breaker_abandon_probe(&runner->breaker, clock_wall_us());
-        slot->probe = false;
-    }
-    slot->ending = ENDED_VERDICT;
-    slot->verdict = result->verdict;
-    slot->error = result->error;
-    slot->in_tx = in_tx;
-    if (!window->lanes) {
-        window_end(window, slot);
-        return;
-    }
-    if (!ok && set64_put(&window->failing, lane, 1)) {
-        runner->lost = true; /* cannot hold its lane back: drop all, it will come again */
-    }
-    if (ok && in_tx && slot->waited) {
-        if (!result->lane_busy) {
-            set64_remove(&window->failing, lane);
-        }
-        runner->nudged = true; /* the lane's next may be due */
-    }
-    if (ok && (in_tx || !slot->waited)) {
-        window_settle(window, slot);
-    } else {
-        window_end(window, slot);
-    }
-}
-
-void runner_slot_untaken(struct runner *runner, struct slot *slot)
-{
-    if (slot->probe) {
-        breaker_abandon_probe(&runner->breaker, clock_wall_us());
-        slot->probe = false;
-    }
-    window_untake(&runner->window, slot);
-}
-
-void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
-{
-    if (done > 0) {
-        runner->handler_us = (7 * runner->handler_us + took_us / (int64_t)done) / 8;
-    }
-    struct window *window = &runner->window;
-    const hf_subscription_options *options = &runner->definition.options;
-    bool low = window->ready <= options->inflight_max / 4;
-    bool due = window->settled >= options->checkpoint_events;
-    if (runner->waiting && (low || due || window->ended > 0 || runner->stopping || runner->lost || runner->hold_back || runner->breaker_hold ||
-                            atomic_load(&runner->bus->waiters) > 0)) {
-        runner->nudged = true;
-        pthread_cond_signal(&runner->wake);
-    }
-    if (runner->idle > 0 && window->ready > 0) {
-        runner_signal_work(runner);
-    }
-}
-
-/* ---- Timeouts --------------------------------------------------------------------------------- */
-
-static int64_t timeout_us(const struct runner *runner)
-{
-    const hf_subscription_options *options = &runner->definition.options;
-    int64_t ms = options->handler_timeout_ms;
-    if (options->transactional == HF_ON && options->tx_max_ms < ms) {
-        ms = options->tx_max_ms;
-    }
-    return ms * 1000;
-}
-
-static void end_by_timeout(struct runner *runner, struct slot *slot)
-{
-    char error[128];
-    snprintf(error, sizeof error, "the handler did not return within %lld ms",
-             (long long)(timeout_us(runner) / 1000));
-    struct worker_result result = {.verdict = HF_RETRY};
-    result.error = mem_dup(error, strlen(error));
-    runner_slot_ended(runner, slot, &result, false);
-}
-
-/* Takes the turn of every worker whose time is up, and replaces it. Answers the monotonic time of
- * the next possible timeout. The mutex is held. */
-static int64_t check_timeouts(struct runner *runner, int64_t mono_us)
-{
-    int64_t next_us = INT64_MAX;
-    struct worker *next;
-    for (struct worker *worker = runner->workers; worker; worker = next) {
-        next = worker->next;
-        uint64_t turn;
-        int64_t since_us = worker_running_since(worker, &turn);
-        if (since_us == INT64_MAX) {
-            continue;
-        }
-        int64_t until_us = since_us + timeout_us(runner);
-        struct slot *slot;
-        if (until_us > mono_us) {
-            next_us = until_us < next_us ? until_us : next_us;
-        } else if (worker_give_up(worker, turn, &slot)) {
-            end_by_timeout(runner, slot);
-        }
-    }
-    return next_us;
-}
-
-static void keep_workers(struct runner *runner)
-{
-    while (!runner->stopping && runner->worker_count < runner->definition.options.concurrency) {
-        if (worker_start(runner)) {
-            runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
-            return;
-        }
-    }
-}
-
-/* ---- The definition --------------------------------------------------------------------------- */
+/* ---- The definition -------------------------------------------------------------------------- */
 
 /* Would the log be read differently by the new definition? */
 static bool reads_differently(const struct definition *old, const struct definition *fresh)
@@ -431,98 +239,7 @@ bool runner_may_work(struct runner *runner)
     return may;
 }
 
-/* ---- Outcomes --------------------------------------------------------------------------------- */
-
-static void log_failure(const struct runner *runner, const struct slot *slot,
-                        const struct outcome *outcome, int64_t now_us)
-{
-    bool retry = outcome->kind == OUTCOME_RETRY;
-    hf_log_record record = log_blank(retry ? HF_LOG_WARN : HF_LOG_ERROR,
-                                     retry ? "attempt failed" : "attempt failed: dead letter");
-    record.subscription = runner->name;
-    record.event_id = slot->entry->event.id;
-    record.event_type = slot->entry->event.type;
-    record.position = slot->entry->event.position;
-    record.attempt = slot->entry->attempts + 1;
-    record.attempts_max = runner->definition.options.attempts_max;
-    record.delay_ms = retry ? (outcome->next_attempt_us - now_us) / 1000 : -1;
-    record.error = slot->error ? slot->error : "";
-    log_record(&runner->bus->log, &record);
-}
-
-hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
-                         struct buf *story, struct outcome *ret_outcome)
-{
-    const hf_subscription_options *options = &runner->definition.options;
-    struct text node = text_of(runner->bus->node_name);
-    struct outcome outcome = {.position = slot->entry->event.position, .lane = slot->lane};
-    hf_status status = HF_OK;
-    struct ending ending = {.verdict = slot->verdict, .error = text_of(slot->error), .delay_ms = -1};
-    switch (slot->ending) {
-    case ENDED_HELD:
-        outcome.kind = OUTCOME_HELD;
-        outcome.attempts_json = slot->entry->attempts_json;
-        break;
-    case ENDED_SPENT:
-        status = verdict_spent(options, slot->entry, story, &outcome);
-        break;
-    case ENDED_UNHANDLED:
-        outcome.kind = OUTCOME_DEAD;
-        outcome.reason = text_of(REASON_NO_HANDLER);
-        outcome.attempts_json = text_of("[]");
-        break;
-    case ENDED_RELEASED:
-        outcome.kind = OUTCOME_RELEASE;
-        break;
-    case ENDED_VERDICT:
-        status = verdict_outcome(options, slot->entry, &ending, node, now_us, random_u64(), story,
-                                 &outcome);
-        if (!status && slot->verdict != HF_ACK) {
-            log_failure(runner, slot, &outcome, now_us);
-        }
-        break;
-    }
-    if (status) {
-        return status;
-    }
-    outcome.waited = slot->waited;
-    outcome.lane = slot->lane;
-    *ret_outcome = outcome;
-    return HF_OK;
-}
-
-static void pause_for(struct runner *runner, const char *reason)
-{
-    struct pause pause = {
-        .change = {.kind = CHANGE_PAUSE, .now_us = clock_wall_us()},
-        .subscription_id = runner->definition.id,
-        .paused = true,
-        .by = text_of(runner->bus->node_name),
-        .reason = text_of(reason),
-    };
-    if (bus_run(runner->bus, &pause.change)) {
-        runner_say(runner, HF_LOG_ERROR, "cannot pause: %s", err_message());
-    }
-    runner->stale = true;
-}
-
-void runner_after_outcomes(struct runner *runner, const struct outcome *outcomes, size_t count)
-{
-    if (runner->definition.options.on_poison != HF_POISON_HALT) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (outcomes[i].kind == OUTCOME_DEAD) {
-            char reason[128];
-            snprintf(reason, sizeof reason, "the event at position %lld died (on_poison=halt)",
-                     (long long)outcomes[i].position);
-            pause_for(runner, reason);
-            return;
-        }
-    }
-}
-
-/* ---- Failures of the store -------------------------------------------------------------------- */
+/* ---- Failures of the store ------------------------------------------------------------------- */
 
 void runner_store_failed(struct runner *runner, hf_status status, const char *doing)
 {
@@ -540,7 +257,7 @@ void runner_store_worked(struct runner *runner)
     runner->retry_store_us = 0;
 }
 
-/* ---- The loop --------------------------------------------------------------------------------- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 static void store_breaker(struct runner *runner, int64_t now_us)
 {
@@ -634,9 +351,19 @@ static bool too_many_stuck(struct runner *runner)
         char reason[128];
         snprintf(reason, sizeof reason, "%d handlers are past their timeout and have not returned",
                  runner->definition.options.stuck_max);
-        pause_for(runner, reason);
+        runner_pause(runner, reason);
     }
     return many;
+}
+
+static void keep_workers(struct runner *runner)
+{
+    while (!runner->stopping && runner->worker_count < runner->definition.options.concurrency) {
+        if (worker_start(runner)) {
+            runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
+            return;
+        }
+    }
 }
 
 /* One turn of the loop. */
@@ -646,7 +373,7 @@ static void turn(struct runner *runner)
     int64_t mono_us = clock_mono_us();
     pthread_mutex_lock(&runner->mutex);
     runner->nudged = false;
-    int64_t timeout_at_us = check_timeouts(runner, mono_us);
+    int64_t timeout_at_us = runner_check_timeouts(runner, mono_us);
     pthread_mutex_unlock(&runner->mutex);
 
     refresh(runner, mono_us);
@@ -696,7 +423,7 @@ static void drain(struct runner *runner)
         }
         struct deadline soon = deadline_after_ms(20);
         cond_wait_until(&runner->wake, &runner->mutex, soon);
-        check_timeouts(runner, clock_mono_us());
+        runner_check_timeouts(runner, clock_mono_us());
     }
     pthread_mutex_unlock(&runner->mutex);
 }
@@ -764,7 +491,7 @@ hf_status runner_stop_end(struct runner *runner, struct deadline deadline)
     }
     int32_t stuck = runner->stuck;
     pthread_mutex_unlock(&runner->mutex);
-    return stuck > 0 ? fail(HF_TIMEOUT, "%s: a handler had not returned by the deadline",
-                            runner->name)
-                     : HF_OK;
+    return stuck > 0
+               ? fail(HF_TIMEOUT, "%s: a handler had not returned by the deadline", runner->name)
+               : HF_OK;
 }

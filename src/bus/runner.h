@@ -21,8 +21,8 @@ struct shared;
 
 /* What a step of the dispatcher found. */
 struct step {
-    bool again;     /* there is more to do at once */
-    int64_t at_us;  /* wall clock: look again then; INT64_MAX: when something happens */
+    bool again;    /* there is more to do at once */
+    int64_t at_us; /* wall clock: look again then; INT64_MAX: when something happens */
 };
 
 /* The two modes. All functions run on the dispatcher without its mutex. */
@@ -34,49 +34,49 @@ struct runner_mode {
 };
 
 struct runner {
-    hf_bus *bus;                  /* counted */
+    hf_bus *bus; /* counted */
     const struct runner_mode *mode;
     atomic_int references;        /* the subscription, the dispatcher, every worker */
     char *name;                   /* of the subscription */
-    struct definition definition; /* changed by the dispatcher under the mutex, so it reads freely */
+    struct definition definition; /* changed only by the dispatcher, under the mutex */
     pthread_t thread;
-    bool running;                 /* the thread exists and has not been joined */
+    bool running; /* the thread exists and has not been joined */
 
-    pthread_mutex_t mutex;        /* guards what follows */
-    pthread_cond_t wake;          /* the dispatcher waits here */
-    pthread_cond_t work;          /* workers wait here */
-    struct handlers *handlers;    /* counted */
+    pthread_mutex_t mutex;             /* guards what follows */
+    pthread_cond_t wake;               /* the dispatcher waits here */
+    pthread_cond_t work;               /* workers wait here */
+    struct handlers *handlers;         /* counted */
     _Atomic uint32_t handlers_version; /* rises when they change; read without the mutex */
     struct window window;
     struct worker *workers;
     int32_t worker_count;
-    int32_t stuck;                /* workers whose turn was taken and that still run */
-    int32_t idle;                 /* workers waiting for work */
-    bool waiting;                 /* the dispatcher waits */
-    bool nudged;                  /* look before waiting */
-    bool news;                    /* there may be something new in the store */
-    bool stopping;                /* take nothing new; finish */
-    struct deadline stop_deadline;/* then running handlers are given up */
-    bool breaker_hold;            /* the breaker is open: workers take nothing */
-    bool probe_wanted;            /* the breaker allows the next delivery, and only that */
-    bool hold_back;               /* paused, not the owner, or the like: workers take nothing */
-    bool lost;                    /* what is in hand is not ours any more */
-    int64_t rest_until_us;        /* monotonic; after a failed transaction: no new one before */
-    int64_t handler_us;           /* how long a handler takes, smoothed */
-    struct hold ownership;        /* ordered: proof for transactions */
+    int32_t stuck;                 /* workers whose turn was taken and that still run */
+    int32_t idle;                  /* workers waiting for work */
+    bool waiting;                  /* the dispatcher waits */
+    bool nudged;                   /* look before waiting */
+    bool news;                     /* there may be something new in the store */
+    bool stopping;                 /* take nothing new; finish */
+    struct deadline stop_deadline; /* then running handlers are given up */
+    bool breaker_hold;             /* the breaker is open: workers take nothing */
+    bool probe_wanted;             /* the breaker allows the next delivery, and only that */
+    bool hold_back;                /* paused, not the owner, or the like: workers take nothing */
+    bool lost;                     /* what is in hand is not ours any more */
+    int64_t rest_until_us;         /* monotonic; after a failed transaction: no new one before */
+    int64_t handler_us;            /* how long a handler takes, smoothed */
+    struct hold ownership;         /* ordered: proof for transactions */
     struct breaker breaker;
     bool breaker_on;
     bool breaker_changed;
 
     /* the dispatcher's own */
     struct rack rack;
-    int64_t refreshed_us;         /* monotonic; when the definition was last read */
-    bool stale;                   /* the definition must be read again */
-    bool removed;                 /* the subscription is gone */
-    bool reread;                  /* the log would be read differently now */
-    int64_t retry_store_us;       /* after a failure of the store: not before */
-    int64_t store_failures;       /* in a row */
-    char said[256];               /* last thing told to the log by runner_say */
+    int64_t refreshed_us;   /* monotonic; when the definition was last read */
+    bool stale;             /* the definition must be read again */
+    bool removed;           /* the subscription is gone */
+    bool reread;            /* the log would be read differently now */
+    int64_t retry_store_us; /* after a failure of the store: not before */
+    int64_t store_failures; /* in a row */
+    char said[256];         /* last thing told to the log by runner_say */
     struct ordered *ordered;
     struct shared *shared;
 };
@@ -105,8 +105,7 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers);
 /* For the modes. */
 
 /* Says something to the log once, until something else is said. "" forgets. */
-void runner_say(struct runner *runner, hf_log_level level, const char *format, ...)
-    HF_PRINTF(3, 4);
+void runner_say(struct runner *runner, hf_log_level level, const char *format, ...) HF_PRINTF(3, 4);
 /* Does the definition allow new work now? Also sets hold_back. */
 bool runner_may_work(struct runner *runner);
 /* Remembers a failure of the store and says so; the next try is later (up to 2 s). */
@@ -118,6 +117,11 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
                          struct buf *story, struct outcome *ret_outcome);
 /* After outcomes were stored: tells the log, pauses the subscription if its policy is to halt. */
 void runner_after_outcomes(struct runner *runner, const struct outcome *outcomes, size_t count);
+/* Pauses the subscription and says why. */
+void runner_pause(struct runner *runner, const char *reason);
+/* Takes the turn of every worker whose time is up, and replaces it. Answers the monotonic time of
+ * the next possible timeout. The mutex is held. */
+int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us);
 /* Wakes workers if there is work for them. Mutex held. */
 void runner_signal_work(struct runner *runner);
 

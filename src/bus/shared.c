@@ -10,14 +10,15 @@
  * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once,
  * and the store records an attempt for what was running.
  *
- * What is claimed and not yet running is given back when the subscription is paused, when the runner
- * stops, and when all workers have been busy with one handler each for a second: somebody else may
- * be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
+ * What is claimed and not yet running is given back when the subscription is paused, when the
+ * runner stops, and when all workers have been busy with one handler each for a second: somebody
+ * else may be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
  */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/uuid.h"
 #include "bus/options.h"
 #include "bus/runner.h"
 #include "bus/verdict.h"
@@ -31,6 +32,7 @@
 struct lease {
     uint8_t token[STORE_TOKEN_BYTES];
     struct lease *next;
+    bool doubtful;        /* nobody knows whether the claim happened: to be renounced */
     int32_t total;        /* deliveries claimed */
     int32_t open;         /* of those, not settled yet */
     bool lost;            /* somebody else has it; guarded by the runner's mutex */
@@ -39,8 +41,8 @@ struct lease {
 
 struct shared {
     struct lease *leases;
-    bool more;            /* the last claim stopped at a limit */
-    int64_t claim_at_us;  /* when something will be due; INT64_MAX: when there is news */
+    bool more;           /* the last claim stopped at a limit */
+    int64_t claim_at_us; /* when something will be due; INT64_MAX: when there is news */
 
     /* one flush */
     struct slot *slots[FLUSH_MAX];
@@ -101,11 +103,11 @@ void shared_free(struct shared *shared)
 
 /* What of a lease has ended. */
 struct tally {
-    int32_t ended;    /* ... and needs a write */
-    int32_t in_tx;    /* ... and was settled by its handler's transaction */
-    bool urgent;      /* something failed, died or is given back */
-    bool plain;       /* all that ended is done */
-    bool lost;        /* the lease is */
+    int32_t ended; /* ... and needs a write */
+    int32_t in_tx; /* ... and was settled by its handler's transaction */
+    bool urgent;   /* something failed, died or is given back */
+    bool plain;    /* all that ended is done */
+    bool lost;     /* the lease is */
 };
 
 /* Collects what has ended of a lease. The mutex is held. */
@@ -175,8 +177,8 @@ static hf_status make_outcomes(struct runner *runner, int64_t now_us, struct set
         }
         buf_clear(&shared->stories[count]);
         struct outcome *outcome = &shared->outcomes[count];
-        hf_status status = runner_outcome(runner, shared->slots[i], now_us,
-                                          &shared->stories[count], outcome);
+        hf_status status =
+            runner_outcome(runner, shared->slots[i], now_us, &shared->stories[count], outcome);
         if (status) {
             return status;
         }
@@ -242,11 +244,32 @@ static void release_ready(struct runner *runner, const struct lease *lease)
     }
 }
 
+/* A claim whose answer was lost may have happened, and its lease would last as long as this process:
+ * what it holds is given back. False: the store failed. */
+static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
+{
+    struct settle_lease settle = {
+        .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .release_all = true,
+    };
+    memcpy(settle.lease, lease->token, sizeof settle.lease);
+    hf_status status = bus_run(runner->bus, &settle.change);
+    if (status && status != HF_STALE && status != HF_NOTFOUND) {
+        runner_store_failed(runner, status, "renouncing a lease");
+        return false;
+    }
+    return true;
+}
+
 static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *step)
 {
     struct lease *next;
     for (struct lease *lease = runner->shared->leases; lease; lease = next) {
         next = lease->next;
+        if (lease->doubtful && !renounce(runner, lease, now_us)) {
+            return false;
+        }
         pthread_mutex_lock(&runner->mutex);
         if (lease->lost) {
             release_ready(runner, lease);
@@ -342,8 +365,8 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct shared *shared = runner->shared;
     if (!wants_more(runner, now_us)) {
-        step->at_us = shared->claim_at_us < step->at_us && !shared->more ? shared->claim_at_us
-                                                                         : step->at_us;
+        step->at_us =
+            shared->claim_at_us < step->at_us && !shared->more ? shared->claim_at_us : step->at_us;
         return;
     }
     struct lease *lease = mem_calloc(1, sizeof *lease);
@@ -366,6 +389,8 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
         .kept = true,
         .batch = &shelf->batch,
     };
+    random_bytes(change.lease, sizeof change.lease);
+    memcpy(lease->token, change.lease, sizeof lease->token);
     hf_status status = bus_run(runner->bus, &change.change);
     HF_POINT("after_claim");
     if (status) {
@@ -385,15 +410,17 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
             step->at_us = shared->claim_at_us;
         }
     }
-    if (!status && shelf->batch.count > 0) {
-        memcpy(lease->token, change.ret_lease, sizeof lease->token);
-        lease->total = (int32_t)shelf->batch.count;
-        lease->open = lease->total;
+    lease->doubtful = status == HF_UNKNOWN || status == HF_IO;
+    if (lease->doubtful || (!status && shelf->batch.count > 0)) {
         lease->next = shared->leases;
         shared->leases = lease;
-        put_all(runner, shelf, lease);
     } else {
         mem_free(lease);
+    }
+    if (!status && shelf->batch.count > 0) {
+        lease->total = (int32_t)shelf->batch.count;
+        lease->open = lease->total;
+        put_all(runner, shelf, lease);
     }
     rack_return(&runner->rack, shelf);
 }

@@ -37,13 +37,13 @@ struct wish {
     const char *name;
     struct text patterns[HF_PATTERNS_MAX];
     size_t pattern_count;
-    bool replace;                 /* these patterns and no others; else they are added */
+    bool replace; /* these patterns and no others; else they are added */
     hf_subscription_options given;
 };
 
-static hf_status put(hf_bus *bus, const struct wish *wish, const struct text *patterns, size_t count,
-                     const hf_subscription_options *options, int64_t start, int64_t generation,
-                     bool *ret_created)
+static hf_status put(hf_bus *bus, const struct wish *wish, const struct text *patterns,
+                     size_t count, const hf_subscription_options *options, int64_t start,
+                     int64_t generation, bool *ret_created)
 {
     struct buf patterns_json;
     struct buf options_json;
@@ -102,8 +102,7 @@ static hf_status check_unchangeable(const struct wish *wish, const struct defini
     const hf_subscription_options *given = &wish->given;
     if (given->mode != HF_MODE_DEFAULT && given->mode != definition->options.mode) {
         return fail(HF_CONFLICT, "subscription %s exists with mode %s; the mode cannot be changed",
-                    wish->name,
-                    definition->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
+                    wish->name, definition->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
     }
     if (given->partitions != -1 && given->partitions != definition->options.partitions) {
         return fail(HF_CONFLICT, "subscription %s exists with %d partitions; it has to stay so",
@@ -204,8 +203,8 @@ static hf_status wish_init(struct wish *wish, const char *name, const char *cons
     }
     hf_status status = glob_check_name(text_of(name), "subscription name", HF_NAME_BYTES_MAX);
     if (!status && options) {
-        status = bus_read_options(&wish->given, sizeof wish->given, options,
-                                  "hf_subscription_options");
+        status =
+            bus_read_options(&wish->given, sizeof wish->given, options, "hf_subscription_options");
     }
     if (!status && (count == 0 || count > HF_PATTERNS_MAX)) {
         status = fail(HF_INVALID, "subscription %s: %zu patterns; it takes 1 to %d", name, count,
@@ -282,8 +281,8 @@ static hf_status enlist(hf_bus *bus, const struct definition *definition, struct
         return fail(HF_NOMEM, "out of memory for a subscription");
     }
     subscription->id = definition->id;
-    hf_status status = runner_new(bus, definition, handlers_reference(handlers),
-                                  &subscription->runner);
+    hf_status status =
+        runner_new(bus, definition, handlers_reference(handlers), &subscription->runner);
     if (status) {
         handlers_unreference(handlers);
         mem_free(subscription);
@@ -403,7 +402,7 @@ hf_status hf_unsubscribe(hf_bus *bus, hf_handler_id id)
     return status;
 }
 
-/* ---- All of them ------------------------------------------------------------------------------ */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 hf_status subscriptions_start(hf_bus *bus)
 {

@@ -13,7 +13,7 @@
 
 /* A stored subscription with everything parsed: what the API and the runners work with. */
 struct definition {
-    struct arena arena;       /* the texts below */
+    struct arena arena; /* the texts below */
     int64_t id;
     int64_t generation;
     struct text name;
@@ -22,7 +22,7 @@ struct definition {
     hf_subscription_options options;
     int64_t created_at_us;
     int64_t start;
-    int64_t paused_at_us;     /* -1: not paused */
+    int64_t paused_at_us; /* -1: not paused */
     struct text paused_by;
     struct text paused_reason;
     struct text breaker_json;

@@ -23,11 +23,11 @@
 struct watch {
     hf_bus *bus;
     pthread_t thread;
-    pthread_mutex_t mutex;  /* guards what follows */
+    pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
-    uint64_t serial;        /* rises with every piece of news */
-    int64_t period_ms;      /* between signs of life */
-    int fd;                 /* eventfd; -1: nobody asked */
+    uint64_t serial;   /* rises with every piece of news */
+    int64_t period_ms; /* between signs of life */
+    int fd;            /* eventfd; -1: nobody asked */
     bool stopping;
 };
 

@@ -1,11 +1,11 @@
 /*
  * window.h - what a runner has in hand: slots, one per delivery, and the lanes that must wait.
  *
- *             put               take                 end                  settle
- *     (free) -----> READY -----------------> RUNNING -----> ENDED -----------------> SETTLED -> (free)
- *                     ^  |                     |              ^                        ^
- *                     |  +-- lane is busy -----|--------------+                        |
- *                     +------- not run after all (stop, undone) ---- done, no write ---+
+ *            put            take               end              settle
+ *     (free) ----> READY ----------> RUNNING ----------> ENDED ----------> SETTLED ----> (free)
+ *                  ^   |                | |                ^                  ^
+ *                  |   +- lane waits ---|-|----------------+                  |
+ *                  +---- not run -------+ +------- done, nothing to write ----+
  *
  * Two rings of slots: what comes from the log (or a claim) in its order, and retries that are due,
  * which go first. A ring's slots are freed from its front, so a slot's address is good while its
@@ -49,8 +49,8 @@ struct slot {
     bool waited;               /* it has a row in retries */
     bool probe;                /* the breaker's one probe */
     bool in_tx;                /* settled together with its handler's writes */
-    bool alone;                /* its last attempt ended with the process: no other handler beside it */
-    bool settling;             /* the dispatcher is storing what became of it */
+    bool alone;    /* its last attempt ended with the process: no other handler beside it */
+    bool settling; /* the dispatcher is storing what became of it */
 };
 
 struct ring {
@@ -58,7 +58,7 @@ struct ring {
     uint64_t capacity;
     uint64_t front; /* slots front .. back-1 are in use; index modulo capacity */
     uint64_t back;
-    uint64_t look;  /* no slot before it is READY */
+    uint64_t look; /* no slot before it is READY */
 };
 
 struct window {
@@ -69,12 +69,12 @@ struct window {
     struct set64 positions; /* of the slots in `retries` */
     bool lanes;             /* ordered: lanes count */
     int64_t ready;
-    int64_t busy;           /* RUNNING */
+    int64_t busy; /* RUNNING */
     int64_t ended;
-    int64_t settled;        /* settled by being done, since last asked */
-    bool strict;            /* one lane for all */
-    int64_t reaped;         /* the last event that left the log ring ... */
-    uint8_t reaped_id[16];  /* ... and its id */
+    int64_t settled;       /* settled by being done, since last asked */
+    bool strict;           /* one lane for all */
+    int64_t reaped;        /* the last event that left the log ring ... */
+    uint8_t reaped_id[16]; /* ... and its id */
 };
 
 #define WINDOW_STRICT_LANE 1
@@ -93,8 +93,9 @@ struct slot *ring_at(struct ring *ring, uint64_t index);
 /* A new READY slot; the ring must have room. The shelf gets one more reference. */
 struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
                         const struct entry *entry);
-/* The next slot that `owner` may run, now RUNNING; NULL if there is none. Slots whose lane is failing
- * end as HELD on the way. One owner may take several of one lane: it runs them one after another. */
+/* The next slot that `owner` may run, now RUNNING; NULL if there is none. Slots whose lane is
+ * failing end as HELD on the way. One owner may take several of one lane: it runs them one after
+ * another. */
 struct slot *window_take(struct window *window, const void *owner);
 /* RUNNING (or READY) -> ENDED with what the caller has set in the slot. */
 void window_end(struct window *window, struct slot *slot);

@@ -114,8 +114,8 @@ static void report_chunk(struct worker *worker, size_t done)
  * transaction is no good (tx_status). */
 static bool enter(struct worker *worker, size_t i)
 {
-    hf_status status = tx_enter(worker->tx, &worker->holds[i], worker->chunk[i]->entry,
-                                clock_wall_us());
+    hf_status status =
+        tx_enter(worker->tx, &worker->holds[i], worker->chunk[i]->entry, clock_wall_us());
     if (status && status != HF_CONFLICT) {
         worker->tx_status = status;
     }
@@ -200,8 +200,7 @@ static bool run_deliveries(struct worker *worker)
             return false;
         }
         go_on = !worker->tx_status && worker->results[i].verdict == HF_ACK &&
-                clock_mono_us() - began_us <= WORKER_CHUNK_US &&
-                !atomic_load(&worker->cancelled) &&
+                clock_mono_us() - began_us <= WORKER_CHUNK_US && !atomic_load(&worker->cancelled) &&
                 atomic_load(&worker->runner->handlers_version) == worker->handlers_version;
     }
     if (worker->note >= 0) {

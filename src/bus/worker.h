@@ -20,8 +20,8 @@
 struct runner;
 
 #define WORKER_CHUNK_MAX 64
-#define WORKER_CHUNK_US 1000       /* a chunk ends when it has taken this long */
-#define WORKER_STEAL_US 200        /* a handler that takes longer gives up what waits behind it */
+#define WORKER_CHUNK_US 1000 /* a chunk ends when it has taken this long */
+#define WORKER_STEAL_US 200  /* a handler that takes longer gives up what waits behind it */
 
 /* A turn: the low half is the index in the chunk of the delivery that runs, the high half how far
  * the worker may go. */
@@ -38,23 +38,23 @@ struct worker_result {
 };
 
 struct worker {
-    struct runner *runner;       /* counted */
-    struct worker *next;         /* in the runner's list */
-    int32_t note;                /* where it notes what it runs; -1: no free place */
+    struct runner *runner; /* counted */
+    struct worker *next;   /* in the runner's list */
+    int32_t note;          /* where it notes what it runs; -1: no free place */
     _Atomic uint64_t turn;
-    _Atomic int64_t started_us;  /* monotonic; when it began; 0: nothing runs */
+    _Atomic int64_t started_us; /* monotonic; when it began; 0: nothing runs */
     atomic_bool cancelled;
     struct slot *chunk[WORKER_CHUNK_MAX];
     struct worker_result results[WORKER_CHUNK_MAX];
-    size_t count;                /* what is its to report; guarded by the runner's mutex */
-    uint32_t handlers_version;   /* of the list it runs */
-    int64_t took_us;             /* the whole chunk */
-    struct handlers *handlers;   /* counted, while a chunk is in hand */
+    size_t count;                        /* what is its to report; guarded by the runner's mutex */
+    uint32_t handlers_version;           /* of the list it runs */
+    int64_t took_us;                     /* the whole chunk */
+    struct handlers *handlers;           /* counted, while a chunk is in hand */
     struct hold holds[WORKER_CHUNK_MAX]; /* transactional: proof for each */
     bool transactional;
     struct tx *tx;
-    hf_status tx_status;         /* why the chunk's transaction could not be kept; HF_OK */
-    struct shelf *shelf;         /* stuck: what its handler may still look at; counted */
+    hf_status tx_status; /* why the chunk's transaction could not be kept; HF_OK */
+    struct shelf *shelf; /* stuck: what its handler may still look at; counted */
     struct hf_delivery delivery;
 };
 

@@ -238,7 +238,7 @@ void deliver_times(int64_t handler_timeout_ms, int64_t *ret_timeout_ms, int64_t 
 
     if (grace_ms > GRACE_MS_MAX)
         grace_ms = GRACE_MS_MAX;
-    margin_ms = grace_ms + grace_ms / 10 + 10;
+    margin_ms = grace_ms + grace_ms / 2 + 20; /* a busy machine is late */
     if (margin_ms > handler_timeout_ms / 2)
         margin_ms = handler_timeout_ms / 2;
     *ret_timeout_ms = handler_timeout_ms - margin_ms;

@@ -97,8 +97,8 @@ struct engine_class {
 extern const struct engine_class sqlite_engine_class;
 
 #ifdef HF_FAULTS
-/* Lets store_open know one more engine by its name as URL scheme (NULL forgets it): the seam through
- * which tests slip an engine that fails on purpose under everything above. */
+/* Lets store_open know one more engine by its name as URL scheme (NULL forgets it): the seam
+ * through which tests slip an engine that fails on purpose under everything above. */
 void store_engine_add(const struct engine_class *class);
 /* The engine of a scheme; NULL if there is none. */
 const struct engine_class *store_engine_find(const char *scheme);

@@ -23,16 +23,16 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/thread.h"
 
-#define GROUP_EVENTS_MAX 8192      /* carried by one commit: bounds its duration ... */
-#define GROUP_BYTES_MAX 16777216   /* ... and its memory (one larger change goes alone) */
-#define CHANGE_BYTES_FIXED 256     /* what a change weighs besides its texts */
+#define GROUP_EVENTS_MAX 8192    /* carried by one commit: bounds its duration ... */
+#define GROUP_BYTES_MAX 16777216 /* ... and its memory (one larger change goes alone) */
+#define CHANGE_BYTES_FIXED 256   /* what a change weighs besides its texts */
 
 enum waiter_state { WAITING, LEADING, ANSWERED };
 

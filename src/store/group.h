@@ -17,15 +17,15 @@
 
 struct group {
     struct engine *engine;
-    pthread_mutex_t mutex;   /* guards everything below */
-    struct change *first;    /* the queue */
+    pthread_mutex_t mutex; /* guards everything below */
+    struct change *first;  /* the queue */
     struct change *last;
-    bool led;                /* somebody applies changes, or has been told to */
-    int64_t events;          /* weight of the queue, in events ... */
-    int64_t bytes;           /* ... and in bytes */
+    bool led;       /* somebody applies changes, or has been told to */
+    int64_t events; /* weight of the queue, in events ... */
+    int64_t bytes;  /* ... and in bytes */
     int64_t events_max;
     int64_t bytes_max;
-    int64_t rooms_wanted;    /* threads waiting for the queue to shrink */
+    int64_t rooms_wanted; /* threads waiting for the queue to shrink */
     pthread_cond_t room;
 };
 

@@ -81,8 +81,7 @@ static hf_status find_engine(const char *url, const struct engine_class **ret_cl
     return HF_OK;
 }
 
-hf_status store_open(const char *url, const struct store_options *options,
-                     struct store **ret_store)
+hf_status store_open(const char *url, const struct store_options *options, struct store **ret_store)
 {
     const struct engine_class *class = NULL;
     const char *location = NULL;
@@ -216,14 +215,13 @@ hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret
 }
 
 hf_status store_retries_due(struct store *store, int64_t subscription_id, int32_t partition,
-                            int64_t now_us, int32_t max, struct batch *batch,
-                            int64_t *ret_next_us)
+                            int64_t now_us, int32_t max, struct batch *batch, int64_t *ret_next_us)
 {
     FORWARD(store, retries_due, subscription_id, partition, now_us, max, batch, ret_next_us);
 }
 
-hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition, lane_fn found,
-                      void *ctx)
+hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition,
+                      lane_fn found, void *ctx)
 {
     FORWARD(store, lanes, subscription_id, partition, found, ctx);
 }
@@ -290,7 +288,8 @@ hf_status store_tx_begin(struct store *store, struct deadline deadline, struct t
     FORWARD(store, tx_begin, deadline, ret_tx);
 }
 
-hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry, int64_t now_us)
+hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry,
+                   int64_t now_us)
 {
     return tx->engine->class->tx_enter(tx, hold, entry, now_us);
 }

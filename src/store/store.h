@@ -53,13 +53,13 @@ struct sqlite3;
 
 struct store_options {
     struct text namespace_name;
-    struct text node_name;      /* shown to others as owner of leases */
-    hf_open_mode open_mode;     /* never DEFAULT */
-    hf_durability durability;   /* never DEFAULT */
-    int64_t timeout_ms;         /* waiting for the database while opening */
-    int64_t queue_events_max;   /* bounds of the group's queue */
+    struct text node_name;    /* shown to others as owner of leases */
+    hf_open_mode open_mode;   /* never DEFAULT */
+    hf_durability durability; /* never DEFAULT */
+    int64_t timeout_ms;       /* waiting for the database while opening */
+    int64_t queue_events_max; /* bounds of the group's queue */
     int64_t queue_bytes_max;
-    struct log *log;            /* never NULL; outlives the store */
+    struct log *log; /* never NULL; outlives the store */
 };
 
 /* Opens the store that `url` names. Migrates the schema unless open_mode says otherwise. */
@@ -82,7 +82,7 @@ struct new_event {
     uint8_t id[16];
     struct text type;
     struct text payload;
-    struct text key;          /* these four may be absent */
+    struct text key; /* these four may be absent */
     struct text tenant;
     struct text metadata;
     struct text producer;
@@ -91,7 +91,7 @@ struct new_event {
     int64_t hash;             /* hash_event() */
     /* answers */
     int64_t position;
-    int64_t key_version;      /* -1 unless a version was expected */
+    int64_t key_version; /* -1 unless a version was expected */
     bool duplicate;
 };
 
@@ -148,7 +148,7 @@ enum change_kind {
 /* The head of every change. The caller sets kind, now_us and relaxed; group.c uses the rest. */
 struct change {
     enum change_kind kind;
-    bool relaxed;    /* losing it in a power failure only means doing the work again, so it need not
+    bool relaxed; /* losing it in a power failure only means doing the work again, so it need not
                         wait for the disk. Only settles, claims and releases may say so. */
     int64_t now_us;
     hf_status status;
@@ -167,9 +167,9 @@ hf_status store_run(struct store *store, struct change *change, struct deadline 
  * without gaps among what becomes visible together. An event whose id is in the log already is not
  * stored again: it answers the first one's position and key_version, duplicate = true, and its
  * expected_version is not looked at. An expected version that is not the key's (0: never versioned)
- * answers HF_CONFLICT, and message says which event, and the version found; otherwise the key's
- * version becomes expected + 1. Two equal ids in one append: the second is a duplicate of the first.
- * When it answers HF_OK the events are as durable as the store was opened for. Rings.
+ * answers HF_CONFLICT, failed_index says whose, the message the version found; otherwise the key's
+ * version becomes expected + 1. Two equal ids in one append: the second is a duplicate of the
+ * first. When it answers HF_OK the events are as durable as the store was opened for. Rings.
  */
 struct append {
     struct change change;
@@ -207,8 +207,8 @@ struct subscription_remove {
     struct text name;
 };
 
-/* Pauses (`paused`) or resumes a subscription. Pausing what is paused keeps the first pause (HF_OK).
- * Resuming also clears the stored breaker. HF_NOTFOUND. Rings. */
+/* Pauses (`paused`) or resumes a subscription. Pausing what is paused keeps the first pause
+ * (HF_OK). Resuming also clears the stored breaker. HF_NOTFOUND. Rings. */
 struct pause {
     struct change change;
     int64_t subscription_id;
@@ -245,10 +245,11 @@ struct seek {
  * Answers the new epoch, the checkpoint and the subscription's generation. What the former owner
  * had in its hands when it died:
  *   - where the engine knows exactly which handlers ran (notes, see below) each of them is recorded
- *     in `retries` (unless the store shows that it was settled) as one more failed attempt, error "the process died during this attempt", due at
- *     now_us, in the same transaction: ret_crashed counts them;
- *     Where several handlers ran in the process nobody knows which of them killed it: then the
- *     attempt does not count if it would be the last of attempts_max (0: it always counts);
+ *     in `retries` (unless the store shows that it was settled) as one more failed attempt, error
+ *     "the process died during this attempt", due at now_us, in the same transaction: ret_crashed
+ *     counts them. Where several handlers ran in the process nobody knows which of them killed it:
+ *     then the attempt does not count if it would be the last of attempts_max (0: it always
+ *     counts);
  *   - where it cannot know, ret_unclean is true, and the bus runs the first events one at a time.
  * HF_NOTFOUND: no such subscription.
  */
@@ -276,12 +277,12 @@ struct give_back {
 
 /* What became of one delivery. */
 enum outcome_kind {
-    OUTCOME_DONE,    /* handled: its retry row goes */
-    OUTCOME_RETRY,   /* waits in `retries` for next_attempt_us with this story */
-    OUTCOME_HELD,    /* waits in `retries` behind an earlier event of its lane */
-    OUTCOME_DEAD,    /* becomes a dead letter; its retry row goes */
-    OUTCOME_BLOCK,   /* becomes a dead letter, and its retry row stays as `blocked`: the lane waits */
-    OUTCOME_RELEASE  /* leases only: free for the next claim, with the story it had */
+    OUTCOME_DONE,  /* handled: its retry row goes */
+    OUTCOME_RETRY, /* waits in `retries` for next_attempt_us with this story */
+    OUTCOME_HELD,  /* waits in `retries` behind an earlier event of its lane */
+    OUTCOME_DEAD,  /* becomes a dead letter; its retry row goes */
+    OUTCOME_BLOCK, /* becomes a dead letter, and its retry row stays as `blocked`: the lane waits */
+    OUTCOME_RELEASE /* leases only: free for the next claim, with the story it had */
 };
 
 struct outcome {
@@ -302,18 +303,20 @@ struct outcome {
 
 /*
  * Settles deliveries of a partition that we own, and moves its checkpoint. HF_STALE unless we are
- * the owner with this epoch; HF_NOTFOUND if the subscription is gone; HF_CONFLICT if a generation is
- * given and it is not the stored one: what was read by older patterns must not move the checkpoint.
+ * the owner with this epoch; HF_NOTFOUND if the subscription is gone; HF_CONFLICT if a generation
+ * is given and it is not the stored one: what was read by older patterns must not move the
+ * checkpoint.
  *   - checkpoint >= 0 must be at least the stored one (HF_MISUSE) and becomes the stored one, with
  *     last_event_id (NULL: unchanged) and now_us.
  *   - All outcomes happen. DEAD and BLOCK copy the event (from its retry row if that has a copy,
  *     else from the log) with reason, error and story into dead_letters, replacing a dead letter of
  *     the same subscription and event.
- *   - A DONE or DEAD position above the new checkpoint is remembered in `settled`, so that it is not
- *     delivered again after a takeover; settled rows at or below the checkpoint go.
+ *   - A DONE or DEAD position above the new checkpoint is remembered in `settled`, so that it is
+ *     not delivered again after a takeover; settled rows at or below the checkpoint go.
  *   - HELD and RETRY replace a row of the same position. A HELD one whose lane has no other row
- *     (an operator has just freed the lane) becomes waiting instead, due at now_us. When a DONE or DEAD row that waited leaves
- *     a lane, the lane's lowest held row becomes waiting, due at now_us.
+ *     (an operator has just freed the lane) becomes waiting instead, due at now_us. When a DONE or
+ *     DEAD row that waited leaves a lane, the lane's lowest held row becomes waiting, due at
+ *     now_us.
  * Answers the subscription's present generation, so that a busy owner notices changes.
  */
 struct settle {
@@ -336,7 +339,8 @@ struct settle {
  * no lease and moves at most the cursor. A paused subscription gives an empty batch. HF_CONFLICT if
  * a generation is given and it is not the stored one: the filter may be of older patterns.
  *
- *   lease:   a random token; until expires_at = now_us + lease_ms nobody else gets these events.
+ *   lease:   a random token, made by the caller if it wants to be able to renounce the lease when
+ *            the answer is lost; until expires_at = now_us + lease_ms nobody else gets these events.
  *            `bound`: also ends at once when this process is dead. `kept`: does not expire while
  *            this process shows signs of life, judged as in acquire.
  *   orphans: an expired lease of several events is handed out again in halves, one half per claim,
@@ -359,6 +363,7 @@ struct claim {
     int32_t attempts_max; /* see acquire */
     bool bound;
     bool kept;
+    uint8_t lease[STORE_TOKEN_BYTES]; /* the token to use; all zero: the engine makes one */
     struct batch *batch; /* appended to; cleared by the caller */
     uint8_t ret_lease[STORE_TOKEN_BYTES];
     int64_t ret_expires_at_us;
@@ -370,9 +375,9 @@ struct claim {
 /*
  * Settles events of a lease. HF_STALE unless the lease exists, has not passed to somebody else and
  * holds every position named. (A lease that expired but was not yet handed out again is still
- * good.) `all`: everything left in the lease is DONE, and outcomes are not looked at; `release_all`:
- * everything left is RELEASEd. extend_us > 0: the lease now expires then. A lease with nothing left
- * goes. RELEASE rings, as does RETRY that is due.
+ * good.) `all`: everything left in the lease is DONE, and outcomes are not looked at;
+ * `release_all`: everything left is RELEASEd. extend_us > 0: the lease now expires then. A lease
+ * with nothing left goes. RELEASE rings, as does RETRY that is due.
  */
 struct settle_lease {
     struct change change;
@@ -446,21 +451,21 @@ hf_status store_subscription_by_id(struct store *store, int64_t id, subscription
 /* All of the namespace, by name. */
 hf_status store_subscription_list(struct store *store, subscription_row_fn found, void *ctx);
 
-/* Its generation, and the epoch of a partition (0: there is none): has anything changed, has somebody
- * taken over? Cheap enough to ask for every batch. HF_NOTFOUND. */
+/* Its generation, and the epoch of a partition (0: there is none): has anything changed, has
+ * somebody taken over? Cheap enough to ask for every batch. HF_NOTFOUND. */
 hf_status store_generation(struct store *store, int64_t id, int32_t partition,
                            int64_t *ret_generation, int64_t *ret_epoch);
 
 /* How far a subscription is. Every number is arithmetic or an index range, never a scan of the log.
  * Over all partitions: checkpoint is the lowest. */
 struct progress {
-    int64_t checkpoint;        /* shared: below the cursor, every lease and every retry */
-    int64_t checkpoint_at_us;  /* -1: never stored */
+    int64_t checkpoint;       /* shared: below the cursor, every lease and every retry */
+    int64_t checkpoint_at_us; /* -1: never stored */
     uint8_t checkpoint_event_id[16];
     bool has_event_id;
-    int64_t cursor;            /* shared; -1 for ordered */
+    int64_t cursor; /* shared; -1 for ordered */
     int64_t head;
-    int64_t in_flight;         /* shared: leased and unsettled */
+    int64_t in_flight; /* shared: leased and unsettled */
     int64_t retrying;
     int64_t held;
     int64_t blocked;
@@ -477,16 +482,16 @@ hf_status store_progress(struct store *store, int64_t subscription_id, int64_t n
 /* Where one event is in one subscription. */
 struct delivery_facts {
     int64_t start;
-    int64_t checkpoint;   /* of the event's partition; shared: -1 */
-    int64_t cursor;       /* shared; ordered: -1 */
-    bool settled;         /* has a row in `settled` */
-    bool leased;          /* in a lease (shared), or noted as running now */
-    bool waiting;         /* has a retries row of that kind ... */
+    int64_t checkpoint; /* of the event's partition; shared: -1 */
+    int64_t cursor;     /* shared; ordered: -1 */
+    bool settled;       /* has a row in `settled` */
+    bool leased;        /* in a lease (shared), or noted as running now */
+    bool waiting;       /* has a retries row of that kind ... */
     bool held;
     bool blocked;
     int32_t attempts;
     int64_t next_attempt_us;
-    int64_t dead_id;      /* -1 */
+    int64_t dead_id; /* -1 */
 };
 
 /* `attempts_json` gets the story (of the retry or the dead letter), appended to the arena. */
@@ -509,16 +514,15 @@ hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_
  * begins at that time. */
 hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position);
 
-/* Waiting retries of a partition that are due at now_us, by due time, at most `max`, appended to the
- * batch. ret_next_us: when the next one that is not due yet will be (-1: none). */
+/* Waiting retries of a partition that are due at now_us, by due time, at most `max`, appended to
+ * the batch. ret_next_us: when the next one that is not due yet will be (-1: none). */
 hf_status store_retries_due(struct store *store, int64_t subscription_id, int32_t partition,
-                            int64_t now_us, int32_t max, struct batch *batch,
-                            int64_t *ret_next_us);
+                            int64_t now_us, int32_t max, struct batch *batch, int64_t *ret_next_us);
 
 /* Every lane of a partition that has rows in retries, with their number. */
 typedef int (*lane_fn)(uint64_t lane, int64_t rows, void *ctx);
-hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition, lane_fn found,
-                      void *ctx);
+hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition,
+                      lane_fn found, void *ctx);
 
 /* Positions above the checkpoint that are not to be read from the log again: in `settled`, or in
  * `retries`. */
@@ -533,17 +537,17 @@ hf_status store_lease_read(struct store *store, int64_t subscription_id,
 
 /* Which dead letters; as hf_dead_filter, with every "not given" resolved. */
 struct dead_query {
-    struct text subscription;   /* absent: any */
-    struct text type;           /* pattern; absent: any */
-    struct text error;          /* substring; absent: any */
-    struct text reason;         /* absent: any */
-    int64_t failed_before_us;   /* -1: any */
-    int64_t failed_after_us;    /* -1: any */
-    int64_t before_dead_id;     /* -1: from the newest */
-    int64_t after_dead_id;      /* oldest_first: from the one after this; -1 */
+    struct text subscription; /* absent: any */
+    struct text type;         /* pattern; absent: any */
+    struct text error;        /* substring; absent: any */
+    struct text reason;       /* absent: any */
+    int64_t failed_before_us; /* -1: any */
+    int64_t failed_after_us;  /* -1: any */
+    int64_t before_dead_id;   /* -1: from the newest */
+    int64_t after_dead_id;    /* oldest_first: from the one after this; -1 */
     bool resolved_too;
     bool oldest_first;
-    int64_t limit;              /* -1: none */
+    int64_t limit; /* -1: none */
     int64_t offset;
 };
 
@@ -556,7 +560,7 @@ hf_status store_dead_count(struct store *store, const struct dead_query *query, 
 struct store_sizes {
     int64_t store_bytes; /* -1: not known */
     int64_t wal_bytes;
-    int64_t commits;     /* by this store since it was opened */
+    int64_t commits; /* by this store since it was opened */
 };
 hf_status store_sizes_get(struct store *store, struct store_sizes *ret_sizes);
 

@@ -73,23 +73,6 @@ static void a_key_is_in_order_with_eight_workers(void **state)
     assert_keys_in_order(recorder);
 }
 
-static void a_key_is_in_order_with_partitions(void **state)
-{
-    struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, NULL);
-    hf_subscription_options options = quick_options();
-
-    options.concurrency = 4;
-    options.partitions = 5;
-    subscribe(scene->bus, "a", "*", recorder, &options);
-    assert_ok(hf_start(scene->bus));
-    publish_over_keys(scene->bus, 400, 30);
-    settle_all(scene->bus, "a");
-    assert_int_equal(recorder_count(recorder), 400);
-    assert_int_equal(recorder_overlaps(recorder), 0);
-    assert_keys_in_order(recorder);
-}
-
 static void as_many_keys_run_at_once_as_concurrency_says(void **state)
 {
     struct scene *scene = *state;
@@ -470,7 +453,6 @@ static void in_strict_order_a_failing_event_holds_back_everything(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(a_key_is_in_order_with_eight_workers),
-    scene_test(a_key_is_in_order_with_partitions),
     scene_test(as_many_keys_run_at_once_as_concurrency_says),
     scene_test(events_without_a_key_do_not_wait_for_each_other),
     scene_test(one_key_never_runs_twice_at_once),

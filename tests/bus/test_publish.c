@@ -433,7 +433,7 @@ static void many_are_all_or_none(void **state)
     events[17].key = "k";
     events[17].expected_version = 5;
     assert_status(hf_publish_many(scene->bus, events, 20, receipts), HF_CONFLICT);
-    assert_said("event 17 expects version 5 of key k");
+    assert_said("event 17: expected version 5 of key k");
     assert_int_equal(receipts[0].position, INT64_C(0x5A5A5A5A5A5A5A5A));
     assert_int_equal(head_of(scene->bus), 0);
     assert_ok(hf_publish_many(scene->bus, events, 17, receipts));

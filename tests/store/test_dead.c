@@ -457,6 +457,24 @@ static void a_freed_event_above_the_checkpoint_is_not_delivered_again(void **sta
     must_read("1", list_ahead(s.store, s.id, 0, 0));
 }
 
+/* An event died, the subscription was moved back, and it waits again: the old letter's end is not
+ * the new delivery's. */
+static void an_old_letter_can_be_ended_without_harm_to_a_new_delivery(void **state)
+{
+    struct scene s = scene_of(*state, "aabb");
+    must_answer(HF_OK, SETTLE(&s.owner, 4, dead(1, "a"), dead(3, "b")));
+    must_answer(HF_OK, subscription_seek(s.store, s.id, 0));
+    s.owner = own(s.store, s.id, 0);
+    must_answer(HF_OK, SETTLE(&s.owner, 4, retry(1, "a", T0), held(2, "a"), retry(3, "b", T0),
+                              held(4, "b")));
+    must_answer(HF_OK, resolve(s.store, dead_id_of(s.store, 1)));
+    int64_t dead_id = dead_id_of(s.store, 3);
+    must_equal(1, purge(s.store, &dead_id, 1));
+    must_read("2 2", list_lanes(s.store, s.id, 0, "ab"));
+    must_read("1 3", list_due(s.store, s.id, 0, T0 + SECOND));
+    must_equal(2, progress_of(s.store, s.id).held);
+}
+
 /* ---- Resolving, purging ---------------------------------------------------------------------- */
 
 static void resolving_twice_conflicts(void **state)
@@ -528,6 +546,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(resolving_frees_the_lane),
     CLAIM(purging_frees_the_lane),
     CLAIM(a_freed_event_above_the_checkpoint_is_not_delivered_again),
+    CLAIM(an_old_letter_can_be_ended_without_harm_to_a_new_delivery),
     CLAIM(resolving_twice_conflicts),
     CLAIM(purged_ones_are_gone_and_missing_ones_not_counted),
     CLAIM(dead_letters_survive_their_subscription),

@@ -1,8 +1,6 @@
 /*
  * test_settle.c - what becomes of deliveries of an ordered subscription: checkpoints, waiting, held
  * and blocked rows, promotion in the order of a lane, and what is remembered above the checkpoint.
- *
- * The last test plays thousands of random settles against a model of the contract in memory.
  */
 #include "base/uuid.h"
 #include "support/make.h"
@@ -469,159 +467,6 @@ static void the_most_outcomes_fit_in_one_settle(void **state)
     must_equal(STORE_OUTCOMES_MAX / 2, progress_of(store, id).retrying);
 }
 
-/* ---- Against a model ------------------------------------------------------------------------- */
-
-#define MODEL_EVENTS 60
-#define MODEL_KEYS "abcdef"
-
-enum model_kind { FREE, WAITING, HELD, BLOCKED, SETTLED };
-
-struct model {
-    char keys[MODEL_EVENTS + 2]; /* by position, from 1 */
-    enum model_kind kinds[MODEL_EVENTS + 1];
-    int64_t due_us[MODEL_EVENTS + 1];
-    int64_t checkpoint;
-};
-
-static bool in_retries(const struct model *model, int64_t position)
-{
-    enum model_kind kind = model->kinds[position];
-    return kind == WAITING || kind == HELD || kind == BLOCKED;
-}
-
-static int64_t lane_first(const struct model *model, char key)
-{
-    for (int64_t p = 1; p <= MODEL_EVENTS; p++) {
-        if (model->keys[p] == key && in_retries(model, p)) {
-            return p;
-        }
-    }
-    return 0;
-}
-
-/* Chooses what the owner might do next with one event, as the bus would, and foresees it. */
-static bool model_step(struct model *model, uint64_t random, int64_t now_us, struct outcome *out)
-{
-    int64_t p = 1 + (int64_t)(random % MODEL_EVENTS);
-    char key[2] = {model->keys[p], '\0'};
-    int64_t first = lane_first(model, key[0]);
-    bool fails = (random >> 32) % 3 == 0;
-    if (model->kinds[p] == FREE && p > model->checkpoint) {
-        if (first > 0) {
-            *out = held(p, key);
-            model->kinds[p] = HELD;
-        } else if (fails) {
-            *out = retry(p, key, now_us + (int64_t)(random >> 40) % 50);
-            model->kinds[p] = WAITING;
-            model->due_us[p] = out->next_attempt_us;
-        } else {
-            *out = done(p, key);
-            model->kinds[p] = SETTLED;
-        }
-        return true;
-    }
-    if (model->kinds[p] != WAITING) {
-        return false;
-    }
-    if (fails) {
-        *out = waited(retry(p, key, now_us + 20));
-        model->due_us[p] = now_us + 20;
-        return true;
-    }
-    *out = (random >> 36) % 4 == 0 ? waited(dead(p, key)) : waited(done(p, key));
-    model->kinds[p] = p > model->checkpoint ? SETTLED : FREE;
-    first = lane_first(model, key[0]);
-    if (first > 0 && model->kinds[first] == HELD) {
-        model->kinds[first] = WAITING;
-        model->due_us[first] = now_us;
-    }
-    return true;
-}
-
-/* The highest checkpoint that the model allows: everything at or below it is taken care of. */
-static int64_t model_checkpoint(struct model *model)
-{
-    while (model->checkpoint < MODEL_EVENTS && model->kinds[model->checkpoint + 1] != FREE) {
-        model->checkpoint++;
-    }
-    for (int64_t p = 1; p <= model->checkpoint; p++) {
-        if (model->kinds[p] == SETTLED) {
-            model->kinds[p] = FREE; /* folded */
-        }
-    }
-    return model->checkpoint;
-}
-
-static void model_compare(const struct model *model, const struct scene *s, int64_t now_us)
-{
-    char ahead[1024] = "";
-    char lanes[256] = "";
-    size_t ahead_used = 0;
-    size_t lanes_used = 0;
-    int64_t due = 0;
-    for (int64_t p = 1; p <= MODEL_EVENTS; p++) {
-        if (p > model->checkpoint && model->kinds[p] != FREE) {
-            ahead_used += (size_t)snprintf(ahead + ahead_used, sizeof ahead - ahead_used,
-                                           "%s%" PRId64, ahead_used ? " " : "", p);
-        }
-        due += model->kinds[p] == WAITING && model->due_us[p] <= now_us;
-    }
-    for (const char *key = MODEL_KEYS; *key; key++) {
-        int rows = 0;
-        for (int64_t p = 1; p <= MODEL_EVENTS; p++) {
-            rows += model->keys[p] == *key && in_retries(model, p);
-        }
-        lanes_used += (size_t)snprintf(lanes + lanes_used, sizeof lanes - lanes_used, "%s%d",
-                                       lanes_used ? " " : "", rows);
-    }
-    must_read(ahead, list_ahead(s->store, s->id, 0, model->checkpoint));
-    must_read(lanes, list_lanes(s->store, s->id, 0, MODEL_KEYS));
-    struct batch batch;
-    int64_t next_us;
-    batch_init(&batch);
-    must_answer(HF_OK, store_retries_due(s->store, s->id, 0, now_us, 1000, &batch, &next_us));
-    must_equal(due, batch.count);
-    for (size_t i = 0; i < batch.count; i++) {
-        int64_t p = batch.entries[i].event.position;
-        must_equal(WAITING, model->kinds[p]);
-        must_hold(model->due_us[p] <= now_us);
-    }
-    batch_release(&batch);
-    must_equal(model->checkpoint, progress_of(s->store, s->id).checkpoint);
-}
-
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return *seed ^ *seed >> 29;
-}
-
-static void random_settles_do_what_the_contract_says(void **state)
-{
-    uint64_t seed = 20260101;
-    struct model model = {.keys = " "};
-    for (int p = 1; p <= MODEL_EVENTS; p++) {
-        model.keys[p] = MODEL_KEYS[next_random(&seed) % strlen(MODEL_KEYS)];
-    }
-    struct scene s = scene_of(*state, model.keys + 1);
-    int steps = 0;
-    for (int i = 0; i < 2000 && steps < 500; i++) {
-        struct outcome outcome;
-        s.owner.now_us += 10;
-        if (!model_step(&model, next_random(&seed), s.owner.now_us, &outcome)) {
-            continue;
-        }
-        int64_t checkpoint = steps++ % 5 == 4 ? model_checkpoint(&model) : -1;
-        must_answer(HF_OK, settle(&s.owner, checkpoint, &outcome, 1));
-        if (outcome.waited && outcome.kind != OUTCOME_RETRY) {
-            must_equal(lane_first(&model, model.keys[outcome.position]) > 0,
-                       outcome.ret_lane_busy);
-        }
-        model_compare(&model, &s, s.owner.now_us + (steps % 7) * 10);
-    }
-    must_hold(steps > 100);
-}
-
 static const struct CMUnitTest claims[] = {
     CLAIM(a_checkpoint_is_stored_with_event_and_time),
     CLAIM(a_settle_without_checkpoint_leaves_it),
@@ -649,7 +494,6 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_first_attempt_can_block_its_lane),
     CLAIM(questions_about_a_partition_answer_for_it_alone),
     CLAIM(the_most_outcomes_fit_in_one_settle),
-    CLAIM(random_settles_do_what_the_contract_says),
 };
 
 FIXTURE_MAIN("settle", claims, NULL)

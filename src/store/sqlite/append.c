@@ -64,7 +64,7 @@ static hf_status append_find(struct sqlite_engine *engine, struct conn *conn,
 
 /* Checks the expected version and raises it. */
 static hf_status append_version(struct sqlite_engine *engine, struct conn *conn,
-                                struct new_event *event, size_t index)
+                                struct new_event *event)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_KEY_VERSION);
     if (!stmt) {
@@ -83,8 +83,8 @@ static hf_status append_version(struct sqlite_engine *engine, struct conn *conn,
         conn_done(stmt);
     }
     if (version != event->expected_version) {
-        return fail(HF_CONFLICT, "event %zu expects version %lld of key %.*s; its version is %lld",
-                    index, (long long)event->expected_version,
+        return fail(HF_CONFLICT, "expected version %lld of key %.*s, which has version %lld",
+                    (long long)event->expected_version,
                     (int)(event->key.length > 128 ? 128 : event->key.length), event->key.bytes,
                     (long long)version);
     }
@@ -148,7 +148,7 @@ static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
 }
 
 static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
-                            struct new_event *event, size_t index, int64_t now_us)
+                            struct new_event *event, int64_t now_us)
 {
     event->duplicate = false;
     event->key_version = -1;
@@ -158,7 +158,7 @@ static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
     bool found = false;
     hf_status status = append_find(engine, conn, event, &found);
     if (status == HF_OK && !found) {
-        status = append_version(engine, conn, event, index);
+        status = append_version(engine, conn, event);
         if (status == HF_OK) {
             status = append_insert(engine, conn, event, now_us);
         }
@@ -189,11 +189,11 @@ hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct app
 
 hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct append *append)
 {
-    int64_t head;
+    int64_t head = 0;
     append->failed_index = SIZE_MAX;
     hf_status status = append_head(engine, conn, &head);
     for (size_t i = 0; i < append->count && status == HF_OK; i++) {
-        status = append_one(engine, conn, &append->events[i], i, append->change.now_us);
+        status = append_one(engine, conn, &append->events[i], append->change.now_us);
         if (status != HF_OK) {
             append->failed_index = status == HF_CONFLICT ? i : SIZE_MAX;
         }

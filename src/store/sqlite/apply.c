@@ -30,6 +30,7 @@
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define CHECKPOINT_PAGES 1000         /* of the WAL between two checkpoints */
@@ -275,6 +276,7 @@ static hf_status transact(struct sqlite_engine *engine, struct change *changes, 
         return status;
     }
     *ret_begun = true;
+    assert(changes);
     bool alone = !changes->next;
     for (struct change *at = changes; at; at = at->next) {
         if (!is_skipped(at, skip_appends)) {

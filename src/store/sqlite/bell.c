@@ -31,12 +31,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "store/sqlite/sqlite.h"
 
 #define BELL_BYTES 4096
-#define LOOK_MS 100
-#define NAP_MS 5 /* where futex_waitv is missing */
+#define LOOK_MS 100    /* between two looks of the one waiter that looks */
+#define RELIEF_MS 1000 /* after which another one takes over if that one has gone */
+#define NAP_MS 5       /* where futex_waitv is missing */
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -149,16 +151,15 @@ static void bell_sleep(struct bell *bell, uint64_t seen, struct deadline deadlin
     syscall(SYS_futex, &bell->file->rings, FUTEX_WAIT, (uint32_t)seen, &nap, NULL, 0);
 }
 
-/* Once per LOOK_MS and store: did anybody write? Then all threads of the store shall look. */
+/* Did anybody write? Then all threads of the store shall look. Asks once per LOOK_MS. */
 static void bell_look(struct sqlite_engine *engine)
 {
     struct bell *bell = &engine->bell;
-    int64_t now_us = deadline_after_ms(0).mono_us;
-    int64_t looked_us = atomic_load(&bell->looked_us);
-    if (now_us - looked_us < LOOK_MS * 1000 ||
-        !atomic_compare_exchange_strong(&bell->looked_us, &looked_us, now_us)) {
+    int64_t now_us = clock_mono_us();
+    if (now_us - atomic_load(&bell->looked_us) < LOOK_MS * INT64_C(1000)) {
         return;
     }
+    atomic_store(&bell->looked_us, now_us);
     atomic_store(&bell->looked_commits, atomic_load(&bell->file->commits));
     if (pool_changed(engine)) {
         bell_wake(bell);
@@ -169,13 +170,21 @@ uint64_t bell_wait(struct sqlite_engine *engine, uint64_t seen, int64_t timeout_
 {
     struct deadline deadline = deadline_after_ms(timeout_ms);
     struct bell *bell = &engine->bell;
+    bool looks = false;
     uint64_t news;
     atomic_fetch_add(&bell->waiters, 1);
     while ((news = bell_number(bell)) == seen && !deadline_passed(deadline)) {
+        looks = looks || !atomic_exchange(&bell->looker, true);
+        struct deadline slice = deadline_after_ms(looks ? LOOK_MS : RELIEF_MS);
         atomic_fetch_add(&bell->file->sleepers, 1);
-        bell_sleep(bell, seen, deadline_earlier(deadline, deadline_after_ms(LOOK_MS)));
+        bell_sleep(bell, seen, deadline_earlier(deadline, slice));
         atomic_fetch_sub(&bell->file->sleepers, 1);
-        bell_look(engine);
+        if (looks) {
+            bell_look(engine);
+        }
+    }
+    if (looks) {
+        atomic_store(&bell->looker, false);
     }
     atomic_fetch_sub(&bell->waiters, 1);
     return news;

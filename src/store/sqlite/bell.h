@@ -21,8 +21,9 @@ struct bell {
     struct bell_file *file;  /* mapped and shared with all processes */
     atomic_uint_least32_t own;
     atomic_int waiters;             /* threads of this store inside bell_wait */
-    atomic_int_least64_t looked_us; /* when this store last asked whether anybody wrote ... */
-    atomic_uint_least64_t looked_commits; /* ... and how many commits of ours there were */
+    atomic_bool looker;             /* one of them asks now and then whether anybody wrote */
+    atomic_int_least64_t looked_us; /* when it did last, monotonic */
+    atomic_uint_least64_t looked_commits; /* commits of ours when somebody last asked */
 };
 
 hf_status bell_open(struct bell *bell, const struct files *files);

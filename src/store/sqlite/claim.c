@@ -331,7 +331,12 @@ static hf_status grant(struct work *work, struct lease *lease)
              TEXT_ARG(work->engine->node_name));
     lease->bound = claim->bound;
     lease->kept = claim->kept;
-    random_bytes(lease->token, sizeof lease->token);
+    static const uint8_t none[STORE_TOKEN_BYTES];
+    if (memcmp(claim->lease, none, sizeof none) != 0) {
+        memcpy(lease->token, claim->lease, sizeof lease->token);
+    } else {
+        random_bytes(lease->token, sizeof lease->token);
+    }
     return lease_store(work->conn, lease);
 }
 

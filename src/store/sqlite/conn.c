@@ -190,6 +190,8 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
         status = conn_fail(conn, "open the database");
         if (status == HF_NOTFOUND && create) {
             status = fail(HF_UNAVAILABLE, "cannot create %s: its directory does not exist", path);
+        } else if (status == HF_NOTFOUND) {
+            status = fail(HF_NOTFOUND, "there is no database %s", path);
         } else {
             status = fail(status, "%s: %s", path, err_message());
         }

@@ -77,6 +77,7 @@ struct condition {
     int64_t wal_bytes;
     int64_t spare_bytes;
     bool same;
+    char schema_version[16];
 };
 
 static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out)
@@ -99,6 +100,10 @@ static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out
     }
     if (status == HF_OK) {
         status = conn_number(conn, SQLITE_QUERY_READ_AUTO_VACUUM, 0, &out->auto_vacuum);
+    }
+    if (status == HF_OK) {
+        status = read_value(conn, SQLITE_QUERY_SCHEMA_VERSION, out->schema_version,
+                            sizeof out->schema_version);
     }
     pool_give(engine, conn);
     struct file_identity db;
@@ -144,6 +149,8 @@ hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
     }
     struct doctor doctor = {found, ctx, false};
     bool power = engine->durability == HF_DURABILITY_POWER;
+    doctor_say(&doctor, "engine", "sqlite", NULL);
+    doctor_say(&doctor, "schema_version", now.schema_version, NULL);
     doctor_say(&doctor, "sqlite_version", sqlite3_libversion(), NULL);
     doctor_say(&doctor, "automatic_checkpoints", "off", NULL);
     doctor_say(&doctor, "path", engine->files.db,

@@ -88,12 +88,11 @@ static hf_status engine_copy_names(struct sqlite_engine *engine,
                                    const struct store_options *options)
 {
     engine->namespace_name = mem_dup(options->namespace_name.bytes, options->namespace_name.length);
-    char *node_name = mem_dup(options->node_name.bytes, options->node_name.length);
-    if (!engine->namespace_name || !node_name) {
-        mem_free(node_name);
+    engine->node_name_bytes = mem_dup(options->node_name.bytes, options->node_name.length);
+    if (!engine->namespace_name || !engine->node_name_bytes) {
         return fail(HF_NOMEM, "no memory for names");
     }
-    engine->node_name = (struct text){node_name, options->node_name.length};
+    engine->node_name = (struct text){engine->node_name_bytes, options->node_name.length};
     return HF_OK;
 }
 
@@ -150,7 +149,7 @@ static hf_status engine_prepare(struct sqlite_engine *engine, const struct store
 static void engine_free(struct sqlite_engine *engine)
 {
     mem_free(engine->namespace_name);
-    mem_free((void *)(uintptr_t)engine->node_name.bytes);
+    mem_free(engine->node_name_bytes);
     files_release(&engine->files);
     mem_free(engine);
 }

@@ -197,6 +197,16 @@ static void gate_pass_on(struct gate *gate)
     pthread_cond_broadcast(&gate->cond);
 }
 
+static void gate_link(struct gate *gate, struct gate_waiter *waiter)
+{
+    if (gate->last) {
+        gate->last->next = waiter;
+    } else {
+        gate->first = waiter;
+    }
+    gate->last = waiter;
+}
+
 static hf_status gate_queue(struct gate *gate, struct deadline deadline)
 {
     struct gate_waiter self = {0};
@@ -206,12 +216,7 @@ static hf_status gate_queue(struct gate *gate, struct deadline deadline)
         pthread_mutex_unlock(&gate->mutex);
         return HF_OK;
     }
-    if (gate->last) {
-        gate->last->next = &self;
-    } else {
-        gate->first = &self;
-    }
-    gate->last = &self;
+    gate_link(gate, &self);
     bool in_time = true;
     while (!self.granted && in_time) {
         in_time = cond_wait_until(&gate->cond, &gate->mutex, deadline);

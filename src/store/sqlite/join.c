@@ -106,7 +106,7 @@ static hf_status join_start(struct conn *conn, struct deadline deadline)
         if (status != HF_TIMEOUT || deadline_passed(deadline)) {
             return status;
         }
-        nanosleep(&(struct timespec){.tv_nsec = JOIN_BUSY_SLEEP_US * 1000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = JOIN_BUSY_SLEEP_US * 1000L}, NULL);
     }
 }
 
@@ -151,30 +151,31 @@ hf_status sqlite_join_begin(struct engine *base, void *connection, struct deadli
     return status;
 }
 
-/* The transaction that this thread began on this connection. */
-static hf_status join_find(struct sqlite_engine *engine, sqlite3 *db, struct join **ret_join)
+/* The transaction that this thread began on this connection; NULL: *status says why. */
+static struct join *join_find(struct sqlite_engine *engine, sqlite3 *db, hf_status *status)
 {
     if (!db || !gate_held_by_caller(&engine->gate) || !engine->join ||
         engine->join->conn.db != db) {
-        return fail(HF_MISUSE, "hf_sqlite_begin has not begun a transaction on this connection in "
-                    "this thread");
+        *status = fail(HF_MISUSE, "hf_sqlite_begin has not begun a transaction on this connection "
+                       "in this thread");
+        return NULL;
     }
     if (sqlite3_get_autocommit(db)) {
         join_end(engine);
-        return fail(HF_MISUSE, "the transaction was ended by other means than hf_sqlite_commit or "
-                    "hf_sqlite_rollback");
+        *status = fail(HF_MISUSE, "the transaction was ended by other means than hf_sqlite_commit "
+                       "or hf_sqlite_rollback");
+        return NULL;
     }
-    *ret_join = engine->join;
-    return HF_OK;
+    return engine->join;
 }
 
 hf_status sqlite_join_append(struct engine *base, void *connection, struct append *append)
 {
     struct sqlite_engine *engine = sqlite_of(base);
-    struct join *join;
     append->failed_index = SIZE_MAX;
-    hf_status status = join_find(engine, connection, &join);
-    if (status == HF_OK) {
+    hf_status status = HF_OK;
+    struct join *join = join_find(engine, connection, &status);
+    if (join) {
         status = append_now(engine, &join->conn, append);
     }
     append->change.status = status;
@@ -184,9 +185,9 @@ hf_status sqlite_join_append(struct engine *base, void *connection, struct appen
 hf_status sqlite_join_commit(struct engine *base, void *connection)
 {
     struct sqlite_engine *engine = sqlite_of(base);
-    struct join *join;
-    hf_status status = join_find(engine, connection, &join);
-    if (status != HF_OK) {
+    hf_status status = HF_OK;
+    struct join *join = join_find(engine, connection, &status);
+    if (!join) {
         return status;
     }
     HF_POINT("join_before_commit");
@@ -209,9 +210,9 @@ hf_status sqlite_join_commit(struct engine *base, void *connection)
 hf_status sqlite_join_rollback(struct engine *base, void *connection)
 {
     struct sqlite_engine *engine = sqlite_of(base);
-    struct join *join;
-    hf_status status = join_find(engine, connection, &join);
-    if (status == HF_OK) {
+    hf_status status = HF_OK;
+    struct join *join = join_find(engine, connection, &status);
+    if (join) {
         conn_rollback(&join->conn);
         join_end(engine);
     }

@@ -35,7 +35,7 @@
 #define LIVE_MAGIC UINT64_C(0x31306576696c6668) /* "hflive01" */
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_BYTES 36
-#define TOKEN_HEX_BYTES (2 * STORE_TOKEN_BYTES)
+#define TOKEN_HEX_BYTES ((size_t)2 * STORE_TOKEN_BYTES)
 
 struct live_note {
     atomic_int_least64_t position; /* 0: none */
@@ -61,7 +61,7 @@ static char *live_path(const struct sqlite_engine *engine, const uint8_t token[S
     char *path = mem_alloc(prefix + TOKEN_HEX_BYTES + 1);
     if (path) {
         memcpy(path, engine->files.live, prefix);
-        for (int i = 0; i < STORE_TOKEN_BYTES; i++) {
+        for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
             snprintf(path + prefix + 2 * i, 3, "%02x", token[i]);
         }
     }
@@ -321,7 +321,7 @@ static bool token_parse(const char *hex, uint8_t out[STORE_TOKEN_BYTES])
     if (strlen(hex) != TOKEN_HEX_BYTES || strspn(hex, "0123456789abcdef") != TOKEN_HEX_BYTES) {
         return false;
     }
-    for (int i = 0; i < STORE_TOKEN_BYTES; i++) {
+    for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
         unsigned byte = 0;
         if (sscanf(hex + 2 * i, "%2x", &byte) != 1) {
             return false;

@@ -35,30 +35,37 @@ void pool_release(struct pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-static hf_status pool_open(struct sqlite_engine *engine, struct deadline deadline,
-                           struct conn **ret_conn)
+/* NULL: *status says why. */
+static struct conn *pool_open(struct sqlite_engine *engine, struct deadline deadline,
+                              hf_status *status)
 {
     struct pool_conn *opened = mem_calloc(1, sizeof *opened);
     if (!opened) {
-        return fail(HF_NOMEM, "no memory for a connection");
+        *status = fail(HF_NOMEM, "no memory for a connection");
+        return NULL;
     }
-    hf_status status = conn_open(&opened->conn, engine->files.db, CONN_READER, false, deadline);
-    if (status != HF_OK) {
+    *status = conn_open(&opened->conn, engine->files.db, CONN_READER, false, deadline);
+    if (*status == HF_NOTFOUND) {
+        *status = err_set(HF_UNAVAILABLE, err_message());
+    }
+    if (*status != HF_OK) {
         mem_free(opened);
-        return status == HF_NOTFOUND ? err_set(HF_UNAVAILABLE, err_message()) : status;
+        return NULL;
     }
-    *ret_conn = &opened->conn;
-    return HF_OK;
+    return &opened->conn;
 }
 
-hf_status pool_take(struct sqlite_engine *engine, struct conn **ret_conn)
+/* The same, from those that are kept if there is one. */
+static struct conn *pool_get(struct sqlite_engine *engine, hf_status *status)
 {
     if (atomic_load(&engine->poisoned)) {
-        return fail(HF_MISUSE, "this store belongs to the parent process");
+        *status = fail(HF_MISUSE, "this store belongs to the parent process");
+        return NULL;
     }
     if (atomic_load(&engine->replaced)) {
-        return fail(HF_UNAVAILABLE, "%s was replaced or deleted while in use: open it again",
-                    engine->files.db);
+        *status = fail(HF_UNAVAILABLE, "%s was replaced or deleted while in use: open it again",
+                       engine->files.db);
+        return NULL;
     }
     struct pool *pool = &engine->pool;
     struct deadline deadline = deadline_after_ms(engine->timeout_ms);
@@ -67,22 +74,31 @@ hf_status pool_take(struct sqlite_engine *engine, struct conn **ret_conn)
     uint64_t generation = pool->generation;
     pthread_mutex_unlock(&pool->mutex);
     if (!conn) {
-        hf_status status = pool_open(engine, deadline, &conn);
-        if (status != HF_OK) {
-            return status;
-        }
+        conn = pool_open(engine, deadline, status);
     }
-    ((struct pool_conn *)conn)->generation = generation;
-    conn->deadline = deadline;
+    if (conn) {
+        ((struct pool_conn *)conn)->generation = generation;
+        conn->deadline = deadline;
+    }
+    return conn;
+}
+
+hf_status pool_take(struct sqlite_engine *engine, struct conn **ret_conn)
+{
+    hf_status status = HF_OK;
+    struct conn *conn = pool_get(engine, &status);
+    if (!conn) {
+        return status;
+    }
     *ret_conn = conn;
     return HF_OK;
 }
 
 hf_status pool_take_snapshot(struct sqlite_engine *engine, struct conn **ret_conn)
 {
-    struct conn *conn;
-    hf_status status = pool_take(engine, &conn);
-    if (status != HF_OK) {
+    hf_status status = HF_OK;
+    struct conn *conn = pool_get(engine, &status);
+    if (!conn) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_BEGIN_READ);
@@ -139,8 +155,9 @@ bool pool_changed(struct sqlite_engine *engine)
     struct pool *pool = &engine->pool;
     bool changed = false;
     pthread_mutex_lock(&pool->mutex);
-    if (!pool->watch && pool_open(engine, deadline_after_ms(0), &pool->watch) != HF_OK) {
-        pool->watch = NULL;
+    hf_status status = HF_OK;
+    if (!pool->watch) {
+        pool->watch = pool_open(engine, deadline_after_ms(0), &status);
     }
     sqlite3_stmt *stmt =
         pool->watch ? conn_statement(pool->watch, SQLITE_QUERY_DATA_VERSION) : NULL;

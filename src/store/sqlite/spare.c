@@ -70,7 +70,7 @@ bool spare_restore(struct spare *spare, bool now)
         return true;
     }
     int64_t now_us = clock_mono_us();
-    if (!now && now_us - spare->tried_us < SPARE_RETRY_MS * 1000) {
+    if (!now && now_us - spare->tried_us < SPARE_RETRY_MS * INT64_C(1000)) {
         return false;
     }
     spare->tried_us = now_us;

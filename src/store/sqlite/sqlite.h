@@ -50,7 +50,8 @@ struct sqlite_engine {
     struct engine head;             /* first: engine.h */
     struct files files;             /* paths and inodes */
     char *namespace_name;           /* NUL-terminated */
-    struct text node_name;          /* owned, NUL-terminated; goes into owner_name */
+    char *node_name_bytes;          /* NUL-terminated */
+    struct text node_name;          /* the same; goes into owner_name */
     int64_t namespace_id;
     hf_durability durability;
     int64_t timeout_ms;             /* for reads that meet a busy database */

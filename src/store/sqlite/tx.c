@@ -111,29 +111,30 @@ static void tx_conn_free(struct tx_conn *link)
     }
 }
 
-static hf_status tx_conn_open(struct sqlite_engine *engine, struct deadline deadline,
-                              struct tx_conn **ret_link)
+/* NULL: *status says why. */
+static struct tx_conn *tx_conn_open(struct sqlite_engine *engine, struct deadline deadline,
+                                    hf_status *status)
 {
     struct tx_conn *link = mem_calloc(1, sizeof *link);
     if (!link) {
-        return fail(HF_NOMEM, "no memory for a connection");
+        *status = fail(HF_NOMEM, "no memory for a connection");
+        return NULL;
     }
     struct conn *conn = &link->conn;
-    hf_status status = conn_open(conn, engine->files.db, CONN_HANDLER, false, deadline);
-    if (status == HF_OK) {
+    *status = conn_open(conn, engine->files.db, CONN_HANDLER, false, deadline);
+    if (*status == HF_OK) {
         bool full = engine->durability == HF_DURABILITY_POWER;
         conn->full_sync = !full;
-        status = conn_set_sync(conn, full);
+        *status = conn_set_sync(conn, full);
     }
-    if (status != HF_OK) {
+    if (*status != HF_OK) {
         tx_conn_free(link);
-        return status;
+        return NULL;
     }
     sqlite3_set_authorizer(conn->db, tx_authorize, link);
     sqlite3_commit_hook(conn->db, tx_refuse_commit, link);
     sqlite3_progress_handler(conn->db, PROGRESS_STEPS, tx_progress, link);
-    *ret_link = link;
-    return HF_OK;
+    return link;
 }
 
 void tx_forget_idle(struct sqlite_engine *engine)
@@ -232,10 +233,10 @@ static hf_status tx_begin_gated(struct sqlite_engine *engine, struct deadline de
     struct tx_conn *link = engine->tx_idle;
     engine->tx_idle = NULL;
     if (!link) {
-        status = tx_conn_open(engine, deadline, &link);
-        if (status != HF_OK) {
-            return status;
-        }
+        link = tx_conn_open(engine, deadline, &status);
+    }
+    if (!link) {
+        return status;
     }
     tx->link = link;
     tx_lock(&tx->head);

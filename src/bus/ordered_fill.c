@@ -1,0 +1,241 @@
+/*
+ * ordered_fill.c - getting deliveries into the window: the log, and retries that are due.
+ *
+ * What was read is handed out only after the store has been asked whether anything has changed
+ * since: a pause, a seek, a new pattern or a new owner takes effect before the next event.
+ *
+ * Careful mode: if the store could not tell which handlers ran when the last owner died, the first
+ * events are run one at a time, each recorded as a failed attempt before it runs, so that an event
+ * that kills the process every time still comes to an end. Such an event is a retry from then on.
+ */
+#include "bus/ordered.h"
+
+#include "base/err.h"
+#include "bus/verdict.h"
+#include "store/story.h"
+
+/* Records the attempt that is about to be made, so that it counts even if it kills the process. */
+static hf_status record_before_run(struct runner *runner, const struct entry *entry, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    struct buf story;
+    buf_init(&story, STORY_BYTES_MAX);
+    hf_status status = story_add(&story, entry->attempts_json, entry->attempts + 1, now_us,
+                                 text_of(STORY_ERROR_DIED), text_of(runner->bus->node_name), true);
+    if (!status) {
+        struct outcome outcome = {
+            .kind = OUTCOME_RETRY,
+            .position = entry->event.position,
+            .lane = runner->window.strict ? WINDOW_STRICT_LANE : entry->lane,
+            .attempts = entry->attempts + 1,
+            .uncounted = entry->uncounted,
+            .attempts_json = buf_text(&story),
+            .next_attempt_us = now_us,
+            .waited = entry->waited,
+        };
+        struct settle settle = {
+            .change = {.kind = CHANGE_SETTLE, .now_us = now_us},
+            .subscription_id = runner->definition.id,
+            .partition = PARTITION,
+            .epoch = ordered->epoch,
+            .checkpoint = -1,
+            .outcomes = &outcome,
+            .count = 1,
+        };
+        status = bus_run(runner->bus, &settle.change);
+    }
+    buf_release(&story);
+    return status;
+}
+
+/* Has the definition changed since what is in hand was read, or has somebody taken over? Asked
+ * after reading and before handing out, so that nothing published after a pause, a seek or a new
+ * pattern slips through, and a process that was frozen does not run what others have. */
+static bool definition_changed(struct runner *runner)
+{
+    struct ordered *ordered = runner->ordered;
+    int64_t generation;
+    int64_t epoch;
+    hf_status status =
+        store_generation(runner->bus->store, runner->definition.id, PARTITION, &generation, &epoch);
+    if (!status && generation == ordered->generation && epoch == ordered->epoch) {
+        return false;
+    }
+    runner->stale = true;
+    if (!status && epoch != ordered->epoch) {
+        runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost = true;
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    return true;
+}
+
+/* Puts one entry into the window. The mutex is held. */
+static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
+                const struct entry *entry)
+{
+    struct window *window = &runner->window;
+    struct slot *slot = window_put(window, ring, shelf, entry);
+    slot->from_log = ring == &window->log;
+    if (ring == &window->retries) {
+        /* Without memory to keep its lane back or to know it again, all is dropped and read
+         * anew. */
+        runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
+        runner->lost |= set64_put(&window->failing, slot->lane, 1) != HF_OK;
+        slot->waited = true;
+    }
+    if (entry->unhandled) {
+        slot->ending = ENDED_UNHANDLED;
+        window_end(window, slot);
+    } else if (verdict_is_spent(&runner->definition.options, entry)) {
+        slot->ending = ENDED_SPENT;
+        window_end(window, slot);
+    }
+}
+
+/* Careful mode: one event, recorded, then run as a retry. True if an event was put. */
+static bool put_carefully(struct runner *runner, struct shelf *shelf, const struct entry *entry,
+                          int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    if (!verdict_is_spent(&runner->definition.options, entry) && !entry->unhandled) {
+        hf_status status = record_before_run(runner, entry, now_us);
+        if (status) {
+            ordered_not_settled(runner, status);
+            pthread_mutex_lock(&runner->mutex);
+            runner->lost = true; /* the reader is past it: begin again at the checkpoint */
+            pthread_mutex_unlock(&runner->mutex);
+            return false;
+        }
+        ordered->careful--;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    bool record = !entry->unhandled;
+    put(runner, record ? &runner->window.retries : &runner->window.log, shelf, entry);
+    pthread_mutex_unlock(&runner->mutex);
+    return true;
+}
+
+static bool in_hand(const struct window *window)
+{
+    return window->ready > 0 || window->busy > 0 || window->ended > 0;
+}
+
+void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct ordered *ordered = runner->ordered;
+    const hf_subscription_options *options = &runner->definition.options;
+    pthread_mutex_lock(&runner->mutex);
+    size_t room = ring_room(&runner->window.log);
+    size_t retry_room = ring_room(&runner->window.retries);
+    bool busy = in_hand(&runner->window);
+    ordered->more |= runner->news;
+    runner->news = false;
+    pthread_mutex_unlock(&runner->mutex);
+    bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
+    size_t wanted = (size_t)options->inflight_max / 2;
+    wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
+    wanted = wanted < runner->window.log.capacity / 2 ? wanted : runner->window.log.capacity / 2;
+    wanted = careful || wanted < 1 ? 1 : wanted;
+    if (!ordered->more || room < wanted || (careful && (busy || retry_room == 0))) {
+        return;
+    }
+    struct shelf *shelf = rack_take(&runner->rack);
+    if (!shelf) {
+        runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "reading the log");
+        return;
+    }
+    struct filter filter = definition_filter(&runner->definition);
+    int64_t floor = ordered->floor;
+    bool more = false;
+    hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
+                                         &shelf->batch, &floor, &more);
+    if (status) {
+        runner_store_failed(runner, status, "reading the log");
+        rack_return(&runner->rack, shelf);
+        return;
+    }
+    bool put_all = true;
+    if (careful && shelf->batch.count == 1) {
+        const struct entry *entry = &shelf->batch.entries[0];
+        if (!set64_remove(&ordered->ahead, (uint64_t)entry->event.position)) {
+            put_all = put_carefully(runner, shelf, entry, now_us);
+        }
+    } else {
+        bool changed = shelf->batch.count > 0 && definition_changed(runner);
+        step->again |= changed;
+        pthread_mutex_lock(&runner->mutex);
+        runner->hold_back |= changed;
+        for (size_t i = 0; i < shelf->batch.count; i++) {
+            const struct entry *entry = &shelf->batch.entries[i];
+            if (set64_count(&ordered->ahead) > 0 &&
+                set64_remove(&ordered->ahead, (uint64_t)entry->event.position)) {
+                continue;
+            }
+            put(runner, &runner->window.log, shelf, entry);
+        }
+        runner_signal_work(runner);
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    rack_return(&runner->rack, shelf);
+    if (put_all) {
+        ordered->floor = floor;
+        ordered->more = more;
+        step->again |= more;
+    }
+}
+
+void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct ordered *ordered = runner->ordered;
+    bool careful = ordered->careful > 0;
+    pthread_mutex_lock(&runner->mutex);
+    size_t room = ring_room(&runner->window.retries);
+    size_t present = ring_count(&runner->window.retries);
+    bool busy = in_hand(&runner->window);
+    bool look = now_us >= ordered->retry_at_us || runner->news;
+    pthread_mutex_unlock(&runner->mutex);
+    if (!look || room == 0 || present > room || (careful && busy)) {
+        step->at_us =
+            ordered->retry_at_us < step->at_us && room > 0 ? ordered->retry_at_us : step->at_us;
+        return;
+    }
+    struct shelf *shelf = rack_take(&runner->rack);
+    if (!shelf) {
+        return;
+    }
+    int64_t next_us = -1;
+    int32_t max = careful ? 1 : (int32_t)(present + room);
+    hf_status status = store_retries_due(runner->bus->store, runner->definition.id, PARTITION,
+                                         now_us, max, &shelf->batch, &next_us);
+    if (status) {
+        runner_store_failed(runner, status, "reading the retries");
+        rack_return(&runner->rack, shelf);
+        return;
+    }
+    ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
+    if (careful && shelf->batch.count == 1) {
+        put_carefully(runner, shelf, &shelf->batch.entries[0], now_us);
+    } else {
+        bool changed = shelf->batch.count > 0 && definition_changed(runner);
+        step->again |= changed;
+        pthread_mutex_lock(&runner->mutex);
+        runner->hold_back |= changed;
+        for (size_t i = 0; i < shelf->batch.count; i++) {
+            const struct entry *entry = &shelf->batch.entries[i];
+            bool here = set64_get(&runner->window.positions, (uint64_t)entry->event.position, NULL);
+            if (!here && ring_room(&runner->window.retries) > 0) {
+                put(runner, &runner->window.retries, shelf, entry);
+            }
+        }
+        runner_signal_work(runner);
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    if (shelf->batch.count == (size_t)max) {
+        ordered->retry_at_us = now_us; /* there are more; when there is room again */
+    } else {
+        step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;
+    }
+    rack_return(&runner->rack, shelf);
+}

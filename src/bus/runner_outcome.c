@@ -1,0 +1,100 @@
+/*
+ * runner_outcome.c - from how a slot ended to what is stored about it, and what is told of it.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/uuid.h"
+#include "bus/runner.h"
+#include "bus/verdict.h"
+
+static void log_failure(const struct runner *runner, const struct slot *slot,
+                        const struct outcome *outcome, int64_t now_us)
+{
+    bool retry = outcome->kind == OUTCOME_RETRY;
+    hf_log_record record = log_blank(retry ? HF_LOG_WARN : HF_LOG_ERROR,
+                                     retry ? "attempt failed" : "attempt failed: dead letter");
+    record.subscription = runner->name;
+    record.event_id = slot->entry->event.id;
+    record.event_type = slot->entry->event.type;
+    record.position = slot->entry->event.position;
+    record.attempt = slot->entry->attempts + 1;
+    record.attempts_max = runner->definition.options.attempts_max;
+    record.delay_ms = retry ? (outcome->next_attempt_us - now_us) / 1000 : -1;
+    record.error = slot->error ? slot->error : "";
+    log_record(&runner->bus->log, &record);
+}
+
+hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
+                         struct buf *story, struct outcome *ret_outcome)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    struct text node = text_of(runner->bus->node_name);
+    struct outcome outcome = {.position = slot->entry->event.position, .lane = slot->lane};
+    hf_status status = HF_OK;
+    struct ending ending = {
+        .verdict = slot->verdict, .error = text_of(slot->error), .delay_ms = -1};
+    switch (slot->ending) {
+    case ENDED_HELD:
+        outcome.kind = OUTCOME_HELD;
+        outcome.attempts_json = slot->entry->attempts_json;
+        break;
+    case ENDED_SPENT:
+        status = verdict_spent(options, slot->entry, story, &outcome);
+        break;
+    case ENDED_UNHANDLED:
+        outcome.kind = OUTCOME_DEAD;
+        outcome.reason = text_of(REASON_NO_HANDLER);
+        outcome.attempts_json = text_of("[]");
+        break;
+    case ENDED_RELEASED:
+        outcome.kind = OUTCOME_RELEASE;
+        break;
+    case ENDED_VERDICT:
+        status = verdict_outcome(options, slot->entry, &ending, node, now_us, random_u64(), story,
+                                 &outcome);
+        if (!status && slot->verdict != HF_ACK) {
+            log_failure(runner, slot, &outcome, now_us);
+        }
+        break;
+    }
+    if (status) {
+        return status;
+    }
+    outcome.waited = slot->waited;
+    outcome.lane = slot->lane;
+    *ret_outcome = outcome;
+    return HF_OK;
+}
+
+void runner_pause(struct runner *runner, const char *reason)
+{
+    struct pause pause = {
+        .change = {.kind = CHANGE_PAUSE, .now_us = clock_wall_us()},
+        .subscription_id = runner->definition.id,
+        .paused = true,
+        .by = text_of(runner->bus->node_name),
+        .reason = text_of(reason),
+    };
+    if (bus_run(runner->bus, &pause.change)) {
+        runner_say(runner, HF_LOG_ERROR, "cannot pause: %s", err_message());
+    }
+    runner->stale = true;
+}
+
+void runner_after_outcomes(struct runner *runner, const struct outcome *outcomes, size_t count)
+{
+    if (runner->definition.options.on_poison != HF_POISON_HALT) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (outcomes[i].kind == OUTCOME_DEAD) {
+            char reason[128];
+            snprintf(reason, sizeof reason, "the event at position %lld died (on_poison=halt)",
+                     (long long)outcomes[i].position);
+            runner_pause(runner, reason);
+            return;
+        }
+    }
+}

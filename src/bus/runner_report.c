@@ -1,0 +1,192 @@
+/*
+ * runner_report.c - what workers ask and report, and what happens when one does not.
+ *
+ * Everything here runs under the runner's mutex: workers come with a chunk that has ended, the
+ * dispatcher looks for handlers whose time is up.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "bus/options.h"
+#include "bus/runner.h"
+
+#define CHUNK_WANTED_US 200 /* several handlers at once: a chunk should take this long */
+
+void runner_signal_work(struct runner *runner)
+{
+    if (runner->idle > 0 && runner->window.ready > 0) {
+        if (runner->idle == 1 || runner->window.ready == 1) {
+            pthread_cond_signal(&runner->work);
+        } else {
+            pthread_cond_broadcast(&runner->work);
+        }
+    }
+}
+
+size_t runner_chunk_size(struct runner *runner)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    struct window *window = &runner->window;
+    if (runner->stopping || runner->hold_back || runner->breaker_hold || runner->lost ||
+        window->ready == 0) {
+        return 0;
+    }
+    if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
+        return 0;
+    }
+    if (options->checkpoint_events == 1 && window->settled + window->ended > 0) {
+        return 0; /* the checkpoint of the last one comes first */
+    }
+    if (runner->breaker_on) {
+        return 1;
+    }
+    if (options->checkpoint_events == 1) {
+        return 1;
+    }
+    if (options->concurrency == 1) {
+        return WORKER_CHUNK_MAX;
+    }
+    int64_t share = window->ready / options->concurrency;
+    int64_t quick = CHUNK_WANTED_US / (runner->handler_us + 1);
+    int64_t size = share < quick ? share : quick;
+    return size < 1 ? 1 : size > WORKER_CHUNK_MAX ? WORKER_CHUNK_MAX : (size_t)size;
+}
+
+struct hold runner_hold(const struct runner *runner, const struct slot *slot)
+{
+    struct hold hold = runner->ownership;
+    hold.subscription_id = runner->definition.id;
+    if (slot->lease) {
+        hold.leased = true;
+        memcpy(hold.lease, lease_token(slot->lease), sizeof hold.lease);
+    }
+    return hold;
+}
+
+static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
+{
+    if (!runner->breaker_on) {
+        return;
+    }
+    struct breaker_policy policy = options_breaker(&runner->definition.options);
+    int64_t now_us = clock_wall_us();
+    if (slot->probe) {
+        breaker_report_probe(&runner->breaker, &policy, ok, now_us);
+        runner->breaker_changed = true;
+        slot->probe = false;
+    } else if (breaker_report(&runner->breaker, &policy, slot->entry->attempts + 1, ok, now_us)) {
+        runner->breaker_changed = true;
+        runner->breaker_hold = true;
+    }
+}
+
+void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_result *result,
+                       bool in_tx)
+{
+    struct window *window = &runner->window;
+    uint64_t lane = slot->lane;
+    bool ok = result->verdict == HF_ACK;
+    atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
+    if (result->verdict != HF_RETRY_UNCOUNTED) {
+        tell_breaker(runner, slot, ok);
+    } else if (slot->probe) {
+        breaker_abandon_probe(&runner->breaker, clock_wall_us());
+        slot->probe = false;
+    }
+    slot->ending = ENDED_VERDICT;
+    slot->verdict = result->verdict;
+    slot->error = result->error;
+    slot->in_tx = in_tx;
+    if (!window->lanes) {
+        window_end(window, slot);
+        return;
+    }
+    if (!ok && set64_put(&window->failing, lane, 1)) {
+        runner->lost = true; /* cannot hold its lane back: drop all, it will come again */
+    }
+    if (ok && in_tx && slot->waited) {
+        if (!result->lane_busy) {
+            set64_remove(&window->failing, lane);
+        }
+        runner->nudged = true; /* the lane's next may be due */
+    }
+    if (ok && (in_tx || !slot->waited)) {
+        window_settle(window, slot);
+    } else {
+        window_end(window, slot);
+    }
+}
+
+void runner_slot_untaken(struct runner *runner, struct slot *slot)
+{
+    if (slot->probe) {
+        breaker_abandon_probe(&runner->breaker, clock_wall_us());
+        slot->probe = false;
+    }
+    window_untake(&runner->window, slot);
+}
+
+void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
+{
+    if (done > 0) {
+        runner->handler_us = (7 * runner->handler_us + took_us / (int64_t)done) / 8;
+    }
+    struct window *window = &runner->window;
+    const hf_subscription_options *options = &runner->definition.options;
+    bool low = window->ready <= options->inflight_max / 4;
+    bool due = window->settled >= options->checkpoint_events;
+    if (runner->waiting &&
+        (low || due || window->ended > 0 || runner->stopping || runner->lost || runner->hold_back ||
+         runner->breaker_hold || atomic_load(&runner->bus->waiters) > 0)) {
+        runner->nudged = true;
+        pthread_cond_signal(&runner->wake);
+    }
+    if (runner->idle > 0 && window->ready > 0) {
+        runner_signal_work(runner);
+    }
+}
+
+/* ---- Timeouts -------------------------------------------------------------------------------- */
+
+static int64_t timeout_us(const struct runner *runner)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    int64_t ms = options->handler_timeout_ms;
+    if (options->transactional == HF_ON && options->tx_max_ms < ms) {
+        ms = options->tx_max_ms;
+    }
+    return ms * 1000;
+}
+
+static void end_by_timeout(struct runner *runner, struct slot *slot)
+{
+    char error[128];
+    snprintf(error, sizeof error, "the handler did not return within %lld ms",
+             (long long)(timeout_us(runner) / 1000));
+    struct worker_result result = {.verdict = HF_RETRY};
+    result.error = mem_dup(error, strlen(error));
+    runner_slot_ended(runner, slot, &result, false);
+}
+
+int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us)
+{
+    int64_t next_us = INT64_MAX;
+    struct worker *next;
+    for (struct worker *worker = runner->workers; worker; worker = next) {
+        next = worker->next;
+        uint64_t turn;
+        int64_t since_us = worker_running_since(worker, &turn);
+        if (since_us == INT64_MAX) {
+            continue;
+        }
+        int64_t until_us = since_us + timeout_us(runner);
+        struct slot *slot;
+        if (until_us > mono_us) {
+            next_us = until_us < next_us ? until_us : next_us;
+        } else if (worker_give_up(worker, turn, &slot)) {
+            end_by_timeout(runner, slot);
+        }
+    }
+    return next_us;
+}

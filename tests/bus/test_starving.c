@@ -1,0 +1,223 @@
+/*
+ * Tests of delivery without memory: whatever allocation fails, in whatever thread, no event is lost,
+ * nothing crashes, nothing leaks, and the bus goes on when there is memory again. Opening, publishing
+ * and subscribing answer HF_NOMEM and work at the next try.
+ */
+#include "support_scene.h"
+
+#include "base/mem.h"
+
+#define ALLOCATIONS_MAX 400
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+static void opening_without_memory_fails_cleanly(void **state)
+{
+    struct scene *scene = *state;
+    hf_status status = HF_NOMEM;
+    int failures = 0;
+
+    for (int64_t nth = 1; nth < ALLOCATIONS_MAX && status != HF_OK; nth++) {
+        hf_bus *bus = NULL;
+        int64_t live = mem_live();
+
+        mem_fail_at(nth, false);
+        status = hf_open(scene->url, &scene->options, &bus);
+        mem_fail_at(0, false);
+        if (status != HF_OK) {
+            assert_status(status, HF_NOMEM);
+            assert_null(bus);
+            failures++;
+        }
+        assert_ok(hf_close(&bus));
+        assert_int_equal(mem_live(), live);
+    }
+    assert_status(status, HF_OK);
+    assert_true(failures > 3);
+}
+
+static void publishing_without_memory_stores_nothing_or_one(void **state)
+{
+    struct scene *scene = *state;
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_stats stats = {.size = sizeof(stats)};
+    hf_receipt receipt;
+    hf_status status = HF_NOMEM;
+    int64_t head = 0;
+
+    event.type = "x";
+    event.payload = "{\"a\":[1,2,3]}";
+    for (int64_t nth = 1; nth < ALLOCATIONS_MAX && status != HF_OK; nth++) {
+        mem_fail_at(nth, false);
+        status = hf_publish(scene->bus, &event, &receipt);
+        mem_fail_at(0, false);
+        if (status != HF_OK)
+            assert_status(status, HF_NOMEM);
+        head += status == HF_OK;
+        assert_ok(hf_stats_get(scene->bus, &stats));
+        assert_int_equal(stats.head, head);
+    }
+    assert_status(status, HF_OK);
+}
+
+static void subscribing_without_memory_registers_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_status status = HF_NOMEM;
+    hf_handler_id id = -7;
+
+    assert_ok(hf_start(scene->bus));
+    for (int64_t nth = 1; nth < ALLOCATIONS_MAX && status != HF_OK; nth++) {
+        mem_fail_at(nth, false);
+        status = hf_subscribe(scene->bus, "a", "*", recorder_handle, recorder, &options, &id);
+        mem_fail_at(0, false);
+        if (status != HF_OK) {
+            assert_status(status, HF_NOMEM);
+            assert_int_equal(id, -7);
+        }
+    }
+    assert_status(status, HF_OK);
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 1);
+}
+
+/* ---- Delivery -------------------------------------------------------------------------------- */
+
+/* "bad" dies at the second attempt, "once" fails once. */
+static hf_verdict mixed(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    (void)recorder;
+    if (strcmp(event->type, "bad") == 0 ||
+        (strcmp(event->type, "once") == 0 && hf_delivery_attempt(delivery) == 1)) {
+        hf_delivery_error(delivery, "failed in attempt %d", (int)hf_delivery_attempt(delivery));
+        return HF_RETRY;
+    }
+    return HF_ACK;
+}
+
+static const char *const TYPES[] = {"x", "once", "x", "bad", "x"};
+
+/* Publishes, however often memory is missing; the number of events that are in the log. */
+static int64_t publish_hungry(struct scene *scene, int64_t nth)
+{
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    int64_t published = 0;
+
+    event.key = nth % 2 ? "k" : NULL;
+    for (size_t i = 0; i < COUNTED(TYPES); i++) {
+        hf_status status;
+
+        event.type = TYPES[i];
+        mem_fail_at(nth, false);
+        for (status = HF_NOMEM; status == HF_NOMEM;)
+            status = hf_publish(scene->bus, &event, NULL);
+        if (status == HF_OK)
+            published++;
+        else
+            print_error("publish: %s: %s\n", hf_status_name(status), hf_errmsg());
+    }
+    return published;
+}
+
+static void starve_delivery(struct scene *scene, hf_subscription_options options)
+{
+    struct recorder *recorder = scene_recorder(scene, mixed);
+    const int rounds = 60;
+    int64_t published = 0;
+
+    options.attempts_max = 2;
+    options.retry_base_ms = 1;
+    options.retry_max_ms = 2;
+    options.checkpoint_events = 3;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int64_t nth = 1; nth <= rounds; nth++) {
+        published += publish_hungry(scene, nth);
+        if (nth % 10 == 0) {
+            mem_fail_at(0, false);
+            settle_all(scene->bus, "a");
+        }
+    }
+    mem_fail_at(0, false);
+    settle_all(scene->bus, "a");
+    assert_int_equal(published, rounds * (int)COUNTED(TYPES));
+    for (int64_t position = 1; position <= published; position++)
+        assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    assert_int_equal(info_of(scene->bus, "a").dead, rounds);
+    assert_int_equal(info_of(scene->bus, "a").paused_at_us, -1);
+    assert_ok(hf_close(&scene->bus));
+}
+
+static void ordered_delivery_survives_every_missing_allocation(void **state)
+{
+    hf_subscription_options options = quick_options();
+    int64_t live = mem_live();
+
+    options.concurrency = 2;
+    starve_delivery(*state, options);
+    assert_true(mem_live() <= live);
+}
+
+static void shared_delivery_survives_every_missing_allocation(void **state)
+{
+    hf_subscription_options options = quick_options();
+    int64_t live = mem_live();
+
+    options.mode = HF_MODE_SHARED;
+    options.concurrency = 2;
+    starve_delivery(*state, options);
+    assert_true(mem_live() <= live);
+}
+
+static void transactional_delivery_survives_every_missing_allocation(void **state)
+{
+    hf_subscription_options options = quick_options();
+    int64_t live = mem_live();
+
+    options.transactional = HF_ON;
+    starve_delivery(*state, options);
+    assert_true(mem_live() <= live);
+}
+
+/* Memory is missing for a while for everybody. */
+static void a_long_famine_ends_with_everything_delivered(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *ordered = scene_recorder(scene, mixed);
+    struct recorder *shared = scene_recorder(scene, mixed);
+    hf_subscription_options options = quick_options();
+
+    options.attempts_max = 2;
+    subscribe(scene->bus, "o", "*", ordered, &options);
+    options.mode = HF_MODE_SHARED;
+    subscribe(scene->bus, "s", "*", shared, &options);
+    for (int i = 0; i < 100; i++)
+        publish(scene->bus, TYPES[i % 5], i % 3 ? "k" : NULL, "1");
+    mem_fail_at(40, true);
+    assert_true(hf_start(scene->bus) == HF_OK || hf_start(scene->bus) == HF_NOMEM);
+    usleep(300000);
+    mem_fail_at(0, false);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, NULL);
+    for (int64_t position = 1; position <= 100; position++) {
+        assert_true(recorder_calls(ordered, position, NULL) >= 1);
+        assert_true(recorder_calls(shared, position, NULL) >= 1);
+    }
+    assert_int_equal(info_of(scene->bus, "o").dead, 20);
+    assert_int_equal(info_of(scene->bus, "s").dead, 20);
+}
+
+static const struct CMUnitTest tests[] = {
+    bare_test(opening_without_memory_fails_cleanly),
+    scene_test(publishing_without_memory_stores_nothing_or_one),
+    scene_test(subscribing_without_memory_registers_nothing),
+    scene_test(ordered_delivery_survives_every_missing_allocation),
+    scene_test(shared_delivery_survives_every_missing_allocation),
+    scene_test(transactional_delivery_survives_every_missing_allocation),
+    scene_test(a_long_famine_ends_with_everything_delivered),
+};
+
+SCENE_MAIN(tests)

@@ -1,0 +1,244 @@
+/*
+ * Tests of waking and resting: a published event is handed over in milliseconds, in the same process
+ * and from another, and a bus that has nothing to do writes nothing.
+ */
+#include "support_actor.h"
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#define ROUNDS 30
+
+static int compare(const void *a, const void *b)
+{
+    int64_t difference = *(const int64_t *)a - *(const int64_t *)b;
+
+    return difference < 0 ? -1 : difference > 0;
+}
+
+/* The median of how long it takes from before the publish to the begin of the handler. */
+static int64_t median_us(struct scene *scene, hf_bus *publisher, const hf_subscription_options *how)
+{
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    int64_t took_us[ROUNDS];
+
+    subscribe(scene->bus, "a", "*", recorder, how);
+    assert_ok(hf_start(scene->bus));
+    for (size_t i = 0; i < ROUNDS; i++) {
+        int64_t begin_us = mono_us();
+
+        publish(publisher, "x", NULL, "1");
+        assert_true(recorder_wait(recorder, i + 1));
+        took_us[i] = recorder_get(recorder, i).begin_us - begin_us;
+        if (i % 10 == 9)
+            usleep(20000); /* so that the bus goes to sleep now and then */
+    }
+    qsort(took_us, ROUNDS, sizeof(took_us[0]), compare);
+    print_message("# median %lld us, slowest %lld us\n", (long long)took_us[ROUNDS / 2],
+                  (long long)took_us[ROUNDS - 1]);
+    return took_us[ROUNDS / 2];
+}
+
+/* wait_period_ms is far away: only a wake-up can be that fast. */
+static hf_subscription_options sleepy_options(hf_mode mode)
+{
+    hf_subscription_options options = quick_options();
+
+    options.mode = mode;
+    options.wait_period_ms = 30000;
+    return options;
+}
+
+static void an_ordered_handler_is_woken_in_milliseconds(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = sleepy_options(HF_MODE_ORDERED);
+
+    assert_true(median_us(scene, scene->bus, &options) < 50000);
+}
+
+static void a_shared_handler_is_woken_in_milliseconds(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = sleepy_options(HF_MODE_SHARED);
+
+    assert_true(median_us(scene, scene->bus, &options) < 50000);
+}
+
+static void another_handle_of_the_process_wakes_it_too(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = sleepy_options(HF_MODE_ORDERED);
+
+    assert_true(median_us(scene, scene_open(scene, NULL), &options) < 50000);
+}
+
+/* publish URL DIARY COUNT: for each line "GO" one event; writes "T microseconds" before it. */
+static int publish_when_told(int argc, char **argv)
+{
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_bus *bus = NULL;
+
+    if (argc < 3 || hf_open(argv[0], NULL, &bus) != HF_OK)
+        return 1;
+    event.type = "x";
+    for (size_t i = 1; i <= (size_t)strtoll(argv[2], NULL, 10); i++) {
+        while (diary_count(argv[1], "GO") < i)
+            usleep(1000);
+        diary_write(argv[1], "T %lld", (long long)mono_us());
+        if (hf_publish(bus, &event, NULL) != HF_OK)
+            return 1;
+    }
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+static void another_process_wakes_it_in_milliseconds(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = sleepy_options(HF_MODE_ORDERED);
+    int64_t took_us[ROUNDS];
+    char diary[512];
+    pid_t pid;
+
+    snprintf(diary, sizeof(diary), "%s", scene_file(scene, "diary"));
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    pid = actor_start("publish", scene->url, diary, "30", NULL);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        diary_write(diary, "GO");
+        if (!recorder_wait(recorder, i + 1))
+            actor_kill(pid);
+        took_us[i] = recorder_get(recorder, i).begin_us - diary_number(diary, "T ", i);
+    }
+    assert_int_equal(actor_wait(pid), 0);
+    qsort(took_us, ROUNDS, sizeof(took_us[0]), compare);
+    print_message("# median %lld us, slowest %lld us\n", (long long)took_us[ROUNDS / 2],
+                  (long long)took_us[ROUNDS - 1]);
+    assert_true(took_us[ROUNDS / 2] < 50000);
+}
+
+static void a_retry_is_woken_by_its_time(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = sleepy_options(HF_MODE_SHARED);
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_claim_options claim = HF_CLAIM_OPTIONS_INIT;
+    hf_batch *batch = NULL;
+    int64_t begin_us;
+
+    /* Somebody else nacks with a delay; the handler must not sleep through it. */
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_claim(scene->bus, "a", &claim, &batch));
+    assert_int_equal(hf_batch_count(batch), 1);
+    assert_ok(hf_start(scene->bus));
+    begin_us = mono_us();
+    assert_ok(hf_nack(scene->bus, "a", hf_batch_lease(batch), NULL, 0, 200, "later"));
+    hf_batch_free(batch);
+    assert_true(recorder_wait(recorder, 1));
+    assert_in_range(mono_us() - begin_us, 190000, 5000000);
+}
+
+static void the_descriptor_becomes_readable_when_something_is_published(void **state)
+{
+    struct scene *scene = *state;
+    hf_bus *other = scene_open(scene, NULL);
+    uint64_t number = 0;
+    int fd = -1, again = -1;
+
+    assert_ok(hf_fd(scene->bus, &fd));
+    assert_ok(hf_fd(scene->bus, &again));
+    assert_int_equal(fd, again);
+    for (int i = 0; i < 3; i++) {
+        fd_set readable;
+        struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
+
+        publish(i % 2 ? scene->bus : other, "x", NULL, "1");
+        FD_ZERO(&readable);
+        FD_SET(fd, &readable);
+        assert_int_equal(select(fd + 1, &readable, NULL, NULL, &patience), 1);
+        assert_int_equal(read(fd, &number, sizeof(number)), sizeof(number));
+    }
+}
+
+/* ---- Rest ------------------------------------------------------------------------------------ */
+
+static int64_t data_version(sqlite3 *db)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t version = -1;
+
+    if (sqlite3_prepare_v2(db, "PRAGMA data_version", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        version = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return version;
+}
+
+struct footprint {
+    struct timespec db, wal;
+    off_t db_bytes, wal_bytes;
+};
+
+static struct footprint footprint_of(struct scene *scene)
+{
+    struct footprint footprint;
+    struct stat info;
+    char wal[512];
+
+    memset(&footprint, 0, sizeof(footprint));
+    assert_int_equal(stat(scene->path, &info), 0);
+    footprint.db = info.st_mtim;
+    footprint.db_bytes = info.st_size;
+    snprintf(wal, sizeof(wal), "%s-wal", scene->path);
+    if (stat(wal, &info) == 0) {
+        footprint.wal = info.st_mtim;
+        footprint.wal_bytes = info.st_size;
+    }
+    return footprint;
+}
+
+static void an_idle_bus_writes_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    struct recorder *other = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    struct footprint before, after;
+    sqlite3 *db = NULL;
+    int64_t version;
+
+    options.lease_ms = 1000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    options.mode = HF_MODE_SHARED;
+    subscribe(scene->bus, "b", "*", other, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, NULL);
+    assert_int_equal(sqlite3_open_v2(scene->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    usleep(300000); /* the last checkpoint is stored, the log is folded back */
+    before = footprint_of(scene);
+    version = data_version(db);
+    usleep(1500000);
+    after = footprint_of(scene);
+    assert_int_equal(data_version(db), version);
+    sqlite3_close(db);
+    assert_memory_equal(&before, &after, sizeof(before));
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(an_ordered_handler_is_woken_in_milliseconds),
+    scene_test(a_shared_handler_is_woken_in_milliseconds),
+    scene_test(another_handle_of_the_process_wakes_it_too),
+    scene_test(another_process_wakes_it_in_milliseconds),
+    scene_test(a_retry_is_woken_by_its_time),
+    scene_test(the_descriptor_becomes_readable_when_something_is_published),
+    scene_test(an_idle_bus_writes_nothing),
+};
+
+static const struct part parts[] = {{"publish", publish_when_told}};
+
+ACTOR_MAIN(tests, parts)
