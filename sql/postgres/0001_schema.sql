@@ -29,19 +29,22 @@ CREATE TABLE holdfast.meta (
 
 CREATE SEQUENCE holdfast.namespace_ids AS integer;
 
--- sequence gives the positions. sleep is a flag that needs no row: see holdfast.sleep. ids_until:
--- the largest time inside an id that was more than a day ahead of the clock when it was published
--- (see holdfast.append_one).
+-- sequence gives the positions. sleep is a flag that needs no row: see holdfast.sleep. months_from,
+-- months_to: the log has all months between them, so that publishing need not look for a month.
+-- ids_until: the largest time inside an id that was about a day or more ahead of the clock when it was
+-- published (see 0002_publish.sql).
 CREATE TABLE holdfast.namespaces (
-    id         integer PRIMARY KEY,
-    name       text COLLATE "C" NOT NULL UNIQUE,
-    gapless    boolean NOT NULL DEFAULT false,
-    sequence   regclass NOT NULL,
-    sleep      regclass NOT NULL,
-    ids_until  timestamptz NOT NULL DEFAULT '-infinity',
-    metadata   json,
-    created_at timestamptz NOT NULL
-);
+    id          integer PRIMARY KEY,
+    gapless     boolean NOT NULL DEFAULT false,
+    sequence    regclass NOT NULL,
+    sleep       regclass NOT NULL,
+    months_from timestamptz NOT NULL DEFAULT 'infinity',
+    months_to   timestamptz NOT NULL DEFAULT '-infinity',
+    ids_until   timestamptz NOT NULL DEFAULT '-infinity',
+    created_at  timestamptz NOT NULL,
+    name        text COLLATE "C" NOT NULL UNIQUE,
+    metadata    json
+) WITH (fillfactor = 50);
 
 -- The newest position of gapless namespaces, which do not use their sequence: the row is locked from
 -- the first publish of a transaction to its end.
@@ -139,8 +142,11 @@ CREATE TYPE holdfast.hole AS (
 );
 
 -- The journal: progress is appended, and for each partition the row with the highest seq in both
--- tables counts. holdfast.rotate moves the newest rows to the other side and truncates this one. A
--- shared subscription's checkpoint is its cursor: handed out up to here, but for the holes.
+-- tables counts. holdfast.rotate moves the newest rows to the other side and truncates this one.
+--   A shared subscription's checkpoint is its cursor: handed out up to here, but for the holes. turn:
+-- its last claim handed out a retry of kind 5, so it is the others' turn. leases_from, kept_from: no
+-- lease (that is not kept; that is kept) ends before, so that claims need not step over the remains
+-- of those that did.
 CREATE SEQUENCE holdfast.journal_seq AS bigint;
 CREATE TABLE holdfast.checkpoints_0 (
     subscription_id bigint NOT NULL,
@@ -149,6 +155,9 @@ CREATE TABLE holdfast.checkpoints_0 (
     checkpoint      bigint NOT NULL,
     checkpoint_at   timestamptz,
     last_event_id   uuid,
+    turn            boolean NOT NULL DEFAULT false,
+    leases_from     timestamptz,
+    kept_from       timestamptz,
     holes           holdfast.hole[]
 ) WITH (autovacuum_enabled = false);
 CREATE TABLE holdfast.checkpoints_1 (LIKE holdfast.checkpoints_0 INCLUDING ALL)
@@ -169,7 +178,8 @@ INSERT INTO holdfast.turns (side) VALUES (0);
 -- empties a side for older snapshots too, and a partition without a row means just that: read again.
 CREATE VIEW holdfast.checkpoints AS
     SELECT p.subscription_id, p.partition, p.epoch, p.owner, p.owner_name,
-           j.seq, j.checkpoint, j.checkpoint_at, j.last_event_id, j.holes
+           j.seq, j.checkpoint, j.checkpoint_at, j.last_event_id, j.turn, j.leases_from, j.kept_from,
+           j.holes
     FROM holdfast.partitions p
     LEFT JOIN LATERAL (
         SELECT * FROM (
@@ -188,6 +198,7 @@ CREATE TABLE holdfast.leases (
     token           uuid PRIMARY KEY,
     subscription_id bigint NOT NULL,
     expires_at      timestamptz NOT NULL,
+    lease_ms        bigint NOT NULL,            -- as it was asked for: how long the owner may be still
     owner           uuid,                       -- process that claimed it; NULL: it does not matter
     bound           boolean NOT NULL,           -- it ends when the owner dies
     kept            boolean NOT NULL,           -- it does not expire while the owner is alive
@@ -198,10 +209,11 @@ CREATE TABLE holdfast.leases (
     owner_name      text,                       -- node that claimed it
     positions       int8multirange NOT NULL     -- what is left
 );
-CREATE INDEX leases_by_expiry ON holdfast.leases (subscription_id, expires_at);
+CREATE INDEX leases_by_expiry ON holdfast.leases (subscription_id, kept, expires_at);
 
 -- Deliveries that wait. kind: 1 waiting for next_attempt_at, 2 held behind its lane, 3 blocked with
--- its lane until an operator decides, 4 leased (shared: handed out again).
+-- its lane until an operator decides, 4 leased (shared: handed out again), 5 waiting as 1 does, but
+-- its last attempt was lost with its lease, so it is handed out alone (shared).
 CREATE TABLE holdfast.retries (
     subscription_id bigint NOT NULL,
     position        bigint NOT NULL,
@@ -318,11 +330,14 @@ AS $$ SELECT 'holdfast.events_' || $1::text || '_' || to_char($2 AT TIME ZONE 'U
 CREATE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET datestyle = 'ISO, YMD' SET timezone = 'UTC'
 AS $$
 DECLARE
     v_table text := month_table(p_namespace_id, p_at);
     v_name  text := substr(v_table, 10);
-    v_from  timestamp := date_trunc('month', p_at AT TIME ZONE 'UTC');
+    v_from  timestamptz := date_trunc('month', p_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
+    v_to    timestamptz := (date_trunc('month', p_at AT TIME ZONE 'UTC') + interval '1 month')
+                           AT TIME ZONE 'UTC';
 BEGIN
     IF to_regclass(v_table) IS NOT NULL THEN
         RETURN false;
@@ -341,8 +356,12 @@ BEGIN
     EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast.%I (id, entered_at)', v_name || '_id', v_name);
     EXECUTE format('CREATE INDEX %I ON holdfast.%I (position)', v_name || '_position', v_name);
     EXECUTE format('ALTER TABLE holdfast.%I ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
-                   'events_' || p_namespace_id, v_name,
-                   v_from::text || '+00', (v_from + interval '1 month')::text || '+00');
+                   'events_' || p_namespace_id, v_name, v_from, v_to);
+    UPDATE namespaces n
+        SET months_from = CASE WHEN v_to = n.months_from OR v_from > n.months_to THEN v_from
+                               ELSE n.months_from END,
+            months_to = greatest(n.months_to, v_to)
+        WHERE n.id = p_namespace_id AND (v_to = n.months_from OR v_from >= n.months_to);
     RETURN true;
 END
 $$;
@@ -531,12 +550,11 @@ $$;
 CREATE FUNCTION holdfast.new_id(p_at timestamptz) RETURNS uuid
     LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
-    SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-        PLACING substring(int8send(floor(extract(epoch FROM $1) * 1000)::bigint) FROM 3)
-        FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
+    SELECT (lpad(to_hex(trunc(extract(epoch FROM $1) * 1000)::bigint), 12, '0')
+            || '7' || substr(gen_random_uuid()::text, 16))::uuid
 $$;
 
--- The time inside an id; NULL if it is not version 7.
+-- The time inside an id, to the millisecond; NULL if it is not version 7.
 CREATE FUNCTION holdfast.id_time(p_id uuid) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 AS $$

@@ -48,7 +48,7 @@ DECLARE
     v_text text := p_json;
     v_size integer;
 BEGIN
-    IF length(p_json) - length(translate(p_json, '[{', '')) <= 64 THEN
+    IF octet_length(p_json) - octet_length(replace(replace(p_json, '[', ''), '{', '')) <= 64 THEN
         RETURN false;
     END IF;
     v_text := replace(replace(v_text, '\\', ''), '\"', '');
@@ -159,7 +159,7 @@ $$;
 -- Where the event with this id is, however it is guarded; position is NULL if it is not visible.
 CREATE FUNCTION holdfast.find_id(p_namespace_id integer, p_id uuid, OUT "position" bigint,
                                  OUT entered_at timestamptz, OUT key_version bigint)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql STABLE
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -210,7 +210,7 @@ DECLARE
 BEGIN
     status := 0;
     duplicate := false;
-    IF to_regclass(month_table(p_namespace.id, v_entered)) IS NULL THEN
+    IF v_entered < p_namespace.months_from OR v_entered >= p_namespace.months_to THEN
         PERFORM ensure_month(p_namespace.id, v_entered);
     END IF;
     IF p_namespace.gapless THEN
@@ -250,7 +250,7 @@ BEGIN
             SELECT k.version INTO v_version FROM keys k
                 WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest;
             status := 4;
-            message := format('the event expects version %s of key %s; its version is %s',
+            message := format('expected version %s of key %s, which has version %s',
                               p_expected_version, left(p_key, 128), coalesce(v_version, 0));
             RETURN;
         END IF;
@@ -339,8 +339,7 @@ BEGIN
                                  nullif(p_expected_versions[i], -1), p_hashes[i]);
             IF v_done.status <> 0 THEN
                 status := v_done.status;
-                message := replace(v_done.message, 'the event expects',
-                                   format('event %s expects', i - 1));
+                message := v_done.message;
                 failed_index := i - 1;
                 RAISE SQLSTATE 'HF004';
             END IF;
@@ -413,12 +412,27 @@ BEGIN
 END
 $$;
 
+-- Sees to it that the commit of this transaction waits for the disk (and for synchronous standbys),
+-- however the session is set.
+CREATE FUNCTION holdfast.commit_durably() RETURNS void
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
 -- ---- For everybody ------------------------------------------------------------------------------
 
 -- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
 -- only if that commits, and when the commit returns it is durable (synchronous_commit is switched on
 -- for the transaction if it is weaker). Publishing an id again stores nothing and answers the first
 -- position. Raises HF001, HF003, HF004 (table above). Locks: see append_one.
+--
+-- An ordinary event is checked by one expression and written by one statement. Whatever is not
+-- ordinary (the expression is not true, or the id exists) goes the long way.
 CREATE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT 'null',
                                  INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
                                  tenant text DEFAULT NULL, metadata json DEFAULT NULL,
@@ -431,26 +445,65 @@ CREATE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT
 AS $$
 #variable_conflict use_column
 DECLARE
+    v_now       timestamptz := clock_timestamp();
+    v_entered   timestamptz;
+    v_quick     record;
     v_namespace namespaces;
     v_fault     text;
     v_done      record;
 BEGIN
+    IF publish.id IS NULL THEN
+        publish.id := new_id(v_now);
+    END IF;
+    v_entered := id_time(publish.id);
+    SELECT n.id, n.sequence, n.sleep INTO v_quick FROM namespaces n
+        WHERE n.name = publish.namespace AND NOT n.gapless
+            AND v_entered > n.ids_until AND v_entered >= n.months_from AND v_entered < n.months_to
+            AND v_entered > v_now - interval '23 hours' AND v_entered < v_now + interval '23 hours'
+            AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~
+                '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*$'
+            AND (octet_length(publish.payload::text) <= 128
+                 OR octet_length(publish.payload::text) <= 65536
+                    AND NOT json_too_deep(publish.payload::text))
+            AND strpos(publish.payload::text, '\u') = 0
+            AND coalesce(octet_length(publish.key), 0) <= 65536
+            AND coalesce(octet_length(publish.tenant), 0) <= 65536
+            AND coalesce(octet_length(publish.producer), 0) <= 255
+            AND publish.metadata IS NULL AND publish.expected_version IS NULL
+            AND publish.emitted_at IS NULL
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
+    IF FOUND THEN
+        INSERT INTO events AS e (position, hash, emitted_at, entered_at, id, namespace_id, type,
+                                 producer, key, tenant, payload)
+            VALUES (nextval(v_quick.sequence),
+                    hash_of(coalesce(publish.tenant, publish.key, publish.id::text)), v_now, v_entered,
+                    publish.id, v_quick.id, publish.type, publish.producer, publish.key,
+                    publish.tenant, publish.payload)
+            ON CONFLICT DO NOTHING
+            RETURNING e.position INTO publish."position";
+        IF FOUND THEN
+            publish.duplicate := false;
+            IF pg_sequence_last_value(v_quick.sleep)
+               > date_part('epoch', clock_timestamp()) * 1000000 THEN
+                PERFORM pg_notify('holdfast_' || v_quick.id, '');
+            END IF;
+            RETURN;
+        END IF;
+    END IF;
+
     SELECT * INTO v_namespace FROM namespaces n WHERE n.name = publish.namespace;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no namespace %', publish.namespace USING ERRCODE = 'HF003';
     END IF;
     publish.payload := coalesce(publish.payload, 'null');
-    publish.emitted_at := coalesce(publish.emitted_at, clock_timestamp());
-    publish.id := coalesce(publish.id, new_id(clock_timestamp()));
+    publish.emitted_at := coalesce(publish.emitted_at, v_now);
     v_fault := event_fault(publish.type, publish.payload, publish.key, publish.tenant,
                            publish.metadata, publish.producer, publish.expected_version,
                            publish.emitted_at);
     IF v_fault IS NOT NULL THEN
         RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
     END IF;
-    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
+    PERFORM commit_durably();
     v_done := append_one(v_namespace, publish.id, publish.type, publish.payload, publish.key,
                          publish.tenant, publish.metadata, publish.producer, NULL,
                          publish.emitted_at, publish.expected_version,
@@ -516,9 +569,7 @@ BEGIN
         RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_fault.at, v_fault.fault),
             ERRCODE = 'HF001';
     END IF;
-    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
+    PERFORM commit_durably();
     SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
         FROM generate_series(1, v_count) i;
     SELECT bool_and(coalesce(abs(extract(epoch FROM id_time(u) - v_now)) < 82800
@@ -564,8 +615,7 @@ BEGIN
                              expected_versions[i],
                              hash_of(coalesce(tenants[i], publish_many.keys[i], v_ids[i]::text)));
         IF v_done.status <> 0 THEN
-            RAISE EXCEPTION USING MESSAGE = replace(v_done.message, 'the event expects',
-                                                    format('event %s expects', i - 1)),
+            RAISE EXCEPTION USING MESSAGE = format('event %s: %s', i - 1, v_done.message),
                 ERRCODE = 'HF004';
         END IF;
         publish_many."index" := i - 1;

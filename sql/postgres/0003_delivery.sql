@@ -98,13 +98,17 @@ CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_n
 AS $$
 DECLARE
     v_given boolean;
+    v_id    bigint;
 BEGIN
     UPDATE partitions SET owner = NULL, owner_name = NULL WHERE owner = p_token;
     v_given := FOUND;
-    UPDATE leases SET token = gen_random_uuid(), owner = NULL, bound = false, kept = false, piece = 0,
-                      expires_at = least(expires_at, p_now)
-        WHERE owner = p_token;
-    v_given := v_given OR FOUND;
+    FOR v_id IN SELECT DISTINCT l.subscription_id FROM leases l WHERE l.owner = p_token ORDER BY 1 LOOP
+        PERFORM leases_lower(v_id, false, p_now);
+        UPDATE leases SET token = gen_random_uuid(), owner = NULL, bound = false, kept = false,
+                          piece = 0, expires_at = least(expires_at, p_now)
+            WHERE owner = p_token AND subscription_id = v_id;
+        v_given := true;
+    END LOOP;
     DELETE FROM processes WHERE token = p_token;
     RETURN v_given;
 END
@@ -112,36 +116,39 @@ $$;
 
 -- ---- The journal --------------------------------------------------------------------------------
 
--- Appends a checkpoint or cursor. Whoever calls has locked the partition's row, so that a partition's
--- seqs rise in the order of its changes.
+-- Appends a checkpoint, or a cursor with what belongs to it. Whoever calls has locked the partition's
+-- row, so that a partition's seqs rise in the order of its changes.
 CREATE FUNCTION holdfast.journal_add(p_subscription_id bigint, p_partition integer,
                                      p_checkpoint bigint, p_at timestamptz, p_last_event_id uuid,
-                                     p_holes holdfast.hole[]) RETURNS void
+                                     p_turn boolean DEFAULT false,
+                                     p_leases_from timestamptz DEFAULT NULL,
+                                     p_kept_from timestamptz DEFAULT NULL,
+                                     p_holes holdfast.hole[] DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
 AS $$
 BEGIN
     IF (SELECT side FROM holdfast.turns) = 0 THEN
         INSERT INTO holdfast.checkpoints_0
             VALUES (p_subscription_id, p_partition, nextval('holdfast.journal_seq'), p_checkpoint,
-                    p_at, p_last_event_id, p_holes);
+                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes);
     ELSE
         INSERT INTO holdfast.checkpoints_1
             VALUES (p_subscription_id, p_partition, nextval('holdfast.journal_seq'), p_checkpoint,
-                    p_at, p_last_event_id, p_holes);
+                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes);
     END IF;
 END
 $$;
 
--- The newest row of a partition, in a statement of its own. 40001 if the other side was truncated
--- beneath an older snapshot.
-CREATE FUNCTION holdfast.journal_newest(p_subscription_id bigint, p_partition integer,
-                                        OUT checkpoint bigint, OUT checkpoint_at timestamptz,
-                                        OUT last_event_id uuid, OUT holes holdfast.hole[])
+-- The newest row of a partition. 40001 if a side was truncated beneath an older snapshot. It is
+-- VOLATILE so that its statement takes its snapshot after its locks.
+CREATE FUNCTION holdfast.journal_newest(p_subscription_id bigint, p_partition integer)
+    RETURNS holdfast.checkpoints_0
     LANGUAGE plpgsql VOLATILE
 AS $$
+DECLARE
+    v_row holdfast.checkpoints_0;
 BEGIN
-    SELECT n.checkpoint, n.checkpoint_at, n.last_event_id, n.holes
-        INTO checkpoint, checkpoint_at, last_event_id, holes
+    SELECT * INTO v_row
         FROM ((SELECT * FROM holdfast.checkpoints_0 c
                WHERE c.subscription_id = p_subscription_id AND c.partition = p_partition
                ORDER BY c.seq DESC LIMIT 1)
@@ -152,6 +159,28 @@ BEGIN
         ORDER BY n.seq DESC LIMIT 1;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN v_row;
+END
+$$;
+
+-- A lease that ends at p_at is about to be written: claims must not begin to look later than that.
+-- Locks the subscription's partition for claims.
+CREATE FUNCTION holdfast.leases_lower(p_subscription_id bigint, p_kept boolean, p_at timestamptz)
+    RETURNS void
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_row holdfast.checkpoints_0;
+BEGIN
+    PERFORM 1 FROM holdfast.partitions p
+        WHERE p.subscription_id = p_subscription_id AND p.partition = 0 FOR UPDATE;
+    v_row := holdfast.journal_newest(p_subscription_id, 0);
+    IF p_at < (CASE WHEN p_kept THEN v_row.kept_from ELSE v_row.leases_from END) THEN
+        PERFORM holdfast.journal_add(p_subscription_id, 0, v_row.checkpoint, v_row.checkpoint_at,
+            v_row.last_event_id, v_row.turn,
+            CASE WHEN p_kept THEN v_row.leases_from ELSE p_at END,
+            CASE WHEN p_kept THEN p_at ELSE v_row.kept_from END, v_row.holes);
     END IF;
 END
 $$;
@@ -230,7 +259,7 @@ BEGIN
         INSERT INTO partitions (subscription_id, partition)
             SELECT change_subscription_put.id, i
             FROM generate_series(0, CASE WHEN p_mode = 2 THEN 0 ELSE p_partitions - 1 END) i;
-        PERFORM journal_add(change_subscription_put.id, i, p_start, NULL, NULL, NULL)
+        PERFORM journal_add(change_subscription_put.id, i, p_start, NULL, NULL)
             FROM generate_series(0, CASE WHEN p_mode = 2 THEN 0 ELSE p_partitions - 1 END) i;
         RETURN;
     END IF;
@@ -379,21 +408,21 @@ BEGIN
     END IF;
     UPDATE partitions SET epoch = epoch + 1 WHERE subscription_id = p_subscription_id;
     PERFORM subscription_clear(p_subscription_id);
-    PERFORM journal_add(p_subscription_id, p.partition, p_position, p_now, NULL, NULL)
+    PERFORM journal_add(p_subscription_id, p.partition, p_position, p_now, NULL)
         FROM partitions p WHERE p.subscription_id = p_subscription_id;
 END
 $$;
 
 -- ---- Ownership ----------------------------------------------------------------------------------
 
--- change_acquire: `struct acquire`. p_frozen_owner, p_frozen_renewals: the owner that the caller has
--- seen standing still at this number for a lease of its own clock; NULL: none. unclean: the former
--- owner is dead or frozen, and nobody knows what it was doing. HF_BUSY (11): `owner` and
+-- change_acquire: `struct acquire`. p_frozen, p_frozen_renewals: processes that the caller has seen
+-- standing still at this number for a lease of its own clock; NULL: none. unclean: the former owner
+-- is dead or frozen, and nobody knows what it was doing. HF_BUSY (11): `owner`, `owner_name` and
 -- `owner_renewals` say who is in the way. HF_NOTFOUND (3), HF_MISUSE (2): shared, HF_INVALID (1): no
 -- such partition. Must be committed synchronously: an epoch must not fall back.
 CREATE FUNCTION holdfast.change_acquire(
     p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
-    p_node_name text, p_force boolean, p_frozen_owner uuid, p_frozen_renewals bigint,
+    p_node_name text, p_force boolean, p_frozen uuid[], p_frozen_renewals bigint[],
     OUT status integer, OUT message text, OUT epoch bigint, OUT checkpoint bigint,
     OUT generation bigint, OUT unclean boolean, OUT owner uuid, OUT owner_name text,
     OUT owner_renewals bigint)
@@ -431,7 +460,7 @@ BEGIN
     IF v_partition.owner <> p_token THEN
         SELECT p.renewals INTO owner_renewals FROM processes p WHERE p.token = v_partition.owner;
         IF dead_of(p_namespace_id, ARRAY[v_partition.owner]) <> '{}'
-           OR v_partition.owner = p_frozen_owner AND owner_renewals = p_frozen_renewals THEN
+           OR p_frozen_renewals[array_position(p_frozen, v_partition.owner)] = owner_renewals THEN
             unclean := true;
         ELSIF NOT p_force THEN
             status := 11;
@@ -536,7 +565,7 @@ CREATE TYPE holdfast.event AS (
 -- else the log's. p_subscription_id NULL: the log's.
 CREATE FUNCTION holdfast.events_at(p_namespace_id integer, p_subscription_id bigint,
                                    p_positions bigint[]) RETURNS SETOF holdfast.event
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql STABLE
     SET search_path = holdfast, pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_sort = off SET jit = off
 AS $$
@@ -579,8 +608,9 @@ AS $$
             || ',"node":' || coalesce(to_json(p_node)::text, 'null') || '}]' END
 $$;
 
--- Records an attempt that nobody answered for: one more failed one, waiting, due now. False, and nothing
--- was written: the event is given up, or it is nowhere any more.
+-- Records an attempt of a shared subscription that nobody answered for: one more failed one, due now.
+-- It is a guess that this event was the reason, so it will be handed out alone. False, and nothing was
+-- written: the event is given up, or it is nowhere any more.
 CREATE FUNCTION holdfast.record_lost(p_namespace_id integer, p_subscription_id bigint,
                                      p_position bigint, p_error text, p_node text,
                                      p_now timestamptz) RETURNS boolean
@@ -590,7 +620,7 @@ DECLARE
     v_lane bigint;
 BEGIN
     UPDATE holdfast.retries r
-        SET kind = 1, attempts = r.attempts + 1, next_attempt_at = p_now, last_retry_at = p_now,
+        SET kind = 5, attempts = r.attempts + 1, next_attempt_at = p_now, last_retry_at = p_now,
             story = holdfast.story_add(r.story, r.attempts + 1, p_now, p_error, p_node)
         WHERE r.subscription_id = p_subscription_id AND r.position = p_position AND r.kind <> 3;
     IF FOUND THEN
@@ -608,7 +638,7 @@ BEGIN
     END IF;
     INSERT INTO holdfast.retries (subscription_id, position, kind, partition, lane, attempts,
                                   next_attempt_at, last_retry_at, story)
-        VALUES (p_subscription_id, p_position, 1, 0, v_lane, 1, p_now, p_now,
+        VALUES (p_subscription_id, p_position, 5, 0, v_lane, 1, p_now, p_now,
                 holdfast.story_add(NULL, 1, p_now, p_error, p_node));
     RETURN true;
 END
@@ -739,11 +769,19 @@ BEGIN
                 story = CASE excluded.kind WHEN 2 THEN r.story ELSE excluded.story END;
     END IF;
 
-    -- Lanes that a row has left, and those that may have been freed before a row was held.
+    -- In lanes that a row has left the first one goes on, if it is held; so it does where nothing moves
+    -- though one was held: the lane was freed while the caller did not know.
     IF p_ordered AND (v_left IS NOT NULL OR 2 = ANY (p_kinds)) THEN
         PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, array_agg(p_lanes[i]), p_now)
             FROM generate_subscripts(p_kinds, 1) i
-            WHERE p_kinds[i] = 2 OR p_kinds[i] IN (0, 3) AND p_positions[i] = ANY (v_left);
+            WHERE p_kinds[i] IN (0, 3) AND p_positions[i] = ANY (v_left);
+        PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, array_agg(p_lanes[i]), p_now)
+            FROM generate_subscripts(p_kinds, 1) i
+            WHERE p_kinds[i] = 2
+                AND NOT EXISTS (SELECT 1 FROM holdfast.retries r
+                                WHERE r.subscription_id = p_subscription_id
+                                    AND r.partition = p_partition AND r.lane = p_lanes[i]
+                                    AND r.kind <> 2);
         SELECT array_agg(p_kinds[i] = 4 OR
                          p_kinds[i] IN (0, 3) AND p_positions[i] = ANY (v_left)
                          AND EXISTS (SELECT 1 FROM holdfast.retries r
@@ -758,15 +796,15 @@ BEGIN
 END
 $$;
 
--- change_settle: `struct settle`. p_checkpoint: NULL or -1: unchanged. p_last_event_id NULL: unchanged.
--- p_kinds ... p_errors: the outcomes, NULL or arrays of one length (see outcomes_apply); p_waited:
+-- change_settle: `struct settle`. p_generation: NULL or 0: any. p_checkpoint: NULL or -1: unchanged.
+-- p_last_event_id NULL: unchanged. p_kinds ... p_errors: the outcomes, NULL or arrays of one length (see outcomes_apply); p_waited:
 -- they have rows in retries. lane_busy is NULL if there are no outcomes. HF_STALE (5), HF_NOTFOUND (3),
--- HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an outcome does
+-- HF_CONFLICT (4), HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an outcome does
 -- so. May be committed asynchronously: what is lost is done again.
 CREATE FUNCTION holdfast.change_settle(
     p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
-    p_epoch bigint, p_checkpoint bigint, p_last_event_id uuid, p_now timestamptz,
-    p_kinds integer[] DEFAULT NULL, p_positions bigint[] DEFAULT NULL,
+    p_epoch bigint, p_generation bigint, p_checkpoint bigint, p_last_event_id uuid,
+    p_now timestamptz, p_kinds integer[] DEFAULT NULL, p_positions bigint[] DEFAULT NULL,
     p_lanes bigint[] DEFAULT NULL, p_attempts integer[] DEFAULT NULL,
     p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
     p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
@@ -789,6 +827,12 @@ BEGIN
     IF status <> 0 THEN
         RETURN;
     END IF;
+    IF p_generation <> 0 AND p_generation <> v_fence.generation THEN
+        status := 4;
+        message := format('the subscription has been changed: its generation is %s, not %s',
+                          v_fence.generation, p_generation);
+        RETURN;
+    END IF;
     v_stored := journal_newest(p_subscription_id, p_partition);
     IF v_new < v_stored.checkpoint THEN
         status := 2;
@@ -809,7 +853,7 @@ BEGIN
     END IF;
     IF v_new IS NOT NULL THEN
         PERFORM journal_add(p_subscription_id, p_partition, v_new, p_now,
-                            coalesce(p_last_event_id, v_stored.last_event_id), NULL);
+                            coalesce(p_last_event_id, v_stored.last_event_id));
         IF v_new > v_stored.checkpoint THEN
             DELETE FROM settled s
                 WHERE s.subscription_id = p_subscription_id AND s.partition = p_partition
@@ -817,677 +861,6 @@ BEGIN
         END IF;
     END IF;
     generation := v_fence.generation;
-END
-$$;
-
--- ---- Shared subscriptions -----------------------------------------------------------------------
-
--- Patterns as one regular expression; NULL: they match every type.
-CREATE FUNCTION holdfast.patterns_regex(p_patterns text[]) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT CASE WHEN bool_or(p IN ('*', '**')) THEN NULL
-        ELSE coalesce('^(?:' || string_agg((
-            SELECT string_agg(CASE WHEN s = '*' THEN '[^.]+' WHEN s = '**' THEN '.+'
-                ELSE regexp_replace(s, '([!-/:-@[-`{-~])', '\\\1', 'g') END, '\.' ORDER BY i)
-            FROM unnest(string_to_array(p, '.')) WITH ORDINALITY segments (s, i)), '|') || ')$', '^$')
-        END
-    FROM unnest($1) p
-$$;
-
--- A row of a claim: an event with its story, or (position NULL, the last row) the claim's answer.
-CREATE TYPE holdfast.claimed AS (
-    position    bigint,
-    id          uuid,
-    type        text,
-    payload     json,
-    key         text,
-    tenant      text,
-    metadata    json,
-    producer    text,
-    schedule_id text,
-    key_version bigint,
-    hash        bigint,
-    emitted_at  timestamptz,
-    entered_at  timestamptz,
-    attempts    integer,
-    uncounted   integer,
-    story       text,
-    waited      boolean,
-    unhandled   boolean,
-    -- the answer
-    status      integer,
-    message     text,
-    lease       uuid,
-    expires_at  timestamptz,
-    wake_at     timestamptz,
-    paused      boolean,
-    more        boolean
-);
-
--- Positions of a lease as events, by position, with the stories of those that waited: what
--- store_lease_read and claims hand out.
-CREATE FUNCTION holdfast.leased_events(p_namespace_id integer, p_subscription_id bigint,
-                                       p_positions int8multirange, p_has_retries boolean,
-                                       p_limit integer)
-    RETURNS SETOF holdfast.claimed
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-DECLARE
-    v_positions bigint[];
-    v_waited    bigint[];
-BEGIN
-    SELECT array_agg(p) INTO v_positions FROM (
-        SELECT p FROM unnest(p_positions) r, generate_series(lower(r), upper(r) - 1) p
-        ORDER BY p LIMIT p_limit) list;
-    IF p_has_retries THEN
-        SELECT array_agg(r.position) INTO v_waited FROM retries r
-            WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_positions)
-                AND r.kind = 4;
-    END IF;
-    IF v_waited IS NULL THEN
-        RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
-                            e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
-                            e.entered_at, 0, 0, NULL::text, false, false, NULL::integer, NULL::text,
-                            NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
-                            NULL::boolean
-            FROM events_at(p_namespace_id, NULL, v_positions) e ORDER BY e.position;
-    ELSE
-        RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
-                            e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
-                            e.entered_at, coalesce(r.attempts, 0), coalesce(r.uncounted, 0), r.story,
-                            r.position IS NOT NULL, false, NULL::integer, NULL::text, NULL::uuid,
-                            NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean
-            FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
-                  UNION ALL
-                  SELECT * FROM events_at(p_namespace_id, NULL,
-                      ARRAY(SELECT p FROM unnest(v_positions) p WHERE p <> ALL (v_waited)))) e
-            LEFT JOIN retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
-                AND r.kind = 4
-            ORDER BY e.position;
-    END IF;
-END
-$$;
-
--- change_claim: `struct claim`. p_patterns NULL: the stored ones. p_frozen, p_frozen_renewals: owners
--- that the caller has seen standing still for a lease of its own clock, and where. p_look: also look
--- for leases whose owner is dead (reads pg_locks; a busy caller need not do so more than a few times a
--- second). A row per event, then a last row with the answer, whose position is NULL: status
--- (HF_NOTFOUND 3, HF_MISUSE 2, HF_INVALID 1), lease, expires_at, wake_at (NULL: not known), paused,
--- more.
---
--- The lock of the subscription's only partition makes claims come one after another. Order: due
--- retries; ended leases; positions that were not visible when an earlier claim passed them; the log
--- after the cursor. A claim passes only what lies below a visible position, and what is missing there
--- becomes a hole, kept in the journal with the cursor.
---
--- How a hole ends. Whoever draws a position holds a lock on the sequence until its transaction ends.
--- So first the holders of that lock are read, then the hole: whatever it shows is handed out. The
--- holders of the first such look are kept as witnesses; when a later look finds none of them, and no
--- prepared transaction (those change their name when they are prepared), whoever had drawn the
--- missing numbers has ended before the hole was read, and what is still missing will never come. A
--- hole is looked at for holders when it is 5 ms old, and then at most every 40 ms.
--- After a crash the witnesses of the former server are gone: server_start tells. A cursor that
--- survives has survived after the sequence's own record, so no number below it is given again.
-CREATE FUNCTION holdfast.change_claim(
-    p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_node_name text,
-    p_patterns text[], p_unhandled_too boolean, p_max integer, p_lease_ms bigint, p_bound boolean,
-    p_kept boolean, p_frozen uuid[], p_frozen_renewals bigint[], p_look boolean, p_now timestamptz)
-    RETURNS SETOF holdfast.claimed
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
-AS $$
-DECLARE
-    c_bytes_max constant bigint := 4194304;
-    c_rows_max  constant integer := 10000;
-    c_holes_max constant integer := 4096;
-    v_out       claimed;
-    v_answer    claimed;
-    v_s         record;
-    v_stored    record;
-    v_row       record;
-    v_lease     record;
-    v_names     uuid[];
-    v_dead      uuid[] := '{}';
-    v_frozen    uuid[] := '{}';
-    v_looked    integer := 0;
-    v_free      uuid[] := '{}';
-    v_suspect   uuid;
-    v_since     timestamptz;
-    v_due       timestamptz;
-    v_regex     text;
-    v_taken     int8multirange := '{}';         -- what this claim hands out
-    v_retried   bigint[] := '{}';
-    v_list      bigint[] := '{}';
-    v_room      integer := p_max;
-    v_bytes     bigint := 0;
-    v_retries   boolean := false;
-    v_more      boolean := false;
-    v_wake      timestamptz;
-    v_cursor    bigint;
-    v_holes     hole[];
-    v_new_holes hole[] := '{}';
-    v_probe     boolean := false;
-    v_holders   text[];
-    v_prepared  boolean;
-    v_clock     timestamptz := clock_timestamp();
-    v_start     timestamptz := pg_postmaster_start_time();
-    v_stop      bigint;
-    v_seen      bigint[] := '{}';
-    v_ahead     boolean;
-    v_piece     integer;
-    v_rest      int8multirange;
-BEGIN
-    v_answer.status := 0;
-    v_answer.paused := false;
-    v_answer.more := false;
-    SELECT s.mode, s.paused_at, s.patterns, n.sequence INTO v_s
-        FROM subscriptions s JOIN namespaces n ON n.id = s.namespace_id
-        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
-    IF NOT FOUND THEN
-        v_answer.status := 3;
-        v_answer.message := format('there is no subscription with id %s', p_subscription_id);
-    ELSIF v_s.mode <> 2 THEN
-        v_answer.status := 2;
-        v_answer.message := 'events of an ordered subscription cannot be claimed';
-    ELSIF p_max < 1 OR p_max > 10000 THEN
-        v_answer.status := 1;
-        v_answer.message := format('max is %s; the limits are 1 and 10000', p_max);
-    ELSIF v_s.paused_at IS NOT NULL THEN
-        v_answer.paused := true;
-    ELSE
-        PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0
-            FOR UPDATE;
-        IF NOT FOUND THEN
-            v_answer.status := 3;
-            v_answer.message := format('there is no subscription with id %s', p_subscription_id);
-        END IF;
-    END IF;
-    IF v_answer.status <> 0 OR v_answer.paused THEN
-        RETURN NEXT v_answer;
-        RETURN;
-    END IF;
-    v_stored := journal_newest(p_subscription_id, 0);
-    v_cursor := v_stored.checkpoint;
-    v_holes := coalesce(v_stored.holes, '{}');
-
-    -- Leases that have ended without an answer.
-    IF p_look THEN
-        SELECT array_agg(DISTINCT l.owner) INTO v_names FROM leases l
-            WHERE l.subscription_id = p_subscription_id AND l.owner <> p_token AND l.piece IS NULL;
-        v_dead := dead_of(p_namespace_id, v_names);
-    END IF;
-    IF cardinality(p_frozen) > 0 THEN
-        SELECT coalesce(array_agg(p.token), '{}') INTO v_frozen
-            FROM unnest(p_frozen, p_frozen_renewals) f (token, renewals)
-            JOIN processes p ON p.token = f.token AND p.renewals = f.renewals;
-    END IF;
-    FOR v_lease IN
-        SELECT l.token, l.expires_at, l.piece, l.count, l.owner, l.owner_name, l.positions
-        FROM leases l
-        WHERE l.subscription_id = p_subscription_id
-            AND l.expires_at <= CASE WHEN v_dead = '{}' THEN p_now ELSE 'infinity' END
-            AND (l.expires_at <= p_now AND (NOT l.kept OR l.owner = ANY (v_dead || v_frozen))
-                 OR l.bound AND l.owner = ANY (v_dead))
-        ORDER BY l.expires_at LIMIT 256
-        FOR UPDATE SKIP LOCKED
-    LOOP
-        v_looked := v_looked + 1;
-        IF v_lease.piece = 0 THEN
-            v_free := v_free || v_lease.token;
-        ELSIF v_lease.piece > 0 OR v_lease.count > 1 THEN
-            IF v_suspect IS NULL OR v_lease.expires_at < v_since THEN
-                v_suspect := v_lease.token;
-                v_since := v_lease.expires_at;
-            END IF;
-        ELSE
-            PERFORM record_lost(p_namespace_id, p_subscription_id, lower(v_lease.positions),
-                CASE WHEN v_lease.owner = ANY (v_dead) THEN 'the process died during this attempt'
-                     ELSE 'the lease expired without an answer' END, v_lease.owner_name, p_now);
-            DELETE FROM leases l WHERE l.token = v_lease.token;
-        END IF;
-    END LOOP;
-    v_more := v_looked = 256;
-
-    -- A suspect lease is handed out in pieces, each apart, if no retry has waited longer.
-    IF v_suspect IS NOT NULL THEN
-        SELECT r.next_attempt_at INTO v_due FROM retries r
-            WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = 1
-            ORDER BY r.next_attempt_at LIMIT 1;
-        v_more := true;
-        IF v_due IS NULL OR v_due > p_now OR v_due >= v_since THEN
-            SELECT * INTO v_lease FROM leases l WHERE l.token = v_suspect;
-            v_piece := coalesce(v_lease.piece, (v_lease.count + 1) / 2);
-            v_rest := v_lease.positions;
-            FOR v_out IN SELECT * FROM leased_events(p_namespace_id, p_subscription_id,
-                                           v_lease.positions, v_lease.has_retries,
-                                           least(v_piece, v_room)) LOOP
-                EXIT WHEN v_bytes >= c_bytes_max;
-                RETURN NEXT v_out;
-                v_list := v_list || v_out.position;
-                v_bytes := v_bytes + octet_length(v_out.payload::text);
-                v_retries := v_retries OR v_out.waited;
-                v_stop := v_out.position;
-            END LOOP;
-            -- What the log has lost goes too; what did not fit stays.
-            IF v_bytes >= c_bytes_max THEN
-                v_rest := v_rest - int8multirange(int8range(NULL, v_stop, '(]'));
-            ELSE
-                SELECT v_rest - range_agg(int8range(p, p + 1)) INTO v_rest FROM (
-                    SELECT p FROM unnest(v_rest) r, generate_series(lower(r), upper(r) - 1) p
-                    ORDER BY p LIMIT least(v_piece, v_room)) list;
-            END IF;
-            DELETE FROM leases l WHERE l.token = v_suspect;
-            IF NOT isempty(v_rest) THEN
-                INSERT INTO leases (token, subscription_id, expires_at, bound, kept, piece,
-                                    has_retries, count, owner_name, positions)
-                    VALUES (CASE WHEN v_lease.piece IS NULL THEN gen_random_uuid() ELSE v_suspect END,
-                            p_subscription_id, least(v_lease.expires_at, p_now), false, false,
-                            v_piece, v_lease.has_retries,
-                            (SELECT sum(upper(r) - lower(r)) FROM unnest(v_rest) r),
-                            v_lease.owner_name, v_rest);
-            END IF;
-            v_room := 0;
-        END IF;
-    END IF;
-
-    -- Retries that are due.
-    IF v_room > 0 THEN
-        FOR v_row IN
-            SELECT r.position FROM retries r
-            WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = 1
-                AND r.next_attempt_at <= p_now
-            ORDER BY r.next_attempt_at, r.position LIMIT v_room
-            FOR UPDATE SKIP LOCKED
-        LOOP
-            v_retried := v_retried || v_row.position;
-        END LOOP;
-        IF v_retried <> '{}' THEN
-            FOR v_out IN
-                SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                       e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, r.attempts,
-                       r.uncounted, r.story, true, false
-                FROM events_at(p_namespace_id, p_subscription_id, v_retried) e
-                JOIN retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
-                ORDER BY r.next_attempt_at, r.position
-            LOOP
-                EXIT WHEN v_bytes >= c_bytes_max;
-                RETURN NEXT v_out;
-                v_list := v_list || v_out.position;
-                v_bytes := v_bytes + octet_length(v_out.payload::text);
-                v_room := v_room - 1;
-                v_retries := true;
-            END LOOP;
-            UPDATE retries r SET kind = 4
-                WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_list);
-        END IF;
-    END IF;
-
-    -- What nobody has any more.
-    FOR i IN 1 .. cardinality(v_free) LOOP
-        EXIT WHEN v_room = 0 OR v_bytes >= c_bytes_max;
-        SELECT * INTO v_lease FROM leases l WHERE l.token = v_free[i];
-        v_stop := 0;
-        v_piece := v_room;
-        FOR v_out IN SELECT * FROM leased_events(p_namespace_id, p_subscription_id,
-                                       v_lease.positions, v_lease.has_retries, v_room) LOOP
-            EXIT WHEN v_bytes >= c_bytes_max;
-            RETURN NEXT v_out;
-            v_list := v_list || v_out.position;
-            v_bytes := v_bytes + octet_length(v_out.payload::text);
-            v_room := v_room - 1;
-            v_retries := v_retries OR v_out.waited;
-            v_stop := v_out.position;
-        END LOOP;
-        IF v_bytes >= c_bytes_max THEN
-            v_rest := v_lease.positions - int8multirange(int8range(NULL, v_stop, '(]'));
-        ELSE
-            SELECT v_lease.positions - range_agg(int8range(p, p + 1)) INTO v_rest FROM (
-                SELECT p FROM unnest(v_lease.positions) r, generate_series(lower(r), upper(r) - 1) p
-                ORDER BY p LIMIT v_piece) list;
-        END IF;
-        IF isempty(v_rest) THEN
-            DELETE FROM leases l WHERE l.token = v_free[i];
-        ELSE
-            UPDATE leases l SET positions = v_rest,
-                    count = (SELECT sum(upper(r) - lower(r)) FROM unnest(v_rest) r)
-                WHERE l.token = v_free[i];
-        END IF;
-    END LOOP;
-
-    v_regex := patterns_regex(coalesce(p_patterns,
-                   ARRAY(SELECT json_array_elements_text(v_s.patterns::json))));
-    SELECT r.position > v_cursor INTO v_ahead FROM retries r
-        WHERE r.subscription_id = p_subscription_id ORDER BY r.position DESC LIMIT 1;
-
-    -- Holes: first who might still fill them, then what they show.
-    IF v_holes <> '{}' AND v_room > 0 AND v_bytes < c_bytes_max THEN
-        SELECT bool_or(CASE WHEN h.probed_at IS NULL THEN h.since < v_clock - interval '5 ms'
-                            ELSE h.probed_at < v_clock - interval '40 ms' OR h.probed_at > v_clock END)
-            INTO v_probe FROM unnest(v_holes) h;
-        IF v_probe THEN
-            SELECT coalesce(array_agg(l.virtualtransaction), '{}'), coalesce(bool_or(l.pid IS NULL), false)
-                INTO v_holders, v_prepared
-                FROM pg_locks l
-                WHERE l.locktype = 'relation' AND l.relation = v_s.sequence
-                    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                    AND l.mode = 'RowExclusiveLock' AND l.granted;
-        END IF;
-        v_stop := 9223372036854775807;
-        FOR v_row IN EXECUTE
-            'SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                    e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
-                    $2 IS NULL OR e.type ~ $2 AS wanted
-             FROM unnest($1) WITH ORDINALITY h (low, high, since, probed_at, server_start, witnesses, i)
-             CROSS JOIN LATERAL (SELECT * FROM holdfast.events_' || p_namespace_id || ' e
-                                 WHERE e.position BETWEEN h.low AND h.high ORDER BY e.position) e'
-            USING v_holes, v_regex
-        LOOP
-            IF v_room = 0 OR v_bytes >= c_bytes_max THEN
-                v_stop := v_row.position - 1;
-                v_more := true;
-                EXIT;
-            END IF;
-            v_seen := v_seen || v_row.position;
-            IF v_row.wanted OR p_unhandled_too THEN
-                v_out := NULL;
-                v_out.position := v_row.position;
-                v_out.id := v_row.id;
-                v_out.type := v_row.type;
-                v_out.payload := v_row.payload;
-                v_out.key := v_row.key;
-                v_out.tenant := v_row.tenant;
-                v_out.metadata := v_row.metadata;
-                v_out.producer := v_row.producer;
-                v_out.schedule_id := v_row.schedule_id;
-                v_out.key_version := v_row.key_version;
-                v_out.hash := v_row.hash;
-                v_out.emitted_at := v_row.emitted_at;
-                v_out.entered_at := v_row.entered_at;
-                v_out.attempts := 0;
-                v_out.uncounted := 0;
-                v_out.waited := false;
-                v_out.unhandled := NOT v_row.wanted;
-                RETURN NEXT v_out;
-                v_list := v_list || v_row.position;
-                v_room := v_room - 1;
-                v_bytes := v_bytes + octet_length(v_row.payload::text);
-            END IF;
-        END LOOP;
-        SELECT coalesce(array_agg(ROW(lower(r), upper(r) - 1, h.since,
-                                      CASE WHEN v_probe THEN v_clock ELSE h.probed_at END,
-                                      CASE WHEN v_probe THEN v_start ELSE h.server_start END,
-                                      CASE WHEN v_probe THEN h.watch ELSE h.witnesses END)::hole
-                                  ORDER BY lower(r)), '{}')
-            INTO v_new_holes
-            FROM (SELECT o.*, CASE WHEN o.server_start = v_start THEN o.witnesses
-                                   WHEN o.witnesses IS NULL THEN v_holders
-                                   ELSE '{}' END AS watch
-                  FROM unnest(v_holes) o) h,
-                 unnest(int8multirange(int8range(h.low, h.high, '[]'))
-                        - coalesce((SELECT range_agg(int8range(s, s + 1)) FROM unnest(v_seen) s
-                                    WHERE s BETWEEN h.low AND h.high), '{}'::int8multirange)) r
-            WHERE NOT (v_probe AND h.high <= v_stop AND NOT v_prepared AND NOT h.watch && v_holders);
-        v_holes := v_new_holes;
-    END IF;
-
-    -- The log after the cursor, as far as it can be seen. Rows that are not wanted come along only if
-    -- something is missing before them, or as the last one.
-    v_new_holes := '{}';
-    IF v_room > 0 AND v_bytes < c_bytes_max AND cardinality(v_holes) < c_holes_max THEN
-        FOR v_row IN EXECUTE
-            'SELECT * FROM (
-                 SELECT e.*, $2 IS NULL OR e.type ~ $2 AS wanted,
-                        lag(e.position, 1, $1) OVER w AS before,
-                        lead(e.position) OVER w IS NULL AS last, row_number() OVER w AS number
-                 FROM (SELECT position, id, type, payload, key, tenant, metadata, producer,
-                              schedule_id, key_version, hash, emitted_at, entered_at
-                       FROM holdfast.events_' || p_namespace_id || '
-                       WHERE position > $1 ORDER BY position LIMIT $3) e
-                 WINDOW w AS (ORDER BY e.position)) log
-             WHERE wanted OR $4 OR last OR before < position - 1'
-            USING v_cursor, v_regex, c_rows_max, p_unhandled_too
-        LOOP
-            IF v_room = 0 OR v_bytes >= c_bytes_max
-               OR cardinality(v_holes) + cardinality(v_new_holes) >= c_holes_max THEN
-                v_more := true;
-                EXIT;
-            END IF;
-            IF v_row.before < v_row.position - 1 THEN
-                v_new_holes := v_new_holes || ROW(v_row.before + 1, v_row.position - 1, v_clock, NULL,
-                                                  NULL, NULL)::hole;
-            END IF;
-            v_cursor := v_row.position;
-            v_more := v_more OR v_row.number = c_rows_max;
-            CONTINUE WHEN NOT v_row.wanted AND NOT p_unhandled_too;
-            CONTINUE WHEN v_ahead AND EXISTS (SELECT 1 FROM retries r
-                WHERE r.subscription_id = p_subscription_id AND r.position = v_row.position);
-            v_out := NULL;
-            v_out.position := v_row.position;
-            v_out.id := v_row.id;
-            v_out.type := v_row.type;
-            v_out.payload := v_row.payload;
-            v_out.key := v_row.key;
-            v_out.tenant := v_row.tenant;
-            v_out.metadata := v_row.metadata;
-            v_out.producer := v_row.producer;
-            v_out.schedule_id := v_row.schedule_id;
-            v_out.key_version := v_row.key_version;
-            v_out.hash := v_row.hash;
-            v_out.emitted_at := v_row.emitted_at;
-            v_out.entered_at := v_row.entered_at;
-            v_out.attempts := 0;
-            v_out.uncounted := 0;
-            v_out.waited := false;
-            v_out.unhandled := NOT v_row.wanted;
-            RETURN NEXT v_out;
-            v_list := v_list || v_row.position;
-            v_room := v_room - 1;
-            v_bytes := v_bytes + octet_length(v_row.payload::text);
-        END LOOP;
-    END IF;
-    v_holes := v_holes || v_new_holes;
-    IF v_cursor <> v_stored.checkpoint OR v_holes <> coalesce(v_stored.holes, '{}') THEN
-        PERFORM journal_add(p_subscription_id, 0, v_cursor, p_now, NULL, nullif(v_holes, '{}'));
-    END IF;
-
-    -- The lease.
-    SELECT min(l.expires_at) INTO v_wake FROM (
-        SELECT l.expires_at FROM leases l
-        WHERE l.subscription_id = p_subscription_id AND l.expires_at > p_now
-            AND NOT (l.kept AND l.owner = p_token)
-        ORDER BY l.expires_at LIMIT 1) l;
-    IF v_list <> '{}' THEN
-        v_answer.lease := gen_random_uuid();
-        v_answer.expires_at := p_now + p_lease_ms * interval '1 ms';
-        SELECT range_agg(int8range(p, p + 1)) INTO v_taken FROM unnest(v_list) p;
-        INSERT INTO leases (token, subscription_id, expires_at, owner, bound, kept, has_retries, count,
-                            owner_name, positions)
-            VALUES (v_answer.lease, p_subscription_id, v_answer.expires_at,
-                    CASE WHEN p_bound OR p_kept THEN p_token END, p_bound, p_kept, v_retries,
-                    cardinality(v_list), p_node_name, v_taken);
-        IF NOT p_kept THEN
-            v_wake := least(v_wake, v_answer.expires_at);
-        END IF;
-    END IF;
-    SELECT least(v_wake, (SELECT r.next_attempt_at FROM retries r
-                          WHERE r.subscription_id = p_subscription_id AND r.partition = 0
-                              AND r.kind = 1 AND r.next_attempt_at > p_now
-                          ORDER BY r.next_attempt_at LIMIT 1)) INTO v_wake;
-    IF v_holes <> '{}' THEN
-        v_wake := least(v_wake, p_now + interval '100 ms');
-    END IF;
-    v_answer.wake_at := v_wake;
-    v_answer.more := v_more OR v_room <= 0 OR v_bytes >= c_bytes_max;
-    RETURN NEXT v_answer;
-END
-$$;
-
--- Frees positions of a lease for the next claim: those that waited wait again, due now, with their
--- story; the others go into a lease that nobody has.
-CREATE FUNCTION holdfast.lease_free(p_lease holdfast.leases, p_positions int8multirange,
-                                    p_now timestamptz) RETURNS void
-    LANGUAGE plpgsql
-AS $$
-DECLARE
-    v_fresh int8multirange := p_positions;
-BEGIN
-    IF p_lease.has_retries THEN
-        WITH again AS (
-            UPDATE holdfast.retries r SET kind = 1, next_attempt_at = p_now
-                FROM unnest(p_positions) x (part)
-                WHERE r.subscription_id = p_lease.subscription_id AND r.kind = 4
-                    AND r.position >= lower(x.part) AND r.position < upper(x.part)
-                RETURNING r.position)
-        SELECT v_fresh - coalesce(range_agg(int8range(a.position, a.position + 1)),
-                                  '{}'::int8multirange) INTO v_fresh FROM again a;
-    END IF;
-    IF NOT isempty(v_fresh) THEN
-        INSERT INTO holdfast.leases (token, subscription_id, expires_at, bound, kept, piece,
-                                     has_retries, count, positions)
-            VALUES (gen_random_uuid(), p_lease.subscription_id, p_now, false, false, 0, false,
-                    (SELECT sum(upper(r) - lower(r)) FROM unnest(v_fresh) r), v_fresh);
-    END IF;
-END
-$$;
-
--- change_settle_lease: `struct settle_lease`. The outcomes as in change_settle; kind 5: released.
--- p_extend NULL: the expiry stays. HF_STALE (5). ring: something is due for others now. Locks the
--- lease's row; one that a claim has handed on is not found any more. May be committed
--- asynchronously.
-CREATE FUNCTION holdfast.change_settle_lease(
-    p_namespace_id integer, p_subscription_id bigint, p_lease uuid, p_all boolean,
-    p_release_all boolean, p_extend timestamptz, p_now timestamptz,
-    p_kinds integer[] DEFAULT NULL, p_positions bigint[] DEFAULT NULL,
-    p_lanes bigint[] DEFAULT NULL, p_attempts integer[] DEFAULT NULL,
-    p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
-    p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
-    p_errors text[] DEFAULT NULL,
-    OUT status integer, OUT message text, OUT ring boolean)
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-DECLARE
-    v_lease    leases;
-    v_name     text;
-    v_count    integer := coalesce(cardinality(p_kinds), 0);
-    v_named    int8multirange;
-    v_released int8multirange;
-    v_bad      bigint;
-    v_done     record;
-    v_keep     integer[];
-BEGIN
-    status := 0;
-    ring := false;
-    IF p_all THEN
-        DELETE FROM leases l WHERE l.token = p_lease AND l.subscription_id = p_subscription_id
-            AND l.piece IS NULL AND NOT l.has_retries;
-        IF FOUND THEN
-            RETURN;
-        END IF;
-    END IF;
-    SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease FOR UPDATE;
-    SELECT s.name INTO v_name FROM subscriptions s
-        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
-    IF v_name IS NULL OR v_lease.token IS NULL OR v_lease.subscription_id <> p_subscription_id
-       OR v_lease.piece IS NOT NULL THEN
-        status := 5;
-        message := 'the lease has ended: its events were handed out again or are settled';
-        RETURN;
-    END IF;
-    IF p_all THEN
-        WITH gone AS (
-            DELETE FROM retries r USING unnest(v_lease.positions) x (part)
-                WHERE r.subscription_id = p_subscription_id AND r.kind = 4
-                    AND r.position >= lower(x.part) AND r.position < upper(x.part)
-                RETURNING r.position)
-        DELETE FROM copies c USING gone g
-            WHERE c.subscription_id = p_subscription_id AND c.position = g.position;
-        DELETE FROM leases l WHERE l.token = p_lease;
-        RETURN;
-    END IF;
-    IF p_release_all THEN
-        DELETE FROM leases l WHERE l.token = p_lease;
-        PERFORM lease_free(v_lease, v_lease.positions, p_now);
-        ring := true;
-        RETURN;
-    END IF;
-
-    IF v_count > 0 THEN
-        SELECT p INTO v_bad FROM (SELECT p, count(*) AS times FROM unnest(p_positions) p GROUP BY p) n
-            WHERE times > 1 OR NOT v_lease.positions @> p ORDER BY p LIMIT 1;
-        IF FOUND THEN
-            status := 5;
-            message := format('position %s is not in the lease', v_bad);
-            RETURN;
-        END IF;
-        SELECT range_agg(int8range(p_positions[i], p_positions[i] + 1)),
-               range_agg(int8range(p_positions[i], p_positions[i] + 1)) FILTER (WHERE p_kinds[i] = 5),
-               array_agg(i) FILTER (WHERE p_kinds[i] <> 5
-                                    AND (p_kinds[i] <> 0 OR v_lease.has_retries)),
-               coalesce(bool_or(p_kinds[i] = 5 OR p_kinds[i] = 1 AND p_next[i] <= p_now), false)
-            INTO v_named, v_released, v_keep, ring
-            FROM generate_subscripts(p_kinds, 1) i;
-        IF v_keep IS NOT NULL THEN
-            v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_name, 0, false, 0, p_now,
-                ARRAY(SELECT p_kinds[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_positions[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_lanes[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_attempts[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_uncounted[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_stories[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_next[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_reasons[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_errors[k] FROM unnest(v_keep) k));
-            status := v_done.status;
-            message := v_done.message;
-            IF status <> 0 THEN
-                ring := false;
-                RETURN;
-            END IF;
-        END IF;
-        IF v_released IS NOT NULL THEN
-            PERFORM lease_free(v_lease, v_released, p_now);
-        END IF;
-    END IF;
-    IF v_count = v_lease.count THEN
-        DELETE FROM leases l WHERE l.token = p_lease;
-    ELSIF v_count > 0 OR p_extend IS NOT NULL THEN
-        UPDATE leases l
-            SET expires_at = coalesce(p_extend, l.expires_at), count = l.count - v_count,
-                positions = l.positions - coalesce(v_named, '{}'::int8multirange)
-            WHERE l.token = p_lease;
-    END IF;
-END
-$$;
-
--- lease_read: store_lease_read. The events that are left in a lease, then a last row with status
--- (HF_STALE 5), as in change_claim.
-CREATE FUNCTION holdfast.lease_read(p_namespace_id integer, p_subscription_id bigint, p_lease uuid)
-    RETURNS SETOF holdfast.claimed
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-DECLARE
-    v_lease  leases;
-    v_answer claimed;
-BEGIN
-    v_answer.status := 0;
-    SELECT l.* INTO v_lease FROM leases l JOIN subscriptions s ON s.id = l.subscription_id
-        WHERE l.token = p_lease AND l.subscription_id = p_subscription_id AND l.piece IS NULL
-            AND s.namespace_id = p_namespace_id;
-    IF NOT FOUND THEN
-        v_answer.status := 5;
-        v_answer.message := 'the lease has ended: its events were handed out again or are settled';
-    ELSE
-        RETURN QUERY SELECT * FROM leased_events(p_namespace_id, p_subscription_id,
-                                                 v_lease.positions, v_lease.has_retries, NULL);
-        v_answer.lease := p_lease;
-        v_answer.expires_at := v_lease.expires_at;
-    END IF;
-    RETURN NEXT v_answer;
 END
 $$;
 
