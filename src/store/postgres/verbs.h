@@ -39,7 +39,7 @@ extern const struct verb postgres_verb_acquire;             /* partition.c */
 extern const struct verb postgres_verb_give_back;
 extern const struct verb postgres_verb_settle;              /* settle.c */
 extern const struct verb postgres_verb_claim;               /* claim.c */
-extern const struct verb postgres_verb_settle_lease;        /* lease.c */
+extern const struct verb postgres_verb_settle_lease;        /* settle.c */
 extern const struct verb postgres_verb_dead_retry;          /* dead.c */
 extern const struct verb postgres_verb_dead_resolve;
 extern const struct verb postgres_verb_dead_purge;
@@ -48,6 +48,15 @@ extern const struct verb postgres_verb_dead_purge;
  * what it wrote if the answer is not HF_OK. */
 hf_status postgres_change_run(struct postgres_engine *engine, struct session *session,
                               struct change *change, bool *ret_ring);
+
+/* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
+ * with the message. (subscription.c) */
+hf_status postgres_answer(const PGresult *result, int row, int column);
+/* An event with its story, as change_claim and lease_read answer it, into the batch. On failure the
+ * caller takes the entry out again. The last row of such an answer has its status in this column.
+ * (claim.c) */
+#define CLAIMED_STATUS 18
+hf_status postgres_claimed_push(struct batch *batch, const PGresult *result, int row);
 
 /* lease.c: the memory of signs of life. */
 hf_status signs_new(struct signs **ret_signs);
@@ -106,6 +115,10 @@ void postgres_reader_close(struct reader *reader);
 
 /* ---- Transactions (tx.c, join.c) ------------------------------------------------------------- */
 
+/* Whether the calling thread is inside a transaction that postgres_tx_begin began: it must not wait
+ * for locks that it holds itself. */
+bool postgres_held_by_caller(struct engine *engine);
+
 hf_status postgres_tx_begin(struct engine *engine, struct deadline deadline, struct tx **ret_tx);
 hf_status postgres_tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry,
                             int64_t now_us);
@@ -115,6 +128,10 @@ void *postgres_tx_connection(struct tx *tx);
 void postgres_tx_abort(struct tx *tx);
 hf_status postgres_tx_commit(struct tx *tx);
 void postgres_tx_rollback(struct tx *tx);
+
+/* Appends within the transaction that the session is in. If the answer is not HF_OK the transaction
+ * goes on as if nothing had been tried. Sets *ret_ring if others should hear of it. (join.c) */
+hf_status postgres_append_within(struct session *session, struct append *append, bool *ret_ring);
 
 hf_status postgres_join_begin(struct engine *engine, void *connection, struct deadline deadline);
 hf_status postgres_join_append(struct engine *engine, void *connection, struct append *append);
