@@ -172,20 +172,15 @@ SELECT holdfast.head($1),
 WITH RECURSIVE search (low, high) AS (
     SELECT 0::bigint, holdfast.head($1) + 1
     UNION ALL
-    SELECT CASE WHEN seen.late IS NULL THEN coalesce(seen.last, s.low)
-                ELSE coalesce(seen.early, s.low) END,
-           CASE WHEN seen.late IS NOT NULL THEN seen.late
-                WHEN seen.last IS NULL THEN m.middle ELSE s.high END
+    SELECT CASE WHEN seen.late IS NULL THEN coalesce(seen.last, s.low) ELSE s.low END,
+           coalesce(seen.late, CASE WHEN seen.last IS NULL THEN m.middle ELSE s.high END)
     FROM search s
     CROSS JOIN LATERAL (SELECT s.low + (s.high - s.low) / 2 AS middle) m
     CROSS JOIN LATERAL (
-        SELECT max(w.position) AS last, min(w.position) FILTER (WHERE w.entered_at >= $2) AS late,
-               max(w.position) FILTER (WHERE w.before) AS early
-        FROM (SELECT e.position, e.entered_at,
-                     bool_and(e.entered_at < $2) OVER (ORDER BY e.position) AS before
-              FROM (SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
-                    WHERE e.position >= m.middle AND e.position < s.high
-                    ORDER BY e.position LIMIT 32) e) w) seen
+        SELECT max(w.position) AS last, min(w.position) FILTER (WHERE w.entered_at >= $2) AS late
+        FROM (SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+              WHERE e.position >= m.middle AND e.position < s.high
+              ORDER BY e.position LIMIT 32) w) seen
     WHERE s.low + 1 < s.high)
 SELECT low FROM search WHERE low + 1 >= high;
 
