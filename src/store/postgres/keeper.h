@@ -1,5 +1,8 @@
 /*
  * keeper.h - the thread that listens, shows signs of life and keeps the house.
+ *
+ * It has a connection of its own, which holds the advisory lock that tells others that this process
+ * lives: the lock goes with the connection, at once when the process dies.
  */
 #ifndef HF_STORE_POSTGRES_KEEPER_H
 #define HF_STORE_POSTGRES_KEEPER_H
@@ -10,31 +13,51 @@
 #include "store/postgres/session.h"
 
 struct keeper {
-    pthread_mutex_t mutex; /* guards what follows but for the atomics */
-    pthread_cond_t cond;   /* news, or somebody was woken */
-    _Atomic uint64_t news; /* store_news() */
-    uint64_t wakes;        /* store_wake() was called so often */
-    int32_t waiters;       /* threads in store_wait */
-    bool ring;             /* others are to be notified */
+    pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, stop */
+    pthread_cond_t cond;      /* news has changed */
+    _Atomic uint64_t news;    /* store_news(); read without the mutex, too */
+    int32_t waiters;          /* threads in store_wait */
+    bool ring_appends;        /* those who sleep are to be notified */
+    bool ring;                /* all others are to be notified */
     bool stop;
-    bool running;          /* the thread exists */
+    bool running;             /* the thread exists */
     pthread_t thread;
-    int wake_fd;           /* eventfd: ends the keeper's poll */
-    struct session session;
-    atomic_bool listening; /* LISTEN is in force on the keeper's connection */
-    atomic_bool locked;    /* the advisory lock of this process is held */
-    atomic_bool alive_due; /* store_alive was called since the last renewal */
-    int64_t sleep_flag;    /* of holdfast.sleep; 0: not declared */
+    int wake_fd;              /* eventfd: ends the keeper's poll; -1: none */
+    _Atomic int64_t lease_ms; /* the shortest that anybody asked for; INT64_MAX: none */
+    atomic_bool alive;        /* store_alive was called since the last beat */
+    struct session session;   /* the keeper's thread's, as is what follows */
+    bool locked;              /* the advisory lock of this process is held */
+    bool listening;
+    int64_t head;             /* as last seen; -1: never */
+    int64_t declared_until_us; /* somebody sleeps, as others know it; 0: not declared. Monotonic, */
+    int64_t flag;              /* ... and the flag's value */
+    char (*publishers)[24];    /* whose end is waited for; `publisher_count` of them */
+    size_t publisher_count;
+    int64_t beat_at_us;       /* when the last one was; monotonic, as all that follow */
+    int64_t look_at_us;
+    int64_t rung_at_us;
+    int64_t house_at_us;      /* months, sweeping */
+    int64_t rotated_at_us;
+    int64_t rotated_commits;  /* engine->commits then */
+    int64_t heard_at_us;      /* a window of notifications ... */
+    int32_t heard;            /* ... and how many came in it */
 };
 
 /* Connects, takes the process's lock, listens, and starts the thread. */
 hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline);
+/* NULL-safe in that a keeper that was never started may be stopped. */
 void keeper_stop(struct postgres_engine *engine);
-/* In a forked child: closes descriptors without a word to the server. */
+/* In a forked child: forgets without a word to anybody. */
 void keeper_abandon(struct keeper *keeper);
 
-/* Something was committed that others should hear of: wakes our own and notifies the others. */
+/* Something was committed that others should hear of: wakes our own threads, and notifies all. */
 void keeper_ring(struct postgres_engine *engine);
+/* The same after nothing but events: notifies those who have declared that they sleep. The others
+ * will see the log's head when they do. */
+void keeper_ring_appends(struct postgres_engine *engine);
+/* Somebody holds, or wants, a lease of this length: beats come three times as often. */
+void keeper_lease(struct postgres_engine *engine, int64_t lease_ms);
+
 /* store_news, store_wait, store_wake, store_alive. */
 uint64_t keeper_news(struct postgres_engine *engine);
 uint64_t keeper_wait(struct postgres_engine *engine, uint64_t seen, int64_t timeout_ms);

@@ -55,6 +55,8 @@ struct postgres_engine {
     struct session writer;      /* apply's */
     struct keeper keeper;
 
+    struct session *sessions;   /* all with a connection; engine.c, for fork */
+    bool opened;                /* from now on a server that is away is waited for */
     pthread_mutex_t pool_mutex; /* guards the two lists */
     struct session *idle_readers;
     struct session *idle_handlers;
@@ -68,6 +70,10 @@ struct postgres_engine {
     atomic_bool poisoned;              /* we are in a forked child */
     struct postgres_engine *next_open; /* engine.c: all engines of the process, for fork */
 };
+
+/* engine.c: remembers and forgets a session with a connection, which a forked child must not use. */
+void engine_add_session(struct postgres_engine *engine, struct session *session);
+void engine_drop_session(struct postgres_engine *engine, struct session *session);
 
 static inline struct postgres_engine *postgres_of(struct engine *engine)
 {

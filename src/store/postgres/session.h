@@ -66,15 +66,18 @@ struct session {
     bool prepared[POSTGRES_QUERY_COUNT];
     char sqlstate[6];         /* of the last failure; "" if the server did not say */
     struct session *next;     /* pool.c's */
+    struct session *next_open; /* engine.c's: all sessions with a connection */
 };
 
 void session_init(struct session *session, struct postgres_engine *engine, enum session_kind kind);
 /* Wraps the application's own connection. */
 void session_wrap(struct session *session, struct postgres_engine *engine, PGconn *pg,
                   struct deadline deadline);
-/* Connects if there is no connection (any more). HF_UNAVAILABLE, HF_DENIED, HF_NOTFOUND (no such
- * database), HF_TIMEOUT. */
+/* Connects if there is no connection (any more), again and again while the server is only not there
+ * yet. HF_UNAVAILABLE, HF_DENIED, HF_NOTFOUND (no such database), HF_TIMEOUT. */
 hf_status session_connect(struct session *session, struct deadline deadline);
+/* Whether there is a connection that has not been lost, as far as one can tell without asking. */
+bool session_is_up(struct session *session);
 /* Closes the connection; what was open on it is rolled back by the server. */
 void session_close(struct session *session);
 /* Frees the rest. */
@@ -105,6 +108,8 @@ hf_status session_undo(struct session *session);
 
 /* ---- Pipelines (apply.c) --------------------------------------------------------------------- */
 
+/* Prepares a statement, if it is not yet: not possible in a pipeline. */
+hf_status session_prepare(struct session *session, enum postgres_query query);
 /* Between enter and leave statements are sent ahead of their results. All between two
  * session_pipe_sync are one transaction, which commits at the sync. */
 hf_status session_pipe_enter(struct session *session);
@@ -112,7 +117,7 @@ hf_status session_pipe_send(struct session *session, enum postgres_query query);
 hf_status session_pipe_sync(struct session *session);
 /* The result of the oldest statement that is not answered yet, whatever it is (PGRES_TUPLES_OK, an
  * error, PGRES_PIPELINE_ABORTED, PGRES_PIPELINE_SYNC). HF_UNAVAILABLE: the connection is lost.
- * HF_TIMEOUT: no answer before the deadline; the session is closed. */
+ * HF_TIMEOUT: no answer before the deadline; the session is as it was. */
 hf_status session_pipe_next(struct session *session, PGresult **ret_result);
 void session_pipe_leave(struct session *session);
 
@@ -138,5 +143,7 @@ hf_status session_take_handler(struct postgres_engine *engine, struct deadline d
                                struct session **ret_session);
 /* Ends what is open and keeps the session for the next; NULL is allowed. */
 void session_give(struct postgres_engine *engine, struct session *session);
+/* Closes those that nobody uses. */
+void pool_close(struct postgres_engine *engine);
 
 #endif
