@@ -45,7 +45,7 @@ man_example() {
 }
 
 man_is_clean() {
-    groff -ww -man -Tutf8 -z "$1" 2>"$temp/man.err" || return 1
+    groff -ww -mandoc -Tutf8 -z "$1" 2>"$temp/man.err" || return 1
     cat "$temp/man.err"
     [ ! -s "$temp/man.err" ]
 }

@@ -47,11 +47,9 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     runner->definition.options = definition->options;
     runner->name = mem_dup(definition->name.bytes, definition->name.length);
     hf_status status = runner->name ? HF_OK : fail(HF_NOMEM, "out of memory for a runner");
-    int32_t inflight = definition->options.inflight_max;
-    int32_t retries = definition->options.batch;
     if (!status) {
-        status =
-            window_init(&runner->window, inflight > retries ? inflight : retries, retries, ordered);
+        status = window_init(&runner->window, definition->options.inflight_max,
+                             definition->options.batch, ordered);
     }
     if (!status) {
         status = ordered ? ordered_new(&runner->ordered) : shared_new(&runner->shared);
@@ -68,6 +66,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     if (status) {
         ordered_free(runner->ordered);
         shared_free(runner->shared);
+        window_release(&runner->window, NULL);
         mem_free(runner->name);
         mem_free(runner);
         return status;

@@ -62,6 +62,7 @@ struct runner {
     bool hold_back;                /* paused, not the owner, or the like: workers take nothing */
     bool lost;                     /* what is in hand is not ours any more */
     int64_t rest_until_us;         /* monotonic; after a failed transaction: no new one before */
+    int32_t singly;                /* so many chunks of one delivery are to come */
     int64_t handler_us;            /* how long a handler takes, smoothed */
     struct hold ownership;         /* ordered: proof for transactions */
     struct breaker breaker;

@@ -35,13 +35,11 @@ size_t runner_chunk_size(struct runner *runner)
     if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
         return 0;
     }
-    if (options->checkpoint_events == 1 && window->settled + window->ended > 0) {
+    if (options->checkpoint_events == 1 && options->concurrency == 1 &&
+        window->settled + window->ended > 0) {
         return 0; /* the checkpoint of the last one comes first */
     }
-    if (runner->breaker_on) {
-        return 1;
-    }
-    if (options->checkpoint_events == 1) {
+    if (runner->breaker_on || runner->singly > 0 || options->checkpoint_events == 1) {
         return 1;
     }
     if (options->concurrency == 1) {
@@ -109,7 +107,8 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
         if (!result->lane_busy) {
             set64_remove(&window->failing, lane);
         }
-        runner->nudged = true; /* the lane's next may be due */
+        runner->nudged = true;
+        runner->news = true; /* the lane's next may be due */
     }
     if (ok && (in_tx || !slot->waited)) {
         window_settle(window, slot);
@@ -136,11 +135,12 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     const hf_subscription_options *options = &runner->definition.options;
     bool low = window->ready <= options->inflight_max / 4;
     bool due = window->settled >= options->checkpoint_events;
-    if (runner->waiting &&
-        (low || due || window->ended > 0 || runner->stopping || runner->lost || runner->hold_back ||
-         runner->breaker_hold || atomic_load(&runner->bus->waiters) > 0)) {
-        runner->nudged = true;
-        pthread_cond_signal(&runner->wake);
+    if (low || due || window->ended > 0 || runner->stopping || runner->lost || runner->hold_back ||
+        runner->breaker_hold || atomic_load(&runner->bus->waiters) > 0) {
+        runner->nudged = true; /* also in the middle of a step: it looks once more */
+        if (runner->waiting) {
+            pthread_cond_signal(&runner->wake);
+        }
     }
     if (runner->idle > 0 && window->ready > 0) {
         runner_signal_work(runner);

@@ -244,8 +244,8 @@ static void release_ready(struct runner *runner, const struct lease *lease)
     }
 }
 
-/* A claim whose answer was lost may have happened, and its lease would last as long as this process:
- * what it holds is given back. False: the store failed. */
+/* A claim whose answer was lost may have happened, and its lease would last as long as this
+ * process: what it holds is given back. False: the store failed. */
 static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
 {
     struct settle_lease settle = {
@@ -347,10 +347,18 @@ static bool check_stall(struct runner *runner, int64_t now_us, struct step *step
     return !stalled;
 }
 
+/* How much is claimed at once: a batch, but never more than may be in hand. */
+static int32_t claim_size(const struct runner *runner)
+{
+    int32_t most = (int32_t)runner->window.log.capacity;
+    int32_t batch = runner->definition.options.batch;
+    return batch < most ? batch : most;
+}
+
 static bool wants_more(struct runner *runner, int64_t now_us)
 {
     struct shared *shared = runner->shared;
-    int32_t batch = runner->definition.options.batch;
+    int32_t batch = claim_size(runner);
     pthread_mutex_lock(&runner->mutex);
     bool room = ring_room(&runner->window.log) >= (size_t)batch;
     bool low = runner->window.ready <= batch / 2;
@@ -382,7 +390,7 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
         .subscription_id = runner->definition.id,
         .generation = runner->definition.generation,
         .filter = definition_filter(&runner->definition),
-        .max = runner->definition.options.batch,
+        .max = claim_size(runner),
         .lease_ms = runner->definition.options.lease_ms,
         .attempts_max = runner->definition.options.attempts_max,
         .bound = true,

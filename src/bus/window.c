@@ -30,6 +30,7 @@ hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_sl
     }
     if (status) {
         mem_free(window->log.slots);
+        window->log.slots = NULL;
     }
     return status;
 }
@@ -110,7 +111,7 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
     uint64_t lane = slot->lane;
     int64_t whose;
     if (set64_count(&window->running) > 0 && set64_get(&window->running, lane, &whose) &&
-        whose != (int64_t)(intptr_t)owner) {
+        (!owner || whose != (int64_t)(intptr_t)owner)) {
         return false;
     }
     if (!slot->waited && set64_count(&window->failing) > 0 &&

@@ -93,9 +93,9 @@ struct slot *ring_at(struct ring *ring, uint64_t index);
 /* A new READY slot; the ring must have room. The shelf gets one more reference. */
 struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
                         const struct entry *entry);
-/* The next slot that `owner` may run, now RUNNING; NULL if there is none. Slots whose lane is
- * failing end as HELD on the way. One owner may take several of one lane: it runs them one after
- * another. */
+/* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end as
+ * HELD on the way. `owner`: one who runs all that it takes one after another and lets nobody take
+ * over from it may take several of one lane; NULL for the others. */
 struct slot *window_take(struct window *window, const void *owner);
 /* RUNNING (or READY) -> ENDED with what the caller has set in the slot. */
 void window_end(struct window *window, struct slot *slot);

@@ -48,8 +48,9 @@ static size_t take_chunk(struct worker *worker)
     struct runner *runner = worker->runner;
     size_t most = runner_chunk_size(runner);
     worker->count = 0;
+    worker->serial = runner->definition.options.concurrency == 1;
     while (worker->count < most) {
-        struct slot *slot = window_take(&runner->window, worker);
+        struct slot *slot = window_take(&runner->window, worker->serial ? worker : NULL);
         if (!slot) {
             break;
         }
@@ -68,10 +69,12 @@ static size_t take_chunk(struct worker *worker)
             break;
         }
     }
-    if (runner->window.ended > 0 && runner->waiting) {
+    if (runner->window.ended > 0) {
         runner->nudged = true; /* some ended on the way, held back by their lane */
         pthread_cond_signal(&runner->wake);
     }
+    worker->alone = worker->count == 1;
+    runner->singly -= worker->count > 0 && runner->singly > 0 ? 1 : 0;
     if (worker->count > 0) {
         worker->handlers = handlers_reference(runner->handlers);
         worker->transactional = runner->definition.options.transactional == HF_ON;
@@ -97,7 +100,10 @@ static void report_chunk(struct worker *worker, size_t done)
             runner_slot_untaken(runner, worker->chunk[i]);
         }
     }
-    if (worker->tx_status == HF_STALE && done < worker->count && worker->chunk[done]->lease) {
+    if (worker->tx_status == HF_CONFLICT) {
+        runner->singly = WORKER_CHUNK_MAX; /* whose fault it was shows when each commits alone */
+    } else if (worker->tx_status == HF_STALE && done < worker->count &&
+               worker->chunk[done]->lease) {
         lease_lose(worker->chunk[done]->lease);
     } else if (worker->tx_status == HF_STALE) {
         runner->lost = true;
@@ -135,6 +141,13 @@ static bool next_turn(struct worker *worker)
     return false;
 }
 
+/* What the handler did cannot be kept, and that is its fault: a failed attempt. */
+static void blame(struct worker_result *result)
+{
+    result->verdict = HF_RETRY;
+    result->error = mem_dup(err_message(), strlen(err_message()));
+}
+
 /* Runs one delivery. False: the turn was taken away meanwhile. */
 static bool run_one(struct worker *worker, size_t i)
 {
@@ -161,7 +174,11 @@ static bool run_one(struct worker *worker, size_t i)
     }
     if (worker->tx) {
         hf_status status = tx_leave(worker->tx, result->verdict == HF_ACK, &result->lane_busy);
-        worker->tx_status = status;
+        if (status == HF_MISUSE && result->verdict == HF_ACK) {
+            blame(result);
+        } else {
+            worker->tx_status = status;
+        }
     }
     atomic_store(&worker->started_us, 0);
     if (!next_turn(worker)) {
@@ -177,6 +194,10 @@ static void end_tx(struct worker *worker)
         HF_POINT("handler_tx_before_commit");
         worker->tx_status = tx_commit(worker->tx);
         HF_POINT("handler_tx_after_commit");
+        if (worker->tx_status == HF_CONFLICT && worker->alone &&
+            worker->results[0].verdict == HF_ACK) {
+            blame(&worker->results[0]);
+        }
     } else {
         tx_rollback(worker->tx);
     }
@@ -269,7 +290,7 @@ static bool steal(struct runner *runner, bool *ret_soon)
     for (struct worker *other = runner->workers; other; other = other->next) {
         uint64_t turn;
         int64_t since_us = worker_running_since(other, &turn);
-        if (since_us == INT64_MAX || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
+        if (since_us == INT64_MAX || other->serial || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
             continue;
         }
         uint64_t lowered = TURN(TURN_INDEX(turn), TURN_INDEX(turn) + 1);

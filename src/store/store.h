@@ -343,9 +343,9 @@ struct settle {
  * a generation is given and it is not the stored one: the filter may be of older patterns.
  *
  *   lease:   a random token, made by the caller if it wants to be able to renounce the lease when
- *            the answer is lost; until expires_at = now_us + lease_ms nobody else gets these events.
- *            `bound`: also ends at once when this process is dead. `kept`: does not expire while
- *            this process shows signs of life, judged as in acquire.
+ *            the answer is lost; until expires_at = now_us + lease_ms nobody else gets these
+ *            events. `bound`: also ends at once when this process is dead. `kept`: does not expire
+ *            while this process shows signs of life, judged as in acquire.
  *   orphans: an expired lease of several events is handed out again in halves, one half per claim,
  *            so that a poison event ends up alone; where notes tell which handlers ran, those
  *            events are recorded as failed attempts ("the process died during this attempt") and
@@ -618,7 +618,9 @@ hf_status store_tx_begin(struct store *store, struct deadline deadline, struct t
 hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry,
                    int64_t now_us);
 /* Ends the delivery: keeps its writes, or undoes them and the settling. HF_TIMEOUT: the transaction
- * was aborted; nothing of it is kept. ret_lane_busy as in struct outcome. */
+ * was aborted; nothing of it is kept. HF_MISUSE: the handler left the transaction in a state that
+ * cannot be kept (a statement of it failed, or it ended the transaction itself); the delivery is
+ * undone. ret_lane_busy as in struct outcome. */
 hf_status tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy);
 /* Appends within the transaction; contract of struct append but for durability. */
 hf_status tx_append(struct tx *tx, struct append *append);
@@ -628,7 +630,8 @@ void *tx_connection(struct tx *tx);
  * fails, the transaction is rolled back and other writers go on. The owner still ends it. */
 void tx_abort(struct tx *tx);
 /* Commits, durably as the store was opened; ends the tx in every case. HF_TIMEOUT: it was aborted.
- * HF_UNKNOWN. Anything but HF_OK and HF_UNKNOWN: nothing is kept. */
+ * HF_CONFLICT: what a handler wrote breaks a constraint that is checked at the end. HF_UNKNOWN.
+ * Anything but HF_OK and HF_UNKNOWN: nothing is kept. */
 hf_status tx_commit(struct tx *tx);
 /* Undoes everything and ends the tx. NULL is allowed. */
 void tx_rollback(struct tx *tx);

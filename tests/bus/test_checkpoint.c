@@ -35,6 +35,35 @@ static void with_one_the_checkpoint_follows_each_event(void **state)
     }
 }
 
+static hf_verdict wait_at_first(const hf_event *event, hf_delivery *delivery,
+                                struct recorder *recorder)
+{
+    (void)delivery;
+    if (event->position == 1)
+        door_pass(recorder->extra);
+    return HF_ACK;
+}
+
+static void with_one_and_many_workers_a_slow_event_does_not_stop_the_others(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, wait_at_first);
+    hf_subscription_options options = quick_options();
+
+    recorder->extra = scene_door(scene);
+    options.checkpoint_events = 1;
+    options.concurrency = 3;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 20; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait(recorder, 19));
+    assert_int_equal(info_of(scene->bus, "a").checkpoint, 0);
+    door_open(recorder->extra);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 20);
+}
+
 /* The checkpoint must not lie: while an event runs it stays below it. */
 static void the_checkpoint_never_passes_an_event_that_runs(void **state)
 {
@@ -182,6 +211,7 @@ static void lag_is_the_distance_to_the_newest_position(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(with_one_the_checkpoint_follows_each_event),
+    scene_test(with_one_and_many_workers_a_slow_event_does_not_stop_the_others),
     scene_test(the_checkpoint_never_passes_an_event_that_runs),
     scene_test(in_batches_it_is_stored_after_so_many_events),
     scene_test(in_batches_it_is_stored_after_the_time),

@@ -463,6 +463,7 @@ static sqlite3 *lock_file(struct scene *scene)
 
     assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_busy_timeout(db, 10000);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     return db;
 }

@@ -22,7 +22,7 @@ static void *publish_some(void *ctx)
 {
     struct crew *crew = ctx;
     hf_new_event events[16];
-    char key[8];
+    char key[16];
     int member = atomic_fetch_add(&crew->members, 1);
 
     snprintf(key, sizeof(key), "k%d", member);
@@ -141,7 +141,7 @@ static void several_subscriptions_each_get_everything(void **state)
     struct scene *scene = *state;
     struct recorder *recorders[5];
     hf_subscription_options options = quick_options();
-    char name[8];
+    char name[16];
 
     assert_ok(hf_start(scene->bus));
     crew_start(&crew, scene->bus, 160, 1);

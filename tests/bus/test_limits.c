@@ -26,7 +26,6 @@ static void no_more_than_inflight_max_events_are_ahead_of_the_checkpoint(void **
     recorder->extra = scene_door(scene);
     options.inflight_max = 6;
     options.concurrency = 3;
-    options.checkpoint_events = 1;
     subscribe(scene->bus, "a", "*", recorder, &options);
     for (int i = 0; i < 40; i++)
         publish(scene->bus, "x", NULL, "1");

@@ -212,7 +212,7 @@ static void with_concurrency_every_effect_is_there_once(void **state)
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, write_and_fail_once);
     hf_subscription_options options = transactional_options();
-    char key[8];
+    char key[16];
 
     make_table(scene);
     options.concurrency = 4;

@@ -31,7 +31,7 @@ is "and is stored once" "$(wc -l <out)" 1
 exits 0 "a new key has version 0" publish acc.opened '{}' --key acc --expect-version 0
 has "the new version is printed" out 'version 1$'
 exits 4 "a wrong expected version is a conflict" publish acc.opened '{}' --key acc --expect-version 0
-has "the conflict says the version" err 'version is 1'
+has "the conflict says the version" err 'has version 1'
 exits 0 "a time of its own is kept" publish a.d --emitted-at 2020-02-03T04:05:06Z
 hf tail a.d --json
 is "emitted_at is RFC 3339" "$(field out 1 '$.emitted_at')" 2020-02-03T04:05:06.000000Z

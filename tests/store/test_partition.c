@@ -152,6 +152,28 @@ static void what_is_given_back_is_free_at_once(void **state)
     must_hold(third.epoch > second.epoch);
 }
 
+static void giving_one_partition_back_keeps_the_others(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    append_count(a, "t", 5);
+    int64_t id = subscribe_ordered(a, "s", 3);
+    struct owner zero = own(a, id, 0);
+    struct owner one = own(a, id, 1);
+    struct owner two = own(a, id, 2);
+    must_answer(HF_OK, give_back(&one));
+    must_answer(HF_OK, settle_to(&zero, 3));
+    must_answer(HF_OK, settle_to(&two, 4));
+    must_answer(HF_STALE, settle_to(&one, 5));
+    struct acquire acquire = acquire_of(id, 0, LEASE_MS);
+    must_answer(HF_BUSY, RUN(b, &acquire));
+    acquire = acquire_of(id, 2, LEASE_MS);
+    must_answer(HF_BUSY, RUN(b, &acquire));
+    must_equal(0, own(b, id, 1).checkpoint);
+    must_answer(HF_OK, settle_to(&zero, 5)); /* another one's owner is none of its business */
+    must_equal(0, progress_of(b, id).checkpoint);
+}
+
 static void closing_a_store_gives_back_what_it_owns(void **state)
 {
     struct store *a = fixture_open(*state, "a");
@@ -534,6 +556,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_settle_with_a_future_or_foreign_epoch_is_stale),
     CLAIM(a_stale_settle_changes_nothing),
     CLAIM(what_is_given_back_is_free_at_once),
+    CLAIM(giving_one_partition_back_keeps_the_others),
     CLAIM(closing_a_store_gives_back_what_it_owns),
     CLAIM(a_dead_owner_is_succeeded_at_once),
     CLAIM(an_owner_that_exits_without_closing_is_dead),

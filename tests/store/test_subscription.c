@@ -339,6 +339,21 @@ static void a_store_touches_only_its_own_namespace(void **state)
     struct acquire acquire = acquire_of(id, 0, LEASE_MS);
     must_answer(HF_NOTFOUND, RUN(other, &acquire));
     must_equal(-1, row_of(store, "s").paused_at_us);
+    must_answer(HF_OK, subscription_pause(store, id, true, T0));
+    must_answer(HF_OK, put_breaker(store, id, "{\"state\":\"open\"}"));
+    must_answer(HF_NOTFOUND, subscription_pause(other, id, false, T0));
+    must_answer(HF_NOTFOUND, put_breaker(other, id, NULL));
+    must_equal(T0, row_of(store, "s").paused_at_us);
+    must_read("{\"state\":\"open\"}", row_of(store, "s").breaker);
+    struct owner owner = own(store, id, 0);
+    owner.store = other;
+    must_hold(settle(&owner, 0, NULL, 0) != HF_OK);
+    must_hold(give_back(&owner) != HF_OK);
+    int64_t shared = subscribe_shared(store, "shared");
+    struct claim claim = claim_of(shared, 1, T0, fixture_batch(f));
+    must_answer(HF_NOTFOUND, RUN(other, &claim));
+    struct progress progress;
+    must_answer(HF_NOTFOUND, store_progress(other, id, T0, &progress));
 }
 
 /* ---- Pausing and the breaker ----------------------------------------------------------------- */

@@ -10,6 +10,8 @@
  *
  * When the disk is full
  *   Publishing may stop; settling must go on, or every consumer would do its work again and again.
+ *   So appends are refused while there would not be room left to move the WAL into the database and
+ *   to settle. If somebody else fills the disk it comes to the end of it all the same:
  *   The whole transaction is rolled back and the WAL is moved into the database, which gives its
  *   space back; then it is tried again. If there is still no room the appends answer HF_NOSPACE and
  *   the others are tried without them; at last with the space of the spare file (spare.h). While
@@ -39,6 +41,7 @@
 #define CHECKPOINT_INSIST_MS 10       /* ... this long */
 #define LIMIT_TIGHT_BYTES (64 << 20)  /* files may not become larger: keep the WAL short */
 #define APPEND_BYTES_FIXED 512        /* what an event may take besides its texts */
+#define WAL_PAGE_BYTES 4120           /* a page and its header */
 
 /* ---- After a commit -------------------------------------------------------------------------- */
 
@@ -329,9 +332,25 @@ static bool has_others(const struct change *changes)
     return false;
 }
 
+/* About how much the appends of a list add to the database. */
+static int64_t appended_bytes(const struct change *changes)
+{
+    int64_t bytes = 0;
+    for (const struct change *at = changes; at; at = at->next) {
+        const struct append *append = (const struct append *)at;
+        for (size_t i = 0; at->kind == CHANGE_APPEND && i < append->count; i++) {
+            const struct new_event *event = &append->events[i];
+            bytes += APPEND_BYTES_FIXED;
+            bytes += (int64_t)(event->payload.length + event->metadata.length + event->key.length +
+                               event->tenant.length);
+        }
+    }
+    return bytes;
+}
+
 /* Whether the appends leave room below a limit on the size of files. Whatever is in the WAL must
  * fit into the database one day, or the WAL can never be emptied again. */
-static bool appends_fit(struct sqlite_engine *engine, const struct change *changes)
+static bool appends_fit_limit(struct sqlite_engine *engine, int64_t added_bytes)
 {
     int64_t bytes_max = spare_file_bytes_max();
     engine->limited = bytes_max < LIMIT_TIGHT_BYTES;
@@ -344,17 +363,16 @@ static bool appends_fit(struct sqlite_engine *engine, const struct change *chang
         conn_number(&engine->writer, SQLITE_QUERY_READ_PAGE_SIZE, 0, &page_bytes) != HF_OK) {
         return false;
     }
-    int64_t bytes = pages * page_bytes + spare_bytes();
-    for (const struct change *at = changes; at; at = at->next) {
-        const struct append *append = (const struct append *)at;
-        for (size_t i = 0; at->kind == CHANGE_APPEND && i < append->count; i++) {
-            const struct new_event *event = &append->events[i];
-            bytes += APPEND_BYTES_FIXED;
-            bytes += (int64_t)(event->payload.length + event->metadata.length + event->key.length +
-                               event->tenant.length);
-        }
-    }
-    return bytes <= bytes_max;
+    return pages * page_bytes + spare_bytes() + added_bytes <= bytes_max;
+}
+
+/* The same for the disk: after the appends there must be room to move the whole WAL into the
+ * database and something to settle with, as long as nobody else fills the disk meanwhile. */
+static bool appends_fit_disk(const struct sqlite_engine *engine, int64_t added_bytes)
+{
+    int64_t free_bytes = spare_disk_free(&engine->spare);
+    int64_t wal_bytes = (int64_t)engine->writer.wal_pages * WAL_PAGE_BYTES;
+    return free_bytes < 0 || free_bytes >= wal_bytes + 3 * added_bytes + SPARE_BYTES;
 }
 
 static void refuse_appends(struct change *changes)
@@ -395,12 +413,25 @@ static void make_room(struct sqlite_engine *engine)
     }
 }
 
+/* Is there room for the appends, and for settling after them? */
+static bool has_room(struct sqlite_engine *engine, const struct change *changes)
+{
+    int64_t added_bytes = appended_bytes(changes);
+    if (!spare_restore(&engine->spare, false) || !appends_fit_limit(engine, added_bytes)) {
+        return false;
+    }
+    if (!appends_fit_disk(engine, added_bytes)) {
+        empty_wal(engine);
+        return appends_fit_disk(engine, added_bytes);
+    }
+    return true;
+}
+
 /* Transacts with less and less until it fits. Contract of transact, but HF_NOSPACE is an answer. */
 static hf_status transact_in_space(struct sqlite_engine *engine, struct change *changes,
                                    struct deadline deadline, bool *ret_begun, bool *ret_skipped)
 {
-    bool skip = has_appends(changes) && (!spare_restore(&engine->spare, false) ||
-                                         !appends_fit(engine, changes));
+    bool skip = has_appends(changes) && !has_room(engine, changes);
     bool made_room = false;
     for (;;) {
         if (skip) {

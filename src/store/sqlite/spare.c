@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -76,4 +77,13 @@ bool spare_restore(struct spare *spare, bool now)
     spare->tried_us = now_us;
     spare->spent = !spare_allocate(spare);
     return !spare->spent;
+}
+
+int64_t spare_disk_free(const struct spare *spare)
+{
+    struct statvfs found;
+    if (statvfs(spare->files->db, &found) != 0) {
+        return -1;
+    }
+    return (int64_t)(found.f_bavail * found.f_frsize);
 }

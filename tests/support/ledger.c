@@ -1,0 +1,557 @@
+/*
+ * ledger.c - see ledger.h.
+ *
+ * Everything is kept in memory: a hash table of events by id, and per key the list of acknowledged
+ * events in the order of their publisher's file. Happens-before of G6 is read off a publisher's file:
+ * an event that was acknowledged by a line above the S of another of the same key came first. For
+ * each event it is enough to remember how many of its key's list were acknowledged then.
+ */
+#include "support/ledger.h"
+
+#include "support/rig.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BREACHES_SHOWN 20
+#define NEVER INT64_MAX
+
+/* One event in one subscription. */
+struct fate {
+    int32_t calls;
+    int32_t attempt_max;
+    int64_t first_call; /* line number in the order of deliveries */
+    int64_t first_ack;  /* ... of the first acknowledged one; NEVER */
+    int64_t last_call;
+    char last_verdict;
+    int32_t last_process;
+    int32_t unexplained; /* times it came again for no reason */
+    int32_t dead;        /* dead letters */
+    int32_t dead_attempts;
+    int32_t dead_story; /* attempts in the story */
+    int32_t effects;
+};
+
+struct record {
+    char id[HF_ID_BYTES];
+    struct record *next; /* in its bucket */
+    struct keyed *keyed; /* NULL: no key */
+    size_t before;       /* of its key's list were acknowledged when it was sent */
+    uint64_t hash;
+    int64_t position; /* acknowledged; 0: not */
+    int64_t place;    /* in the log; 0: not there */
+    uint64_t log_hash;
+    int32_t places;
+    bool sent, refused, unknown, derived, joined, outbox, other_bytes, other_position;
+    struct fate fates[LEDGER_SUBSCRIPTIONS_MAX];
+};
+
+/* Acknowledged events of one key in one publisher's file. */
+struct keyed {
+    char *name;
+    struct record **records;
+    size_t count, capacity;
+    struct keyed *next;
+};
+
+#define BUCKETS (1 << 16)
+
+struct ledger {
+    struct ledger_subscription subscriptions[LEDGER_SUBSCRIPTIONS_MAX];
+    size_t subscription_count;
+    struct record *buckets[BUCKETS];
+    struct keyed *keys[1024];
+    int64_t calls, dead, acknowledged, breaches;
+    int32_t *gone; /* processes */
+    size_t gone_count, gone_capacity;
+    struct {
+        char name[64];
+        int64_t hits;
+    } points[256];
+    size_t point_count;
+};
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+static void *grow(void *block, size_t *capacity, size_t size)
+{
+    *capacity = *capacity ? *capacity * 2 : 64;
+    block = realloc(block, *capacity * size);
+    if (!block)
+        abort();
+    return block;
+}
+
+struct ledger *ledger_new(const struct ledger_subscription *subscriptions, size_t count)
+{
+    struct ledger *ledger = calloc(1, sizeof(*ledger));
+
+    if (!ledger || count > LEDGER_SUBSCRIPTIONS_MAX)
+        abort();
+    memcpy(ledger->subscriptions, subscriptions, count * sizeof(*subscriptions));
+    ledger->subscription_count = count;
+    return ledger;
+}
+
+void ledger_free(struct ledger *ledger)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct record *next, *record = ledger->buckets[i]; record; record = next) {
+            next = record->next;
+            free(record);
+        }
+    }
+    for (size_t i = 0; i < 1024; i++) {
+        for (struct keyed *next, *keyed = ledger->keys[i]; keyed; keyed = next) {
+            next = keyed->next;
+            free(keyed->records);
+            free(keyed->name);
+            free(keyed);
+        }
+    }
+    free(ledger->gone);
+    free(ledger);
+}
+
+static struct record *record_of(struct ledger *ledger, const char *id)
+{
+    struct record **bucket = &ledger->buckets[rig_hash(id, strlen(id)) % BUCKETS];
+    struct record *record;
+
+    for (record = *bucket; record; record = record->next)
+        if (strcmp(record->id, id) == 0)
+            return record;
+    record = calloc(1, sizeof(*record));
+    if (!record)
+        abort();
+    snprintf(record->id, sizeof(record->id), "%s", id);
+    for (int i = 0; i < LEDGER_SUBSCRIPTIONS_MAX; i++)
+        record->fates[i].first_call = record->fates[i].first_ack = NEVER;
+    record->next = *bucket;
+    *bucket = record;
+    return record;
+}
+
+/* A key is the publisher's own: its name is made unique by the file. */
+static struct keyed *key_of(struct ledger *ledger, const char *path, const char *key)
+{
+    char name[RIG_PATH_BYTES + 80];
+    struct keyed **bucket, *keyed;
+
+    snprintf(name, sizeof(name), "%s %s", path, key);
+    bucket = &ledger->keys[rig_hash(name, strlen(name)) % 1024];
+    for (keyed = *bucket; keyed; keyed = keyed->next)
+        if (strcmp(keyed->name, name) == 0)
+            return keyed;
+    keyed = calloc(1, sizeof(*keyed));
+    if (!keyed)
+        abort();
+    keyed->name = strdup(name);
+    keyed->next = *bucket;
+    *bucket = keyed;
+    return keyed;
+}
+
+static int subscription_of(const struct ledger *ledger, const char *name)
+{
+    for (size_t i = 0; i < ledger->subscription_count; i++)
+        if (strcmp(ledger->subscriptions[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+static bool is_gone(const struct ledger *ledger, int32_t process)
+{
+    for (size_t i = 0; i < ledger->gone_count; i++)
+        if (ledger->gone[i] == process)
+            return true;
+    return false;
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+static void read_sent(struct ledger *ledger, const char *path, const char *line)
+{
+    char id[HF_ID_BYTES], key[64];
+    unsigned long long hash;
+    struct record *record;
+
+    if (sscanf(line, "S %36s %63s %llx", id, key, &hash) != 3)
+        return;
+    record = record_of(ledger, id);
+    if (record->sent)
+        return; /* sent again */
+    record->sent = true;
+    record->hash = hash;
+    if (strcmp(key, "-") != 0) {
+        record->keyed = key_of(ledger, path, key);
+        record->before = record->keyed->count;
+    }
+}
+
+static void read_acknowledged(struct ledger *ledger, const char *line)
+{
+    char id[HF_ID_BYTES];
+    long long position;
+    struct record *record;
+    struct keyed *keyed;
+
+    if (sscanf(line, "A %36s %lld", id, &position) != 2)
+        return;
+    record = record_of(ledger, id);
+    if (record->position) {
+        record->other_position |= record->position != position;
+        return;
+    }
+    record->position = position;
+    ledger->acknowledged++;
+    keyed = record->keyed;
+    if (!keyed)
+        return;
+    if (keyed->count == keyed->capacity)
+        keyed->records = grow(keyed->records, &keyed->capacity, sizeof(*keyed->records));
+    keyed->records[keyed->count++] = record;
+}
+
+static void read_delivered(struct ledger *ledger, const char *line)
+{
+    char name[64], id[HF_ID_BYTES], verdict;
+    int attempt, process, index;
+    unsigned long long hash;
+    struct record *record;
+    struct fate *fate;
+
+    if (sscanf(line, "D %63s %36s %d %llx %c %d", name, id, &attempt, &hash, &verdict, &process) !=
+            6 ||
+        (index = subscription_of(ledger, name)) < 0)
+        return;
+    record = record_of(ledger, id);
+    fate = &record->fates[index];
+    ledger->calls++;
+    if (fate->calls && fate->last_verdict == 'a' && !is_gone(ledger, fate->last_process))
+        fate->unexplained++;
+    fate->calls++;
+    fate->attempt_max = attempt > fate->attempt_max ? attempt : fate->attempt_max;
+    fate->first_call = fate->calls == 1 ? ledger->calls : fate->first_call;
+    if (verdict == 'a' && fate->first_ack == NEVER)
+        fate->first_ack = ledger->calls;
+    fate->last_call = ledger->calls;
+    fate->last_verdict = verdict;
+    fate->last_process = process;
+    record->other_bytes |= record->sent && record->hash != hash;
+}
+
+static void read_undone(struct ledger *ledger, const char *line)
+{
+    char name[64], id[HF_ID_BYTES];
+    int index;
+
+    if (sscanf(line, "N %63s %36s", name, id) == 2 && (index = subscription_of(ledger, name)) >= 0)
+        record_of(ledger, id)->fates[index].last_verdict = 'r';
+}
+
+static void read_gone(struct ledger *ledger, const char *line)
+{
+    if (ledger->gone_count == ledger->gone_capacity)
+        ledger->gone = grow(ledger->gone, &ledger->gone_capacity, sizeof(*ledger->gone));
+    ledger->gone[ledger->gone_count++] = (int32_t)strtol(line + 1, NULL, 10);
+}
+
+static void read_point(struct ledger *ledger, const char *line)
+{
+    size_t i;
+    char name[64];
+
+    if (sscanf(line, "P %63s", name) != 1)
+        return;
+    for (i = 0; i < ledger->point_count && strcmp(ledger->points[i].name, name) != 0;)
+        i++;
+    if (i == 256)
+        return;
+    if (i == ledger->point_count)
+        snprintf(ledger->points[ledger->point_count++].name, 64, "%s", name);
+    ledger->points[i].hits++;
+}
+
+static void read_line(struct ledger *ledger, const char *path, const char *line)
+{
+    char id[HF_ID_BYTES];
+
+    if (line[0] == 'S')
+        read_sent(ledger, path, line);
+    else if (line[0] == 'A')
+        read_acknowledged(ledger, line);
+    else if (line[0] == 'F' && sscanf(line, "F %36s", id) == 1)
+        record_of(ledger, id)->refused = true;
+    else if (line[0] == 'U' && sscanf(line, "U %36s", id) == 1)
+        record_of(ledger, id)->unknown = true;
+    else if (line[0] == 'J' && sscanf(line, "J %36s", id) == 1)
+        record_of(ledger, id)->joined = true;
+    else if (line[0] == 'D')
+        read_delivered(ledger, line);
+    else if (line[0] == 'N')
+        read_undone(ledger, line);
+    else if (line[0] == 'P')
+        read_point(ledger, line);
+}
+
+void ledger_read(struct ledger *ledger, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[600];
+
+    if (!file)
+        return;
+    /* Who is gone is read first: a death is noted some time after it happened. */
+    while (fgets(line, sizeof(line), file))
+        if (line[0] == 'K' && strchr(line, '\n'))
+            read_gone(ledger, line);
+    rewind(file);
+    while (fgets(line, sizeof(line), file))
+        if (strchr(line, '\n'))
+            read_line(ledger, path, line);
+    fclose(file);
+}
+
+/* ---- The database ---------------------------------------------------------------------------- */
+
+static int see_event(const hf_event *event, void *ctx)
+{
+    struct ledger *ledger = ctx;
+    struct record *record = record_of(ledger, event->id);
+
+    record->places++;
+    record->place = event->position;
+    record->log_hash = rig_hash(event->payload, event->payload_bytes);
+    record->derived = strcmp(event->type, "derived") == 0;
+    return 0;
+}
+
+static int see_dead(const hf_dead_letter *letter, void *ctx)
+{
+    struct ledger *ledger = ctx;
+    int index = subscription_of(ledger, letter->subscription);
+    struct fate *fate;
+
+    ledger->dead++;
+    if (index < 0)
+        return 0;
+    fate = &record_of(ledger, letter->event.id)->fates[index];
+    fate->dead++;
+    fate->dead_attempts = letter->attempts;
+    for (const char *at = letter->attempts_json; at && (at = strstr(at, "\"attempt\":")); at++)
+        fate->dead_story++;
+    return 0;
+}
+
+/* Calls for every id that the query answers. */
+static hf_status each_id(const char *path, const char *sql, struct ledger *ledger,
+                         void (*see)(struct ledger *ledger, struct record *record))
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
+
+    if (code == SQLITE_OK) {
+        sqlite3_busy_timeout(db, 10000);
+        sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        code = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+    }
+    while (code == SQLITE_OK || code == SQLITE_ROW) {
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW)
+            see(ledger, record_of(ledger, (const char *)sqlite3_column_text(statement, 0)));
+    }
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return code == SQLITE_DONE ? HF_OK : HF_IO;
+}
+
+static void see_effect(struct ledger *ledger, struct record *record)
+{
+    for (size_t i = 0; i < ledger->subscription_count; i++)
+        record->fates[i].effects += ledger->subscriptions[i].transactional;
+}
+
+static void see_outbox(struct ledger *ledger, struct record *record)
+{
+    (void)ledger;
+    record->outbox = true;
+}
+
+hf_status ledger_inspect_file(struct ledger *ledger, const char *path)
+{
+    hf_status status = each_id(path, "SELECT id FROM effects", ledger, see_effect);
+
+    return status == HF_OK ? each_id(path, "SELECT id FROM outbox", ledger, see_outbox) : status;
+}
+
+hf_status ledger_inspect(struct ledger *ledger, hf_bus *bus)
+{
+    hf_dead_filter filter = HF_DEAD_FILTER_INIT;
+    int64_t cursor = 0, before = -1;
+    hf_status status = HF_OK;
+
+    while (status == HF_OK && cursor != before) {
+        before = cursor;
+        status = hf_read(bus, NULL, 10000, 0, &cursor, see_event, ledger);
+    }
+    filter.limit = 1000000;
+    filter.resolved = HF_ON;
+    if (status == HF_OK)
+        status = hf_dead_list(bus, &filter, see_dead, ledger);
+    return status;
+}
+
+/* ---- The judge ------------------------------------------------------------------------------- */
+
+static void breach(struct ledger *ledger, const char *what, const struct record *record,
+                   const char *where)
+{
+    const struct fate *fate = &record->fates[0];
+    int index = subscription_of(ledger, where);
+
+    if (index >= 0)
+        fate = &record->fates[index];
+    if (ledger->breaches++ < BREACHES_SHOWN)
+        rig_say("%s: %s in %s: position %lld, place %lld, %d calls, attempt %d, %d dead (%d of %d "
+                "told), %d effects",
+                what, record->id, where, (long long)record->position, (long long)record->place,
+                (int)fate->calls, (int)fate->attempt_max, (int)fate->dead, (int)fate->dead_story,
+                (int)fate->dead_attempts, (int)fate->effects);
+}
+
+static void judge_event(struct ledger *ledger, const struct record *record)
+{
+    bool called = false;
+
+    for (size_t i = 0; i < ledger->subscription_count; i++)
+        called |= record->fates[i].calls > 0;
+    if (record->position && !record->place)
+        breach(ledger, "lost", record, "the log");
+    if (record->joined && record->outbox != (record->place != 0))
+        breach(ledger, "joined", record, "the outbox");
+    if (record->places > 1 || record->other_position ||
+        (record->position && record->place && record->position != record->place))
+        breach(ledger, "twice", record, "the log");
+    if ((record->place || called) && !record->sent)
+        breach(ledger, "invented", record, "the log");
+    if (record->other_bytes || (record->place && record->sent && record->hash != record->log_hash))
+        breach(ledger, "other bytes", record, "the log");
+    if (record->refused && !record->position && (record->place || called))
+        breach(ledger, "denied", record, "the log");
+    if (called && !record->place)
+        breach(ledger, "delivered but not stored", record, "the log");
+}
+
+static void judge_fate(struct ledger *ledger, const struct record *record,
+                       const struct ledger_subscription *subscription, const struct fate *fate)
+{
+    const char *name = subscription->name;
+    bool wanted =
+        record->place &&
+        (!subscription->type || record->derived == (strcmp(subscription->type, "derived") == 0));
+
+    if (wanted && fate->calls == 0 && fate->dead == 0)
+        breach(ledger, "lost", record, name);
+    if (!wanted && fate->calls > 0)
+        breach(ledger, "not for it", record, name);
+    if (fate->dead > 1)
+        breach(ledger, "dead twice", record, name);
+    if (fate->attempt_max > subscription->attempts_max ||
+        fate->dead_attempts > subscription->attempts_max)
+        breach(ledger, "attempts", record, name);
+    if (fate->dead && fate->dead_story != fate->dead_attempts)
+        breach(ledger, "story", record, name);
+    if (fate->unexplained)
+        breach(ledger, "unexplained duplicate", record, name);
+    if (subscription->transactional && wanted && fate->effects != (fate->dead ? 0 : 1))
+        breach(ledger, "effects", record, name);
+    if (subscription->derives && wanted) {
+        char id[HF_ID_BYTES];
+
+        rig_derived_id(record->id, id);
+        if ((record_of(ledger, id)->place != 0) != (fate->effects > 0))
+            breach(ledger, "joined", record, name);
+    }
+}
+
+/* When an event of an ordered subscription was done with for the first time. */
+static int64_t finished(const struct fate *fate)
+{
+    return fate->first_ack != NEVER ? fate->first_ack : fate->calls ? fate->last_call : 0;
+}
+
+static void judge_order(struct ledger *ledger, const struct keyed *keyed, size_t index)
+{
+    int64_t *latest = calloc(keyed->count + 1, sizeof(*latest));
+
+    if (!latest)
+        abort();
+    for (size_t i = 0; i < keyed->count; i++) {
+        int64_t at = finished(&keyed->records[i]->fates[index]);
+
+        latest[i + 1] = at > latest[i] ? at : latest[i];
+    }
+    for (size_t i = 0; i < keyed->count; i++) {
+        const struct record *record = keyed->records[i];
+
+        if (record->fates[index].calls && record->fates[index].first_call < latest[record->before])
+            breach(ledger, "order", record, ledger->subscriptions[index].name);
+    }
+    free(latest);
+}
+
+int64_t ledger_judge(struct ledger *ledger)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct record *record = ledger->buckets[i]; record; record = record->next) {
+            judge_event(ledger, record);
+            for (size_t s = 0; s < ledger->subscription_count; s++)
+                judge_fate(ledger, record, &ledger->subscriptions[s], &record->fates[s]);
+        }
+    }
+    for (size_t s = 0; s < ledger->subscription_count; s++) {
+        for (size_t i = 0; ledger->subscriptions[s].ordered && i < 1024; i++)
+            for (struct keyed *keyed = ledger->keys[i]; keyed; keyed = keyed->next)
+                judge_order(ledger, keyed, s);
+    }
+    return ledger->breaches;
+}
+
+int64_t ledger_acknowledged(const struct ledger *ledger)
+{
+    return ledger->acknowledged;
+}
+
+int64_t ledger_delivered(const struct ledger *ledger)
+{
+    return ledger->calls;
+}
+
+int64_t ledger_dead(const struct ledger *ledger)
+{
+    return ledger->dead;
+}
+
+void ledger_unanswered(const struct ledger *ledger, ledger_open_fn found, void *ctx)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct record *record = ledger->buckets[i]; record; record = record->next) {
+            const char *key = record->keyed ? strrchr(record->keyed->name, ' ') + 1 : NULL;
+
+            if (record->sent && !record->position && !record->refused)
+                found(record->id, key, ctx);
+        }
+    }
+}
+
+int64_t ledger_hits(const struct ledger *ledger, const char *point)
+{
+    for (size_t i = 0; i < ledger->point_count; i++)
+        if (strcmp(ledger->points[i].name, point) == 0)
+            return ledger->points[i].hits;
+    return 0;
+}
