@@ -36,7 +36,7 @@ struct new_event event_of(const char *type, const char *key)
         .position = -7,
         .key_version = -7,
     };
-    uuid_v7(T0, event.id);
+    uuid_v7(clock_wall_us(), event.id);
     return event;
 }
 

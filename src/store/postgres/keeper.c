@@ -16,7 +16,8 @@
  *         and lets the consumers read again every POLL_MS until those are gone;
  *     published after: it sees the flag.
  *
- *   While many notifications come the flag is taken back: whoever works needs no alarm.
+ *   While many notifications come the flag is taken back: whoever works needs no alarm. So whoever
+ *   hears one must declare anew: somebody else may have taken the flag back.
  *
  * Signs of life
  *   The advisory lock on this connection says that the process lives; it vanishes with the process.
@@ -51,15 +52,16 @@
 #define DEAF_MS 1000         /* the same where LISTEN is impossible */
 #define SLEEP_MS 30000       /* how long a declaration is good */
 #define POLL_MS 50           /* between two reads while old publishers are not over */
-#define RING_MS 5            /* between two notifications */
+#define RING_MS 1            /* between two notifications */
+#define DECLARE_MS 10        /* between two declarations in a flood */
 #define HOUSE_MS 3600000     /* between two rounds through the house */
 #define ROTATE_MS 1000       /* between two looks at the journal's size ... */
 #define ROTATE_COMMITS 200   /* ... if there were so many commits */
 #define STATEMENT_MS 10000
 #define RETRY_MS 500         /* after a failed connection */
 #define BEAT_MIN_MS 10
-#define FLOOD_MS 100         /* so many notifications in such a time: take the flag back */
-#define FLOOD_COUNT 10
+#define FLOOD_MS 100         /* so many notifications in such a time are a flood */
+#define FLOOD_COUNT 100
 #define FAKE_WAIT_MS 5
 
 /* Real time, also when a test has stopped the library's clocks: for what others wait for. */
@@ -356,7 +358,6 @@ static hf_status keep_house(struct postgres_engine *engine, int64_t now_us)
 static hf_status take_flag_back(struct postgres_engine *engine)
 {
     struct keeper *keeper = &engine->keeper;
-    keeper->declared_until_us = 0;
     param_int8(session_params(&keeper->session), keeper->flag);
     return session_run(&keeper->session, POSTGRES_QUERY_KEEPER_AWAKE);
 }
@@ -370,7 +371,9 @@ static int64_t next_look(struct keeper *keeper, const struct wishes *wishes, int
     bool wants_beat = atomic_load(&keeper->alive) || wishes->waiting;
     int64_t due_us = wants_beat ? beat_us : keeper->beat_at_us + HOUSE_MS * MS / 2;
     if (sleeps && !is_declared(keeper, now_us)) {
-        due_us = now_us;
+        bool flood = keeper->heard >= FLOOD_COUNT;
+        int64_t gap_us = flood ? keeper->look_at_us + DECLARE_MS * MS - now_us : 0;
+        due_us = now_us + (gap_us > 0 ? gap_us : 0);
     } else if (keeper->publisher_count > 0 && keeper->look_at_us + POLL_MS * MS < due_us) {
         due_us = keeper->look_at_us + POLL_MS * MS;
     } else if (wishes->waiting && !keeper->listening &&
@@ -421,30 +424,34 @@ static hf_status work(struct postgres_engine *engine, const struct wishes *wishe
     return status;
 }
 
-/* Takes the notifications that have come. */
-static hf_status hear(struct postgres_engine *engine)
+/* Takes the notifications that have come, also those that came with the answers to statements. If
+ * there were any there is no time to wait. */
+static hf_status hear(struct postgres_engine *engine, int64_t *ret_wait_us)
 {
     struct keeper *keeper = &engine->keeper;
     PGconn *pg = keeper->session.pg;
-    bool heard = false;
+    int32_t heard = 0;
     if (!PQconsumeInput(pg)) {
         return fail(HF_UNAVAILABLE, "%s: the keeper's connection was lost", engine->place);
     }
     for (PGnotify *notify = PQnotifies(pg); notify; notify = PQnotifies(pg)) {
-        heard = heard || notify->be_pid != PQbackendPID(pg);
-        keeper->heard++;
+        heard += notify->be_pid != PQbackendPID(pg);
         PQfreemem(notify);
     }
-    if (heard) {
-        make_news(keeper);
+    if (heard == 0) {
+        return HF_OK;
     }
     int64_t now_us = real_us();
-    bool flood = keeper->heard >= FLOOD_COUNT && now_us - keeper->heard_at_us < FLOOD_MS * MS;
-    if (now_us - keeper->heard_at_us >= FLOOD_MS * MS || flood) {
+    if (now_us - keeper->heard_at_us >= FLOOD_MS * MS) {
         keeper->heard_at_us = now_us;
         keeper->heard = 0;
     }
-    return flood && is_declared(keeper, clock_mono_us()) ? take_flag_back(engine) : HF_OK;
+    keeper->heard += heard;
+    bool declared = is_declared(keeper, clock_mono_us());
+    keeper->declared_until_us = 0;
+    make_news(keeper);
+    *ret_wait_us = 0;
+    return declared && keeper->heard >= FLOOD_COUNT ? take_flag_back(engine) : HF_OK;
 }
 
 /* Waits for the server, for the others, or for the time. */
@@ -488,7 +495,7 @@ static void *keeper_main(void *ctx)
             status = work(engine, &wishes, &wait_us);
         }
         if (status == HF_OK) {
-            status = hear(engine);
+            status = hear(engine, &wait_us);
         }
         if (status != HF_OK && !told) {
             log_about(engine->log, HF_LOG_WARN, NULL, "keeper: %s", err_message());
