@@ -207,6 +207,9 @@ INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, 
     SET kind = 2, partition = excluded.partition, lane = excluded.lane,
         next_attempt_at = excluded.next_attempt_at;
 
+-- name: retry_lane
+SELECT lane FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2;
+
 -- A dead letter comes back with a clean record, in place of whatever row the position had.
 -- name: retry_revive
 INSERT OR REPLACE INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts,

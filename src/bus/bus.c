@@ -115,7 +115,7 @@ void bus_unreference(hf_bus *bus)
     if (!poisoned) {
         pthread_mutex_destroy(&bus->mutex);
         pthread_mutex_destroy(&bus->life);
-        pthread_rwlock_destroy(&bus->solo);
+        solo_release(&bus->solo);
     }
     mem_free(bus->node_name);
     mem_free(bus);
@@ -202,17 +202,6 @@ static hf_status open_store(hf_bus *bus, const char *url, const hf_options *opti
         .log = &bus->log,
     };
     return store_open(url, &store_options, &bus->store);
-}
-
-/* Whoever must run alone is not kept waiting by those who come later. */
-static hf_status solo_init(pthread_rwlock_t *solo)
-{
-    pthread_rwlockattr_t attributes;
-    pthread_rwlockattr_init(&attributes);
-    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    int code = pthread_rwlock_init(solo, &attributes);
-    pthread_rwlockattr_destroy(&attributes);
-    return code ? fail(HF_NOMEM, "cannot make a lock") : HF_OK;
 }
 
 static hf_status make(hf_bus *bus, const char *url, const hf_options *options)

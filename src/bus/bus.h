@@ -27,6 +27,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "bus/solo.h"
 #include "store/store.h"
 
 struct async;
@@ -57,7 +58,7 @@ struct hf_bus {
     struct async *async; /* made by the first asynchronous publish */
     struct watch *watch; /* made when somebody first waits for news */
 
-    pthread_rwlock_t solo; /* read while handlers run; written by one that must run alone */
+    struct solo solo;                   /* who runs handlers, and who must run alone */
     atomic_bool notes[STORE_NOTES_MAX]; /* which notes are in use by workers */
     atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */
     atomic_int_fast64_t published;

@@ -61,20 +61,28 @@ void ordered_free(struct ordered *ordered)
 
 struct lane_loading {
     struct window *window;
+    bool strict;
     hf_status status;
 };
 
 static int load_lane(uint64_t lane, int64_t rows, void *ctx)
 {
     struct lane_loading *loading = ctx;
-    loading->status = set64_put(&loading->window->failing, lane, rows);
+    uint64_t known = loading->strict ? STRICT_LANE : lane;
+    loading->status = set64_put(&loading->window->failing, known, rows);
     return loading->status != HF_OK;
 }
 
+struct ahead_loading {
+    struct set64 *ahead;
+    hf_status status;
+};
+
 static int load_ahead(int64_t position, void *ctx)
 {
-    struct ordered *ordered = ctx;
-    return set64_put(&ordered->ahead, (uint64_t)position, 1) != HF_OK;
+    struct ahead_loading *loading = ctx;
+    loading->status = set64_put(loading->ahead, (uint64_t)position, 1);
+    return loading->status != HF_OK;
 }
 
 /* Drops what is in hand; no handler may be running. */
@@ -100,17 +108,18 @@ static hf_status load(struct runner *runner)
     struct ordered *ordered = runner->ordered;
     struct store *store = runner->bus->store;
     int64_t id = runner->definition.id;
-    struct lane_loading lanes = {.window = &runner->window};
+    struct lane_loading lanes = {.window = &runner->window, .strict = ordered->strict};
     pthread_mutex_lock(&runner->mutex);
     hf_status status = store_lanes(store, id, PARTITION, load_lane, &lanes);
     pthread_mutex_unlock(&runner->mutex);
     status = status ? status : lanes.status;
     if (!status) {
-        status = store_ahead(store, id, PARTITION, ordered->checkpoint, load_ahead, ordered);
+        struct ahead_loading ahead = {.ahead = &ordered->ahead};
+        status = store_ahead(store, id, PARTITION, ordered->checkpoint, load_ahead, &ahead);
+        status = status ? status : ahead.status;
     }
     if (!status) {
-        bool strict = runner->definition.options.order == HF_ORDER_STRICT;
-        status = store_reader_open(store, ordered->checkpoint, strict, &ordered->reader);
+        status = store_reader_open(store, ordered->checkpoint, ordered->strict, &ordered->reader);
     }
     if (!status && ordered->careful > 0) {
         int64_t first;
@@ -128,6 +137,7 @@ static void acquired(struct runner *runner, const struct acquire *acquire, int64
     ordered->flushed_us = now_us;
     ordered->retry_at_us = now_us;
     ordered->careful = acquire->ret_unclean ? runner->definition.options.inflight_max : 0;
+    ordered->strict = runner->definition.options.order == HF_ORDER_STRICT;
     hf_status status = load(runner);
     if (status) {
         runner_store_failed(runner, status, "loading the subscription's state");
@@ -137,7 +147,6 @@ static void acquired(struct runner *runner, const struct acquire *acquire, int64
     runner_store_worked(runner);
     pthread_mutex_lock(&runner->mutex);
     runner->ownership = (struct hold){.partition = PARTITION, .epoch = ordered->epoch};
-    runner->window.strict = runner->definition.options.order == HF_ORDER_STRICT;
     pthread_mutex_unlock(&runner->mutex);
     ordered->owned = true;
     ordered->more = true;
@@ -167,6 +176,7 @@ static void try_acquire(struct runner *runner, int64_t now_us)
         .partition = PARTITION,
         .lease_ms = options->lease_ms,
         .attempts_max = options->attempts_max,
+        .lane = options->order == HF_ORDER_STRICT ? STRICT_LANE : 0,
         .force = options->instance_mode == HF_INSTANCE_SINGLE,
     };
     hf_status status = bus_run(runner->bus, &acquire.change);

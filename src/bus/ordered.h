@@ -9,10 +9,12 @@
 
 #define ORDERED_FLUSH_MAX 512 /* outcomes in one settle */
 #define PARTITION 0           /* the only one so far */
+#define STRICT_LANE 1         /* strict order makes all events one lane */
 
 struct ordered {
     bool owned;
     int64_t epoch;
+    bool strict;
     int64_t generation;    /* of the definition that what is in hand was read by */
     int64_t acquire_at_us; /* not before; wall clock */
     struct reader *reader;

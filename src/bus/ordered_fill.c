@@ -26,7 +26,7 @@ static hf_status record_before_run(struct runner *runner, const struct entry *en
         struct outcome outcome = {
             .kind = OUTCOME_RETRY,
             .position = entry->event.position,
-            .lane = runner->window.strict ? WINDOW_STRICT_LANE : entry->lane,
+            .lane = entry->lane,
             .attempts = entry->attempts + 1,
             .uncounted = entry->uncounted,
             .attempts_json = buf_text(&story),
@@ -69,6 +69,14 @@ static bool definition_changed(struct runner *runner)
         pthread_mutex_unlock(&runner->mutex);
     }
     return true;
+}
+
+/* In strict order all events are of one lane, whatever their keys. */
+static void join_lanes(const struct ordered *ordered, struct batch *batch)
+{
+    for (size_t i = 0; ordered->strict && i < batch->count; i++) {
+        batch->entries[i].lane = STRICT_LANE;
+    }
 }
 
 /* Puts one entry into the window. The mutex is held. */
@@ -156,6 +164,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         rack_return(&runner->rack, shelf);
         return;
     }
+    join_lanes(ordered, &shelf->batch);
     bool put_all = true;
     if (careful && shelf->batch.count == 1) {
         const struct entry *entry = &shelf->batch.entries[0];
@@ -215,6 +224,7 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         return;
     }
     ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
+    join_lanes(ordered, &shelf->batch);
     if (careful && shelf->batch.count == 1) {
         put_carefully(runner, shelf, &shelf->batch.entries[0], now_us);
     } else {

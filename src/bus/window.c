@@ -95,7 +95,7 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
     struct slot *slot = ring_at(ring, ring->back++);
     *slot = (struct slot){.shelf = shelf, .entry = entry, .waited = entry->waited};
     slot->alone = story_ends_in_death(entry->attempts_json);
-    slot->lane = window->strict ? WINDOW_STRICT_LANE : entry->lane;
+    slot->lane = entry->lane;
     atomic_fetch_add(&shelf->references, 1);
     set_state(window, slot, SLOT_READY);
     return slot;

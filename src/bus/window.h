@@ -43,7 +43,7 @@ struct slot {
     char *error;               /* of a failed attempt; mem_free */
     struct shelf *shelf;       /* counted */
     const struct entry *entry; /* on the shelf */
-    uint64_t lane;             /* the unit of order; strict order makes all events one lane */
+    uint64_t lane;             /* the entry's */
     struct lease *lease;       /* shared only */
     bool from_log;             /* the checkpoint waits for it */
     bool waited;               /* it has a row in retries */
@@ -72,12 +72,10 @@ struct window {
     int64_t busy; /* RUNNING */
     int64_t ended;
     int64_t settled;       /* settled by being done, since last asked */
-    bool strict;           /* one lane for all */
     int64_t reaped;        /* the last event that left the log ring ... */
     uint8_t reaped_id[16]; /* ... and its id */
 };
 
-#define WINDOW_STRICT_LANE 1
 #define WINDOW_LANES_MAX 1000000 /* failing keys at once; beyond, reading waits */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes);

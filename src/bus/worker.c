@@ -21,8 +21,6 @@
 #include "base/thread.h"
 #include "bus/runner.h"
 
-#define SOLO_WAIT_MS 1000 /* for running handlers to end */
-
 static int32_t note_take(hf_bus *bus)
 {
     for (int32_t i = 0; i < STORE_NOTES_MAX; i++) {
@@ -234,29 +232,19 @@ static bool run_deliveries(struct worker *worker)
     return true;
 }
 
-/* An event whose last attempt ended with the process runs without any other handler beside it, so
- * that it is known whose fault it is if the process dies again. A handler that hangs cannot keep it
- * waiting for ever: then it runs all the same. */
-static void solo_lock(struct worker *worker)
-{
-    pthread_rwlock_t *solo = &worker->delivery.bus->solo;
-    if (!worker->chunk[0]->alone) {
-        pthread_rwlock_rdlock(solo);
-        return;
-    }
-    struct timespec until = deadline_timespec(deadline_after_ms(SOLO_WAIT_MS));
-    if (pthread_rwlock_clockwrlock(solo, CLOCK_MONOTONIC, &until) != 0) {
-        pthread_rwlock_rdlock(solo);
-    }
-}
-
-/* Runs the chunk. False: the turn was taken away; this worker is stuck no longer, but gone. */
+/* Runs the chunk. False: the turn was taken away, and with it the place in bus->solo. */
 static bool run_chunk(struct worker *worker)
 {
-    solo_lock(worker);
-    bool ours = run_deliveries(worker);
-    pthread_rwlock_unlock(&worker->delivery.bus->solo);
-    return ours;
+    struct solo *solo = &worker->delivery.bus->solo;
+    worker->suspect = worker->chunk[0]->alone;
+    if (!solo_enter(solo, worker->suspect, &worker->cancelled)) {
+        return true; /* nothing was run */
+    }
+    if (!run_deliveries(worker)) {
+        return false;
+    }
+    solo_leave(solo, worker->suspect);
+    return true;
 }
 
 static void unlink_worker(struct worker *worker)
@@ -404,6 +392,7 @@ bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot
     if (worker->tx) {
         tx_abort(worker->tx);
     }
+    solo_leave(&runner->bus->solo, worker->suspect);
     struct slot *slot = worker->chunk[index];
     for (size_t i = 0; i < worker->count; i++) {
         struct worker_result *result = &worker->results[i];

@@ -47,6 +47,7 @@ struct worker {
     struct slot *chunk[WORKER_CHUNK_MAX];
     struct worker_result results[WORKER_CHUNK_MAX];
     size_t count;              /* what is its to report; guarded by the runner's mutex */
+    bool suspect;              /* it runs alone in the bus, see solo.h */
     bool alone;                /* its chunk is one delivery */
     bool serial;               /* its chunk may hold several of one lane: nothing is taken over */
     uint32_t handlers_version; /* of the list it runs */

@@ -261,6 +261,7 @@ struct acquire {
     int64_t subscription_id;
     int32_t partition;
     int64_t lease_ms;
+    uint64_t lane; /* of what is recorded about log events; 0: each its own (hash_lane) */
     int32_t attempts_max;
     bool force;
     int64_t ret_epoch;

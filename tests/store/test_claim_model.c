@@ -3,9 +3,9 @@
  *
  * The model knows of every event where it is: still in the log, in a lease, waiting, released, done
  * or dead; how many attempts are recorded; and which payload it has, for dead letters are delivered
- * again with edited ones. Whatever a claim hands out must be free by the model, come with the record
- * and the payload that the model knows, and be nobody else's. An empty claim means that nothing is
- * free. In the end everything is done or dead, once.
+ * again with edited ones. Whatever a claim hands out must be free by the model, come with the
+ * record and the payload that the model knows, and be nobody else's. An empty claim means that
+ * nothing is free. In the end everything is done or dead, once.
  */
 #include "support/make.h"
 
@@ -108,8 +108,8 @@ static void check_entry(struct model *model, const struct entry *entry, int new_
     must_hold(position >= 1 && position <= model->head);
     struct model_event *event = &model->events[position];
     if (!event_free(model, position)) {
-        check_fail(__FILE__, __LINE__, "event %d is handed out although it is in place %d", position,
-                   event->place);
+        check_fail(__FILE__, __LINE__, "event %d is handed out although it is in place %d",
+                   position, event->place);
     }
     if (event->place == LEASED) {
         leave_expired(model, event);

@@ -258,6 +258,20 @@ static void a_retry_replaces_the_row_of_its_position(void **state)
     must_read("1 0", list_lanes(s.store, s.id, 0, "ab"));
 }
 
+static void holding_replaces_the_row_of_its_position_too(void **state)
+{
+    struct scene s = scene_of(*state, "aab");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0)));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(2, "a", T0)));
+    must_read("1 2", list_due(s.store, s.id, 0, T0));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(held(2, "a"))));
+    must_read("1", list_due(s.store, s.id, 0, T0 + 1000 * SECOND));
+    must_equal(true, facts_of(*state, s.store, s.id, 2, NULL).held);
+    must_read("2 0", list_lanes(s.store, s.id, 0, "ab"));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(retry(2, "a", T0))));
+    must_read("1 2", list_due(s.store, s.id, 0, T0));
+}
+
 static void done_takes_the_retry_away(void **state)
 {
     struct scene s = scene_of(*state, "ab");
@@ -481,6 +495,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(facts_tell_the_retry),
     CLAIM(due_retries_come_by_due_time_up_to_max),
     CLAIM(a_retry_replaces_the_row_of_its_position),
+    CLAIM(holding_replaces_the_row_of_its_position_too),
     CLAIM(done_takes_the_retry_away),
     CLAIM(held_rows_wait_behind_their_lane),
     CLAIM(the_lanes_lowest_held_row_follows_what_is_done_or_dead),

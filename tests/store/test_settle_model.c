@@ -3,10 +3,10 @@
  *
  * The model works as the bus does: it takes the events of a lane in order, puts those behind a
  * failing one, retries what is due, buries or blocks, and moves the checkpoint over all that is
- * taken care of. Operators retry, resolve and purge dead letters meanwhile, and now and then another
- * process takes over. After each change everything that the store tells must be what the model
- * knows: waiting, held and blocked rows with their records and payloads, lanes, and what is settled
- * above the checkpoint.
+ * taken care of. Operators retry, resolve and purge dead letters meanwhile, and now and then
+ * another process takes over. After each change everything that the store tells must be what the
+ * model knows: waiting, held and blocked rows with their records and payloads, lanes, and what is
+ * settled above the checkpoint.
  */
 #include "support/make.h"
 
@@ -238,9 +238,10 @@ static void do_resolve(struct model *model, int p, int64_t dead_id)
 
 static void do_purge(struct model *model, int p, int64_t dead_id)
 {
-    struct dead_purge change = {.change = {.kind = CHANGE_DEAD_PURGE, .now_us = model->owner.now_us},
-                                .dead_ids = &dead_id,
-                                .count = 1};
+    struct dead_purge change = {
+        .change = {.kind = CHANGE_DEAD_PURGE, .now_us = model->owner.now_us},
+        .dead_ids = &dead_id,
+        .count = 1};
     must_answer(HF_OK, RUN(model->stores[1], &change));
     must_equal(1, change.ret_count);
     model->events[p].lettered = false;

@@ -95,6 +95,19 @@ static hf_status find_scope(struct sqlite_engine *engine, struct conn *conn, str
                          scope->subscription_id, scope->partition);
 }
 
+/* The lane of the row that it left behind, if it blocks: in strict order that is not the event's. */
+static hf_status find_lane(struct conn *conn, struct grave *grave)
+{
+    bool found;
+    int64_t lane;
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_RETRY_LANE, &found, &lane,
+                                     grave->scope.subscription_id, grave->position);
+    if (status == HF_OK && found) {
+        grave->lane = (uint64_t)lane;
+    }
+    return status;
+}
+
 /* HF_NOTFOUND, without a message, if there is no such dead letter. */
 static hf_status grave_load(struct sqlite_engine *engine, struct conn *conn, int64_t dead_id,
                             int64_t now_us, struct grave *ret_grave)
@@ -116,6 +129,9 @@ static hf_status grave_load(struct sqlite_engine *engine, struct conn *conn, int
                             sqlite3_column_int64(stmt, ROW_HASH), &grave);
     }
     conn_done(stmt);
+    if (status == HF_OK && grave.subscribed) {
+        status = find_lane(conn, &grave);
+    }
     if (status == HF_OK) {
         *ret_grave = grave;
     }

@@ -275,6 +275,7 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
         old = column_text(stmt, 6);
     } else {
         status = lane_of(engine, conn, scope, lost->position, &row.lane, &found);
+        row.lane = scope->lane != 0 ? scope->lane : row.lane;
     }
     bool recorded_before = lost->attempt > 0 && row.attempts >= lost->attempt;
     if (status != HF_OK || !found || kind == RETRY_BLOCKED || recorded_before) {

@@ -40,6 +40,7 @@ struct outcome_scope {
     bool ordered;
     int64_t checkpoint; /* ordered: done and dead ones above it are remembered in `settled` */
     int64_t now_us;
+    uint64_t lane;        /* of deliveries that have no row yet; 0: their own */
     int32_t attempts_max; /* a doubtful attempt is never the last of these; 0: no such rule */
 };
 

@@ -231,6 +231,7 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
                   .ordered = true,
                   .checkpoint = partition.checkpoint,
                   .now_us = acquire->change.now_us,
+                  .lane = acquire->lane,
                   .attempts_max = acquire->attempts_max},
     };
     bool unclean = false;
