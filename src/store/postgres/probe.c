@@ -94,16 +94,6 @@ static hf_status read_holders(struct session *session, struct holders *ret_holde
 
 /* ---- The prober ------------------------------------------------------------------------------ */
 
-/* Wakes whoever waits for news of the log, in this process. */
-static void ring(struct postgres_engine *engine)
-{
-    struct keeper *keeper = &engine->keeper;
-    pthread_mutex_lock(&keeper->mutex);
-    atomic_fetch_add(&keeper->news, 1);
-    pthread_cond_broadcast(&keeper->cond);
-    pthread_mutex_unlock(&keeper->mutex);
-}
-
 static void log_blind(struct prober *prober, bool was_blind)
 {
     if (!was_blind) {
@@ -198,9 +188,9 @@ static void *prober_main(void *ctx)
             bool failed;
             bool call = look_and_publish(prober, &failed);
             next = deadline_after_ms(failed ? RETRY_PERIOD_MS : PROBE_PERIOD_MS);
-            if (call) {
+            if (call && prober->watchers > 0) {
                 pthread_mutex_unlock(&prober->mutex);
-                ring(prober->engine);
+                keeper_wake(prober->engine);
                 pthread_mutex_lock(&prober->mutex);
             }
         }
@@ -324,8 +314,7 @@ static hf_status await_holders(struct session *session, struct gap_watch *watch,
 {
     for (uint64_t number = 1;; number++) {
         struct holders holders;
-        session->deadline = deadline_earlier(deadline,
-                                             deadline_after_ms(session->engine->timeout_ms));
+        session->deadline = deadline_after_ms(session->engine->timeout_ms);
         hf_status status = read_holders(session, &holders);
         if (status == HF_OK) {
             status = gap_watch_look(watch, number, holders.list, holders.count);

@@ -265,8 +265,8 @@ static void adapt_rows(struct postgres_reader *reader, const PGresult *result, b
     }
     if (bytes > READ_BYTES_MAX && reader->rows > 1) {
         reader->rows /= 2;
-    } else if (cut && 2 * bytes < READ_BYTES_MAX && reader->rows < READ_ROWS_MAX) {
-        reader->rows *= 2;
+    } else if (cut && 2 * bytes < READ_BYTES_MAX) {
+        reader->rows = 2 * reader->rows < READ_ROWS_MAX ? 2 * reader->rows : READ_ROWS_MAX;
     }
 }
 
