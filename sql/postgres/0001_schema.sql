@@ -346,7 +346,10 @@ BEGIN
         RAISE EXCEPTION 'months more than 60 days away are not made' USING ERRCODE = 'HF001';
     END IF;
     PERFORM pg_advisory_xact_lock(1215253604, p_namespace_id);
-    IF to_regclass(v_table) IS NOT NULL THEN
+    -- Not to_regclass: this session may remember that there is none.
+    PERFORM 1 FROM pg_class c
+        WHERE c.relname = v_name AND c.relnamespace = 'holdfast'::regnamespace;
+    IF FOUND THEN
         RETURN false;
     END IF;
     IF to_regclass('holdfast.events_' || p_namespace_id) IS NULL THEN

@@ -40,23 +40,23 @@ END
 $$;
 
 -- Whether arrays and objects are nested deeper than 64. Counting the opening brackets settles it for
--- nearly every text; else strings and all but brackets go, and pairs are taken away from the inside.
+-- most texts; else strings and all but brackets go, and pairs are taken away level by level from the
+-- inside.
 CREATE FUNCTION holdfast.json_too_deep(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 AS $$
 DECLARE
     v_text text := p_json;
-    v_size integer;
 BEGIN
     IF octet_length(p_json) - octet_length(replace(replace(p_json, '[', ''), '{', '')) <= 64 THEN
         RETURN false;
     END IF;
     v_text := replace(replace(v_text, '\\', ''), '\"', '');
     v_text := regexp_replace(v_text, '"[^"]*"|[^][{}"]+', '', 'g');
+    v_text := translate(v_text, '{}', '[]');
     FOR i IN 1 .. 64 LOOP
-        v_size := length(v_text);
-        v_text := replace(replace(v_text, '[]', ''), '{}', '');
-        EXIT WHEN length(v_text) IN (0, v_size);
+        v_text := replace(v_text, '[]', '');
+        EXIT WHEN v_text = '';
     END LOOP;
     RETURN v_text <> '';
 END
@@ -487,6 +487,13 @@ BEGIN
                > date_part('epoch', clock_timestamp()) * 1000000 THEN
                 PERFORM pg_notify('holdfast_' || v_quick.id, '');
             END IF;
+            RETURN;
+        END IF;
+        v_done := find_id(v_quick.id, publish.id);
+        IF v_done."position" IS NOT NULL THEN
+            publish."position" := v_done."position";
+            publish.key_version := v_done.key_version;
+            publish.duplicate := true;
             RETURN;
         END IF;
     END IF;
