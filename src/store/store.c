@@ -35,8 +35,10 @@ void store_engine_add(const struct engine_class *class)
 const struct engine_class *store_engine_find(const char *scheme)
 {
     for (size_t i = 0; i < ENGINE_COUNT; i++) {
-        if (strcmp(engine_classes[i]->name, scheme) == 0) {
-            return engine_classes[i];
+        const struct engine_class *class = engine_classes[i];
+        if (strcmp(class->name, scheme) == 0 ||
+            (class->other_scheme && strcmp(class->other_scheme, scheme) == 0)) {
+            return class;
         }
     }
     return NULL;

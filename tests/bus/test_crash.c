@@ -210,7 +210,8 @@ static int64_t effects(struct scene *scene, const char *sql)
     sqlite3_stmt *statement = NULL;
     int64_t value = -1;
 
-    assert_int_equal(sqlite3_open_v2(scene->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_open_v2(scene_sqlite(scene), &db, SQLITE_OPEN_READWRITE, NULL),
+                     SQLITE_OK);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
     if (sqlite3_step(statement) == SQLITE_ROW)

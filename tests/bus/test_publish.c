@@ -551,7 +551,7 @@ static void app_insert(sqlite3 *db)
 static void the_event_exists_if_the_applications_transaction_commits(void **state)
 {
     struct scene *scene = *state;
-    sqlite3 *db = open_app(scene->path);
+    sqlite3 *db = open_app(scene_sqlite(scene));
     hf_new_event event = event_of("a");
     hf_receipt receipt = {0};
     assert_ok(hf_sqlite_begin(scene->bus, db));
@@ -575,7 +575,7 @@ static void the_event_exists_if_the_applications_transaction_commits(void **stat
 static void a_transaction_that_was_not_begun_here_is_refused(void **state)
 {
     struct scene *scene = *state;
-    sqlite3 *db = open_app(scene->path);
+    sqlite3 *db = open_app(scene_sqlite(scene));
     hf_new_event event = event_of("a");
     assert_status(hf_sqlite_publish(scene->bus, db, &event, NULL), HF_MISUSE);
     assert_status(hf_sqlite_commit(scene->bus, db), HF_MISUSE);

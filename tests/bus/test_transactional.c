@@ -14,7 +14,8 @@ static sqlite3 *look(struct scene *scene)
 {
     sqlite3 *db = NULL;
 
-    assert_int_equal(sqlite3_open_v2(scene->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_open_v2(scene_sqlite(scene), &db, SQLITE_OPEN_READWRITE, NULL),
+                     SQLITE_OK);
     sqlite3_busy_timeout(db, 10000);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     return db;
