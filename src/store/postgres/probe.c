@@ -117,7 +117,7 @@ static hf_status look(struct prober *prober, uint64_t number, int64_t *ret_serve
         status = read_holders(prober->session, &holders);
     }
     if (status != HF_OK) {
-        return status;
+        return status; /* the next look begins with another session */
     }
     status = gap_watch_look(&prober->watch, number, holders.list, holders.count);
     mem_free(holders.list);
@@ -137,6 +137,11 @@ static bool look_and_publish(struct prober *prober, bool *ret_failed)
     bool blind = status == HF_DENIED && prober->session && prober->session->sqlstate[0] != '\0';
     if (blind) {
         log_blind(prober, was_blind);
+    }
+    if (status != HF_OK && prober->session) {
+        session_close(prober->session);
+        session_give(prober->engine, prober->session);
+        prober->session = NULL;
     }
     pthread_mutex_lock(&prober->mutex);
     prober->proof.blind = blind;
