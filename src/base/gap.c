@@ -3,11 +3,11 @@
  *
  * Why one number per hole is enough. Let a hole have been seen before look w began, and let look k
  * show nobody who was first seen by look w or an earlier one. Whoever drew the missing numbers held
- * the lock when look w was made, or had ended by then. If it held the lock, look w saw it, so it was
- * first seen at w or before. A holder keeps the lock to its end, so it is in every look in between
- * and keeps its number; as look k does not show it, it has ended. (A prepared transaction may come
- * back under another id. Then its old id is missing in the first look that shows the new one, which
- * inherits the number.)
+ * the lock when look w was made, or had ended by then. If it held the lock, look w saw it, so it
+ * was first seen at w or before. A holder keeps the lock to its end, so it is in every look in
+ * between and keeps its number; as look k does not show it, it has ended. (A prepared transaction
+ * may come back under another id. Then its old id is missing in the first look that shows the new
+ * one, which inherits the number.)
  *
  * Holes are kept in one array, in order. Reading them again makes a new array out of the old one in
  * one walk over both the holes and the numbers found, so ten thousand rolled-back numbers cost as

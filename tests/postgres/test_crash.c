@@ -121,7 +121,7 @@ static void crash(struct scene *s)
     connect_all(s);
 }
 
-/* The readers know that the server is another one, and are replaced by some that begin at `after`. */
+/* The readers know that the server is another one, and others take their place, from `after` on. */
 static void begin_again(struct scene *s, int64_t after)
 {
     struct audience *readers[] = {&s->loose, &s->strict};

@@ -477,7 +477,8 @@ static void the_tail_is_read_by_index_and_locks_only_its_own_tables(void **state
 /* The server's expression and filter_matches must agree, whatever the characters. */
 static void patterns_mean_the_same_to_the_server(void **state)
 {
-    static const char *const types[] = {"a", "a.b", "a.b.c", "b.a", "a-b.c", "a(b.c", "a+b", "a|b.c",
+    static const char *const types[] = {"a", "a.b", "a.b.c", "b.a", "a-b.c", "a(b.c", "a+b",
+                                        "a|b.c",
                                         "A.b", "ä.ö", "a.ö.c", "x_y.z", "[a]", "{1}", "$", "^.a",
                                         "a\\d", "a#b.c", "(?i)a", "d", "a?", "\U0001F600.b"};
     static const char *const patterns[] = {"*", "**", "a", "a.*", "a.**", "*.b", "*.*", "*.*.c",

@@ -1,11 +1,12 @@
 /*
- * probe.c - looking at the holders of the sequence's lock. See probe.h, base/gap.h, docs/ordering.md.
+ * probe.c - looking at the holders of the sequence's lock. See probe.h, base/gap.h and
+ * docs/ordering.md.
  *
  * A look gets its number before its statement is sent, and is published when its answer is there;
  * that is all that the proof asks of it. The memory of who was first seen when (struct gap_watch)
  * outlives the prober's connection: an id that means somebody else on another server, or after a
- * restart, can only make a hole wait longer. A reader believes only looks at the server that it reads
- * from itself.
+ * restart, can only make a hole wait longer. A reader believes only looks at the server that it
+ * reads from itself.
  *
  * When a look fails nothing is proven, and holes wait. A server that refuses to show its locks is
  * told to the readers as `blind`, and to the log once.
@@ -151,11 +152,9 @@ static bool look_and_publish(struct prober *prober, bool *ret_failed)
     }
     prober->proof.look = prober->watch.look;
     prober->proof.server_start_us = server_start_us;
-    bool call = prober->proof.look.oldest != was_oldest || (prober->asking && number > prober->asked);
-    if (number > prober->asked) {
-        prober->asking = false;
-    }
-    return call;
+    bool answered = prober->asking && number > prober->asked;
+    prober->asking = prober->asking && !answered;
+    return answered || prober->proof.look.oldest != was_oldest;
 }
 
 static void let_session_go(struct prober *prober)
@@ -345,8 +344,8 @@ static hf_status await_holders(struct session *session, struct gap_watch *watch,
 
 /*
  * The newest position that was ever drawn, when nobody is left who may have drawn it or one below
- * and has not ended. So whatever is at or below it is decided, and whoever begins to publish draws a
- * higher one. Without the waiting a transaction that is open now would commit below.
+ * and has not ended. So whatever is at or below it is decided, and whoever begins to publish draws
+ * a higher one. Without the waiting a transaction that is open now would commit below.
  */
 hf_status postgres_now(struct engine *base, struct deadline deadline, int64_t *ret_position)
 {

@@ -2,8 +2,8 @@
  * probe.h - who holds the lock of the sequence: the looks that the gap proof (base/gap.h) rests on.
  *
  * One prober serves all readers of an engine. It looks only while a reader watches, that is, has
- * holes in what it has read: then at most every PROBE_PERIOD_MS, by a thread of its own. When a look
- * may have decided something it rings as a publisher would, and the readers come and read.
+ * holes in what it has read: then at most every PROBE_PERIOD_MS, by a thread of its own. When a
+ * look may have decided something it makes news, and the readers come and read.
  */
 #ifndef HF_STORE_POSTGRES_PROBE_H
 #define HF_STORE_POSTGRES_PROBE_H

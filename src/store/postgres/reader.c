@@ -10,18 +10,18 @@
  *   tail       what is visible after the highest position seen
  *   holes      what has become visible of the missing numbers
  *
- * in this order: an event that was acknowledged before another one was published is visible when the
- * tail shows the other one, so if it fills a hole, the holes, read later, show it, and it is handed
- * up first (fetch.c asks). In strict order nothing is handed up beyond the lowest hole. The floor is below the
- * lowest hole and below the first event in the queue.
+ * in this order (fetch.c): an event that was acknowledged before another one was published is
+ * visible when the tail shows the other one, so if it fills a hole, the holes, read later, show it,
+ * and it is handed up first. In strict order nothing is handed up beyond the lowest hole. The floor
+ * is below the lowest hole and below the first event in the queue.
  *
  * The proof needs looks at the lock's holders; probe.c makes them while there are holes.
  *
- * What was read is true only for the life of the server: one that crashes forgets whose transactions
- * had which names, and may give the same positions again. So a reader keeps one session all its life,
- * and when that has lost its connection the reader is over: HF_UNAVAILABLE once, then HF_STALE. The
- * caller opens another one at its checkpoint. Behind a pooler the connection says nothing about the
- * server, so it is asked when it was started.
+ * What was read is true only for the life of the server: one that crashes forgets whose
+ * transactions had which names, and may give the same positions again. So a reader keeps one
+ * session all its life, and when that has lost its connection the reader is over: HF_UNAVAILABLE
+ * once, then HF_STALE. The caller opens another one at its checkpoint. Behind a pooler the
+ * connection says nothing about the server, so it is asked when it was started.
  *
  * Memory: one fetch is bounded in rows, and rows in bytes, because texts above READ_LARGE_BYTES are
  * fetched when they are handed up (queries_read.sql).
@@ -45,7 +45,7 @@
 #define READ_ROWS_MAX 4096          /* ... up to this, ... */
 #define READ_BYTES_MAX 4194304      /* ... while a fetch is not larger than this */
 #define READ_LARGE_BYTES 16384      /* as in queries_read.sql */
-#define READ_QUEUE_MAX 8192         /* in strict order: then only what is missing below is fetched */
+#define READ_QUEUE_MAX 8192         /* strict order: then only what is missing below is fetched */
 #define READ_AGAIN_ROWS_MAX 1000000 /* of the queue, when the filter has changed */
 
 #define READ_BYTES_COLUMN EVENT_COLUMNS
@@ -62,8 +62,8 @@ struct postgres_reader {
     int64_t gap_timeout_us;
     struct gap gap;
     struct queue queue;
-    int64_t barrier;         /* relaxed: nothing beyond is handed up, because holes before it were not
-                                read as a whole */
+    int64_t barrier;         /* relaxed: nothing beyond is handed up, because holes before it were
+                                not read as a whole */
     bool tail_cut;           /* the last tail was as long as it might be ... */
     bool late_cut;           /* ... or what the last holes have shown */
     int64_t rows;            /* of the next fetch */
@@ -146,7 +146,7 @@ static hf_status ask(struct postgres_reader *reader, struct fetch *fetch)
     }
     if (status != HF_OK && (strcmp(session->sqlstate, "2201B") == 0 ||
                             strncmp(session->sqlstate, "54", 2) == 0)) {
-        reader->plain = true; /* its limits are lower than ours: the next call asks for everything */
+        reader->plain = true; /* its limits are lower than ours: the next call asks for all */
     }
     return status == HF_OK ? check_server(reader) : status;
 }
@@ -592,8 +592,8 @@ hf_status postgres_reader_next(struct reader *base, const struct filter *filter,
 {
     struct postgres_reader *reader = reader_of(base);
     if (reader->over) {
-        return fail(HF_STALE, "the connection that the log was read on was lost: begin again at the "
-                              "checkpoint");
+        return fail(HF_STALE, "the connection that the log was read on was lost: begin again at "
+                              "the checkpoint");
     }
     if (!is_connected(reader)) {
         return lose(reader);
