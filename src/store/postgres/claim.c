@@ -113,8 +113,10 @@ static hf_status claim_read(struct postgres_engine *engine, struct change *chang
     }
     if (status != HF_OK) {
         claim->batch->count = first;
-        return status;
+        /* The server has leased what we cannot take. */
+        return fail(HF_UNKNOWN, "claimed events got lost on their way: %s", err_message());
     }
+    signs_claimed(engine, last);
     memset(claim->ret_lease, 0, sizeof claim->ret_lease);
     result_uuid(result, last, CLAIM_LEASE, claim->ret_lease);
     claim->ret_expires_at_us = result_time(result, last, CLAIM_EXPIRES_AT, 0);

@@ -21,7 +21,7 @@
 #include "store/postgres/verbs.h"
 
 #define SIGNS_MAX 64
-#define LOOK_EVERY_US 20000
+#define LOOK_EVERY_US 50000
 
 struct sign {
     uint8_t token[STORE_TOKEN_BYTES];
@@ -35,6 +35,7 @@ struct signs {
     size_t count;
     uint64_t session; /* the writer's connection that all this was seen on */
     int64_t looked_us;
+    bool busy; /* the last claim brought something */
 };
 
 hf_status signs_new(struct signs **ret_signs)
@@ -124,11 +125,17 @@ void signs_fill(struct postgres_engine *engine, struct params *params, int64_t l
 bool signs_look(struct postgres_engine *engine)
 {
     int64_t now_us = clock_mono_us();
-    if (now_us - engine->signs->looked_us < LOOK_EVERY_US) {
+    struct signs *signs = engine->signs;
+    if (signs->busy && now_us - signs->looked_us < LOOK_EVERY_US) {
         return false;
     }
-    engine->signs->looked_us = now_us;
+    signs->looked_us = now_us;
     return true;
+}
+
+void signs_claimed(struct postgres_engine *engine, int count)
+{
+    engine->signs->busy = count > 0;
 }
 
 hf_status postgres_give_back_all(struct postgres_engine *engine, struct session *session,

@@ -26,5 +26,7 @@ void signs_fill(struct postgres_engine *engine, struct params *params, int64_t l
 /* Whether a claim should look for dead owners. That reads the server's table of locks, so a process
  * that claims one batch after another does it only a few times a second. */
 bool signs_look(struct postgres_engine *engine);
+/* A claim has brought so many events. */
+void signs_claimed(struct postgres_engine *engine, int count);
 
 #endif
