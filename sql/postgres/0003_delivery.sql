@@ -140,10 +140,12 @@ END
 $$;
 
 -- The newest row of a partition. 40001 if a side was truncated beneath an older snapshot. It is
--- VOLATILE so that its statement takes its snapshot after its locks.
+-- VOLATILE so that its statement takes its snapshot after its locks. A plan that was made while the
+-- journal was short must not scan it when it is long.
 CREATE FUNCTION holdfast.journal_newest(p_subscription_id bigint, p_partition integer)
     RETURNS holdfast.checkpoints_0
     LANGUAGE plpgsql VOLATILE
+    SET enable_seqscan = off
 AS $$
 DECLARE
     v_row holdfast.checkpoints_0;

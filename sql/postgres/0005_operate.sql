@@ -40,12 +40,15 @@ $$;
 
 -- Lets go of the lane that a dead letter blocked, if it did.
 CREATE FUNCTION holdfast.unblock(p_subscription_id bigint, p_partition integer, p_ordered boolean,
-                                 p_position bigint, p_lane bigint, p_now timestamptz) RETURNS void
+                                 p_position bigint, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
 AS $$
+DECLARE
+    v_lane bigint;
 BEGIN
     DELETE FROM holdfast.retries r
-        WHERE r.subscription_id = p_subscription_id AND r.position = p_position AND r.kind = 3;
+        WHERE r.subscription_id = p_subscription_id AND r.position = p_position AND r.kind = 3
+        RETURNING r.lane INTO v_lane;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -57,7 +60,7 @@ BEGIN
             WHERE p_position > (holdfast.journal_newest(p_subscription_id, p_partition)).checkpoint
             ON CONFLICT DO NOTHING;
     END IF;
-    PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, ARRAY[p_lane], p_now);
+    PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, ARRAY[v_lane], p_now);
 END
 $$;
 
@@ -129,7 +132,7 @@ BEGIN
     UPDATE dead_letters SET resolved_at = p_now, resolved_by = p_by, resolved_note = p_note
         WHERE id = p_dead_id;
     IF g.subscription_id IS NOT NULL THEN
-        PERFORM unblock(g.subscription_id, g.partition, g.ordered, g."position", g.lane, p_now);
+        PERFORM unblock(g.subscription_id, g.partition, g.ordered, g."position", p_now);
     END IF;
 END
 $$;
@@ -152,7 +155,7 @@ BEGIN
         CONTINUE WHEN g.dead_id IS NULL;
         DELETE FROM dead_letters d WHERE d.id = v_id;
         IF g.subscription_id IS NOT NULL THEN
-            PERFORM unblock(g.subscription_id, g.partition, g.ordered, g."position", g.lane, p_now);
+            PERFORM unblock(g.subscription_id, g.partition, g.ordered, g."position", p_now);
         END IF;
         count := count + 1;
     END LOOP;

@@ -151,6 +151,7 @@ blocked() {
 
 shut() {
     local in=${session_in[$1]} out=${session_out[$1]}
+    echo '\q' >&"$in" # closing alone is not enough: later sessions have inherited it
     exec {in}>&- {out}<&-
     wait "${session_pid[$1]}" 2>/dev/null
     unset "session_pid[$1]"
