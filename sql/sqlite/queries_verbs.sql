@@ -218,11 +218,12 @@ INSERT OR REPLACE INTO holdfast_retries (subscription_id, position, kind, partit
 
 -- hot
 -- name: retry_remove
-DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2;
+DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 RETURNING lane;
 
 -- hot
 -- name: retry_remove_leased
-DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 4;
+DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 4
+    RETURNING lane;
 
 -- name: retry_remove_blocked
 DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 3;
@@ -460,3 +461,13 @@ SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
 -- name: dead_count_open_of
 SELECT count(*) FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open_of
     WHERE namespace_id = ?1 AND subscription = ?2 AND resolved_at IS NULL;
+
+-- ---- The clock was set back ---------------------------------------------------------------------
+
+-- name: retries_clock_back
+UPDATE holdfast_retries SET next_attempt_at = ?1, last_retry_at = ?1
+    WHERE kind = 1 AND last_retry_at > ?1 AND next_attempt_at > ?1;
+
+-- name: leases_clock_back
+UPDATE holdfast_leases SET expires_at = ?1 + lease_ms * 1000
+    WHERE expires_at > ?1 + lease_ms * 1000;

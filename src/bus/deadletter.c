@@ -36,6 +36,10 @@ static hf_status check_filter(const hf_dead_filter *filter)
     if (filter->offset < -1) {
         return fail(HF_INVALID, "offset is %d; it must be 0 or more", filter->offset);
     }
+    if (filter->failed_before_us < -1 || filter->failed_after_us < -1) {
+        return fail(HF_INVALID,
+                    "failed_before_us and failed_after_us must be 0 or more, or -1: any");
+    }
     if (filter->before_dead_id < -1) {
         return fail(HF_INVALID, "before_dead_id is %" PRId64 "; it must be 0 or more",
                     filter->before_dead_id);

@@ -322,6 +322,9 @@ static hf_status settle_failed(hf_bus *bus, const struct target *target,
         return fail(HF_NOMEM, "out of memory for %zu outcomes", left->count);
     }
     hf_status status = judge(bus, definition, left, ending, now_us, settle.outcomes);
+    struct halt halt;
+    settle.pause =
+        verdict_halt(&definition->options, settle.outcomes, settle.count, bus->node_name, &halt);
     HF_POINT("lease_read_before_settle");
     if (!status) {
         status = bus_run(bus, &settle.change);

@@ -149,6 +149,7 @@ static void acquired(struct runner *runner, const struct acquire *acquire, int64
     runner->ownership = (struct hold){.partition = PARTITION, .epoch = ordered->epoch};
     pthread_mutex_unlock(&runner->mutex);
     ordered->owned = true;
+    ordered->owned_before = true;
     ordered->more = true;
     ordered->generation = runner->definition.generation;
     runner->reread = false;
@@ -165,7 +166,8 @@ static void acquired(struct runner *runner, const struct acquire *acquire, int64
 static void try_acquire(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    if (now_us < ordered->acquire_at_us) {
+    /* A clock that was set back must not keep us waiting. */
+    if (now_us < ordered->acquire_at_us && ordered->acquire_at_us - now_us <= ACQUIRE_AGAIN_US) {
         return;
     }
     ordered->acquire_at_us = now_us + ACQUIRE_AGAIN_US;
@@ -177,9 +179,9 @@ static void try_acquire(struct runner *runner, int64_t now_us)
         .lease_ms = options->lease_ms,
         .attempts_max = options->attempts_max,
         .lane = options->order == HF_ORDER_STRICT ? STRICT_LANE : 0,
-        .force = options->instance_mode == HF_INSTANCE_SINGLE,
+        .force = options->instance_mode == HF_INSTANCE_SINGLE && !ordered->owned_before,
     };
-    hf_status status = bus_run(runner->bus, &acquire.change);
+    hf_status status = runner_run(runner, &acquire.change);
     if (status == HF_OK) {
         acquired(runner, &acquire, now_us);
     } else if (status == HF_BUSY) {
@@ -201,7 +203,7 @@ static void give_back(struct runner *runner, int64_t now_us)
             .partition = PARTITION,
             .epoch = ordered->epoch,
         };
-        hf_status status = bus_run(runner->bus, &give_back.change);
+        hf_status status = runner_run(runner, &give_back.change);
         if (status && status != HF_STALE && status != HF_NOTFOUND) {
             log_about(&runner->bus->log, HF_LOG_WARN, runner->name,
                       "cannot give the subscription back: %s", err_message());
@@ -287,19 +289,29 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
     return step;
 }
 
-static void ordered_finish(struct runner *runner, int64_t now_us)
+static hf_status ordered_finish(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     struct step step = {.again = true};
     bool ok = true;
+    hf_status status = HF_OK;
     while (ordered->owned && !runner->lost && ok && step.again) {
         step.again = false;
         ok = ordered_flush(runner, now_us, &step, true);
     }
     if (ordered->owned && ok && !runner->lost) {
-        ordered_remember(runner, now_us);
+        status = ordered_remember(runner, now_us);
+        ok = !status;
     }
+    int64_t checkpoint = ordered->checkpoint;
+    bool owned = ordered->owned;
     give_back(runner, now_us);
+    ordered->owned_before = false;
+    return ok || !owned
+               ? HF_OK
+               : fail(HF_TIMEOUT,
+                      "%s: progress could not be stored; events after position %lld come again",
+                      runner->name, (long long)checkpoint);
 }
 
 const struct runner_mode ordered_mode = {.step = ordered_step, .finish = ordered_finish};

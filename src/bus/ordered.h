@@ -15,6 +15,7 @@ struct ordered {
     bool owned;
     int64_t epoch;
     bool strict;
+    bool owned_before;     /* since the runner started: single mode takes over only once */
     int64_t generation;    /* of the definition that what is in hand was read by */
     int64_t acquire_at_us; /* not before; wall clock */
     struct reader *reader;

@@ -42,7 +42,7 @@ static hf_status record_before_run(struct runner *runner, const struct entry *en
             .outcomes = &outcome,
             .count = 1,
         };
-        status = bus_run(runner->bus, &settle.change);
+        status = runner_run(runner, &settle.change);
     }
     buf_release(&story);
     return status;
@@ -98,6 +98,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
         window_end(window, slot);
     } else if (verdict_is_spent(&runner->definition.options, entry)) {
         slot->ending = ENDED_SPENT;
+        runner->halting |= runner->definition.options.on_poison == HF_POISON_HALT;
         window_end(window, slot);
     }
 }
@@ -135,7 +136,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     struct ordered *ordered = runner->ordered;
     const hf_subscription_options *options = &runner->definition.options;
     pthread_mutex_lock(&runner->mutex);
-    size_t room = ring_room(&runner->window.log);
+    size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.log);
     size_t retry_room = ring_room(&runner->window.retries);
     bool busy = in_hand(&runner->window);
     ordered->more |= runner->news;
@@ -200,14 +201,16 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     struct ordered *ordered = runner->ordered;
     bool careful = ordered->careful > 0;
     pthread_mutex_lock(&runner->mutex);
-    size_t room = ring_room(&runner->window.retries);
+    size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.retries);
     size_t present = ring_count(&runner->window.retries);
     bool busy = in_hand(&runner->window);
     bool look = now_us >= ordered->retry_at_us || runner->news;
     pthread_mutex_unlock(&runner->mutex);
-    if (!look || room == 0 || present > room || (careful && busy)) {
-        step->at_us =
-            ordered->retry_at_us < step->at_us && room > 0 ? ordered->retry_at_us : step->at_us;
+    if (room == 0 || present > room || (careful && busy)) {
+        return; /* a worker's report comes */
+    }
+    if (!look) {
+        step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);

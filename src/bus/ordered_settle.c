@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/point.h"
+#include "bus/verdict.h"
 #include "bus/watch.h"
 
 #define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: at most this often */
@@ -62,7 +63,8 @@ static bool checkpoint_due(struct runner *runner, int64_t checkpoint, int64_t no
     if (window->settled == 0) {
         /* Only events that do not match: no hurry. */
         *ret_at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
-        return now_us >= *ret_at_us || atomic_load(&runner->bus->waiters) > 0 || runner->stopping;
+        return now_us >= *ret_at_us || now_us < ordered->flushed_us ||
+               atomic_load(&runner->bus->waiters) > 0 || runner->stopping;
     }
     if (ordered->unflushed_us == 0) {
         ordered->unflushed_us = now_us;
@@ -75,7 +77,8 @@ static bool checkpoint_due(struct runner *runner, int64_t checkpoint, int64_t no
 }
 
 /* What the stored outcomes mean for lanes and retries. The mutex is held. */
-static void note_outcome(struct runner *runner, const struct outcome *outcome, int64_t now_us)
+static void note_outcome(struct runner *runner, const struct slot *slot,
+                         const struct outcome *outcome, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
@@ -89,8 +92,9 @@ static void note_outcome(struct runner *runner, const struct outcome *outcome, i
     case OUTCOME_DEAD:
         if (outcome->ret_lane_busy) {
             ordered->retry_at_us = now_us;
-        } else {
-            set64_remove(&window->failing, outcome->lane);
+        } else if (outcome->waited || slot->ending == ENDED_VERDICT) {
+            /* One that never ran (no handler) says nothing about its lane. */
+            window_free_lane(window, outcome->lane);
         }
         break;
     case OUTCOME_HELD:
@@ -109,12 +113,13 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < ordered->count; i++) {
-        note_outcome(runner, &ordered->outcomes[i], now_us);
+        note_outcome(runner, ordered->slots[i], &ordered->outcomes[i], now_us);
         window_settle(&runner->window, ordered->slots[i]);
     }
     /* What ended while the store was busy is for the next flush. */
     runner->window.settled -= ordered->settled_before + (int64_t)ordered->count;
     window_reap(&runner->window, &runner->rack);
+    runner->stale |= runner->halting; /* is it paused now? */
     pthread_mutex_unlock(&runner->mutex);
     if (settle->checkpoint >= 0) {
         ordered->checkpoint = settle->checkpoint;
@@ -123,7 +128,7 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
     }
     runner->stale |= settle->ret_generation != runner->definition.generation;
     runner_store_worked(runner);
-    runner_after_outcomes(runner, ordered->outcomes, ordered->count);
+    runner->stale |= !text_is_absent(settle->pause.reason);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
     }
@@ -136,7 +141,8 @@ void ordered_not_settled(struct runner *runner, hf_status status)
     for (size_t i = 0; i < ordered->count; i++) {
         ordered->slots[i]->settling = false;
     }
-    runner->lost |= status == HF_STALE || status == HF_NOTFOUND;
+    /* After HF_UNKNOWN nobody knows what is stored: drop all, and load it again. */
+    runner->lost |= status == HF_STALE || status == HF_NOTFOUND || status == HF_UNKNOWN;
     pthread_mutex_unlock(&runner->mutex);
     if (status == HF_STALE) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: %s", err_message());
@@ -201,9 +207,12 @@ bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, boo
         .count = ordered->count,
     };
     hf_status status = make_outcomes(runner, now_us, &settle.change.relaxed);
+    struct halt halt;
+    settle.pause = verdict_halt(&runner->definition.options, ordered->outcomes, ordered->count,
+                                runner->bus->node_name, &halt);
     if (!status) {
         HF_POINT("before_settle");
-        status = bus_run(runner->bus, &settle.change);
+        status = runner_run(runner, &settle.change);
         HF_POINT("after_settle");
     }
     if (status) {
@@ -243,7 +252,7 @@ hf_status ordered_remember(struct runner *runner, int64_t now_us)
             .outcomes = ordered->outcomes,
             .count = ordered->count,
         };
-        status = ordered->count > 0 ? bus_run(runner->bus, &settle.change) : HF_OK;
+        status = ordered->count > 0 ? runner_run(runner, &settle.change) : HF_OK;
     }
     return status;
 }
@@ -259,7 +268,7 @@ bool ordered_verify(struct runner *runner, int64_t now_us)
         .generation = runner->definition.generation,
         .checkpoint = -1,
     };
-    hf_status status = bus_run(runner->bus, &settle.change);
+    hf_status status = runner_run(runner, &settle.change);
     ordered->count = 0;
     if (status) {
         ordered_not_settled(runner, status);

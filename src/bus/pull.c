@@ -128,6 +128,9 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
         .count = batch_weed(definition, &batch->batch, outcomes),
     };
     memcpy(settle.lease, batch->lease, sizeof settle.lease);
+    struct halt halt;
+    settle.pause =
+        verdict_halt(&definition->options, outcomes, settle.count, bus->node_name, &halt);
     hf_status status = arena_status(&batch->batch.arena);
     if (!status) {
         status = bus_run(bus, &settle.change);

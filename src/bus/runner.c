@@ -27,6 +27,7 @@
 
 #define REFRESH_US 50000 /* without news, look at the definition at most this often */
 #define STORE_RETRY_MS_MAX 2000
+#define FINISH_MS_MIN 1000    /* for storing progress and giving back, whatever the deadline */
 #define PROBE_AGAIN_US 100000 /* nothing to probe with: look again */
 
 hf_status runner_new(hf_bus *bus, const struct definition *definition, struct handlers *handlers,
@@ -101,6 +102,15 @@ void runner_unreference(struct runner *runner)
     mem_free(runner->name);
     mem_free(runner);
     bus_unreference(bus);
+}
+
+hf_status runner_run(struct runner *runner, struct change *change)
+{
+    struct deadline deadline = bus_deadline(runner->bus);
+    if (runner->finishing) {
+        deadline = deadline_earlier(deadline, runner->finish_deadline);
+    }
+    return store_run(runner->bus->store, change, deadline);
 }
 
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...)
@@ -204,6 +214,7 @@ static void refresh(struct runner *runner, int64_t mono_us)
         }
     }
     runner->breaker_on = on;
+    runner->halting &= runner->window.ended > 0; /* stored: whether it is paused is known now */
     runner->breaker_hold &= on;
     pthread_mutex_unlock(&runner->mutex);
     definition_release(&old);
@@ -282,7 +293,7 @@ static void store_breaker(struct runner *runner, int64_t now_us)
     };
     hf_status status = buf_status(&buf);
     if (!status) {
-        status = bus_run(runner->bus, &put.change);
+        status = runner_run(runner, &put.change);
     }
     if (status) {
         pthread_mutex_lock(&runner->mutex);
@@ -370,11 +381,17 @@ static void turn(struct runner *runner)
 {
     int64_t now_us = clock_wall_us();
     int64_t mono_us = clock_mono_us();
+    char trouble[sizeof runner->trouble];
     pthread_mutex_lock(&runner->mutex);
+    memcpy(trouble, runner->trouble, sizeof trouble);
+    runner->trouble[0] = '\0';
     runner->nudged = false;
     int64_t timeout_at_us = runner_check_timeouts(runner, mono_us);
     pthread_mutex_unlock(&runner->mutex);
 
+    if (trouble[0]) {
+        runner_say(runner, HF_LOG_ERROR, "%s", trouble);
+    }
     refresh(runner, mono_us);
     struct step step = {.at_us = INT64_MAX};
     if (mono_us < runner->retry_store_us) {
@@ -440,7 +457,13 @@ static void *runner_main(void *ctx)
         turn(runner);
     }
     drain(runner);
-    runner->mode->finish(runner, clock_wall_us());
+    /* Even a stop without patience has a moment to store how far it got. */
+    struct deadline grace = deadline_after_ms(FINISH_MS_MIN);
+    bool later = runner->stop_deadline.mono_us > grace.mono_us;
+    runner->finish_deadline = later ? runner->stop_deadline : grace;
+    runner->finishing = true;
+    runner->finish_status = runner->mode->finish(runner, clock_wall_us());
+    snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
     watch_poke(runner->bus);
     runner_unreference(runner);
     return NULL;
@@ -452,6 +475,8 @@ hf_status runner_start(struct runner *runner)
     runner->stopping = false;
     runner->stop_deadline = DEADLINE_NEVER;
     pthread_mutex_unlock(&runner->mutex);
+    runner->finish_status = HF_OK;
+    runner->finishing = false;
     runner->stale = true;
     runner->said[0] = '\0';
     runner_reference(runner);

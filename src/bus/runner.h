@@ -30,7 +30,7 @@ struct runner_mode {
     /* Settles what ended and fills the window. */
     struct step (*step)(struct runner *runner, int64_t now_us);
     /* Nothing runs any more: settle the rest, give back what is ours. */
-    void (*finish)(struct runner *runner, int64_t now_us);
+    hf_status (*finish)(struct runner *runner, int64_t now_us);
 };
 
 struct runner {
@@ -60,16 +60,22 @@ struct runner {
     bool breaker_hold;             /* the breaker is open: workers take nothing */
     bool probe_wanted;             /* the breaker allows the next delivery, and only that */
     bool hold_back;                /* paused, not the owner, or the like: workers take nothing */
-    bool lost;                     /* what is in hand is not ours any more */
-    int64_t rest_until_us;         /* monotonic; after a failed transaction: no new one before */
-    int32_t singly;                /* so many chunks of one delivery are to come */
-    int64_t handler_us;            /* how long a handler takes, smoothed */
-    struct hold ownership;         /* ordered: proof for transactions */
+    bool halting;          /* an event dies and the policy is to halt: until that is stored */
+    bool lost;             /* what is in hand is not ours any more */
+    int64_t rest_until_us; /* monotonic; after a failed transaction: no new one before */
+    int32_t singly;        /* so many chunks of one delivery are to come */
+    int64_t handler_us;    /* how long a handler takes, smoothed */
+    struct hold ownership; /* ordered: proof for transactions */
     struct breaker breaker;
     bool breaker_on;
     bool breaker_changed;
 
     /* the dispatcher's own */
+    bool finishing;                  /* nothing runs any more, what is ours is given back ... */
+    struct deadline finish_deadline; /* ... by then */
+    hf_status finish_status;         /* how giving back went */
+    char finish_message[256];
+    char trouble[256]; /* why a transaction could not be kept; for the log */
     struct rack rack;
     int64_t refreshed_us;   /* monotonic; when the definition was last read */
     bool stale;             /* the definition must be read again */
@@ -105,6 +111,9 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers);
 
 /* For the modes. */
 
+/* Hands a change over: with the call's deadline, or while the runner is stopping with what is left
+ * of its time. */
+hf_status runner_run(struct runner *runner, struct change *change);
 /* Says something to the log once, until something else is said. "" forgets. */
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...) HF_PRINTF(3, 4);
 /* Does the definition allow new work now? Also sets hold_back. */
@@ -116,8 +125,6 @@ void runner_store_worked(struct runner *runner);
  * outcome. Logs failed attempts. */
 hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
                          struct buf *story, struct outcome *ret_outcome);
-/* After outcomes were stored: tells the log, pauses the subscription if its policy is to halt. */
-void runner_after_outcomes(struct runner *runner, const struct outcome *outcomes, size_t count);
 /* Pauses the subscription and says why. */
 void runner_pause(struct runner *runner, const char *reason);
 /* Takes the turn of every worker whose time is up, and replaces it. Answers the monotonic time of

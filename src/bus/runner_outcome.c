@@ -77,24 +77,8 @@ void runner_pause(struct runner *runner, const char *reason)
         .by = text_of(runner->bus->node_name),
         .reason = text_of(reason),
     };
-    if (bus_run(runner->bus, &pause.change)) {
+    if (runner_run(runner, &pause.change)) {
         runner_say(runner, HF_LOG_ERROR, "cannot pause: %s", err_message());
     }
     runner->stale = true;
-}
-
-void runner_after_outcomes(struct runner *runner, const struct outcome *outcomes, size_t count)
-{
-    if (runner->definition.options.on_poison != HF_POISON_HALT) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (outcomes[i].kind == OUTCOME_DEAD) {
-            char reason[128];
-            snprintf(reason, sizeof reason, "the event at position %lld died (on_poison=halt)",
-                     (long long)outcomes[i].position);
-            runner_pause(runner, reason);
-            return;
-        }
-    }
 }

@@ -28,8 +28,8 @@ size_t runner_chunk_size(struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
-    if (runner->stopping || runner->hold_back || runner->breaker_hold || runner->lost ||
-        window->ready == 0) {
+    if (runner->stopping || runner->hold_back || runner->halting || runner->breaker_hold ||
+        runner->lost || window->ready == 0) {
         return 0;
     }
     if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
@@ -96,6 +96,12 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
     slot->verdict = result->verdict;
     slot->error = result->error;
     slot->in_tx = in_tx;
+    bool last = result->verdict == HF_DEAD || result->verdict == HF_UNDECODABLE ||
+                (result->verdict == HF_RETRY &&
+                 slot->entry->attempts + 1 >= runner->definition.options.attempts_max);
+    if (!ok && last && runner->definition.options.on_poison == HF_POISON_HALT) {
+        runner->halting = true; /* it dies and the subscription pauses: nothing more begins */
+    }
     if (!window->lanes) {
         window_end(window, slot);
         return;
@@ -105,7 +111,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
     }
     if (ok && in_tx && slot->waited) {
         if (!result->lane_busy) {
-            set64_remove(&window->failing, lane);
+            window_free_lane(window, lane);
         }
         runner->nudged = true;
         runner->news = true; /* the lane's next may be due */

@@ -32,7 +32,7 @@
 struct lease {
     uint8_t token[STORE_TOKEN_BYTES];
     struct lease *next;
-    bool doubtful;        /* nobody knows whether the claim happened: to be renounced */
+    bool doubtful;        /* nobody knows whether it is ours: to be renounced in the end */
     int32_t total;        /* deliveries claimed */
     int32_t open;         /* of those, not settled yet */
     bool lost;            /* somebody else has it; guarded by the runner's mutex */
@@ -59,6 +59,7 @@ const uint8_t *lease_token(const struct lease *lease)
 void lease_lose(struct lease *lease)
 {
     lease->lost = true;
+    lease->doubtful = true; /* perhaps only an answer was lost, and the lease is still ours */
 }
 
 hf_status shared_new(struct shared **ret_shared)
@@ -161,6 +162,7 @@ static void close_slots(struct runner *runner, struct lease *lease)
     lease->unflushed_us = 0;
     runner->window.settled = 0; /* counts for checkpoints, which this mode has none of */
     window_reap(&runner->window, &runner->rack);
+    runner->stale |= runner->halting; /* is it paused now? */
     pthread_mutex_unlock(&runner->mutex);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
@@ -197,7 +199,6 @@ static hf_status make_outcomes(struct runner *runner, int64_t now_us, struct set
 static bool settle_collected(struct runner *runner, struct lease *lease, struct tally tally,
                              int64_t now_us)
 {
-    struct shared *shared = runner->shared;
     if (tally.ended == 0 || tally.lost) {
         close_slots(runner, lease);
         return true;
@@ -209,12 +210,15 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
     };
     memcpy(settle.lease, lease->token, sizeof settle.lease);
     hf_status status = settle.all ? HF_OK : make_outcomes(runner, now_us, &settle);
+    struct halt halt;
+    settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
+                                runner->bus->node_name, &halt);
     if (!status) {
         HF_POINT("before_settle_lease");
-        status = bus_run(runner->bus, &settle.change);
+        status = runner_run(runner, &settle.change);
         HF_POINT("after_settle_lease");
     }
-    if (status == HF_STALE || status == HF_NOTFOUND) {
+    if (status == HF_STALE || status == HF_NOTFOUND || status == HF_UNKNOWN) {
         pthread_mutex_lock(&runner->mutex);
         lease_lose(lease);
         pthread_mutex_unlock(&runner->mutex);
@@ -225,7 +229,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         return false;
     } else {
         runner_store_worked(runner);
-        runner_after_outcomes(runner, shared->outcomes, settle.count);
+        runner->stale |= !text_is_absent(settle.pause.reason);
     }
     close_slots(runner, lease);
     return true;
@@ -244,8 +248,8 @@ static void release_ready(struct runner *runner, const struct lease *lease)
     }
 }
 
-/* A claim whose answer was lost may have happened, and its lease would last as long as this
- * process: what it holds is given back. False: the store failed. */
+/* A lease that may still be ours in the store (the answer of its claim or of a settle was lost)
+ * would last as long as this process: what it holds is given back. False: the store failed. */
 static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
 {
     struct settle_lease settle = {
@@ -254,7 +258,7 @@ static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
         .release_all = true,
     };
     memcpy(settle.lease, lease->token, sizeof settle.lease);
-    hf_status status = bus_run(runner->bus, &settle.change);
+    hf_status status = runner_run(runner, &settle.change);
     if (status && status != HF_STALE && status != HF_NOTFOUND) {
         runner_store_failed(runner, status, "renouncing a lease");
         return false;
@@ -267,9 +271,6 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
     struct lease *next;
     for (struct lease *lease = runner->shared->leases; lease; lease = next) {
         next = lease->next;
-        if (lease->doubtful && !renounce(runner, lease, now_us)) {
-            return false;
-        }
         pthread_mutex_lock(&runner->mutex);
         if (lease->lost) {
             release_ready(runner, lease);
@@ -288,6 +289,9 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
             }
         }
         if (lease->open == 0) {
+            if (lease->doubtful && !renounce(runner, lease, now_us)) {
+                return false;
+            }
             lease_free(runner->shared, lease);
         }
     }
@@ -309,6 +313,7 @@ static void put_all(struct runner *runner, struct shelf *shelf, struct lease *le
             window_end(window, slot);
         } else if (verdict_is_spent(&runner->definition.options, entry)) {
             slot->ending = ENDED_SPENT;
+            runner->halting |= runner->definition.options.on_poison == HF_POISON_HALT;
             window_end(window, slot);
         }
     }
@@ -360,7 +365,7 @@ static bool wants_more(struct runner *runner, int64_t now_us)
     struct shared *shared = runner->shared;
     int32_t batch = claim_size(runner);
     pthread_mutex_lock(&runner->mutex);
-    bool room = ring_room(&runner->window.log) >= (size_t)batch;
+    bool room = ring_room(&runner->window.log) >= (size_t)batch && !window_heavy(&runner->window);
     bool low = runner->window.ready <= batch / 2;
     shared->more |= runner->news || now_us >= shared->claim_at_us;
     runner->news = false;
@@ -399,7 +404,7 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
     };
     random_bytes(change.lease, sizeof change.lease);
     memcpy(lease->token, change.lease, sizeof lease->token);
-    hf_status status = bus_run(runner->bus, &change.change);
+    hf_status status = runner_run(runner, &change.change);
     HF_POINT("after_claim");
     if (status) {
         if (status == HF_NOTFOUND || status == HF_CONFLICT) {
@@ -451,7 +456,7 @@ static struct step shared_step(struct runner *runner, int64_t now_us)
     return step;
 }
 
-static void shared_finish(struct runner *runner, int64_t now_us)
+static hf_status shared_finish(struct runner *runner, int64_t now_us)
 {
     struct step step = {.again = true};
     pthread_mutex_lock(&runner->mutex);
@@ -465,11 +470,16 @@ static void shared_finish(struct runner *runner, int64_t now_us)
     pthread_mutex_lock(&runner->mutex);
     window_clear(&runner->window, &runner->rack);
     pthread_mutex_unlock(&runner->mutex);
-    while (runner->shared->leases) {
-        lease_free(runner->shared, runner->shared->leases);
+    /* What could not be given back is renounced when the runner starts again. */
+    for (struct lease *lease = runner->shared->leases; lease; lease = lease->next) {
+        lease->open = 0;
+        lease->doubtful = true;
     }
     runner->shared->more = false;
     runner->shared->claim_at_us = 0;
+    return runner->shared->leases
+               ? fail(HF_TIMEOUT, "%s: what was claimed could not be given back", runner->name)
+               : HF_OK;
 }
 
 const struct runner_mode shared_mode = {.step = shared_step, .finish = shared_finish};

@@ -25,6 +25,8 @@
  *
  * Pure: the time and the random number are passed in; the same values give the same outcome.
  */
+#include <stdio.h>
+
 #include "bus/verdict.h"
 
 #include "base/err.h"
@@ -218,4 +220,21 @@ hf_status verdict_spent(const hf_subscription_options *options, const struct ent
                              : (struct text)TEXT_LITERAL(REASON_ATTEMPTS);
     *ret_outcome = outcome;
     return HF_OK;
+}
+
+struct pause_wish verdict_halt(const hf_subscription_options *options,
+                               const struct outcome *outcomes, size_t count, const char *by,
+                               struct halt *halt)
+{
+    struct pause_wish pause = {.by = text_of(by), .reason = TEXT_ABSENT};
+    for (size_t i = 0; i < count && options->on_poison == HF_POISON_HALT; i++) {
+        if (outcomes[i].kind == OUTCOME_DEAD) {
+            snprintf(halt->reason, sizeof halt->reason,
+                     "the event at position %lld died (on_poison=halt)",
+                     (long long)outcomes[i].position);
+            pause.reason = text_of(halt->reason);
+            break;
+        }
+    }
+    return pause;
 }

@@ -38,4 +38,15 @@ bool verdict_is_spent(const hf_subscription_options *options, const struct entry
 hf_status verdict_spent(const hf_subscription_options *options, const struct entry *entry,
                         struct buf *story, struct outcome *ret_outcome);
 
+/* Room for the reason of a halt. */
+struct halt {
+    char reason[128];
+};
+
+/* on_poison=halt: if one of the outcomes is a death, the pause that has to be stored with it; else
+ * an absent reason. `halt` lives as long as the answer. */
+struct pause_wish verdict_halt(const hf_subscription_options *options,
+                               const struct outcome *outcomes, size_t count, const char *by,
+                               struct halt *halt);
+
 #endif

@@ -9,7 +9,7 @@
  *
  * An event is settled in a subscription when its state there (inspect.c) is done, dead or not for
  * it. "Everything published before the call" is settled when the checkpoint has reached the head as
- * it was at the call, and nothing is in a lease, waits for a retry or is held.
+ * it was at the call, and nothing waits for a retry or is held.
  *
  * With subscription NULL the subscriptions of the namespace are listed once, at the call; each is
  * dropped from the list when it is settled. One that is removed meanwhile waits for nothing.
@@ -117,7 +117,7 @@ static hf_status all_settled(hf_bus *bus, int64_t subscription_id, const struct 
     hf_status status = store_progress(bus->store, subscription_id, clock_wall_us(), &progress);
     if (!status) {
         *ret_settled = progress.checkpoint >= wait->head && progress.retrying == 0 &&
-                       progress.held == 0 && progress.in_flight == 0;
+                       progress.held == 0;
     }
     return status;
 }

@@ -6,6 +6,7 @@
 #include "bus/window.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -88,6 +89,20 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
     slot->state = state;
 }
 
+static int64_t entry_bytes(const struct entry *entry)
+{
+    const hf_event *event = &entry->event;
+    size_t texts = event->payload_bytes + (event->metadata ? strlen(event->metadata) : 0) +
+                   (event->key ? strlen(event->key) : 0) +
+                   (event->tenant ? strlen(event->tenant) : 0);
+    return (int64_t)(sizeof *entry + texts);
+}
+
+bool window_heavy(const struct window *window)
+{
+    return window->bytes >= WINDOW_BYTES_MAX;
+}
+
 struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
                         const struct entry *entry)
 {
@@ -97,6 +112,7 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
     slot->alone = story_ends_in_death(entry->attempts_json);
     slot->lane = entry->lane;
     atomic_fetch_add(&shelf->references, 1);
+    window->bytes += entry_bytes(entry);
     set_state(window, slot, SLOT_READY);
     return slot;
 }
@@ -177,8 +193,31 @@ void window_settle(struct window *window, struct slot *slot)
     set_state(window, slot, SLOT_SETTLED);
 }
 
-static void slot_release(struct slot *slot, struct rack *rack)
+void window_free_lane(struct window *window, uint64_t lane)
 {
+    struct ring *ring = &window->log;
+    bool storing = false;
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        bool held = slot->state == SLOT_ENDED && slot->ending == ENDED_HELD && slot->lane == lane;
+        storing |= held && slot->settling;
+    }
+    if (storing) {
+        return;
+    }
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        if (slot->state == SLOT_ENDED && slot->ending == ENDED_HELD && slot->lane == lane) {
+            set_state(window, slot, SLOT_READY);
+        }
+    }
+    ring->look = ring->front;
+    set64_remove(&window->failing, lane);
+}
+
+static void slot_release(struct window *window, struct slot *slot, struct rack *rack)
+{
+    window->bytes -= entry_bytes(slot->entry);
     rack_return(rack, slot->shelf);
     mem_free(slot->error);
     *slot = (struct slot){.state = SLOT_FREE};
@@ -195,7 +234,7 @@ static void ring_reap(struct window *window, struct ring *ring, struct rack *rac
             window->reaped = position;
             memcpy(window->reaped_id, slot->entry->id, sizeof window->reaped_id);
         }
-        slot_release(slot, rack);
+        slot_release(window, slot, rack);
         ring->front++;
     }
 }
@@ -220,18 +259,18 @@ int64_t window_lowest(const struct window *window)
     return lowest;
 }
 
-static void ring_clear(struct ring *ring, struct rack *rack)
+static void ring_clear(struct window *window, struct ring *ring, struct rack *rack)
 {
     while (ring->front < ring->back) {
-        slot_release(ring_at(ring, ring->front++), rack);
+        slot_release(window, ring_at(ring, ring->front++), rack);
     }
     ring->look = ring->front;
 }
 
 void window_clear(struct window *window, struct rack *rack)
 {
-    ring_clear(&window->log, rack);
-    ring_clear(&window->retries, rack);
+    ring_clear(window, &window->log, rack);
+    ring_clear(window, &window->retries, rack);
     set64_clear(&window->failing);
     set64_clear(&window->running);
     set64_clear(&window->positions);
@@ -244,8 +283,8 @@ void window_clear(struct window *window, struct rack *rack)
 
 void window_release(struct window *window, struct rack *rack)
 {
-    ring_clear(&window->log, rack);
-    ring_clear(&window->retries, rack);
+    ring_clear(window, &window->log, rack);
+    ring_clear(window, &window->retries, rack);
     mem_free(window->log.slots);
     mem_free(window->retries.slots);
     set64_release(&window->failing);

@@ -68,6 +68,7 @@ struct window {
     struct set64 running;   /* lane -> whose */
     struct set64 positions; /* of the slots in `retries` */
     bool lanes;             /* ordered: lanes count */
+    int64_t bytes;          /* of the events in hand */
     int64_t ready;
     int64_t busy; /* RUNNING */
     int64_t ended;
@@ -76,13 +77,17 @@ struct window {
     uint8_t reaped_id[16]; /* ... and its id */
 };
 
-#define WINDOW_LANES_MAX 1000000 /* failing keys at once; beyond, reading waits */
+#define WINDOW_BYTES_MAX 16777216 /* in hand; what is read at once comes on top */
+#define WINDOW_LANES_MAX 1000000  /* failing keys at once; beyond, reading waits */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes);
 /* Frees everything; nothing may be RUNNING. */
 void window_release(struct window *window, struct rack *rack);
 /* Empties it; nothing may be RUNNING. */
 void window_clear(struct window *window, struct rack *rack);
+
+/* Are the events in hand so large that no more should be read? (One may always be in hand.) */
+bool window_heavy(const struct window *window);
 
 size_t ring_count(const struct ring *ring);
 size_t ring_room(const struct ring *ring);
@@ -91,9 +96,9 @@ struct slot *ring_at(struct ring *ring, uint64_t index);
 /* A new READY slot; the ring must have room. The shelf gets one more reference. */
 struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
                         const struct entry *entry);
-/* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end as
- * HELD on the way. `owner`: one who runs all that it takes one after another and lets nobody take
- * over from it may take several of one lane; NULL for the others. */
+/* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end
+ * as HELD on the way. `owner`: one who runs all that it takes one after another and lets nobody
+ * take over from it may take several of one lane; NULL for the others. */
 struct slot *window_take(struct window *window, const void *owner);
 /* RUNNING (or READY) -> ENDED with what the caller has set in the slot. */
 void window_end(struct window *window, struct slot *slot);
@@ -101,6 +106,10 @@ void window_end(struct window *window, struct slot *slot);
 void window_untake(struct window *window, struct slot *slot);
 /* RUNNING or ENDED -> SETTLED: nothing is left to be written. */
 void window_settle(struct window *window, struct slot *slot);
+/* Nothing of the lane waits in the store any more: later events may run. Those that ended as HELD
+ * and are not stored yet come first: they are READY again. If some are being stored at this moment
+ * the lane goes on failing, for they will wait in the store. */
+void window_free_lane(struct window *window, uint64_t lane);
 /* Frees settled slots at the front of both rings. */
 void window_reap(struct window *window, struct rack *rack);
 /* The lowest position in the log ring that is neither settled nor being settled; INT64_MAX if there

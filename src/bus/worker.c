@@ -14,6 +14,8 @@
  */
 #include "bus/worker.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -107,6 +109,9 @@ static void report_chunk(struct worker *worker, size_t done)
         runner->lost = true;
     } else if (worker->tx_status) {
         runner->rest_until_us = clock_mono_us() + 100000;
+        snprintf(runner->trouble, sizeof runner->trouble,
+                 "a handler's transaction was not kept (%s: %s); trying again",
+                 hf_status_name(worker->tx_status), worker->tx_message);
     }
     handlers_unreference(worker->handlers);
     worker->handlers = NULL;
@@ -202,6 +207,14 @@ static void end_tx(struct worker *worker)
     worker->tx = NULL;
 }
 
+/* Keeps the words of a failed transaction for the report. */
+static void note_trouble(struct worker *worker)
+{
+    if (worker->tx_status) {
+        snprintf(worker->tx_message, sizeof worker->tx_message, "%s", err_message());
+    }
+}
+
 /* Runs the deliveries of the chunk, one after another. False: the turn was taken away. */
 static bool run_deliveries(struct worker *worker)
 {
@@ -210,6 +223,7 @@ static bool run_deliveries(struct worker *worker)
         struct deadline deadline = bus_deadline(worker->delivery.bus);
         worker->tx_status = store_tx_begin(worker->delivery.bus->store, deadline, &worker->tx);
         if (worker->tx_status) {
+            note_trouble(worker);
             return true;
         }
     }
@@ -228,6 +242,7 @@ static bool run_deliveries(struct worker *worker)
     if (worker->tx) {
         end_tx(worker);
     }
+    note_trouble(worker);
     worker->took_us = clock_mono_us() - began_us;
     return true;
 }
@@ -300,7 +315,7 @@ static bool steal(struct runner *runner, bool *ret_soon)
 static void find_work(struct runner *runner)
 {
     bool soon = false;
-    bool allowed = !runner->hold_back && !runner->breaker_hold && !runner->lost;
+    bool allowed = !runner->hold_back && !runner->halting && !runner->breaker_hold && !runner->lost;
     if (allowed && runner->window.busy > 0 && steal(runner, &soon)) {
         return;
     }

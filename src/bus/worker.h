@@ -56,8 +56,9 @@ struct worker {
     struct hold holds[WORKER_CHUNK_MAX]; /* transactional: proof for each */
     bool transactional;
     struct tx *tx;
-    hf_status tx_status; /* why the chunk's transaction could not be kept; HF_OK */
-    struct shelf *shelf; /* stuck: what its handler may still look at; counted */
+    char tx_message[128]; /* in words */
+    hf_status tx_status;  /* why the chunk's transaction could not be kept; HF_OK */
+    struct shelf *shelf;  /* stuck: what its handler may still look at; counted */
     struct hf_delivery delivery;
 };
 

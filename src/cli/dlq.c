@@ -29,6 +29,12 @@ const struct option_row dlq_filter_rows[] = {
     OPTION_END,
 };
 
+/* So long ago, but not before there were dead letters. */
+static int64_t before(int64_t now_us, int64_t ms)
+{
+    return ms >= now_us / 1000 ? 0 : now_us - ms * 1000;
+}
+
 hf_dead_filter dlq_filter(const struct cli *cli)
 {
     const struct args *args = &cli->args;
@@ -39,9 +45,9 @@ hf_dead_filter dlq_filter(const struct cli *cli)
     filter.error = args_text(args, "error");
     filter.reason = args_text(args, "reason");
     if (args_given(args, "older-than"))
-        filter.failed_before_us = cli->started_at_us - args_number(args, "older-than", 0) * 1000;
+        filter.failed_before_us = before(cli->started_at_us, args_number(args, "older-than", 0));
     if (args_given(args, "newer-than"))
-        filter.failed_after_us = cli->started_at_us - args_number(args, "newer-than", 0) * 1000;
+        filter.failed_after_us = before(cli->started_at_us, args_number(args, "newer-than", 0));
     return filter;
 }
 

@@ -139,6 +139,9 @@ static bool dequeue(struct group *group, struct change *change)
             group->last = before;
         }
         forget_weight(group, change);
+        if (group->rooms_wanted > 0) {
+            pthread_cond_broadcast(&group->room);
+        }
         return true;
     }
     return false;

@@ -21,7 +21,7 @@
  * Rules for all of them
  *   - A verb that answers anything but HF_OK has changed nothing, except HF_UNKNOWN: it may have.
  *   - Time is passed in (`now_us`, wall clock of the caller); engines do not look at clocks, except
- *     to wait.
+ *     to wait, and to notice that the wall clock was set back.
  *   - Texts in arguments belong to the caller until the verb returns. Texts handed to a callback
  *     are valid until it returns. Texts in a batch live until the batch is cleared.
  *   - Positions grow in the order of the log from 1. 0 is "before everything".
@@ -279,6 +279,13 @@ struct give_back {
     int64_t epoch;
 };
 
+/* A pause that is stored together with a settle: a subscription that has to halt when an event dies
+ * does so in the same transaction. An absent reason: none. */
+struct pause_wish {
+    struct text by;
+    struct text reason;
+};
+
 /* What became of one delivery. */
 enum outcome_kind {
     OUTCOME_DONE,  /* handled: its retry row goes */
@@ -303,6 +310,7 @@ struct outcome {
     /* answer, for DONE and DEAD of a delivery that waited: does its lane still have rows in
      * retries? If a held one was first in line it is waiting now, due at now_us. */
     bool ret_lane_busy;
+    uint64_t left_lane; /* the engine's own: the lane that its row left */
 };
 
 /*
@@ -333,6 +341,7 @@ struct settle {
     const uint8_t *last_event_id; /* 16 bytes or NULL */
     struct outcome *outcomes;
     size_t count;
+    struct pause_wish pause;
     int64_t ret_generation;
 };
 
@@ -391,6 +400,7 @@ struct settle_lease {
     bool release_all;
     struct outcome *outcomes;
     size_t count;
+    struct pause_wish pause;
     int64_t extend_us;
 };
 

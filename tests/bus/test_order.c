@@ -256,6 +256,54 @@ static void many_held_events_come_in_order_and_once(void **state)
     assert_int_equal(recorder_overlaps(recorder), 0);
 }
 
+/* A quarter of the events fails once. */
+static hf_verdict fail_a_quarter_once(const hf_event *event, hf_delivery *delivery,
+                                      struct recorder *recorder)
+{
+    (void)recorder;
+    return event->position % 4 == 0 && hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
+}
+
+/* Each event was done with before the next of its key came for the first time. */
+static void assert_nobody_overtook(struct recorder *recorder)
+{
+    size_t count = recorder_count(recorder);
+
+    for (size_t i = 0; i < count; i++) {
+        struct seen earlier = recorder_get(recorder, i);
+
+        for (size_t j = 0; j < i; j++) {
+            struct seen later = recorder_get(recorder, j);
+
+            if (strcmp(earlier.key, later.key) == 0 && earlier.position < later.position)
+                fail_msg("%lld of key %s ran (attempt %d) after %lld", (long long)earlier.position,
+                         earlier.key, (int)earlier.attempt, (long long)later.position);
+        }
+    }
+}
+
+static void events_held_behind_failures_are_not_overtaken(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_a_quarter_once);
+    hf_subscription_options options = quick_options();
+    char key[16];
+
+    options.concurrency = 4;
+    options.retry_base_ms = 1;
+    options.retry_max_ms = 5;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 300; i++) {
+        snprintf(key, sizeof(key), "%d", i * 7 % 3);
+        publish(scene->bus, "x", key, "1");
+    }
+    settle_all(scene->bus, "a");
+    assert_nobody_overtook(recorder);
+    assert_int_equal(recorder_overlaps(recorder), 0);
+    assert_int_equal(recorder_count(recorder), 375);
+}
+
 static void held_events_keep_their_order_over_a_restart(void **state)
 {
     struct scene *scene = *state;
@@ -488,6 +536,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(the_same_key_of_two_tenants_is_two_keys),
     scene_test(a_failing_event_holds_back_only_its_own_key),
     scene_test(many_held_events_come_in_order_and_once),
+    scene_test(events_held_behind_failures_are_not_overtaken),
     scene_test(held_events_keep_their_order_over_a_restart),
     scene_test(with_skip_the_next_of_the_key_goes_on),
     scene_test(with_block_key_the_key_waits_until_the_dead_letter_is_retried),

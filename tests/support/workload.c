@@ -9,12 +9,16 @@
 #include <unistd.h>
 
 #define KEYS 5
+#define PULL_MAX 13
+#define PULL_LEASE_MS 2000 /* what could not be settled comes again after this time */
 
 const struct ledger_subscription workload_subscriptions[WORKLOAD_SUBSCRIPTIONS] = {
     {"o", NULL, true, false, false, WORKLOAD_ATTEMPTS},
     {"s", NULL, false, false, false, WORKLOAD_ATTEMPTS},
     {"t", "work", true, true, true, WORKLOAD_ATTEMPTS},
+    {"p", NULL, false, false, false, WORKLOAD_ATTEMPTS},
 };
+#define PULLED 3
 
 void workload_init(struct workload *workload, const char *dir)
 {
@@ -65,8 +69,10 @@ hf_status workload_prepare(const struct workload *workload)
     if (status == HF_OK &&
         (sqlite3_open_v2(workload->path, &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
          sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
-         sqlite3_exec(db, "CREATE TABLE effects (id TEXT); CREATE TABLE outbox (id TEXT)", NULL,
-                      NULL, NULL) != SQLITE_OK))
+         sqlite3_exec(db,
+                      "CREATE TABLE IF NOT EXISTS effects (id TEXT);"
+                      "CREATE TABLE IF NOT EXISTS outbox (id TEXT)",
+                      NULL, NULL, NULL) != SQLITE_OK))
         status = HF_IO;
     sqlite3_close(db);
     hf_close(&bus);
@@ -280,6 +286,40 @@ static hf_status publish_again(struct publisher *publisher)
     return status;
 }
 
+hf_status publisher_bulk(struct publisher *publisher, size_t count, size_t bytes)
+{
+    hf_new_event *events = calloc(count, sizeof(*events));
+    hf_receipt *receipts = calloc(count, sizeof(*receipts));
+    char(*ids)[HF_ID_BYTES] = calloc(count, sizeof(*ids));
+    char *payload = malloc(bytes + 64);
+    hf_status status;
+    int head;
+
+    if (!events || !receipts || !ids || !payload)
+        abort();
+    head =
+        snprintf(payload, 64, "{\"n\":%lld,\"kind\":\"ok\",\"x\":\"", (long long)publisher->count);
+    memset(payload + head, '.', bytes);
+    memcpy(payload + head + bytes, "\"}", 3);
+    for (size_t i = 0; i < count; i++) {
+        chance_id(&publisher->chance, ids[i]);
+        events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
+        events[i].type = "work";
+        events[i].id = ids[i];
+        events[i].payload = payload;
+        rig_append(publisher->fd, "S %s - %llx", ids[i],
+                   (unsigned long long)rig_hash(payload, strlen(payload)));
+    }
+    status = hf_publish_many(publisher->bus, events, count, receipts);
+    for (size_t i = 0; i < count; i++)
+        answer(publisher->fd, status, ids[i], receipts[i].position);
+    free(events);
+    free(receipts);
+    free(ids);
+    free(payload);
+    return status;
+}
+
 hf_status publisher_step(struct publisher *publisher)
 {
     uint64_t way = chance_below(&publisher->chance, 100);
@@ -324,20 +364,28 @@ hf_status publisher_resolve(struct publisher *publisher)
 
 /* ---- Consuming ------------------------------------------------------------------------------- */
 
-static hf_verdict verdict_of(const hf_event *event, hf_delivery *delivery, char *ret_letter)
+/* What becomes of this attempt: a, r or k (ledger.h). */
+static char verdict_of(const hf_event *event, int32_t attempt)
 {
-    *ret_letter = 'a';
     if (strstr(event->payload, "\"kind\":\"ok\""))
-        return HF_ACK;
-    if (strstr(event->payload, "\"kind\":\"kills\"")) {
-        *ret_letter = 'k';
-        return HF_DEAD;
-    }
-    if (strstr(event->payload, "\"kind\":\"once\"") && hf_delivery_attempt(delivery) > 1)
-        return HF_ACK;
-    *ret_letter = 'r';
-    hf_delivery_error(delivery, "poison, attempt %d", (int)hf_delivery_attempt(delivery));
-    return HF_RETRY;
+        return 'a';
+    if (strstr(event->payload, "\"kind\":\"kills\""))
+        return 'k';
+    return strstr(event->payload, "\"kind\":\"once\"") && attempt > 1 ? 'a' : 'r';
+}
+
+/* Writes D, and dies if the event is one that kills. */
+static char enter(struct consumer *consumer, const char *name, const hf_event *event,
+                  int32_t attempt)
+{
+    char letter = verdict_of(event, attempt);
+
+    rig_append(consumer->fd, "D %s %s %d %llx %c %d", name, event->id, (int)attempt,
+               (unsigned long long)rig_hash(event->payload, event->payload_bytes), letter,
+               (int)getpid());
+    if (letter == 'k')
+        raise(SIGKILL);
+    return letter;
 }
 
 /* The effect and the derived event of the transactional subscription. */
@@ -363,24 +411,69 @@ static hf_verdict act(struct consumer *consumer, const hf_event *event, hf_deliv
 static hf_verdict consume(const hf_event *event, hf_delivery *delivery, void *ctx)
 {
     struct consumer *consumer = ctx;
-    char letter;
-    hf_verdict verdict = verdict_of(event, delivery, &letter);
+    const char *name = hf_delivery_subscription(delivery);
+    char letter = enter(consumer, name, event, hf_delivery_attempt(delivery));
 
-    rig_append(consumer->fd, "D %s %s %d %llx %c %d", hf_delivery_subscription(delivery), event->id,
-               (int)hf_delivery_attempt(delivery),
-               (unsigned long long)rig_hash(event->payload, event->payload_bytes), letter,
-               (int)getpid());
-    if (letter == 'k')
-        raise(SIGKILL);
     if (hf_delivery_sqlite(delivery)) {
         hf_verdict acted = act(consumer, event, delivery);
 
         if (acted != HF_ACK) {
-            rig_append(consumer->fd, "N %s %s", hf_delivery_subscription(delivery), event->id);
+            rig_append(consumer->fd, "N %s %s", name, event->id);
             return acted;
         }
     }
-    return verdict;
+    if (letter == 'a')
+        return HF_ACK;
+    hf_delivery_error(delivery, "poison, attempt %d", (int)hf_delivery_attempt(delivery));
+    return HF_RETRY;
+}
+
+/* Settles a claimed batch: the first third may be given back unseen, poison is nacked, the rest is
+ * acknowledged together at the end. */
+static void settle_batch(struct consumer *consumer, const hf_batch *batch, uint64_t round)
+{
+    const char *name = workload_subscriptions[PULLED].name;
+    const char *lease = hf_batch_lease(batch);
+    size_t count = hf_batch_count(batch), done = 0;
+    size_t released = round % 4 == 0 ? count / 3 : 0;
+    int64_t positions[PULL_MAX];
+
+    for (size_t i = 0; i < released; i++)
+        hf_release(consumer->bus, name, lease, &hf_batch_event(batch, i)->position, 1);
+    if (round % 3 == 0)
+        hf_touch(consumer->bus, name, lease, PULL_LEASE_MS);
+    for (size_t i = released; i < count; i++) {
+        const hf_event *event = hf_batch_event(batch, i);
+
+        if (enter(consumer, name, event, hf_batch_attempt(batch, i)) == 'a')
+            positions[done++] = event->position;
+        else
+            hf_nack(consumer->bus, name, lease, &event->position, 1, 5, "poison");
+    }
+    if (done == 0 || hf_ack(consumer->bus, name, lease, positions, done) == HF_OK)
+        return;
+    for (size_t i = released; i < count; i++)
+        rig_append(consumer->fd, "N %s %s", name, hf_batch_event(batch, i)->id);
+}
+
+static void *pull(void *ctx)
+{
+    struct consumer *consumer = ctx;
+    hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
+
+    options.wait_ms = 50;
+    options.lease_ms = PULL_LEASE_MS;
+    for (uint64_t round = 1; !atomic_load(&consumer->stop); round++) {
+        hf_batch *batch = NULL;
+
+        options.max = (int32_t)(1 + round * 7 % PULL_MAX);
+        if (hf_claim(consumer->bus, workload_subscriptions[PULLED].name, &options, &batch) != HF_OK)
+            usleep(10000);
+        else if (hf_batch_count(batch) > 0)
+            settle_batch(consumer, batch, round);
+        hf_batch_free(batch);
+    }
+    return NULL;
 }
 
 hf_status consumer_open(struct consumer *consumer, const struct workload *workload)
@@ -391,19 +484,27 @@ hf_status consumer_open(struct consumer *consumer, const struct workload *worklo
     consumer->workload = workload;
     consumer->fd = rig_append_open(workload->consumers);
     status = hf_open(workload->url, NULL, &consumer->bus);
-    for (size_t i = 0; i < WORKLOAD_SUBSCRIPTIONS && status == HF_OK; i++) {
+    for (size_t i = 0; i < PULLED && status == HF_OK; i++) {
         const char *type = workload_subscriptions[i].type;
 
         status = hf_subscribe(consumer->bus, workload_subscriptions[i].name, type ? type : "*",
                               consume, consumer, NULL, NULL);
     }
-    return status == HF_OK ? hf_start(consumer->bus) : status;
+    if (status == HF_OK)
+        status = hf_start(consumer->bus);
+    if (status == HF_OK)
+        consumer->pulling = pthread_create(&consumer->puller, NULL, pull, consumer) == 0;
+    return status;
 }
 
 hf_status consumer_close(struct consumer *consumer)
 {
-    hf_status status = hf_close(&consumer->bus);
+    hf_status status;
 
+    atomic_store(&consumer->stop, true);
+    if (consumer->pulling)
+        pthread_join(consumer->puller, NULL);
+    status = hf_close(&consumer->bus);
     close(consumer->fd);
     return status;
 }
@@ -415,15 +516,36 @@ hf_status workload_settled(hf_bus *bus, int64_t timeout_ms)
     hf_status status;
 
     do {
-        int64_t left_ms = (end_us - rig_mono_us()) / 1000;
-
         status = hf_stats_get(bus, &before);
-        if (status == HF_OK)
-            status = hf_wait(bus, NULL, -1, left_ms > 0 ? left_ms : 0);
+        for (size_t i = 0; i < WORKLOAD_SUBSCRIPTIONS && status == HF_OK; i++) {
+            int64_t left_ms = (end_us - rig_mono_us()) / 1000;
+
+            status = hf_wait(bus, workload_subscriptions[i].name, -1, left_ms > 0 ? left_ms : 0);
+        }
         if (status == HF_OK)
             status = hf_stats_get(bus, &after);
     } while (status == HF_OK && after.head != before.head);
     return status;
+}
+
+static int tell(const hf_subscription_info *info, void *ctx)
+{
+    (void)ctx;
+    fprintf(stderr,
+            "# %s: checkpoint %lld of %lld, %lld in flight, %lld retrying, %lld held, %lld dead; "
+            "owner %s; paused: %s; not moving: %s\n",
+            info->name, (long long)info->checkpoint, (long long)info->head,
+            (long long)info->in_flight, (long long)info->retrying, (long long)info->held,
+            (long long)info->dead, info->owner ? info->owner : "-",
+            info->paused_reason ? info->paused_reason : "-",
+            info->not_moving ? info->not_moving : "-");
+    return 0;
+}
+
+void workload_tell(hf_bus *bus)
+{
+    if (hf_subscription_list(bus, tell, NULL) != HF_OK)
+        fprintf(stderr, "# the subscriptions cannot be listed: %s\n", hf_errmsg());
 }
 
 /* ---- Judging --------------------------------------------------------------------------------- */

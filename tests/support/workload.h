@@ -1,9 +1,10 @@
 /*
  * workload.h - publishers and consumers that try everything and write it all down (ledger.h).
  *
- * A directory holds one database and the ledgers of all who worked on it. Three subscriptions exist:
+ * A directory holds one database and the ledgers of all who worked on it. Four subscriptions exist:
  * "o" is ordered with four workers, "s" shared with two, "t" transactional: it writes the event's id
- * into the table `effects` and publishes one event of type "derived" inside its transaction.
+ * into the table `effects` and publishes one event of type "derived" inside its transaction. "p" has
+ * no handlers; a thread of the consumer claims its events and acknowledges, nacks or releases them.
  *
  * A publisher publishes alone, in batches, asynchronously, in a transaction of its own with a row in
  * the table `outbox`, and some ids twice. It uses its own few keys, so that its file tells which
@@ -17,10 +18,11 @@
 #include "support/ledger.h"
 #include "support/rig.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #define WORKLOAD_ATTEMPTS 3
-#define WORKLOAD_SUBSCRIPTIONS 3
+#define WORKLOAD_SUBSCRIPTIONS 4
 #define WORKLOAD_RECENT 64
 
 extern const struct ledger_subscription workload_subscriptions[WORKLOAD_SUBSCRIPTIONS];
@@ -64,6 +66,8 @@ hf_status publisher_open(struct publisher *publisher, const struct workload *wor
 hf_status publisher_resolve(struct publisher *publisher);
 /* One of the ways to publish; the status of the last call. */
 hf_status publisher_step(struct publisher *publisher);
+/* One call with many large events: enough for SQLite's log to be folded back into the file. */
+hf_status publisher_bulk(struct publisher *publisher, size_t count, size_t bytes);
 hf_status publisher_close(struct publisher *publisher);
 
 /* ---- Consuming ------------------------------------------------------------------------------- */
@@ -72,13 +76,19 @@ struct consumer {
     const struct workload *workload;
     hf_bus *bus;
     int fd;
+    pthread_t puller;
+    bool pulling;
+    atomic_bool stop;
 };
 
 hf_status consumer_open(struct consumer *consumer, const struct workload *workload);
 hf_status consumer_close(struct consumer *consumer);
 
-/* Waits until everything is settled and nothing is published any more. HF_TIMEOUT. */
+/* Waits until everything is settled in the four and nothing is published any more. HF_TIMEOUT. */
 hf_status workload_settled(hf_bus *bus, int64_t timeout_ms);
+
+/* Says on stderr how far each subscription is. */
+void workload_tell(hf_bus *bus);
 
 /* ---- Judging --------------------------------------------------------------------------------- */
 

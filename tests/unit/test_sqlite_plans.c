@@ -19,6 +19,8 @@ static const char *const may_scan[] = {
     "lease_owned",             /* at closing */
     "token_is_named",          /* once per dead process */
     "schema_exists",           /* at opening */
+    "retries_clock_back",      /* when the clock was set back */
+    "leases_clock_back",       /* the same */
 };
 
 /* Which index a statement must use. */

@@ -25,11 +25,13 @@
  *   read the WAL again where nobody else has it open, and the WAL is moved into the database and
  *   emptied. Only when that has succeeded is anything acknowledged again.
  */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/sqlite.h"
+#include "store/sqlite/statement.h"
 #include "store/sqlite/verbs.h"
 
 #include <assert.h>
@@ -41,6 +43,7 @@
 #define CHECKPOINT_INSIST_MS 10       /* ... this long */
 #define LIMIT_TIGHT_BYTES (64 << 20)  /* files may not become larger: keep the WAL short */
 #define APPEND_BYTES_FIXED 512        /* what an event may take besides its texts */
+#define CLOCK_TOLERANCE_US 1000000     /* threads read the clock at slightly different times */
 #define WAL_PAGE_BYTES 4120           /* a page and its header */
 
 /* ---- After a commit -------------------------------------------------------------------------- */
@@ -267,6 +270,25 @@ static void answer_all(struct change *changes, bool skip_appends, hf_status stat
     }
 }
 
+/* When the clock was set back, what is stored for later would come later by as much. Leases then end
+ * lease_ms from now at the latest, and retries that were recorded in the future are due now: early
+ * at worst. */
+static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn, int64_t now_us)
+{
+    int64_t wall_us = clock_wall_us();
+    int64_t latest_us = engine->latest_us;
+    engine->latest_us = wall_us;
+    if (wall_us >= latest_us - CLOCK_TOLERANCE_US) {
+        return HF_OK;
+    }
+    hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_CLOCK_BACK, now_us);
+    if (status == HF_OK) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_LEASES_CLOCK_BACK, now_us);
+    }
+    conn->ring = true;
+    return status;
+}
+
 /* One whole transaction. HF_OK: every change that was not skipped has its answer. HF_NOSPACE:
  * rolled back, and it may be tried again. Anything else: no change was begun (`*ret_begun` false),
  * or the transaction failed and this is the answer of all. */
@@ -281,6 +303,7 @@ static hf_status transact(struct sqlite_engine *engine, struct change *changes, 
     *ret_begun = true;
     assert(changes);
     bool alone = !changes->next;
+    status = mind_the_clock(engine, conn, changes->now_us);
     for (struct change *at = changes; at; at = at->next) {
         if (!is_skipped(at, skip_appends)) {
             at->status = HF_OK;

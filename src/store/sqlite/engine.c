@@ -138,6 +138,10 @@ static hf_status engine_prepare(struct sqlite_engine *engine, const struct store
     if (status == HF_OK) {
         status = live_open(engine);
     }
+    engine->spare.files = &engine->files;
+    if (status == HF_NOSPACE && spare_spend(&engine->spare)) {
+        status = live_open(engine); /* reading and settling must be possible on a full disk */
+    }
     if (status == HF_OK) {
         live_sweep(engine, &engine->writer);
         spare_open(&engine->spare, &engine->files);

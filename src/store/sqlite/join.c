@@ -43,6 +43,9 @@ static hf_status join_check(struct sqlite_engine *engine, sqlite3 *db)
         return fail(HF_MISUSE, "the connection is inside a transaction: begin it with "
                     "hf_sqlite_begin");
     }
+    if (sqlite3_txn_state(db, "main") != SQLITE_TXN_NONE) {
+        return fail(HF_MISUSE, "a statement is still running on the connection: reset it first");
+    }
     const char *path = sqlite3_db_filename(db, "main");
     struct file_identity found;
     if (!path || !path[0] || !file_identify(path, &found) ||

@@ -52,21 +52,20 @@ static hf_status retry_put(struct conn *conn, const struct outcome_scope *scope,
 }
 
 hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,
-                         bool *ret_left)
+                         bool *ret_left, uint64_t *ret_lane)
 {
-    hf_status status = STATEMENT_RUN(conn,
+    bool left = false;
+    int64_t lane = 0;
+    hf_status status = STATEMENT_INT(conn,
                                      scope->ordered ? SQLITE_QUERY_RETRY_REMOVE
                                                     : SQLITE_QUERY_RETRY_REMOVE_LEASED,
-                                     scope->subscription_id, position);
-    if (status != HF_OK) {
-        return status;
-    }
-    bool left = conn_changes(conn) > 0;
-    if (left) {
+                                     &left, &lane, scope->subscription_id, position);
+    if (status == HF_OK && left) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_COPY_REMOVE, scope->subscription_id, position);
     }
     if (status == HF_OK) {
         *ret_left = left;
+        *ret_lane = (uint64_t)lane;
     }
     return status;
 }
@@ -121,9 +120,10 @@ static hf_status dead_add(struct sqlite_engine *engine, struct conn *conn,
 }
 
 static hf_status outcome_done(struct conn *conn, const struct outcome_scope *scope,
-                              const struct outcome *outcome, bool *ret_left)
+                              struct outcome *outcome, bool *ret_left)
 {
-    hf_status status = outcome_forget(conn, scope, outcome->position, ret_left);
+    hf_status status = outcome_forget(conn, scope, outcome->position, ret_left,
+                                      &outcome->left_lane);
     return status == HF_OK ? remember_settled(conn, scope, outcome->position) : status;
 }
 
@@ -151,8 +151,7 @@ static hf_status outcome_hold(struct conn *conn, const struct outcome_scope *sco
 }
 
 hf_status outcome_apply(struct sqlite_engine *engine, struct conn *conn,
-                        const struct outcome_scope *scope, const struct outcome *outcome,
-                        bool *ret_left)
+                        const struct outcome_scope *scope, struct outcome *outcome, bool *ret_left)
 {
     *ret_left = false;
     hf_status status;

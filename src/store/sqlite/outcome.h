@@ -44,12 +44,11 @@ struct outcome_scope {
     int32_t attempts_max; /* a doubtful attempt is never the last of these; 0: no such rule */
 };
 
-/* Does what outcome->kind says, but for promoting. ret_left: a row left its lane, so
+/* Does what outcome->kind says, but for promoting. ret_left: a row left its lane (left_lane), so
  * outcome_promote must follow, when all outcomes of the change are applied. HF_MISUSE for a kind
  * that does not fit the scope. */
 hf_status outcome_apply(struct sqlite_engine *engine, struct conn *conn,
-                        const struct outcome_scope *scope, const struct outcome *outcome,
-                        bool *ret_left);
+                        const struct outcome_scope *scope, struct outcome *outcome, bool *ret_left);
 
 /* Makes the lane's first row waiting, due now, if it is held. ret_busy: the lane has rows. */
 hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, uint64_t lane,
@@ -59,9 +58,9 @@ hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, 
  * the first of them becomes waiting, due now. */
 hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane);
 
-/* Takes the delivery out of retries, with its copy. ret_left: there was a row. */
+/* Takes the delivery out of retries, with its copy. ret_left: there was a row, of this lane. */
 hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,
-                         bool *ret_left);
+                         bool *ret_left, uint64_t *ret_lane);
 
 /* An attempt that nobody answered for. */
 struct lost_attempt {

@@ -61,6 +61,24 @@ static hf_status move_checkpoint(struct conn *conn, const struct settle *settle,
                          settle->partition, settle->checkpoint);
 }
 
+/* The pause that comes with the settle, if there is one. */
+static hf_status pause_as_wished(struct sqlite_engine *engine, struct conn *conn,
+                                 int64_t subscription_id, const struct pause_wish *wish,
+                                 int64_t now_us)
+{
+    if (text_is_absent(wish->reason)) {
+        return HF_OK;
+    }
+    struct pause pause = {
+        .change = {.now_us = now_us},
+        .subscription_id = subscription_id,
+        .paused = true,
+        .by = wish->by,
+        .reason = wish->reason,
+    };
+    return sqlite_pause(engine, conn, &pause);
+}
+
 /* Applies all, then promotes in the lanes that rows have left. */
 static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
                                 const struct outcome_scope *scope, struct outcome *outcomes,
@@ -81,7 +99,7 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
     for (size_t i = 0; any_left && i < count; i++) {
         struct outcome *outcome = &outcomes[i];
         if (outcome->ret_lane_busy && outcome->kind != OUTCOME_BLOCK) {
-            hf_status status = outcome_promote(conn, scope, outcome->lane,
+            hf_status status = outcome_promote(conn, scope, outcome->left_lane,
                                                &outcome->ret_lane_busy);
             if (status != HF_OK) {
                 return status;
@@ -126,6 +144,10 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
     status = apply_outcomes(engine, conn, &scope, settle->outcomes, settle->count);
     if (status == HF_OK && settle->checkpoint >= 0) {
         status = move_checkpoint(conn, settle, partition.checkpoint);
+    }
+    if (status == HF_OK) {
+        status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
+                                 settle->change.now_us);
     }
     if (status == HF_OK) {
         settle->ret_generation = partition.generation;
@@ -241,7 +263,8 @@ static hf_status settle_all(struct conn *conn, const struct settle_lease *settle
     struct outcome_scope scope = {.subscription_id = settle->subscription_id};
     for (size_t i = 0; status == HF_OK && i < lease.count; i++) {
         bool left;
-        status = outcome_forget(conn, &scope, lease.positions[i], &left);
+        uint64_t lane;
+        status = outcome_forget(conn, &scope, lease.positions[i], &left, &lane);
     }
     if (status == HF_OK) {
         status = lease_remove(conn, &lease);
@@ -324,6 +347,10 @@ hf_status sqlite_settle_lease(struct sqlite_engine *engine, struct conn *conn,
     } else {
         status = fail(HF_NOMEM, "no memory to settle %zu events", settle->count);
     }
+    if (status == HF_OK) {
+        status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
+                                 settle->change.now_us);
+    }
     mem_free(released);
     lease_release(&lease);
     return status;
@@ -359,7 +386,8 @@ static hf_status enter_lease(struct conn *conn, const struct hold *hold, int64_t
             .now_us = now_us,
         };
         bool left;
-        status = outcome_forget(conn, &scope, position, &left);
+        uint64_t lane;
+        status = outcome_forget(conn, &scope, position, &left, &lane);
     }
     lease_release(&lease);
     return status;
@@ -389,8 +417,9 @@ static hf_status enter_partition(struct sqlite_engine *engine, struct conn *conn
     };
     int64_t position = entry->event.position;
     bool left = false;
+    uint64_t lane = 0;
     if (entry->waited || position <= partition.checkpoint) {
-        status = outcome_forget(conn, &scope, position, &left);
+        status = outcome_forget(conn, &scope, position, &left, &lane);
         if (status == HF_OK && !left && position <= partition.checkpoint) {
             return settled_already(position);
         }
@@ -404,7 +433,7 @@ static hf_status enter_partition(struct sqlite_engine *engine, struct conn *conn
     }
     bool busy = false;
     if (status == HF_OK && left) {
-        status = outcome_promote(conn, &scope, entry->lane, &busy);
+        status = outcome_promote(conn, &scope, lane, &busy);
     }
     if (status == HF_OK) {
         *ret_lane_busy = busy;

@@ -168,7 +168,8 @@ static hf_status tx_check(const struct sqlite_tx *tx)
         return fail(HF_TIMEOUT, "the transaction was aborted at its time limit");
     }
     if (sqlite3_get_autocommit(tx->link->conn.db)) {
-        return fail(HF_IO, "SQLite rolled the transaction back after an error: nothing is kept");
+        return fail(HF_MISUSE, "a statement of the handler rolled the transaction back: nothing of "
+                               "it is kept");
     }
     return HF_OK;
 }
