@@ -143,6 +143,24 @@ static void ten_thousand_late_events_come_in_their_order(void **state)
     scene_end(&s);
 }
 
+/* Nobody publishes: then a single look decides all gaps that there are. */
+static void old_gaps_keep_nobody_waiting(void **state)
+{
+    struct scene s = scene_of(*state);
+    int64_t id = side_namespace(s.b, s.f);
+    side_must(s.b,
+              "DO $$ BEGIN FOR i IN 1 .. 9000 LOOP "
+              "IF i %% 3 = 0 THEN PERFORM nextval('holdfast.events_%lld_position'); END IF; "
+              "PERFORM holdfast.publish('%s', 't', '{}'); END LOOP; END $$",
+              (long long)id, s.f->namespace_name);
+    audience_read(&s.strict);
+    must_equal(12000, s.strict.floor);
+    must_equal(9000, s.strict.count);
+    audience_await(&s.loose, 12000);
+    must_equal(9000, s.loose.count);
+    scene_end(&s);
+}
+
 /* More gaps than a reader keeps: it stops reading ahead, and goes on when they are decided. */
 static void too_many_gaps_stop_the_reading_until_they_are_decided(void **state)
 {
@@ -723,6 +741,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_rolled_back_number_does_not_hold_the_floor),
     CLAIM(ten_thousand_rolled_back_numbers_are_passed_at_once),
     CLAIM(ten_thousand_late_events_come_in_their_order),
+    CLAIM(old_gaps_keep_nobody_waiting),
     CLAIM(too_many_gaps_stop_the_reading_until_they_are_decided),
     CLAIM(a_gap_is_decided_soon_after_the_last_publisher_who_might_fill_it),
     CLAIM(a_savepoint_that_is_rolled_back_frees_nothing_before_the_end),

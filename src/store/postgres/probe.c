@@ -34,12 +34,13 @@ struct prober {
     pthread_t thread;
     bool running;            /* the thread exists */
     bool stop;
+    bool looking;            /* somebody is: watch is theirs until they are done */
     int64_t watchers;
     uint64_t begun;
     uint64_t asked;          /* readers are to be called when a look after this one is there ... */
     bool asking;             /* ... if this is true */
     struct proof proof;
-    struct gap_watch watch;  /* the thread's alone */
+    struct gap_watch watch;
     struct session *session; /* the thread's alone; NULL while nobody watches */
 };
 
@@ -105,58 +106,6 @@ static void log_blind(struct prober *prober, bool was_blind)
     }
 }
 
-/* One look, without the mutex. The session is a reader's of the pool. */
-static hf_status look(struct prober *prober, uint64_t number, int64_t *ret_server_start_us)
-{
-    struct holders holders;
-    hf_status status = HF_OK;
-    if (!prober->session) {
-        status = session_take(prober->engine, &prober->session);
-    }
-    if (status == HF_OK) {
-        prober->session->deadline = deadline_after_ms(prober->engine->timeout_ms);
-        status = read_holders(prober->session, &holders);
-    }
-    if (status != HF_OK) {
-        return status; /* the next look begins with another session */
-    }
-    status = gap_watch_look(&prober->watch, number, holders.list, holders.count);
-    mem_free(holders.list);
-    *ret_server_start_us = holders.server_start_us;
-    return status;
-}
-
-/* Looks once. The mutex is held, and let go meanwhile. True if the readers are to be called. */
-static bool look_and_publish(struct prober *prober, bool *ret_failed)
-{
-    uint64_t number = ++prober->begun;
-    bool was_blind = prober->proof.blind;
-    uint64_t was_oldest = prober->proof.look.oldest;
-    pthread_mutex_unlock(&prober->mutex);
-    int64_t server_start_us = 0;
-    hf_status status = look(prober, number, &server_start_us);
-    bool blind = status == HF_DENIED && prober->session && prober->session->sqlstate[0] != '\0';
-    if (blind) {
-        log_blind(prober, was_blind);
-    }
-    if (status != HF_OK && prober->session) {
-        session_close(prober->session);
-        session_give(prober->engine, prober->session);
-        prober->session = NULL;
-    }
-    pthread_mutex_lock(&prober->mutex);
-    prober->proof.blind = blind;
-    *ret_failed = status != HF_OK;
-    if (status != HF_OK) {
-        return blind; /* the timeout's time may have come */
-    }
-    prober->proof.look = prober->watch.look;
-    prober->proof.server_start_us = server_start_us;
-    bool answered = prober->asking && number > prober->asked;
-    prober->asking = prober->asking && !answered;
-    return answered || prober->proof.look.oldest != was_oldest;
-}
-
 static void let_session_go(struct prober *prober)
 {
     struct session *session = prober->session;
@@ -164,6 +113,83 @@ static void let_session_go(struct prober *prober)
     pthread_mutex_unlock(&prober->mutex);
     session_give(prober->engine, session);
     pthread_mutex_lock(&prober->mutex);
+}
+
+/* One look on this session, without the mutex. */
+static hf_status look(struct prober *prober, struct session *session, uint64_t number,
+                      int64_t *ret_server_start_us)
+{
+    struct holders holders;
+    session->deadline = deadline_after_ms(prober->engine->timeout_ms);
+    hf_status status = read_holders(session, &holders);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = gap_watch_look(&prober->watch, number, holders.list, holders.count);
+    mem_free(holders.list);
+    *ret_server_start_us = holders.server_start_us;
+    return status;
+}
+
+/* Looks and publishes what was seen. The mutex is held, and let go meanwhile. ret_call: the readers
+ * are to be called. */
+static hf_status look_and_publish(struct prober *prober, struct session *session, bool *ret_call)
+{
+    uint64_t number = ++prober->begun;
+    bool was_blind = prober->proof.blind;
+    uint64_t was_oldest = prober->proof.look.oldest;
+    prober->looking = true;
+    pthread_mutex_unlock(&prober->mutex);
+    int64_t server_start_us = 0;
+    hf_status status = look(prober, session, number, &server_start_us);
+    bool blind = status == HF_DENIED && session->sqlstate[0] != '\0';
+    if (blind) {
+        log_blind(prober, was_blind);
+    }
+    pthread_mutex_lock(&prober->mutex);
+    prober->looking = false;
+    pthread_cond_broadcast(&prober->changed);
+    prober->proof.blind = blind;
+    if (status != HF_OK) {
+        *ret_call = blind; /* the timeout's time may have come */
+        return status;
+    }
+    prober->proof.look = prober->watch.look;
+    prober->proof.server_start_us = server_start_us;
+    bool answered = prober->asking && number > prober->asked;
+    prober->asking = prober->asking && !answered;
+    *ret_call = answered || prober->proof.look.oldest != was_oldest;
+    return HF_OK;
+}
+
+/* The thread's look: on a session of its own, and another one after a failure. True if it worked. */
+static bool look_by_thread(struct prober *prober)
+{
+    bool call = false;
+    hf_status status = HF_OK;
+    if (!prober->session) {
+        struct session *session = NULL;
+        pthread_mutex_unlock(&prober->mutex);
+        status = session_take(prober->engine, &session);
+        pthread_mutex_lock(&prober->mutex);
+        prober->session = session;
+    }
+    while (prober->looking && !prober->stop) {
+        cond_wait_until(&prober->changed, &prober->mutex, DEADLINE_NEVER);
+    }
+    if (status == HF_OK && !prober->stop) {
+        status = look_and_publish(prober, prober->session, &call);
+    }
+    if (status != HF_OK && prober->session) {
+        session_close(prober->session);
+        let_session_go(prober);
+    }
+    if (call && prober->watchers > 0) {
+        pthread_mutex_unlock(&prober->mutex);
+        keeper_wake(prober->engine);
+        pthread_mutex_lock(&prober->mutex);
+    }
+    return status == HF_OK;
 }
 
 static struct deadline later(struct deadline a, struct deadline b)
@@ -189,14 +215,8 @@ static void *prober_main(void *ctx)
         } else if (!deadline_passed(due)) {
             cond_wait_until(&prober->changed, &prober->mutex, due);
         } else {
-            bool failed;
-            bool call = look_and_publish(prober, &failed);
-            next = deadline_after_ms(failed ? RETRY_PERIOD_MS : PROBE_PERIOD_MS);
-            if (call && prober->watchers > 0) {
-                pthread_mutex_unlock(&prober->mutex);
-                keeper_wake(prober->engine);
-                pthread_mutex_lock(&prober->mutex);
-            }
+            bool good = look_by_thread(prober);
+            next = deadline_after_ms(good ? PROBE_PERIOD_MS : RETRY_PERIOD_MS);
         }
     }
     let_session_go(prober);
@@ -264,6 +284,21 @@ uint64_t prober_begun(struct prober *prober)
     uint64_t begun = prober->begun;
     pthread_mutex_unlock(&prober->mutex);
     return begun;
+}
+
+hf_status prober_look(struct prober *prober, struct session *session)
+{
+    bool call = false;
+    pthread_mutex_lock(&prober->mutex);
+    while (prober->looking) {
+        cond_wait_until(&prober->changed, &prober->mutex, DEADLINE_NEVER);
+    }
+    hf_status status = look_and_publish(prober, session, &call);
+    pthread_mutex_unlock(&prober->mutex);
+    if (call) {
+        keeper_wake(prober->engine);
+    }
+    return status;
 }
 
 hf_status prober_watch(struct prober *prober)

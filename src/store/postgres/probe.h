@@ -26,6 +26,9 @@ struct proof prober_proof(struct prober *prober);
 /* The number of the last look that has begun: to be asked after the log was read. */
 uint64_t prober_begun(struct prober *prober);
 
+/* Looks now, on this session: for a reader that can hand up nothing before it knows. */
+hf_status prober_look(struct prober *prober, struct session *session);
+
 /* One more reader has holes, or one less. HF_NOMEM: no thread could be started; nobody looks. */
 hf_status prober_watch(struct prober *prober);
 void prober_unwatch(struct prober *prober);

@@ -60,6 +60,7 @@ struct postgres_reader {
     bool watching;           /* the prober knows of our holes */
     bool told_full;          /* the log knows that there are too many holes */
     int64_t gap_timeout_us;
+    int64_t vain_us;         /* when a look of our own has not helped; 0: it has, or there was none */
     struct gap gap;
     struct queue queue;
     int64_t barrier;         /* relaxed: nothing beyond is handed up, because holes before it were
@@ -365,6 +366,31 @@ static hf_status fetch_more(struct postgres_reader *reader)
     return status;
 }
 
+/*
+ * In strict order events wait behind a hole. Most holes are old: nobody publishes, or nobody who
+ * might fill it. So it looks at once and does not wait for the prober, whose news would come too
+ * late for somebody who reads only once; but not again and again while it does not help.
+ */
+static bool may_look(const struct postgres_reader *reader, int64_t now_us)
+{
+    return reader->strict && reader->gap.count > 0 && queue_count(&reader->queue) > 0 &&
+           (reader->vain_us == 0 || now_us - reader->vain_us >= PROBE_PERIOD_MS * 1000);
+}
+
+static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
+{
+    hf_status status = prober_look(engine_of(reader)->prober, reader->session);
+    if (!is_connected(reader)) {
+        return lose(reader);
+    }
+    if (status == HF_OK) {
+        int64_t floor = gap_floor(&reader->gap);
+        status = fetch_more(reader);
+        reader->vain_us = gap_floor(&reader->gap) > floor ? 0 : now_us;
+    }
+    return status;
+}
+
 /* The filter has changed: what is in the queue was read by another one, so it is read again. What
  * is in a hole is not: it comes when the holes are read. */
 static hf_status read_queue_again(struct postgres_reader *reader)
@@ -609,6 +635,11 @@ hf_status postgres_reader_next(struct reader *base, const struct filter *filter,
     if (status == HF_OK && ready == 0) {
         status = fetch_more(reader);
         ready = count_ready(reader, (size_t)max);
+        int64_t now_us = clock_mono_us();
+        if (status == HF_OK && ready == 0 && may_look(reader, now_us)) {
+            status = look_and_fetch(reader, now_us);
+            ready = count_ready(reader, (size_t)max);
+        }
     }
     if (status == HF_OK && ready > 0) {
         status = fetch_large(reader, ready, &ready);
@@ -621,7 +652,8 @@ hf_status postgres_reader_next(struct reader *base, const struct filter *filter,
     }
     *ret_floor = floor_of(reader);
     *ret_more = count_ready(reader, 1) > 0 || reader->late_cut ||
-                (reader->tail_cut && queue_count(&reader->queue) == 0);
+                (reader->tail_cut && queue_count(&reader->queue) == 0) ||
+                may_look(reader, clock_mono_us());
     return HF_OK;
 }
 
