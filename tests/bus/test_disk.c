@@ -258,6 +258,7 @@ static void a_file_size_limit_is_no_space_and_settling_goes_on(void **state)
     struct scene *scene = *state;
     char path[512];
 
+    scene_sqlite(scene);
     snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
     assert_int_equal(actor_wait(actor_start("limit", scene->url, path, NULL)), 0);
     expect_no_space(path);

@@ -22,6 +22,22 @@ static void assert_said(const char *words)
     }
 }
 
+static int count_event(const hf_event *event, void *ctx)
+{
+    (void)event;
+    ++*(int64_t *)ctx;
+    return 0;
+}
+
+/* How many there are: positions may have gaps. */
+static int64_t events_of(hf_bus *bus)
+{
+    int64_t count = 0;
+    int64_t cursor = 0;
+    assert_ok(hf_read(bus, NULL, 1000, 0, &cursor, count_event, &count));
+    return count;
+}
+
 static int64_t head_of(hf_bus *bus)
 {
     hf_stats stats = {.size = sizeof stats};
@@ -435,9 +451,9 @@ static void many_are_all_or_none(void **state)
     assert_status(hf_publish_many(scene->bus, events, 20, receipts), HF_CONFLICT);
     assert_said("event 17: expected version 5 of key k");
     assert_int_equal(receipts[0].position, INT64_C(0x5A5A5A5A5A5A5A5A));
-    assert_int_equal(head_of(scene->bus), 0);
+    assert_int_equal(events_of(scene->bus), 0);
     assert_ok(hf_publish_many(scene->bus, events, 17, receipts));
-    assert_int_equal(head_of(scene->bus), 17);
+    assert_int_equal(events_of(scene->bus), 17);
 }
 
 static void a_second_equal_id_in_one_call_is_a_duplicate(void **state)
@@ -616,7 +632,7 @@ static void a_transactional_handler_publishes_if_and_only_if_it_succeeds(void **
     publish(scene->bus, "in.came", NULL, NULL);
     settle_all(scene->bus, "s");
     assert_int_equal(recorder_count(recorder), 2);
-    assert_int_equal(head_of(scene->bus), 2);
+    assert_int_equal(events_of(scene->bus), 2);
 }
 
 int main(void)

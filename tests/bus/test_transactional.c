@@ -326,6 +326,7 @@ static void positions_stay_gapless_and_unique_after_undone_publishes(void **stat
         publish(scene->bus, "other", NULL, "1");
     }
     settle_all(scene->bus, "a");
+    scene_sqlite(scene);
     assert_ok(hf_stats_get(scene->bus, &stats));
     assert_int_equal(stats.head, 60);
     assert_int_equal(number(scene, "SELECT count(*) FROM holdfast_events"), 60);

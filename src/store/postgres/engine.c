@@ -286,7 +286,6 @@ static void engine_forget(struct postgres_engine *engine)
     abandoned = kept;
     params_release(&engine->writer.params);
     params_release(&engine->keeper.session.params);
-    mem_free(engine->keeper.publishers);
     for (struct session *at = engine->idle_readers, *next; at; at = next) {
         next = at->next;
         params_release(&at->params);

@@ -42,7 +42,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "base/thread.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/row.h"
@@ -172,14 +171,13 @@ static bool is_declared(const struct keeper *keeper, int64_t now_us)
     return keeper->declared_until_us > now_us;
 }
 
-/* Remembers who has published and is not over. Without memory the next look is soon. */
+/* Remembers who has published and is not over. */
 static void remember_publishers(struct keeper *keeper, const PGresult *result)
 {
     struct result_array array = result_array(result, 0, 2);
-    mem_free(keeper->publishers);
     keeper->publisher_count = 0;
-    keeper->publishers = array.count > 0 ? mem_calloc(array.count, 24) : NULL;
-    for (size_t i = 0; keeper->publishers && i < array.count; i++) {
+    keeper->publishers_cut = array.count > KEEPER_PUBLISHERS_MAX;
+    for (size_t i = 0; i < array.count && i < KEEPER_PUBLISHERS_MAX; i++) {
         struct text name = array_text(&array);
         snprintf(keeper->publishers[i], sizeof keeper->publishers[i], "%" TEXT_PRI, TEXT_ARG(name));
         keeper->publisher_count++;
@@ -242,7 +240,7 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
         keeper->flag = result_int8(result, 0, 0, 0);
         keeper->declared_until_us = now_us + SLEEP_MS * MS;
     }
-    if (fresh) {
+    if (fresh || keeper->publishers_cut) {
         remember_publishers(keeper, result);
     } else {
         keep_publishers(keeper, result);
@@ -477,6 +475,10 @@ static void *keeper_main(void *ctx)
     struct postgres_engine *engine = ctx;
     struct keeper *keeper = &engine->keeper;
     bool told = false;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->begun = true;
+    pthread_cond_broadcast(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
     for (;;) {
         struct wishes wishes = read_wishes(keeper);
         if (wishes.stop) {
@@ -536,8 +538,6 @@ static hf_status keeper_init(struct postgres_engine *engine)
 static void keeper_release(struct keeper *keeper)
 {
     session_release(&keeper->session);
-    mem_free(keeper->publishers);
-    keeper->publishers = NULL;
     close(keeper->wake_fd);
     keeper->wake_fd = -1;
     pthread_cond_destroy(&keeper->cond);
@@ -559,8 +559,14 @@ hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline)
     keeper->running = status == HF_OK;
     if (status != HF_OK) {
         keeper_release(keeper);
+        return status;
     }
-    return status;
+    pthread_mutex_lock(&keeper->mutex);
+    while (!keeper->begun) {
+        pthread_cond_wait(&keeper->cond, &keeper->mutex);
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+    return HF_OK;
 }
 
 void keeper_stop(struct postgres_engine *engine)

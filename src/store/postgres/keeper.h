@@ -12,15 +12,18 @@
 
 #include "store/postgres/session.h"
 
+#define KEEPER_PUBLISHERS_MAX 64
+
 struct keeper {
-    pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, stop */
+    pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, stop, begun */
     pthread_cond_t cond;      /* news has changed */
     _Atomic uint64_t news;    /* store_news(); read without the mutex, too */
     int32_t waiters;          /* threads in store_wait */
     bool ring_appends;        /* those who sleep are to be notified */
     bool ring;                /* all others are to be notified */
     bool stop;
-    bool running;             /* the thread exists */
+    bool running;             /* the thread exists ... */
+    bool begun;               /* ... and runs */
     pthread_t thread;
     int wake_fd;              /* eventfd: ends the keeper's poll; -1: none */
     _Atomic int64_t lease_ms; /* the shortest that anybody asked for; INT64_MAX: none */
@@ -31,8 +34,9 @@ struct keeper {
     int64_t head;             /* as last seen; -1: never */
     int64_t declared_until_us; /* somebody sleeps, as others know it; 0: not declared. Monotonic, */
     int64_t flag;              /* ... and the flag's value */
-    char (*publishers)[24];    /* whose end is waited for; `publisher_count` of them */
-    size_t publisher_count;
+    char publishers[KEEPER_PUBLISHERS_MAX][24]; /* whose end is waited for ... */
+    size_t publisher_count;                     /* ... so many */
+    bool publishers_cut;       /* there were more: look at all of them again */
     int64_t beat_at_us;       /* when the last one was; monotonic, as all that follow */
     int64_t look_at_us;
     int64_t rung_at_us;

@@ -80,7 +80,9 @@ hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t
     }
     struct params *params = session_params(session);
     param_int4(params, self->namespace_id);
-    param_time(params, at_us);
+    /* The time inside an id is a whole millisecond: what entered within this one may be later. */
+    int64_t into_us = at_us % 1000;
+    param_time(params, at_us - (into_us < 0 ? into_us + 1000 : into_us));
     PGresult *result;
     status = ask(self, session, POSTGRES_QUERY_POSITION_BEFORE, &result);
     if (status == HF_OK) {
