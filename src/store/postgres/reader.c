@@ -379,15 +379,13 @@ static bool may_look(const struct postgres_reader *reader, int64_t now_us)
 
 static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
 {
+    int64_t floor = gap_floor(&reader->gap);
     hf_status status = prober_look(engine_of(reader)->prober, reader->session);
     if (!is_connected(reader)) {
         return lose(reader);
     }
-    if (status == HF_OK) {
-        int64_t floor = gap_floor(&reader->gap);
-        status = fetch_more(reader);
-        reader->vain_us = gap_floor(&reader->gap) > floor ? 0 : now_us;
-    }
+    status = status == HF_OK ? fetch_more(reader) : HF_OK; /* a look that fails proves nothing */
+    reader->vain_us = gap_floor(&reader->gap) > floor ? 0 : now_us;
     return status;
 }
 
