@@ -1,9 +1,9 @@
 /*
- * test_crash.c - what a crash of the server leaves of open, prepared and rolled-back publishes; and a
- * server that hides its locks.
+ * test_crash.c - what a crash of the server leaves of open, prepared and rolled-back publishes; and
+ * a server that hides its locks.
  *
- * Each test has a server of its own, because it stops it without a word and starts it again, or takes
- * rights away that everybody has.
+ * Each test has a server of its own, because it stops it without a word and starts it again, or
+ * takes rights away that everybody has.
  */
 #include "postgres/support_side.h"
 

@@ -119,7 +119,7 @@ static void let_session_go(struct prober *prober)
 static hf_status look(struct prober *prober, struct session *session, uint64_t number,
                       int64_t *ret_server_start_us)
 {
-    struct holders holders;
+    struct holders holders = {0};
     session->deadline = deadline_after_ms(prober->engine->timeout_ms);
     hf_status status = read_holders(session, &holders);
     if (status != HF_OK) {
@@ -162,7 +162,7 @@ static hf_status look_and_publish(struct prober *prober, struct session *session
     return HF_OK;
 }
 
-/* The thread's look: on a session of its own, and another one after a failure. True if it worked. */
+/* The thread's look: on a session of its own, another one after a failure. True if it worked. */
 static bool look_by_thread(struct prober *prober)
 {
     bool call = false;
@@ -352,7 +352,7 @@ static hf_status await_holders(struct session *session, struct gap_watch *watch,
                                struct deadline deadline)
 {
     for (uint64_t number = 1;; number++) {
-        struct holders holders;
+        struct holders holders = {0};
         session->deadline = deadline_after_ms(session->engine->timeout_ms);
         hf_status status = read_holders(session, &holders);
         if (status == HF_OK) {
@@ -382,11 +382,11 @@ static hf_status await_holders(struct session *session, struct gap_watch *watch,
  * and has not ended. So whatever is at or below it is decided, and whoever begins to publish draws
  * a higher one. Without the waiting a transaction that is open now would commit below.
  */
-hf_status postgres_now(struct engine *base, struct deadline deadline, int64_t *ret_position)
+hf_status postgres_now(struct engine *engine, struct deadline deadline, int64_t *ret_position)
 {
-    struct postgres_engine *engine = postgres_of(base);
+    struct postgres_engine *self = postgres_of(engine);
     struct session *session;
-    hf_status status = session_take(engine, &session);
+    hf_status status = session_take(self, &session);
     if (status != HF_OK) {
         return status;
     }
@@ -399,10 +399,10 @@ hf_status postgres_now(struct engine *base, struct deadline deadline, int64_t *r
         status = await_holders(session, &watch, deadline);
     }
     if (status == HF_OK && session->number != number) {
-        status = fail(HF_UNAVAILABLE, "%s: the connection was lost", engine->place);
+        status = fail(HF_UNAVAILABLE, "%s: the connection was lost", self->place);
     }
     gap_watch_release(&watch);
-    session_give(engine, session);
+    session_give(self, session);
     if (status == HF_OK) {
         *ret_position = head;
     }

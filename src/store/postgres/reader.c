@@ -60,7 +60,8 @@ struct postgres_reader {
     bool watching;           /* the prober knows of our holes */
     bool told_full;          /* the log knows that there are too many holes */
     int64_t gap_timeout_us;
-    int64_t vain_us;         /* when a look of our own has not helped; 0: it has, or there was none */
+    bool vain;               /* the last look of our own did not help; ... */
+    int64_t vain_us;         /* ... that was then */
     struct gap gap;
     struct queue queue;
     int64_t barrier;         /* relaxed: nothing beyond is handed up, because holes before it were
@@ -374,7 +375,7 @@ static hf_status fetch_more(struct postgres_reader *reader)
 static bool may_look(const struct postgres_reader *reader, int64_t now_us)
 {
     return reader->strict && reader->gap.count > 0 && queue_count(&reader->queue) > 0 &&
-           (reader->vain_us == 0 || now_us - reader->vain_us >= PROBE_PERIOD_MS * 1000);
+           (!reader->vain || now_us - reader->vain_us >= PROBE_PERIOD_MS * INT64_C(1000));
 }
 
 static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
@@ -385,7 +386,8 @@ static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
         return lose(reader);
     }
     status = status == HF_OK ? fetch_more(reader) : HF_OK; /* a look that fails proves nothing */
-    reader->vain_us = gap_floor(&reader->gap) > floor ? 0 : now_us;
+    reader->vain = gap_floor(&reader->gap) == floor;
+    reader->vain_us = now_us;
     return status;
 }
 
@@ -548,7 +550,7 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     reader->strict = strict;
     reader->barrier = INT64_MAX;
     gap_init(&reader->gap, after);
-    buf_init(&reader->regex, 2 * REGEX_BYTES_MAX);
+    buf_init(&reader->regex, REGEX_BUF_BYTES);
     hf_status status = session_take(postgres_of(engine), &reader->session);
     if (status == HF_OK) {
         reader->number = reader->session->number;
@@ -563,33 +565,33 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     return HF_OK;
 }
 
-void postgres_reader_close(struct reader *base)
+void postgres_reader_close(struct reader *reader)
 {
-    struct postgres_reader *reader = reader_of(base);
-    if (!reader) {
+    struct postgres_reader *self = reader_of(reader);
+    if (!self) {
         return;
     }
-    struct postgres_engine *engine = engine_of(reader);
+    struct postgres_engine *engine = engine_of(self);
     bool here = !atomic_load(&engine->poisoned);
-    if (reader->watching && here) {
+    if (self->watching && here) {
         prober_unwatch(engine->prober);
     }
-    queue_release(&reader->queue);
-    gap_release(&reader->gap);
-    buf_release(&reader->regex);
-    mem_free(reader->runs);
-    mem_free(reader->found);
+    queue_release(&self->queue);
+    gap_release(&self->gap);
+    buf_release(&self->regex);
+    mem_free(self->runs);
+    mem_free(self->found);
     if (here) {
-        session_give(engine, reader->session);
+        session_give(engine, self->session);
     }
-    mem_free(reader);
+    mem_free(self);
 }
 
 /* Notes the filter; if it is another one than before, the queue is read again. */
 static hf_status set_filter(struct postgres_reader *reader, const struct filter *filter)
 {
     struct buf regex;
-    buf_init(&regex, 2 * REGEX_BYTES_MAX);
+    buf_init(&regex, REGEX_BUF_BYTES);
     hf_status status = regex_of(&regex, filter);
     if (status == HF_OK && reader->plain) {
         buf_clear(&regex);
@@ -611,47 +613,47 @@ static hf_status set_filter(struct postgres_reader *reader, const struct filter 
     return status;
 }
 
-hf_status postgres_reader_next(struct reader *base, const struct filter *filter, int32_t max,
+hf_status postgres_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
                                struct batch *batch, int64_t *ret_floor, bool *ret_more)
 {
-    struct postgres_reader *reader = reader_of(base);
-    if (reader->over) {
+    struct postgres_reader *self = reader_of(reader);
+    if (self->over) {
         return fail(HF_STALE, "the connection that the log was read on was lost: begin again at "
                               "the checkpoint");
     }
-    if (!is_connected(reader)) {
-        return lose(reader);
+    if (!is_connected(self)) {
+        return lose(self);
     }
-    reader->session->deadline = deadline_after_ms(engine_of(reader)->timeout_ms);
-    if (reader->rows == 0) {
-        reader->rows = max < READ_ROWS_FIRST ? READ_ROWS_FIRST
-                       : max > READ_ROWS_MAX ? READ_ROWS_MAX
-                                             : max;
+    self->session->deadline = deadline_after_ms(engine_of(self)->timeout_ms);
+    if (self->rows == 0) {
+        self->rows = max < READ_ROWS_FIRST ? READ_ROWS_FIRST
+                     : max > READ_ROWS_MAX ? READ_ROWS_MAX
+                                           : max;
     }
-    hf_status status = set_filter(reader, filter);
-    size_t ready = count_ready(reader, (size_t)max);
+    hf_status status = set_filter(self, filter);
+    size_t ready = count_ready(self, (size_t)max);
     if (status == HF_OK && ready == 0) {
-        status = fetch_more(reader);
-        ready = count_ready(reader, (size_t)max);
+        status = fetch_more(self);
+        ready = count_ready(self, (size_t)max);
         int64_t now_us = clock_mono_us();
-        if (status == HF_OK && ready == 0 && may_look(reader, now_us)) {
-            status = look_and_fetch(reader, now_us);
-            ready = count_ready(reader, (size_t)max);
+        if (status == HF_OK && ready == 0 && may_look(self, now_us)) {
+            status = look_and_fetch(self, now_us);
+            ready = count_ready(self, (size_t)max);
         }
     }
     if (status == HF_OK && ready > 0) {
-        status = fetch_large(reader, ready, &ready);
+        status = fetch_large(self, ready, &ready);
     }
     if (status == HF_OK) {
-        status = hand_up(reader, filter, ready, batch);
+        status = hand_up(self, filter, ready, batch);
     }
     if (status != HF_OK) {
         return status;
     }
-    *ret_floor = floor_of(reader);
-    *ret_more = count_ready(reader, 1) > 0 || reader->late_cut ||
-                (reader->tail_cut && queue_count(&reader->queue) == 0) ||
-                may_look(reader, clock_mono_us());
+    *ret_floor = floor_of(self);
+    *ret_more = count_ready(self, 1) > 0 || self->late_cut ||
+                (self->tail_cut && queue_count(&self->queue) == 0) ||
+                may_look(self, clock_mono_us());
     return HF_OK;
 }
 

@@ -7,7 +7,8 @@
 #include "base/buf.h"
 #include "store/store.h"
 
-#define REGEX_BYTES_MAX 8192 /* beyond this the server sends all types, and we choose */
+#define REGEX_BYTES_MAX 8192  /* beyond this the server sends all types, and we choose */
+#define REGEX_BUF_BYTES 16384 /* for a buffer that is long enough to find that out */
 
 /*
  * Writes into `out` (emptied before) an expression that matches exactly the types that the filter
