@@ -227,6 +227,10 @@ static void an_owner_that_exits_without_closing_is_dead(void **state)
     puppet_do(puppet, "acquire %" PRId64 " 0", id);
     child_tell(puppet, "exit");
     child_finish(puppet);
+    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    while (progress_of(store, id).owner_alive) { /* a server has to notice */
+        must_hold(mono_ms() < until_ms && !((struct fixture *)*state)->sqlite);
+    }
     own(store, id, 0);
 }
 
