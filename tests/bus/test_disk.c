@@ -478,6 +478,7 @@ static void a_foreign_lock_ends_in_a_timeout_within_the_deadline(void **state)
     hf_status status;
     sqlite3 *db;
 
+    scene_sqlite(scene);
     event.type = "x";
     scene->options.timeout_ms = 300;
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));

@@ -268,9 +268,14 @@ static hf_status hello(struct session *session)
         return fail(HF_UNAVAILABLE, "%s is PostgreSQL %d.%d; Holdfast needs %d or newer", place,
                     version / 10000, version % 10000, POSTGRES_VERSION_MIN / 10000);
     }
-    fill_hello(session);
+    /* The parameters in hand may be those of a statement that is to be run again. */
+    struct params in_hand = session->params;
     PGresult *result;
+    params_init(&session->params);
+    fill_hello(session);
     hf_status status = execute(session, POSTGRES_QUERY_HELLO, true, &result);
+    params_release(&session->params);
+    session->params = in_hand;
     if (status != HF_OK) {
         return status;
     }
