@@ -234,8 +234,8 @@ static void shared_work_of_a_killed_process_comes_to_another(void **state)
     assert_true(mono_us() - begin_us < 10000000);
     actor_kill(second);
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
-    /* The hanging one was an attempt that ended with the process; where nobody can know what ran, it
-     * was not counted. */
+    /* The hanging one was an attempt that ended with the process; where nobody can know what ran,
+     * it was not counted. */
     assert_int_equal(diary_count(diary_path, scene->path ? "D second 1 2" : "D second 1 "), 1);
 }
 

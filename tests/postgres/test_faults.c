@@ -2,8 +2,8 @@
  * test_faults.c - what the PostgreSQL engine says when it cannot work, and that it works again when
  * the trouble is over.
  *
- * The cluster is the test run's own: its superuser has no password, the role `checked` must give one
- * and `refused` is not let in (scripts/postgres-cluster).
+ * The cluster is the test run's own: its superuser has no password, the role `checked` must give
+ * one and `refused` is not let in (scripts/postgres-cluster).
  */
 #include "support/crowd.h"
 #include "support/make.h"

@@ -117,9 +117,9 @@ static hf_status engine_copy_names(struct postgres_engine *engine, const char *u
 {
     engine->url = mem_dup(url, strlen(url));
     engine->namespace_name = mem_dup(options->namespace_name.bytes, options->namespace_name.length);
-    char *node_name = mem_dup(options->node_name.bytes, options->node_name.length);
-    engine->node_name = (struct text){node_name, options->node_name.length};
-    if (!engine->url || !engine->namespace_name || !node_name) {
+    engine->node_bytes = mem_dup(options->node_name.bytes, options->node_name.length);
+    engine->node_name = (struct text){engine->node_bytes, options->node_name.length};
+    if (!engine->url || !engine->namespace_name || !engine->node_bytes) {
         return fail(HF_NOMEM, "no memory for names");
     }
     return HF_OK;
@@ -168,7 +168,7 @@ static void engine_free(struct postgres_engine *engine)
     mem_free(engine->url);
     mem_free(engine->place);
     mem_free(engine->namespace_name);
-    mem_free((void *)(uintptr_t)engine->node_name.bytes);
+    mem_free(engine->node_bytes);
     mem_free(engine);
 }
 
@@ -278,7 +278,7 @@ static void engine_forget(struct postgres_engine *engine)
     for (struct session *at = engine->sessions; at; at = at->next_open) {
         count++;
     }
-    PGconn **kept = mem_calloc(count + 1, sizeof *kept);
+    PGconn **kept = mem_calloc(count + 1, sizeof(PGconn *)); /* NOLINT(bugprone-sizeof-*) */
     count = 0;
     for (struct session *at = engine->sessions; kept && at; at = at->next_open) {
         kept[count++] = at->pg;

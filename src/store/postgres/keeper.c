@@ -57,6 +57,7 @@
 #define ROTATE_MS 1000       /* between two looks at the journal's size ... */
 #define ROTATE_COMMITS 200   /* ... if there were so many commits */
 #define STATEMENT_MS 10000
+#define CONNECT_MS 2000
 #define RETRY_MS 500         /* after a failed connection */
 #define BEAT_MIN_MS 10
 #define FLOOD_MS 100         /* so many notifications in such a time are a flood */
@@ -488,7 +489,7 @@ static void *keeper_main(void *ctx)
         hf_status status = HF_OK;
         if (!session_is_up(&keeper->session)) {
             session_close(&keeper->session);
-            status = keeper_connect(engine, deadline_after_ms(RETRY_MS * 4));
+            status = keeper_connect(engine, deadline_after_ms(CONNECT_MS));
             if (status == HF_OK) {
                 make_news(keeper); /* who knows what we missed */
             }

@@ -18,33 +18,35 @@ struct keeper {
     pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, stop, begun */
     pthread_cond_t cond;      /* news has changed */
     _Atomic uint64_t news;    /* store_news(); read without the mutex, too */
+    _Atomic int64_t lease_ms; /* the shortest that anybody asked for; INT64_MAX: none */
+    pthread_t thread;
     int32_t waiters;          /* threads in store_wait */
+    int wake_fd;              /* eventfd: ends the keeper's poll; -1: none */
     bool ring_appends;        /* those who sleep are to be notified */
     bool ring;                /* all others are to be notified */
     bool stop;
     bool running;             /* the thread exists ... */
     bool begun;               /* ... and runs */
-    pthread_t thread;
-    int wake_fd;              /* eventfd: ends the keeper's poll; -1: none */
-    _Atomic int64_t lease_ms; /* the shortest that anybody asked for; INT64_MAX: none */
     atomic_bool alive;        /* store_alive was called since the last beat */
-    struct session session;   /* the keeper's thread's, as is what follows */
-    bool locked;              /* the advisory lock of this process is held */
+
+    /* The keeper's thread's own. */
+    bool locked;               /* the advisory lock of this process is held */
     bool listening;
-    int64_t head;             /* as last seen; -1: never */
-    int64_t declared_until_us; /* somebody sleeps, as others know it; 0: not declared. Monotonic, */
-    int64_t flag;              /* ... and the flag's value */
-    char publishers[KEEPER_PUBLISHERS_MAX][24]; /* whose end is waited for ... */
-    size_t publisher_count;                     /* ... so many */
-    bool publishers_cut;       /* there were more: look at all of them again */
-    int64_t beat_at_us;       /* when the last one was; monotonic, as all that follow */
+    bool publishers_cut;       /* there were more than fit: look at all of them again */
+    int32_t heard;             /* notifications since heard_at_us */
+    int64_t head;              /* as last seen; -1: never */
+    int64_t flag;              /* value of the flag that says that somebody sleeps ... */
+    int64_t declared_until_us; /* ... which is good until then; 0: not declared. Monotonic, as are: */
+    int64_t beat_at_us;        /* the last sign of life */
     int64_t look_at_us;
     int64_t rung_at_us;
-    int64_t house_at_us;      /* months, sweeping */
+    int64_t heard_at_us;
+    int64_t house_at_us;       /* months, sweeping */
     int64_t rotated_at_us;
-    int64_t rotated_commits;  /* engine->commits then */
-    int64_t heard_at_us;      /* a window of notifications ... */
-    int32_t heard;            /* ... and how many came in it */
+    int64_t rotated_commits;   /* engine->commits then */
+    size_t publisher_count;    /* whose end is waited for: */
+    char publishers[KEEPER_PUBLISHERS_MAX][24];
+    struct session session;
 };
 
 /* Connects, takes the process's lock, listens, and starts the thread. */

@@ -65,9 +65,9 @@ hf_status session_take(struct postgres_engine *engine, struct session **ret_sess
 
 hf_status session_take_snapshot(struct postgres_engine *engine, struct session **ret_session)
 {
-    struct session *session;
+    struct session *session = NULL;
     hf_status status = session_take(engine, &session);
-    if (status != HF_OK) {
+    if (status != HF_OK || !session) {
         return status;
     }
     status = session_script(session, postgres_queries[POSTGRES_QUERY_BEGIN_SNAPSHOT].sql);

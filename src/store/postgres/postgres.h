@@ -41,7 +41,8 @@ struct postgres_engine {
     char *url;                  /* the libpq URI as given, NUL-terminated; may hold a password */
     char *place;                /* "host:port/database" for messages; no password */
     char *namespace_name;       /* NUL-terminated */
-    struct text node_name;      /* owned, NUL-terminated; application_name, owner_name */
+    char *node_bytes;           /* owns what follows */
+    struct text node_name;      /* NUL-terminated; application_name, owner_name */
     int32_t namespace_id;
     bool gapless;
     hf_durability durability;

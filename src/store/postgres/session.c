@@ -498,7 +498,7 @@ hf_status session_query_once(struct session *session, enum postgres_query query,
 
 hf_status session_run(struct session *session, enum postgres_query query)
 {
-    PGresult *result;
+    PGresult *result = NULL;
     hf_status status = session_query(session, query, &result);
     if (status == HF_OK) {
         PQclear(result);
@@ -511,7 +511,7 @@ hf_status session_script(struct session *session, const char *sql)
     if (is_lost(session)) {
         return fail(HF_UNAVAILABLE, "%s: the connection was lost", session->engine->place);
     }
-    PGresult *result;
+    PGresult *result = NULL;
     hf_status status =
         finish(session, PQsendQuery(session->pg, sql), POSTGRES_QUERY_COUNT, &result);
     if (status == HF_OK) {
@@ -558,7 +558,8 @@ hf_status session_commit(struct session *session)
         session_close(session);
     } else if (!result || is_failure(result)) {
         status = session_fail(session, result, POSTGRES_QUERY_COMMIT);
-    } else if (strcmp(PQcmdStatus(result), "COMMIT") != 0) {
+    } else if (PQcmdStatus(result)[0] == 'R') {
+        /* ROLLBACK is the answer to a commit of what had failed. */
         status = fail(HF_IO, "%s: the transaction had failed and was rolled back",
                       session->engine->place);
     } else if (session->unsure) {

@@ -140,8 +140,8 @@ hf_status postgres_join_rollback(struct engine *engine, void *connection);
 
 /* ---- The rest of the core -------------------------------------------------------------------- */
 
-hf_status postgres_apply(struct engine *engine, struct change *changes, struct deadline deadline);
-hf_status postgres_sizes(struct engine *engine, struct store_sizes *ret_sizes);
-hf_status postgres_doctor(struct engine *engine, hf_finding_fn found, void *ctx);
+hf_status postgres_apply(struct engine *base, struct change *changes, struct deadline deadline);
+hf_status postgres_sizes(struct engine *base, struct store_sizes *ret_sizes);
+hf_status postgres_doctor(struct engine *base, hf_finding_fn found, void *ctx);
 
 #endif
