@@ -676,7 +676,8 @@ DECLARE
     v_dead  bigint[];
     v_lost  bigint;
     v_gone  bigint[];
-    v_left  bigint[];
+    v_left  bigint[];                           -- positions of rows that left a lane ...
+    v_left_lanes bigint[];                      -- ... and their lanes
 BEGIN
     status := 0;
     lane_busy := array_fill(false, ARRAY[cardinality(p_kinds)]);
@@ -734,8 +735,8 @@ BEGIN
             DELETE FROM holdfast.retries r
                 WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_gone)
                     AND (p_ordered OR r.kind = 4)
-                RETURNING r.position)
-        SELECT array_agg(l.position) INTO v_left FROM left_rows l;
+                RETURNING r.position, r.lane)
+        SELECT array_agg(l.position), array_agg(l.lane) INTO v_left, v_left_lanes FROM left_rows l;
         IF v_left IS NOT NULL THEN
             DELETE FROM holdfast.copies c
                 WHERE c.subscription_id = p_subscription_id AND c.position = ANY (v_left);
@@ -774,9 +775,7 @@ BEGIN
     -- In lanes that a row has left the first one goes on, if it is held; so it does where nothing moves
     -- though one was held: the lane was freed while the caller did not know.
     IF p_ordered AND (v_left IS NOT NULL OR 2 = ANY (p_kinds)) THEN
-        PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, array_agg(p_lanes[i]), p_now)
-            FROM generate_subscripts(p_kinds, 1) i
-            WHERE p_kinds[i] IN (0, 3) AND p_positions[i] = ANY (v_left);
+        PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
         PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, array_agg(p_lanes[i]), p_now)
             FROM generate_subscripts(p_kinds, 1) i
             WHERE p_kinds[i] = 2
@@ -785,12 +784,14 @@ BEGIN
                                     AND r.partition = p_partition AND r.lane = p_lanes[i]
                                     AND r.kind <> 2);
         SELECT array_agg(p_kinds[i] = 4 OR
-                         p_kinds[i] IN (0, 3) AND p_positions[i] = ANY (v_left)
+                         l.lane IS NOT NULL
                          AND EXISTS (SELECT 1 FROM holdfast.retries r
                                      WHERE r.subscription_id = p_subscription_id
-                                         AND r.partition = p_partition AND r.lane = p_lanes[i])
+                                         AND r.partition = p_partition AND r.lane = l.lane)
                          ORDER BY i) INTO lane_busy
-            FROM generate_subscripts(p_kinds, 1) i;
+            FROM generate_subscripts(p_kinds, 1) i
+            LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane)
+                ON l.position = p_positions[i] AND p_kinds[i] IN (0, 3);
     ELSIF 4 = ANY (p_kinds) THEN
         SELECT array_agg(p_kinds[i] = 4 ORDER BY i) INTO lane_busy
             FROM generate_subscripts(p_kinds, 1) i;
@@ -799,10 +800,12 @@ END
 $$;
 
 -- change_settle: `struct settle`. p_generation: NULL or 0: any. p_checkpoint: NULL or -1: unchanged.
--- p_last_event_id NULL: unchanged. p_kinds ... p_errors: the outcomes, NULL or arrays of one length (see outcomes_apply); p_waited:
--- they have rows in retries. lane_busy is NULL if there are no outcomes. HF_STALE (5), HF_NOTFOUND (3),
--- HF_CONFLICT (4), HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an outcome does
--- so. May be committed asynchronously: what is lost is done again.
+-- p_last_event_id NULL: unchanged. p_kinds ... p_errors: the outcomes, NULL or arrays of one length
+-- (see outcomes_apply); p_waited: they have rows in retries. p_pause_reason: the subscription is paused
+-- too; NULL: it is not. lane_busy is NULL if there are no outcomes. HF_STALE (5), HF_NOTFOUND (3),
+-- HF_CONFLICT (4), HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an
+-- outcome does so; before it the subscription's, if that is paused. May be committed asynchronously:
+-- what is lost is done again.
 CREATE FUNCTION holdfast.change_settle(
     p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
     p_epoch bigint, p_generation bigint, p_checkpoint bigint, p_last_event_id uuid,
@@ -811,6 +814,7 @@ CREATE FUNCTION holdfast.change_settle(
     p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
     p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
     p_errors text[] DEFAULT NULL, p_waited boolean[] DEFAULT NULL,
+    p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
     OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[])
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -822,6 +826,9 @@ DECLARE
     v_done   record;
     v_lanes  boolean := p_kinds && '{1,2,3,4}'::integer[] OR true = ANY (p_waited);
 BEGIN
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
+    END IF;
     v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch,
                      coalesce(v_lanes, false));
     status := v_fence.status;
@@ -861,6 +868,10 @@ BEGIN
                 WHERE s.subscription_id = p_subscription_id AND s.partition = p_partition
                     AND s.position > v_stored.checkpoint AND s.position <= v_new;
         END IF;
+    END IF;
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM change_pause(p_namespace_id, p_subscription_id, true, p_pause_by, p_pause_reason,
+                             p_now);
     END IF;
     generation := v_fence.generation;
 END
@@ -937,6 +948,7 @@ DECLARE
     v_fence      record;
     v_checkpoint bigint;
     v_left       boolean := false;
+    v_lane       bigint := p_lane;              -- of its row, if it has one: the stored one counts
 BEGIN
     status := 0;
     lane_busy := false;
@@ -979,7 +991,8 @@ BEGIN
     END IF;
     v_checkpoint := (journal_newest(p_subscription_id, p_partition)).checkpoint;
     IF p_waited OR p_position <= v_checkpoint THEN
-        DELETE FROM retries r WHERE r.subscription_id = p_subscription_id AND r.position = p_position;
+        DELETE FROM retries r WHERE r.subscription_id = p_subscription_id AND r.position = p_position
+            RETURNING r.lane INTO v_lane;
         v_left := FOUND;
         IF v_left THEN
             DELETE FROM copies c
@@ -1000,9 +1013,9 @@ BEGIN
         RETURN;
     END IF;
     IF v_left THEN
-        PERFORM lanes_promote(p_subscription_id, p_partition, ARRAY[p_lane], p_now);
+        PERFORM lanes_promote(p_subscription_id, p_partition, ARRAY[v_lane], p_now);
         lane_busy := EXISTS (SELECT 1 FROM retries r WHERE r.subscription_id = p_subscription_id
-                             AND r.partition = p_partition AND r.lane = p_lane);
+                             AND r.partition = p_partition AND r.lane = v_lane);
     END IF;
 END
 $$;

@@ -640,7 +640,8 @@ END
 $$;
 
 -- change_settle_lease: `struct settle_lease`. The outcomes as in change_settle; kind 5: released.
--- p_extend NULL: the expiry stays. HF_STALE (5). ring: something is due for others now. Locks the
+-- p_extend NULL: the expiry stays. p_pause_reason: the subscription is paused too; NULL: it is not
+-- (nor with p_all or p_release_all). HF_STALE (5). ring: something is due for others now. Locks the
 -- lease's row; one that a claim has handed on is not found any more. Releasing, and making a lease
 -- end earlier, also lock the partition: claims never wait for a lease, so nobody waits in a circle.
 -- May be committed asynchronously.
@@ -651,7 +652,7 @@ CREATE FUNCTION holdfast.change_settle_lease(
     p_lanes bigint[] DEFAULT NULL, p_attempts integer[] DEFAULT NULL,
     p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
     p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
-    p_errors text[] DEFAULT NULL,
+    p_errors text[] DEFAULT NULL, p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
     OUT status integer, OUT message text, OUT ring boolean)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -674,6 +675,9 @@ BEGIN
         IF FOUND THEN
             RETURN;
         END IF;
+    END IF;
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
     END IF;
     SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease FOR UPDATE;
     SELECT s.name INTO v_name FROM subscriptions s
@@ -749,6 +753,11 @@ BEGIN
             SET expires_at = coalesce(p_extend, l.expires_at), count = l.count - v_count,
                 positions = l.positions - coalesce(v_named, '{}'::int8multirange)
             WHERE l.token = p_lease;
+    END IF;
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM change_pause(p_namespace_id, p_subscription_id, true, p_pause_by, p_pause_reason,
+                             p_now);
+        ring := true;
     END IF;
 END
 $$;

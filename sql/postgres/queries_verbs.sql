@@ -37,7 +37,7 @@ SELECT status, message FROM holdfast.change_give_back($1, $2, $3, $4);
 -- name: change_settle
 SELECT status, message, generation, lane_busy
     FROM holdfast.change_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                $16, $17, $18, $19);
+                                $16, $17, $18, $19, $20, $21);
 
 -- name: change_claim
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
@@ -49,7 +49,7 @@ SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id
 -- name: change_settle_lease
 SELECT status, message, ring
     FROM holdfast.change_settle_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-                                      $15, $16);
+                                      $15, $16, $17, $18);
 
 -- name: change_dead_retry
 SELECT status, message, count FROM holdfast.change_dead_retry($1, $2, $3, $4);
@@ -211,7 +211,7 @@ SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.produ
 
 -- name: lanes
 SELECT r.lane, count(*) FROM holdfast.retries r
-    WHERE r.subscription_id = $1 AND r.partition = $2 GROUP BY r.lane;
+    WHERE r.subscription_id = $1 AND r.partition = $2 GROUP BY r.lane ORDER BY r.lane;
 
 -- name: ahead
 SELECT s.position FROM holdfast.settled s

@@ -71,6 +71,13 @@ static void fill_outcomes(struct params *params, const struct outcome *outcomes,
     }
 }
 
+/* The pause that comes with the settle, if there is one. */
+static void fill_pause(struct params *params, const struct pause_wish *wish)
+{
+    param_text(params, wish->by);
+    param_text(params, wish->reason);
+}
+
 static hf_status check_count(size_t count)
 {
     if (count > STORE_OUTCOMES_MAX) {
@@ -100,6 +107,7 @@ static hf_status settle_fill(struct postgres_engine *engine, struct params *para
     for (size_t i = 0; i < settle->count; i++) {
         element_bool(params, settle->outcomes[i].waited);
     }
+    fill_pause(params, &settle->pause);
     HF_POINT("mid_settle");
     return check_count(settle->count);
 }
@@ -108,12 +116,12 @@ static hf_status settle_read(struct postgres_engine *engine, struct change *chan
                              const PGresult *result, bool *ret_ring)
 {
     (void)engine;
-    (void)ret_ring;
     struct settle *settle = (struct settle *)change;
     hf_status status = postgres_answer(result, 0, 0);
     if (status != HF_OK) {
         return status;
     }
+    *ret_ring = !text_is_absent(settle->pause.reason);
     settle->ret_generation = result_int8(result, 0, 2, 0);
     struct result_array busy = result_array(result, 0, 3);
     for (size_t i = 0; i < settle->count; i++) {
@@ -147,6 +155,7 @@ static hf_status settle_lease_fill(struct postgres_engine *engine, struct params
     param_time(params, change->now_us);
     size_t count = settle->all || settle->release_all ? 0 : settle->count;
     fill_outcomes(params, settle->outcomes, count);
+    fill_pause(params, &settle->pause);
     HF_POINT("mid_settle");
     return check_count(count);
 }
