@@ -458,6 +458,10 @@ SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
     ORDER BY id;
 
 -- hot
+-- name: dead_count_open
+SELECT count(*) FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open
+    WHERE namespace_id = ?1 AND resolved_at IS NULL;
+
 -- name: dead_count_open_of
 SELECT count(*) FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open_of
     WHERE namespace_id = ?1 AND subscription = ?2 AND resolved_at IS NULL;

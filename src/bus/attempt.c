@@ -12,16 +12,18 @@
 
 static _Thread_local struct hf_delivery *current;
 
-hf_verdict attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
-                       const hf_event *event)
+bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
+                 const hf_event *event, hf_verdict *ret_verdict)
 {
     struct text type = text_of(event->type);
     hf_verdict verdict = HF_ACK;
+    bool any = false;
     delivery->error[0] = '\0';
     current = delivery;
     for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
         const struct handler *handler = &handlers->items[i];
         if (glob_match(handler->pattern, type)) {
+            any = true;
             verdict = handler->run(event, delivery, handler->ctx);
         }
     }
@@ -31,7 +33,8 @@ hf_verdict attempt_run(struct hf_delivery *delivery, const struct handlers *hand
                           (int)verdict);
         verdict = HF_RETRY;
     }
-    return verdict;
+    *ret_verdict = verdict;
+    return any;
 }
 
 struct tx *attempt_tx(const hf_bus *bus)

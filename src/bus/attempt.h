@@ -19,9 +19,10 @@ struct hf_delivery {
 };
 
 /* Runs the handlers that match, one after another, until one does not answer HF_ACK. Its answer is
- * the attempt's; its error is in delivery->error ("" if it gave none). */
-hf_verdict attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
-                       const hf_event *event);
+ * the attempt's; its error is in delivery->error ("" if it gave none). False: no handler matches,
+ * so nothing was run and nothing may be acknowledged. */
+bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
+                 const hf_event *event, hf_verdict *ret_verdict);
 
 /* The transaction that publishing on this thread must join: that of the transactional handler which
  * is running on it for this bus. NULL: none. */

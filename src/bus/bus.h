@@ -5,13 +5,19 @@
  *   intake.c        checking a new event against every limit
  *   publish.c       publishing, one and many, also in somebody's transaction; async.c later
  *   options.c       options of subscriptions: defaults, limits, JSON
- *   subscription.c  creating, handlers, and the runner of each subscription
- *   runner.c        the thread that keeps one subscription moving; ordered.c and shared.c are its
- *                   two ways of getting work and of settling it
- *   window.c        what is in hand: slots, lanes, who may run next
- *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means
+ *   definition.c    a stored subscription, parsed; handlers.c the handlers of this process
+ *   subscription.c  creating, registering handlers, and the runner of each subscription
+ *   runner.c        the thread that keeps one subscription moving; runner_report.c what workers
+ *                   report to it, runner_outcome.c what is stored of that
+ *   ordered.c       one way of getting work and settling it: owning a partition; ordered_fill.c
+ *                   gets deliveries, ordered_settle.c stores what became of them
+ *   shared.c        the other way: leases
+ *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events
+ *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means;
+ *                   solo.c who must run alone
  *   watch.c         waiting for news on behalf of everybody; signs of life
- *   pull.c, steer.c, deadletter.c, inspect.c, wait.c   the rest of holdfast.h
+ *   pull.c, lease.c claiming without handlers, and settling that
+ *   steer.c, deadletter.c, inspect.c, info.c, wait.c   the rest of holdfast.h
  *
  * Lock order: bus->life, bus->mutex, then a runner's mutex. Neither is held while the store is
  * called, except that bus->mutex is held while a subscription is created, so that two threads agree

@@ -29,6 +29,7 @@
 #include "store/story.h"
 
 #define ACQUIRE_AGAIN_US 200000 /* standing by: try to become the owner this often */
+#define FINISH_TRIES 3          /* against others who change the subscription meanwhile */
 
 hf_status ordered_new(struct ordered **ret_ordered)
 {
@@ -69,8 +70,11 @@ static int load_lane(uint64_t lane, int64_t rows, void *ctx)
 {
     struct lane_loading *loading = ctx;
     uint64_t known = loading->strict ? STRICT_LANE : lane;
-    loading->status = set64_put(&loading->window->failing, known, rows);
-    return loading->status != HF_OK;
+    (void)rows;
+    if (!window_fail_lane(loading->window, known)) {
+        loading->status = fail(HF_NOMEM, "out of memory for failing keys");
+    }
+    return loading->status != HF_OK || loading->window->lanes_full;
 }
 
 struct ahead_loading {
@@ -289,29 +293,43 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
     return step;
 }
 
+/* Stores what is left to be stored. False: it could not be. */
+static bool store_the_rest(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    for (int tries = 0; tries < FINISH_TRIES; tries++) {
+        runner_refresh(runner, clock_mono_us());
+        bool changed = ordered->generation != runner->definition.generation;
+        if (changed && !runner->reread && !ordered_verify(runner, now_us)) {
+            continue;
+        }
+        /* What was read by older patterns must not move the checkpoint. */
+        bool move = !runner->reread;
+        struct step step = {.again = true};
+        bool ok = true;
+        while (ok && step.again) {
+            step.again = false;
+            ok = ordered_flush(runner, now_us, &step, move);
+        }
+        if (ok) {
+            return ordered_remember(runner, now_us) == HF_OK;
+        }
+    }
+    return false;
+}
+
 static hf_status ordered_finish(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    struct step step = {.again = true};
-    bool ok = true;
-    hf_status status = HF_OK;
-    while (ordered->owned && !runner->lost && ok && step.again) {
-        step.again = false;
-        ok = ordered_flush(runner, now_us, &step, true);
-    }
-    if (ordered->owned && ok && !runner->lost) {
-        status = ordered_remember(runner, now_us);
-        ok = !status;
-    }
+    bool ours = ordered->owned && !runner->lost && !runner->removed;
+    bool stored = !ours || store_the_rest(runner, now_us) || runner->lost || runner->removed;
     int64_t checkpoint = ordered->checkpoint;
-    bool owned = ordered->owned;
     give_back(runner, now_us);
     ordered->owned_before = false;
-    return ok || !owned
-               ? HF_OK
-               : fail(HF_TIMEOUT,
-                      "%s: progress could not be stored; events after position %lld come again",
-                      runner->name, (long long)checkpoint);
+    return stored ? HF_OK
+                  : fail(HF_TIMEOUT,
+                         "%s: progress could not be stored; events after position %lld come again",
+                         runner->name, (long long)checkpoint);
 }
 
 const struct runner_mode ordered_mode = {.step = ordered_step, .finish = ordered_finish};

@@ -90,10 +90,10 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
         /* Without memory to keep its lane back or to know it again, all is dropped and read
          * anew. */
         runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
-        runner->lost |= set64_put(&window->failing, slot->lane, 1) != HF_OK;
+        runner->lost |= !window_fail_lane(window, slot->lane);
         slot->waited = true;
     }
-    if (entry->unhandled) {
+    if (runner_is_unhandled(runner, entry)) {
         slot->ending = ENDED_UNHANDLED;
         window_end(window, slot);
     } else if (verdict_is_spent(&runner->definition.options, entry)) {
@@ -104,24 +104,34 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
 }
 
 /* Careful mode: one event, recorded, then run as a retry. True if an event was put. */
-static bool put_carefully(struct runner *runner, struct shelf *shelf, const struct entry *entry,
+static bool put_carefully(struct runner *runner, struct shelf *shelf, struct entry *entry,
                           int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    if (!verdict_is_spent(&runner->definition.options, entry) && !entry->unhandled) {
-        hf_status status = record_before_run(runner, entry, now_us);
-        if (status) {
-            ordered_not_settled(runner, status);
-            pthread_mutex_lock(&runner->mutex);
-            runner->lost = true; /* the reader is past it: begin again at the checkpoint */
-            pthread_mutex_unlock(&runner->mutex);
-            return false;
-        }
-        ordered->careful--;
-    }
+    struct window *window = &runner->window;
     pthread_mutex_lock(&runner->mutex);
-    bool record = !entry->unhandled;
-    put(runner, record ? &runner->window.retries : &runner->window.log, shelf, entry);
+    /* One that will not run, or must wait behind its lane, needs no record. */
+    bool plain = entry->unhandled || verdict_is_spent(&runner->definition.options, entry) ||
+                 (!entry->waited && set64_get(&window->failing, entry->lane, NULL));
+    if (plain) {
+        put(runner, entry->waited ? &window->retries : &window->log, shelf, entry);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (plain) {
+        return true;
+    }
+    hf_status status = record_before_run(runner, entry, now_us);
+    if (status) {
+        ordered_not_settled(runner, status);
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost = true; /* the reader is past it: begin again at the checkpoint */
+        pthread_mutex_unlock(&runner->mutex);
+        return false;
+    }
+    ordered->careful--;
+    entry->waited = true; /* it has a row now */
+    pthread_mutex_lock(&runner->mutex);
+    put(runner, &window->retries, shelf, entry);
     pthread_mutex_unlock(&runner->mutex);
     return true;
 }
@@ -139,6 +149,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.log);
     size_t retry_room = ring_room(&runner->window.retries);
     bool busy = in_hand(&runner->window);
+    bool lanes_full = runner->window.lanes_full;
     ordered->more |= runner->news;
     runner->news = false;
     pthread_mutex_unlock(&runner->mutex);
@@ -147,7 +158,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
     wanted = wanted < runner->window.log.capacity / 2 ? wanted : runner->window.log.capacity / 2;
     wanted = careful || wanted < 1 ? 1 : wanted;
-    if (!ordered->more || room < wanted || (careful && (busy || retry_room == 0))) {
+    if (lanes_full || !ordered->more || room < wanted || (careful && (busy || retry_room == 0))) {
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);
@@ -161,6 +172,9 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
                                          &shelf->batch, &floor, &more);
     if (status) {
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost |= status == HF_STALE; /* the reader lost its connection: begin again */
+        pthread_mutex_unlock(&runner->mutex);
         runner_store_failed(runner, status, "reading the log");
         rack_return(&runner->rack, shelf);
         return;
@@ -168,7 +182,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     join_lanes(ordered, &shelf->batch);
     bool put_all = true;
     if (careful && shelf->batch.count == 1) {
-        const struct entry *entry = &shelf->batch.entries[0];
+        struct entry *entry = &shelf->batch.entries[0];
         if (!set64_remove(&ordered->ahead, (uint64_t)entry->event.position)) {
             put_all = put_carefully(runner, shelf, entry, now_us);
         }

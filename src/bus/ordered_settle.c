@@ -99,7 +99,7 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
         break;
     case OUTCOME_HELD:
         /* Usually somebody is before it; if that one has just died or been freed, it is due now. */
-        runner->lost |= set64_put(&window->failing, outcome->lane, 1) != HF_OK;
+        runner->lost |= !window_fail_lane(window, outcome->lane);
         ordered->retry_at_us = now_us;
         break;
     case OUTCOME_BLOCK:
@@ -120,6 +120,9 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
     runner->window.settled -= ordered->settled_before + (int64_t)ordered->count;
     window_reap(&runner->window, &runner->rack);
     runner->stale |= runner->halting; /* is it paused now? */
+    /* Enough failing lanes have been freed to know them all again. */
+    runner->lost |=
+        runner->window.lanes_full && set64_count(&runner->window.failing) < WINDOW_LANES_MAX / 2;
     pthread_mutex_unlock(&runner->mutex);
     if (settle->checkpoint >= 0) {
         ordered->checkpoint = settle->checkpoint;

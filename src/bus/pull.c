@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/uuid.h"
 #include "bus/lease.h"
 #include "bus/subscription.h"
 #include "bus/verdict.h"
@@ -186,7 +187,12 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
         .batch = &batch->batch,
         .ret_wake_us = -1,
     };
+    random_bytes(claim.lease, sizeof claim.lease);
     hf_status status = bus_run(bus, &claim.change);
+    if (status == HF_UNKNOWN) {
+        memcpy(batch->lease, claim.lease, sizeof batch->lease);
+        give_back(bus, definition, batch, claim.change.now_us); /* it may have happened */
+    }
     if (status == HF_CONFLICT) {
         *ret_found = (struct found){.again = true, .wake_us = -1}; /* changed since it was read */
         return HF_OK;

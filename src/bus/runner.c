@@ -146,6 +146,7 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers)
     struct handlers *old = runner->handlers;
     runner->handlers = handlers;
     atomic_fetch_add(&runner->handlers_version, 1);
+    runner->hold_back = true; /* until it is known whether these cover the patterns */
     runner->nudged = true;
     pthread_cond_signal(&runner->wake);
     pthread_mutex_unlock(&runner->mutex);
@@ -166,8 +167,7 @@ static bool reads_differently(const struct definition *old, const struct definit
     return !same;
 }
 
-/* Reads the definition again if somebody may have changed it. */
-static void refresh(struct runner *runner, int64_t mono_us)
+void runner_refresh(struct runner *runner, int64_t mono_us)
 {
     pthread_mutex_lock(&runner->mutex);
     bool news = runner->news;
@@ -205,12 +205,13 @@ static void refresh(struct runner *runner, int64_t mono_us)
     struct definition old = runner->definition;
     runner->definition = fresh;
     bool on = fresh.options.breaker == HF_ON;
-    if (on && (!runner->breaker_on || text_is_absent(fresh.breaker_json))) {
-        if (text_is_absent(fresh.breaker_json) && runner->breaker.state != BREAKER_CLOSED &&
-            !runner->breaker_changed) {
-            breaker_init(&runner->breaker); /* somebody resumed the subscription */
-        } else if (!text_is_absent(fresh.breaker_json)) {
-            breaker_read(fresh.breaker_json, &runner->breaker);
+    if (on && !runner->breaker_changed) {
+        bool stored = !text_is_absent(fresh.breaker_json);
+        if (stored && (!runner->breaker_on || runner->breaker.state == BREAKER_CLOSED)) {
+            breaker_read(fresh.breaker_json, &runner->breaker); /* another process opened it */
+        } else if (!stored && runner->breaker.state != BREAKER_CLOSED) {
+            breaker_init(
+                &runner->breaker); /* somebody resumed the subscription, or its probe ran */
         }
     }
     runner->breaker_on = on;
@@ -392,7 +393,7 @@ static void turn(struct runner *runner)
     if (trouble[0]) {
         runner_say(runner, HF_LOG_ERROR, "%s", trouble);
     }
-    refresh(runner, mono_us);
+    runner_refresh(runner, mono_us);
     struct step step = {.at_us = INT64_MAX};
     if (mono_us < runner->retry_store_us) {
         step.at_us = now_us + (runner->retry_store_us - mono_us);
@@ -515,7 +516,8 @@ hf_status runner_stop_end(struct runner *runner, struct deadline deadline)
     }
     int32_t stuck = runner->stuck;
     pthread_mutex_unlock(&runner->mutex);
-    return stuck > 0
-               ? fail(HF_TIMEOUT, "%s: a handler had not returned by the deadline", runner->name)
-               : HF_OK;
+    if (stuck > 0) {
+        return fail(HF_TIMEOUT, "%s: a handler had not returned by the deadline", runner->name);
+    }
+    return runner->finish_status ? err_set(runner->finish_status, runner->finish_message) : HF_OK;
 }

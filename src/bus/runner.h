@@ -116,6 +116,8 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers);
 hf_status runner_run(struct runner *runner, struct change *change);
 /* Says something to the log once, until something else is said. "" forgets. */
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...) HF_PRINTF(3, 4);
+/* Reads the definition again if somebody may have changed it. */
+void runner_refresh(struct runner *runner, int64_t mono_us);
 /* Does the definition allow new work now? Also sets hold_back. */
 bool runner_may_work(struct runner *runner);
 /* Remembers a failure of the store and says so; the next try is later (up to 2 s). */
@@ -125,6 +127,9 @@ void runner_store_worked(struct runner *runner);
  * outcome. Logs failed attempts. */
 hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
                          struct buf *story, struct outcome *ret_outcome);
+/* Is the entry outside the patterns? One that waited and whose pattern was removed meanwhile
+ * becomes a dead letter again: what has a record must not disappear. */
+bool runner_is_unhandled(const struct runner *runner, const struct entry *entry);
 /* Pauses the subscription and says why. */
 void runner_pause(struct runner *runner, const char *reason);
 /* Takes the turn of every worker whose time is up, and replaces it. Answers the monotonic time of

@@ -8,6 +8,7 @@
 #include "base/uuid.h"
 #include "bus/runner.h"
 #include "bus/verdict.h"
+#include "store/filter.h"
 
 static void log_failure(const struct runner *runner, const struct slot *slot,
                         const struct outcome *outcome, int64_t now_us)
@@ -46,7 +47,9 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
     case ENDED_UNHANDLED:
         outcome.kind = OUTCOME_DEAD;
         outcome.reason = text_of(REASON_NO_HANDLER);
-        outcome.attempts_json = text_of("[]");
+        outcome.attempts = slot->entry->attempts;
+        outcome.attempts_json =
+            text_is_absent(slot->entry->attempts_json) ? text_of("[]") : slot->entry->attempts_json;
         break;
     case ENDED_RELEASED:
         outcome.kind = OUTCOME_RELEASE;
@@ -81,4 +84,11 @@ void runner_pause(struct runner *runner, const char *reason)
         runner_say(runner, HF_LOG_ERROR, "cannot pause: %s", err_message());
     }
     runner->stale = true;
+}
+
+bool runner_is_unhandled(const struct runner *runner, const struct entry *entry)
+{
+    struct filter filter = definition_filter(&runner->definition);
+    return entry->unhandled ||
+           (entry->waited && !filter_matches(&filter, text_of(entry->event.type)));
 }

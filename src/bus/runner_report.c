@@ -106,7 +106,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
         window_end(window, slot);
         return;
     }
-    if (!ok && set64_put(&window->failing, lane, 1)) {
+    if (!ok && !window_fail_lane(window, lane)) {
         runner->lost = true; /* cannot hold its lane back: drop all, it will come again */
     }
     if (ok && in_tx && slot->waited) {

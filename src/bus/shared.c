@@ -308,7 +308,7 @@ static void put_all(struct runner *runner, struct shelf *shelf, struct lease *le
         const struct entry *entry = &shelf->batch.entries[i];
         struct slot *slot = window_put(window, &window->log, shelf, entry);
         slot->lease = lease;
-        if (entry->unhandled) {
+        if (runner_is_unhandled(runner, entry)) {
             slot->ending = ENDED_UNHANDLED;
             window_end(window, slot);
         } else if (verdict_is_spent(&runner->definition.options, entry)) {

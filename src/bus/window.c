@@ -24,6 +24,7 @@ hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_sl
     *window = (struct window){.lanes = lanes};
     set64_init(&window->failing, WINDOW_LANES_MAX);
     set64_init(&window->running, WINDOW_LANES_MAX);
+    set64_init(&window->owners, WINDOW_LANES_MAX);
     set64_init(&window->positions, WINDOW_LANES_MAX);
     hf_status status = ring_init(&window->log, log_slots);
     if (!status) {
@@ -60,7 +61,10 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
     case SLOT_RUNNING:
         window->busy--;
         if (window->lanes) {
-            set64_remove(&window->running, slot->lane);
+            set64_add(&window->running, slot->lane, -1);
+            if (!set64_get(&window->running, slot->lane, NULL)) {
+                set64_remove(&window->owners, slot->lane);
+            }
         }
         break;
     case SLOT_ENDED:
@@ -125,10 +129,16 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
         return true;
     }
     uint64_t lane = slot->lane;
-    int64_t whose;
-    if (set64_count(&window->running) > 0 && set64_get(&window->running, lane, &whose) &&
-        (!owner || whose != (int64_t)(intptr_t)owner)) {
+    int64_t whose = 0;
+    bool running = set64_count(&window->running) > 0 && set64_get(&window->running, lane, NULL);
+    if (running) {
+        set64_get(&window->owners, lane, &whose);
+    }
+    if (running && (!owner || whose != (int64_t)(intptr_t)owner)) {
         return false;
+    }
+    if (!slot->waited && window->lanes_full) {
+        return false; /* nobody knows which lanes fail */
     }
     if (!slot->waited && set64_count(&window->failing) > 0 &&
         set64_get(&window->failing, lane, NULL)) {
@@ -137,7 +147,10 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
         return false;
     }
     /* The lane is entered before the slot runs; without memory for that it does not run yet. */
-    return set64_put(&window->running, lane, (int64_t)(intptr_t)owner) == HF_OK;
+    if (set64_put(&window->owners, lane, (int64_t)(intptr_t)owner)) {
+        return false;
+    }
+    return set64_add(&window->running, lane, 1) == HF_OK;
 }
 
 static struct slot *ring_take(struct window *window, struct ring *ring, const void *owner)
@@ -191,6 +204,13 @@ void window_settle(struct window *window, struct slot *slot)
 {
     assert(slot->state == SLOT_RUNNING || slot->state == SLOT_ENDED);
     set_state(window, slot, SLOT_SETTLED);
+}
+
+bool window_fail_lane(struct window *window, uint64_t lane)
+{
+    hf_status status = set64_put(&window->failing, lane, 1);
+    window->lanes_full |= status == HF_INVALID;
+    return status == HF_OK || window->lanes_full;
 }
 
 void window_free_lane(struct window *window, uint64_t lane)
@@ -273,12 +293,14 @@ void window_clear(struct window *window, struct rack *rack)
     ring_clear(window, &window->retries, rack);
     set64_clear(&window->failing);
     set64_clear(&window->running);
+    set64_clear(&window->owners);
     set64_clear(&window->positions);
     window->ready = 0;
     window->busy = 0;
     window->ended = 0;
     window->settled = 0;
     window->reaped = 0;
+    window->lanes_full = false;
 }
 
 void window_release(struct window *window, struct rack *rack)
@@ -289,5 +311,6 @@ void window_release(struct window *window, struct rack *rack)
     mem_free(window->retries.slots);
     set64_release(&window->failing);
     set64_release(&window->running);
+    set64_release(&window->owners);
     set64_release(&window->positions);
 }

@@ -65,9 +65,11 @@ struct window {
     struct ring log;
     struct ring retries;
     struct set64 failing;   /* lane -> deliveries that wait in the store or are about to */
-    struct set64 running;   /* lane -> whose */
+    struct set64 running;   /* lane -> how many of it are RUNNING */
+    struct set64 owners;    /* lane -> who runs them */
     struct set64 positions; /* of the slots in `retries` */
     bool lanes;             /* ordered: lanes count */
+    bool lanes_full;        /* more lanes fail than can be known: the log is not read */
     int64_t bytes;          /* of the events in hand */
     int64_t ready;
     int64_t busy; /* RUNNING */
@@ -78,7 +80,7 @@ struct window {
 };
 
 #define WINDOW_BYTES_MAX 16777216 /* in hand; what is read at once comes on top */
-#define WINDOW_LANES_MAX 1000000  /* failing keys at once; beyond, reading waits */
+#define WINDOW_LANES_MAX 1000000  /* failing lanes that are known; beyond, reading waits */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes);
 /* Frees everything; nothing may be RUNNING. */
@@ -88,6 +90,10 @@ void window_clear(struct window *window, struct rack *rack);
 
 /* Are the events in hand so large that no more should be read? (One may always be in hand.) */
 bool window_heavy(const struct window *window);
+
+/* Remembers that deliveries of the lane wait in the store. False without memory: then nothing may
+ * be run that could be behind them. At WINDOW_LANES_MAX it sets lanes_full and answers true. */
+bool window_fail_lane(struct window *window, uint64_t lane);
 
 size_t ring_count(const struct ring *ring);
 size_t ring_room(const struct ring *ring);

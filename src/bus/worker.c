@@ -48,9 +48,9 @@ static size_t take_chunk(struct worker *worker)
     struct runner *runner = worker->runner;
     size_t most = runner_chunk_size(runner);
     worker->count = 0;
-    worker->serial = runner->definition.options.concurrency == 1;
+    bool serial = runner->definition.options.concurrency == 1;
     while (worker->count < most) {
-        struct slot *slot = window_take(&runner->window, worker->serial ? worker : NULL);
+        struct slot *slot = window_take(&runner->window, serial ? worker : NULL);
         if (!slot) {
             break;
         }
@@ -100,6 +100,8 @@ static void report_chunk(struct worker *worker, size_t done)
             runner_slot_untaken(runner, worker->chunk[i]);
         }
     }
+    runner->hold_back |= worker->unmatched; /* until it is known who handles what */
+    worker->unmatched = false;
     if (worker->tx_status == HF_CONFLICT) {
         runner->singly = WORKER_CHUNK_MAX; /* whose fault it was shows when each commits alone */
     } else if (worker->tx_status == HF_STALE && done < worker->count &&
@@ -170,13 +172,14 @@ static bool run_one(struct worker *worker, size_t i)
     }
     HF_POINT("before_handler");
     atomic_store(&worker->started_us, clock_mono_us());
-    result->verdict = attempt_run(delivery, worker->handlers, &entry->event);
+    bool ran = attempt_run(delivery, worker->handlers, &entry->event, &result->verdict);
     HF_POINT("after_handler_before_settle");
     if (result->verdict != HF_ACK && delivery->error[0]) {
         result->error = mem_dup(delivery->error, strlen(delivery->error));
     }
     if (worker->tx) {
-        hf_status status = tx_leave(worker->tx, result->verdict == HF_ACK, &result->lane_busy);
+        hf_status status =
+            tx_leave(worker->tx, ran && result->verdict == HF_ACK, &result->lane_busy);
         if (status == HF_MISUSE && result->verdict == HF_ACK) {
             blame(result);
         } else {
@@ -184,6 +187,11 @@ static bool run_one(struct worker *worker, size_t i)
         }
     }
     atomic_store(&worker->started_us, 0);
+    if (!ran) {
+        /* The handlers have changed under it. It is not done: it is given back. */
+        worker->unmatched = true;
+        return atomic_load(&worker->turn) != TURN_TAKEN;
+    }
     if (!next_turn(worker)) {
         mem_free(result->error);
         return false;
@@ -232,7 +240,7 @@ static bool run_deliveries(struct worker *worker)
         if (!run_one(worker, i)) {
             return false;
         }
-        go_on = !worker->tx_status && worker->results[i].verdict == HF_ACK &&
+        go_on = !worker->tx_status && !worker->unmatched && worker->results[i].verdict == HF_ACK &&
                 clock_mono_us() - began_us <= WORKER_CHUNK_US && !atomic_load(&worker->cancelled) &&
                 atomic_load(&worker->runner->handlers_version) == worker->handlers_version;
     }
@@ -293,7 +301,7 @@ static bool steal(struct runner *runner, bool *ret_soon)
     for (struct worker *other = runner->workers; other; other = other->next) {
         uint64_t turn;
         int64_t since_us = worker_running_since(other, &turn);
-        if (since_us == INT64_MAX || other->serial || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
+        if (since_us == INT64_MAX || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
             continue;
         }
         uint64_t lowered = TURN(TURN_INDEX(turn), TURN_INDEX(turn) + 1);

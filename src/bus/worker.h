@@ -46,13 +46,13 @@ struct worker {
     atomic_bool cancelled;
     struct slot *chunk[WORKER_CHUNK_MAX];
     struct worker_result results[WORKER_CHUNK_MAX];
-    size_t count;              /* what is its to report; guarded by the runner's mutex */
-    bool suspect;              /* it runs alone in the bus, see solo.h */
-    bool alone;                /* its chunk is one delivery */
-    bool serial;               /* its chunk may hold several of one lane: nothing is taken over */
-    uint32_t handlers_version; /* of the list it runs */
-    int64_t took_us;           /* the whole chunk */
-    struct handlers *handlers; /* counted, while a chunk is in hand */
+    size_t count;                        /* what is its to report; guarded by the runner's mutex */
+    bool unmatched;                      /* no handler matched the delivery at its turn */
+    bool suspect;                        /* it runs alone in the bus, see solo.h */
+    bool alone;                          /* its chunk is one delivery */
+    uint32_t handlers_version;           /* of the list it runs */
+    int64_t took_us;                     /* the whole chunk */
+    struct handlers *handlers;           /* counted, while a chunk is in hand */
     struct hold holds[WORKER_CHUNK_MAX]; /* transactional: proof for each */
     bool transactional;
     struct tx *tx;

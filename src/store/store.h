@@ -588,7 +588,8 @@ hf_status store_doctor(struct store *store, hf_finding_fn found, void *ctx);
  * positions as far as the engine can see it; one that becomes visible late comes later. It hands up
  * the floor with every batch: everything at or below it has been handed up, does not match, or will
  * never exist. So a checkpoint never passes the floor.
- * One thread at a time.
+ * One thread at a time. HF_STALE: it has lost what it knew (its connection went): open another one
+ * at the checkpoint.
  */
 struct reader;
 

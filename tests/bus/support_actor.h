@@ -7,9 +7,9 @@
  *     static const struct part parts[] = {{"consume", consume}};
  *     ACTOR_MAIN(tests, parts)
  *
- * A child dies with its parent. What it has to say it writes as lines of a diary, a file that several
- * processes append to with one write each, so that a line that is there is complete even if its
- * writer was killed right after.
+ * A child dies with its parent. What it has to say it writes as lines of a diary, a file that
+ * several processes append to with one write each, so that a line that is there is complete even if
+ * its writer was killed right after.
  */
 #ifndef TESTS_BUS_SUPPORT_ACTOR_H
 #define TESTS_BUS_SUPPORT_ACTOR_H

@@ -2,8 +2,8 @@
  * support_scene.c - see support_scene.h.
  *
  * Ownership: doors, recorders and buses are linked to their scene. The teardown opens every door
- * first, so that no handler is left waiting, then closes the buses, and frees recorders only if every
- * close said that no handler runs any more; otherwise it leaks them and fails.
+ * first, so that no handler is left waiting, then closes the buses, and frees recorders only if
+ * every close said that no handler runs any more; otherwise it leaks them and fails.
  */
 #include "support_scene.h"
 

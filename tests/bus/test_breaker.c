@@ -1,6 +1,7 @@
 /*
- * Tests of the circuit breaker: it opens when too many first attempts fail, pauses without skipping,
- * lets exactly one event through to see, and closes or stays open by what becomes of that one.
+ * Tests of the circuit breaker: it opens when too many first attempts fail, pauses without
+ * skipping, lets exactly one event through to see, and closes or stays open by what becomes of that
+ * one.
  */
 #include "support_scene.h"
 

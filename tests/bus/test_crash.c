@@ -1,10 +1,10 @@
 /*
- * Tests of handlers that take the process with them: attempts are counted although nobody is left to
- * count, the event is dead after exactly attempts_max, and its neighbours live.
+ * Tests of handlers that take the process with them: attempts are counted although nobody is left
+ * to count, the event is dead after exactly attempts_max, and its neighbours live.
  *
- * A child works for the subscription "a" and dies in the handler of types "kill", "exit" and "trap".
- * The test starts it again until everything is settled. Before anything else every call writes "D
- * type position attempt" to the scene's diary.
+ * A child works for the subscription "a" and dies in the handler of types "kill", "exit" and
+ * "trap". The test starts it again until everything is settled. Before anything else every call
+ * writes "D type position attempt" to the scene's diary.
  */
 #include "support_actor.h"
 

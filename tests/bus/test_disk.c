@@ -1,9 +1,9 @@
 /*
- * Tests of disks and files that say no: full, too small, damaged, from a newer program, not ours, gone
- * under our feet, locked by somebody else.
+ * Tests of disks and files that say no: full, too small, damaged, from a newer program, not ours,
+ * gone under our feet, locked by somebody else.
  *
- * Limits of a process and mounts are tried in a child (support_actor.h), which reports "status name"
- * lines to the scene's diary.
+ * Limits of a process and mounts are tried in a child (support_actor.h), which reports "status
+ * name" lines to the scene's diary.
  */
 #include "support_actor.h"
 

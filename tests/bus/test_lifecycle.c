@@ -57,7 +57,8 @@ static void stopping_a_bus_that_never_started_is_fine(void **state)
     assert_ok(hf_start(scene->bus));
 }
 
-/* "HF_TIMEOUT: handlers still run; their results will be refused and their events delivered again." */
+/* "HF_TIMEOUT: handlers still run; their results will be refused and their events delivered
+ * again." */
 static void a_result_that_comes_after_the_stop_timed_out_is_refused(void **state)
 {
     struct scene *scene = *state;

@@ -1,6 +1,6 @@
 /*
- * Tests of ordered subscriptions: the order of a (tenant, key), how much runs at once, what a failing
- * event holds back, what on_poison does when it dies, and strict order.
+ * Tests of ordered subscriptions: the order of a (tenant, key), how much runs at once, what a
+ * failing event holds back, what on_poison does when it dies, and strict order.
  */
 #include "support_scene.h"
 

@@ -1,6 +1,6 @@
 /*
- * Tests of stored patterns: a process works for a subscription only while its handlers cover what is
- * stored, new patterns widen it, and on_unhandled speaks of types outside all of them.
+ * Tests of stored patterns: a process works for a subscription only while its handlers cover what
+ * is stored, new patterns widen it, and on_unhandled speaks of types outside all of them.
  */
 #include "support_scene.h"
 

@@ -1,6 +1,6 @@
 /*
- * Tests of failed attempts: delays, the story that is kept, what each verdict means, and that waiting
- * happens in the store and not in a worker.
+ * Tests of failed attempts: delays, the story that is kept, what each verdict means, and that
+ * waiting happens in the store and not in a worker.
  */
 #include "support_scene.h"
 

@@ -1,7 +1,7 @@
 /*
- * Tests of delivery without memory: whatever allocation fails, in whatever thread, no event is lost,
- * nothing crashes, nothing leaks, and the bus goes on when there is memory again. Opening, publishing
- * and subscribing answer HF_NOMEM and work at the next try.
+ * Tests of delivery without memory: whatever allocation fails, in whatever thread, no event is
+ * lost, nothing crashes, nothing leaks, and the bus goes on when there is memory again. Opening,
+ * publishing and subscribing answer HF_NOMEM and work at the next try.
  */
 #include "support_scene.h"
 

@@ -1,6 +1,6 @@
 /*
- * Tests of handlers that take too long: the attempt fails, a replacement works on, the late result is
- * refused, and too many stuck handlers pause the subscription, which says why.
+ * Tests of handlers that take too long: the attempt fails, a replacement works on, the late result
+ * is refused, and too many stuck handlers pause the subscription, which says why.
  */
 #include "support_scene.h"
 

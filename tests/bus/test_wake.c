@@ -1,6 +1,6 @@
 /*
- * Tests of waking and resting: a published event is handed over in milliseconds, in the same process
- * and from another, and a bus that has nothing to do writes nothing.
+ * Tests of waking and resting: a published event is handed over in milliseconds, in the same
+ * process and from another, and a bus that has nothing to do writes nothing.
  */
 #include "support_actor.h"
 

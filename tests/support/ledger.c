@@ -2,9 +2,9 @@
  * ledger.c - see ledger.h.
  *
  * Everything is kept in memory: a hash table of events by id, and per key the list of acknowledged
- * events in the order of their publisher's file. Happens-before of G6 is read off a publisher's file:
- * an event that was acknowledged by a line above the S of another of the same key came first. For
- * each event it is enough to remember how many of its key's list were acknowledged then.
+ * events in the order of their publisher's file. Happens-before of G6 is read off a publisher's
+ * file: an event that was acknowledged by a line above the S of another of the same key came first.
+ * For each event it is enough to remember how many of its key's list were acknowledged then.
  */
 #include "support/ledger.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BREACHES_SHOWN 20
+#define BREACHES_SHOWN 6
 #define NEVER INT64_MAX
 
 /* One event in one subscription. */

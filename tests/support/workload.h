@@ -2,12 +2,13 @@
  * workload.h - publishers and consumers that try everything and write it all down (ledger.h).
  *
  * A directory holds one database and the ledgers of all who worked on it. Four subscriptions exist:
- * "o" is ordered with four workers, "s" shared with two, "t" transactional: it writes the event's id
- * into the table `effects` and publishes one event of type "derived" inside its transaction. "p" has
- * no handlers; a thread of the consumer claims its events and acknowledges, nacks or releases them.
+ * "o" is ordered with four workers, "s" shared with two, "t" transactional: it writes the event's
+ * id into the table `effects` and publishes one event of type "derived" inside its transaction. "p"
+ * has no handlers; a thread of the consumer claims its events and acknowledges, nacks or releases
+ * them.
  *
- * A publisher publishes alone, in batches, asynchronously, in a transaction of its own with a row in
- * the table `outbox`, and some ids twice. It uses its own few keys, so that its file tells which
+ * A publisher publishes alone, in batches, asynchronously, in a transaction of its own with a row
+ * in the table `outbox`, and some ids twice. It uses its own few keys, so that its file tells which
  * event came before which. For what a predecessor left unanswered it asks by id.
  *
  * About one event in a hundred is poison: it fails once, or always, or kills the process.

@@ -2,16 +2,17 @@
  * io_faults.c - system calls fail under a running bus, and no answer may be a lie.
  *
  * The program has its own pwrite, write, fdatasync, fsync, ftruncate, fallocate and pread, which
- * SQLite and the library call instead of the C library's. A child opens a bus, lets the Nth call of
- * one of them fail (EIO, ENOSPC, or a short write; once, or for good until the fault is lifted) and
- * goes on publishing and consuming. Then the fault is lifted: the bus must work again by itself.
+ * SQLite and the library call instead of the C library's. A child opens a bus, publishes, consumes,
+ * closes and opens again, while the Nth call of one of them fails (EIO, ENOSPC, or a short write;
+ * once, or for good until the fault is lifted). Then the same bus must work again by itself.
  * A fresh process recovers, and the ledger is judged: whatever was acknowledged is there, whatever
  * was refused is not.
  *
- *     io_faults [--every 40] [--call 0..3] [--kind 0..4] [--seed N]
+ *     io_faults [--runs 4] [--call 0..3] [--kind 0..4] [--seed N]
  *
- * --every 1 tries every N. --call and --kind restrict it to one call (write, sync, truncate, read) and
- * one kind of fault, in the order of the tables below.
+ * --runs says how many N of each call and kind are tried; 0: every N. --call and --kind restrict it
+ * to one call (write, sync, truncate, read) and one kind of fault, in the order of the tables
+ * below.
  */
 #include "support/workload.h"
 
@@ -183,6 +184,42 @@ static void explain(const struct workload *workload)
     close(fd);
 }
 
+static void lift(void)
+{
+    atomic_store(&watching, false);
+    atomic_store(&faulty_call, -1);
+}
+
+/* Opens both; if the fault forbids it, it is lifted and then it must work. */
+static hf_status open_both(struct publisher *publisher, struct consumer *consumer,
+                           const struct workload *workload, uint64_t seed)
+{
+    hf_status status = publisher_open(publisher, workload, 0, seed);
+
+    if (status == HF_OK)
+        status = consumer_open(consumer, workload);
+    if (status == HF_OK || atomic_load(&faults) == 0)
+        return status;
+    hf_close(&publisher->bus);
+    hf_close(&consumer->bus);
+    lift();
+    status = publisher_open(publisher, workload, 0, seed);
+    return status == HF_OK ? consumer_open(consumer, workload) : status;
+}
+
+static void work(struct publisher *publisher, struct consumer *consumer)
+{
+    publisher->poison_percent = 10;
+    for (int i = 0; i < STEPS; i++)
+        publisher_step(publisher);
+    publisher_bulk(publisher, 45, 100000);
+    publisher_step(publisher);
+    if (atomic_load(&faulty_call) >= 0)
+        usleep(20000); /* consumers meet the fault, too */
+    else
+        workload_settled(consumer->bus, SETTLE_MS);
+}
+
 /* script DIR SEED CALL FROM STICKY ERRNO */
 static int script(int argc, char **argv)
 {
@@ -190,32 +227,30 @@ static int script(int argc, char **argv)
     static struct publisher publisher;
     static struct consumer consumer;
     hf_status status;
-    int refused = 0;
 
     rig_child();
     if (argc < 8)
         return 2;
     workload_init(&workload, argv[2]);
     explain(&workload);
-    atomic_store(&faulty_call, -1);
-    if (publisher_open(&publisher, &workload, 0, strtoull(argv[3], NULL, 10)) != HF_OK ||
-        consumer_open(&consumer, &workload) != HF_OK)
-        return 3;
-    publisher.poison_percent = 10;
     atomic_store(&faulty_from, strtoll(argv[5], NULL, 10));
     atomic_store(&faulty_sticky, argv[6][0] == '1');
     atomic_store(&faulty_errno, (int)strtol(argv[7], NULL, 10));
     atomic_store(&faulty_call, (int)strtol(argv[4], NULL, 10));
     atomic_store(&watching, true);
-    for (int i = 0; i < STEPS; i++)
-        refused += publisher_step(&publisher) != HF_OK;
-    refused += publisher_bulk(&publisher, 12, 100000) != HF_OK;
-    if (atomic_load(&faulty_call) >= 0)
-        usleep(20000); /* consumers meet the fault, too */
-    else
-        workload_settled(consumer.bus, SETTLE_MS);
-    atomic_store(&watching, false);
-    atomic_store(&faulty_call, -1);
+    if (open_both(&publisher, &consumer, &workload, strtoull(argv[3], NULL, 10)) != HF_OK) {
+        fprintf(stderr, "# cannot be opened: %s\n", hf_errmsg());
+        return 3;
+    }
+    work(&publisher, &consumer);
+    if (atomic_load(&faults) == 0) {
+        /* It waits for the closing, or for opening again. */
+        consumer_close(&consumer);
+        publisher_close(&publisher);
+        if (open_both(&publisher, &consumer, &workload, strtoull(argv[3], NULL, 10) + 1) != HF_OK)
+            return 3;
+    }
+    lift();
     status = works_again(&publisher, consumer.bus);
     if (status != HF_OK) {
         fprintf(stderr, "# does not work again: %s: %s\n", hf_status_name(status), hf_errmsg());
@@ -284,9 +319,6 @@ static void read_counts(const char *dir, long long *ret_counts)
         fclose(file);
 }
 
-/* Only the call of --call and the kind of --kind, if they are given. */
-static int64_t only_call = -1, only_kind = -1;
-
 /* One run; true if all is well. counts gets the calls and faults. */
 static bool run(uint64_t seed, int call, long long from, const struct fault_kind *kind,
                 long long *ret_counts)
@@ -320,34 +352,41 @@ static bool run(uint64_t seed, int call, long long from, const struct fault_kind
     return good;
 }
 
+/* Tries `runs` numbers of one call, one from each stretch; 0: every number. */
+static void torture_call(int call, const struct fault_kind *kind, long long total, long long runs,
+                         struct chance *chance)
+{
+    long long seen[CALLS + 1], bad = 0, met = 0;
+
+    if (runs == 0 || runs > total)
+        runs = total;
+    for (long long i = 0; i < runs; i++) {
+        long long begin = total * i / runs, end = total * (i + 1) / runs;
+        long long from = begin + 1 + (long long)chance_below(chance, (uint64_t)(end - begin));
+
+        bad += !run(chance_next(chance), call, from, kind, seen);
+        met += seen[CALLS] > 0;
+    }
+    rig_ok(runs > 0 && bad == 0 && met > 0, "%s, %s: %lld of %lld runs met it, %lld went wrong",
+           call_names[call], kind->name, met, runs, bad);
+}
+
 static int torture(int argc, char **argv)
 {
-    long long totals[CALLS + 1], seen[CALLS + 1];
-    int64_t every = rig_option(argc, argv, "--every", 40);
+    long long totals[CALLS + 1];
+    int64_t runs = rig_option(argc, argv, "--runs", 4);
+    int64_t only_call = rig_option(argc, argv, "--call", -1);
+    int64_t only_kind = rig_option(argc, argv, "--kind", -1);
     struct chance chance;
 
-    only_call = rig_option(argc, argv, "--call", -1);
-    only_kind = rig_option(argc, argv, "--kind", -1);
     chance_seed(&chance, rig_seed(argc, argv));
     rig_ok(run(chance_next(&chance), -1, 0, NULL, totals), "undisturbed it breaks no promise");
     for (int call = 0; call < CALLS; call++) {
         for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-            long long runs = 0, bad = 0, met = 0;
-
             if (call != CALL_WRITE && kinds[k].error != EIO)
                 continue;
-            if ((only_call >= 0 && only_call != call) || (only_kind >= 0 && only_kind != (int)k))
-                continue;
-            /* Around the fault-free count, so that the last calls are hit, too. */
-            for (long long from = 1 + (long long)chance_below(&chance, (uint64_t)every);
-                 from <= totals[call]; from += every) {
-                runs++;
-                bad += !run(chance_next(&chance), call, from, &kinds[k], seen);
-                met += seen[CALLS] > 0;
-            }
-            if (runs > 0)
-                rig_ok(bad == 0, "%s, %s: %lld of %lld runs met it, %lld went wrong",
-                       call_names[call], kinds[k].name, met, runs, bad);
+            if ((only_call < 0 || only_call == call) && (only_kind < 0 || only_kind == (int)k))
+                torture_call(call, &kinds[k], totals[call], runs, &chance);
         }
     }
     return rig_done();

@@ -1,11 +1,11 @@
 /*
  * points.c - the process is killed at every fault point, and nothing may be lost.
  *
- * A script tries everything once: it creates the database, publishes in all ways, delivers to ordered,
- * shared, transactional and pulling consumers with poison among the events, seeks, and closes. It is
- * run once undisturbed to learn which points there are and how often each is hit; then once for each
- * point and for its first, second and middle hit, killed there, recovered by a fresh process, and
- * judged (ledger.h).
+ * A script tries everything once: it creates the database, publishes in all ways, delivers to
+ * ordered, shared, transactional and pulling consumers with poison among the events, seeks, and
+ * closes. It is run once undisturbed to learn which points there are and how often each is hit;
+ * then once for each point and for its first, second and middle hit, killed there, recovered by a
+ * fresh process, and judged (ledger.h).
  *
  *     points [--hits 2] [--seed N]      --hits 3: also in the middle of all hits
  */

@@ -270,9 +270,9 @@ static void answer_all(struct change *changes, bool skip_appends, hf_status stat
     }
 }
 
-/* When the clock was set back, what is stored for later would come later by as much. Leases then end
- * lease_ms from now at the latest, and retries that were recorded in the future are due now: early
- * at worst. */
+/* When the clock was set back, what is stored for later would come later by as much. Leases then
+ * end lease_ms from now at the latest, and retries that were recorded in the future are due now:
+ * early at worst. */
 static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn, int64_t now_us)
 {
     int64_t wall_us = clock_wall_us();

@@ -95,7 +95,8 @@ static hf_status find_scope(struct sqlite_engine *engine, struct conn *conn, str
                          scope->subscription_id, scope->partition);
 }
 
-/* The lane of the row that it left behind, if it blocks: in strict order that is not the event's. */
+/* The lane of the row that it left behind, if it blocks: in strict order that is not the
+ * event's. */
 static hf_status find_lane(struct conn *conn, struct grave *grave)
 {
     bool found;
@@ -412,6 +413,16 @@ hf_status sqlite_dead_list(struct engine *engine, const struct dead_query *query
     return status;
 }
 
+/* All open ones: the index alone counts them. */
+static bool is_all_open(const struct dead_query *query)
+{
+    return text_is_absent(query->subscription) && text_is_absent(query->type) &&
+           text_is_absent(query->error) && text_is_absent(query->reason) &&
+           query->failed_before_us < 0 && query->failed_after_us < 0 &&
+           query->before_dead_id < 0 && query->after_dead_id < 0 && !query->resolved_too &&
+           query->limit < 0 && query->offset == 0;
+}
+
 hf_status sqlite_dead_count(struct engine *engine, const struct dead_query *query,
                             int64_t *ret_count)
 {
@@ -422,7 +433,10 @@ hf_status sqlite_dead_count(struct engine *engine, const struct dead_query *quer
         return status;
     }
     int64_t count = 0;
-    status = list(self, conn, query, NULL, NULL, &count);
+    bool found;
+    status = is_all_open(query) ? STATEMENT_INT(conn, SQLITE_QUERY_DEAD_COUNT_OPEN, &found, &count,
+                                                self->namespace_id)
+                                : list(self, conn, query, NULL, NULL, &count);
     pool_give(self, conn);
     if (status == HF_OK) {
         *ret_count = count;

@@ -1,0 +1,182 @@
+/*
+ * Tests of clocks that jump: the wall clock goes an hour or a day forward or back while the bus
+ * works. Leases of owners do not care, nothing is lost, and nothing comes twice.
+ *
+ * The process's clocks are faked (base/clock.h); a thread lets them run, and the test makes the
+ * wall clock jump under everybody's feet.
+ */
+#include "support_scene.h"
+
+#include "base/clock.h"
+
+#include <stdatomic.h>
+
+#define HOUR_US INT64_C(3600000000)
+#define DAY_US (24 * HOUR_US)
+
+static atomic_bool ticking;
+static pthread_t ticker;
+
+static void *tick(void *ctx)
+{
+    int64_t last_us = mono_us();
+
+    (void)ctx;
+    while (atomic_load(&ticking)) {
+        int64_t now_us = mono_us();
+
+        clock_fake_advance(now_us - last_us);
+        last_us = now_us;
+        usleep(1000);
+    }
+    return NULL;
+}
+
+/* Jumps of the wall clock are made by the ticker's own rhythm: no other thread sets the clocks. */
+static void jump(int64_t us)
+{
+    atomic_store(&ticking, false);
+    pthread_join(ticker, NULL);
+    clock_fake_set(clock_wall_us() + us, clock_mono_us());
+    atomic_store(&ticking, true);
+    pthread_create(&ticker, NULL, tick, NULL);
+}
+
+static int fake_setup(void **state)
+{
+    clock_fake_set(wall_us(), mono_us());
+    atomic_store(&ticking, true);
+    if (pthread_create(&ticker, NULL, tick, NULL) != 0)
+        return -1;
+    return scene_setup(state);
+}
+
+static int fake_teardown(void **state)
+{
+    int result = scene_teardown(state);
+
+    atomic_store(&ticking, false);
+    pthread_join(ticker, NULL);
+    clock_fake_off();
+    return result;
+}
+
+#define clock_test(test) cmocka_unit_test_setup_teardown(test, fake_setup, fake_teardown)
+
+static const int64_t JUMPS_US[] = {HOUR_US, -HOUR_US, DAY_US, -DAY_US, -DAY_US, DAY_US};
+
+static void work_through_jumps(struct scene *scene, hf_mode mode)
+{
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    int64_t published = 0;
+
+    options.mode = mode;
+    options.concurrency = 2;
+    options.lease_ms = 1000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (size_t i = 0; i < COUNTED(JUMPS_US); i++) {
+        for (int j = 0; j < 20; j++, published++)
+            publish(scene->bus, "x", j % 2 ? "k" : NULL, "1");
+        jump(JUMPS_US[i]);
+        for (int j = 0; j < 20; j++, published++)
+            publish(scene->bus, "x", j % 2 ? "k" : NULL, "1");
+        settle_all(scene->bus, "a");
+    }
+    assert_int_equal(recorder_count(recorder), published);
+    for (int64_t position = 1; position <= published; position++)
+        assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+}
+
+static void ordered_delivery_does_not_care_for_jumps(void **state)
+{
+    work_through_jumps(*state, HF_MODE_ORDERED);
+}
+
+static void shared_delivery_does_not_care_for_jumps(void **state)
+{
+    work_through_jumps(*state, HF_MODE_SHARED);
+}
+
+static void a_jump_does_not_change_the_owner(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    struct recorder *standby = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_bus *other = scene_open(scene, NULL);
+
+    recorder->door = scene_door(scene);
+    options.lease_ms = 1000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(door_wait_inside(recorder->door, 1));
+    subscribe(other, "a", "*", standby, NULL);
+    assert_ok(hf_start(other));
+    for (size_t i = 0; i < COUNTED(JUMPS_US); i++) {
+        jump(JUMPS_US[i]);
+        assert_status(hf_wait(scene->bus, "a", 1, 150), HF_TIMEOUT);
+    }
+    assert_int_equal(recorder_count(standby), 0);
+    door_open(recorder->door);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 1);
+    assert_int_equal(recorder_count(standby), 0);
+}
+
+static void a_jump_does_not_time_a_handler_out(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    recorder->door = scene_door(scene);
+    options.handler_timeout_ms = 60000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(door_wait_inside(recorder->door, 1));
+    jump(DAY_US);
+    assert_status(hf_wait(scene->bus, "a", 1, 100), HF_TIMEOUT);
+    jump(-DAY_US);
+    door_open(recorder->door);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 1);
+}
+
+static hf_verdict fail_once(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    (void)event;
+    (void)recorder;
+    return hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
+}
+
+static void a_waiting_retry_comes_early_at_worst_after_a_jump_forward(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_once);
+    hf_subscription_options options = quick_options();
+
+    options.retry_base_ms = 600000;
+    options.retry_max_ms = 600000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, 1));
+    jump(HOUR_US);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+}
+
+static const struct CMUnitTest tests[] = {
+    clock_test(ordered_delivery_does_not_care_for_jumps),
+    clock_test(shared_delivery_does_not_care_for_jumps),
+    clock_test(a_jump_does_not_change_the_owner),
+    clock_test(a_jump_does_not_time_a_handler_out),
+    clock_test(a_waiting_retry_comes_early_at_worst_after_a_jump_forward),
+};
+
+SCENE_MAIN(tests)
