@@ -41,10 +41,10 @@ SELECT status, message, generation, lane_busy
 
 -- name: change_claim
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at, attempts, uncounted, story, waited, unhandled, status, message, lease,
-       expires_at, wake_at, paused, more, owners, owner_renewals
-    FROM holdfast.change_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-                               $17);
+       emitted_at, entered_at, attempts, uncounted, story, waited, unhandled, status, message,
+       lease, expires_at, wake_at, paused, more, owners, owner_renewals
+    FROM holdfast.change_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                               $16, $17);
 
 -- name: change_settle_lease
 SELECT status, message, ring
@@ -88,10 +88,10 @@ SELECT s.generation, coalesce(p.epoch, 0)
 
 -- ---- Progress -----------------------------------------------------------------------------------
 
--- The numbers of a subscription. `checkpoint` is NULL if the journal was rotated beneath the snapshot:
--- read again. `lowest` is what a shared subscription's cursor has passed and is not settled: leased,
--- waiting, or not visible yet. `oldest_at` is when the first unsettled event entered the log: one that
--- waits or is leased, or the first that was not read.
+-- The numbers of a subscription. `checkpoint` is NULL if the journal was rotated beneath the
+-- snapshot: read again. `lowest` is what a shared subscription's cursor has passed and is not
+-- settled: leased, waiting, or not visible yet. `oldest_at` is when the first unsettled event
+-- entered the log: one that waits or is leased, or the first that was not read.
 -- name: progress
 WITH about AS MATERIALIZED (
         SELECT s.id, s.name, s.mode FROM holdfast.subscriptions s
@@ -116,8 +116,8 @@ WITH about AS MATERIALIZED (
     first AS MATERIALIZED (
         SELECT least(waiting.lowest_open, leased.lowest) AS open, low.checkpoint + 1 AS unread
         FROM waiting, leased, low)
-SELECT about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner, zero.owner_name,
-       holdfast.head($1), leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
+SELECT about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner,
+       zero.owner_name, holdfast.head($1), leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
        (SELECT count(*) FROM holdfast.dead_letters d
         WHERE d.namespace_id = $1 AND d.subscription = about.name AND d.resolved_at IS NULL),
        least(waiting.lowest, leased.lowest, low.hole),
@@ -134,8 +134,8 @@ SELECT about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.ow
     FROM about, low, waiting, leased, first, parts zero
     WHERE zero.partition = 0;
 
--- Where one event is in one subscription: $3 its id, $4 its position, $5 its hash. A position that a
--- shared subscription's cursor has passed without seeing it counts as not passed.
+-- Where one event is in one subscription: $3 its id, $4 its position, $5 its hash. A position that
+-- a shared subscription's cursor has passed without seeing it counts as not passed.
 -- name: delivery_facts
 SELECT s.mode, s.start,
        CASE WHEN EXISTS (SELECT 1 FROM unnest(c.holes) h WHERE $4 BETWEEN h.low AND h.high)
@@ -166,8 +166,8 @@ SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.produ
 SELECT holdfast.head($1),
        (SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position LIMIT 1);
 
--- A binary search for the last event before $2: see query.c. Each step looks at up to 32 events from
--- the middle on, and goes up only if all of them entered before.
+-- A binary search for the last event before $2: see query.c. Each step looks at up to 32 events
+-- from the middle on, and goes up only if all of them entered before.
 -- name: position_before
 WITH RECURSIVE search (low, high) AS (
     SELECT 0::bigint, holdfast.head($1) + 1
@@ -236,10 +236,10 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
        resolved_at, resolved_by, resolved_note
     FROM holdfast.dead_letters WHERE id = $2 AND namespace_id = $1;
 
--- A page of a list: ids between $2 and $3, $4 subscription, $5 resolved ones too, $6 a pattern of the
--- type, $7 a part of the error, $8 reason, $9 failed at or before, $10 failed at or after, $11 at most,
--- $12 skipped. NULL: any. These are planned anew each time, so that what is not asked for costs nothing
--- and the index that fits is taken.
+-- A page of a list: ids between $2 and $3, $4 subscription, $5 resolved ones too, $6 a pattern of
+-- the type, $7 a part of the error, $8 reason, $9 failed at or before, $10 failed at or after, $11
+-- at most, $12 skipped. NULL: any. These are planned anew each time, so that what is not asked for
+-- costs nothing and the index that fits is taken.
 -- name: dead_newest
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
@@ -312,8 +312,8 @@ SELECT status, message, lane_busy
 
 -- ---- Joining the application's transaction ------------------------------------------------------
 
--- Is this the database that the store was opened on? Then the process $1 is registered in it. Does the
--- transaction commit as durably as is promised, and can it write?
+-- Is this the database that the store was opened on? Then the process $1 is registered in it. Does
+-- the transaction commit as durably as is promised, and can it write?
 -- name: join_check
 SELECT EXISTS (SELECT 1 FROM holdfast.processes p WHERE p.token = $1),
        current_setting('synchronous_commit') IN ('on', 'remote_apply'),

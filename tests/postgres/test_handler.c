@@ -255,10 +255,14 @@ static void a_failed_statement_is_not_kept_though_the_handler_says_so(void **sta
 /* Whatever it commits itself is committed; the delivery is not settled by that. */
 static void a_handler_that_ends_the_transaction_is_not_settled(void **state)
 {
-    static const char *const ways[] = {
-        "COMMIT", "ROLLBACK", "COMMIT; BEGIN", "ROLLBACK; BEGIN", "COMMIT AND CHAIN",
-        "COMMIT; BEGIN; SAVEPOINT holdfast_delivery", "RELEASE SAVEPOINT holdfast_delivery; COMMIT",
-        "SET client_encoding = LATIN1"};
+    static const char *const ways[] = {"COMMIT",
+                                       "ROLLBACK",
+                                       "COMMIT; BEGIN",
+                                       "ROLLBACK; BEGIN",
+                                       "COMMIT AND CHAIN",
+                                       "COMMIT; BEGIN; SAVEPOINT holdfast_delivery",
+                                       "RELEASE SAVEPOINT holdfast_delivery; COMMIT",
+                                       "SET client_encoding = LATIN1"};
     struct scene s = scene_of(*state, "abc");
     const struct entry *entry = entry_at(*state, s.store, 1);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -303,8 +307,9 @@ static void a_commit_that_a_constraint_refuses_keeps_nothing(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     sql_must(s.side, with_table(&s, "DROP TABLE ", ""));
-    sql_must(s.side, with_table(&s, "CREATE TABLE ", " (position bigint UNIQUE DEFERRABLE "
-                                                     "INITIALLY DEFERRED)"));
+    sql_must(s.side, with_table(&s, "CREATE TABLE ",
+                                " (position bigint UNIQUE DEFERRABLE "
+                                "INITIALLY DEFERRED)"));
     const struct entry *entry = entry_at(*state, s.store, 1);
     struct tx *tx = begin(s.store);
     must_answer(HF_OK, enter(tx, &s, entry));
@@ -410,8 +415,8 @@ static void the_bus_can_begin_and_end_it(void **state)
         must_answer(HF_MISUSE, store_join_begin(s.store, s.side, deadline_after_ms(PATIENCE_MS)));
         must_answer(HF_OK, join_append(&s, &event));
         uint64_t seen = store_news(s.store);
-        must_answer(HF_OK, i ? store_join_commit(s.store, s.side)
-                             : store_join_rollback(s.store, s.side));
+        must_answer(HF_OK,
+                    i ? store_join_commit(s.store, s.side) : store_join_rollback(s.store, s.side));
         must_equal(i, store_news(s.store) != seen);
         must_answer(HF_MISUSE, store_join_commit(s.store, s.side));
         must_answer(HF_MISUSE, store_join_rollback(s.store, s.side));
@@ -460,6 +465,8 @@ static void a_connection_that_cannot_take_part_is_refused(void **state)
     scene_end(&s);
 }
 
+#define SYNC "SELECT (current_setting('synchronous_commit')"
+
 /* It leaves nothing behind in the connection. */
 static void joining_is_durable_and_changes_no_settings(void **state)
 {
@@ -471,9 +478,9 @@ static void joining_is_durable_and_changes_no_settings(void **state)
     sql_must(s.side, "SET synchronous_commit = off");
     sql_must(s.side, "BEGIN");
     must_answer(HF_OK, join_append(&s, &event));
-    must_equal(1, sql_number(s.side, "SELECT (current_setting('synchronous_commit') = 'on')::int"));
+    must_equal(1, sql_number(s.side, SYNC " = 'on')::int"));
     sql_must(s.side, "COMMIT");
-    must_equal(1, sql_number(s.side, "SELECT (current_setting('synchronous_commit') = 'off')::int"));
+    must_equal(1, sql_number(s.side, SYNC " = 'off')::int"));
     must_equal(0, sql_number(s.side, "SELECT count(*) FROM pg_prepared_statements"));
     scene_end(&s);
 }

@@ -4,8 +4,8 @@
  * The function holdfast.change_claim does it all in one statement, under the lock of the
  * subscription's cursor: due retries, what is left of ended leases, positions that were not visible
  * when the cursor passed them, the log after the cursor. It answers a row per event and a last one
- * with the lease. Whatever is handed out is in the lease before the transaction commits, so there is
- * no moment at which an event is neither before the cursor nor in anybody's hands.
+ * with the lease. Whatever is handed out is in the lease before the transaction commits, so there
+ * is no moment at which an event is neither before the cursor nor in anybody's hands.
  *
  * What a process must bring is what it has seen of others (lease.h), because only who watches for a
  * while knows that an owner is frozen.

@@ -189,8 +189,8 @@ static void fill_time(struct params *params, int64_t us)
 
 /* Numbers between `after` and `before`, at most `limit` (-1: all), without the first `offset`. */
 static void fill_query(struct postgres_engine *engine, struct params *params,
-                       const struct dead_query *query, int64_t after, int64_t before,
-                       int64_t limit, int64_t offset)
+                       const struct dead_query *query, int64_t after, int64_t before, int64_t limit,
+                       int64_t offset)
 {
     param_int4(params, engine->namespace_id);
     param_int8(params, after);
@@ -241,10 +241,9 @@ static hf_status list(struct postgres_engine *engine, struct session *session,
         int64_t rows = left < PAGE_ROWS ? left : PAGE_ROWS;
         fill_query(engine, session_params(session), query, after, before, rows, offset);
         PGresult *result;
-        status = session_query_once(session,
-                                    query->oldest_first ? POSTGRES_QUERY_DEAD_OLDEST
-                                                        : POSTGRES_QUERY_DEAD_NEWEST,
-                                    &result);
+        status = session_query_once(
+            session, query->oldest_first ? POSTGRES_QUERY_DEAD_OLDEST : POSTGRES_QUERY_DEAD_NEWEST,
+            &result);
         if (status != HF_OK) {
             return status;
         }

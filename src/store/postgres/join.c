@@ -7,10 +7,10 @@
  * the bus to do it; then the others are told at once. Otherwise the server tells them, when the
  * transaction commits, if somebody sleeps.
  *
- * The connection is not ours to configure. It must speak UTF-8, and be open on the database that the
- * store was opened on: there this very process is registered, and nowhere else. If it would commit
- * less durably than the store promises, this one transaction does not. Nothing else is left behind
- * in it: no prepared statement, no setting.
+ * The connection is not ours to configure. It must speak UTF-8, and be open on the database that
+ * the store was opened on: there this very process is registered, and nowhere else. If it would
+ * commit less durably than the store promises, this one transaction does not. Nothing else is left
+ * behind in it: no prepared statement, no setting.
  *
  * A failed append is undone by a savepoint of its own, so the application can go on.
  */

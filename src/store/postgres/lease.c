@@ -6,8 +6,8 @@
  * tell, and lease.h says whose.
  *
  * What is remembered is about a server that was there all the time. While it is away nobody can
- * raise a number, so after a new connection of the writer's everything is forgotten and watched anew:
- * an owner gets a whole lease to show itself.
+ * raise a number, so after a new connection of the writer's everything is forgotten and watched
+ * anew: an owner gets a whole lease to show itself.
  *
  * The memory is small and forgets who was seen longest ago: it then takes one more lease until such
  * an owner is called frozen.

@@ -4,8 +4,8 @@
  * A process that owns something shows that it lives by raising its number (holdfast.processes,
  * `renewals`). Clocks of two machines need not agree, so nobody compares times: whoever finds an
  * owner in its way remembers the number and when it first saw it, by its own monotonic clock, and
- * hands both down with the next attempt. The function that takes over looks at the number once more,
- * under the lock, so an owner that has moved meanwhile is safe.
+ * hands both down with the next attempt. The function that takes over looks at the number once
+ * more, under the lock, so an owner that has moved meanwhile is safe.
  *
  * Used by whoever runs apply, so by one thread at a time.
  */

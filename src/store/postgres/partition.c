@@ -2,8 +2,8 @@
  * partition.c - who works for an ordered subscription, and from where: acquire, give back.
  *
  * The row of the partition decides. Its epoch rises with every acquisition and every seek, and each
- * settle compares owner and epoch while it holds a lock on that row, so a former owner that wakes up
- * finds either its own epoch, and then nobody else has worked, or another one, and then it is
+ * settle compares owner and epoch while it holds a lock on that row, so a former owner that wakes
+ * up finds either its own epoch, and then nobody else has worked, or another one, and then it is
  * refused. What it did meanwhile outside the database nobody can take back; transactional handlers
  * are refused the same way, before their commit.
  *
@@ -14,9 +14,9 @@
  *   it is frozen         anybody: its number has stood still for a lease of our clock (lease.h)
  *   it is alive          only who forces it
  *
- * A server that may be far away keeps no notes of which handlers run, so what a dead owner was doing
- * is not known: `unclean`, and the bus is careful with the first events. An acquisition is committed
- * durably, because an epoch must not fall back.
+ * A server that may be far away keeps no notes of which handlers run, so what a dead owner was
+ * doing is not known: `unclean`, and the bus is careful with the first events. An acquisition is
+ * committed durably, because an epoch must not fall back.
  */
 #include "base/err.h"
 #include "base/point.h"

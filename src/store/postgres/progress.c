@@ -1,10 +1,10 @@
 /*
  * progress.c - how far a subscription is, and where one event is in it.
  *
- * Nothing here scans the log. How much is left is the difference of two positions; how much waits is
- * counted in an index; what is in flight is summed over the leases, of which there is one per batch.
- * Each answer is one statement, so its numbers belong together; only the head of the log and whether
- * the owner is alive are looked at beside it, because neither is kept in rows.
+ * Nothing here scans the log. How much is left is the difference of two positions; how much waits
+ * is counted in an index; what is in flight is summed over the leases, of which there is one per
+ * batch. Each answer is one statement, so its numbers belong together; only the head of the log and
+ * whether the owner is alive are looked at beside it, because neither is kept in rows.
  *
  * The journal that checkpoints are appended to is emptied from time to time, which even older
  * snapshots notice (holdfast.rotate). Then a partition has no checkpoint, and the statement is run
@@ -26,8 +26,7 @@ static hf_status ask(struct postgres_engine *engine, struct session *session,
     for (int i = 0; status == HF_OK && i < AGAIN_MAX; i++) {
         PQclear(result);
         status = session_query(session, query, &result);
-        if (status != HF_OK || PQntuples(result) == 0 ||
-            !result_is_null(result, 0, checkpoint)) {
+        if (status != HF_OK || PQntuples(result) == 0 || !result_is_null(result, 0, checkpoint)) {
             break;
         }
     }
@@ -118,8 +117,8 @@ hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int6
     param_int4(params, self->namespace_id);
     param_int8(params, subscription_id);
     PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_PROGRESS, PROGRESS_CHECKPOINT, subscription_id,
-                 &result);
+    status =
+        ask(self, session, POSTGRES_QUERY_PROGRESS, PROGRESS_CHECKPOINT, subscription_id, &result);
     if (status != HF_OK) {
         return status;
     }

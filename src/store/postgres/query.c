@@ -7,10 +7,10 @@
  *
  * Finding a time. Times in the log rise with the positions as far as the clocks of the publishers
  * agree; here they are those inside of the ids, so one that was made long before it was published
- * (an outbox that was cut off) stands among later ones. The binary search (position_before) must not
- * take such a one for the whole upper half: it would skip what lies between. So it looks at a few
- * neighbours and goes up only if all of them are early; a single late one only makes reading begin
- * earlier.
+ * (an outbox that was cut off) stands among later ones. The binary search (position_before) must
+ * not take such a one for the whole upper half: it would skip what lies between. So it looks at a
+ * few neighbours and goes up only if all of them are early; a single late one only makes reading
+ * begin earlier.
  */
 #include "base/err.h"
 #include "store/batch.h"
@@ -95,12 +95,7 @@ hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t
 /* ---- Retries --------------------------------------------------------------------------------- */
 
 /* Columns after the event's. */
-enum due_column {
-    DUE_ATTEMPTS = EVENT_COLUMNS,
-    DUE_UNCOUNTED,
-    DUE_STORY,
-    DUE_NEXT
-};
+enum due_column { DUE_ATTEMPTS = EVENT_COLUMNS, DUE_UNCOUNTED, DUE_STORY, DUE_NEXT };
 
 static hf_status push_due(struct batch *batch, const PGresult *result, int row)
 {

@@ -8,8 +8,8 @@
  *
  * Nothing of ours is locked or written while a handler runs: entering only looks whether the
  * delivery is ours and open, leaving settles it. So a process that is stopped in the middle of a
- * handler holds up nobody. Of two processes that both believe to have a delivery one settles it; the
- * other finds it settled, or its hold gone, and everything that its handler wrote is undone.
+ * handler holds up nobody. Of two processes that both believe to have a delivery one settles it;
+ * the other finds it settled, or its hold gone, and everything that its handler wrote is undone.
  *
  * The code that uses the connection is not ours, and nothing keeps it from ending the transaction.
  * It carries a mark, a setting that lives exactly as long as it does, and settling is a statement
@@ -39,7 +39,7 @@ struct postgres_tx {
     struct tx head; /* first: engine.h */
     struct session *session;
     char mark[MARK_BYTES];
-    bool saved;  /* there is a savepoint: of the delivery inside, or of the last one that was kept */
+    bool saved;  /* there is a savepoint: of the delivery inside, or of the last that was kept */
     bool inside; /* between enter and leave */
     bool ring;
     /* the delivery inside */
@@ -85,7 +85,8 @@ static hf_status tx_failed(struct postgres_tx *tx, hf_status status)
     if (is_aborted(tx)) {
         return fail_aborted();
     }
-    if (strcmp(tx->session->sqlstate, "3B001") == 0 || strcmp(tx->session->sqlstate, "25P01") == 0) {
+    const char *code = tx->session->sqlstate; /* no such savepoint, no transaction */
+    if (strcmp(code, "3B001") == 0 || strcmp(code, "25P01") == 0) {
         return fail(HF_MISUSE, "the handler ended the transaction that it runs in");
     }
     return status;
@@ -364,7 +365,7 @@ hf_status postgres_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)
         status = tx_undo(tx, HF_OK);
     } else if (broken) {
         status = tx_undo(tx, fail(HF_MISUSE, "a statement of the handler failed, so nothing of it "
-                                  "can be kept, but it answered that all is well"));
+                                             "can be kept, but it answered that all is well"));
     } else {
         struct params *params = fill_hold(tx);
         param_int8(params, (int64_t)tx->lane);

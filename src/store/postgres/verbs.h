@@ -4,8 +4,8 @@
  * Contracts are those of store.h; this header only says how they are called.
  *
  * A change is one statement, a call of a function of the schema: postgres_<change>_fill writes its
- * parameters, postgres_<change>_read takes its answer. apply.c stands between them: it sends many at
- * once, each in a transaction of its own, and runs one again (fill and all) that met a passing
+ * parameters, postgres_<change>_read takes its answer. apply.c stands between them: it sends many
+ * at once, each in a transaction of its own, and runs one again (fill and all) that met a passing
  * trouble. So fill must not change anything, and read answers the status of the change, with its
  * message; anything but HF_OK means that the function has left no trace. *ret_ring is false before;
  * read sets it if others should hear of it.
