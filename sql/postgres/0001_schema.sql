@@ -490,14 +490,16 @@ $$;
 
 -- ---- Hashes -------------------------------------------------------------------------------------
 
+-- Functions of one expression are not STRICT: then the planner puts the expression in their place.
+
 -- hash_partition of C: the first 8 bytes of MD5 without the sign.
 CREATE FUNCTION holdfast.hash_of(p_text text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT ('x' || substr(md5($1), 1, 16))::bit(64)::bigint & 9223372036854775807 $$;
 
 -- The product of two 64-bit numbers without what overflows.
 CREATE FUNCTION holdfast.hash_times(p_a bigint, p_b numeric) RETURNS bigint
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT (CASE WHEN low >= 9223372036854775808 THEN low - 18446744073709551616 ELSE low END)::bigint
     FROM (SELECT mod((CASE WHEN $1 < 0 THEN $1 + 18446744073709551616::numeric
@@ -559,7 +561,7 @@ $$;
 
 -- The time inside an id, to the millisecond; NULL if it is not version 7.
 CREATE FUNCTION holdfast.id_time(p_id uuid) RETURNS timestamptz
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT CASE WHEN substr($1::text, 15, 1) = '7' AND substr($1::text, 20, 1) IN ('8', '9', 'a', 'b')
         THEN
