@@ -383,7 +383,7 @@ typedef struct hf_subscription_options {
     size_t size;
     hf_place from;                /* where a new subscription starts; required for a new one */
     hf_mode mode;                 /* ordered; cannot be changed later */
-    hf_order order;               /* relaxed */
+    hf_order order;               /* relaxed; cannot be changed later */
     hf_instance_mode instance_mode; /* coordinated */
     hf_on_unhandled on_unhandled; /* skip */
     hf_on_poison on_poison;       /* skip */
@@ -423,8 +423,8 @@ typedef struct hf_subscription_options {
 /*
  * Creates a durable subscription, or changes the stored one: its patterns become these, and the
  * options that are given replace the stored ones. `from` counts for a new one only. HF_CONFLICT: it
- * exists with another mode or partition count. HF_INVALID: no `from` for a new one, a bad name,
- * pattern or option. ret_created is set to 1 if it is new, else 0.
+ * exists with another mode, order or partition count. HF_INVALID: no `from` for a new one, a bad
+ * name, pattern or option. ret_created is set to 1 if it is new, else 0.
  */
 HF_API hf_status hf_subscription_create(hf_bus *bus, const char *name,
                                         const char *const *patterns, size_t pattern_count,

@@ -111,6 +111,9 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
 static void settled(struct runner *runner, const struct settle *settle, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
+    for (size_t i = 0; i < ordered->count; i++) {
+        runner_log_failure(runner, ordered->slots[i], &ordered->outcomes[i], now_us);
+    }
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < ordered->count; i++) {
         note_outcome(runner, ordered->slots[i], &ordered->outcomes[i], now_us);

@@ -124,9 +124,12 @@ bool runner_may_work(struct runner *runner);
 void runner_store_failed(struct runner *runner, hf_status status, const char *doing);
 void runner_store_worked(struct runner *runner);
 /* Fills in what an ended slot means (mutex not held; dispatcher only). `story` lives as long as the
- * outcome. Logs failed attempts. */
+ * outcome. */
 hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
                          struct buf *story, struct outcome *ret_outcome);
+/* Tells the log of a failed attempt, once its outcome is stored. */
+void runner_log_failure(const struct runner *runner, const struct slot *slot,
+                        const struct outcome *outcome, int64_t now_us);
 /* Is the entry outside the patterns? One that waited and whose pattern was removed meanwhile
  * becomes a dead letter again: what has a record must not disappear. */
 bool runner_is_unhandled(const struct runner *runner, const struct entry *entry);

@@ -10,9 +10,12 @@
 #include "bus/verdict.h"
 #include "store/filter.h"
 
-static void log_failure(const struct runner *runner, const struct slot *slot,
+void runner_log_failure(const struct runner *runner, const struct slot *slot,
                         const struct outcome *outcome, int64_t now_us)
 {
+    if (slot->ending != ENDED_VERDICT || slot->verdict == HF_ACK) {
+        return;
+    }
     bool retry = outcome->kind == OUTCOME_RETRY;
     hf_log_record record = log_blank(retry ? HF_LOG_WARN : HF_LOG_ERROR,
                                      retry ? "attempt failed" : "attempt failed: dead letter");
@@ -57,9 +60,6 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
     case ENDED_VERDICT:
         status = verdict_outcome(options, slot->entry, &ending, node, now_us, random_u64(), story,
                                  &outcome);
-        if (!status && slot->verdict != HF_ACK) {
-            log_failure(runner, slot, &outcome, now_us);
-        }
         break;
     }
     if (status) {

@@ -195,6 +195,18 @@ static hf_status make_outcomes(struct runner *runner, int64_t now_us, struct set
     return HF_OK;
 }
 
+/* The outcomes stand in the order of the slots that are not settled by a transaction. */
+static void log_failures(struct runner *runner, int64_t now_us, bool all)
+{
+    struct shared *shared = runner->shared;
+    size_t at = 0;
+    for (size_t i = 0; i < shared->count && !all; i++) {
+        if (!shared->slots[i]->in_tx) {
+            runner_log_failure(runner, shared->slots[i], &shared->outcomes[at++], now_us);
+        }
+    }
+}
+
 /* Stores what was collected of a lease. False: the store failed. */
 static bool settle_collected(struct runner *runner, struct lease *lease, struct tally tally,
                              int64_t now_us)
@@ -230,6 +242,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
     } else {
         runner_store_worked(runner);
         runner->stale |= !text_is_absent(settle.pause.reason);
+        log_failures(runner, now_us, settle.all);
     }
     close_slots(runner, lease);
     return true;

@@ -104,6 +104,11 @@ static hf_status check_unchangeable(const struct wish *wish, const struct defini
         return fail(HF_CONFLICT, "subscription %s exists with mode %s; the mode cannot be changed",
                     wish->name, definition->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
     }
+    if (given->order != HF_ORDER_DEFAULT && given->order != definition->options.order) {
+        return fail(HF_CONFLICT,
+                    "subscription %s exists with order %s; the order cannot be changed", wish->name,
+                    definition->options.order == HF_ORDER_STRICT ? "strict" : "relaxed");
+    }
     if (given->partitions != -1 && given->partitions != definition->options.partitions) {
         return fail(HF_CONFLICT, "subscription %s exists with %d partitions; it has to stay so",
                     wish->name, definition->options.partitions);
@@ -454,9 +459,4 @@ void subscriptions_nudge(hf_bus *bus)
         runner_nudge(at->runner);
     }
     pthread_mutex_unlock(&bus->mutex);
-}
-
-bool subscription_inside_handler(const hf_bus *bus)
-{
-    return attempt_inside(bus);
 }

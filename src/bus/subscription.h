@@ -45,7 +45,5 @@ hf_status subscriptions_stop(hf_bus *bus, struct deadline deadline);
 void subscriptions_free(hf_bus *bus);
 /* Something may have happened: all runners look again. */
 void subscriptions_nudge(hf_bus *bus);
-/* True if the calling thread is running a handler of this bus. */
-bool subscription_inside_handler(const hf_bus *bus);
 
 #endif

@@ -10,7 +10,7 @@ static hf_subscription_options hasty_options(void)
 {
     hf_subscription_options options = quick_options();
 
-    options.handler_timeout_ms = 80;
+    options.handler_timeout_ms = 250;
     return options;
 }
 
@@ -97,7 +97,7 @@ static void a_late_result_is_refused(void **state)
     assert_true(recorder_wait(recorder, 3));
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DEAD);
     assert_int_equal(dead.attempts, 2);
-    assert_non_null(strstr(dead.story, "80"));
+    assert_non_null(strstr(dead.story, "250"));
     assert_non_null(strstr(dead.story, "second failure"));
 }
 
@@ -153,7 +153,7 @@ static void too_many_stuck_handlers_pause_the_subscription_which_says_why(void *
     struct info info;
     hf_receipt next;
 
-    options.handler_timeout_ms = 30;
+    options.handler_timeout_ms = 50;
     options.stuck_max = 3;
     options.attempts_max = 100;
     recorder->extra = scene_door(scene);
@@ -180,7 +180,6 @@ static void after_the_stuck_handlers_have_returned_it_can_be_resumed(void **stat
     struct recorder *recorder = scene_recorder(scene, always_stuck);
     hf_subscription_options options = hasty_options();
 
-    options.handler_timeout_ms = 30;
     options.stuck_max = 2;
     options.attempts_max = 100;
     recorder->extra = scene_door(scene);
