@@ -127,12 +127,13 @@ is "also of retries" "$(settle 35 "false, false, NULL, '2026-01-01', '{1,1}', '{
 
 holes="SELECT coalesce(string_agg(h.low || '-' || h.high || CASE WHEN h.witnesses IS NULL THEN '' ELSE ' seen' END, ' '), 'none') FROM holdfast.checkpoints c
     CROSS JOIN LATERAL unnest(c.holes) h WHERE subscription_id = (SELECT max(id) FROM holdfast.subscriptions)"
-settled() { # claims until the holes are as wanted; at most 5 s. Prints what they handed out.
+settled() { # PATTERN: claims until the holes are as wanted; prints what they handed out
     local i all=
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < 100; i++)); do
         all="$all$(sql "SELECT claim(9)" | sed 's,/.*,,')"
-        [ "$(sql "$holes")" = "$1" ] && { echo "$all"; return; }
-        sleep 0.01
+        # shellcheck disable=SC2254
+        case $(sql "$holes") in $1) echo "$all"; return ;; esac
+        sleep 0.02
     done
     echo "$all: $(sql "$holes")"
 }
