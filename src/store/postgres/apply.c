@@ -17,8 +17,8 @@
  *     round 2   all appends together, the exact way (an id was repeated, a month was missing ...)
  *     round 3   every append for itself (somebody else's transaction holds one of the ids)
  *
- * Locks are waited for only briefly (session.c), for the group's sake. A change that still meets one
- * answers HF_BUSY with `again` set, and its own thread hands it over again (store.c).
+ * Locks are waited for only briefly (session.c), for the group's sake. A change that still meets
+ * one answers HF_BUSY with `again` set, and its own thread hands it over again (store.c).
  *
  * When the connection is lost
  *   What has had an answer from the server keeps it. Appends that have not are appended again, the

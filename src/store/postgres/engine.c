@@ -5,11 +5,11 @@
  *
  *     connect the writer -> schema -> namespace -> the keeper (lock, LISTEN, first sign of life)
  *
- * fork(): a child has the parent's descriptors but none of its threads. A byte sent by the child, or
- * libpq's farewell when it closes, would come to the server as the parent's; and a descriptor that
- * the child keeps open would keep the parent's session, with its locks, alive after the parent's
- * death. So the handler that runs in the child closes the sockets of all sessions and marks every
- * open engine as poisoned. What libpq has allocated stays, reachable and unused.
+ * fork(): a child has the parent's descriptors but none of its threads. A byte sent by the child,
+ * or libpq's farewell when it closes, would come to the server as the parent's; and a descriptor
+ * that the child keeps open would keep the parent's session, with its locks, alive after the
+ * parent's death. So the handler that runs in the child closes the sockets of all sessions and
+ * marks every open engine as poisoned. What libpq has allocated stays, reachable and unused.
  */
 #include <stdio.h>
 #include <unistd.h>

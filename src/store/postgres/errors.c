@@ -1,9 +1,9 @@
 /*
  * errors.c - what the server's codes mean to us, and what to tell the user.
  *
- * Only SQLSTATEs are looked at, never texts: those are in the server's language. A failure to connect
- * has no code of its own in libpq, so session.c asks for verbose messages while it connects, in
- * which the code stands between the severity and the text.
+ * Only SQLSTATEs are looked at, never texts: those are in the server's language. A failure to
+ * connect has no code of its own in libpq, so session.c asks for verbose messages while it
+ * connects, in which the code stands between the severity and the text.
  */
 #include <ctype.h>
 #include <stdio.h>

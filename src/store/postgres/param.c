@@ -2,9 +2,9 @@
  * param.c - values in PostgreSQL's binary format: big-endian numbers, bytes as they are.
  *
  * All values of a statement lie one after the other in one buffer, which moves when it grows, so
- * places are kept as offsets until params_finish makes pointers of them. An array is a header of five
- * words (dimensions, flags, element type, length, lower bound) and, per element, its length and its
- * bytes; the array's own length is known when the next parameter begins.
+ * places are kept as offsets until params_finish makes pointers of them. An array is a header of
+ * five words (dimensions, flags, element type, length, lower bound) and, per element, its length
+ * and its bytes; the array's own length is known when the next parameter begins.
  */
 #include "store/postgres/param.h"
 

@@ -5,8 +5,8 @@
  * POOL_IDLE_MAX sessions are kept, and when all are in use another one is opened for the occasion.
  * So a listing's callback may run other queries.
  *
- * Handlers have sessions of their own: what an application does to a connection (settings, temporary
- * tables) must not meet a reader. One that is not idle when it comes back is closed.
+ * Handlers have sessions of their own: what an application does to a connection (settings,
+ * temporary tables) must not meet a reader. One that is not idle when it comes back is closed.
  */
 #include "base/err.h"
 #include "base/mem.h"

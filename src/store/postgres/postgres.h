@@ -17,8 +17,8 @@
  * statement; verbs.h says how it is called. C brings what one statement cannot: the group commit,
  * the memory of what was seen when, and waiting.
  *
- * Sessions: the writer's is used only by whoever runs apply (one thread at a time, see group.h), the
- * keeper's only by the keeper's thread, those of the pool by whoever took them.
+ * Sessions: the writer's is used only by whoever runs apply (one thread at a time, see group.h),
+ * the keeper's only by the keeper's thread, those of the pool by whoever took them.
  */
 #ifndef HF_STORE_POSTGRES_POSTGRES_H
 #define HF_STORE_POSTGRES_POSTGRES_H

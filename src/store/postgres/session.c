@@ -1,13 +1,13 @@
 /*
  * session.c - one connection to the server. See session.h.
  *
- * Everything goes through libpq's asynchronous calls and a poll() of our own, so that no deadline is
- * missed because a server or a network went silent. Only the look-up of a host's name is not under
- * our control.
+ * Everything goes through libpq's asynchronous calls and a poll() of our own, so that no deadline
+ * is missed because a server or a network went silent. Only the look-up of a host's name is not
+ * under our control.
  *
  * A session that begins says hello: it learns whether it speaks to a server of its own or through a
- * pooler, whether the server can be written to, and sets what must not depend on the settings of the
- * role or the database. Behind a pooler nothing is set, because it would stay there for others.
+ * pooler, whether the server can be written to, and sets what must not depend on the settings of
+ * the role or the database. Behind a pooler nothing is set, because it would stay there for others.
  */
 #include "store/postgres/session.h"
 

@@ -1,5 +1,6 @@
 /*
- * session.h - one connection to the server: its statements, its deadline, its end and new beginning.
+ * session.h - one connection to the server: its statements, its deadline, its end and new
+ * beginning.
  *
  * Statements are named by the enum that scripts/embed-sql makes of sql/postgres/queries*.sql. In
  * their text `{namespace}` stands for the number of the engine's namespace, so that a statement can
