@@ -152,8 +152,8 @@ struct change {
                         wait for the disk. Only settles, claims and releases may say so. */
     int64_t now_us;
     hf_status status;
-    bool again;      /* the engine's: nothing happened, because somebody else's transaction is in the
-                        way; the same may succeed soon, and store_run tries it until the deadline */
+    bool again; /* the engine's: nothing happened, somebody else's transaction is in the way;
+                   store_run tries again until the deadline */
     hf_status draft; /* the engine's: the answer if the common commit succeeds */
     char message[STORE_MESSAGE_BYTES]; /* why not HF_OK */
     struct change *next;               /* group.c's queue */

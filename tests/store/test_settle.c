@@ -481,7 +481,7 @@ static void the_most_outcomes_fit_in_one_settle(void **state)
     must_equal(STORE_OUTCOMES_MAX / 2, progress_of(store, id).retrying);
 }
 
-/* ---- Pausing ---------------------------------------------------------------------------------- */
+/* ---- Pausing --------------------------------------------------------------------------------- */
 
 struct pause_seen {
     int64_t at_us;

@@ -57,7 +57,8 @@ bool gapless(struct store *store);
     check_follows((store), (before), (actual), #actual, __FILE__, __LINE__)
 void check_follows(struct store *store, int64_t before, int64_t actual, const char *what,
                    const char *file, int line);
-/* When the event entered the log: at now_us of its append, or, where ids carry the time, about now. */
+/* When the event entered the log: at now_us of its append, or, where ids carry the time, about
+ * now. */
 #define must_enter(store, now_us, actual)                                                          \
     check_enters((store), (now_us), (actual), #actual, __FILE__, __LINE__)
 void check_enters(struct store *store, int64_t now_us, int64_t actual, const char *what,

@@ -3,7 +3,7 @@
  *
  * One round trip carries the whole list, as a pipeline of transactions:
  *
- *     [ INSERT of all plain appends ] [ append(...) append(...) ] [ settle(...) ] [ claim(...) ] ...
+ *     [ INSERT of all plain appends ] [ append(...) append(...) ] [ settle(...) ] [ claim(...) ] .
  *
  * All plain appends share one statement and one commit: that is the group commit. Appends that need
  * the exact way share one transaction too: one that is refused (a version) says so in its row and
@@ -23,10 +23,9 @@
  * When the connection is lost
  *   What has had an answer from the server keeps it. Appends that have not are appended again, the
  *   exact way: the ids tell what happened, because the unique index waits for an old transaction
- *   that is still about to commit. For other changes nobody can tell: HF_UNKNOWN. What was not sent,
- *   or was refused by a server that shuts down, is simply sent again.
- *   A commit is never cancelled: when its time is over the connection is closed, and the answer is
- *   HF_UNKNOWN.
+ *   that is still about to commit. For other changes nobody can tell: HF_UNKNOWN. What was not
+ *   sent, or was refused by a server that shuts down, is simply sent again. A commit is never
+ *   cancelled: when its time is over the connection is closed, and the answer is HF_UNKNOWN.
  */
 #include <stdio.h>
 
@@ -194,7 +193,8 @@ static hf_status prepare(struct round *round, enum postgres_query query)
     return status == HF_OK ? session_prepare(round->session, query) : status;
 }
 
-/* Statements cannot be prepared in a pipeline, so this comes first; mostly there is nothing to do. */
+/* Statements cannot be prepared in a pipeline, so this comes first; mostly there is nothing to
+ * do. */
 static hf_status prepare_all(struct round *round)
 {
     struct session *session = round->session;
@@ -581,8 +581,8 @@ static void sort_out_lost(struct change *changes)
     }
 }
 
-/* Connects again and makes what was sent, which now is only appends, open for another round. Answers
- * what cannot be helped. */
+/* Connects again and makes what was sent, which now is only appends, open for another round.
+ * Answers what cannot be helped. */
 static hf_status recover(struct round *round, hf_status why, struct deadline deadline)
 {
     char message[HF_ERR_BYTES_MAX];

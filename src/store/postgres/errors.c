@@ -13,7 +13,8 @@
 #include "store/postgres/errors.h"
 #include "store/postgres/postgres.h"
 
-/* By the first characters; the longest that fits counts, so the special comes before the general. */
+/* By the first characters; the longest that fits counts, so the special comes before the
+ * general. */
 static const struct meaning {
     const char *prefix;
     hf_status status;
@@ -29,7 +30,8 @@ static const struct meaning {
     {"3F000", HF_SCHEMA, "the schema holdfast is gone: open the store again"},
     {"40", HF_BUSY, NULL},
     {"42501", HF_DENIED,
-     "the role needs USAGE on schema holdfast and rights on what is in it, or CREATE on the database "
+     "the role needs USAGE on schema holdfast and rights on what is in it, or CREATE on the "
+     "database "
      "to make it"},
     {"42P01", HF_SCHEMA, "the schema holdfast is not what this program expects"},
     {"42883", HF_SCHEMA, "the schema holdfast is not what this program expects"},
@@ -106,8 +108,8 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
 
 /* ---- Failures to connect --------------------------------------------------------------------- */
 
-/* The code in a verbose message, "FATAL:  28P01: password ...": five characters between blanks and a
- * colon. The last one counts: with several hosts, that of the last host. */
+/* The code in a verbose message, "FATAL:  28P01: password ...": five characters between blanks
+ * and a colon. The last one counts: with several hosts, that of the last host. */
 static bool find_code(const char *message, char ret_code[6], const char **ret_text)
 {
     bool found = false;

@@ -4,16 +4,16 @@
  * Wake-ups
  *   store_news() is a number in memory. It changes when this process commits something that rings,
  *   when a notification comes, and when the keeper sees that the log's head has moved.
- *   A NOTIFY in every publishing transaction would serialise the commits of the whole cluster. So it
- *   is sent after our group commit, by this thread, many at a time, and only if somebody sleeps; and
- *   publishers in SQL (holdfast.publish) do it in their own transaction, only if somebody sleeps.
- *   To sleep is to declare it (a flag that expires). An event is not overlooked:
+ *   A NOTIFY in every publishing transaction would serialise the commits of the whole cluster. So
+ *   it is sent after our group commit, by this thread, many at a time, and only if somebody sleeps;
+ *   and publishers in SQL (holdfast.publish) do it in their own transaction, only if somebody
+ *   sleeps. To sleep is to declare it (a flag that expires). An event is not overlooked:
  *
  *     committed before the flag was set: after setting it the keeper looks at the head, which has
  *         moved since its last look; so the news changes and consumers read once more;
- *     published before, committed later (it has looked at the flag already, and notifies nobody): its
- *         transaction holds the sequence's lock. The keeper reads the holders after setting the flag,
- *         and lets the consumers read again every POLL_MS until those are gone;
+ *     published before, committed later (it has looked at the flag already, and notifies nobody):
+ *         its transaction holds the sequence's lock. The keeper reads the holders after setting the
+ *         flag, and lets the consumers read again every POLL_MS until those are gone;
  *     published after: it sees the flag.
  *
  *   While many notifications come the flag is taken back: whoever works needs no alarm. So whoever

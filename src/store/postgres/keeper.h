@@ -36,7 +36,7 @@ struct keeper {
     int32_t heard;             /* notifications since heard_at_us */
     int64_t head;              /* as last seen; -1: never */
     int64_t flag;              /* value of the flag that says that somebody sleeps ... */
-    int64_t declared_until_us; /* ... which is good until then; 0: not declared. Monotonic, as are: */
+    int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
     int64_t beat_at_us;        /* the last sign of life */
     int64_t look_at_us;
     int64_t rung_at_us;

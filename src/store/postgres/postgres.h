@@ -72,7 +72,8 @@ struct postgres_engine {
     struct postgres_engine *next_open; /* engine.c: all engines of the process, for fork */
 };
 
-/* engine.c: remembers and forgets a session with a connection, which a forked child must not use. */
+/* engine.c: remembers and forgets a session with a connection, which a forked child must not
+ * use. */
 void engine_add_session(struct postgres_engine *engine, struct session *session);
 void engine_drop_session(struct postgres_engine *engine, struct session *session);
 

@@ -38,8 +38,8 @@
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* Waits for the socket; false when the deadline has passed. Trouble counts as ready: libpq finds out
- * which. */
+/* Waits for the socket; false when the deadline has passed. Trouble counts as ready: libpq finds
+ * out which. */
 static bool wait_socket(PGconn *pg, short events, struct deadline deadline)
 {
     for (;;) {
@@ -142,8 +142,8 @@ static void cancel(struct session *session)
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
 
-/* libpq would print notices. One kind matters: the commit happened here, but nobody knows whether on
- * the standby, because somebody ended the wait for it. */
+/* libpq would print notices. One kind matters: the commit happened here, but nobody knows
+ * whether on the standby, because somebody ended the wait for it. */
 static void hear_notice(void *ctx, const PGresult *notice)
 {
     struct session *session = ctx;
@@ -538,8 +538,8 @@ hf_status session_begin(struct session *session)
     return status;
 }
 
-/* At the deadline the connection is closed and not the commit cancelled: that would make visible here
- * what a standby may not have. */
+/* At the deadline the connection is closed and not the commit cancelled: that would make visible
+ * here what a standby may not have. */
 hf_status session_commit(struct session *session)
 {
     session->in_tx = false;

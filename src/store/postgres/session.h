@@ -128,8 +128,8 @@ void session_pipe_leave(struct session *session);
 hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query);
 /* The status for a SQLSTATE. */
 hf_status postgres_status_of(const char *sqlstate);
-/* Worth trying again at once, and nothing happened: a serialisation failure, a deadlock, a lock that
- * could not be had, a server that shuts down. */
+/* Worth trying again at once, and nothing happened: a serialisation failure, a deadlock, a lock
+ * that could not be had, a server that shuts down. */
 bool postgres_is_passing(const char *sqlstate);
 
 /* ---- The pool (pool.c) ----------------------------------------------------------------------- */
