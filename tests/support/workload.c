@@ -22,6 +22,7 @@ const struct ledger_subscription workload_subscriptions[WORKLOAD_SUBSCRIPTIONS] 
 
 void workload_init(struct workload *workload, const char *dir)
 {
+    workload->lease_ms = -1;
     snprintf(workload->dir, sizeof(workload->dir), "%s", dir);
     snprintf(workload->path, sizeof(workload->path), "%s/bus.db", dir);
     snprintf(workload->url, sizeof(workload->url), "sqlite:%s", workload->path);
@@ -63,6 +64,7 @@ hf_status workload_prepare(const struct workload *workload)
         hf_subscription_options options = options_of(i);
         const char *pattern = workload_subscriptions[i].type ? workload_subscriptions[i].type : "*";
 
+        options.lease_ms = workload->lease_ms;
         status = hf_subscription_create(bus, workload_subscriptions[i].name, &pattern, 1, &options,
                                         NULL);
     }

@@ -33,6 +33,7 @@ struct workload {
     char path[RIG_PATH_BYTES + 32]; /* of the database */
     char url[RIG_PATH_BYTES + 40];
     char consumers[RIG_PATH_BYTES + 32]; /* the consumers' ledger */
+    int64_t lease_ms;                    /* of new subscriptions; -1: the default */
 };
 
 /* Names everything in the directory. */

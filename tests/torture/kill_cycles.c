@@ -6,7 +6,10 @@
  * itself at a named fault point, so that the narrow windows are hit, too. Then it is started again.
  * At the end consumers work undisturbed until everything is settled, and the ledger is judged.
  *
- *     kill_cycles [--seconds 20] [--cycles 1000000] [--seed N]
+ *     kill_cycles [--seconds 20] [--cycles 1000000] [--freeze 0] [--seed N]
+ *
+ * With --freeze 1 leases are short, and half of the victims that consume are not killed but stopped
+ * until their leases have been taken over, and then continued: what they answer then must be refused.
  *
  * A run in which one of the windows was never hit fails as too weak: it proves nothing.
  */
@@ -25,6 +28,7 @@
 #define ROLES (PUBLISHERS + CONSUMERS)
 #define KILL_WITHIN_US 50000
 #define DRAIN_MS 60000
+#define FREEZE_LEASE_MS 300
 
 /* Where a publisher and a consumer can be hit; each must have been. */
 static const char *const PUBLISHER_WINDOWS[] = {
@@ -98,6 +102,8 @@ struct run {
     int64_t cycles, hits;
     int64_t publisher_hits[COUNT(PUBLISHER_WINDOWS)];
     int64_t consumer_hits[COUNT(CONSUMER_WINDOWS)];
+    bool freeze;
+    int64_t frozen;   /* ... so often */
     int64_t failures; /* children that ended by themselves otherwise */
 };
 
@@ -132,6 +138,9 @@ static void start_role(struct run *run, int number, bool with_window)
     snprintf(nth, sizeof(nth), "%d", 1 + (int)chance_below(&run->chance, 3));
     role->pid = rig_start(is_publisher(number) ? "publisher" : "consumer", run->workload.dir, text,
                           seed, role->point ? role->point : "-", nth, NULL);
+    /* Where leases are short a slow machine is reason enough for a duplicate. */
+    if (run->freeze && !is_publisher(number))
+        rig_append(run->ledger, "K %d", (int)role->pid);
 }
 
 static void count_hit(struct run *run, int number)
@@ -174,6 +183,19 @@ static void reap(struct run *run)
     }
 }
 
+/* Stops a consumer until others have taken over, and lets it go on. */
+static void freeze(struct run *run, int victim)
+{
+    kill(run->roles[victim].pid, SIGSTOP);
+    for (int64_t end_us = rig_mono_us() + 2 * FREEZE_LEASE_MS * 1000; rig_mono_us() < end_us;) {
+        usleep(2000);
+        reap(run);
+    }
+    if (run->roles[victim].pid)
+        kill(run->roles[victim].pid, SIGCONT);
+    run->frozen++;
+}
+
 static void cycle(struct run *run)
 {
     int victim = (int)chance_below(&run->chance, ROLES);
@@ -185,6 +207,11 @@ static void cycle(struct run *run)
         usleep(500);
     }
     /* One that waits for its window gets a little longer to reach it. */
+    if (run->freeze && !is_publisher(victim) && run->roles[victim].pid &&
+        chance_percent(&run->chance, 50)) {
+        freeze(run, victim);
+        return;
+    }
     if (run->roles[victim].pid && !(run->roles[victim].point && chance_percent(&run->chance, 70))) {
         kill(run->roles[victim].pid, SIGKILL);
         waitpid(run->roles[victim].pid, &status, 0);
@@ -256,6 +283,8 @@ static int torture(int argc, char **argv)
     chance_seed(&run.chance, rig_seed(argc, argv));
     rig_directory(dir);
     workload_init(&run.workload, dir);
+    run.freeze = rig_option(argc, argv, "--freeze", 0) != 0;
+    run.workload.lease_ms = run.freeze ? FREEZE_LEASE_MS : -1;
     if (workload_prepare(&run.workload) != HF_OK) {
         rig_ok(false, "the database is made: %s", hf_errmsg());
         return rig_done();
@@ -267,16 +296,21 @@ static int torture(int argc, char **argv)
         cycle(&run);
     drained = drain(&run);
     breaches = workload_judge(&run.workload, PUBLISHERS, &ledger);
-    rig_say("%lld killed at random, %lld at a window; %lld acknowledged, %lld delivered, %lld dead",
-            (long long)run.cycles, (long long)run.hits, (long long)ledger_acknowledged(ledger),
-            (long long)ledger_delivered(ledger), (long long)ledger_dead(ledger));
+    rig_say("%lld killed at random, %lld at a window, %lld frozen; %lld acknowledged, %lld "
+            "delivered, %lld dead",
+            (long long)run.cycles, (long long)run.hits, (long long)run.frozen,
+            (long long)ledger_acknowledged(ledger), (long long)ledger_delivered(ledger),
+            (long long)ledger_dead(ledger));
     rig_ok(drained == HF_OK, "everything is settled when the killing stops: %s",
            hf_status_name(drained));
     rig_ok(breaches == 0, "no promise was broken: %lld breaches", (long long)breaches);
     rig_ok(run.failures == 0, "nobody ended otherwise: %lld did", (long long)run.failures);
     rig_ok(ledger_acknowledged(ledger) > 100 && ledger_dead(ledger) > 0,
            "there was something to lose");
-    judge_windows(&run);
+    if (run.freeze)
+        rig_ok(run.frozen > 3, "consumers were frozen past their leases");
+    else
+        judge_windows(&run);
     ledger_free(ledger);
     if (breaches == 0 && drained == HF_OK)
         rig_remove(dir);
