@@ -29,7 +29,8 @@
 #include "store/story.h"
 
 #define ACQUIRE_AGAIN_US 200000 /* standing by: try to become the owner this often */
-#define FINISH_TRIES 3          /* against others who change the subscription meanwhile */
+#define CLOCK_TOLERANCE_US 1000000
+#define FINISH_TRIES 3 /* against others who change the subscription meanwhile */
 
 hf_status ordered_new(struct ordered **ret_ordered)
 {
@@ -272,6 +273,11 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
             return step;
         }
     }
+    if (now_us < ordered->seen_us - CLOCK_TOLERANCE_US) {
+        ordered_verify(runner, now_us); /* a write, on which the store minds the clock */
+        ordered->retry_at_us = now_us;
+    }
+    ordered->seen_us = now_us;
     if (ordered->generation != runner->definition.generation && !runner->stale) {
         if (runner->reread) {
             return reread(runner, now_us);

@@ -14,6 +14,7 @@
 struct ordered {
     bool owned;
     int64_t epoch;
+    int64_t seen_us;         /* the wall clock at the last step */
     bool strict;
     bool owned_before;     /* since the runner started: single mode takes over only once */
     int64_t generation;    /* of the definition that what is in hand was read by */

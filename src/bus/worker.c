@@ -93,10 +93,15 @@ static void report_chunk(struct worker *worker, size_t done)
     bool undone = worker->transactional && worker->tx_status != HF_OK;
     for (size_t i = 0; i < worker->count; i++) {
         struct worker_result *result = &worker->results[i];
-        if (i < done && !(undone && result->verdict == HF_ACK)) {
+        bool kept = !undone || (worker->alone && result->verdict != HF_ACK);
+        if (i < done && kept) {
             runner_slot_ended(runner, worker->chunk[i], result,
                               worker->transactional && result->verdict == HF_ACK);
         } else {
+            /* Also one that failed: those before it, perhaps of its lane, come first again. */
+            if (i < done) {
+                mem_free(result->error);
+            }
             runner_slot_untaken(runner, worker->chunk[i]);
         }
     }

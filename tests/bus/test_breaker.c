@@ -208,6 +208,32 @@ static void a_shared_subscription_has_a_breaker_too(void **state)
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
 }
 
+static void an_open_breaker_counts_for_every_handle(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *one = scene_recorder(scene, fail_while_sick);
+    struct recorder *two = scene_recorder(scene, fail_while_sick);
+    hf_subscription_options options = breaker_options();
+    hf_bus *other = scene_open(scene, NULL);
+    size_t before;
+
+    options.mode = HF_MODE_SHARED;
+    options.batch = 5;
+    options.breaker_pause_ms = 60000;
+    subscribe(scene->bus, "a", "*", one, &options);
+    subscribe(other, "a", "*", two, NULL);
+    assert_ok(hf_start(other)); /* it works, and has nothing to do yet */
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 50; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_true(wait_until(is_open, scene->bus));
+    assert_status(hf_wait(scene->bus, "a", -1, 300), HF_TIMEOUT);
+    before = recorder_count(one) + recorder_count(two);
+    assert_status(hf_wait(scene->bus, "a", -1, 700), HF_TIMEOUT);
+    assert_int_equal(recorder_count(one) + recorder_count(two), before);
+    assert_in_range(before, 5, 25);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(it_opens_when_too_many_first_attempts_fail),
     scene_test(it_stays_closed_when_too_few_fail),
@@ -216,6 +242,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(it_never_skips_an_event),
     scene_test(an_open_breaker_is_seen_by_the_next_process),
     scene_test(a_shared_subscription_has_a_breaker_too),
+    scene_test(an_open_breaker_counts_for_every_handle),
 };
 
 SCENE_MAIN(tests)

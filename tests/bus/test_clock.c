@@ -172,12 +172,74 @@ static void a_waiting_retry_comes_early_at_worst_after_a_jump_forward(void **sta
     assert_int_equal(recorder_count(recorder), 2);
 }
 
+static void a_waiting_retry_does_not_wait_for_a_jump_back(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_once);
+    hf_subscription_options options = quick_options();
+
+    options.retry_base_ms = 300;
+    options.retry_max_ms = 300;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, 1));
+    jump(-DAY_US);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+}
+
+static void a_claimed_lease_does_not_outlast_a_jump_back(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    hf_claim_options claim = HF_CLAIM_OPTIONS_INIT;
+    const char *patterns[] = {"*"};
+    hf_batch *lost = NULL, *found = NULL;
+
+    options.mode = HF_MODE_SHARED;
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    publish(scene->bus, "x", NULL, "1");
+    claim.lease_ms = 300;
+    assert_ok(hf_claim(scene->bus, "a", &claim, &lost));
+    assert_int_equal(hf_batch_count(lost), 1);
+    jump(-DAY_US);
+    claim.wait_ms = PATIENCE_MS;
+    assert_ok(hf_claim(scene->bus, "a", &claim, &found));
+    assert_int_equal(hf_batch_count(found), 1);
+    hf_batch_free(lost);
+    hf_batch_free(found);
+}
+
+static void a_standby_takes_over_after_a_jump_back(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *owner = scene_recorder(scene, NULL);
+    struct recorder *standby = scene_recorder(scene, NULL);
+    hf_bus *other = scene_open(scene, NULL);
+
+    subscribe(scene->bus, "a", "*", owner, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    subscribe(other, "a", "*", standby, NULL);
+    assert_ok(hf_start(other));
+    jump(-DAY_US);
+    assert_ok(hf_close(&scene->bus));
+    publish(other, "x", NULL, "2");
+    settle_all(other, "a");
+    assert_int_equal(recorder_count(standby), 1);
+}
+
 static const struct CMUnitTest tests[] = {
     clock_test(ordered_delivery_does_not_care_for_jumps),
     clock_test(shared_delivery_does_not_care_for_jumps),
     clock_test(a_jump_does_not_change_the_owner),
     clock_test(a_jump_does_not_time_a_handler_out),
     clock_test(a_waiting_retry_comes_early_at_worst_after_a_jump_forward),
+    clock_test(a_waiting_retry_does_not_wait_for_a_jump_back),
+    clock_test(a_claimed_lease_does_not_outlast_a_jump_back),
+    clock_test(a_standby_takes_over_after_a_jump_back),
 };
 
 SCENE_MAIN(tests)

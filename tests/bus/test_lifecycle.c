@@ -4,6 +4,7 @@
  */
 #include "support_scene.h"
 
+#include <sqlite3.h>
 #include <stdatomic.h>
 
 /* ---- Stop ------------------------------------------------------------------------------------ */
@@ -126,6 +127,65 @@ static void the_events_in_hand_at_a_stop_are_not_lost(void **state)
     for (int64_t position = 1; position <= 50; position++)
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
+}
+
+/* ---- Stopping while the database is locked --------------------------------------------------- */
+
+static sqlite3 *lock_file(struct scene *scene)
+{
+    sqlite3 *db = NULL;
+
+    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+/* A stop that could not store its checkpoints says so, in time; nothing is lost by that. */
+static void stop_while_locked(struct scene *scene, hf_mode mode)
+{
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_options bus_options = scene->options;
+    hf_status stopped;
+    int64_t begin_us, took_us;
+    sqlite3 *db;
+    hf_bus *bus;
+
+    bus_options.timeout_ms = 3000;
+    bus = scene_open(scene, &bus_options);
+    recorder->door = scene_door(scene);
+    options.mode = mode;
+    options.checkpoint_ms = 60000;
+    subscribe(bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 10; i++)
+        publish(bus, "x", NULL, "1");
+    assert_ok(hf_start(bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    db = lock_file(scene);
+    door_open(recorder->door);
+    assert_true(recorder_wait(recorder, 1));
+    begin_us = mono_us();
+    stopped = hf_stop(bus, 100);
+    took_us = mono_us() - begin_us;
+    sqlite3_close(db);
+    assert_status(stopped, HF_TIMEOUT);
+    assert_true(took_us < 2500000);
+    assert_ok(hf_start(bus));
+    settle_all(bus, "a");
+    for (int64_t position = 1; position <= 10; position++)
+        assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    scene_close(scene, bus);
+}
+
+static void a_stop_while_the_database_is_locked_says_so_in_time(void **state)
+{
+    stop_while_locked(*state, HF_MODE_ORDERED);
+}
+
+static void a_stop_of_shared_work_while_it_is_locked_strands_nothing(void **state)
+{
+    stop_while_locked(*state, HF_MODE_SHARED);
 }
 
 /* ---- Shutdown -------------------------------------------------------------------------------- */
@@ -365,6 +425,49 @@ static void a_handler_may_publish(void **state)
     assert_int_equal(recorder_count(recorder), 10);
 }
 
+/* "not what handlers publish meanwhile" */
+static hf_verdict publish_successor(const hf_event *event, hf_delivery *delivery,
+                                    struct recorder *recorder)
+{
+    hf_new_event next = HF_NEW_EVENT_INIT;
+
+    (void)event;
+    next.type = "x";
+    if (!atomic_load((atomic_bool *)recorder->extra))
+        hf_publish(hf_delivery_bus(delivery), &next, NULL);
+    return HF_ACK;
+}
+
+static void wait_while_handlers_publish(struct scene *scene, hf_mode mode)
+{
+    static atomic_bool enough;
+    struct recorder *recorder = scene_recorder(scene, publish_successor);
+    hf_subscription_options options = quick_options();
+
+    atomic_store(&enough, false);
+    recorder->extra = &enough;
+    options.mode = mode;
+    options.concurrency = 2;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 4; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_true(recorder_wait_begun(recorder, recorder_count(recorder) + 10));
+    settle_all(scene->bus, NULL);
+    atomic_store(&enough, true);
+}
+
+static void waiting_ends_although_ordered_handlers_go_on_publishing(void **state)
+{
+    wait_while_handlers_publish(*state, HF_MODE_ORDERED);
+}
+
+static void waiting_ends_although_shared_handlers_go_on_publishing(void **state)
+{
+    wait_while_handlers_publish(*state, HF_MODE_SHARED);
+}
+
 static void opening_and_closing_again_and_again_leaves_nothing_open(void **state)
 {
     struct scene *scene = *state;
@@ -392,6 +495,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_result_that_comes_after_the_stop_timed_out_is_refused),
     scene_test(a_stop_tells_running_handlers_to_return),
     scene_test(the_events_in_hand_at_a_stop_are_not_lost),
+    scene_test(a_stop_while_the_database_is_locked_says_so_in_time),
+    scene_test(a_stop_of_shared_work_while_it_is_locked_strands_nothing),
     scene_test(after_a_shutdown_publishing_and_subscribing_are_refused),
     scene_test(a_shutdown_finishes_what_runs),
     scene_test(a_shutdown_answers_all_asynchronous_publishes),
@@ -401,6 +506,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_handler_that_outlives_the_close_keeps_its_memory),
     scene_test(a_close_that_times_out_frees_when_the_handler_returns),
     scene_test(a_handler_may_publish),
+    scene_test(waiting_ends_although_ordered_handlers_go_on_publishing),
+    scene_test(waiting_ends_although_shared_handlers_go_on_publishing),
     scene_test(opening_and_closing_again_and_again_leaves_nothing_open),
 };
 

@@ -190,6 +190,30 @@ static void in_single_mode_the_newest_process_takes_over_without_asking(void **s
     assert_int_equal(diary_count(diary_path, "D second 3"), 1);
 }
 
+/* The one that lost stands by; two of them do not take it from each other for ever. */
+static void in_single_mode_the_older_process_gives_up(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = consumer(scene, "first", "ordered", "30000", "single");
+    pid_t second = consumer(scene, "second", "ordered", "30000", "single");
+    bool owned = wait_until(second_owns, scene->bus), still = true;
+    hf_status settled = HF_OK;
+
+    for (int i = 0; i < 20 && settled == HF_OK; i++) {
+        publish(scene->bus, "x", NULL, "1");
+        settled = hf_wait(scene->bus, "a", -1, PATIENCE_MS);
+        still &= second_owns(scene->bus);
+        usleep(50000); /* long enough for the other to want it back */
+    }
+    actor_kill(first);
+    actor_kill(second);
+    assert_true(owned);
+    assert_true(still);
+    assert_status(settled, HF_OK);
+    assert_int_equal(diary_count(diary_path, "D second"), 20);
+    assert_int_equal(diary_count(diary_path, "D first"), 0);
+}
+
 /* "else within one lease": a stopped process holds its lock but shows no sign of life. */
 static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state)
 {
@@ -294,6 +318,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(only_one_process_works_and_the_other_stands_by),
     scene_test(a_standby_takes_over_at_once_when_the_owner_is_killed),
     scene_test(in_single_mode_the_newest_process_takes_over_without_asking),
+    scene_test(in_single_mode_the_older_process_gives_up),
     scene_test(the_work_of_a_frozen_owner_is_taken_over_within_a_lease),
     scene_test(shared_work_of_a_killed_process_comes_to_another),
     scene_test(shared_work_of_a_frozen_process_comes_to_another_within_a_lease),

@@ -381,6 +381,49 @@ static void ending_the_transaction_and_changing_the_connection_are_refused(void 
     assert_int_equal(info_of(scene->bus, "a").dead, 1);
 }
 
+/* A statement of its own that rolls the transaction back is the handler's failure. */
+static hf_verdict roll_back(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    sqlite3 *db = hf_delivery_sqlite(delivery);
+
+    (void)recorder;
+    if (strcmp(event->type, "bad") == 0) {
+        sqlite3_exec(db, "INSERT INTO singles VALUES (1)", NULL, NULL, NULL);
+        sqlite3_exec(db, "INSERT OR ROLLBACK INTO singles VALUES (1)", NULL, NULL, NULL);
+    } else if (effect(delivery, event) != SQLITE_OK) {
+        return HF_DEAD;
+    }
+    return HF_ACK;
+}
+
+static void a_statement_that_rolls_back_is_a_failed_attempt(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, roll_back);
+    hf_subscription_options options = transactional_options();
+    struct dead dead;
+    sqlite3 *db;
+
+    make_table(scene);
+    db = look(scene);
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE singles (a UNIQUE)", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    options.attempts_max = 2;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "good", NULL, "1");
+    publish(scene->bus, "bad", NULL, "1");
+    publish(scene->bus, "good", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
+    assert_string_equal(dead.type, "bad");
+    assert_int_equal(dead.attempts, 2);
+    assert_int_not_equal(dead.error[0], 0);
+    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 2);
+    assert_int_equal(number(scene, "SELECT count(*) FROM singles"), 0);
+}
+
 /* ---- Time ------------------------------------------------------------------------------------ */
 
 struct slow {
@@ -469,6 +512,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(what_a_rejected_handler_published_does_not_exist),
     scene_test(positions_stay_gapless_and_unique_after_undone_publishes),
     scene_test(ending_the_transaction_and_changing_the_connection_are_refused),
+    scene_test(a_statement_that_rolls_back_is_a_failed_attempt),
     scene_test(past_tx_max_the_transaction_is_undone_and_others_go_on),
     scene_test(a_transactional_handler_sees_what_others_committed),
 };

@@ -5,6 +5,7 @@
 #include "support_actor.h"
 
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define ROUNDS 30
@@ -230,6 +231,52 @@ static void an_idle_bus_writes_nothing(void **state)
     assert_memory_equal(&before, &after, sizeof(before));
 }
 
+static hf_verdict fail_first(const hf_event *event, hf_delivery *delivery,
+                             struct recorder *recorder)
+{
+    (void)event;
+    if (hf_delivery_attempt(delivery) == 1)
+        return HF_RETRY;
+    door_pass(recorder->extra);
+    return HF_ACK;
+}
+
+static int64_t cpu_us(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * INT64_C(1000000) +
+           usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+}
+
+/* More retries are due than fit, and the handler does not move: no reason to run in circles. */
+static void waiting_for_a_slow_handler_takes_no_processor_time(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_first);
+    hf_subscription_options options = quick_options();
+    int64_t begin_us;
+
+    recorder->extra = scene_door(scene);
+    options.retry_base_ms = 1;
+    options.retry_max_ms = 1;
+    options.batch = 50;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 200; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->extra, 1));
+    usleep(300000); /* everything has failed once and is due */
+    begin_us = cpu_us();
+    usleep(1000000);
+    print_message("# %lld us of processor time in a second\n", (long long)(cpu_us() - begin_us));
+    assert_true(cpu_us() - begin_us < 150000);
+    door_open(recorder->extra);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 400);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(an_ordered_handler_is_woken_in_milliseconds),
     scene_test(a_shared_handler_is_woken_in_milliseconds),
@@ -238,6 +285,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_retry_is_woken_by_its_time),
     scene_test(the_descriptor_becomes_readable_when_something_is_published),
     scene_test(an_idle_bus_writes_nothing),
+    scene_test(waiting_for_a_slow_handler_takes_no_processor_time),
 };
 
 static const struct part parts[] = {{"publish", publish_when_told}};

@@ -9,7 +9,7 @@
  *     kill_cycles [--seconds 20] [--cycles 1000000] [--freeze 0] [--seed N]
  *
  * With --freeze 1 leases are short, and half of the victims that consume are not killed but stopped
- * until their leases have been taken over, and then continued: what they answer then must be refused.
+ * until their leases have been taken over, and then continued: what they answer must be refused.
  *
  * A run in which one of the windows was never hit fails as too weak: it proves nothing.
  */

@@ -281,6 +281,14 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
         conn_done(stmt);
         return status;
     }
+    if (scope->attempts_max > 0 && row.attempts >= scope->attempts_max) {
+        /* It was handed out only to be buried: its record is complete. */
+        bool suspect = !scope->ordered && lost->attempt == 0;
+        conn_done(stmt);
+        *ret_recorded = true;
+        return STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_TURN, scope->subscription_id, lost->position,
+                             suspect ? RETRY_ALONE : RETRY_WAITING, scope->now_us);
+    }
     bool counts = !lost->doubtful || scope->attempts_max == 0 ||
                   row.attempts + 1 < scope->attempts_max;
     struct buf story;

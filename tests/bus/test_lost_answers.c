@@ -1,0 +1,159 @@
+/*
+ * Tests of answers that get lost: every change of the store, one after the other, happens but
+ * answers HF_UNKNOWN, or does not happen and answers so (support/faulty.h). Nothing is lost,
+ * nothing stands still, and what an operator has edited stays edited.
+ */
+#include "support_scene.h"
+
+#include "support/faulty.h"
+
+#define CHANGES 6 /* that lose their answer, one per run */
+
+static char faulty_url[600];
+
+static int calm_setup(void **state)
+{
+    struct scene *scene;
+
+    if (scene_bare(state) != 0)
+        return -1;
+    scene = *state;
+    faulty_install();
+    snprintf(faulty_url, sizeof(faulty_url), "faulty:%s", scene->url);
+    return 0;
+}
+
+static int calm_teardown(void **state)
+{
+    faulty_reset();
+    return scene_teardown(state);
+}
+
+#define lost_test(test) cmocka_unit_test_setup_teardown(test, calm_setup, calm_teardown)
+
+static hf_verdict mixed(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    (void)recorder;
+    if (strcmp(event->type, "bad") == 0 ||
+        (strcmp(event->type, "once") == 0 && hf_delivery_attempt(delivery) == 1)) {
+        hf_delivery_error(delivery, "failed");
+        return HF_RETRY;
+    }
+    return HF_ACK;
+}
+
+/* One run on a subscription of its own: the nth change after the start loses its answer. */
+static void lose_one(struct scene *scene, const char *name, hf_subscription_options options,
+                     int64_t nth, bool happens)
+{
+    static const char *const types[] = {"x", "once", "x", "bad", "x"};
+    struct recorder *recorder = scene_recorder(scene, mixed);
+    int64_t first = 0;
+
+    options.attempts_max = 2;
+    options.concurrency = 2;
+    options.checkpoint_events = 2;
+    options.lease_ms = 500;
+    options.retry_base_ms = 1;
+    options.retry_max_ms = 2;
+    options.from.kind = HF_PLACE_NOW;
+    assert_ok(hf_open(faulty_url, &scene->options, &scene->bus));
+    subscribe(scene->bus, name, "*", recorder, &options);
+    for (int i = 0; i < 10; i++) {
+        int64_t position = publish(scene->bus, types[i % 5], i % 2 ? "k" : NULL, "1")->position;
+
+        first = i ? first : position;
+    }
+    if (happens)
+        faulty_lose(FAULTY_APPLY, nth, 1, HF_UNKNOWN);
+    else
+        faulty_fail(FAULTY_APPLY, nth, 1, HF_UNKNOWN);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, name);
+    for (int64_t position = first; position < first + 10; position++)
+        assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    assert_int_equal(info_of(scene->bus, name).dead, 2);
+    assert_int_equal(info_of(scene->bus, name).retrying, 0);
+    faulty_reset();
+    assert_ok(hf_close(&scene->bus));
+}
+
+static void lose_each(struct scene *scene, hf_subscription_options options)
+{
+    char name[32];
+
+    for (int64_t nth = 1; nth <= CHANGES; nth++) {
+        snprintf(name, sizeof(name), "happens%d", (int)nth);
+        lose_one(scene, name, options, nth, true);
+        snprintf(name, sizeof(name), "fails%d", (int)nth);
+        lose_one(scene, name, options, nth, false);
+    }
+}
+
+static void ordered_work_survives_each_lost_answer(void **state)
+{
+    lose_each(*state, quick_options());
+}
+
+static void shared_work_survives_each_lost_answer(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.mode = HF_MODE_SHARED;
+    lose_each(*state, options);
+}
+
+static void transactional_work_survives_each_lost_answer(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.transactional = HF_ON;
+    lose_each(*state, options);
+}
+
+static void shared_transactional_work_survives_each_lost_answer(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.mode = HF_MODE_SHARED;
+    options.transactional = HF_ON;
+    lose_each(*state, options);
+}
+
+static void an_edited_payload_survives_a_lost_answer(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+
+    assert_ok(hf_open(faulty_url, &scene->options, &scene->bus));
+    options.attempts_max = 1;
+    subscribe(scene->bus, "a", "*", scene_recorder(scene, mixed), &options);
+    for (int64_t nth = 1; nth <= 6; nth++) {
+        struct dead dead;
+
+        publish(scene->bus, "bad", NULL, "\"original\"");
+        assert_ok(hf_start(scene->bus));
+        settle_all(scene->bus, "a");
+        assert_ok(hf_stop(scene->bus, -1));
+        assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
+        assert_ok(hf_dead_retry(scene->bus, dead.dead_id, "\"edited\"", HF_AUTO_LENGTH));
+        faulty_lose(FAULTY_APPLY, nth, 1, HF_UNKNOWN);
+        assert_ok(hf_start(scene->bus));
+        settle_all(scene->bus, "a");
+        faulty_reset();
+        assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
+        assert_string_equal(dead.payload, "\"edited\"");
+        assert_ok(hf_stop(scene->bus, -1));
+        assert_ok(hf_dead_purge(scene->bus, NULL, NULL));
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    lost_test(ordered_work_survives_each_lost_answer),
+    lost_test(shared_work_survives_each_lost_answer),
+    lost_test(transactional_work_survives_each_lost_answer),
+    lost_test(shared_transactional_work_survives_each_lost_answer),
+    lost_test(an_edited_payload_survives_a_lost_answer),
+};
+
+SCENE_MAIN(tests)
