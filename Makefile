@@ -30,6 +30,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 ONLY ?=
+# POSTGRES=1 tests the PostgreSQL engine too, on a private cluster.
+POSTGRES ?=
 TEST_JOBS ?= 2
 TEST_TIMEOUT ?= 300
 
@@ -161,13 +163,14 @@ demo: ## Install what is missing, build, and show Holdfast at work in a temporar
 	$(MAKE) VARIANT=release all
 	@cd "$$(mktemp -d)" && trap 'rm -rf "$$PWD"' EXIT && "$$OLDPWD/build/release/holdfast" demo
 
-# VARIANT=faults (or SAN=…) restricts the run to one variant, ONLY=pattern to matching names.
+# VARIANT=faults (or SAN=…) restricts the run to one variant, ONLY=pattern to matching names;
+# POSTGRES=1 adds the PostgreSQL engine.
 
 .PHONY: test
-test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name to run fewer)
-	scripts/deps build test
+test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name POSTGRES=1)
+	scripts/deps build test $(if $(POSTGRES),postgres)
 	@for v in $(TEST_VARIANTS); do $(MAKE) VARIANT=$$v WERROR=1 test-programs || exit 1; done
-	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' \
+	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' POSTGRES='$(POSTGRES)' \
 	    scripts/run-tests $(TEST_VARIANTS)
 
 .PHONY: test-programs
