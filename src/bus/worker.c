@@ -93,7 +93,7 @@ static void report_chunk(struct worker *worker, size_t done)
     bool undone = worker->transactional && worker->tx_status != HF_OK;
     for (size_t i = 0; i < worker->count; i++) {
         struct worker_result *result = &worker->results[i];
-        bool kept = !undone || (worker->alone && result->verdict != HF_ACK);
+        bool kept = !undone || (done == 1 && result->verdict != HF_ACK);
         if (i < done && kept) {
             runner_slot_ended(runner, worker->chunk[i], result,
                               worker->transactional && result->verdict == HF_ACK);
@@ -107,14 +107,15 @@ static void report_chunk(struct worker *worker, size_t done)
     }
     runner->hold_back |= worker->unmatched; /* until it is known who handles what */
     worker->unmatched = false;
-    if (worker->tx_status == HF_CONFLICT) {
+    if (undone && (done > 1 || worker->tx_status == HF_CONFLICT)) {
         runner->singly = WORKER_CHUNK_MAX; /* whose fault it was shows when each commits alone */
-    } else if (worker->tx_status == HF_STALE && done < worker->count &&
+    }
+    if (worker->tx_status == HF_STALE && done < worker->count &&
                worker->chunk[done]->lease) {
         lease_lose(worker->chunk[done]->lease);
     } else if (worker->tx_status == HF_STALE) {
         runner->lost = true;
-    } else if (worker->tx_status) {
+    } else if (worker->tx_status && worker->tx_status != HF_CONFLICT) {
         runner->rest_until_us = clock_mono_us() + 100000;
         snprintf(runner->trouble, sizeof runner->trouble,
                  "a handler's transaction was not kept (%s: %s); trying again",

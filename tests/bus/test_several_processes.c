@@ -214,8 +214,8 @@ static void in_single_mode_the_older_process_gives_up(void **state)
     assert_int_equal(diary_count(diary_path, "D first"), 0);
 }
 
-/* Stops the process at a moment when it does not hold the database: a process that is stopped in the
- * middle of a write keeps everybody waiting, and nothing can be done about that. */
+/* Stops the process at a moment when it does not hold the database: a process that is stopped in
+ * the middle of a write keeps everybody waiting, and nothing can be done about that. */
 static void freeze(struct scene *scene, pid_t pid)
 {
     const char *patterns[] = {"none"};

@@ -23,6 +23,7 @@ const struct ledger_subscription workload_subscriptions[WORKLOAD_SUBSCRIPTIONS] 
 void workload_init(struct workload *workload, const char *dir)
 {
     workload->lease_ms = -1;
+    workload->durability = HF_DURABILITY_DEFAULT;
     snprintf(workload->dir, sizeof(workload->dir), "%s", dir);
     snprintf(workload->path, sizeof(workload->path), "%s/bus.db", dir);
     snprintf(workload->url, sizeof(workload->url), "sqlite:%s", workload->path);
@@ -51,6 +52,14 @@ static hf_subscription_options options_of(size_t index)
     options.mode = workload_subscriptions[index].ordered ? HF_MODE_ORDERED : HF_MODE_SHARED;
     options.transactional = workload_subscriptions[index].transactional ? HF_ON : HF_OFF;
     options.concurrency = index == 0 ? 4 : index == 1 ? 2 : 1;
+    return options;
+}
+
+static hf_options bus_options_of(const struct workload *workload)
+{
+    hf_options options = HF_OPTIONS_INIT;
+
+    options.durability = workload->durability;
     return options;
 }
 
@@ -86,6 +95,7 @@ hf_status workload_prepare(const struct workload *workload)
 hf_status publisher_open(struct publisher *publisher, const struct workload *workload, int number,
                          uint64_t seed)
 {
+    hf_options options = bus_options_of(workload);
     hf_status status;
 
     memset(publisher, 0, sizeof(*publisher));
@@ -94,7 +104,7 @@ hf_status publisher_open(struct publisher *publisher, const struct workload *wor
     publisher->poison_percent = 1;
     chance_seed(&publisher->chance, seed);
     publisher->fd = rig_append_open(workload_publisher(workload, number));
-    status = hf_open(workload->url, NULL, &publisher->bus);
+    status = hf_open(workload->url, &options, &publisher->bus);
     if (status == HF_OK &&
         sqlite3_open_v2(workload->path, &publisher->app, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
         status = HF_IO;
@@ -480,12 +490,13 @@ static void *pull(void *ctx)
 
 hf_status consumer_open(struct consumer *consumer, const struct workload *workload)
 {
+    hf_options options = bus_options_of(workload);
     hf_status status;
 
     memset(consumer, 0, sizeof(*consumer));
     consumer->workload = workload;
     consumer->fd = rig_append_open(workload->consumers);
-    status = hf_open(workload->url, NULL, &consumer->bus);
+    status = hf_open(workload->url, &options, &consumer->bus);
     for (size_t i = 0; i < PULLED && status == HF_OK; i++) {
         const char *type = workload_subscriptions[i].type;
 

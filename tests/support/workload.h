@@ -34,6 +34,7 @@ struct workload {
     char url[RIG_PATH_BYTES + 40];
     char consumers[RIG_PATH_BYTES + 32]; /* the consumers' ledger */
     int64_t lease_ms;                    /* of new subscriptions; -1: the default */
+    hf_durability durability;            /* of publishers and consumers */
 };
 
 /* Names everything in the directory. */

@@ -15,7 +15,10 @@
  * (synced), by chance (subset), or as the program saw it (torn). On this disk, with the ledgers up
  * to that moment, a fresh process recovers; then the ledger is judged and SQLite checks its file.
  *
- *     power_loss [--images 60] [--seed N]     --images 0: all operations in all three ways
+ *     power_loss [--images 60] [--weak 0] [--seed N]
+ *
+ * --images 0 takes all operations in all three ways. --weak 1 works with HF_DURABILITY_PROCESS,
+ * which promises nothing here: then something must be found, or this program would prove nothing.
  */
 #include "support/workload.h"
 
@@ -223,6 +226,7 @@ struct disk {
     struct body old[2];
     char *lines[FILES];
     size_t line_bytes[FILES];
+    bool weak; /* breaches are expected */
 };
 
 static void body_clear(struct body *body)
@@ -498,7 +502,7 @@ static bool check_image(const struct disk *disk, enum way way, struct chance *ch
         wrong = "the file is damaged";
     if (wrong)
         rig_say("after operation %zu (%s): %s; kept: %s", index, way_names[way], wrong, dir);
-    else
+    if (!wrong || disk->weak)
         rig_remove(dir);
     return !wrong;
 }
@@ -527,7 +531,7 @@ static hf_status work(struct workload *workload, uint64_t seed, int round)
     return status == HF_OK ? publisher_close(&publisher) : status;
 }
 
-static hf_status record_work(uint64_t seed)
+static hf_status record_work(uint64_t seed, bool weak)
 {
     struct workload workload;
     hf_status status;
@@ -537,6 +541,7 @@ static hf_status record_work(uint64_t seed)
         abort();
     rig_directory(recorded_dir);
     workload_init(&workload, recorded_dir);
+    workload.durability = weak ? HF_DURABILITY_PROCESS : HF_DURABILITY_POWER;
     recording = true;
     status = workload_prepare(&workload);
     for (int round = 0; round < 2 && status == HF_OK; round++)
@@ -562,8 +567,10 @@ static int torture(int argc, char **argv)
     struct chance chance;
     size_t bad[WAYS] = {0}, tried[WAYS] = {0};
     uint64_t seed = rig_seed(argc, argv);
-    hf_status status = record_work(seed);
+    bool weak = rig_option(argc, argv, "--weak", 0) != 0;
+    hf_status status = record_work(seed, weak);
 
+    disk.weak = weak;
     chance_seed(&chance, seed);
     rig_ok(status == HF_OK, "the workload runs through: %s", hf_status_name(status));
     rig_say("%zu operations: database %zu writes, %zu syncs; log %zu writes, %zu syncs, %zu lines",
@@ -571,7 +578,7 @@ static int torture(int argc, char **argv)
             count_ops(OP_WRITE, FILE_WAL), count_ops(OP_SYNC, FILE_WAL),
             count_ops(OP_LINE, FILE_PUBLISHER) + count_ops(OP_LINE, FILE_CONSUMERS));
     rig_ok(count_ops(OP_WRITE, FILE_DB) > 50 && count_ops(OP_SYNC, FILE_DB) > 1 &&
-               count_ops(OP_SYNC, FILE_WAL) > 20,
+               count_ops(OP_SYNC, FILE_WAL) > 2,
            "the log was folded back into the database on the way");
     for (size_t i = 0; i < op_count && status == HF_OK; i++) {
         disk_do(&disk, i);
@@ -584,9 +591,12 @@ static int torture(int argc, char **argv)
             bad[way] += !check_image(&disk, (enum way)way, &chance, i);
         }
     }
-    for (int way = 0; way < WAYS; way++)
+    for (int way = 0; way < WAYS && !weak; way++)
         rig_ok(bad[way] == 0 && tried[way] > 0, "%s: %zu images, %zu went wrong", way_names[way],
                tried[way], bad[way]);
+    if (weak)
+        rig_ok(bad[WAY_SYNCED] > 0, "without syncs %zu of %zu images went wrong", bad[WAY_SYNCED],
+               tried[WAY_SYNCED]);
     return rig_done();
 }
 
