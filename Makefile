@@ -30,6 +30,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 ONLY ?=
+# POSTGRES=1 tests the PostgreSQL engine too, on a private cluster.
+POSTGRES ?=
 TEST_JOBS ?= 2
 TEST_TIMEOUT ?= 300
 
@@ -83,15 +85,19 @@ ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(OPT_$(VARIANT)) -fPIC -fvisibility=hidden 
 ALL_CPPFLAGS = -D_GNU_SOURCE $(CPPFLAGS)
 ALL_LDFLAGS = -Wl,-z,relro,-z,now -Wl,--as-needed -pthread \
               $(filter -fsanitize=% --coverage,$(OPT_$(VARIANT))) $(LDFLAGS)
-LIBS := -lsqlite3 -lm
+# libpq's header is not on the compiler's path everywhere.
+PQ_CFLAGS := $(shell pkg-config --cflags libpq 2>/dev/null || echo -I/usr/include/postgresql)
+PQ_LIBS := $(shell pkg-config --libs libpq 2>/dev/null || echo -lpq)
+LIBS := -lsqlite3 $(PQ_LIBS) -lm
 
 # Warnings stop the build in `make test` only: a newer compiler must not break a user's build.
 # This is no part of $(BUILD)/flags, so switching it recompiles nothing.
 ERRORS := $(if $(filter 1,$(WERROR)),-Werror)
 
 # What each directory may include. Examples and benchmarks see the public header only.
-INCLUDES = -Iinclude -Isrc -I$(BUILD)/gen
-$(BUILD)/obj/tests/%.o: INCLUDES = -Iinclude -Isrc -Itests -I$(BUILD)/gen
+INCLUDES = -Iinclude -Isrc -I$(BUILD)/gen $(PQ_CFLAGS)
+$(BUILD)/obj/tests/%.o: INCLUDES = -Iinclude -Isrc -Itests -I$(BUILD)/gen \
+                                     $(PQ_CFLAGS)
 $(BUILD)/obj/examples/%.o: INCLUDES = -Iinclude
 $(BUILD)/obj/bench/%.o: INCLUDES = -Iinclude
 
@@ -157,13 +163,14 @@ demo: ## Install what is missing, build, and show Holdfast at work in a temporar
 	$(MAKE) VARIANT=release all
 	@cd "$$(mktemp -d)" && trap 'rm -rf "$$PWD"' EXIT && "$$OLDPWD/build/release/holdfast" demo
 
-# VARIANT=faults (or SAN=…) restricts the run to one variant, ONLY=pattern to matching names.
+# VARIANT=faults (or SAN=…) restricts the run to one variant, ONLY=pattern to matching names;
+# POSTGRES=1 adds the PostgreSQL engine.
 
 .PHONY: test
-test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name to run fewer)
-	scripts/deps build test
+test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name POSTGRES=1)
+	scripts/deps build test $(if $(POSTGRES),postgres)
 	@for v in $(TEST_VARIANTS); do $(MAKE) VARIANT=$$v WERROR=1 test-programs || exit 1; done
-	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' \
+	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' POSTGRES='$(POSTGRES)' \
 	    scripts/run-tests $(TEST_VARIANTS)
 
 .PHONY: test-programs
@@ -305,8 +312,9 @@ endef
 .PHONY: FORCE
 # Also the first thing that is made, and so the place to tell newcomers what they lack.
 $(BUILD)/flags: FORCE
-	@echo '#include <sqlite3.h>' | $(CC) $(ALL_CPPFLAGS) -E -x c - >/dev/null 2>&1 || \
-	    { echo "No working $(CC) or no sqlite3.h; run: scripts/deps build" >&2; exit 1; }
+	@printf '#include <%s>\n' sqlite3.h libpq-fe.h | \
+	    $(CC) $(ALL_CPPFLAGS) $(PQ_CFLAGS) -E -x c - >/dev/null 2>&1 || \
+	    { echo "No working $(CC), sqlite3.h or libpq-fe.h; run: scripts/deps build" >&2; exit 1; }
 	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS))
 $(BUILD)/members: FORCE
 	$(call stamp,$(LIB_OBJ) $(CLI_OBJ))

@@ -74,11 +74,11 @@ function finish()
         die("the literal or comment that ends with " closer " is not finished in " name)
     if (text == "")
         die(kind " " name " is empty")
+    # Joined, not formatted: mawk's sprintf has room for 8192 bytes.
     if (kind == "query")
-        queries = queries sprintf("    [%s_QUERY_%s] = {\"%s\",%s},\n", \
-                                  upper, toupper(name), name, text)
+        queries = queries "    [" upper "_QUERY_" toupper(name) "] = {\"" name "\"," text "},\n"
     else
-        migrations = migrations sprintf("    {%d, \"%s\",%s},\n", version, name, text)
+        migrations = migrations "    {" version ", \"" name "\"," text "},\n"
     kind = ""
     text = ""
 }

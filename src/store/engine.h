@@ -23,7 +23,9 @@ struct tx {
 };
 
 struct engine_class {
-    const char *name; /* "sqlite"; also the URL's scheme */
+    const char *name;         /* "sqlite"; also the URL's scheme */
+    const char *other_scheme; /* another one; NULL: none */
+    bool whole_url;           /* open gets the URL as it is, scheme and all */
 
     /* `location` is the URL without "scheme:". */
     hf_status (*open)(const char *location, const struct store_options *options,
@@ -95,6 +97,7 @@ struct engine_class {
 };
 
 extern const struct engine_class sqlite_engine_class;
+extern const struct engine_class postgres_engine_class;
 
 #ifdef HF_FAULTS
 /* Lets store_open know one more engine by its name as URL scheme (NULL forgets it): the seam

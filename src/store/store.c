@@ -6,6 +6,8 @@
  */
 #include "store/store.h"
 
+#include <time.h>
+
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/engine.h"
@@ -16,7 +18,8 @@ struct store {
     struct group group;
 };
 
-static const struct engine_class *const engine_classes[] = {&sqlite_engine_class};
+static const struct engine_class *const engine_classes[] = {&sqlite_engine_class,
+                                                            &postgres_engine_class};
 
 #define ENGINE_COUNT (sizeof engine_classes / sizeof engine_classes[0])
 #define DEFAULT_ENGINE 0 /* for a bare path */
@@ -32,20 +35,32 @@ void store_engine_add(const struct engine_class *class)
 const struct engine_class *store_engine_find(const char *scheme)
 {
     for (size_t i = 0; i < ENGINE_COUNT; i++) {
-        if (strcmp(engine_classes[i]->name, scheme) == 0) {
-            return engine_classes[i];
+        const struct engine_class *class = engine_classes[i];
+        if (strcmp(class->name, scheme) == 0 ||
+            (class->other_scheme && strcmp(class->other_scheme, scheme) == 0)) {
+            return class;
         }
     }
     return NULL;
 }
 #endif
 
+/* What follows "scheme:" in the URL; NULL if it has another one. */
+static const char *after_scheme(const char *url, const char *scheme)
+{
+    size_t length = strlen(scheme);
+    bool named = strncmp(url, scheme, length) == 0 && url[length] == ':';
+    return named ? url + length + 1 : NULL;
+}
+
 /* Does the URL name this engine? Then where its location begins, else NULL. */
 static const char *location_in(const char *url, const struct engine_class *class)
 {
-    size_t length = strlen(class->name);
-    bool named = strncmp(url, class->name, length) == 0 && url[length] == ':';
-    return named ? url + length + 1 : NULL;
+    const char *location = after_scheme(url, class->name);
+    if (!location && class->other_scheme) {
+        location = after_scheme(url, class->other_scheme);
+    }
+    return location && class->whole_url ? url : location;
 }
 
 /* Splits a URL into the engine and the rest. "C:x" style surprises are refused: a scheme that is
@@ -54,7 +69,7 @@ static hf_status find_engine(const char *url, const struct engine_class **ret_cl
                              const char **ret_location)
 {
     if (!url || !*url) {
-        return fail(HF_INVALID, "the database URL is empty; give sqlite:PATH");
+        return fail(HF_INVALID, "the database URL is empty; give sqlite:PATH or postgres://...");
     }
     for (size_t i = 0; i < ENGINE_COUNT; i++) {
         const char *location = location_in(url, engine_classes[i]);
@@ -73,7 +88,8 @@ static hf_status find_engine(const char *url, const struct engine_class **ret_cl
 #endif
     size_t scheme = strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789+");
     if (scheme > 1 && url[scheme] == ':') {
-        return fail(HF_INVALID, "no engine for URL scheme \"%.*s\"; this build has: sqlite",
+        return fail(HF_INVALID,
+                    "no engine for URL scheme \"%.*s\"; this build has: sqlite, postgres",
                     (int)scheme, url);
     }
     *ret_class = engine_classes[DEFAULT_ENGINE];
@@ -147,6 +163,26 @@ static hf_status check_process(struct store *store)
         return refused ? refused : (store)->engine->class->verb((store)->engine, __VA_ARGS__);     \
     } while (0)
 
+#define AGAIN_FIRST_MS 2 /* pauses between attempts: doubled ... */
+#define AGAIN_LAST_MS 50 /* ... up to this */
+
+/* Runs the change, again and again while somebody else's transaction is in its way. The pause is
+ * taken here and not in the engine, so that nobody else's changes wait behind this one. */
+static hf_status run_until(struct store *store, struct change *change, struct deadline deadline)
+{
+    for (int64_t pause_ms = AGAIN_FIRST_MS;; pause_ms *= 2) {
+        change->again = false;
+        hf_status status = group_run(&store->group, change, deadline);
+        int64_t left_ms = deadline_left_ms(deadline);
+        pause_ms = pause_ms > AGAIN_LAST_MS ? AGAIN_LAST_MS : pause_ms;
+        if (status == HF_OK || !change->again || (left_ms >= 0 && left_ms <= pause_ms)) {
+            return status;
+        }
+        struct timespec time = {.tv_nsec = pause_ms * 1000000};
+        nanosleep(&time, NULL);
+    }
+}
+
 hf_status store_run(struct store *store, struct change *change, struct deadline deadline)
 {
     hf_status status = check_process(store);
@@ -154,7 +190,7 @@ hf_status store_run(struct store *store, struct change *change, struct deadline 
         status = fail(HF_MISUSE, "this thread is inside a transaction of the same database and "
                                  "would wait for itself");
     }
-    return status ? (change->status = status) : group_run(&store->group, change, deadline);
+    return status ? (change->status = status) : run_until(store, change, deadline);
 }
 
 hf_status store_subscription_get(struct store *store, struct text name, subscription_row_fn found,

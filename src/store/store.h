@@ -70,7 +70,7 @@ hf_status store_open(const char *url, const struct store_options *options,
  * allowed. In a forked child it frees memory and touches nothing else. */
 void store_close(struct store *store);
 
-/* "sqlite". */
+/* "sqlite" or "postgres". */
 const char *store_engine_name(const struct store *store);
 /* True in a forked child of the process that opened it: every verb there answers HF_MISUSE. */
 bool store_poisoned(struct store *store);
@@ -152,6 +152,9 @@ struct change {
                         wait for the disk. Only settles, claims and releases may say so. */
     int64_t now_us;
     hf_status status;
+    bool again; /* the engine's: nothing happened, somebody else's transaction is in the way;
+                   store_run tries again until the deadline */
+    hf_status draft; /* the engine's: the answer if the common commit succeeds */
     char message[STORE_MESSAGE_BYTES]; /* why not HF_OK */
     struct change *next;               /* group.c's queue */
     void *waiter;

@@ -7,6 +7,8 @@
  */
 #include "support_scene.h"
 
+#include "support/server.h"
+
 #include <errno.h>
 #include <ftw.h>
 #include <time.h>
@@ -340,8 +342,13 @@ int scene_bare(void **state)
     snprintf(scene->dir, sizeof(scene->dir), "%s/scene.XXXXXX", temp ? temp : "/tmp");
     if (!mkdtemp(scene->dir))
         return -1;
-    snprintf(scene->url, sizeof(scene->url), "sqlite:%s/bus.db", scene->dir);
-    scene->path = scene->url + strlen("sqlite:");
+    const char *pattern = getenv("HOLDFAST_TEST_URLS");
+    if (pattern && server_is(pattern)) {
+        server_make(pattern, scene->url, sizeof(scene->url));
+    } else {
+        snprintf(scene->url, sizeof(scene->url), "sqlite:%s/bus.db", scene->dir);
+        scene->path = scene->url + strlen("sqlite:");
+    }
     pthread_mutex_init(&scene->mutex, NULL);
     scene->options = (hf_options)HF_OPTIONS_INIT;
     scene->options.shutdown_ms = 10000;
@@ -409,6 +416,8 @@ int scene_teardown(void **state)
         }
     }
     if (!getenv("SCENE_KEEP"))
+        server_remove(scene->url);
+    if (!getenv("SCENE_KEEP"))
         nftw(scene->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     if (result == 0)
         scene_free(scene);
@@ -471,6 +480,13 @@ struct recorder *scene_recorder(struct scene *scene, decide_fn decide)
     recorder->next = scene->recorders;
     scene->recorders = recorder;
     return recorder;
+}
+
+const char *scene_sqlite(struct scene *scene)
+{
+    if (!scene->path)
+        skip();
+    return scene->path;
 }
 
 const char *scene_file(struct scene *scene, const char *name)

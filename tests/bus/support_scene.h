@@ -116,8 +116,8 @@ struct logged {
 
 struct scene {
     char dir[400];
-    char url[440];    /* "sqlite:DIR/bus.db" */
-    const char *path; /* of the database, in url */
+    char url[440];    /* "sqlite:DIR/bus.db", or a database of HOLDFAST_TEST_URLS */
+    const char *path; /* of the database, in url; NULL: it is on a server */
     hf_bus *bus;      /* opened by scene_setup */
     hf_bus *others[SCENE_BUSES_MAX];
     hf_options options; /* of scene_setup and of scene_open(scene, NULL) */
@@ -144,6 +144,8 @@ void scene_close(struct scene *scene, hf_bus *bus);
 void scene_reopen(struct scene *scene);
 struct door *scene_door(struct scene *scene);
 struct recorder *scene_recorder(struct scene *scene, decide_fn decide);
+/* The path of the SQLite database; skips the test if it is on a server. */
+const char *scene_sqlite(struct scene *scene);
 /* A path in the scene's directory; static memory, overwritten by the next call. */
 const char *scene_file(struct scene *scene, const char *name);
 /* Log records with this event id and subscription ("" : any) that have an attempt. */

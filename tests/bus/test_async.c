@@ -188,7 +188,11 @@ static void one_conflict_does_not_touch_its_neighbours(void **state)
             assert_non_null(strstr(answer->message, "version"));
         } else {
             assert_int_equal(answer->status, HF_OK);
-            assert_int_equal(answer->receipt.position, ++position);
+            /* A server's positions may have gaps. */
+            if (scene->path)
+                assert_int_equal(answer->receipt.position, position + 1);
+            assert_true(answer->receipt.position > position);
+            position = answer->receipt.position;
         }
     }
 }
@@ -236,14 +240,15 @@ static hf_bus *open_small(struct scene *scene, int64_t events, int64_t bytes, in
 static void a_full_queue_makes_the_caller_wait_and_then_refuses(void **state)
 {
     struct scene *scene = *state;
-    hf_bus *bus = open_small(scene, 3, 1 << 20, 50);
+    int64_t timeout_ms = scene->path ? 50 : 1000; /* also for opening */
+    hf_bus *bus = open_small(scene, 3, 1 << 20, timeout_ms);
     stop_the_thread(bus);
     hf_new_event event = event_of("a");
     assert_ok(hf_publish_async(bus, &event, answered, &slots[0]));
     assert_ok(hf_publish_async(bus, &event, answered, &slots[1]));
     int64_t begin_us = mono_us();
     assert_status(hf_publish_async(bus, &event, answered, &slots[2]), HF_BUSY);
-    assert_true(mono_us() - begin_us >= 50000);
+    assert_true(mono_us() - begin_us >= timeout_ms * 1000);
     assert_non_null(strstr(hf_errmsg(), "3 events"));
     point_release("async_taken");
     assert_ok(hf_flush(bus, PATIENCE_MS));
@@ -255,7 +260,7 @@ static void a_full_queue_makes_the_caller_wait_and_then_refuses(void **state)
 static void bytes_are_bounded_but_one_event_always_fits(void **state)
 {
     struct scene *scene = *state;
-    hf_bus *bus = open_small(scene, 1000, 2000, 50);
+    hf_bus *bus = open_small(scene, 1000, 2000, scene->path ? 50 : 1000);
     char payload[5000];
     memset(payload, '1', sizeof payload);
     hf_new_event event = event_of("a");

@@ -85,7 +85,8 @@ static void work_through_jumps(struct scene *scene, hf_mode mode)
         settle_all(scene->bus, "a");
     }
     assert_int_equal(recorder_count(recorder), published);
-    for (int64_t position = 1; position <= published; position++)
+    /* A server's positions may have gaps. */
+    for (int64_t position = 1; scene->path && position <= published; position++)
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
 }

@@ -258,6 +258,7 @@ static void a_file_size_limit_is_no_space_and_settling_goes_on(void **state)
     struct scene *scene = *state;
     char path[512];
 
+    scene_sqlite(scene);
     snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
     assert_int_equal(actor_wait(actor_start("limit", scene->url, path, NULL)), 0);
     expect_no_space(path);
@@ -297,7 +298,7 @@ static void a_file_that_is_no_database_is_corrupt(void **state)
 {
     struct scene *scene = *state;
 
-    overwrite(scene->path, 0, 'x', 8192);
+    overwrite(scene_sqlite(scene), 0, 'x', 8192);
     assert_status(hf_open(scene->url, NULL, &scene->bus), HF_CORRUPT);
     assert_null(scene->bus);
     assert_int_not_equal(hf_errmsg()[0], 0);
@@ -315,8 +316,8 @@ static void damaged_pages_are_told_and_not_delivered(void **state)
     for (int i = 0; i < 50; i++)
         publish(scene->bus, "x", NULL, "\"a payload of some bytes\"");
     assert_ok(hf_close(&scene->bus));
-    assert_int_equal(stat(scene->path, &info), 0);
-    overwrite(scene->path, 4096, 0xff, (size_t)(info.st_size - 4096) / 4096 * 4096);
+    assert_int_equal(stat(scene_sqlite(scene), &info), 0);
+    overwrite(scene_sqlite(scene), 4096, 0xff, (size_t)(info.st_size - 4096) / 4096 * 4096);
     status = hf_open(scene->url, &scene->options, &scene->bus);
     if (status == HF_OK)
         status = hf_read(scene->bus, NULL, 1000, 0, &cursor, count_event, &seen);
@@ -332,7 +333,7 @@ static void a_newer_schema_is_refused(void **state)
     assert_ok(hf_open(scene->url, NULL, &scene->bus));
     publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_close(&scene->bus));
-    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(scene_sqlite(scene), &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db,
                                   "UPDATE holdfast_meta SET value = '999' "
                                   "WHERE name = 'schema_version'",
@@ -351,7 +352,7 @@ static void an_applications_own_file_is_joined_and_its_tables_are_left_alone(voi
     sqlite3_stmt *statement = NULL;
     sqlite3 *db = NULL;
 
-    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(scene_sqlite(scene), &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db,
                                   "PRAGMA user_version = 42; PRAGMA application_id = 7;"
                                   "CREATE TABLE mine (a); INSERT INTO mine VALUES (1)",
@@ -361,7 +362,7 @@ static void an_applications_own_file_is_joined_and_its_tables_are_left_alone(voi
     assert_ok(hf_open(scene->url, NULL, &scene->bus));
     publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_close(&scene->bus));
-    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(scene_sqlite(scene), &db), SQLITE_OK);
     assert_int_equal(sqlite3_prepare_v2(db,
                                         "SELECT (SELECT user_version FROM pragma_user_version) "
                                         "+ (SELECT application_id FROM pragma_application_id) "
@@ -447,9 +448,9 @@ static void a_publish_into_a_removed_file_is_not_acknowledged(void **state)
     event.type = "x";
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     publish(scene->bus, "x", NULL, "1");
-    snprintf(wal, sizeof(wal), "%s-wal", scene->path);
-    snprintf(shm, sizeof(shm), "%s-shm", scene->path);
-    unlink(scene->path);
+    snprintf(wal, sizeof(wal), "%s-wal", scene_sqlite(scene));
+    snprintf(shm, sizeof(shm), "%s-shm", scene_sqlite(scene));
+    unlink(scene_sqlite(scene));
     unlink(wal);
     unlink(shm);
     assert_int_not_equal(hf_publish(scene->bus, &event, NULL), HF_OK);
@@ -461,7 +462,7 @@ static sqlite3 *lock_file(struct scene *scene)
 {
     sqlite3 *db = NULL;
 
-    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(scene_sqlite(scene), &db), SQLITE_OK);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_busy_timeout(db, 10000);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
@@ -477,6 +478,7 @@ static void a_foreign_lock_ends_in_a_timeout_within_the_deadline(void **state)
     hf_status status;
     sqlite3 *db;
 
+    scene_sqlite(scene);
     event.type = "x";
     scene->options.timeout_ms = 300;
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));

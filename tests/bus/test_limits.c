@@ -94,9 +94,10 @@ static void concurrency_can_be_changed_while_it_runs(void **state)
     options.concurrency = 1;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 20; i++)
-        publish(scene->bus, "x", NULL, "1");
+    publish(scene->bus, "x", NULL, "1");
     assert_true(door_wait_inside(recorder->door, 1));
+    for (int i = 1; i < 20; i++)
+        publish(scene->bus, "x", NULL, "1");
     options.concurrency = 5;
     assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
     assert_true(door_wait_inside(recorder->door, 5));

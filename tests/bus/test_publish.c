@@ -22,6 +22,26 @@ static void assert_said(const char *words)
     }
 }
 
+static int count_event(const hf_event *event, void *ctx)
+{
+    (void)event;
+    ++*(int64_t *)ctx;
+    return 0;
+}
+
+/* How many there are: positions may have gaps. */
+static int64_t events_of(hf_bus *bus)
+{
+    int64_t count = 0;
+    int64_t cursor = 0;
+    hf_stats stats = {.size = sizeof(stats)};
+    assert_ok(hf_stats_get(bus, &stats));
+    for (int i = 0; i < 100 && cursor < stats.head; i++) {
+        assert_ok(hf_read(bus, NULL, 1000, 100, &cursor, count_event, &count));
+    }
+    return count;
+}
+
 static int64_t head_of(hf_bus *bus)
 {
     hf_stats stats = {.size = sizeof stats};
@@ -435,9 +455,9 @@ static void many_are_all_or_none(void **state)
     assert_status(hf_publish_many(scene->bus, events, 20, receipts), HF_CONFLICT);
     assert_said("event 17: expected version 5 of key k");
     assert_int_equal(receipts[0].position, INT64_C(0x5A5A5A5A5A5A5A5A));
-    assert_int_equal(head_of(scene->bus), 0);
+    assert_int_equal(events_of(scene->bus), 0);
     assert_ok(hf_publish_many(scene->bus, events, 17, receipts));
-    assert_int_equal(head_of(scene->bus), 17);
+    assert_int_equal(events_of(scene->bus), 17);
 }
 
 static void a_second_equal_id_in_one_call_is_a_duplicate(void **state)
@@ -551,7 +571,7 @@ static void app_insert(sqlite3 *db)
 static void the_event_exists_if_the_applications_transaction_commits(void **state)
 {
     struct scene *scene = *state;
-    sqlite3 *db = open_app(scene->path);
+    sqlite3 *db = open_app(scene_sqlite(scene));
     hf_new_event event = event_of("a");
     hf_receipt receipt = {0};
     assert_ok(hf_sqlite_begin(scene->bus, db));
@@ -575,7 +595,7 @@ static void the_event_exists_if_the_applications_transaction_commits(void **stat
 static void a_transaction_that_was_not_begun_here_is_refused(void **state)
 {
     struct scene *scene = *state;
-    sqlite3 *db = open_app(scene->path);
+    sqlite3 *db = open_app(scene_sqlite(scene));
     hf_new_event event = event_of("a");
     assert_status(hf_sqlite_publish(scene->bus, db, &event, NULL), HF_MISUSE);
     assert_status(hf_sqlite_commit(scene->bus, db), HF_MISUSE);
@@ -616,7 +636,7 @@ static void a_transactional_handler_publishes_if_and_only_if_it_succeeds(void **
     publish(scene->bus, "in.came", NULL, NULL);
     settle_all(scene->bus, "s");
     assert_int_equal(recorder_count(recorder), 2);
-    assert_int_equal(head_of(scene->bus), 2);
+    assert_int_equal(events_of(scene->bus), 2);
 }
 
 int main(void)

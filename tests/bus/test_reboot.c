@@ -169,6 +169,7 @@ static void effects_are_exactly_once(void **state)
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
 
+    scene_sqlite(*state); /* its handler writes there */
     options.transactional = HF_ON;
     go_down_and_come_back(scene, options);
     assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 21);
@@ -180,6 +181,7 @@ static void effects_of_shared_work_are_exactly_once(void **state)
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
 
+    scene_sqlite(*state); /* its handler writes there */
     options.transactional = HF_ON;
     options.mode = HF_MODE_SHARED;
     go_down_and_come_back(scene, options);
@@ -243,6 +245,7 @@ static void a_failing_event_holds_back_its_key_in_transactions(void **state)
 {
     hf_subscription_options options = quick_options();
 
+    scene_sqlite(*state); /* its handler writes there */
     options.transactional = HF_ON;
     keep_order_over_a_reboot(*state, options);
 }

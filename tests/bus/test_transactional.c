@@ -14,7 +14,8 @@ static sqlite3 *look(struct scene *scene)
 {
     sqlite3 *db = NULL;
 
-    assert_int_equal(sqlite3_open_v2(scene->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_open_v2(scene_sqlite(scene), &db, SQLITE_OPEN_READWRITE, NULL),
+                     SQLITE_OK);
     sqlite3_busy_timeout(db, 10000);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     return db;
@@ -325,6 +326,7 @@ static void positions_stay_gapless_and_unique_after_undone_publishes(void **stat
         publish(scene->bus, "other", NULL, "1");
     }
     settle_all(scene->bus, "a");
+    scene_sqlite(scene);
     assert_ok(hf_stats_get(scene->bus, &stats));
     assert_int_equal(stats.head, 60);
     assert_int_equal(number(scene, "SELECT count(*) FROM holdfast_events"), 60);

@@ -189,10 +189,10 @@ static struct footprint footprint_of(struct scene *scene)
     char wal[512];
 
     memset(&footprint, 0, sizeof(footprint));
-    assert_int_equal(stat(scene->path, &info), 0);
+    assert_int_equal(stat(scene_sqlite(scene), &info), 0);
     footprint.db = info.st_mtim;
     footprint.db_bytes = info.st_size;
-    snprintf(wal, sizeof(wal), "%s-wal", scene->path);
+    snprintf(wal, sizeof(wal), "%s-wal", scene_sqlite(scene));
     if (stat(wal, &info) == 0) {
         footprint.wal = info.st_mtim;
         footprint.wal_bytes = info.st_size;
@@ -218,7 +218,8 @@ static void an_idle_bus_writes_nothing(void **state)
     for (int i = 0; i < 10; i++)
         publish(scene->bus, "x", NULL, "1");
     settle_all(scene->bus, NULL);
-    assert_int_equal(sqlite3_open_v2(scene->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_open_v2(scene_sqlite(scene), &db, SQLITE_OPEN_READWRITE, NULL),
+                     SQLITE_OK);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     usleep(300000); /* the last checkpoint is stored, the log is folded back */
     before = footprint_of(scene);

@@ -98,8 +98,8 @@ static void an_id_in_the_log_answers_the_first_position_as_duplicate(void **stat
     must_equal(first.position, again.position);
     must_equal(true, again.duplicate);
     must_equal(-1, again.key_version);
-    must_equal(7, head_of(store));
-    must_equal(8, append_one(store, "t", NULL));
+    must_equal(7, last_of(store));
+    must_follow(store, 7, append_one(store, "t", NULL));
 
     const struct entry *entry = found(*state, store, first.id);
     must_read("t", entry->event.type);
@@ -135,13 +135,13 @@ static void two_equal_ids_in_one_append_are_one_event(void **state)
     memcpy(events[2].id, events[0].id, 16);
     struct append append = append_of(events, 4);
     must_answer(HF_OK, RUN(store, &append));
-    must_equal(1, events[0].position);
+    must_follow(store, 0, events[0].position);
     must_equal(false, events[0].duplicate);
-    must_equal(2, events[1].position);
-    must_equal(1, events[2].position);
+    must_follow(store, events[0].position, events[1].position);
+    must_equal(events[0].position, events[2].position);
     must_equal(true, events[2].duplicate);
-    must_equal(3, events[3].position);
-    must_equal(3, head_of(store));
+    must_follow(store, events[1].position, events[3].position);
+    must_equal(events[3].position, last_of(store));
 }
 
 static void an_append_of_duplicates_alone_moves_nothing(void **state)
@@ -155,7 +155,7 @@ static void an_append_of_duplicates_alone_moves_nothing(void **state)
     must_equal(1, events[0].position);
     must_equal(2, events[1].position);
     must_hold(events[0].duplicate && events[1].duplicate);
-    must_equal(2, head_of(store));
+    must_equal(2, last_of(store));
 }
 
 static void a_fresh_event_clears_the_duplicate_mark(void **state)
@@ -181,8 +181,9 @@ static void an_id_of_another_process_is_a_duplicate_too(void **state)
 
     struct new_event other = event_of("t", NULL);
     must_answer(HF_OK, append_event(store, &other));
+    must_follow(store, 1, other.position);
     uuid_format(other.id, id);
-    must_equal(-2, puppet_do(puppet, "publish %s", id));
+    must_equal(-other.position, puppet_do(puppet, "publish %s", id));
     child_finish(puppet);
 }
 
@@ -200,6 +201,7 @@ static void append_the_same_id(int index, void *ctx)
 static void one_id_published_by_many_at_once_is_stored_once(void **state)
 {
     struct same_id race = {.stores = {fixture_open(*state, "a"), fixture_open(*state, "b")}};
+    int64_t last = 0;
     for (int round = 1; round <= 20; round++) {
         for (int i = 0; i < 16; i++) {
             race.events[i] = event_of("t", NULL);
@@ -209,11 +211,13 @@ static void one_id_published_by_many_at_once_is_stored_once(void **state)
         int originals = 0;
         for (int i = 0; i < 16; i++) {
             originals += !race.events[i].duplicate;
-            must_equal(round, race.events[i].position);
+            must_equal(race.events[0].position, race.events[i].position);
         }
         must_equal(1, originals);
+        must_follow(race.stores[0], last, race.events[0].position);
+        last = race.events[0].position;
     }
-    must_equal(20, head_of(race.stores[0]));
+    must_equal(last, last_of(race.stores[0]));
 }
 
 /* ---- Versions -------------------------------------------------------------------------------- */
@@ -297,16 +301,16 @@ static void a_failed_append_leaves_nothing(void **state)
     struct append append = append_of(events, 4);
     must_answer(HF_CONFLICT, RUN(store, &append));
     must_equal(2, append.failed_index);
-    must_equal(2, head_of(store));
+    must_equal(2, last_of(store));
     struct batch *batch = fixture_batch(*state);
     for (int i = 0; i < 4; i++) {
         must_answer(HF_NOTFOUND, store_event_find(store, events[i].id, batch));
     }
     must_equal(0, batch->count);
-    /* the other key's version was undone as well, and no position was used up */
+    /* the other key's version was undone as well */
     struct new_event event;
     must_answer(HF_OK, append_version(store, "new", 0, &append, &event));
-    must_equal(3, event.position);
+    must_follow(store, 2, event.position);
 }
 
 static void a_version_race_has_one_winner_body(int index, void *ctx)
@@ -362,7 +366,7 @@ static void every_field_comes_back(void **state)
     must_equal(1, entry->event.position);
     must_equal(-1, entry->event.key_version);
     must_equal(-5000000, entry->event.emitted_at_us);
-    must_equal(T0 + 17, entry->event.entered_at_us);
+    must_enter(store, T0 + 17, entry->event.entered_at_us);
     must_equal(event.hash, entry->hash);
     must_equal(hash_lane(event.tenant, event.key, event.id), entry->lane);
     must_equal(0, entry->attempts);

@@ -367,7 +367,8 @@ static void an_unknown_outcome_is_resolved_by_publishing_the_same_id_again(void 
     struct new_event other = event_of("t", NULL);
     must_answer(HF_UNKNOWN, append_event(store, &other));
     must_answer(HF_OK, append_event(store, &other));
-    must_equal(2, other.position);
+    bool exact = ((struct fixture *)*state)->sqlite; /* else the duplicate used up a position */
+    must_hold(exact ? other.position == 2 : other.position > 1);
     must_equal(false, other.duplicate);
     store_close(store);
 }

@@ -227,6 +227,10 @@ static void an_owner_that_exits_without_closing_is_dead(void **state)
     puppet_do(puppet, "acquire %" PRId64 " 0", id);
     child_tell(puppet, "exit");
     child_finish(puppet);
+    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    while (progress_of(store, id).owner_alive) { /* a server has to notice */
+        must_hold(mono_ms() < until_ms && !((struct fixture *)*state)->sqlite);
+    }
     own(store, id, 0);
 }
 
@@ -255,6 +259,8 @@ static void an_owner_that_shows_life_keeps_its_partition(void **state)
     struct store *b = fixture_open(*state, "b");
     append_count(a, "t", 5);
     int64_t id = subscribe_ordered(a, "s", 1);
+    struct acquire first = acquire_of(id, 0, FROZEN_MS); /* says how often signs are to come */
+    must_answer(HF_OK, RUN(a, &first));
     struct owner owner = own(a, id, 0);
     int64_t until_ms = mono_ms() + 6 * FROZEN_MS;
     while (mono_ms() < until_ms) {

@@ -481,6 +481,87 @@ static void the_most_outcomes_fit_in_one_settle(void **state)
     must_equal(STORE_OUTCOMES_MAX / 2, progress_of(store, id).retrying);
 }
 
+/* ---- Pausing --------------------------------------------------------------------------------- */
+
+struct pause_seen {
+    int64_t at_us;
+    char by[32];
+    char reason[32];
+};
+
+static int see_pause(const struct subscription_row *row, void *ctx)
+{
+    struct pause_seen *seen = ctx;
+    seen->at_us = row->paused_at_us;
+    snprintf(seen->by, sizeof seen->by, "%" TEXT_PRI, TEXT_ARG(row->paused_by));
+    snprintf(seen->reason, sizeof seen->reason, "%" TEXT_PRI, TEXT_ARG(row->paused_reason));
+    return 0;
+}
+
+static struct pause_seen pause_of(struct store *store, int64_t id)
+{
+    struct pause_seen seen;
+    must_answer(HF_OK, store_subscription_by_id(store, id, see_pause, &seen));
+    return seen;
+}
+
+static void a_pause_comes_with_its_settle_or_not_at_all(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_lanes(store, "abc");
+    int64_t id = subscribe_ordered(store, "s", 1);
+    struct owner owner = own(store, id, 0);
+    int64_t generation = generation_of(store, id);
+    struct outcome outcome = dead(1, "a");
+    struct settle change = {.change = {.kind = CHANGE_SETTLE, .now_us = T0 + 5},
+                            .subscription_id = id,
+                            .epoch = owner.epoch - 1,
+                            .checkpoint = 1,
+                            .outcomes = &outcome,
+                            .count = 1,
+                            .pause = {.by = text_of("bus"), .reason = text_of("it died")}};
+    must_answer(HF_STALE, RUN(store, &change));
+    must_equal(-1, pause_of(store, id).at_us);
+    must_equal(generation, generation_of(store, id));
+
+    change.epoch = owner.epoch;
+    must_answer(HF_OK, RUN(store, &change));
+    struct pause_seen seen = pause_of(store, id);
+    must_equal(T0 + 5, seen.at_us);
+    must_read("bus", seen.by);
+    must_read("it died", seen.reason);
+    must_equal(generation + 1, generation_of(store, id));
+    must_equal(1, progress_of(store, id).dead);
+    must_equal(1, progress_of(store, id).checkpoint);
+
+    must_answer(HF_OK, SETTLE(&owner, 2, done(2, "b"))); /* what ran is settled all the same */
+    must_equal(T0 + 5, pause_of(store, id).at_us);
+}
+
+static void a_pause_comes_with_the_settle_of_a_lease(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 3);
+    int64_t id = subscribe_shared(store, "s");
+    struct claim claim = take(*state, store, id, 3, T0);
+    struct outcome outcome = dead(2, NULL);
+    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0 + 5},
+                                  .subscription_id = id,
+                                  .outcomes = &outcome,
+                                  .count = 1,
+                                  .pause = {.by = text_of("bus"), .reason = text_of("it died")}};
+    must_answer(HF_STALE, RUN(store, &change)); /* no lease */
+    must_equal(-1, pause_of(store, id).at_us);
+    memcpy(change.lease, claim.ret_lease, sizeof change.lease);
+    must_answer(HF_OK, RUN(store, &change));
+    must_equal(T0 + 5, pause_of(store, id).at_us);
+    must_read("it died", pause_of(store, id).reason);
+    must_equal(1, progress_of(store, id).dead);
+    must_equal(2, progress_of(store, id).in_flight);
+    must_equal(true, take(*state, store, id, 3, T0 + 6).ret_paused);
+    must_answer(HF_OK, finish_all(store, &claim, T0 + 6));
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_checkpoint_is_stored_with_event_and_time),
     CLAIM(a_settle_without_checkpoint_leaves_it),
@@ -509,6 +590,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_first_attempt_can_block_its_lane),
     CLAIM(questions_about_a_partition_answer_for_it_alone),
     CLAIM(the_most_outcomes_fit_in_one_settle),
+    CLAIM(a_pause_comes_with_its_settle_or_not_at_all),
+    CLAIM(a_pause_comes_with_the_settle_of_a_lease),
 };
 
 FIXTURE_MAIN("settle", claims, NULL)

@@ -19,17 +19,26 @@
 struct bell {
     struct store *near; /* does it */
     struct store *far;  /* hears it too */
+    bool slow; /* rings travel */
     uint64_t near_seen;
     uint64_t far_seen;
 };
 
 static struct bell bell_of(struct fixture *f)
 {
-    return (struct bell){.near = fixture_open(f, "near"), .far = fixture_open(f, "far")};
+    return (struct bell){
+        .near = fixture_open(f, "near"), .far = fixture_open(f, "far"), .slow = !f->sqlite};
 }
+
+/* Where rings come through a server they may still be on their way. */
+#define SETTLE_MS 60
 
 static void bell_read(struct bell *bell)
 {
+    uint64_t seen = store_news(bell->far);
+    while (bell->slow && seen != store_wait(bell->far, seen, SETTLE_MS)) {
+        seen = store_news(bell->far);
+    }
     bell->near_seen = store_news(bell->near);
     bell->far_seen = store_news(bell->far);
 }
@@ -246,7 +255,7 @@ static void a_ring_ends_the_waits_of_all_threads(void **state)
 
 /* ---- No ring is missed ----------------------------------------------------------------------- */
 
-#define ROUNDS 5000 /* two rings each */
+#define ROUNDS 5000 /* two rings each; a tenth where each costs several statements */
 /* The backstop for foreign writers ends a wait early, too, so a missed ring shows as a slow wait.
  * On a busy machine a few waits are slow for want of a processor. */
 #define SLOW_MS 80
@@ -292,18 +301,20 @@ static int player_role(struct fixture *f, const char *argument)
 
 static void no_ring_is_missed_between_two_processes(void **state)
 {
-    struct player player = {.store = fixture_open(*state, "ping")};
+    struct fixture *f = *state;
+    struct player player = {.store = fixture_open(f, "ping")};
+    int rounds = f->sqlite ? ROUNDS : ROUNDS / 10;
     char argument[32];
-    snprintf(argument, sizeof argument, "%d", ROUNDS);
+    snprintf(argument, sizeof argument, "%d", rounds);
     struct child *child = fixture_child(*state, "player", argument);
     child_hear(child, "ready");
-    for (int64_t i = 0; i < ROUNDS; i++) {
+    for (int64_t i = 0; i < rounds; i++) {
         must_equal(2 * i + 1, append_one(player.store, "t", NULL));
         await_head(&player, 2 * i + 2);
     }
     int64_t slow = player.slow + child_hear(child, "slow");
     child_finish(child);
-    must_equal(2 * ROUNDS, head_of(player.store));
+    must_equal(2 * rounds, head_of(player.store));
     must_hold(slow <= SLOW_MAX);
     must_hold(player.slowest_ms < 2000);
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "support/check.h"
 #include "support/fixture.h"
+#include "support/postgres.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +46,7 @@ void child_start(struct fixture *fixture, struct child *child, const char *role,
     posix_spawn_file_actions_destroy(&actions);
     close(input[0]);
     close(report[1]);
+    child->fixture = fixture;
     child->input = input[1];
     child->report = report[0];
     child->pending_bytes = 0;
@@ -125,9 +127,14 @@ static void child_close(struct child *child)
 void child_kill(struct child *child)
 {
     must_hold(child->pid > 0);
+    const struct fixture *f = child->fixture;
+    int alive = f->sqlite ? 0 : postgres_alive(f->url, f->namespace_name);
     must_equal(0, kill(child->pid, SIGKILL));
     must_equal(child->pid, waitpid(child->pid, NULL, 0));
     child_close(child);
+    if (!f->sqlite) {
+        postgres_await_death(f->url, f->namespace_name, alive);
+    }
 }
 
 void child_freeze(struct child *child)

@@ -196,7 +196,8 @@ static hf_status faulty_open(const char *location, const struct store_options *o
         return (fail)(HF_NOMEM, "out of memory");
     }
     faulty->head.class = &faulty_engine_class;
-    hf_status status = class->open(location + length + 1, options, &faulty->inner);
+    hf_status status = class->open(class->whole_url ? location : location + length + 1, options,
+                                   &faulty->inner);
     if (status != HF_OK) {
         free(faulty);
         return status;

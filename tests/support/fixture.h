@@ -3,7 +3,8 @@
  *
  * HOLDFAST_TEST_URLS lists the databases to test, separated by spaces; each program runs all its
  * claims once per URL. In a URL {dir} stands for the test's own fresh directory and {name} for a
- * name that no other test uses. The default is "sqlite:{dir}/store.db". Every test has a namespace
+ * name that no other test uses; {database} for one that is made for the program on its server and
+ * removed after it (server.h). The default is "sqlite:{dir}/store.db". Every test has a namespace
  * of its own too, so an engine whose database outlives the test needs neither.
  *
  * A test opens its stores, batches, readers and children here, and the teardown ends them in the

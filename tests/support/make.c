@@ -7,6 +7,8 @@
 #include "base/hash.h"
 #include "base/uuid.h"
 
+#include <inttypes.h>
+
 #define LIST_BYTES 16384
 #define APPEND_STEP 500
 
@@ -36,7 +38,7 @@ struct new_event event_of(const char *type, const char *key)
         .position = -7,
         .key_version = -7,
     };
-    uuid_v7(T0, event.id);
+    uuid_v7(clock_wall_us(), event.id);
     return event;
 }
 
@@ -135,6 +137,62 @@ int64_t head_of(struct store *store)
     int64_t first = -1;
     must_answer(HF_OK, store_head(store, &head, &first));
     return head;
+}
+
+static bool is_sqlite(struct store *store)
+{
+    return strcmp(store_engine_name(store), "sqlite") == 0;
+}
+
+bool gapless(struct store *store)
+{
+    return is_sqlite(store);
+}
+
+int64_t last_of(struct store *store)
+{
+    struct reader *reader;
+    struct batch batch;
+    int64_t last = 0;
+    int64_t floor;
+    bool more = true;
+    batch_init(&batch);
+    must_answer(HF_OK, store_reader_open(store, 0, false, &reader));
+    while (more) {
+        must_answer(HF_OK, store_reader_next(reader, &filter_all, 1000, &batch, &floor, &more));
+        last = batch.count > 0 ? batch.entries[batch.count - 1].event.position : last;
+        batch_clear(&batch);
+    }
+    store_reader_close(reader);
+    batch_release(&batch);
+    if (gapless(store)) {
+        must_equal(head_of(store), last);
+    }
+    return last;
+}
+
+void check_follows(struct store *store, int64_t before, int64_t actual, const char *what,
+                   const char *file, int line)
+{
+    if (gapless(store) ? actual != before + 1 : actual <= before) {
+        check_fail(file, line, "%s is %" PRId64 ", which does not follow %" PRId64, what, actual,
+                   before);
+    }
+}
+
+void check_enters(struct store *store, int64_t now_us, int64_t actual, const char *what,
+                  const char *file, int line)
+{
+    if (is_sqlite(store)) {
+        check_equal(now_us, actual, what, file, line);
+    } else if (llabs(actual - clock_wall_us()) > PATIENCE_MS * INT64_C(1000)) {
+        check_fail(file, line, "%s is %" PRId64 ", which is not about now", what, actual);
+    }
+}
+
+int64_t entered_of(struct fixture *fixture, struct store *store, int64_t position)
+{
+    return entry_at(fixture, store, position)->event.entered_at_us;
 }
 
 /* ---- Subscriptions --------------------------------------------------------------------------- */

@@ -47,6 +47,23 @@ uint64_t lane_of(const char *key);
 /* The nth letter (from 0) whose events belong to this partition, as a key. */
 const char *key_in(int32_t partition, int32_t partitions, int nth);
 int64_t head_of(struct store *store);
+/* The last position that a reader sees. It is the head, unless positions may be given for nothing:
+ * that is so wherever publishers do not wait for each other (see gapless). */
+int64_t last_of(struct store *store);
+/* True if whatever fails or is rolled back uses up no position. */
+bool gapless(struct store *store);
+/* The position that comes after `before`: the very next one, or, with gaps, any later one. */
+#define must_follow(store, before, actual)                                                         \
+    check_follows((store), (before), (actual), #actual, __FILE__, __LINE__)
+void check_follows(struct store *store, int64_t before, int64_t actual, const char *what,
+                   const char *file, int line);
+/* When the event entered the log: at now_us of its append, or, where ids carry the time, about
+ * now. */
+#define must_enter(store, now_us, actual)                                                          \
+    check_enters((store), (now_us), (actual), #actual, __FILE__, __LINE__)
+void check_enters(struct store *store, int64_t now_us, int64_t actual, const char *what,
+                  const char *file, int line);
+int64_t entered_of(struct fixture *fixture, struct store *store, int64_t position);
 
 /* A filter for everything. */
 extern const struct filter filter_all;

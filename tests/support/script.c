@@ -4,6 +4,7 @@
 #include "support/script.h"
 
 #include "base/buf.h"
+#include "base/uuid.h"
 
 #include <sqlite3.h>
 
@@ -96,9 +97,20 @@ static hf_status claim(struct script *script, int32_t max)
 {
     batch_clear(&script->batch);
     struct claim change = claim_of(script->shared_id, max, T0, &script->batch);
+    random_bytes(change.lease, sizeof change.lease);
     hf_status status = RUN(script->store, &change);
     if (status == HF_OK) {
         script->claim = change;
+    }
+    if (status == HF_UNKNOWN) { /* renounced, as the bus does */
+        struct settle_lease settle = {
+            .change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
+            .subscription_id = script->shared_id,
+            .release_all = true,
+        };
+        memcpy(settle.lease, change.lease, sizeof settle.lease);
+        hf_status renounced = RUN(script->store, &settle);
+        must_hold(renounced == HF_OK || renounced == HF_STALE);
     }
     return status;
 }
@@ -325,8 +337,10 @@ static void paint_events(struct painter *painter)
         must_answer(HF_OK, store_reader_next(reader, &filter_all, 100, &batch, &floor, &more));
     }
     store_reader_close(reader);
-    buf_printf(painter->out, "head %" PRId64 " floor %" PRId64 "\n", head_of(painter->store),
-               floor);
+    int64_t last = batch.count > 0 ? batch.entries[batch.count - 1].event.position : 0;
+    bool exact = gapless(painter->store); /* else positions may be given for nothing */
+    buf_printf(painter->out, "head %" PRId64 " floor %" PRId64 "\n",
+               exact ? head_of(painter->store) : last, exact ? floor : last);
     for (size_t i = 0; i < batch.count; i++) {
         const hf_event *event = &batch.entries[i].event;
         buf_printf(painter->out, "event %" PRId64 " %s %s %s v%" PRId64 "\n", event->position,

@@ -1,0 +1,693 @@
+-- Publishing.
+--
+-- SQLSTATEs of the functions that raise (those that people call): HF followed by the three digits of
+-- the hf_status of include/holdfast.h.
+--
+--   HF001  an argument is outside its limits; the message names it and the limit
+--   HF002  not allowed in this state
+--   HF003  no such namespace, subscription ...
+--   HF004  the expected version is not the key's; the message says which it is
+--   HF005  the lease was lost: somebody else has the work now
+--
+-- Idempotence. A month's unique index on (id, entered_at) guards an id if everybody who publishes it
+-- writes the same entered_at. So for a version 7 id whose time is less than a day away from the
+-- server's clock, entered_at is that time. Every other id, and those that are 23 hours or more away,
+-- also get a row in event_ids. The two bands overlap by an hour: of two publishes of one id that are
+-- judged by clocks less than an hour apart (a transaction would have to stay open that long), both
+-- use the one guard or both use the other. Looking for a repeated id asks both.
+--   An id that is more than a day in the future when it is first published has a row in event_ids
+-- only; when its time has come, it looks like an ordinary one. namespaces.ids_until remembers the
+-- latest such time: ordinary ids that are not later ask event_ids too.
+
+-- ---- Checking -----------------------------------------------------------------------------------
+
+-- Whether JSON has \u0000 or half a surrogate pair, which nobody can store as text later.
+CREATE FUNCTION holdfast.json_escapes_badly(p_json text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+DECLARE
+    v_text text;
+BEGIN
+    IF strpos(p_json, '\u') = 0 THEN
+        RETURN false;
+    END IF;
+    v_text := replace(p_json, '\\', '..');
+    RETURN strpos(v_text, '\u0000') > 0
+        OR regexp_replace(v_text,
+               '\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '..', 'g')
+           ~ '\\u[dD][89a-fA-F]';
+END
+$$;
+
+-- Whether arrays and objects are nested deeper than 64. Counting the opening brackets settles it for
+-- most texts; else strings and all but brackets go, and pairs are taken away level by level from the
+-- inside.
+CREATE FUNCTION holdfast.json_too_deep(p_json text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+DECLARE
+    v_text text := p_json;
+BEGIN
+    IF octet_length(p_json) - octet_length(replace(replace(p_json, '[', ''), '{', '')) <= 64 THEN
+        RETURN false;
+    END IF;
+    v_text := replace(replace(v_text, '\\', ''), '\"', '');
+    v_text := regexp_replace(v_text, '"[^"]*"|[^][{}"]+', '', 'g');
+    v_text := translate(v_text, '{}', '[]');
+    FOR i IN 1 .. 64 LOOP
+        v_text := replace(v_text, '[]', '');
+        EXIT WHEN v_text = '';
+    END LOOP;
+    RETURN v_text <> '';
+END
+$$;
+
+-- Why a type is refused; NULL if it is good. The rules are those of glob_check_type.
+CREATE FUNCTION holdfast.type_fault(p_type text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+BEGIN
+    IF octet_length(p_type) <= 255 AND p_type COLLATE "C" ~
+       '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*$' THEN
+        RETURN NULL;
+    END IF;
+    RETURN CASE
+        WHEN p_type IS NULL THEN 'type is missing; every event needs one'
+        WHEN p_type = '' THEN 'type is empty'
+        WHEN octet_length(p_type) > 255 THEN
+            format('type is %s bytes; the limit is 255', octet_length(p_type))
+        WHEN p_type COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]' THEN 'type has a control character'
+        WHEN strpos(p_type, '*') > 0 THEN 'type has ''*''; only patterns may'
+        WHEN p_type COLLATE "C" ~ '(^|\.)(\.|$)' THEN 'type has an empty segment'
+        ELSE 'type has white space'
+    END;
+END
+$$;
+
+-- Why an event is refused; NULL if it is good. The limits are those of include/holdfast.h; that of
+-- the payload is 1 MiB unless the setting holdfast.payload_bytes_max says otherwise.
+CREATE FUNCTION holdfast.event_fault(p_type text, p_payload json, p_key text, p_tenant text,
+                                     p_metadata json, p_producer text, p_expected_version bigint,
+                                     p_emitted_at timestamptz) RETURNS text
+    LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    v_fault text := holdfast.type_fault(p_type);
+    v_text  text := p_payload::text;
+    v_max   integer;
+BEGIN
+    IF v_fault IS NOT NULL THEN
+        RETURN v_fault;
+    END IF;
+    IF octet_length(v_text) > 1024 THEN
+        v_max := coalesce(nullif(current_setting('holdfast.payload_bytes_max', true), '')::integer,
+                          1048576);
+        IF octet_length(v_text) > v_max THEN
+            RETURN format('payload is %s bytes; the limit is %s (holdfast.payload_bytes_max)',
+                          octet_length(v_text), v_max);
+        END IF;
+    END IF;
+    IF holdfast.json_escapes_badly(v_text) THEN
+        RETURN 'payload has \u0000 or an unpaired surrogate, which cannot be stored';
+    END IF;
+    IF holdfast.json_too_deep(v_text) THEN
+        RETURN 'payload has arrays and objects nested more than 64 deep';
+    END IF;
+    IF octet_length(p_key) > 65536 THEN
+        RETURN format('key is %s bytes; the limit is 65536', octet_length(p_key));
+    END IF;
+    IF octet_length(p_tenant) > 65536 THEN
+        RETURN format('tenant is %s bytes; the limit is 65536', octet_length(p_tenant));
+    END IF;
+    IF p_metadata IS NOT NULL THEN
+        v_text := p_metadata::text;
+        IF octet_length(v_text) > 65536 THEN
+            RETURN format('metadata is %s bytes; the limit is 65536', octet_length(v_text));
+        END IF;
+        IF json_typeof(p_metadata) <> 'object' THEN
+            RETURN 'metadata is JSON but not an object';
+        END IF;
+        IF holdfast.json_escapes_badly(v_text) THEN
+            RETURN 'metadata has \u0000 or an unpaired surrogate, which cannot be stored';
+        END IF;
+        IF holdfast.json_too_deep(v_text) THEN
+            RETURN 'metadata has arrays and objects nested more than 64 deep';
+        END IF;
+    END IF;
+    IF octet_length(p_producer) > 255 THEN
+        RETURN format('producer is %s bytes; the limit is 255', octet_length(p_producer));
+    END IF;
+    IF p_expected_version IS NOT NULL THEN
+        IF p_expected_version < 0 OR p_expected_version = 9223372036854775807 THEN
+            RETURN format('expected_version is %s; it must be NULL (any) or 0 to 9223372036854775806',
+                          p_expected_version);
+        END IF;
+        IF p_key IS NULL THEN
+            RETURN format('expected_version is %s but key is NULL: only a key has a version',
+                          p_expected_version);
+        END IF;
+    END IF;
+    IF p_emitted_at < '0001-01-01 00:00:00+00' OR p_emitted_at >= '10000-01-01 00:00:00+00' THEN
+        RETURN 'emitted_at is outside the years 0001 to 9999';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- ---- Appending ----------------------------------------------------------------------------------
+
+-- Where the event with this id is, however it is guarded; position is NULL if it is not visible.
+CREATE FUNCTION holdfast.find_id(p_namespace_id integer, p_id uuid, OUT "position" bigint,
+                                 OUT entered_at timestamptz, OUT key_version bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_query text := 'SELECT position, entered_at, key_version FROM holdfast.events_'
+                    || p_namespace_id || ' WHERE id = $1 AND entered_at = $2';
+BEGIN
+    EXECUTE v_query INTO find_id."position", find_id.entered_at, find_id.key_version
+        USING p_id, id_time(p_id);
+    IF find_id."position" IS NULL THEN
+        SELECT e.position, e.entered_at INTO find_id."position", find_id.entered_at
+            FROM event_ids e WHERE e.namespace_id = p_namespace_id AND e.id = p_id;
+        IF FOUND THEN
+            EXECUTE v_query INTO find_id."position", find_id.entered_at, find_id.key_version
+                USING p_id, find_id.entered_at;
+        END IF;
+    END IF;
+END
+$$;
+
+-- append_one: one checked event into the log. status 0, or HF_CONFLICT (4) and a message: then nothing
+-- was written. A repeated id answers the first one's position and key_version, duplicate = true.
+--
+-- Locks, all to the end of the transaction: the sequence (RowExclusiveLock, by nextval: readers know by
+-- it that an event may still come), or the row in heads of a gapless namespace; the row in keys of a
+-- versioned key. A publish of an id that somebody else is publishing in an open transaction waits
+-- for that transaction. If the client dies, the transaction rolls back: a position may be lost, which
+-- readers prove by the lock.
+CREATE FUNCTION holdfast.append_one(p_namespace holdfast.namespaces, p_id uuid, p_type text,
+                                    p_payload json, p_key text, p_tenant text, p_metadata json,
+                                    p_producer text, p_schedule_id text, p_emitted_at timestamptz,
+                                    p_expected_version bigint, p_hash bigint,
+                                    OUT status integer, OUT message text, OUT "position" bigint,
+                                    OUT key_version bigint, OUT duplicate boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now      timestamptz := clock_timestamp();
+    v_time     timestamptz := id_time(p_id);
+    v_away     double precision := abs(extract(epoch FROM v_time - v_now));
+    v_listed   boolean := v_away IS NULL OR v_away >= 82800;
+    v_entered  timestamptz := CASE WHEN v_away < 86400 THEN v_time ELSE v_now END;
+    v_found    record;
+    v_version  bigint;
+    v_digest   bytea;
+BEGIN
+    status := 0;
+    duplicate := false;
+    IF v_entered < p_namespace.months_from OR v_entered >= p_namespace.months_to THEN
+        PERFORM ensure_month(p_namespace.id, v_entered);
+    END IF;
+    IF p_namespace.gapless THEN
+        PERFORM 1 FROM heads h WHERE h.namespace_id = p_namespace.id FOR UPDATE;
+    END IF;
+    IF v_listed OR p_namespace.gapless OR p_expected_version IS NOT NULL
+       OR v_time <= p_namespace.ids_until THEN
+        v_found := find_id(p_namespace.id, p_id);
+        IF v_found."position" IS NOT NULL THEN
+            append_one."position" := v_found."position";
+            append_one.key_version := v_found.key_version;
+            duplicate := true;
+            RETURN;
+        END IF;
+    END IF;
+
+    IF p_expected_version IS NOT NULL THEN
+        v_digest := sha256(convert_to(p_key, 'UTF8'));
+        IF p_expected_version = 0 THEN
+            INSERT INTO keys (namespace_id, digest, version, key)
+                VALUES (p_namespace.id, v_digest, 1, p_key)
+                ON CONFLICT DO NOTHING;
+        ELSE
+            UPDATE keys k SET version = k.version + 1
+                WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest
+                    AND k.version = p_expected_version;
+        END IF;
+        IF NOT FOUND THEN
+            -- Whoever raised the version meanwhile may have published this very event.
+            v_found := find_id(p_namespace.id, p_id);
+            IF v_found."position" IS NOT NULL THEN
+                append_one."position" := v_found."position";
+                append_one.key_version := v_found.key_version;
+                duplicate := true;
+                RETURN;
+            END IF;
+            SELECT k.version INTO v_version FROM keys k
+                WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest;
+            status := 4;
+            message := format('expected version %s of key %s, which has version %s',
+                              p_expected_version, left(p_key, 128), coalesce(v_version, 0));
+            RETURN;
+        END IF;
+        append_one.key_version := p_expected_version + 1;
+    END IF;
+
+    IF p_namespace.gapless THEN
+        UPDATE heads h SET head = h.head + 1 WHERE h.namespace_id = p_namespace.id
+            RETURNING h.head INTO append_one."position";
+    ELSE
+        append_one."position" := nextval(p_namespace.sequence);
+    END IF;
+    IF v_listed THEN
+        INSERT INTO event_ids (namespace_id, id, position, entered_at)
+            VALUES (p_namespace.id, p_id, append_one."position", v_entered)
+            ON CONFLICT DO NOTHING;
+        duplicate := NOT FOUND;
+    END IF;
+    IF NOT duplicate THEN
+        INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type,
+                            key_version, schedule_id, producer, key, tenant, metadata, payload)
+            VALUES (append_one."position", p_hash, p_emitted_at, v_entered, p_id, p_namespace.id,
+                    p_type, append_one.key_version, p_schedule_id, p_producer, p_key, p_tenant,
+                    p_metadata, p_payload)
+            ON CONFLICT DO NOTHING;
+        duplicate := NOT FOUND;
+        IF duplicate AND v_listed THEN
+            DELETE FROM event_ids e WHERE e.namespace_id = p_namespace.id AND e.id = p_id
+                AND e.position = append_one."position";
+        END IF;
+    END IF;
+    IF duplicate THEN
+        IF p_expected_version = 0 THEN
+            DELETE FROM keys k WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest;
+        ELSIF p_expected_version IS NOT NULL THEN
+            UPDATE keys k SET version = k.version - 1
+                WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest;
+        END IF;
+        v_found := find_id(p_namespace.id, p_id);
+        IF v_found."position" IS NULL THEN
+            RAISE EXCEPTION 'another transaction has just published id %', p_id
+                USING ERRCODE = 'serialization_failure';
+        END IF;
+        append_one."position" := v_found."position";
+        append_one.key_version := v_found.key_version;
+    ELSIF v_time > v_now AND v_away >= 82800 AND v_time > p_namespace.ids_until THEN
+        UPDATE namespaces n SET ids_until = v_time
+            WHERE n.id = p_namespace.id AND n.ids_until < v_time;
+    END IF;
+END
+$$;
+
+-- append: `struct append`, event by event, for C. Arrays of one length; expected_versions NULL or -1:
+-- none. All or none: status HF_CONFLICT (4) leaves nothing behind (it is undone by a savepoint) and
+-- failed_index (from 0) says whose fault it is. HF_NOTFOUND (3): no such namespace. The quick way
+-- without conflicts is an INSERT ... SELECT of the caller.
+CREATE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types text[],
+                                p_payloads json[], p_keys text[], p_tenants text[],
+                                p_metadata json[], p_producers text[], p_emitted_at timestamptz[],
+                                p_expected_versions bigint[], p_hashes bigint[],
+                                OUT status integer, OUT message text, OUT failed_index integer,
+                                OUT positions bigint[], OUT key_versions bigint[],
+                                OUT duplicates boolean[])
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces;
+    v_count     integer := cardinality(p_ids);
+    v_done      record;
+BEGIN
+    status := 0;
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id;
+    IF NOT FOUND THEN
+        status := 3;
+        message := format('there is no namespace with id %s', p_namespace_id);
+        RETURN;
+    END IF;
+    positions := array_fill(0::bigint, ARRAY[v_count]);
+    key_versions := array_fill(NULL::bigint, ARRAY[v_count]);
+    duplicates := array_fill(false, ARRAY[v_count]);
+    BEGIN
+        FOR i IN 1 .. v_count LOOP
+            v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
+                                 p_tenants[i], p_metadata[i], p_producers[i], NULL, p_emitted_at[i],
+                                 nullif(p_expected_versions[i], -1), p_hashes[i]);
+            IF v_done.status <> 0 THEN
+                status := v_done.status;
+                message := v_done.message;
+                failed_index := i - 1;
+                RAISE SQLSTATE 'HF004';
+            END IF;
+            positions[i] := v_done."position";
+            key_versions[i] := v_done.key_version;
+            duplicates[i] := v_done.duplicate;
+        END LOOP;
+    EXCEPTION WHEN SQLSTATE 'HF004' THEN
+        positions := NULL;
+        key_versions := NULL;
+        duplicates := NULL;
+    END;
+END
+$$;
+
+-- ---- Wake-up ------------------------------------------------------------------------------------
+
+-- The flag of a namespace that says "somebody sleeps" is the value of a sequence: until when, in
+-- microseconds. It is seen at once, by everybody, whatever their snapshots, and writing it leaves no
+-- dead row behind.
+
+-- sleep: declares that a consumer of the namespace is going to wait for a NOTIFY on the channel
+-- holdfast_<id>, for p_ms at most. Answers the flag's value: to be handed to holdfast.awake. To be
+-- declared before the log is looked at for the last time.
+CREATE FUNCTION holdfast.sleep(p_namespace_id integer, p_ms integer) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_flag  regclass;
+    v_until bigint := floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+                      + p_ms::bigint * 1000;
+BEGIN
+    SELECT n.sleep INTO v_flag FROM namespaces n WHERE n.id = p_namespace_id;
+    PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
+    RETURN setval(v_flag, greatest(v_until, coalesce(pg_sequence_last_value(v_flag), 0) + 1));
+END
+$$;
+
+-- awake: takes the declaration back, if it is still the latest one (p_flag, from holdfast.sleep):
+-- for a consumer that has work for a while, so that publishers need not notify. True: taken back.
+-- Whoever sleeps was woken by the same NOTIFY and declares anew before it sleeps again.
+CREATE FUNCTION holdfast.awake(p_namespace_id integer, p_flag bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_flag regclass;
+BEGIN
+    SELECT n.sleep INTO v_flag FROM namespaces n WHERE n.id = p_namespace_id;
+    PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
+    IF pg_sequence_last_value(v_flag) IS DISTINCT FROM p_flag THEN
+        RETURN false;
+    END IF;
+    PERFORM setval(v_flag, 1);
+    RETURN true;
+END
+$$;
+
+-- ring: notifies the consumers of a namespace, if one of them has declared itself asleep. To be called
+-- after what they are to see was written: the NOTIFY goes out with the commit. (Notifying always would
+-- serialise the commits of the whole cluster.)
+CREATE FUNCTION holdfast.ring(p_namespace_id integer, p_sleep regclass) RETURNS void
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF pg_sequence_last_value(p_sleep) > extract(epoch FROM clock_timestamp()) * 1000000 THEN
+        PERFORM pg_notify('holdfast_' || p_namespace_id, '');
+    END IF;
+END
+$$;
+
+-- Sees to it that the commit of this transaction waits for the disk (and for synchronous standbys),
+-- however the session is set.
+CREATE FUNCTION holdfast.commit_durably() RETURNS void
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+-- ---- For everybody ------------------------------------------------------------------------------
+
+-- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
+-- only if that commits, and when the commit returns it is durable (synchronous_commit is switched on
+-- for the transaction if it is weaker). Publishing an id again stores nothing and answers the first
+-- position. Raises HF001, HF003, HF004 (table above). Locks: see append_one.
+--
+-- An ordinary event is checked by one expression and written by one statement. Whatever is not
+-- ordinary (the expression is not true, or the id exists) goes the long way.
+CREATE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT 'null',
+                                 INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
+                                 tenant text DEFAULT NULL, metadata json DEFAULT NULL,
+                                 producer text DEFAULT NULL, expected_version bigint DEFAULT NULL,
+                                 emitted_at timestamptz DEFAULT NULL,
+                                 OUT "position" bigint, OUT duplicate boolean,
+                                 OUT key_version bigint)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now       timestamptz := clock_timestamp();
+    v_entered   timestamptz;
+    v_quick     record;
+    v_namespace namespaces;
+    v_fault     text;
+    v_done      record;
+BEGIN
+    IF publish.id IS NULL THEN
+        publish.id := new_id(v_now);
+    END IF;
+    v_entered := id_time(publish.id);
+    SELECT n.id, n.sequence, n.sleep INTO v_quick FROM namespaces n
+        WHERE n.name = publish.namespace AND NOT n.gapless
+            AND v_entered > n.ids_until AND v_entered >= n.months_from AND v_entered < n.months_to
+            AND v_entered > v_now - interval '23 hours' AND v_entered < v_now + interval '23 hours'
+            AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~
+                '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*$'
+            AND (octet_length(publish.payload::text) <= 128
+                 OR octet_length(publish.payload::text) <= 65536
+                    AND NOT json_too_deep(publish.payload::text))
+            AND strpos(publish.payload::text, '\u') = 0
+            AND coalesce(octet_length(publish.key), 0) <= 65536
+            AND coalesce(octet_length(publish.tenant), 0) <= 65536
+            AND coalesce(octet_length(publish.producer), 0) <= 255
+            AND publish.metadata IS NULL AND publish.expected_version IS NULL
+            AND publish.emitted_at IS NULL
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
+    IF FOUND THEN
+        INSERT INTO events AS e (position, hash, emitted_at, entered_at, id, namespace_id, type,
+                                 producer, key, tenant, payload)
+            VALUES (nextval(v_quick.sequence),
+                    hash_of(coalesce(publish.tenant, publish.key, publish.id::text)), v_now, v_entered,
+                    publish.id, v_quick.id, publish.type, publish.producer, publish.key,
+                    publish.tenant, publish.payload)
+            ON CONFLICT DO NOTHING
+            RETURNING e.position INTO publish."position";
+        IF FOUND THEN
+            publish.duplicate := false;
+            IF pg_sequence_last_value(v_quick.sleep)
+               > date_part('epoch', clock_timestamp()) * 1000000 THEN
+                PERFORM pg_notify('holdfast_' || v_quick.id, '');
+            END IF;
+            RETURN;
+        END IF;
+        v_done := find_id(v_quick.id, publish.id);
+        IF v_done."position" IS NOT NULL THEN
+            publish."position" := v_done."position";
+            publish.key_version := v_done.key_version;
+            publish.duplicate := true;
+            RETURN;
+        END IF;
+    END IF;
+
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = publish.namespace;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace %', publish.namespace USING ERRCODE = 'HF003';
+    END IF;
+    publish.payload := coalesce(publish.payload, 'null');
+    publish.emitted_at := coalesce(publish.emitted_at, v_now);
+    v_fault := event_fault(publish.type, publish.payload, publish.key, publish.tenant,
+                           publish.metadata, publish.producer, publish.expected_version,
+                           publish.emitted_at);
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
+    END IF;
+    PERFORM commit_durably();
+    v_done := append_one(v_namespace, publish.id, publish.type, publish.payload, publish.key,
+                         publish.tenant, publish.metadata, publish.producer, NULL,
+                         publish.emitted_at, publish.expected_version,
+                         hash_of(coalesce(publish.tenant, publish.key, publish.id::text)));
+    IF v_done.status <> 0 THEN
+        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
+    END IF;
+    publish."position" := v_done."position";
+    publish.duplicate := v_done.duplicate;
+    publish.key_version := v_done.key_version;
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+END
+$$;
+
+-- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row per
+-- event, in order.
+CREATE FUNCTION holdfast.publish_many(namespace text, types text[], payloads json[],
+                                      ids uuid[] DEFAULT NULL, keys text[] DEFAULT NULL,
+                                      tenants text[] DEFAULT NULL, metadata json[] DEFAULT NULL,
+                                      producers text[] DEFAULT NULL,
+                                      expected_versions bigint[] DEFAULT NULL,
+                                      emitted_at timestamptz[] DEFAULT NULL)
+    RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
+                   key_version bigint)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_namespace namespaces;
+    v_fault     record;
+    v_done      record;
+    v_now       timestamptz := clock_timestamp();
+    v_count     integer := coalesce(cardinality(types), 0);
+    v_ids       uuid[];
+    v_plain     boolean;
+BEGIN
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = publish_many.namespace;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace %', publish_many.namespace USING ERRCODE = 'HF003';
+    END IF;
+    IF v_count > 100000 THEN
+        RAISE EXCEPTION 'there are % events; the limit is 100000', v_count USING ERRCODE = 'HF001';
+    END IF;
+    IF v_count <> coalesce(cardinality(payloads), v_count)
+       OR v_count <> coalesce(cardinality(ids), v_count)
+       OR v_count <> coalesce(cardinality(publish_many.keys), v_count)
+       OR v_count <> coalesce(cardinality(tenants), v_count)
+       OR v_count <> coalesce(cardinality(publish_many.metadata), v_count)
+       OR v_count <> coalesce(cardinality(producers), v_count)
+       OR v_count <> coalesce(cardinality(expected_versions), v_count)
+       OR v_count <> coalesce(cardinality(publish_many.emitted_at), v_count) THEN
+        RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
+    END IF;
+    SELECT i - 1 AS at, fault INTO v_fault
+        FROM generate_series(1, v_count) i,
+             LATERAL event_fault(types[i], coalesce(payloads[i], 'null'), publish_many.keys[i],
+                                 tenants[i], publish_many.metadata[i], producers[i],
+                                 expected_versions[i], coalesce(publish_many.emitted_at[i], v_now))
+                 fault
+        WHERE fault IS NOT NULL LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_fault.at, v_fault.fault),
+            ERRCODE = 'HF001';
+    END IF;
+    PERFORM commit_durably();
+    SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
+        FROM generate_series(1, v_count) i;
+    SELECT bool_and(coalesce(abs(extract(epoch FROM id_time(u) - v_now)) < 82800
+                             AND id_time(u) > v_namespace.ids_until, false)) INTO v_plain
+        FROM unnest(v_ids) u;
+
+    IF v_plain AND expected_versions IS NULL AND NOT v_namespace.gapless THEN
+        FOR v_done IN SELECT DISTINCT date_trunc('month', id_time(u) AT TIME ZONE 'UTC') AS month
+                      FROM unnest(v_ids) u LOOP
+            PERFORM ensure_month(v_namespace.id, v_done.month AT TIME ZONE 'UTC');
+        END LOOP;
+        BEGIN
+            RETURN QUERY
+                WITH given AS (
+                    SELECT e.* FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
+                                           publish_many.metadata, producers,
+                                           publish_many.emitted_at) WITH ORDINALITY
+                        AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)
+                    ORDER BY e.i),
+                stored AS (
+                    INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type,
+                                        producer, key, tenant, metadata, payload)
+                    SELECT nextval(v_namespace.sequence),
+                           ('x' || substr(md5(coalesce(g.tenant, g.key, g.id::text)), 1, 16))::bit(64)
+                               ::bigint & 9223372036854775807,
+                           coalesce(g.emitted_at, v_now), id_time(g.id), g.id, v_namespace.id, g.type,
+                           g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
+                    FROM given g
+                    RETURNING id, position)
+                SELECT (g.i - 1)::integer, g.id, s.position, false, NULL::bigint
+                    FROM given g JOIN stored s ON s.id = g.id ORDER BY g.i;
+            PERFORM ring(v_namespace.id, v_namespace.sleep);
+            RETURN;
+        EXCEPTION WHEN unique_violation THEN
+            NULL;                               -- one by one, then
+        END;
+    END IF;
+
+    FOR i IN 1 .. v_count LOOP
+        v_done := append_one(v_namespace, v_ids[i], types[i], coalesce(payloads[i], 'null'),
+                             publish_many.keys[i], tenants[i], publish_many.metadata[i],
+                             producers[i], NULL, coalesce(publish_many.emitted_at[i], v_now),
+                             expected_versions[i],
+                             hash_of(coalesce(tenants[i], publish_many.keys[i], v_ids[i]::text)));
+        IF v_done.status <> 0 THEN
+            RAISE EXCEPTION USING MESSAGE = format('event %s: %s', i - 1, v_done.message),
+                ERRCODE = 'HF004';
+        END IF;
+        publish_many."index" := i - 1;
+        publish_many.id := v_ids[i];
+        publish_many."position" := v_done."position";
+        publish_many.duplicate := v_done.duplicate;
+        publish_many.key_version := v_done.key_version;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+END
+$$;
+
+-- publish_many: the same for a JSON array of objects with the members type, payload, id, key, tenant,
+-- metadata, producer, expected_version, emitted_at. Payload and metadata are stored as the bytes that
+-- stand in the array. An unknown member is HF001.
+CREATE FUNCTION holdfast.publish_many(namespace text, events json)
+    RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
+                   key_version bigint)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_types    text[];
+    v_payloads json[];
+    v_ids      uuid[];
+    v_keys     text[];
+    v_tenants  text[];
+    v_metadata json[];
+    v_producer text[];
+    v_expected bigint[];
+    v_emitted  timestamptz[];
+    v_fault    text;
+BEGIN
+    IF json_typeof(publish_many.events) IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION 'events is not a JSON array' USING ERRCODE = 'HF001';
+    END IF;
+    SELECT format('event %s is not an object', i - 1) INTO v_fault
+        FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i)
+        WHERE json_typeof(event) <> 'object' LIMIT 1;
+    IF NOT FOUND THEN
+        SELECT format('event %s has the unknown member %s', i - 1, name) INTO v_fault
+            FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i),
+                 json_object_keys(event) name
+            WHERE name <> ALL ('{type,payload,id,key,tenant,metadata,producer,expected_version,emitted_at}')
+            LIMIT 1;
+    END IF;
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
+    END IF;
+    SELECT array_agg(event ->> 'type' ORDER BY i), array_agg(event -> 'payload' ORDER BY i),
+           array_agg((event ->> 'id')::uuid ORDER BY i), array_agg(event ->> 'key' ORDER BY i),
+           array_agg(event ->> 'tenant' ORDER BY i),
+           array_agg(CASE WHEN event ->> 'metadata' IS NOT NULL THEN event -> 'metadata' END ORDER BY i),
+           array_agg(event ->> 'producer' ORDER BY i),
+           array_agg((event ->> 'expected_version')::bigint ORDER BY i),
+           array_agg((event ->> 'emitted_at')::timestamptz ORDER BY i)
+        INTO v_types, v_payloads, v_ids, v_keys, v_tenants, v_metadata, v_producer, v_expected,
+             v_emitted
+        FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i);
+    IF v_expected = array_fill(NULL::bigint, ARRAY[coalesce(cardinality(v_expected), 0)]) THEN
+        v_expected := NULL;
+    END IF;
+    RETURN QUERY SELECT * FROM publish_many(publish_many.namespace, v_types, v_payloads, v_ids, v_keys,
+                                            v_tenants, v_metadata, v_producer, v_expected, v_emitted);
+END
+$$;

@@ -1,0 +1,791 @@
+-- Shared subscriptions: handing out events under leases, and settling them.
+--
+--     log -- cursor, holes --> lease -- settled --> done, retries, dead letter
+--                                |  ended without an answer
+--                                v
+--                              lease of the next claim, or retries
+--
+-- Claims of a subscription come one after another: they lock its only partition. Whatever is handed
+-- out is in the lease before the claim commits, so there is no moment at which an event is neither
+-- before the cursor, nor in a hole, nor in anybody's hands. Claims do not wait for locks of leases and
+-- retries that somebody is settling; they leave those alone.
+--
+-- A lease of several events that ends without an answer is suspect: one of them may be the reason. It
+-- is handed out again in halves, each in a lease with nothing else in it, so that after some rounds
+-- the guilty one is alone; one that is alone is recorded as a failed attempt and handed out alone
+-- from then on (kind 5). Of a suspect and due retries the one that has waited longer goes first;
+-- retries of kind 5 take turns with everything else (`turn`). So nothing starves.
+
+-- A row of a claim: an event with its story, or (position NULL, the last row) the claim's answer.
+CREATE TYPE holdfast.claimed AS (
+    position       bigint,
+    id             uuid,
+    type           text,
+    payload        json,
+    key            text,
+    tenant         text,
+    metadata       json,
+    producer       text,
+    schedule_id    text,
+    key_version    bigint,
+    hash           bigint,
+    emitted_at     timestamptz,
+    entered_at     timestamptz,
+    attempts       integer,
+    uncounted      integer,
+    story          text,
+    waited         boolean,
+    unhandled      boolean,
+    -- the answer
+    status         integer,
+    message        text,
+    lease          uuid,
+    expires_at     timestamptz,
+    wake_at        timestamptz,
+    paused         boolean,
+    more           boolean,
+    owners         uuid[],
+    owner_renewals bigint[]
+);
+
+-- How many positions these are.
+CREATE FUNCTION holdfast.positions_count(p_positions int8multirange) RETURNS integer
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$ SELECT coalesce(sum(upper(r) - lower(r)), 0)::integer FROM unnest($1) r $$;
+
+-- These positions as a set.
+CREATE FUNCTION holdfast.positions_of(p_positions bigint[]) RETURNS int8multirange
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$ SELECT coalesce(range_agg(int8range(p, p + 1)), '{}'::int8multirange) FROM unnest($1) p $$;
+
+-- Patterns as one regular expression; NULL: they match every type.
+CREATE FUNCTION holdfast.patterns_regex(p_patterns text[]) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE WHEN bool_or(p IN ('*', '**')) THEN NULL
+        ELSE coalesce('^(?:' || string_agg((
+            SELECT string_agg(CASE WHEN s = '*' THEN '[^.]+' WHEN s = '**' THEN '.+'
+                ELSE regexp_replace(s, '([!-/:-@[-`{-~])', '\\\1', 'g') END, '\.' ORDER BY i)
+            FROM unnest(string_to_array(p, '.')) WITH ORDINALITY segments (s, i)), '|') || ')$', '^$')
+        END
+    FROM unnest($1) p
+$$;
+
+-- The first p_limit (NULL: all) positions of a lease as events, by position, with the stories of those
+-- that waited. What the log has lost is left out.
+CREATE FUNCTION holdfast.leased_events(p_namespace_id integer, p_subscription_id bigint,
+                                       p_positions int8multirange, p_has_retries boolean,
+                                       p_limit integer)
+    RETURNS SETOF holdfast.claimed
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_positions bigint[];
+    v_waited    bigint[];
+BEGIN
+    SELECT array_agg(p) INTO v_positions FROM (
+        SELECT p FROM unnest(p_positions) r, generate_series(lower(r), upper(r) - 1) p
+        ORDER BY p LIMIT p_limit) list;
+    IF p_has_retries THEN
+        SELECT array_agg(r.position) INTO v_waited FROM retries r
+            WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_positions)
+                AND r.kind = 4;
+    END IF;
+    IF v_waited IS NULL THEN
+        RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
+                            e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
+                            e.entered_at, 0, 0, NULL::text, false, false, NULL::integer, NULL::text,
+                            NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
+                            NULL::boolean, NULL::uuid[], NULL::bigint[]
+            FROM events_at(p_namespace_id, NULL, v_positions) e ORDER BY e.position;
+    ELSE
+        RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
+                            e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
+                            e.entered_at, coalesce(r.attempts, 0), coalesce(r.uncounted, 0), r.story,
+                            r.position IS NOT NULL, false, NULL::integer, NULL::text, NULL::uuid,
+                            NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
+                            NULL::uuid[], NULL::bigint[]
+            FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
+                  UNION ALL
+                  SELECT * FROM events_at(p_namespace_id, NULL,
+                      ARRAY(SELECT p FROM unnest(v_positions) p WHERE p <> ALL (v_waited)))) e
+            LEFT JOIN retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
+                AND r.kind = 4
+            ORDER BY e.position;
+    END IF;
+END
+$$;
+
+-- Takes up to p_max events, of which the last one makes it p_bytes or more, out of a lease that the
+-- claim has locked. p_suspect: by its first piece, and what is left will be handed out in pieces.
+CREATE FUNCTION holdfast.lease_take(p_namespace_id integer, p_lease uuid, p_max integer,
+                                    p_bytes bigint, p_suspect boolean, p_now timestamptz)
+    RETURNS SETOF holdfast.claimed
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_lease holdfast.leases;
+    v_out   holdfast.claimed;
+    v_piece integer;
+    v_bytes bigint := 0;
+    v_rest  int8multirange;
+BEGIN
+    SELECT * INTO v_lease FROM holdfast.leases l WHERE l.token = p_lease;
+    v_piece := CASE WHEN p_suspect THEN coalesce(v_lease.piece, (v_lease.count + 1) / 2)
+                    ELSE v_lease.piece END;
+    SELECT v_lease.positions - holdfast.positions_of(array_agg(p)) INTO v_rest FROM (
+        SELECT p FROM unnest(v_lease.positions) r, generate_series(lower(r), upper(r) - 1) p
+        ORDER BY p LIMIT CASE WHEN p_suspect THEN least(v_piece, p_max) ELSE p_max END) taken;
+    FOR v_out IN SELECT * FROM holdfast.leased_events(p_namespace_id, v_lease.subscription_id,
+                                   v_lease.positions - v_rest, v_lease.has_retries, NULL) LOOP
+        IF v_bytes >= p_bytes THEN
+            v_rest := v_lease.positions * int8multirange(int8range(v_out.position, NULL));
+            EXIT;
+        END IF;
+        RETURN NEXT v_out;
+        v_bytes := v_bytes + octet_length(v_out.payload::text);
+    END LOOP;
+    IF isempty(v_rest) THEN
+        DELETE FROM holdfast.leases l WHERE l.token = p_lease;
+    ELSIF v_lease.piece IS NOT NULL THEN
+        UPDATE holdfast.leases l SET positions = v_rest, count = holdfast.positions_count(v_rest)
+            WHERE l.token = p_lease;
+    ELSE
+        DELETE FROM holdfast.leases l WHERE l.token = p_lease;
+        INSERT INTO holdfast.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
+                                     has_retries, count, owner_name, positions)
+            VALUES (gen_random_uuid(), v_lease.subscription_id, least(v_lease.expires_at, p_now),
+                    v_lease.lease_ms, false, false, v_piece, v_lease.has_retries,
+                    holdfast.positions_count(v_rest), v_lease.owner_name, v_rest);
+    END IF;
+END
+$$;
+
+-- Takes up to p_max due retries of a kind, of which the last one makes it p_bytes or more.
+CREATE FUNCTION holdfast.retries_take(p_namespace_id integer, p_subscription_id bigint,
+                                      p_kind integer, p_max integer, p_bytes bigint,
+                                      p_now timestamptz)
+    RETURNS SETOF holdfast.claimed
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_due   bigint[];
+    v_taken bigint[] := '{}';
+    v_out   holdfast.claimed;
+    v_bytes bigint := 0;
+BEGIN
+    SELECT array_agg(d.position) INTO v_due FROM (
+        SELECT r.position FROM holdfast.retries r
+        WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = p_kind
+            AND r.next_attempt_at <= p_now
+        ORDER BY r.next_attempt_at, r.position LIMIT p_max
+        FOR UPDATE SKIP LOCKED) d;
+    IF v_due IS NULL THEN
+        RETURN;
+    END IF;
+    FOR v_out IN
+        SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+               e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, r.attempts,
+               r.uncounted, r.story, true, false
+        FROM holdfast.events_at(p_namespace_id, p_subscription_id, v_due) e
+        JOIN holdfast.retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
+        ORDER BY r.next_attempt_at, r.position
+    LOOP
+        EXIT WHEN v_bytes >= p_bytes;
+        RETURN NEXT v_out;
+        v_taken := v_taken || v_out.position;
+        v_bytes := v_bytes + octet_length(v_out.payload::text);
+    END LOOP;
+    UPDATE holdfast.retries r SET kind = 4
+        WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_taken);
+END
+$$;
+
+-- The leases that have ended without an answer, at most 256, locked, in the order of their ends. Those
+-- of one event are recorded as failed attempts on the way; free: those that nobody has; suspect: the
+-- first of several events that somebody had. p_from, p_kept_from: see the journal. p_dead: owners that
+-- are dead; p_silent, p_silent_ms: others that stand still, and for how long; p_kept: those that are
+-- kept are to be looked at.
+CREATE FUNCTION holdfast.claim_orphans(
+    p_namespace_id integer, p_subscription_id bigint, p_from timestamptz, p_kept_from timestamptz,
+    p_dead uuid[], p_kept boolean, p_silent uuid[], p_silent_ms bigint[], p_lease_ms bigint,
+    p_now timestamptz,
+    OUT free uuid[], OUT suspect uuid, OUT suspect_since timestamptz, OUT more boolean)
+    LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_until  timestamptz := CASE WHEN p_dead = '{}' THEN p_now ELSE 'infinity' END;
+    v_looked integer := 0;
+    l        record;
+BEGIN
+    free := '{}';
+    FOR pass IN 0 .. p_kept::integer LOOP
+        FOR l IN
+            SELECT o.token, o.expires_at, o.piece, o.count, o.owner, o.owner_name, o.positions
+            FROM holdfast.leases o
+            WHERE o.subscription_id = p_subscription_id AND o.kept = (pass = 1)
+                AND o.expires_at >= CASE pass WHEN 0 THEN p_from ELSE p_kept_from END
+                AND o.expires_at <= v_until
+                AND (o.bound AND o.owner = ANY (p_dead)
+                     OR o.expires_at <= p_now
+                        AND (pass = 0 OR o.owner = ANY (p_dead)
+                             OR p_silent_ms[array_position(p_silent, o.owner)]
+                                >= greatest(o.lease_ms, p_lease_ms)))
+            ORDER BY o.expires_at LIMIT 256 - v_looked
+            FOR UPDATE SKIP LOCKED
+        LOOP
+            v_looked := v_looked + 1;
+            IF l.piece = 0 THEN
+                free := free || l.token;
+            ELSIF l.piece > 0 OR l.count > 1 THEN
+                IF suspect IS NULL OR l.expires_at < suspect_since THEN
+                    suspect := l.token;
+                    suspect_since := l.expires_at;
+                END IF;
+            ELSE
+                PERFORM holdfast.record_lost(p_namespace_id, p_subscription_id, lower(l.positions),
+                    CASE WHEN l.owner = ANY (p_dead) THEN 'the process died during this attempt'
+                         ELSE 'the lease expired without an answer' END, l.owner_name, p_now);
+                DELETE FROM holdfast.leases d WHERE d.token = l.token;
+            END IF;
+        END LOOP;
+    END LOOP;
+    more := v_looked = 256;
+END
+$$;
+
+-- Who may still fill holes: the virtual transactions that hold the lock of a sequence which nextval
+-- takes, and whether a prepared one is among them. Whoever reads it must read the holes afterwards, in
+-- another statement.
+CREATE FUNCTION holdfast.sequence_holders(p_sequence regclass, OUT holders text[],
+                                          OUT prepared boolean)
+    LANGUAGE sql VOLATILE
+AS $$
+    SELECT coalesce(array_agg(l.virtualtransaction), '{}'), coalesce(bool_or(l.pid IS NULL), false)
+    FROM pg_catalog.pg_locks l
+    WHERE l.locktype = 'relation' AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted
+        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
+                          WHERE d.datname = pg_catalog.current_database())
+$$;
+
+-- What is left of holes. p_found: the positions that were seen in them; nothing is known above p_stop.
+-- p_holders NULL: nobody looked for holders, so nothing else can be said. Else it was read before
+-- p_found, and a hole none of whose witnesses is among them will never be filled; one that has no
+-- witnesses yet gets these. Witnesses of another server are all gone.
+CREATE FUNCTION holdfast.holes_left(p_holes holdfast.hole[], p_found bigint[], p_stop bigint,
+                                    p_holders text[], p_prepared boolean, p_clock timestamptz)
+    RETURNS holdfast.hole[]
+    LANGUAGE sql STABLE
+AS $$
+    SELECT coalesce(array_agg(ROW(lower(part), upper(part) - 1, h.since,
+               CASE WHEN p_holders IS NULL THEN h.probed_at ELSE p_clock END,
+               CASE WHEN p_holders IS NULL THEN h.server_start
+                    ELSE pg_catalog.pg_postmaster_start_time() END,
+               CASE WHEN p_holders IS NULL THEN h.witnesses ELSE h.watched END)::holdfast.hole
+               ORDER BY lower(part)), '{}')
+    FROM (SELECT o.*, CASE WHEN o.witnesses IS NULL THEN p_holders
+                           WHEN o.server_start = pg_catalog.pg_postmaster_start_time() THEN o.witnesses
+                           ELSE '{}' END AS watched
+          FROM unnest(p_holes) o) h
+    CROSS JOIN LATERAL unnest(int8multirange(int8range(h.low, h.high, '[]'))
+                              - (SELECT holdfast.positions_of(coalesce(array_agg(f), '{}'))
+                                 FROM unnest(p_found) f WHERE f BETWEEN h.low AND h.high)) part
+    WHERE p_holders IS NULL OR p_prepared OR h.high > p_stop OR h.watched && p_holders
+$$;
+
+-- change_claim: `struct claim`. p_generation: NULL or 0: any. p_lease: the token to use; NULL: it makes
+-- one. p_patterns NULL: the stored ones. p_frozen, p_frozen_renewals, p_frozen_ms: processes that the
+-- caller has seen standing still, at which number, and for how long of its own clock. p_look: look for
+-- leases whose owner is dead or stands still (reads pg_locks; a busy caller need not do so more than
+-- a few times a second). A row per event, then a last row with the answer, whose position is NULL:
+-- status (HF_NOTFOUND 3, HF_MISUSE 2, HF_INVALID 1, HF_CONFLICT 4), lease (NULL: an empty batch),
+-- expires_at, wake_at (NULL: not known), paused, more, and with p_look in owners, owner_renewals those
+-- who have leases that are over but kept: to be handed in as frozen if they are. Locks the
+-- subscription's partition. May be committed asynchronously: what is lost is handed out again.
+--
+-- Order: a retry of kind 5 in its turn, alone; a suspect lease's piece, alone; due retries; free leases;
+-- holes of earlier claims; the log after the cursor. A claim passes only what lies below a visible
+-- position; what is missing there becomes a hole, kept in the journal with the cursor.
+--
+-- How a hole ends. Whoever draws a position holds a lock on the sequence until its transaction ends.
+-- So first the holders of that lock are read, then the hole: whatever it shows is handed out. The
+-- holders of the first such look are kept as witnesses. When a later look finds none of them, and no
+-- prepared transaction (those change their name when they are prepared), whoever had drawn the
+-- missing numbers had ended before the hole was read, and what is still missing will never come. A
+-- hole is looked at for holders when it is 5 ms old, and then at most every 40 ms.
+--   After a crash the witnesses of the former server are gone. A cursor that survives a crash was
+-- written after the sequence's own record, so no number below it is given again.
+CREATE FUNCTION holdfast.change_claim(
+    p_namespace_id integer, p_subscription_id bigint, p_generation bigint, p_lease uuid,
+    p_token uuid, p_node_name text, p_patterns text[], p_unhandled_too boolean, p_max integer,
+    p_lease_ms bigint, p_bound boolean, p_kept boolean, p_frozen uuid[],
+    p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz)
+    RETURNS SETOF holdfast.claimed
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    c_bytes_max constant bigint := 4194304;
+    c_rows_max  constant integer := 10000;
+    c_holes_max constant integer := 4096;
+    v_answer    claimed;
+    v_out       claimed;
+    v_s         record;
+    v_stored    checkpoints_0;
+    v_row       record;
+    v_orphans   record;
+    v_probe     record;
+    v_clock     timestamptz := clock_timestamp();
+    v_from      timestamptz;
+    v_kept_from timestamptz;
+    v_dead      uuid[] := '{}';
+    v_silent    uuid[];
+    v_silent_ms bigint[];
+    v_regex     text;
+    v_alone     boolean;
+    v_ahead     boolean;
+    v_turn      boolean;
+    v_more      boolean := false;
+    v_retries   boolean := false;               -- some events have rows in retries
+    v_log       boolean := true;                -- the log may be read
+    v_list      bigint[] := '{}';               -- what this claim hands out
+    v_bytes     bigint := 0;
+    v_seen      bigint[] := '{}';
+    v_stop      bigint := 9223372036854775807;
+    v_cursor    bigint;
+    v_holes     hole[];
+    v_wake      timestamptz;
+BEGIN
+    v_answer.status := 0;
+    v_answer.paused := false;
+    v_answer.more := false;
+    SELECT s.mode, s.generation, s.paused_at, s.patterns, n.sequence INTO v_s
+        FROM subscriptions s JOIN namespaces n ON n.id = s.namespace_id
+        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
+    IF NOT FOUND THEN
+        v_answer.status := 3;
+        v_answer.message := format('there is no subscription with id %s', p_subscription_id);
+    ELSIF v_s.mode <> 2 THEN
+        v_answer.status := 2;
+        v_answer.message := 'events of an ordered subscription cannot be claimed';
+    ELSIF p_max < 1 OR p_max > 10000 THEN
+        v_answer.status := 1;
+        v_answer.message := format('max is %s; the limits are 1 and 10000', p_max);
+    ELSIF p_generation <> 0 AND p_generation <> v_s.generation THEN
+        v_answer.status := 4;
+        v_answer.message := format('the subscription has been changed: its generation is %s, not %s',
+                                   v_s.generation, p_generation);
+    ELSIF v_s.paused_at IS NOT NULL THEN
+        v_answer.paused := true;
+    ELSE
+        PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0
+            FOR UPDATE;
+        IF NOT FOUND THEN
+            v_answer.status := 3;
+            v_answer.message := format('there is no subscription with id %s', p_subscription_id);
+        END IF;
+    END IF;
+    IF v_answer.status <> 0 OR v_answer.paused THEN
+        RETURN NEXT v_answer;
+        RETURN;
+    END IF;
+    v_stored := journal_newest(p_subscription_id, 0);
+    v_cursor := v_stored.checkpoint;
+    v_holes := coalesce(v_stored.holes, '{}');
+    v_turn := v_stored.turn;
+    v_from := coalesce(v_stored.leases_from, '-infinity');
+    v_kept_from := coalesce(v_stored.kept_from, '-infinity');
+
+    -- Leases that have ended without an answer.
+    IF p_look THEN
+        SELECT dead_of(p_namespace_id, array_agg(DISTINCT l.owner)) INTO v_dead FROM leases l
+            WHERE l.subscription_id = p_subscription_id AND l.owner <> p_token AND l.piece IS NULL
+                AND (NOT l.kept AND l.expires_at >= v_from OR l.kept AND l.expires_at >= v_kept_from);
+        SELECT array_agg(f.token), array_agg(f.ms) INTO v_silent, v_silent_ms
+            FROM unnest(p_frozen, p_frozen_renewals, p_frozen_ms) f (token, renewals, ms)
+            JOIN processes p ON p.token = f.token AND p.renewals = f.renewals;
+        SELECT array_agg(p.token), array_agg(p.renewals)
+            INTO v_answer.owners, v_answer.owner_renewals
+            FROM processes p
+            WHERE p.token <> ALL (v_dead) AND p.token IN (
+                SELECT l.owner FROM leases l
+                WHERE l.subscription_id = p_subscription_id AND l.kept AND l.expires_at >= v_kept_from
+                    AND l.expires_at <= p_now AND l.owner <> p_token);
+    END IF;
+    v_orphans := claim_orphans(p_namespace_id, p_subscription_id, v_from, v_kept_from, v_dead,
+                               p_look, v_silent, v_silent_ms, p_lease_ms, p_now);
+    v_more := v_orphans.more;
+
+    -- What is handed out apart from all others: a retry of kind 5, or a piece of a suspect lease.
+    v_alone := coalesce((SELECT r.next_attempt_at <= p_now FROM retries r
+                         WHERE r.subscription_id = p_subscription_id AND r.partition = 0
+                             AND r.kind = 5 ORDER BY r.next_attempt_at LIMIT 1), false);
+    v_more := v_more OR v_alone;
+    IF v_alone AND NOT v_turn THEN
+        v_log := false;
+    ELSIF v_orphans.suspect IS NOT NULL THEN
+        v_more := true;
+        v_log := coalesce((SELECT r.next_attempt_at <= least(p_now, v_orphans.suspect_since)
+                           FROM retries r
+                           WHERE r.subscription_id = p_subscription_id AND r.partition = 0
+                               AND r.kind = 1 ORDER BY r.next_attempt_at LIMIT 1), false);
+        IF NOT v_log THEN
+            v_from := least(v_from, p_now);     -- where its rest ends
+            FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_orphans.suspect, p_max,
+                                                  c_bytes_max, true, p_now) LOOP
+                RETURN NEXT v_out;
+                v_list := v_list || v_out.position;
+                v_retries := v_retries OR v_out.waited;
+            END LOOP;
+        END IF;
+    END IF;
+
+    -- Due retries, then what nobody has.
+    IF v_log THEN
+        FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, 1, p_max,
+                                                c_bytes_max, p_now) LOOP
+            RETURN NEXT v_out;
+            v_list := v_list || v_out.position;
+            v_bytes := v_bytes + octet_length(v_out.payload::text);
+            v_retries := true;
+        END LOOP;
+        FOR i IN 1 .. cardinality(v_orphans.free) LOOP
+            EXIT WHEN cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max;
+            FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_orphans.free[i],
+                                           p_max - cardinality(v_list), c_bytes_max - v_bytes,
+                                           false, p_now) LOOP
+                RETURN NEXT v_out;
+                v_list := v_list || v_out.position;
+                v_bytes := v_bytes + octet_length(v_out.payload::text);
+                v_retries := v_retries OR v_out.waited;
+            END LOOP;
+        END LOOP;
+    END IF;
+
+    -- Holes: first who might still fill them, then what they show.
+    v_log := v_log AND cardinality(v_list) < p_max AND v_bytes < c_bytes_max;
+    IF v_log THEN
+        v_regex := patterns_regex(coalesce(p_patterns,
+                       ARRAY(SELECT json_array_elements_text(v_s.patterns::json))));
+    END IF;
+    IF v_log AND v_holes <> '{}' THEN
+        IF (SELECT bool_or(CASE WHEN h.probed_at IS NULL THEN h.since < v_clock - interval '5 ms'
+                           ELSE h.probed_at < v_clock - interval '40 ms' OR h.probed_at > v_clock END)
+            FROM unnest(v_holes) h) THEN
+            v_probe := sequence_holders(v_s.sequence);
+        ELSE
+            SELECT NULL::text[] AS holders, false AS prepared INTO v_probe;
+        END IF;
+        FOR v_row IN EXECUTE
+            'SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                    e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
+                    $2 IS NULL OR e.type ~ $2 AS wanted
+             FROM unnest($1) h
+             CROSS JOIN LATERAL (SELECT * FROM holdfast.events_' || p_namespace_id || ' o
+                                 WHERE o.position BETWEEN h.low AND h.high ORDER BY o.position) e'
+            USING v_holes, v_regex
+        LOOP
+            IF cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max THEN
+                v_stop := v_row.position - 1;
+                EXIT;
+            END IF;
+            v_seen := v_seen || v_row.position;
+            CONTINUE WHEN NOT v_row.wanted AND NOT p_unhandled_too;
+            v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
+                         v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
+                         v_row.hash, v_row.emitted_at, v_row.entered_at, 0, 0, NULL, false,
+                         NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+            RETURN NEXT v_out;
+            v_list := v_list || v_row.position;
+            v_bytes := v_bytes + octet_length(v_row.payload::text);
+        END LOOP;
+        v_holes := holes_left(v_holes, v_seen, v_stop, v_probe.holders, v_probe.prepared, v_clock);
+        v_log := cardinality(v_list) < p_max AND v_bytes < c_bytes_max;
+    END IF;
+
+    -- The log after the cursor, as far as it can be seen. Rows that are not wanted come along only if
+    -- something is missing before them, or as the last one.
+    IF v_log AND cardinality(v_holes) < c_holes_max THEN
+        v_ahead := coalesce((SELECT r.position > v_cursor FROM retries r
+                             WHERE r.subscription_id = p_subscription_id
+                             ORDER BY r.position DESC LIMIT 1), false);
+        FOR v_row IN EXECUTE
+            'SELECT * FROM (
+                 SELECT e.*, $2 IS NULL OR e.type ~ $2 AS wanted,
+                        lag(e.position, 1, $1) OVER w AS before,
+                        lead(e.position) OVER w IS NULL AS last, row_number() OVER w AS number
+                 FROM (SELECT position, id, type, payload, key, tenant, metadata, producer,
+                              schedule_id, key_version, hash, emitted_at, entered_at
+                       FROM holdfast.events_' || p_namespace_id || '
+                       WHERE position > $1 ORDER BY position LIMIT $3) e
+                 WINDOW w AS (ORDER BY e.position)) log
+             WHERE wanted OR $4 OR last OR before < position - 1'
+            USING v_cursor, v_regex, c_rows_max, p_unhandled_too
+        LOOP
+            IF cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max
+               OR cardinality(v_holes) >= c_holes_max THEN
+                v_more := true;
+                EXIT;
+            END IF;
+            IF v_row.before < v_row.position - 1 THEN
+                v_holes := v_holes || ROW(v_row.before + 1, v_row.position - 1, v_clock, NULL, NULL,
+                                          NULL)::hole;
+            END IF;
+            v_cursor := v_row.position;
+            v_more := v_more OR v_row.number = c_rows_max;
+            CONTINUE WHEN NOT v_row.wanted AND NOT p_unhandled_too;
+            CONTINUE WHEN v_ahead AND EXISTS (SELECT 1 FROM retries r
+                WHERE r.subscription_id = p_subscription_id AND r.position = v_row.position);
+            v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
+                         v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
+                         v_row.hash, v_row.emitted_at, v_row.entered_at, 0, 0, NULL, false,
+                         NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+            RETURN NEXT v_out;
+            v_list := v_list || v_row.position;
+            v_bytes := v_bytes + octet_length(v_row.payload::text);
+        END LOOP;
+    END IF;
+
+    -- A retry of kind 5: in its turn, or if there is nothing else.
+    IF v_alone AND v_list = '{}' THEN
+        FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, 5, 1, c_bytes_max,
+                                                p_now) LOOP
+            RETURN NEXT v_out;
+            v_list := v_list || v_out.position;
+            v_retries := true;
+        END LOOP;
+        v_turn := true;
+    ELSIF v_list <> '{}' THEN
+        v_turn := false;
+    END IF;
+
+    -- The lease.
+    IF v_list <> '{}' THEN
+        v_answer.lease := coalesce(p_lease, gen_random_uuid());
+        v_answer.expires_at := p_now + p_lease_ms * interval '1 ms';
+        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept,
+                            has_retries, count, owner_name, positions)
+            VALUES (v_answer.lease, p_subscription_id, v_answer.expires_at, p_lease_ms,
+                    CASE WHEN p_bound OR p_kept THEN p_token END, p_bound, p_kept, v_retries,
+                    cardinality(v_list), p_node_name, positions_of(v_list));
+    END IF;
+
+    -- Where leases begin now, and when to look again.
+    SELECT l.expires_at INTO v_from FROM leases l
+        WHERE l.subscription_id = p_subscription_id AND NOT l.kept
+            AND l.expires_at >= least(v_from, v_answer.expires_at)
+        ORDER BY l.expires_at LIMIT 1;
+    SELECT l.expires_at INTO v_kept_from FROM leases l
+        WHERE l.subscription_id = p_subscription_id AND l.kept
+            AND l.expires_at >= least(v_kept_from, v_answer.expires_at)
+        ORDER BY l.expires_at LIMIT 1;
+    v_from := coalesce(v_from, 'infinity');
+    v_kept_from := coalesce(v_kept_from, 'infinity');
+    IF v_cursor <> v_stored.checkpoint OR v_turn <> v_stored.turn
+       OR v_holes <> coalesce(v_stored.holes, '{}')
+       OR v_from < coalesce(v_stored.leases_from, '-infinity')
+       OR v_kept_from < coalesce(v_stored.kept_from, '-infinity') THEN
+        PERFORM journal_add(p_subscription_id, 0, v_cursor, v_stored.checkpoint_at, NULL, v_turn,
+                            v_from, v_kept_from, nullif(v_holes, '{}'));
+    END IF;
+    SELECT least((SELECT l.expires_at FROM leases l
+                  WHERE l.subscription_id = p_subscription_id AND NOT l.kept
+                      AND l.expires_at >= v_from AND l.expires_at > p_now
+                  ORDER BY l.expires_at LIMIT 1),
+                 (SELECT l.expires_at FROM leases l
+                  WHERE l.subscription_id = p_subscription_id AND l.kept AND l.owner <> p_token
+                      AND l.expires_at >= v_kept_from AND l.expires_at > p_now
+                  ORDER BY l.expires_at LIMIT 1),
+                 (SELECT r.next_attempt_at FROM retries r
+                  WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = 1
+                      AND r.next_attempt_at > p_now
+                  ORDER BY r.next_attempt_at LIMIT 1),
+                 CASE WHEN v_holes <> '{}' THEN p_now + interval '100 ms' END) INTO v_wake;
+    v_answer.wake_at := v_wake;
+    v_answer.more := v_more OR cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max;
+    RETURN NEXT v_answer;
+END
+$$;
+
+-- Frees positions of a lease for the next claim: those that waited wait again, due now, with their
+-- story; the others go into a lease that nobody has.
+CREATE FUNCTION holdfast.lease_free(p_lease holdfast.leases, p_positions int8multirange,
+                                    p_now timestamptz) RETURNS void
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_fresh int8multirange := p_positions;
+BEGIN
+    IF p_lease.has_retries THEN
+        WITH again AS (
+            UPDATE holdfast.retries r SET kind = 1, next_attempt_at = p_now
+                FROM unnest(p_positions) x (part)
+                WHERE r.subscription_id = p_lease.subscription_id AND r.kind = 4
+                    AND r.position >= lower(x.part) AND r.position < upper(x.part)
+                RETURNING r.position)
+        SELECT v_fresh - coalesce(range_agg(int8range(a.position, a.position + 1)),
+                                  '{}'::int8multirange) INTO v_fresh FROM again a;
+    END IF;
+    IF NOT isempty(v_fresh) THEN
+        PERFORM holdfast.leases_lower(p_lease.subscription_id, false, p_now);
+        INSERT INTO holdfast.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
+                                     has_retries, count, positions)
+            VALUES (gen_random_uuid(), p_lease.subscription_id, p_now, p_lease.lease_ms, false, false,
+                    0, false, holdfast.positions_count(v_fresh), v_fresh);
+    END IF;
+END
+$$;
+
+-- change_settle_lease: `struct settle_lease`. The outcomes as in change_settle; kind 5: released.
+-- p_extend NULL: the expiry stays. p_pause_reason: the subscription is paused too; NULL: it is not
+-- (nor with p_all or p_release_all). HF_STALE (5). ring: something is due for others now. Locks the
+-- lease's row; one that a claim has handed on is not found any more. Releasing, and making a lease
+-- end earlier, also lock the partition: claims never wait for a lease, so nobody waits in a circle.
+-- May be committed asynchronously.
+CREATE FUNCTION holdfast.change_settle_lease(
+    p_namespace_id integer, p_subscription_id bigint, p_lease uuid, p_all boolean,
+    p_release_all boolean, p_extend timestamptz, p_now timestamptz,
+    p_kinds integer[] DEFAULT NULL, p_positions bigint[] DEFAULT NULL,
+    p_lanes bigint[] DEFAULT NULL, p_attempts integer[] DEFAULT NULL,
+    p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
+    p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
+    p_errors text[] DEFAULT NULL, p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
+    OUT status integer, OUT message text, OUT ring boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_lease    leases;
+    v_name     text;
+    v_count    integer := coalesce(cardinality(p_kinds), 0);
+    v_named    int8multirange;
+    v_released int8multirange;
+    v_bad      bigint;
+    v_done     record;
+    v_keep     integer[];
+BEGIN
+    status := 0;
+    ring := false;
+    IF p_all THEN
+        DELETE FROM leases l WHERE l.token = p_lease AND l.subscription_id = p_subscription_id
+            AND l.piece IS NULL AND NOT l.has_retries;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
+    END IF;
+    SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease FOR UPDATE;
+    SELECT s.name INTO v_name FROM subscriptions s
+        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
+    IF v_name IS NULL OR v_lease.token IS NULL OR v_lease.subscription_id <> p_subscription_id
+       OR v_lease.piece IS NOT NULL THEN
+        status := 5;
+        message := 'the lease has ended: its events were handed out again or are settled';
+        RETURN;
+    END IF;
+    IF p_all THEN
+        WITH gone AS (
+            DELETE FROM retries r USING unnest(v_lease.positions) x (part)
+                WHERE r.subscription_id = p_subscription_id AND r.kind = 4
+                    AND r.position >= lower(x.part) AND r.position < upper(x.part)
+                RETURNING r.position)
+        DELETE FROM copies c USING gone g
+            WHERE c.subscription_id = p_subscription_id AND c.position = g.position;
+        DELETE FROM leases l WHERE l.token = p_lease;
+        RETURN;
+    END IF;
+    IF p_release_all THEN
+        DELETE FROM leases l WHERE l.token = p_lease;
+        PERFORM lease_free(v_lease, v_lease.positions, p_now);
+        ring := true;
+        RETURN;
+    END IF;
+
+    IF v_count > 0 THEN
+        SELECT p INTO v_bad FROM (SELECT p, count(*) AS times FROM unnest(p_positions) p GROUP BY p) n
+            WHERE times > 1 OR NOT v_lease.positions @> p ORDER BY p LIMIT 1;
+        IF FOUND THEN
+            status := 5;
+            message := format('position %s is not in the lease', v_bad);
+            RETURN;
+        END IF;
+        SELECT range_agg(int8range(p_positions[i], p_positions[i] + 1)),
+               range_agg(int8range(p_positions[i], p_positions[i] + 1)) FILTER (WHERE p_kinds[i] = 5),
+               array_agg(i) FILTER (WHERE p_kinds[i] <> 5
+                                    AND (p_kinds[i] <> 0 OR v_lease.has_retries)),
+               coalesce(bool_or(p_kinds[i] = 5 OR p_kinds[i] = 1 AND p_next[i] <= p_now), false)
+            INTO v_named, v_released, v_keep, ring
+            FROM generate_subscripts(p_kinds, 1) i;
+        IF v_keep IS NOT NULL THEN
+            v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_name, 0, false, 0, p_now,
+                ARRAY(SELECT p_kinds[k] FROM unnest(v_keep) k),
+                ARRAY(SELECT p_positions[k] FROM unnest(v_keep) k),
+                ARRAY(SELECT p_lanes[k] FROM unnest(v_keep) k),
+                ARRAY(SELECT p_attempts[k] FROM unnest(v_keep) k),
+                ARRAY(SELECT p_uncounted[k] FROM unnest(v_keep) k),
+                ARRAY(SELECT p_stories[k] FROM unnest(v_keep) k),
+                ARRAY(SELECT p_next[k] FROM unnest(v_keep) k),
+                ARRAY(SELECT p_reasons[k] FROM unnest(v_keep) k),
+                ARRAY(SELECT p_errors[k] FROM unnest(v_keep) k));
+            status := v_done.status;
+            message := v_done.message;
+            IF status <> 0 THEN
+                ring := false;
+                RETURN;
+            END IF;
+        END IF;
+        IF v_released IS NOT NULL THEN
+            PERFORM lease_free(v_lease, v_released, p_now);
+        END IF;
+    END IF;
+    IF v_count = v_lease.count THEN
+        DELETE FROM leases l WHERE l.token = p_lease;
+    ELSIF v_count > 0 OR p_extend IS NOT NULL THEN
+        IF p_extend < v_lease.expires_at THEN
+            PERFORM leases_lower(p_subscription_id, v_lease.kept, p_extend);
+        END IF;
+        UPDATE leases l
+            SET expires_at = coalesce(p_extend, l.expires_at), count = l.count - v_count,
+                positions = l.positions - coalesce(v_named, '{}'::int8multirange)
+            WHERE l.token = p_lease;
+    END IF;
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM change_pause(p_namespace_id, p_subscription_id, true, p_pause_by, p_pause_reason,
+                             p_now);
+        ring := true;
+    END IF;
+END
+$$;
+
+-- lease_read: store_lease_read. The events that are left in a lease, then a last row with status
+-- (HF_STALE 5), as in change_claim.
+CREATE FUNCTION holdfast.lease_read(p_namespace_id integer, p_subscription_id bigint, p_lease uuid)
+    RETURNS SETOF holdfast.claimed
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_lease  leases;
+    v_answer claimed;
+BEGIN
+    v_answer.status := 0;
+    SELECT l.* INTO v_lease FROM leases l JOIN subscriptions s ON s.id = l.subscription_id
+        WHERE l.token = p_lease AND l.subscription_id = p_subscription_id AND l.piece IS NULL
+            AND s.namespace_id = p_namespace_id;
+    IF NOT FOUND THEN
+        v_answer.status := 5;
+        v_answer.message := 'the lease has ended: its events were handed out again or are settled';
+    ELSE
+        RETURN QUERY SELECT * FROM leased_events(p_namespace_id, p_subscription_id,
+                                                 v_lease.positions, v_lease.has_retries, NULL);
+        v_answer.lease := p_lease;
+        v_answer.expires_at := v_lease.expires_at;
+    END IF;
+    RETURN NEXT v_answer;
+END
+$$;

@@ -1,0 +1,209 @@
+-- Queries of the engine's core: sessions, opening, appending, the keeper, the doctor.
+-- {namespace} stands for the number of the namespace.
+
+-- ---- Sessions -----------------------------------------------------------------------------------
+
+-- name: hello
+-- $1: the server's process as the connection named it. Behind a pooler it is another one, and
+-- nothing is set. $2 lock_timeout, $3 plan_cache_mode, $4 statement_timeout (NULL: as it is), $5: not
+-- to wait for the disk.
+SELECT pg_backend_pid() <> $1,
+       pg_is_in_recovery(),
+       current_setting('synchronous_commit') IN ('off', 'local', 'remote_write'),
+       CASE WHEN pg_backend_pid() = $1 THEN
+           concat(set_config('default_transaction_isolation', 'read committed', false),
+                  set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), false),
+                  set_config('plan_cache_mode', coalesce($3, current_setting('plan_cache_mode')),
+                             false),
+                  set_config('statement_timeout',
+                             coalesce($4, current_setting('statement_timeout')), false),
+                  set_config('synchronous_commit',
+                             CASE WHEN $5 THEN 'off'
+                                  WHEN current_setting('synchronous_commit')
+                                       IN ('off', 'local', 'remote_write') THEN 'on'
+                                  ELSE current_setting('synchronous_commit') END, false))
+       END
+
+-- name: begin
+BEGIN ISOLATION LEVEL READ COMMITTED
+
+-- name: begin_strong
+BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on
+
+-- name: begin_relaxed
+BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off
+
+-- name: begin_snapshot
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
+
+-- name: commit
+COMMIT
+
+-- name: rollback
+ROLLBACK
+
+-- name: save
+SAVEPOINT holdfast
+
+-- name: release_save
+RELEASE SAVEPOINT holdfast
+
+-- name: undo
+ROLLBACK TO SAVEPOINT holdfast; RELEASE SAVEPOINT holdfast
+
+-- name: tx_settings
+-- For one transaction: $1 synchronous_commit, $2 lock_timeout (NULL: as they are).
+SELECT set_config('synchronous_commit', coalesce($1, current_setting('synchronous_commit')), true),
+       set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), true)
+
+-- ---- Opening ------------------------------------------------------------------------------------
+
+-- name: schema_exists
+SELECT to_regclass('holdfast.meta') IS NOT NULL
+
+-- name: schema_version
+SELECT value::bigint FROM holdfast.meta WHERE name = 'schema_version'
+
+-- name: schema_version_put
+INSERT INTO holdfast.meta (name, value) VALUES ('schema_version', $1::bigint::text)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: schema_lock
+-- One process at a time makes or changes the schema; to the end of the transaction.
+SELECT pg_advisory_xact_lock(1215253604, -1)
+
+-- name: schema_try_lock
+SELECT pg_try_advisory_xact_lock(1215253604, -1)
+
+-- name: namespace_put
+SELECT status, message, id, gapless FROM holdfast.namespace_put($1, NULL, $2)
+
+-- name: namespace_ids_until
+SELECT ids_until FROM holdfast.namespaces WHERE id = $1
+
+-- name: ensure_months
+SELECT holdfast.ensure_months($1)
+
+-- ---- Appending ----------------------------------------------------------------------------------
+
+-- name: append_plain
+-- Ids that the log's own index guards; entered_at is the time inside the id. If one is not of that
+-- kind by the server's clock it gets no entered_at, and so the statement fails.
+INSERT INTO holdfast.events_{namespace}
+    (position, hash, emitted_at, entered_at, id, namespace_id, type, producer, key, tenant,
+     metadata, payload)
+SELECT nextval('holdfast.events_{namespace}_position'::regclass), e.hash, e.emitted_at,
+       CASE WHEN e.entered_at > now() - interval '23 hours'
+             AND e.entered_at < now() + interval '23 hours'
+             AND e.entered_at > (SELECT ids_until FROM holdfast.namespaces WHERE id = {namespace})
+            THEN e.entered_at END,
+       e.id, {namespace}, e.type, e.producer, e.key, e.tenant, e.metadata, e.payload
+FROM (SELECT * FROM unnest($1::uuid[], $2::text[], $3::json[], $4::text[], $5::text[], $6::json[],
+                           $7::text[], $8::timestamptz[], $9::timestamptz[], $10::bigint[])
+          WITH ORDINALITY AS given (id, type, payload, key, tenant, metadata, producer, emitted_at,
+                                    entered_at, hash, i)
+      ORDER BY given.i) e
+RETURNING position
+
+-- name: append
+SELECT status, message, failed_index, positions, key_versions, duplicates
+    FROM holdfast.append({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- ---- The keeper ---------------------------------------------------------------------------------
+
+-- name: keeper_listen
+LISTEN holdfast_{namespace}
+
+-- name: keeper_lock
+SELECT pg_try_advisory_lock(holdfast.process_key({namespace}, $1))
+
+-- name: keeper_look
+-- If $4, a sign of life of process $1 named $2, which holds its lock or not ($3). If $5 is not NULL
+-- the declaration that somebody sleeps, for so many ms. Then, in this order: the newest position, and
+-- who has published and is not over yet. Each step refers to the one before, so that they happen in
+-- this order.
+SELECT f.flag, h.head,
+       ARRAY(SELECT DISTINCT l.virtualtransaction
+             FROM pg_locks l
+             WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
+               AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+               AND l.relation = (SELECT CASE WHEN n.gapless THEN 'holdfast.heads'::regclass
+                                             ELSE n.sequence END
+                                 FROM holdfast.namespaces n WHERE n.id = {namespace})::oid
+               AND h.head >= 0)
+FROM (SELECT CASE WHEN $4::boolean THEN
+                 (SELECT count(*) FROM holdfast.process_beat({namespace}, $1, $2, $3)) END AS others
+      OFFSET 0) b,
+     LATERAL (SELECT CASE WHEN $5::integer IS NOT NULL THEN
+                         holdfast.sleep({namespace}, $5::integer + 0 * coalesce(b.others, 0)::integer)
+                     END AS flag OFFSET 0) f,
+     LATERAL (SELECT holdfast.head(({namespace} + 0 * coalesce(f.flag, 0))::integer) AS head
+              OFFSET 0) h
+
+-- name: keeper_awake
+SELECT holdfast.awake({namespace}, $1)
+
+-- name: keeper_ring
+-- Notifies if somebody sleeps ...
+SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.namespaces n WHERE n.id = {namespace}
+
+-- name: keeper_ring_all
+-- ... or in any case.
+SELECT pg_notify('holdfast_{namespace}', '')
+
+-- name: keeper_rotate
+SELECT holdfast.rotate()
+
+-- name: keeper_sweep
+SELECT holdfast.process_sweep({namespace})
+
+-- ---- The doctor ---------------------------------------------------------------------------------
+
+-- name: sizes
+-- The log of the namespace and the database as a whole; the server's WAL only if we may see it.
+SELECT (SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint
+        FROM pg_partition_tree('holdfast.events_{namespace}') t WHERE t.isleaf),
+       pg_database_size(current_database()),
+       CASE WHEN pg_has_role('pg_monitor', 'USAGE') THEN
+           (SELECT sum(w.size)::bigint FROM pg_ls_waldir() w) END
+
+-- name: doctor
+SELECT s.name, s.value
+FROM (VALUES ('server_version', current_setting('server_version')),
+             ('schema_version', (SELECT value FROM holdfast.meta WHERE name = 'schema_version')),
+             ('server_encoding', current_setting('server_encoding')),
+             ('fsync', current_setting('fsync')),
+             ('full_page_writes', current_setting('full_page_writes')),
+             ('synchronous_commit', current_setting('synchronous_commit')),
+             ('wal_level', current_setting('wal_level')),
+             ('max_connections', current_setting('max_connections')),
+             ('connections', (SELECT count(*)::text FROM pg_stat_activity
+                              WHERE backend_type = 'client backend')),
+             ('max_prepared_transactions', current_setting('max_prepared_transactions')),
+             ('prepared_transactions', (SELECT count(*)::text FROM pg_prepared_xacts
+                                        WHERE database = current_database())),
+             ('oldest_prepared_s',
+              (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - prepared))::bigint, 0)::text
+               FROM pg_prepared_xacts WHERE database = current_database())),
+             ('oldest_transaction_s',
+              (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))::bigint,
+                               0)::text
+               FROM pg_stat_activity
+               WHERE datname = current_database() AND backend_type = 'client backend'
+                 AND state LIKE 'idle in transaction%')),
+             ('clock_skew_ms',
+              (extract(epoch FROM clock_timestamp() - $1::timestamptz) * 1000)::bigint::text),
+             ('months', (SELECT count(*)::text
+                         FROM pg_partition_tree('holdfast.events_{namespace}') t WHERE t.isleaf)),
+             ('months_ahead',
+              (SELECT (to_regclass(holdfast.month_table({namespace},
+                          (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month')
+                              AT TIME ZONE 'UTC')) IS NOT NULL)::integer::text)),
+             ('journal_bytes', (pg_relation_size('holdfast.checkpoints_0')
+                                + pg_relation_size('holdfast.checkpoints_1'))::text),
+             ('transaction_ids_left',
+              (2147483648 - (SELECT age(datfrozenxid) FROM pg_database
+                             WHERE datname = current_database())::bigint)::text),
+             ('processes', (SELECT count(*)::text FROM holdfast.processes
+                            WHERE namespace_id = {namespace})))
+     AS s (name, value)

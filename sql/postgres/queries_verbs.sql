@@ -1,0 +1,320 @@
+-- Statements of subscriptions: changes, progress, leases, retries, dead letters.
+--
+-- A change is a call of its function (0003_delivery.sql, 0004_operate.sql), so it is one statement.
+-- So is every query, and one statement reads one snapshot: what belongs together is asked for
+-- together. Functions that read more for a query are STABLE, so they see the query's snapshot.
+-- Wherever a subscription is named by its id the namespace is checked too.
+--
+-- The log has an index on (position) and one on (id, entered_at) per month, and no statistics that
+-- could be relied on. Where one event is looked for by its position, this is written as "the first
+-- at or after it": there is only one plan for that.
+
+-- ---- Changes ------------------------------------------------------------------------------------
+
+-- name: change_subscription_put
+SELECT status, message, id, created
+    FROM holdfast.change_subscription_put($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: change_subscription_remove
+SELECT status, message FROM holdfast.change_subscription_remove($1, $2);
+
+-- name: change_pause
+SELECT status, message FROM holdfast.change_pause($1, $2, $3, $4, $5, $6);
+
+-- name: change_breaker
+SELECT status, message FROM holdfast.change_breaker($1, $2, $3);
+
+-- name: change_seek
+SELECT status, message FROM holdfast.change_seek($1, $2, $3, $4);
+
+-- name: change_acquire
+SELECT status, message, epoch, checkpoint, generation, unclean, owner, owner_renewals
+    FROM holdfast.change_acquire($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: change_give_back
+SELECT status, message FROM holdfast.change_give_back($1, $2, $3, $4);
+
+-- name: change_settle
+SELECT status, message, generation, lane_busy
+    FROM holdfast.change_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                                $16, $17, $18, $19, $20, $21);
+
+-- name: change_claim
+SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
+       emitted_at, entered_at, attempts, uncounted, story, waited, unhandled, status, message,
+       lease, expires_at, wake_at, paused, more, owners, owner_renewals
+    FROM holdfast.change_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                               $16, $17);
+
+-- name: change_settle_lease
+SELECT status, message, ring
+    FROM holdfast.change_settle_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+                                      $15, $16, $17, $18);
+
+-- name: change_dead_retry
+SELECT status, message, count FROM holdfast.change_dead_retry($1, $2, $3, $4);
+
+-- name: change_dead_resolve
+SELECT status, message FROM holdfast.change_dead_resolve($1, $2, $3, $4, $5);
+
+-- name: change_dead_purge
+SELECT status, message, count FROM holdfast.change_dead_purge($1, $2, $3);
+
+-- name: process_close
+SELECT holdfast.process_close($1, $2, $3);
+
+-- ---- Subscriptions ------------------------------------------------------------------------------
+
+-- name: subscription_get
+SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
+       paused_by, paused_reason, breaker
+    FROM holdfast.subscriptions WHERE namespace_id = $1 AND name = $2;
+
+-- name: subscription_by_id
+SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
+       paused_by, paused_reason, breaker
+    FROM holdfast.subscriptions WHERE id = $2 AND namespace_id = $1;
+
+-- name: subscription_list
+SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
+       paused_by, paused_reason, breaker
+    FROM holdfast.subscriptions WHERE namespace_id = $1 ORDER BY name;
+
+-- name: subscription_generation
+SELECT s.generation, coalesce(p.epoch, 0)
+    FROM holdfast.subscriptions s
+    LEFT JOIN holdfast.partitions p ON p.subscription_id = s.id AND p.partition = $3
+    WHERE s.id = $2 AND s.namespace_id = $1;
+
+-- ---- Progress -----------------------------------------------------------------------------------
+
+-- The numbers of a subscription. `checkpoint` is NULL if the journal was rotated beneath the
+-- snapshot: read again. `lowest` is what a shared subscription's cursor has passed and is not
+-- settled: leased, waiting, or not visible yet. `oldest_at` is when the first unsettled event
+-- entered the log: one that waits or is leased, or the first that was not read.
+-- name: progress
+WITH about AS MATERIALIZED (
+        SELECT s.id, s.name, s.mode FROM holdfast.subscriptions s
+        WHERE s.id = $2 AND s.namespace_id = $1),
+    parts AS MATERIALIZED (
+        SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner, c.owner_name,
+               (SELECT min(h.low) FROM unnest(c.holes) h) AS hole
+        FROM holdfast.checkpoints c WHERE c.subscription_id = $2),
+    low AS MATERIALIZED (
+        SELECT * FROM parts ORDER BY checkpoint NULLS FIRST, partition LIMIT 1),
+    waiting AS MATERIALIZED (
+        SELECT count(*) FILTER (WHERE r.kind IN (1, 5)) AS retrying,
+               count(*) FILTER (WHERE r.kind = 2) AS held,
+               count(*) FILTER (WHERE r.kind = 3) AS blocked,
+               min(r.position) AS lowest,
+               min(r.position) FILTER (WHERE r.kind <> 3) AS lowest_open
+        FROM holdfast.retries r WHERE r.subscription_id = $2),
+    leased AS MATERIALIZED (
+        SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
+               min(lower(l.positions)) AS lowest
+        FROM holdfast.leases l WHERE l.subscription_id = $2),
+    first AS MATERIALIZED (
+        SELECT least(waiting.lowest_open, leased.lowest) AS open, low.checkpoint + 1 AS unread
+        FROM waiting, leased, low)
+SELECT about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner,
+       zero.owner_name, holdfast.head($1), leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
+       (SELECT count(*) FROM holdfast.dead_letters d
+        WHERE d.namespace_id = $1 AND d.subscription = about.name AND d.resolved_at IS NULL),
+       least(waiting.lowest, leased.lowest, low.hole),
+       CASE WHEN first.open < first.unread
+            THEN coalesce((SELECT c.entered_at FROM holdfast.copies c
+                           WHERE c.subscription_id = $2 AND c.position = first.open),
+                          (SELECT e.entered_at FROM (
+                               SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+                               WHERE e.position >= first.open ORDER BY e.position LIMIT 1) e
+                           WHERE e.position = first.open))
+            ELSE (SELECT e.entered_at FROM holdfast.events_{namespace} e
+                  WHERE e.position >= first.unread ORDER BY e.position LIMIT 1) END,
+       holdfast.dead_of($1, ARRAY[zero.owner]) = '{}'
+    FROM about, low, waiting, leased, first, parts zero
+    WHERE zero.partition = 0;
+
+-- Where one event is in one subscription: $3 its id, $4 its position, $5 its hash. A position that
+-- a shared subscription's cursor has passed without seeing it counts as not passed.
+-- name: delivery_facts
+SELECT s.mode, s.start,
+       CASE WHEN EXISTS (SELECT 1 FROM unnest(c.holes) h WHERE $4 BETWEEN h.low AND h.high)
+            THEN $4 - 1 ELSE c.checkpoint END,
+       EXISTS (SELECT 1 FROM holdfast.settled d
+               WHERE d.subscription_id = s.id AND d.partition = c.partition AND d.position = $4),
+       s.mode = 2 AND EXISTS (SELECT 1 FROM holdfast.leases l
+                              WHERE l.subscription_id = s.id AND l.positions @> $4),
+       r.kind, r.attempts, r.next_attempt_at, r.story, d.id, d.attempts, d.story
+    FROM holdfast.subscriptions s
+    JOIN holdfast.checkpoints c ON c.subscription_id = s.id
+        AND c.partition = CASE s.mode WHEN 1 THEN $5 % s.partitions ELSE 0 END
+    LEFT JOIN holdfast.retries r ON r.subscription_id = s.id AND r.position = $4
+    LEFT JOIN holdfast.dead_letters d ON d.namespace_id = $1 AND d.subscription = s.name
+        AND d.event_id = $3
+    WHERE s.id = $2 AND s.namespace_id = $1;
+
+-- ---- The log ------------------------------------------------------------------------------------
+
+-- name: event_find
+SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
+       e.key_version, e.hash, e.emitted_at, e.entered_at
+    FROM holdfast.find_id($1, $2) f
+    CROSS JOIN LATERAL (SELECT * FROM holdfast.events_{namespace} e
+                        WHERE e.id = $2 AND e.entered_at = f.entered_at LIMIT 1) e;
+
+-- name: head_and_first
+SELECT holdfast.head($1),
+       (SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position LIMIT 1);
+
+-- A binary search for the last event before $2: see query.c. Each step looks at up to 32 events
+-- from the middle on, and goes up only if all of them entered before.
+-- name: position_before
+WITH RECURSIVE search (low, high) AS (
+    SELECT 0::bigint, holdfast.head($1) + 1
+    UNION ALL
+    SELECT CASE WHEN seen.late IS NULL THEN coalesce(seen.last, s.low) ELSE s.low END,
+           coalesce(seen.late, CASE WHEN seen.last IS NULL THEN m.middle ELSE s.high END)
+    FROM search s
+    CROSS JOIN LATERAL (SELECT s.low + (s.high - s.low) / 2 AS middle) m
+    CROSS JOIN LATERAL (
+        SELECT max(w.position) AS last, min(w.position) FILTER (WHERE w.entered_at >= $2) AS late
+        FROM (SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+              WHERE e.position >= m.middle AND e.position < s.high
+              ORDER BY e.position LIMIT 32) w) seen
+    WHERE s.low + 1 < s.high)
+SELECT low FROM search WHERE low + 1 >= high;
+
+-- ---- Retries ------------------------------------------------------------------------------------
+
+-- What is due, by due time, at most $5 and about $6 bytes (but one): the event's columns, then the
+-- story's, then when the next one that is not due yet will be. At least one row: position NULL if
+-- nothing is due.
+-- name: retries_due
+WITH due AS MATERIALIZED (
+        SELECT r.position, r.attempts, r.uncounted, r.story, r.next_attempt_at
+        FROM holdfast.retries r
+        WHERE r.subscription_id = $2 AND r.partition = $3 AND r.kind = 1 AND r.next_attempt_at <= $4
+        ORDER BY r.next_attempt_at, r.position LIMIT $5),
+    found AS (
+        SELECT e.*, due.attempts, due.uncounted, due.story, due.next_attempt_at,
+               sum(pg_column_size(e.payload)) OVER (ORDER BY due.next_attempt_at, e.position)
+                   - pg_column_size(e.payload) AS bytes_before
+        FROM holdfast.events_at($1, $2, ARRAY(SELECT position FROM due)) e
+        JOIN due ON due.position = e.position)
+SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.producer, f.schedule_id,
+       f.key_version, f.hash, f.emitted_at, f.entered_at, f.attempts, f.uncounted, f.story,
+       (SELECT r.next_attempt_at FROM holdfast.retries r
+        WHERE r.subscription_id = $2 AND r.partition = $3 AND r.kind = 1 AND r.next_attempt_at > $4
+        ORDER BY r.next_attempt_at LIMIT 1)
+    FROM (SELECT) one LEFT JOIN found f ON f.bytes_before < $6
+    ORDER BY f.next_attempt_at, f.position;
+
+-- name: lanes
+SELECT r.lane, count(*) FROM holdfast.retries r
+    WHERE r.subscription_id = $1 AND r.partition = $2 GROUP BY r.lane ORDER BY r.lane;
+
+-- name: ahead
+SELECT s.position FROM holdfast.settled s
+    WHERE s.subscription_id = $1 AND s.partition = $2 AND s.position > $3
+UNION ALL
+SELECT r.position FROM holdfast.retries r
+    WHERE r.subscription_id = $1 AND r.partition = $2 AND r.position > $3
+ORDER BY position;
+
+-- ---- Leases -------------------------------------------------------------------------------------
+
+-- name: lease_read
+SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
+       emitted_at, entered_at, attempts, uncounted, story, waited, unhandled, status, message
+    FROM holdfast.lease_read($1, $2, $3);
+
+-- ---- Dead letters -------------------------------------------------------------------------------
+
+-- name: dead_get
+SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
+       hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
+       resolved_at, resolved_by, resolved_note
+    FROM holdfast.dead_letters WHERE id = $2 AND namespace_id = $1;
+
+-- A page of a list: ids between $2 and $3, $4 subscription, $5 resolved ones too, $6 a pattern of
+-- the type, $7 a part of the error, $8 reason, $9 failed at or before, $10 failed at or after, $11
+-- at most, $12 skipped. NULL: any. These are planned anew each time, so that what is not asked for
+-- costs nothing and the index that fits is taken.
+-- name: dead_newest
+SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
+       hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
+       resolved_at, resolved_by, resolved_note
+    FROM holdfast.dead_letters d
+    WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
+        AND ($4::text IS NULL OR d.subscription = $4)
+        AND ($5::boolean OR d.resolved_at IS NULL)
+        AND ($6::text IS NULL OR coalesce(d.type ~ holdfast.patterns_regex(ARRAY[$6]), true))
+        AND ($7::text IS NULL OR strpos(d.error, $7) > 0)
+        AND ($8::text IS NULL OR d.reason = $8)
+        AND ($9::timestamptz IS NULL OR d.failed_at <= $9)
+        AND ($10::timestamptz IS NULL OR d.failed_at >= $10)
+    ORDER BY d.id DESC LIMIT $11 OFFSET $12;
+
+-- name: dead_oldest
+SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
+       hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
+       resolved_at, resolved_by, resolved_note
+    FROM holdfast.dead_letters d
+    WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
+        AND ($4::text IS NULL OR d.subscription = $4)
+        AND ($5::boolean OR d.resolved_at IS NULL)
+        AND ($6::text IS NULL OR coalesce(d.type ~ holdfast.patterns_regex(ARRAY[$6]), true))
+        AND ($7::text IS NULL OR strpos(d.error, $7) > 0)
+        AND ($8::text IS NULL OR d.reason = $8)
+        AND ($9::timestamptz IS NULL OR d.failed_at <= $9)
+        AND ($10::timestamptz IS NULL OR d.failed_at >= $10)
+    ORDER BY d.id LIMIT $11 OFFSET $12;
+
+-- name: dead_count
+SELECT count(*) FROM (
+    SELECT 1 FROM holdfast.dead_letters d
+    WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
+        AND ($4::text IS NULL OR d.subscription = $4)
+        AND ($5::boolean OR d.resolved_at IS NULL)
+        AND ($6::text IS NULL OR coalesce(d.type ~ holdfast.patterns_regex(ARRAY[$6]), true))
+        AND ($7::text IS NULL OR strpos(d.error, $7) > 0)
+        AND ($8::text IS NULL OR d.reason = $8)
+        AND ($9::timestamptz IS NULL OR d.failed_at <= $9)
+        AND ($10::timestamptz IS NULL OR d.failed_at >= $10)
+    LIMIT $11 OFFSET $12) matching;
+
+-- ---- Transactions -------------------------------------------------------------------------------
+
+-- A mark that ends with the transaction: whoever finds it is in the same one.
+-- name: tx_mark
+SELECT set_config('holdfast.tx', $1, true);
+
+-- name: tx_enter
+SELECT status, message
+    FROM holdfast.tx_enter($1, $2, $3, $4, $5, $6, $7, $8)
+    WHERE current_setting('holdfast.tx', true) = $9;
+
+-- A delivery begins. The one before, if it was kept, is over only now: that saves a round trip.
+-- name: tx_save
+SAVEPOINT holdfast_delivery;
+
+-- name: tx_save_next
+RELEASE SAVEPOINT holdfast_delivery; SAVEPOINT holdfast_delivery;
+
+-- name: tx_undo
+ROLLBACK TO SAVEPOINT holdfast_delivery; RELEASE SAVEPOINT holdfast_delivery;
+
+-- The delivery is settled only if this is still our transaction.
+-- name: tx_leave
+SELECT status, message, lane_busy
+    FROM holdfast.tx_leave($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    WHERE current_setting('holdfast.tx', true) = $12;
+
+-- ---- Joining the application's transaction ------------------------------------------------------
+
+-- Is this the database that the store was opened on? Then the process $1 is registered in it. Does
+-- the transaction commit as durably as is promised, and can it write?
+-- name: join_check
+SELECT EXISTS (SELECT 1 FROM holdfast.processes p WHERE p.token = $1),
+       current_setting('synchronous_commit') IN ('on', 'remote_apply'),
+       current_setting('transaction_read_only')::boolean;

@@ -1,0 +1,411 @@
+/*
+ * engine.c - opening and closing a PostgreSQL database as a store, and the table of its verbs.
+ *
+ * Opening:
+ *
+ *     connect the writer -> schema -> namespace -> the keeper (lock, LISTEN, first sign of life)
+ *
+ * fork(): a child has the parent's descriptors but none of its threads. A byte sent by the child,
+ * or libpq's farewell when it closes, would come to the server as the parent's; and a descriptor
+ * that the child keeps open would keep the parent's session, with its locks, alive after the
+ * parent's death. So the handler that runs in the child closes the sockets of all sessions and
+ * marks every open engine as poisoned. What libpq has allocated stays, reachable and unused.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "base/thread.h"
+#include "base/uuid.h"
+#include "store/postgres/migrate.h"
+#include "store/postgres/postgres.h"
+#include "store/postgres/verbs.h"
+
+#define CLOSE_WAIT_MS 5000 /* for the server, to give back what we own */
+#define PLACE_BYTES_MAX 512
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static struct postgres_engine *open_engines; /* under open_mutex, as are their lists of sessions */
+static PGconn **abandoned;                   /* in a child: the parent's connections */
+
+static void fork_prepare(void)
+{
+    pthread_mutex_lock(&open_mutex);
+}
+
+static void fork_parent(void)
+{
+    pthread_mutex_unlock(&open_mutex);
+}
+
+static void fork_child(void)
+{
+    for (struct postgres_engine *engine = open_engines; engine; engine = engine->next_open) {
+        atomic_store(&engine->poisoned, true);
+        keeper_abandon(&engine->keeper);
+        for (struct session *at = engine->sessions; at; at = at->next_open) {
+            int fd = PQsocket(at->pg);
+            if (fd >= 0) {
+                close(fd);
+            }
+        }
+    }
+    open_engines = NULL;
+    pthread_mutex_unlock(&open_mutex);
+}
+
+static void fork_register(void)
+{
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* From now on the engine's connections are known to fork. */
+static void engine_list(struct postgres_engine *engine)
+{
+    pthread_once(&fork_once, fork_register);
+    pthread_mutex_lock(&open_mutex);
+    engine->next_open = open_engines;
+    open_engines = engine;
+    pthread_mutex_unlock(&open_mutex);
+}
+
+static void engine_unlist(struct postgres_engine *engine)
+{
+    pthread_mutex_lock(&open_mutex);
+    struct postgres_engine **at = &open_engines;
+    while (*at && *at != engine) {
+        at = &(*at)->next_open;
+    }
+    if (*at) {
+        *at = engine->next_open;
+    }
+    pthread_mutex_unlock(&open_mutex);
+}
+
+void engine_add_session(struct postgres_engine *engine, struct session *session)
+{
+    pthread_mutex_lock(&open_mutex);
+    session->next_open = engine->sessions;
+    engine->sessions = session;
+    pthread_mutex_unlock(&open_mutex);
+}
+
+void engine_drop_session(struct postgres_engine *engine, struct session *session)
+{
+    pthread_mutex_lock(&open_mutex);
+    struct session **at = &engine->sessions;
+    while (*at && *at != session) {
+        at = &(*at)->next_open;
+    }
+    if (*at) {
+        *at = session->next_open;
+    }
+    pthread_mutex_unlock(&open_mutex);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static hf_status engine_copy_names(struct postgres_engine *engine, const char *url,
+                                   const struct store_options *options)
+{
+    engine->url = mem_dup(url, strlen(url));
+    engine->namespace_name = mem_dup(options->namespace_name.bytes, options->namespace_name.length);
+    engine->node_bytes = mem_dup(options->node_name.bytes, options->node_name.length);
+    engine->node_name = (struct text){engine->node_bytes, options->node_name.length};
+    if (!engine->url || !engine->namespace_name || !engine->node_bytes) {
+        return fail(HF_NOMEM, "no memory for names");
+    }
+    return HF_OK;
+}
+
+static const char *option_of(const PQconninfoOption *options, const char *keyword)
+{
+    for (const PQconninfoOption *at = options; at && at->keyword; at++) {
+        if (strcmp(at->keyword, keyword) == 0) {
+            return at->val && *at->val ? at->val : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* "host:port/database" for messages, from the URL without asking anybody. */
+static hf_status engine_name_place(struct postgres_engine *engine)
+{
+    char *why = NULL;
+    PQconninfoOption *options = PQconninfoParse(engine->url, &why);
+    if (!options) {
+        hf_status status = fail(HF_INVALID, "the database URL is not valid: %s",
+                                why ? why : "out of memory");
+        PQfreemem(why);
+        return status;
+    }
+    const char *host = option_of(options, "host");
+    const char *port = option_of(options, "port");
+    const char *database = option_of(options, "dbname");
+    struct buf place;
+    buf_init(&place, PLACE_BYTES_MAX);
+    buf_printf(&place, "%.200s%s%.20s/%.100s", host ? host : "localhost", port ? ":" : "",
+               port ? port : "", database ? database : "");
+    engine->place = buf_detach(&place, NULL);
+    buf_release(&place);
+    PQconninfoFree(options);
+    return engine->place ? HF_OK : fail(HF_NOMEM, "no memory for names");
+}
+
+/* Frees whatever engine_open got so far. */
+static void engine_free(struct postgres_engine *engine)
+{
+    for (int i = 0; i < POSTGRES_QUERY_COUNT; i++) {
+        mem_free(engine->sql[i]);
+    }
+    mem_free(engine->url);
+    mem_free(engine->place);
+    mem_free(engine->namespace_name);
+    mem_free(engine->node_bytes);
+    mem_free(engine);
+}
+
+static hf_status engine_connect(struct postgres_engine *engine, const struct store_options *options,
+                                struct deadline deadline)
+{
+    hf_status status = session_connect(&engine->writer, deadline);
+    if (status == HF_OK) {
+        status = postgres_migrate(engine, options->open_mode, deadline);
+    }
+    if (status == HF_OK) {
+        status = postgres_namespace(engine, options->open_mode, deadline);
+    }
+    if (status == HF_OK) {
+        status = signs_new(&engine->signs);
+    }
+    if (status == HF_OK) {
+        status = prober_new(engine, &engine->prober);
+    }
+    if (status == HF_OK) {
+        status = keeper_start(engine, deadline);
+    }
+    return status;
+}
+
+static struct postgres_engine *engine_new(const struct store_options *options)
+{
+    struct postgres_engine *engine = mem_calloc(1, sizeof *engine);
+    if (!engine) {
+        return NULL;
+    }
+    engine->head.class = &postgres_engine_class;
+    engine->durability = options->durability;
+    engine->timeout_ms = options->timeout_ms;
+    engine->log = options->log;
+    engine->keeper.wake_fd = -1;
+    random_bytes(engine->token, sizeof engine->token);
+    if (mutex_init(&engine->pool_mutex) != HF_OK) {
+        mem_free(engine);
+        return NULL;
+    }
+    session_init(&engine->writer, engine, SESSION_WRITER);
+    return engine;
+}
+
+static void engine_end(struct postgres_engine *engine)
+{
+    keeper_stop(engine);
+    prober_free(engine->prober);
+    signs_free(engine->signs);
+    pool_close(engine);
+    session_release(&engine->writer);
+    engine_unlist(engine);
+    pthread_mutex_destroy(&engine->pool_mutex);
+    engine_free(engine);
+}
+
+static hf_status postgres_open(const char *url, const struct store_options *options,
+                               struct engine **ret_engine)
+{
+    struct deadline deadline = deadline_after_ms(options->timeout_ms);
+    struct postgres_engine *engine = engine_new(options);
+    if (!engine) {
+        return fail(HF_NOMEM, "no memory for a store");
+    }
+    engine_list(engine);
+    hf_status status = engine_copy_names(engine, url, options);
+    if (status == HF_OK) {
+        status = engine_name_place(engine);
+    }
+    if (status == HF_OK) {
+        status = engine_connect(engine, options, deadline);
+    }
+    if (status != HF_OK) {
+        char message[HF_ERR_BYTES_MAX];
+        snprintf(message, sizeof message, "%s", err_message());
+        engine_end(engine);
+        return err_set(status, message);
+    }
+    engine->opened = true;
+    *ret_engine = &engine->head;
+    return HF_OK;
+}
+
+/* ---- Closing --------------------------------------------------------------------------------- */
+
+/* Whatever fails here is done later by others: they see that we are gone. */
+static void engine_give_back(struct postgres_engine *engine)
+{
+    bool ring = false;
+    engine->opened = false; /* no patience with a server that is away */
+    engine->writer.deadline = deadline_after_ms(CLOSE_WAIT_MS);
+    if (!session_is_up(&engine->writer)) {
+        session_close(&engine->writer);
+    }
+    if (session_connect(&engine->writer, engine->writer.deadline) == HF_OK &&
+        postgres_give_back_all(engine, &engine->writer, clock_wall_us(), &ring) == HF_OK && ring) {
+        HF_POINT("mid_close");
+        keeper_ring(engine);
+    }
+}
+
+/* In a child: only our own memory. What libpq holds is kept reachable. */
+static void engine_forget(struct postgres_engine *engine)
+{
+    size_t count = 0;
+    for (struct session *at = engine->sessions; at; at = at->next_open) {
+        count++;
+    }
+    PGconn **kept = mem_calloc(count + 1, sizeof(PGconn *)); /* NOLINT(bugprone-sizeof-*) */
+    count = 0;
+    for (struct session *at = engine->sessions; kept && at; at = at->next_open) {
+        kept[count++] = at->pg;
+    }
+    abandoned = kept;
+    params_release(&engine->writer.params);
+    params_release(&engine->keeper.session.params);
+    for (struct session *at = engine->idle_readers, *next; at; at = next) {
+        next = at->next;
+        params_release(&at->params);
+        mem_free(at);
+    }
+    for (struct session *at = engine->idle_handlers, *next; at; at = next) {
+        next = at->next;
+        params_release(&at->params);
+        mem_free(at);
+    }
+    signs_free(engine->signs);
+    engine_free(engine);
+}
+
+static void postgres_close(struct engine *base)
+{
+    struct postgres_engine *engine = postgres_of(base);
+    if (atomic_load(&engine->poisoned)) {
+        engine_forget(engine);
+        return;
+    }
+    engine_give_back(engine);
+    engine_end(engine);
+}
+
+/* ---- Verbs that are one line ----------------------------------------------------------------- */
+
+static bool postgres_poisoned(struct engine *engine)
+{
+    return atomic_load(&postgres_of(engine)->poisoned);
+}
+
+static uint64_t postgres_news(struct engine *engine)
+{
+    return postgres_poisoned(engine) ? 0 : keeper_news(postgres_of(engine));
+}
+
+static uint64_t postgres_wait(struct engine *engine, uint64_t seen, int64_t timeout_ms)
+{
+    return postgres_poisoned(engine) ? seen : keeper_wait(postgres_of(engine), seen, timeout_ms);
+}
+
+static void postgres_wake(struct engine *engine)
+{
+    if (!postgres_poisoned(engine)) {
+        keeper_wake(postgres_of(engine));
+    }
+}
+
+/* There is no place that the next process could look at: see ret_unclean of struct acquire. */
+static void postgres_note(struct engine *engine, int32_t slot, int64_t subscription_id,
+                          int64_t position, int32_t attempt)
+{
+    (void)engine;
+    (void)slot;
+    (void)subscription_id;
+    (void)position;
+    (void)attempt;
+}
+
+static void postgres_note_clear(struct engine *engine, int32_t slot)
+{
+    (void)engine;
+    (void)slot;
+}
+
+static void postgres_alive(struct engine *engine)
+{
+    if (!postgres_poisoned(engine)) {
+        keeper_alive(postgres_of(engine));
+    }
+}
+
+const struct engine_class postgres_engine_class = {
+    .name = "postgres",
+    .other_scheme = "postgresql",
+    .whole_url = true,
+    .open = postgres_open,
+    .close = postgres_close,
+    .apply = postgres_apply,
+    .held_by_caller = postgres_held_by_caller,
+    .poisoned = postgres_poisoned,
+    .subscription_get = postgres_subscription_get,
+    .subscription_by_id = postgres_subscription_by_id,
+    .subscription_list = postgres_subscription_list,
+    .generation = postgres_generation,
+    .progress = postgres_progress,
+    .delivery_facts = postgres_delivery_facts,
+    .event_find = postgres_event_find,
+    .head = postgres_head,
+    .now = postgres_now,
+    .position_before = postgres_position_before,
+    .retries_due = postgres_retries_due,
+    .lanes = postgres_lanes,
+    .ahead = postgres_ahead,
+    .lease_read = postgres_lease_read,
+    .dead_list = postgres_dead_list,
+    .dead_get = postgres_dead_get,
+    .dead_count = postgres_dead_count,
+    .sizes = postgres_sizes,
+    .doctor = postgres_doctor,
+    .reader_open = postgres_reader_open,
+    .reader_next = postgres_reader_next,
+    .reader_close = postgres_reader_close,
+    .tx_begin = postgres_tx_begin,
+    .tx_enter = postgres_tx_enter,
+    .tx_leave = postgres_tx_leave,
+    .tx_append = postgres_tx_append,
+    .tx_connection = postgres_tx_connection,
+    .tx_abort = postgres_tx_abort,
+    .tx_commit = postgres_tx_commit,
+    .tx_rollback = postgres_tx_rollback,
+    .join_begin = postgres_join_begin,
+    .join_append = postgres_join_append,
+    .join_commit = postgres_join_commit,
+    .join_rollback = postgres_join_rollback,
+    .news = postgres_news,
+    .wait = postgres_wait,
+    .wake = postgres_wake,
+    .note = postgres_note,
+    .note_clear = postgres_note_clear,
+    .alive = postgres_alive,
+};

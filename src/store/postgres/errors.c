@@ -1,0 +1,144 @@
+/*
+ * errors.c - what the server's codes mean to us, and what to tell the user.
+ *
+ * Only SQLSTATEs are looked at, never texts: those are in the server's language. A failure to
+ * connect has no code of its own in libpq, so session.c asks for verbose messages while it
+ * connects, in which the code stands between the severity and the text.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "store/postgres/errors.h"
+#include "store/postgres/postgres.h"
+
+/* By the first characters; the longest that fits counts, so the special comes before the
+ * general. */
+static const struct meaning {
+    const char *prefix;
+    hf_status status;
+    const char *advice; /* what to do; NULL: the server's text says enough */
+} meanings[] = {
+    {"08", HF_UNAVAILABLE, NULL},
+    {"22", HF_INVALID, NULL},
+    {"23505", HF_CONFLICT, NULL},
+    {"25006", HF_UNAVAILABLE, "the server is read-only (in recovery?): connect to the primary"},
+    {"26000", HF_BUSY, NULL},
+    {"28", HF_DENIED, "check user and password of the URL, and the server's pg_hba.conf"},
+    {"3D000", HF_NOTFOUND, "create the database first: createdb NAME"},
+    {"3F000", HF_SCHEMA, "the schema holdfast is gone: open the store again"},
+    {"40", HF_BUSY, NULL},
+    {"42501", HF_DENIED,
+     "the role needs USAGE on schema holdfast and rights on what is in it, or CREATE on the "
+     "database "
+     "to make it"},
+    {"42P01", HF_SCHEMA, "the schema holdfast is not what this program expects"},
+    {"42883", HF_SCHEMA, "the schema holdfast is not what this program expects"},
+    {"53100", HF_NOSPACE, "the server's disk is full"},
+    {"53300", HF_UNAVAILABLE, "the server has no connection left: raise max_connections, or use "
+                              "fewer processes"},
+    {"53", HF_UNAVAILABLE, NULL},
+    {"55P03", HF_BUSY, NULL},
+    {"55", HF_BUSY, NULL},
+    {"57014", HF_TIMEOUT, NULL},
+    {"57", HF_UNAVAILABLE, NULL},
+    {"58", HF_IO, NULL},
+    {"XX001", HF_CORRUPT, NULL},
+    {"XX002", HF_CORRUPT, NULL},
+};
+
+static const struct meaning *meaning_of(const char *sqlstate)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        if (strncmp(sqlstate, meanings[i].prefix, strlen(meanings[i].prefix)) == 0) {
+            return &meanings[i];
+        }
+    }
+    return NULL;
+}
+
+hf_status postgres_status_of(const char *sqlstate)
+{
+    if (sqlstate[0] == 'H' && sqlstate[1] == 'F' && isdigit((unsigned char)sqlstate[2])) {
+        int number = (sqlstate[3] - '0') * 10 + (sqlstate[4] - '0');
+        return number > 0 && number <= (int)HF_IO ? (hf_status)number : HF_IO;
+    }
+    const struct meaning *meaning = meaning_of(sqlstate);
+    return meaning ? meaning->status : HF_IO;
+}
+
+bool postgres_is_passing(const char *sqlstate)
+{
+    return strcmp(sqlstate, "40001") == 0 || strcmp(sqlstate, "40P01") == 0 ||
+           strcmp(sqlstate, "55P03") == 0 || strcmp(sqlstate, "26000") == 0 ||
+           strcmp(sqlstate, "57P01") == 0 || strcmp(sqlstate, "57P02") == 0 ||
+           strcmp(sqlstate, "57P03") == 0 || strncmp(sqlstate, "08", 2) == 0;
+}
+
+/* The first line, without what libpq puts around it. */
+static void first_line(const char *message, char *out, size_t out_bytes)
+{
+    size_t length = strcspn(message, "\n");
+    snprintf(out, out_bytes, "%.*s", (int)length, message);
+}
+
+hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query)
+{
+    const char *sqlstate = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    const char *primary = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+    char line[HF_ERR_BYTES_MAX];
+    snprintf(session->sqlstate, sizeof session->sqlstate, "%s", sqlstate ? sqlstate : "");
+    if (!sqlstate) {
+        first_line(session->pg ? PQerrorMessage(session->pg) : "not connected", line, sizeof line);
+        return fail(HF_UNAVAILABLE, "%s: the connection was lost: %s", session->engine->place,
+                    line);
+    }
+    first_line(primary ? primary : "", line, sizeof line);
+    hf_status status = postgres_status_of(sqlstate);
+    if (strncmp(sqlstate, "HF", 2) == 0) {
+        return fail(status, "%s", line);
+    }
+    const struct meaning *meaning = meaning_of(sqlstate);
+    bool advised = meaning && meaning->advice;
+    return fail(status, "%s: %s: %s (%s)%s%s", session->engine->place,
+                query < POSTGRES_QUERY_COUNT ? postgres_queries[query].name : "script", line,
+                sqlstate, advised ? "; " : "", advised ? meaning->advice : "");
+}
+
+/* ---- Failures to connect --------------------------------------------------------------------- */
+
+/* The code in a verbose message, "FATAL:  28P01: password ...": five characters between blanks
+ * and a colon. The last one counts: with several hosts, that of the last host. */
+static bool find_code(const char *message, char ret_code[6], const char **ret_text)
+{
+    bool found = false;
+    for (const char *at = strstr(message, ":  "); at; at = strstr(at + 1, ":  ")) {
+        const char *code = at + 3;
+        size_t length = strspn(code, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+        if (length == 5 && code[5] == ':') {
+            memcpy(ret_code, code, 5);
+            ret_code[5] = '\0';
+            *ret_text = code + 6 + strspn(code + 6, " ");
+            found = true;
+        }
+    }
+    return found;
+}
+
+hf_status errors_connect(struct session *session)
+{
+    const char *message = PQerrorMessage(session->pg);
+    const char *text = message;
+    char code[6] = "";
+    char line[HF_ERR_BYTES_MAX];
+    bool coded = find_code(message, code, &text);
+    snprintf(session->sqlstate, sizeof session->sqlstate, "%s", code);
+    first_line(text, line, sizeof line);
+    const struct meaning *meaning = coded ? meaning_of(code) : NULL;
+    hf_status status = meaning ? meaning->status : HF_UNAVAILABLE;
+    bool advised = meaning && meaning->advice;
+    return fail(status, "cannot connect to %s: %s%s%s%s%s%s", session->engine->place, line,
+                coded ? " (" : "", code, coded ? ")" : "", advised ? "; " : "",
+                advised ? meaning->advice : "");
+}

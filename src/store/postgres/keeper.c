@@ -1,0 +1,600 @@
+/*
+ * keeper.c - the thread that listens, shows signs of life and keeps the house. See keeper.h.
+ *
+ * Wake-ups
+ *   store_news() is a number in memory. It changes when this process commits something that rings,
+ *   when a notification comes, and when the keeper sees that the log's head has moved.
+ *   A NOTIFY in every publishing transaction would serialise the commits of the whole cluster. So
+ *   it is sent after our group commit, by this thread, many at a time, and only if somebody sleeps;
+ *   and publishers in SQL (holdfast.publish) do it in their own transaction, only if somebody
+ *   sleeps. To sleep is to declare it (a flag that expires). An event is not overlooked:
+ *
+ *     committed before the flag was set: after setting it the keeper looks at the head, which has
+ *         moved since its last look; so the news changes and consumers read once more;
+ *     published before, committed later (it has looked at the flag already, and notifies nobody):
+ *         its transaction holds the sequence's lock. The keeper reads the holders after setting the
+ *         flag, and lets the consumers read again every POLL_MS until those are gone;
+ *     published after: it sees the flag.
+ *
+ *   While many notifications come the flag is taken back: whoever works needs no alarm. So whoever
+ *   hears one must declare anew: somebody else may have taken the flag back.
+ *
+ * Signs of life
+ *   The advisory lock on this connection says that the process lives; it vanishes with the process.
+ *   The number of beats says that it is not frozen; it rises while the bus says that it is alive
+ *   (store_alive), three times per lease. If the connection is lost, others may take over at once;
+ *   fencing keeps that safe. Beat, declaration and look are one statement, so an idle process makes
+ *   one statement per IDLE_MS.
+ *
+ * The house: months ahead of time, the journal's rotation, and the rows of dead processes.
+ *
+ * Whatever fails here is tried again; the engine works without the keeper, only wake-ups are late.
+ */
+#include "store/postgres/keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/thread.h"
+#include "store/postgres/postgres.h"
+#include "store/postgres/row.h"
+
+#define MS INT64_C(1000)
+#define IDLE_MS 10000        /* between two looks when nothing happens */
+#define DEAF_MS 1000         /* the same where LISTEN is impossible */
+#define SLEEP_MS 30000       /* how long a declaration is good */
+#define POLL_MS 50           /* between two reads while old publishers are not over */
+#define RING_MS 1            /* between two notifications */
+#define DECLARE_MS 10        /* between two declarations in a flood */
+#define HOUSE_MS 3600000     /* between two rounds through the house */
+#define ROTATE_MS 1000       /* between two looks at the journal's size ... */
+#define ROTATE_COMMITS 200   /* ... if there were so many commits */
+#define STATEMENT_MS 10000
+#define CONNECT_MS 2000
+#define RETRY_MS 500         /* after a failed connection */
+#define BEAT_MIN_MS 10
+#define FLOOD_MS 100         /* so many notifications in such a time are a flood */
+#define FLOOD_COUNT 100
+#define FAKE_WAIT_MS 5
+
+/* Real time, also when a test has stopped the library's clocks: for what others wait for. */
+static int64_t real_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* ---- What other threads call ----------------------------------------------------------------- */
+
+static void poke(struct keeper *keeper)
+{
+    uint64_t one = 1;
+    ssize_t written = write(keeper->wake_fd, &one, sizeof one);
+    (void)written; /* a full counter is readable already */
+}
+
+static void make_news(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    atomic_fetch_add(&keeper->news, 1);
+    pthread_cond_broadcast(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+static void ring(struct keeper *keeper, bool *flag)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    bool pending = *flag;
+    *flag = true;
+    atomic_fetch_add(&keeper->news, 1);
+    pthread_cond_broadcast(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
+    if (!pending) {
+        poke(keeper);
+    }
+}
+
+void keeper_ring(struct postgres_engine *engine)
+{
+    ring(&engine->keeper, &engine->keeper.ring);
+}
+
+void keeper_ring_appends(struct postgres_engine *engine)
+{
+    ring(&engine->keeper, &engine->keeper.ring_appends);
+}
+
+void keeper_lease(struct postgres_engine *engine, int64_t lease_ms)
+{
+    struct keeper *keeper = &engine->keeper;
+    if (lease_ms > 0 && lease_ms < atomic_load(&keeper->lease_ms)) {
+        atomic_store(&keeper->lease_ms, lease_ms);
+        poke(keeper);
+    }
+}
+
+uint64_t keeper_news(struct postgres_engine *engine)
+{
+    return atomic_load(&engine->keeper.news);
+}
+
+uint64_t keeper_wait(struct postgres_engine *engine, uint64_t seen, int64_t timeout_ms)
+{
+    struct keeper *keeper = &engine->keeper;
+    struct deadline deadline = deadline_after_ms(timeout_ms);
+    pthread_mutex_lock(&keeper->mutex);
+    bool first = keeper->waiters++ == 0;
+    if (first && atomic_load(&keeper->news) == seen) {
+        poke(keeper); /* it may have to declare that somebody sleeps */
+    }
+    while (atomic_load(&keeper->news) == seen && !deadline_passed(deadline)) {
+        cond_wait_until(&keeper->cond, &keeper->mutex, deadline);
+    }
+    keeper->waiters--;
+    uint64_t news = atomic_load(&keeper->news);
+    pthread_mutex_unlock(&keeper->mutex);
+    return news;
+}
+
+void keeper_wake(struct postgres_engine *engine)
+{
+    make_news(&engine->keeper);
+}
+
+void keeper_alive(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    if (!atomic_exchange(&keeper->alive, true)) {
+        poke(keeper);
+    }
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static int64_t beat_gap_us(struct keeper *keeper)
+{
+    int64_t lease_ms = atomic_load(&keeper->lease_ms);
+    int64_t gap_ms = lease_ms / 3;
+    gap_ms = gap_ms > IDLE_MS ? IDLE_MS : gap_ms < BEAT_MIN_MS ? BEAT_MIN_MS : gap_ms;
+    return gap_ms * MS;
+}
+
+static bool is_declared(const struct keeper *keeper, int64_t now_us)
+{
+    return keeper->declared_until_us > now_us;
+}
+
+/* Remembers who has published and is not over. */
+static void remember_publishers(struct keeper *keeper, const PGresult *result)
+{
+    struct result_array array = result_array(result, 0, 2);
+    keeper->publisher_count = 0;
+    keeper->publishers_cut = array.count > KEEPER_PUBLISHERS_MAX;
+    for (size_t i = 0; i < array.count && i < KEEPER_PUBLISHERS_MAX; i++) {
+        struct text name = array_text(&array);
+        snprintf(keeper->publishers[i], sizeof keeper->publishers[i], "%" TEXT_PRI, TEXT_ARG(name));
+        keeper->publisher_count++;
+    }
+}
+
+/* Keeps of those who are waited for the ones that are still there. */
+static void keep_publishers(struct keeper *keeper, const PGresult *result)
+{
+    size_t kept = 0;
+    struct result_array array = result_array(result, 0, 2);
+    for (size_t i = 0; i < array.count; i++) {
+        struct text name = array_text(&array);
+        for (size_t j = kept; j < keeper->publisher_count; j++) {
+            if (text_equal(text_of(keeper->publishers[j]), name)) {
+                char mine[24];
+                memcpy(mine, keeper->publishers[j], sizeof mine);
+                memcpy(keeper->publishers[j], keeper->publishers[kept], sizeof mine);
+                memcpy(keeper->publishers[kept], mine, sizeof mine);
+                kept++;
+                break;
+            }
+        }
+    }
+    keeper->publisher_count = kept;
+}
+
+/* Beats, declares and looks, as wanted, in one statement. */
+static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
+{
+    struct keeper *keeper = &engine->keeper;
+    struct session *session = &keeper->session;
+    int64_t now_us = clock_mono_us();
+    bool fresh = declare && !is_declared(keeper, now_us);
+    bool polling = keeper->publisher_count > 0;
+    struct params *params = session_params(session);
+    param_uuid(params, engine->token);
+    param_text(params, engine->node_name);
+    param_bool(params, keeper->locked);
+    param_bool(params, beat);
+    if (declare) {
+        param_int4(params, SLEEP_MS);
+    } else {
+        param_null(params, PARAM_INT4);
+    }
+    if (beat) {
+        atomic_store(&keeper->alive, false);
+    }
+    PGresult *result;
+    hf_status status = session_query(session, POSTGRES_QUERY_KEEPER_LOOK, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    keeper->look_at_us = now_us;
+    keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
+    int64_t head = result_int8(result, 0, 1, 0);
+    bool moved = keeper->head >= 0 && head != keeper->head;
+    keeper->head = head;
+    if (declare) {
+        keeper->flag = result_int8(result, 0, 0, 0);
+        keeper->declared_until_us = now_us + SLEEP_MS * MS;
+    }
+    if (fresh || keeper->publishers_cut) {
+        remember_publishers(keeper, result);
+    } else {
+        keep_publishers(keeper, result);
+    }
+    PQclear(result);
+    if (moved || polling) { /* of those who are over since, one last time */
+        make_news(keeper);
+    }
+    return HF_OK;
+}
+
+/* ---- Connecting ------------------------------------------------------------------------------ */
+
+static hf_status take_lock(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    if (keeper->session.pooled || keeper->locked) {
+        return HF_OK;
+    }
+    param_uuid(session_params(&keeper->session), engine->token);
+    PGresult *result;
+    hf_status status = session_query(&keeper->session, POSTGRES_QUERY_KEEPER_LOCK, &result);
+    if (status == HF_OK) {
+        keeper->locked = result_bool(result, 0, 0);
+        PQclear(result);
+    }
+    return status;
+}
+
+static hf_status keeper_connect(struct postgres_engine *engine, struct deadline deadline)
+{
+    struct keeper *keeper = &engine->keeper;
+    keeper->locked = false;
+    keeper->listening = false;
+    keeper->declared_until_us = 0;
+    keeper->publisher_count = 0;
+    keeper->session.deadline = deadline;
+    hf_status status = session_connect(&keeper->session, deadline);
+    if (status == HF_OK && !keeper->session.pooled) {
+        status = session_script(&keeper->session, engine->sql[POSTGRES_QUERY_KEEPER_LISTEN]);
+        keeper->listening = status == HF_OK;
+    }
+    if (status == HF_OK) {
+        status = take_lock(engine);
+    }
+    if (status == HF_OK) {
+        status = look(engine, true, false);
+    }
+    return status;
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+/* What the others want now. */
+struct wishes {
+    bool stop;
+    bool ring;
+    bool ring_appends;
+    bool waiting;
+};
+
+static struct wishes read_wishes(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    struct wishes wishes = {keeper->stop, keeper->ring, keeper->ring_appends, keeper->waiters > 0};
+    pthread_mutex_unlock(&keeper->mutex);
+    return wishes;
+}
+
+static hf_status run_ring(struct postgres_engine *engine, bool all)
+{
+    struct keeper *keeper = &engine->keeper;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->ring_appends = false;
+    keeper->ring = keeper->ring && !all;
+    pthread_mutex_unlock(&keeper->mutex);
+    keeper->rung_at_us = real_us();
+    session_params(&keeper->session);
+    hf_status status = session_run(&keeper->session, all ? POSTGRES_QUERY_KEEPER_RING_ALL
+                                                         : POSTGRES_QUERY_KEEPER_RING);
+    if (status != HF_OK && all) { /* later, then */
+        pthread_mutex_lock(&keeper->mutex);
+        keeper->ring = true;
+        pthread_mutex_unlock(&keeper->mutex);
+    }
+    return status;
+}
+
+static hf_status keep_house(struct postgres_engine *engine, int64_t now_us)
+{
+    struct keeper *keeper = &engine->keeper;
+    hf_status status = HF_OK;
+    if (now_us - keeper->house_at_us >= HOUSE_MS * MS) {
+        keeper->house_at_us = now_us;
+        param_int4(session_params(&keeper->session), engine->namespace_id);
+        status = session_run(&keeper->session, POSTGRES_QUERY_ENSURE_MONTHS);
+        if (status == HF_OK) {
+            session_params(&keeper->session);
+            status = session_run(&keeper->session, POSTGRES_QUERY_KEEPER_SWEEP);
+        }
+    }
+    int64_t commits = atomic_load_explicit(&engine->commits, memory_order_relaxed);
+    if (status == HF_OK && now_us - keeper->rotated_at_us >= ROTATE_MS * MS &&
+        commits - keeper->rotated_commits >= ROTATE_COMMITS) {
+        keeper->rotated_at_us = now_us;
+        keeper->rotated_commits = commits;
+        session_params(&keeper->session);
+        status = session_run(&keeper->session, POSTGRES_QUERY_KEEPER_ROTATE);
+    }
+    return status;
+}
+
+static hf_status take_flag_back(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    param_int8(session_params(&keeper->session), keeper->flag);
+    return session_run(&keeper->session, POSTGRES_QUERY_KEEPER_AWAKE);
+}
+
+/* When the next look is due, and what it is to do. INT64_MAX: not before something happens. */
+static int64_t next_look(struct keeper *keeper, const struct wishes *wishes, int64_t now_us,
+                         bool *ret_beat, bool *ret_declare)
+{
+    bool sleeps = wishes->waiting && keeper->listening;
+    int64_t beat_us = keeper->beat_at_us + beat_gap_us(keeper);
+    bool wants_beat = atomic_load(&keeper->alive) || wishes->waiting;
+    int64_t due_us = wants_beat ? beat_us : keeper->beat_at_us + HOUSE_MS * MS / 2;
+    if (sleeps && !is_declared(keeper, now_us)) {
+        bool flood = keeper->heard >= FLOOD_COUNT;
+        int64_t gap_us = flood ? keeper->look_at_us + DECLARE_MS * MS - now_us : 0;
+        due_us = now_us + (gap_us > 0 ? gap_us : 0);
+    } else if (keeper->publisher_count > 0 && keeper->look_at_us + POLL_MS * MS < due_us) {
+        due_us = keeper->look_at_us + POLL_MS * MS;
+    } else if (wishes->waiting && !keeper->listening &&
+               keeper->look_at_us + DEAF_MS * MS < due_us) {
+        due_us = keeper->look_at_us + DEAF_MS * MS;
+    }
+    *ret_beat = beat_us <= now_us;
+    *ret_declare = sleeps && keeper->declared_until_us - now_us < (SLEEP_MS - IDLE_MS / 2) * MS;
+    return due_us;
+}
+
+/* Everything that is due. `*ret_wait_us`: how long nothing will be. */
+static hf_status work(struct postgres_engine *engine, const struct wishes *wishes,
+                      int64_t *ret_wait_us)
+{
+    struct keeper *keeper = &engine->keeper;
+    int64_t now_us = clock_mono_us();
+    hf_status status = HF_OK;
+    int64_t wait_us = IDLE_MS * MS;
+    keeper->session.deadline = deadline_after_ms(STATEMENT_MS);
+    if (wishes->ring || wishes->ring_appends) {
+        int64_t left_us = keeper->rung_at_us + RING_MS * MS - real_us();
+        if (left_us <= 0) {
+            status = run_ring(engine, wishes->ring);
+        } else {
+            wait_us = left_us;
+        }
+    }
+    bool beat;
+    bool declare;
+    int64_t due_us = next_look(keeper, wishes, now_us, &beat, &declare);
+    if (status == HF_OK && due_us <= now_us) {
+        if (!keeper->locked) {
+            status = take_lock(engine);
+        }
+        if (status == HF_OK) {
+            status = look(engine, beat, declare);
+        }
+        due_us = next_look(keeper, wishes, now_us, &beat, &declare);
+    }
+    if (status == HF_OK) {
+        status = keep_house(engine, now_us);
+    }
+    if (due_us - now_us < wait_us) {
+        wait_us = due_us > now_us ? due_us - now_us : 0;
+    }
+    *ret_wait_us = wait_us;
+    return status;
+}
+
+/* Takes the notifications that have come, also those that came with the answers to statements. If
+ * there were any there is no time to wait. */
+static hf_status hear(struct postgres_engine *engine, int64_t *ret_wait_us)
+{
+    struct keeper *keeper = &engine->keeper;
+    PGconn *pg = keeper->session.pg;
+    int32_t heard = 0;
+    if (!PQconsumeInput(pg)) {
+        return fail(HF_UNAVAILABLE, "%s: the keeper's connection was lost", engine->place);
+    }
+    for (PGnotify *notify = PQnotifies(pg); notify; notify = PQnotifies(pg)) {
+        heard += notify->be_pid != PQbackendPID(pg);
+        PQfreemem(notify);
+    }
+    if (heard == 0) {
+        return HF_OK;
+    }
+    int64_t now_us = real_us();
+    if (now_us - keeper->heard_at_us >= FLOOD_MS * MS) {
+        keeper->heard_at_us = now_us;
+        keeper->heard = 0;
+    }
+    keeper->heard += heard;
+    bool declared = is_declared(keeper, clock_mono_us());
+    keeper->declared_until_us = 0;
+    make_news(keeper);
+    *ret_wait_us = 0;
+    return declared && keeper->heard >= FLOOD_COUNT ? take_flag_back(engine) : HF_OK;
+}
+
+/* Waits for the server, for the others, or for the time. */
+static void rest(struct keeper *keeper, int64_t wait_us, bool connected)
+{
+    struct pollfd fds[2] = {
+        {.fd = keeper->wake_fd, .events = POLLIN},
+        {.fd = connected ? PQsocket(keeper->session.pg) : -1, .events = POLLIN},
+    };
+    if (clock_is_fake() && wait_us > FAKE_WAIT_MS * MS) {
+        wait_us = FAKE_WAIT_MS * MS; /* time may pass at any moment */
+    }
+    poll(fds, 2, (int)((wait_us + MS - 1) / MS));
+    if (fds[0].revents) {
+        uint64_t count;
+        ssize_t got = read(keeper->wake_fd, &count, sizeof count);
+        (void)got; /* the descriptor is non-blocking */
+    }
+}
+
+static void *keeper_main(void *ctx)
+{
+    struct postgres_engine *engine = ctx;
+    struct keeper *keeper = &engine->keeper;
+    bool told = false;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->begun = true;
+    pthread_cond_broadcast(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
+    for (;;) {
+        struct wishes wishes = read_wishes(keeper);
+        if (wishes.stop) {
+            return NULL;
+        }
+        int64_t wait_us = RETRY_MS * MS;
+        hf_status status = HF_OK;
+        if (!session_is_up(&keeper->session)) {
+            session_close(&keeper->session);
+            status = keeper_connect(engine, deadline_after_ms(CONNECT_MS));
+            if (status == HF_OK) {
+                make_news(keeper); /* who knows what we missed */
+            }
+        }
+        if (status == HF_OK) {
+            status = work(engine, &wishes, &wait_us);
+        }
+        if (status == HF_OK) {
+            status = hear(engine, &wait_us);
+        }
+        if (status != HF_OK && !told) {
+            log_about(engine->log, HF_LOG_WARN, NULL, "keeper: %s", err_message());
+        }
+        told = status != HF_OK;
+        bool connected = keeper->session.pg && PQstatus(keeper->session.pg) == CONNECTION_OK;
+        rest(keeper, status == HF_OK ? wait_us : RETRY_MS * MS, connected && status == HF_OK);
+    }
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+static hf_status keeper_init(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    hf_status status = mutex_init(&keeper->mutex);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = cond_init(&keeper->cond);
+    if (status != HF_OK) {
+        pthread_mutex_destroy(&keeper->mutex);
+        return status;
+    }
+    keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (keeper->wake_fd < 0) {
+        pthread_cond_destroy(&keeper->cond);
+        pthread_mutex_destroy(&keeper->mutex);
+        return fail(HF_NOMEM, "cannot make an eventfd: %s", strerror(errno));
+    }
+    session_init(&keeper->session, engine, SESSION_KEEPER);
+    atomic_store(&keeper->news, 1);
+    atomic_store(&keeper->lease_ms, INT64_MAX);
+    keeper->head = -1;
+    return HF_OK;
+}
+
+static void keeper_release(struct keeper *keeper)
+{
+    session_release(&keeper->session);
+    close(keeper->wake_fd);
+    keeper->wake_fd = -1;
+    pthread_cond_destroy(&keeper->cond);
+    pthread_mutex_destroy(&keeper->mutex);
+}
+
+hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline)
+{
+    struct keeper *keeper = &engine->keeper;
+    hf_status status = keeper_init(engine);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = keeper_connect(engine, deadline);
+    keeper->house_at_us = clock_mono_us() - HOUSE_MS * MS; /* due at once */
+    if (status == HF_OK) {
+        status = thread_start(&keeper->thread, "hf-keeper", keeper_main, engine);
+    }
+    keeper->running = status == HF_OK;
+    if (status != HF_OK) {
+        keeper_release(keeper);
+        return status;
+    }
+    pthread_mutex_lock(&keeper->mutex);
+    while (!keeper->begun) {
+        pthread_cond_wait(&keeper->cond, &keeper->mutex);
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+    return HF_OK;
+}
+
+void keeper_stop(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    if (!keeper->running) {
+        return;
+    }
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->stop = true;
+    pthread_mutex_unlock(&keeper->mutex);
+    poke(keeper);
+    pthread_join(keeper->thread, NULL);
+    keeper->running = false;
+    /* What was rung last, closing included, is still to be told. */
+    struct wishes wishes = read_wishes(keeper);
+    if ((wishes.ring || wishes.ring_appends) && session_is_up(&keeper->session)) {
+        keeper->session.deadline = deadline_after_ms(STATEMENT_MS / 10);
+        run_ring(engine, wishes.ring);
+    }
+    keeper_release(keeper);
+}
+
+void keeper_abandon(struct keeper *keeper)
+{
+    if (keeper->wake_fd >= 0) {
+        close(keeper->wake_fd);
+        keeper->wake_fd = -1;
+    }
+}

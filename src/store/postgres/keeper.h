@@ -1,0 +1,73 @@
+/*
+ * keeper.h - the thread that listens, shows signs of life and keeps the house.
+ *
+ * It has a connection of its own, which holds the advisory lock that tells others that this process
+ * lives: the lock goes with the connection, at once when the process dies.
+ */
+#ifndef HF_STORE_POSTGRES_KEEPER_H
+#define HF_STORE_POSTGRES_KEEPER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/postgres/session.h"
+
+#define KEEPER_PUBLISHERS_MAX 64
+
+struct keeper {
+    pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, stop, begun */
+    pthread_cond_t cond;      /* news has changed */
+    _Atomic uint64_t news;    /* store_news(); read without the mutex, too */
+    _Atomic int64_t lease_ms; /* the shortest that anybody asked for; INT64_MAX: none */
+    pthread_t thread;
+    int32_t waiters;          /* threads in store_wait */
+    int wake_fd;              /* eventfd: ends the keeper's poll; -1: none */
+    bool ring_appends;        /* those who sleep are to be notified */
+    bool ring;                /* all others are to be notified */
+    bool stop;
+    bool running;             /* the thread exists ... */
+    bool begun;               /* ... and runs */
+    atomic_bool alive;        /* store_alive was called since the last beat */
+
+    /* The keeper's thread's own. */
+    bool locked;               /* the advisory lock of this process is held */
+    bool listening;
+    bool publishers_cut;       /* there were more than fit: look at all of them again */
+    int32_t heard;             /* notifications since heard_at_us */
+    int64_t head;              /* as last seen; -1: never */
+    int64_t flag;              /* value of the flag that says that somebody sleeps ... */
+    int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
+    int64_t beat_at_us;        /* the last sign of life */
+    int64_t look_at_us;
+    int64_t rung_at_us;
+    int64_t heard_at_us;
+    int64_t house_at_us;       /* months, sweeping */
+    int64_t rotated_at_us;
+    int64_t rotated_commits;   /* engine->commits then */
+    size_t publisher_count;    /* whose end is waited for: */
+    char publishers[KEEPER_PUBLISHERS_MAX][24];
+    struct session session;
+};
+
+/* Connects, takes the process's lock, listens, and starts the thread. */
+hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline);
+/* NULL-safe in that a keeper that was never started may be stopped. */
+void keeper_stop(struct postgres_engine *engine);
+/* In a forked child: forgets without a word to anybody. */
+void keeper_abandon(struct keeper *keeper);
+
+/* Something was committed that others should hear of: wakes our own threads, and notifies all. */
+void keeper_ring(struct postgres_engine *engine);
+/* The same after nothing but events: notifies those who have declared that they sleep. The others
+ * will see the log's head when they do. */
+void keeper_ring_appends(struct postgres_engine *engine);
+/* Somebody holds, or wants, a lease of this length: beats come three times as often. */
+void keeper_lease(struct postgres_engine *engine, int64_t lease_ms);
+
+/* store_news, store_wait, store_wake, store_alive. */
+uint64_t keeper_news(struct postgres_engine *engine);
+uint64_t keeper_wait(struct postgres_engine *engine, uint64_t seen, int64_t timeout_ms);
+void keeper_wake(struct postgres_engine *engine);
+void keeper_alive(struct postgres_engine *engine);
+
+#endif

@@ -1,0 +1,225 @@
+/*
+ * migrate.c - the schema and its steps. See sql/postgres.
+ *
+ * Each step is one transaction, which writes the new version with it, under an advisory lock that
+ * lets one process at a time do this: the others wait, then find it done. PostgreSQL's DDL is
+ * transactional, so a process that dies midway leaves the version before the step.
+ *
+ * A schema that is newer than this program is left alone: it may have rules that this program would
+ * break.
+ */
+#include "store/postgres/migrate.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "store/postgres/row.h"
+
+#define SQL_BYTES_MAX 1048576
+#define PASSING_PAUSE_MS 20
+
+/* The number in the only row. */
+static hf_status read_number(struct session *session, enum postgres_query query,
+                             int64_t *ret_number)
+{
+    PGresult *result;
+    session_params(session);
+    hf_status status = session_query(session, query, &result);
+    if (status == HF_OK) {
+        *ret_number = PQntuples(result) > 0 ? result_int8(result, 0, 0, 0) : 0;
+        PQclear(result);
+    }
+    return status;
+}
+
+/* 0: there is no schema yet. */
+static hf_status read_version(struct session *session, int64_t *ret_version)
+{
+    int64_t exists = 0;
+    hf_status status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
+    if (status != HF_OK || !exists) {
+        *ret_version = 0;
+        return status;
+    }
+    return read_number(session, POSTGRES_QUERY_SCHEMA_VERSION, ret_version);
+}
+
+static hf_status check_version(struct postgres_engine *engine, hf_open_mode open_mode,
+                               int64_t version)
+{
+    if (version > POSTGRES_MIGRATION_COUNT) {
+        return fail(HF_SCHEMA, "%s has schema version %lld; this program knows version %d: use a "
+                    "newer one", engine->place, (long long)version, POSTGRES_MIGRATION_COUNT);
+    }
+    if (version == 0 && open_mode != HF_OPEN_CREATE) {
+        return fail(HF_NOTFOUND, "%s has no schema holdfast", engine->place);
+    }
+    if (version < POSTGRES_MIGRATION_COUNT && open_mode == HF_OPEN_NOMIGRATE) {
+        return fail(HF_SCHEMA, "%s has schema version %lld and this program needs %d: migrate it "
+                    "first", engine->place, (long long)version, POSTGRES_MIGRATION_COUNT);
+    }
+    return HF_OK;
+}
+
+/* Locks may be waited for until the deadline; to the end of the transaction. */
+static hf_status wait_for_locks(struct session *session, struct deadline deadline)
+{
+    char wait[32];
+    int64_t left_ms = deadline_left_ms(deadline);
+    snprintf(wait, sizeof wait, "%lld", left_ms < 0 ? 0LL : (long long)(left_ms + 1));
+    struct params *params = session_params(session);
+    param_null(params, PARAM_TEXT);
+    param_text(params, text_of(wait));
+    return session_run(session, POSTGRES_QUERY_TX_SETTINGS);
+}
+
+/* Inside the transaction: the next step, if there is one. */
+static hf_status run_step(struct postgres_engine *engine, hf_open_mode open_mode,
+                          struct deadline deadline, int64_t *ret_version)
+{
+    struct session *session = &engine->writer;
+    int64_t version = 0;
+    hf_status status = wait_for_locks(session, deadline);
+    if (status == HF_OK) {
+        session_params(session);
+        status = session_run(session, POSTGRES_QUERY_SCHEMA_LOCK);
+    }
+    if (status == HF_OK) {
+        status = read_version(session, &version);
+    }
+    if (status == HF_OK) {
+        status = check_version(engine, open_mode, version);
+    }
+    if (status == HF_OK && version < POSTGRES_MIGRATION_COUNT) {
+        status = session_script(session, postgres_migrations[version].sql);
+        if (status != HF_OK) {
+            return fail(status, "cannot migrate the schema to version %lld: %s",
+                        (long long)version + 1, err_message());
+        }
+        version++;
+        param_int8(session_params(session), version);
+        status = session_run(session, POSTGRES_QUERY_SCHEMA_VERSION_PUT);
+    }
+    *ret_version = version;
+    return status;
+}
+
+static hf_status migrate_once(struct postgres_engine *engine, hf_open_mode open_mode,
+                              struct deadline deadline, int64_t *ret_version)
+{
+    struct session *session = &engine->writer;
+    hf_status status = session_begin(session);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = run_step(engine, open_mode, deadline, ret_version);
+    if (status == HF_OK) {
+        return session_commit(session);
+    }
+    char code[sizeof session->sqlstate];
+    char message[HF_ERR_BYTES_MAX];
+    memcpy(code, session->sqlstate, sizeof code);
+    snprintf(message, sizeof message, "%s", err_message());
+    session_rollback(session);
+    memcpy(session->sqlstate, code, sizeof code);
+    return err_set(status, message);
+}
+
+hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mode,
+                           struct deadline deadline)
+{
+    struct session *session = &engine->writer;
+    int64_t version = 0;
+    session->deadline = deadline;
+    hf_status status = read_version(session, &version);
+    if (status == HF_OK) {
+        status = check_version(engine, open_mode, version);
+    }
+    while (status == HF_OK && version < POSTGRES_MIGRATION_COUNT) {
+        session->sqlstate[0] = '\0';
+        status = migrate_once(engine, open_mode, deadline, &version);
+        if (status != HF_OK && postgres_is_passing(session->sqlstate) &&
+            !deadline_passed(deadline)) {
+            nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
+            status = session_connect(session, deadline);
+        }
+    }
+    return status;
+}
+
+/* ---- The namespace --------------------------------------------------------------------------- */
+
+/* Fills the namespace's number into the statements that ask for it. */
+static hf_status make_texts(struct postgres_engine *engine)
+{
+    for (int i = 0; i < POSTGRES_QUERY_COUNT; i++) {
+        static const char mark[] = "{namespace}";
+        const char *from = postgres_queries[i].sql;
+        const char *at = strstr(from, mark);
+        if (!at) {
+            continue;
+        }
+        struct buf text;
+        buf_init(&text, SQL_BYTES_MAX);
+        for (; at; at = strstr(from, mark)) {
+            buf_append(&text, from, (size_t)(at - from));
+            buf_printf(&text, "%d", (int)engine->namespace_id);
+            from = at + sizeof mark - 1;
+        }
+        buf_append(&text, from, strlen(from));
+        engine->sql[i] = buf_detach(&text, NULL);
+        buf_release(&text);
+        if (!engine->sql[i]) {
+            return fail(HF_NOMEM, "no memory for statements");
+        }
+    }
+    return HF_OK;
+}
+
+static hf_status put_namespace(struct postgres_engine *engine, hf_open_mode open_mode)
+{
+    struct session *session = &engine->writer;
+    struct params *params = session_params(session);
+    param_text(params, text_of(engine->namespace_name));
+    param_bool(params, open_mode == HF_OPEN_CREATE);
+    PGresult *result;
+    hf_status status = session_query(session, POSTGRES_QUERY_NAMESPACE_PUT, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = (hf_status)result_int8(result, 0, 0, HF_CORRUPT);
+    if (status != HF_OK) {
+        struct text message = result_text(result, 0, 1);
+        status = fail(status, "%s: %" TEXT_PRI, engine->place, TEXT_ARG(message));
+    } else {
+        engine->namespace_id = (int32_t)result_int8(result, 0, 2, 0);
+        engine->gapless = result_bool(result, 0, 3);
+    }
+    PQclear(result);
+    return status;
+}
+
+/* Making a namespace waits for others who do the same, longer than the writer waits for locks. */
+hf_status postgres_namespace(struct postgres_engine *engine, hf_open_mode open_mode,
+                             struct deadline deadline)
+{
+    struct session *session = &engine->writer;
+    hf_status status;
+    session->deadline = deadline;
+    for (;;) {
+        session->sqlstate[0] = '\0';
+        status = session_connect(session, deadline);
+        if (status == HF_OK) {
+            status = put_namespace(engine, open_mode);
+        }
+        if (status == HF_OK || !postgres_is_passing(session->sqlstate) ||
+            deadline_passed(deadline)) {
+            break;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
+    }
+    return status == HF_OK ? make_texts(engine) : status;
+}

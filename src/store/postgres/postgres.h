@@ -1,0 +1,85 @@
+/*
+ * postgres.h - the PostgreSQL engine as its own files see it.
+ *
+ *   engine.c   opening and closing; the verbs that are one line
+ *   session.c  a connection: statements, deadlines, reconnecting      errors.c  SQLSTATEs as ours
+ *   pool.c     sessions for queries, readers and handlers
+ *   param.c    binary parameters                     row.c  binary results
+ *   migrate.c  the schema and its steps, the namespace
+ *   apply.c    a list of changes on the writer's session, in as few round trips as can be
+ *   append.c   the log's writing end                 reader.c, probe.c  its reading end
+ *   keeper.c   the thread that listens, shows signs of life and keeps the house
+ *   tx.c       transactions for handlers             join.c  the application's own
+ *   subscription.c, partition.c, settle.c, lease.c, claim.c, dead.c   the other changes
+ *   query.c, progress.c, doctor.c                                     the queries
+ *
+ * What must be atomic is a function of the schema `holdfast` (sql/postgres), so a change is one
+ * statement; verbs.h says how it is called. C brings what one statement cannot: the group commit,
+ * the memory of what was seen when, and waiting.
+ *
+ * Sessions: the writer's is used only by whoever runs apply (one thread at a time, see group.h),
+ * the keeper's only by the keeper's thread, those of the pool by whoever took them.
+ */
+#ifndef HF_STORE_POSTGRES_POSTGRES_H
+#define HF_STORE_POSTGRES_POSTGRES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/engine.h"
+#include "store/postgres/keeper.h"
+#include "store/postgres/session.h"
+
+#define POSTGRES_VERSION_MIN 140000 /* server_version_num */
+#define POOL_IDLE_MAX 8
+
+struct signs;  /* lease.c: what was seen of other processes' signs of life, and when */
+struct prober; /* probe.c: the one that reads the holders of the sequence's lock */
+
+struct postgres_engine {
+    struct engine head;         /* first: engine.h */
+    char *url;                  /* the libpq URI as given, NUL-terminated; may hold a password */
+    char *place;                /* "host:port/database" for messages; no password */
+    char *namespace_name;       /* NUL-terminated */
+    char *node_bytes;           /* owns what follows */
+    struct text node_name;      /* NUL-terminated; application_name, owner_name */
+    int32_t namespace_id;
+    bool gapless;
+    hf_durability durability;
+    int64_t timeout_ms;         /* of a statement without a deadline of its own */
+    struct log *log;
+    uint8_t token[STORE_TOKEN_BYTES]; /* of this opened store: what `owner` columns hold */
+    int64_t ids_until_us;       /* append.c: ids not later than this are looked up in event_ids */
+
+    char *sql[POSTGRES_QUERY_COUNT]; /* texts with the namespace's number filled in; NULL: as is */
+
+    struct session writer;      /* apply's */
+    struct keeper keeper;
+
+    struct session *sessions;   /* all with a connection; engine.c, for fork */
+    bool opened;                /* from now on a server that is away is waited for */
+    pthread_mutex_t pool_mutex; /* guards the two lists */
+    struct session *idle_readers;
+    struct session *idle_handlers;
+    int idle_count;
+
+    struct signs *signs;
+    struct prober *prober;
+
+    atomic_uint_least64_t connections; /* ever made: numbers sessions */
+    atomic_int_least64_t commits;
+    atomic_bool poisoned;              /* we are in a forked child */
+    struct postgres_engine *next_open; /* engine.c: all engines of the process, for fork */
+};
+
+/* engine.c: remembers and forgets a session with a connection, which a forked child must not
+ * use. */
+void engine_add_session(struct postgres_engine *engine, struct session *session);
+void engine_drop_session(struct postgres_engine *engine, struct session *session);
+
+static inline struct postgres_engine *postgres_of(struct engine *engine)
+{
+    return (struct postgres_engine *)engine;
+}
+
+#endif

@@ -1,0 +1,238 @@
+/*
+ * query.c - reads of the log, of a partition's retries, and of a lease.
+ *
+ * Each is one statement and so reads one snapshot. It takes a session from the pool and gives it
+ * back before it hands anything up. What goes into a batch is copied; if a query fails midway its
+ * batch is as it was, but for the arena's memory.
+ *
+ * Finding a time. Times in the log rise with the positions as far as the clocks of the publishers
+ * agree; here they are those inside of the ids, so one that was made long before it was published
+ * (an outbox that was cut off) stands among later ones. The binary search (position_before) must
+ * not take such a one for the whole upper half: it would skip what lies between. So it looks at a
+ * few neighbours and goes up only if all of them are early; a single late one only makes reading
+ * begin earlier.
+ */
+#include "base/err.h"
+#include "store/batch.h"
+#include "store/postgres/row.h"
+#include "store/postgres/verbs.h"
+
+/* Runs the statement whose parameters are filled in, and gives the session back. */
+static hf_status ask(struct postgres_engine *engine, struct session *session,
+                     enum postgres_query query, PGresult **ret_result)
+{
+    hf_status status = session_query(session, query, ret_result);
+    session_give(engine, session);
+    return status;
+}
+
+/* ---- The log --------------------------------------------------------------------------------- */
+
+hf_status postgres_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct params *params = session_params(session);
+    param_int4(params, self->namespace_id);
+    param_uuid(params, id);
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_EVENT_FIND, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct entry *entry;
+    status = PQntuples(result) > 0 ? event_push(batch, result, 0, 0, &entry)
+                                   : fail(HF_NOTFOUND, "no event with this id is in the log");
+    PQclear(result);
+    return status;
+}
+
+hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    param_int4(session_params(session), self->namespace_id);
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_HEAD_AND_FIRST, &result);
+    if (status == HF_OK) {
+        *ret_head = result_int8(result, 0, 0, 0);
+        *ret_first = result_int8(result, 0, 1, *ret_head + 1);
+        PQclear(result);
+    }
+    return status;
+}
+
+hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct params *params = session_params(session);
+    param_int4(params, self->namespace_id);
+    /* The time inside an id is a whole millisecond: what entered within this one may be later. */
+    int64_t into_us = at_us % 1000;
+    param_time(params, at_us - (into_us < 0 ? into_us + 1000 : into_us));
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_POSITION_BEFORE, &result);
+    if (status == HF_OK) {
+        *ret_position = PQntuples(result) > 0 ? result_int8(result, 0, 0, 0) : 0;
+        PQclear(result);
+    }
+    return status;
+}
+
+/* ---- Retries --------------------------------------------------------------------------------- */
+
+/* Columns after the event's. */
+enum due_column { DUE_ATTEMPTS = EVENT_COLUMNS, DUE_UNCOUNTED, DUE_STORY, DUE_NEXT };
+
+static hf_status push_due(struct batch *batch, const PGresult *result, int row)
+{
+    struct entry *entry;
+    hf_status status = event_push(batch, result, row, 0, &entry);
+    if (status != HF_OK) {
+        return status;
+    }
+    entry->attempts = (int32_t)result_int8(result, row, DUE_ATTEMPTS, 0);
+    entry->uncounted = (int32_t)result_int8(result, row, DUE_UNCOUNTED, 0);
+    entry->attempts_json = arena_text(&batch->arena, result_text(result, row, DUE_STORY));
+    entry->waited = true;
+    return arena_status(&batch->arena);
+}
+
+hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
+                               int64_t now_us, int32_t max, struct batch *batch,
+                               int64_t *ret_next_us)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct params *params = session_params(session);
+    param_int4(params, self->namespace_id);
+    param_int8(params, subscription_id);
+    param_int4(params, partition);
+    param_time(params, now_us);
+    param_int4(params, max > 0 ? max : 0);
+    param_int8(params, STORE_BATCH_BYTES_MAX);
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_RETRIES_DUE, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    size_t first = batch->count;
+    bool any = PQntuples(result) > 0 && !result_is_null(result, 0, EVENT_POSITION);
+    for (int row = 0; status == HF_OK && any && row < PQntuples(result); row++) {
+        status = push_due(batch, result, row);
+        if (batch_full(batch)) {
+            break;
+        }
+    }
+    if (status == HF_OK) {
+        *ret_next_us = result_time(result, 0, DUE_NEXT, -1);
+    } else {
+        batch->count = first;
+    }
+    PQclear(result);
+    return status;
+}
+
+hf_status postgres_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
+                         lane_fn found, void *ctx)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct params *params = session_params(session);
+    param_int8(params, subscription_id);
+    param_int4(params, partition);
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_LANES, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    for (int row = 0; row < PQntuples(result); row++) {
+        uint64_t lane = (uint64_t)result_int8(result, row, 0, 0);
+        if (found(lane, result_int8(result, row, 1, 0), ctx) != 0) {
+            break;
+        }
+    }
+    PQclear(result);
+    return HF_OK;
+}
+
+hf_status postgres_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
+                         int64_t checkpoint, position_fn found, void *ctx)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct params *params = session_params(session);
+    param_int8(params, subscription_id);
+    param_int4(params, partition);
+    param_int8(params, checkpoint);
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_AHEAD, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    for (int row = 0; row < PQntuples(result); row++) {
+        if (found(result_int8(result, row, 0, 0), ctx) != 0) {
+            break;
+        }
+    }
+    PQclear(result);
+    return HF_OK;
+}
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+hf_status postgres_lease_read(struct engine *engine, int64_t subscription_id,
+                              const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct params *params = session_params(session);
+    param_int4(params, self->namespace_id);
+    param_int8(params, subscription_id);
+    param_uuid(params, lease);
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_LEASE_READ, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    size_t first = batch->count;
+    int last = PQntuples(result) - 1;
+    status = postgres_answer(result, last, CLAIMED_STATUS);
+    for (int row = 0; status == HF_OK && row < last; row++) {
+        status = postgres_claimed_push(batch, result, row);
+    }
+    if (status != HF_OK) {
+        batch->count = first;
+    }
+    PQclear(result);
+    return status;
+}

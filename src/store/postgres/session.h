@@ -1,0 +1,150 @@
+/*
+ * session.h - one connection to the server: its statements, its deadline, its end and new
+ * beginning.
+ *
+ * Statements are named by the enum that scripts/embed-sql makes of sql/postgres/queries*.sql. In
+ * their text `{namespace}` stands for the number of the engine's namespace, so that a statement can
+ * name the namespace's own table: holdfast.events_{namespace}. Parameters and results are binary.
+ *
+ *     struct params *params = session_params(session);
+ *     param_int8(params, subscription_id);
+ *     PGresult *result;
+ *     hf_status status = session_query(session, POSTGRES_QUERY_LANES, &result);
+ *     if (status != HF_OK) {
+ *         return status;
+ *     }
+ *     for (int row = 0; row < PQntuples(result); row++) {
+ *         uint64_t lane = (uint64_t)result_int8(result, row, 0, 0);      (row.h)
+ *         ...
+ *     }
+ *     PQclear(result);
+ *
+ * Deadlines
+ *   No call waits for the server beyond session->deadline. libpq's blocking calls are not used: the
+ *   socket is watched by poll(). A statement that is not answered in time is cancelled, outside of
+ *   commits; a session whose statement did not end is closed.
+ *
+ * Lost connections
+ *   A session that lost its connection connects again at the next statement outside a transaction.
+ *   session_query on a SESSION_READER also runs its statement again, once: it only reads. Whoever
+ *   keeps something in memory that is only true while the server lives compares session->number
+ *   (or engine->epoch, for state that is kept across sessions): it rises with every connection.
+ *
+ * Poolers
+ *   Behind a transaction pooler (the server's process is not the one that the connection named)
+ *   nothing of a session lasts: no named statements, no settings but local ones, no LISTEN.
+ */
+#ifndef HF_STORE_POSTGRES_SESSION_H
+#define HF_STORE_POSTGRES_SESSION_H
+
+#include <libpq-fe.h>
+
+#include "base/deadline.h"
+#include "postgres_sql.h"
+#include "store/postgres/param.h"
+
+struct postgres_engine;
+
+enum session_kind {
+    SESSION_WRITER,  /* apply's */
+    SESSION_KEEPER,  /* the keeper's: LISTEN, the advisory lock, renewals */
+    SESSION_READER,  /* of the pool: reads, and is given back */
+    SESSION_HANDLER, /* of the pool: a handler's transaction */
+    SESSION_FOREIGN  /* the application's; it is neither closed nor connected again */
+};
+
+struct session {
+    struct postgres_engine *engine;
+    PGconn *pg; /* NULL: not connected */
+    enum session_kind kind;
+    uint64_t number;          /* of the connection; 0: never connected */
+    struct deadline deadline; /* of the statements that follow */
+    struct params params;
+    bool pooled;              /* behind a transaction pooler */
+    bool weak_commit;         /* synchronous_commit of the server's setting is weaker than `on` */
+    bool in_tx;               /* between session_begin and session_commit or session_rollback */
+    bool unsure;              /* the server warned that a commit may not have been replicated */
+    bool prepared[POSTGRES_QUERY_COUNT];
+    char sqlstate[6];         /* of the last failure; "" if the server did not say */
+    struct session *next;     /* pool.c's */
+    struct session *next_open; /* engine.c's: all sessions with a connection */
+};
+
+void session_init(struct session *session, struct postgres_engine *engine, enum session_kind kind);
+/* Wraps the application's own connection. */
+void session_wrap(struct session *session, struct postgres_engine *engine, PGconn *pg,
+                  struct deadline deadline);
+/* Connects if there is no connection (any more), again and again while the server is only not there
+ * yet. HF_UNAVAILABLE, HF_DENIED, HF_NOTFOUND (no such database), HF_TIMEOUT. */
+hf_status session_connect(struct session *session, struct deadline deadline);
+/* Whether there is a connection that has not been lost, as far as one can tell without asking. */
+bool session_is_up(struct session *session);
+/* Closes the connection; what was open on it is rolled back by the server. */
+void session_close(struct session *session);
+/* Frees the rest. */
+void session_release(struct session *session);
+
+/* The parameters for the next statement, emptied. */
+struct params *session_params(struct session *session);
+/* Runs a statement with those parameters. On HF_OK the caller clears *ret_result. On failure the
+ * thread's message says what the server said; session->sqlstate is its code. */
+hf_status session_query(struct session *session, enum postgres_query query, PGresult **ret_result);
+/* The same, for a statement whose plan must be made for these parameters each time. */
+hf_status session_query_once(struct session *session, enum postgres_query query,
+                             PGresult **ret_result);
+/* The same, without a result. */
+hf_status session_run(struct session *session, enum postgres_query query);
+/* Runs several statements without parameters, in the simple protocol. */
+hf_status session_script(struct session *session, const char *sql);
+
+/* A transaction on this session. session_commit: anything but HF_OK means that nothing is kept,
+ * except HF_UNKNOWN. Both ends close the session if the server does not answer. */
+hf_status session_begin(struct session *session);
+hf_status session_commit(struct session *session);
+void session_rollback(struct session *session);
+/* SAVEPOINT holdfast, RELEASE, ROLLBACK TO: around one step. Not nested. */
+hf_status session_save(struct session *session);
+hf_status session_release_save(struct session *session);
+hf_status session_undo(struct session *session);
+
+/* ---- Pipelines (apply.c) --------------------------------------------------------------------- */
+
+/* Prepares a statement, if it is not yet: not possible in a pipeline. */
+hf_status session_prepare(struct session *session, enum postgres_query query);
+/* Between enter and leave statements are sent ahead of their results. All between two
+ * session_pipe_sync are one transaction, which commits at the sync. */
+hf_status session_pipe_enter(struct session *session);
+hf_status session_pipe_send(struct session *session, enum postgres_query query);
+hf_status session_pipe_sync(struct session *session);
+/* The result of the oldest statement that is not answered yet, whatever it is (PGRES_TUPLES_OK, an
+ * error, PGRES_PIPELINE_ABORTED, PGRES_PIPELINE_SYNC). HF_UNAVAILABLE: the connection is lost.
+ * HF_TIMEOUT: no answer before the deadline; the session is as it was. */
+hf_status session_pipe_next(struct session *session, PGresult **ret_result);
+void session_pipe_leave(struct session *session);
+
+/* ---- Errors (errors.c) ----------------------------------------------------------------------- */
+
+/* What a failed result means to us, with a sentence; copies the code to session->sqlstate. */
+hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query);
+/* The status for a SQLSTATE. */
+hf_status postgres_status_of(const char *sqlstate);
+/* Worth trying again at once, and nothing happened: a serialisation failure, a deadlock, a lock
+ * that could not be had, a server that shuts down. */
+bool postgres_is_passing(const char *sqlstate);
+
+/* ---- The pool (pool.c) ----------------------------------------------------------------------- */
+
+/* A session for the calling thread, connected, its deadline set by the store's timeout. Waits for
+ * nobody: if all are in use another one is opened. HF_MISUSE in a forked child. */
+hf_status session_take(struct postgres_engine *engine, struct session **ret_session);
+/* The same, and all statements until session_give see one snapshot (REPEATABLE READ). */
+hf_status session_take_snapshot(struct postgres_engine *engine, struct session **ret_session);
+/* The same for a handler's transaction, which is not begun yet. */
+hf_status session_take_handler(struct postgres_engine *engine, struct deadline deadline,
+                               struct session **ret_session);
+/* Ends what is open and keeps the session for the next; NULL is allowed. */
+void session_give(struct postgres_engine *engine, struct session *session);
+/* Closes those that nobody uses. */
+void pool_close(struct postgres_engine *engine);
+
+#endif

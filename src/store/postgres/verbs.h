@@ -1,0 +1,147 @@
+/*
+ * verbs.h - what the PostgreSQL engine can do to a subscription: its changes and queries.
+ *
+ * Contracts are those of store.h; this header only says how they are called.
+ *
+ * A change is one statement, a call of a function of the schema: postgres_<change>_fill writes its
+ * parameters, postgres_<change>_read takes its answer. apply.c stands between them: it sends many
+ * at once, each in a transaction of its own, and runs one again (fill and all) that met a passing
+ * trouble. So fill must not change anything, and read answers the status of the change, with its
+ * message; anything but HF_OK means that the function has left no trace. *ret_ring is false before;
+ * read sets it if others should hear of it.
+ *
+ * Queries take a session from the pool themselves. They have the types of struct engine_class, so
+ * that engine.c can name them in its table.
+ */
+#ifndef HF_STORE_POSTGRES_VERBS_H
+#define HF_STORE_POSTGRES_VERBS_H
+
+#include "store/postgres/postgres.h"
+
+/* What apply.c knows of a change. */
+struct verb {
+    enum postgres_query query;
+    hf_status (*fill)(struct postgres_engine *engine, struct params *params,
+                      struct change *change);
+    hf_status (*read)(struct postgres_engine *engine, struct change *change,
+                      const PGresult *result, bool *ret_ring);
+};
+
+/* One per kind, `extern const struct verb postgres_verb_settle` and so on, in the file that its
+ * functions live in. */
+extern const struct verb postgres_verb_append;              /* append.c: event by event */
+extern const struct verb postgres_verb_subscription_put;    /* subscription.c */
+extern const struct verb postgres_verb_subscription_remove;
+extern const struct verb postgres_verb_pause;
+extern const struct verb postgres_verb_breaker_put;
+extern const struct verb postgres_verb_seek;
+extern const struct verb postgres_verb_acquire;             /* partition.c */
+extern const struct verb postgres_verb_give_back;
+extern const struct verb postgres_verb_settle;              /* settle.c */
+extern const struct verb postgres_verb_claim;               /* claim.c */
+extern const struct verb postgres_verb_settle_lease;        /* settle.c */
+extern const struct verb postgres_verb_dead_retry;          /* dead.c */
+extern const struct verb postgres_verb_dead_resolve;
+extern const struct verb postgres_verb_dead_purge;
+
+/* Runs one change on a session that is in a transaction already (tx.c, join.c). The caller undoes
+ * what it wrote if the answer is not HF_OK. */
+hf_status postgres_change_run(struct postgres_engine *engine, struct session *session,
+                              struct change *change, bool *ret_ring);
+
+/* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
+ * with the message. (subscription.c) */
+hf_status postgres_answer(const PGresult *result, int row, int column);
+/* An event with its story, as change_claim and lease_read answer it, into the batch. On failure the
+ * caller takes the entry out again. The last row of such an answer has its status in this column.
+ * (claim.c) */
+#define CLAIMED_STATUS 18
+hf_status postgres_claimed_push(struct batch *batch, const PGresult *result, int row);
+
+/* lease.c: the memory of signs of life. */
+hf_status signs_new(struct signs **ret_signs);
+void signs_free(struct signs *signs);
+
+/* Closing: gives back all partitions that this store's token still owns, and ends the leases bound
+ * to it. On the writer's session, in a statement of its own. */
+hf_status postgres_give_back_all(struct postgres_engine *engine, struct session *session,
+                                 int64_t now_us, bool *ret_ring);
+
+/* ---- Queries (subscription.c, query.c, progress.c, dead.c) ----------------------------------- */
+
+hf_status postgres_subscription_get(struct engine *engine, struct text name,
+                                    subscription_row_fn found, void *ctx);
+hf_status postgres_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
+                                      void *ctx);
+hf_status postgres_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
+hf_status postgres_generation(struct engine *engine, int64_t id, int32_t partition,
+                              int64_t *ret_generation, int64_t *ret_epoch);
+hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
+                            struct progress *ret_progress);
+hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id,
+                                  const uint8_t id[16], int64_t position, int64_t hash,
+                                  struct arena *arena, struct delivery_facts *ret_facts,
+                                  struct text *ret_attempts_json);
+hf_status postgres_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch);
+hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first);
+hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
+hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
+                               int64_t now_us, int32_t max, struct batch *batch,
+                               int64_t *ret_next_us);
+hf_status postgres_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
+                         lane_fn found, void *ctx);
+hf_status postgres_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
+                         int64_t checkpoint, position_fn found, void *ctx);
+hf_status postgres_lease_read(struct engine *engine, int64_t subscription_id,
+                              const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch);
+hf_status postgres_dead_list(struct engine *engine, const struct dead_query *query,
+                             hf_dead_letter_fn found, void *ctx);
+hf_status postgres_dead_get(struct engine *engine, int64_t dead_id, hf_dead_letter_fn found,
+                            void *ctx);
+hf_status postgres_dead_count(struct engine *engine, const struct dead_query *query,
+                              int64_t *ret_count);
+
+/* ---- Reading the log (reader.c, probe.c) ----------------------------------------------------- */
+
+hf_status prober_new(struct postgres_engine *engine, struct prober **ret_prober);
+void prober_free(struct prober *prober);
+
+hf_status postgres_now(struct engine *engine, struct deadline deadline, int64_t *ret_position);
+hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict,
+                               struct reader **ret_reader);
+hf_status postgres_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
+                               struct batch *batch, int64_t *ret_floor, bool *ret_more);
+void postgres_reader_close(struct reader *reader);
+
+/* ---- Transactions (tx.c, join.c) ------------------------------------------------------------- */
+
+/* Whether the calling thread is inside a transaction that postgres_tx_begin began: it must not wait
+ * for locks that it holds itself. */
+bool postgres_held_by_caller(struct engine *engine);
+
+hf_status postgres_tx_begin(struct engine *engine, struct deadline deadline, struct tx **ret_tx);
+hf_status postgres_tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry,
+                            int64_t now_us);
+hf_status postgres_tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy);
+hf_status postgres_tx_append(struct tx *tx, struct append *append);
+void *postgres_tx_connection(struct tx *tx);
+void postgres_tx_abort(struct tx *tx);
+hf_status postgres_tx_commit(struct tx *tx);
+void postgres_tx_rollback(struct tx *tx);
+
+/* Appends within the transaction that the session is in. If the answer is not HF_OK the transaction
+ * goes on as if nothing had been tried. Sets *ret_ring if others should hear of it. (join.c) */
+hf_status postgres_append_within(struct session *session, struct append *append, bool *ret_ring);
+
+hf_status postgres_join_begin(struct engine *engine, void *connection, struct deadline deadline);
+hf_status postgres_join_append(struct engine *engine, void *connection, struct append *append);
+hf_status postgres_join_commit(struct engine *engine, void *connection);
+hf_status postgres_join_rollback(struct engine *engine, void *connection);
+
+/* ---- The rest of the core -------------------------------------------------------------------- */
+
+hf_status postgres_apply(struct engine *base, struct change *changes, struct deadline deadline);
+hf_status postgres_sizes(struct engine *base, struct store_sizes *ret_sizes);
+hf_status postgres_doctor(struct engine *base, hf_finding_fn found, void *ctx);
+
+#endif

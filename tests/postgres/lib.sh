@@ -1,0 +1,166 @@
+# shellcheck shell=bash
+# Helpers of the tests that talk to PostgreSQL through psql; source it.
+#
+#   cluster                 starts a private cluster and stops it at exit; psql finds it
+#   schema                  a new database with all migrations and the namespace `default` (id 1)
+#   sql TEXT                runs statements, prints rows (columns separated by |), fails on an error
+#   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)
+#   fails CLAIM SQL WANTED  one test: it fails, and "SQLSTATE: message" is as wanted (a pattern)
+#
+# Sessions that are open at the same time, each a psql of its own:
+#
+#   open NAME               starts one
+#   ask NAME SQL            runs statements there, waits, prints rows or "ERROR: ..."
+#   tell NAME SQL           sends statements, does not wait
+#   blocked NAME            waits until the session waits for a lock (fails after 10 s)
+#   hear NAME               waits for the answer to tell
+#   shut NAME               ends it
+set -u
+ROOT=${ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+. "$ROOT/scripts/tap.sh"
+unset "${!PG@}"
+
+if ! command -v psql >/dev/null; then
+    skip "everything" "psql is not installed"
+    done_testing
+    exit
+fi
+
+cluster() {
+    local bin port user
+    bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
+    if [ -z "$bin" ]; then
+        skip "everything" "no PostgreSQL server is installed"
+        done_testing
+        exit
+    fi
+    cluster_dir=$(mktemp -d /tmp/holdfast-sql.XXXXXX)
+    cluster_as=()
+    if [ "$(id -u)" -eq 0 ]; then
+        user=$(getent passwd postgres >/dev/null && echo postgres || echo nobody)
+        chown "$user" "$cluster_dir"
+        cluster_as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups)
+    fi
+    cluster_bin=$bin
+    trap cluster_stop EXIT
+    (cd "$cluster_dir" && "${cluster_as[@]}" "$bin/initdb" -D data -A trust -U postgres -E UTF8 \
+        --locale C.UTF-8 -N) >"$cluster_dir/log" 2>&1 || { cat "$cluster_dir/log" >&2; exit 1; }
+    port=$((20000 + RANDOM % 20000))
+    (cd "$cluster_dir" && "${cluster_as[@]}" "$bin/pg_ctl" -D data -l server.log -w -o "-p $port \
+        -c unix_socket_directories='$cluster_dir' -c listen_addresses='' -c fsync=off \
+        -c max_prepared_transactions=10 -c autovacuum=off -c log_min_messages=fatal" start) \
+        >>"$cluster_dir/log" 2>&1 || { cat "$cluster_dir/log" >&2; exit 1; }
+    export PGHOST=$cluster_dir PGPORT=$port PGUSER=postgres PGDATABASE=postgres
+    export PGOPTIONS='-c client_min_messages=warning'
+}
+
+cluster_stop() {
+    local name
+    for name in "${!session_pid[@]}"; do
+        shut "$name"
+    done
+    (cd "$cluster_dir" && "${cluster_as[@]}" "$cluster_bin/pg_ctl" -D data -m immediate stop) \
+        >/dev/null 2>&1
+    rm -rf "$cluster_dir"
+}
+
+schema_count=0
+schema() {
+    schema_count=$((schema_count + 1))
+    psql -qX -d postgres -c "CREATE DATABASE test$schema_count" || exit 1
+    export PGDATABASE=test$schema_count
+    local file
+    for file in "$ROOT"/sql/postgres/0*.sql; do
+        psql -qX1 -v ON_ERROR_STOP=1 -f "$file" || exit 1
+    done
+    sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
+}
+
+sql() {
+    psql -qXAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$1" 2>&1
+}
+
+# ---- One session --------------------------------------------------------------------------------
+
+same() { # WANTED TEXT
+    [ "$1" = "$2" ] || { printf 'wanted: %s\nfound:  %s\n' "$1" "$2"; return 1; }
+}
+
+like() { # PATTERN TEXT
+    # shellcheck disable=SC2254
+    case $2 in $1) ;; *) printf 'wanted: %s\nfound:  %s\n' "$1" "$2"; return 1 ;; esac
+}
+
+is() {
+    ok "$1" same "$3" "$(sql "$2" | paste -sd' ' -)"
+}
+
+fails() {
+    ok "$1" like "$3" "$(sql "$2" | sed -n 's/^.*ERROR:  //p' | head -1)"
+}
+
+# ---- Several sessions ---------------------------------------------------------------------------
+
+declare -A session_in=() session_out=() session_pid=() session_backend=()
+
+open() {
+    local dir in out
+    dir=$(mktemp -d)
+    mkfifo "$dir/in" "$dir/out"
+    psql -qXAt -v VERBOSITY=sqlstate <"$dir/in" >"$dir/out" 2>&1 &
+    session_pid[$1]=$!
+    exec {in}>"$dir/in" {out}<"$dir/out"
+    session_in[$1]=$in
+    session_out[$1]=$out
+    rm -rf "$dir"
+    session_backend[$1]=$(ask "$1" "SELECT pg_backend_pid()")
+}
+
+tell() {
+    printf '%s;\n\\echo ::done\n' "$2" >&"${session_in[$1]}"
+}
+
+hear() {
+    local line all=
+    while IFS= read -r -t 20 line <&"${session_out[$1]}"; do
+        if [ "$line" = ::done ]; then
+            printf '%s\n' "${all# }"
+            return 0
+        fi
+        all="$all $line"
+    done
+    echo "no answer"
+    return 1
+}
+
+ask() {
+    tell "$1" "$2"
+    hear "$1"
+}
+
+blocked() {
+    local i
+    for ((i = 0; i < 1000; i++)); do
+        [ "$(sql "SELECT wait_event_type = 'Lock' FROM pg_stat_activity
+                  WHERE pid = ${session_backend[$1]}")" = t ] && return 0
+        sleep 0.01
+    done
+    echo "session $1 does not wait"
+    return 1
+}
+
+shut() {
+    local in=${session_in[$1]} out=${session_out[$1]}
+    echo '\q' >&"$in" # closing alone is not enough: later sessions have inherited it
+    exec {in}>&- {out}<&-
+    wait "${session_pid[$1]}" 2>/dev/null
+    unset "session_pid[$1]"
+}
+
+asks() { # CLAIM NAME SQL WANTED: one test
+    ok "$1" same "$4" "$(ask "$2" "$3")"
+}
+
+hears() { # CLAIM NAME WANTED: one test, after tell
+    ok "$1" same "$3" "$(hear "$2")"
+}

@@ -1,0 +1,288 @@
+/*
+ * test_crash.c - what a crash of the server leaves of open, prepared and rolled-back publishes; and
+ * a server that hides its locks.
+ *
+ * Each test has a server of its own, because it stops it without a word and starts it again, or
+ * takes rights away that everybody has.
+ */
+#include "postgres/support_side.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "store/postgres/reader.h"
+
+struct scene {
+    struct fixture *f;
+    char dir[256]; /* of the cluster */
+    struct store *store;
+    struct audience loose;
+    struct audience strict;
+    PGconn *a;
+    PGconn *b;
+    PGconn *root; /* the server's superuser */
+};
+
+/* The first line that a command prints. */
+static void run_shell(char *out, size_t out_bytes, const char *format, ...)
+{
+    char command[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    FILE *pipe = popen(command, "r");
+    must_hold(pipe);
+    if (!fgets(out, (int)out_bytes, pipe)) {
+        out[0] = '\0';
+    }
+    out[strcspn(out, "\n")] = '\0';
+    must_equal(0, pclose(pipe));
+}
+
+static const char *root(void)
+{
+    const char *given = getenv("ROOT");
+    return given ? given : ".";
+}
+
+static void connect_all(struct scene *s)
+{
+    s->a = side_open(s->f);
+    s->b = side_open(s->f);
+}
+
+static void open_readers(struct scene *s, int64_t after)
+{
+    audience_open(&s->loose, s->store, after, false, "*");
+    audience_open(&s->strict, s->store, after, true, "*");
+}
+
+static struct scene scene_of(struct fixture *f, const char *role)
+{
+    if (f->sqlite) {
+        skip();
+    }
+    struct scene s = {.f = f};
+    char none[16];
+    run_shell(s.dir, sizeof s.dir, "'%s/scripts/postgres-cluster' start --durable --with %d",
+              root(), (int)getpid());
+    run_shell(none, sizeof none, "'%s/scripts/postgres-cluster' createdb %s hf", root(), s.dir);
+    run_shell(f->url, sizeof f->url, "'%s/scripts/postgres-cluster' url %s hf", root(), s.dir);
+    s.root = side_open(f);
+    if (role) {
+        side_must(s.root, "CREATE ROLE %s LOGIN", role);
+        side_must(s.root, "ALTER DATABASE hf OWNER TO %s", role);
+        size_t used = strlen(f->url); /* of two, the last one counts */
+        snprintf(f->url + used, sizeof f->url - used, "&user=%s", role);
+    }
+    s.store = fixture_open(f, "reader");
+    open_readers(&s, 0);
+    connect_all(&s);
+    return s;
+}
+
+static void scene_end(struct scene *s)
+{
+    char none[16];
+    audience_close(&s->loose);
+    audience_close(&s->strict);
+    fixture_close(s->f, s->store);
+    PQfinish(s->a);
+    PQfinish(s->b);
+    PQfinish(s->root);
+    run_shell(none, sizeof none, "'%s/scripts/postgres-cluster' stop %s", root(), s->dir);
+}
+
+/* Stops the server as a power failure would, starts it again, and connects anew. */
+static void crash(struct scene *s)
+{
+    char path[512];
+    char program[512] = "";
+    snprintf(path, sizeof path, "%s/data/postmaster.opts", s->dir);
+    FILE *options = fopen(path, "r");
+    must_hold(options && fgets(program, sizeof program, options));
+    fclose(options);
+    program[strcspn(program, " \n")] = '\0'; /* .../bin/postgres */
+    char *slash = strrchr(program, '/');
+    must_hold(slash);
+    snprintf(slash, sizeof program - (size_t)(slash - program), "/pg_ctl");
+
+    struct stat owner;
+    snprintf(path, sizeof path, "%s/data", s->dir);
+    must_equal(0, stat(path, &owner));
+    pid_t child = fork();
+    must_hold(child >= 0);
+    if (child == 0) {
+        char log[512];
+        snprintf(log, sizeof log, "%s/log", s->dir);
+        if (getuid() == 0 && (setgid(owner.st_gid) != 0 || setuid(owner.st_uid) != 0)) {
+            _exit(1);
+        }
+        if (chdir("/") != 0 || !freopen("/dev/null", "w", stdout)) {
+            _exit(1);
+        }
+        execl(program, "pg_ctl", "-D", path, "-m", "immediate", "-w", "-l", log, "restart", NULL);
+        _exit(1);
+    }
+    int status;
+    must_equal(child, waitpid(child, &status, 0));
+    must_equal(0, status);
+    PQfinish(s->a);
+    PQfinish(s->b);
+    PQfinish(s->root);
+    s->root = side_open(s->f);
+    connect_all(s);
+}
+
+/* The readers know that the server is another one, and others take their place, from `after` on. */
+static void begin_again(struct scene *s, int64_t after)
+{
+    struct audience *readers[] = {&s->loose, &s->strict};
+    for (int i = 0; i < 2; i++) {
+        int64_t floor = -7;
+        bool more;
+        batch_clear(&readers[i]->batch);
+        must_answer(HF_UNAVAILABLE, store_reader_next(readers[i]->reader, &readers[i]->filter, 10,
+                                                      &readers[i]->batch, &floor, &more));
+        must_answer(HF_STALE, store_reader_next(readers[i]->reader, &readers[i]->filter, 10,
+                                                &readers[i]->batch, &floor, &more));
+        must_equal(0, readers[i]->batch.count);
+        audience_close(readers[i]);
+    }
+    open_readers(s, after);
+}
+
+static int64_t publish(const struct scene *s, PGconn *pg)
+{
+    return side_publish(pg, s->f, "t", NULL);
+}
+
+static void read_for_a_while(struct scene *s)
+{
+    for (int i = 0; i < 10; i++) {
+        usleep(30000);
+        audience_read(&s->loose);
+        audience_read(&s->strict);
+    }
+}
+
+static void a_prepared_publish_is_waited_for_across_a_crash(void **state)
+{
+    struct scene s = scene_of(*state, NULL);
+    side_must(s.a, "BEGIN");
+    must_equal(1, publish(&s, s.a));
+    must_equal(2, publish(&s, s.b));
+    read_for_a_while(&s);
+    side_must(s.a, "PREPARE TRANSACTION 'survivor'");
+    read_for_a_while(&s);
+    must_equal(0, s.loose.floor);
+    crash(&s);
+    begin_again(&s, 0);
+    read_for_a_while(&s);
+    must_read("2", audience_list(&s.loose));
+    must_read("", audience_list(&s.strict));
+    must_equal(0, s.loose.floor);
+    int64_t next = publish(&s, s.b); /* a crash skips some numbers: they are dead */
+    must_hold(next > 2);
+    read_for_a_while(&s);
+    must_equal(0, s.strict.floor);
+    side_must(s.a, "COMMIT PREPARED 'survivor'");
+    audience_await(&s.loose, next);
+    audience_await(&s.strict, next);
+    must_equal(3, s.loose.count);
+    must_hold(s.loose.seen[1] && s.strict.seen[1]);
+    must_equal(1, s.strict.positions[0]);
+    scene_end(&s);
+}
+
+static void what_a_crash_interrupted_is_dead_and_nothing_else(void **state)
+{
+    struct scene s = scene_of(*state, NULL);
+    must_equal(1, publish(&s, s.b));
+    side_must(s.a, "BEGIN");
+    must_equal(2, publish(&s, s.a));
+    must_equal(3, publish(&s, s.b));
+    read_for_a_while(&s);
+    must_equal(1, s.loose.floor);
+    crash(&s);
+    begin_again(&s, 1); /* the checkpoint */
+    audience_await(&s.loose, 3);
+    audience_await(&s.strict, 3);
+    must_read("3", audience_list(&s.strict));
+    int64_t next = publish(&s, s.a);
+    audience_await(&s.loose, next);
+    audience_await(&s.strict, next);
+    must_equal(2, s.loose.count);
+    scene_end(&s);
+}
+
+/* Positions whose commit did not wait for the disk may be given again: a reader must not go on from
+ * what it saw before. */
+static void a_reader_does_not_go_on_from_positions_that_a_crash_has_taken_back(void **state)
+{
+    struct scene s = scene_of(*state, NULL);
+    must_equal(1, publish(&s, s.b));
+    side_must(s.a, "SET synchronous_commit = off");
+    int64_t id = side_namespace(s.a, s.f);
+    side_must(s.a, "SELECT pg_switch_wal()");
+    side_must(s.a, "CHECKPOINT");
+    side_must(s.a,
+              "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, "
+              "namespace_id, type, payload) SELECT nextval('holdfast.events_%lld_position'), 1, "
+              "now(), now(), gen_random_uuid(), %lld, 't', '{}' FROM generate_series(1, 3)",
+              (long long)id, (long long)id);
+    audience_await(&s.loose, 4);
+    audience_await(&s.strict, 4);
+    crash(&s);
+    begin_again(&s, 1); /* the checkpoint that was stored for good */
+    int64_t last = publish(&s, s.b);
+    audience_await(&s.loose, last);
+    must_hold(s.loose.seen[last]);
+    audience_await(&s.strict, last);
+    must_hold(s.strict.seen[last]);
+    scene_end(&s);
+}
+
+/* Where nobody can see who publishes, gaps stay open for ever, or until the time that was given for
+ * them is over. That is a guess: here it is wrong, and the reader says so. */
+static void where_locks_are_hidden_only_the_timeout_passes_a_gap(void **state)
+{
+    struct scene s = scene_of(*state, "app");
+    side_must(s.root, "REVOKE SELECT ON pg_locks FROM PUBLIC");
+    postgres_reader_gap_timeout(s.loose.reader, 200);
+    side_must(s.a, "BEGIN");
+    must_equal(1, publish(&s, s.a));
+    must_equal(2, publish(&s, s.b));
+    audience_read(&s.loose);
+    must_equal(0, s.loose.floor);
+    must_equal(1, postgres_reader_gaps(s.loose.reader).open);
+    audience_await(&s.loose, 2);
+    must_equal(1, postgres_reader_gaps(s.loose.reader).skipped);
+    must_equal(0, postgres_reader_gaps(s.loose.reader).dead);
+    read_for_a_while(&s);
+    must_equal(0, s.strict.floor); /* it was not given a timeout */
+    side_must(s.a, "COMMIT");
+    audience_await(&s.strict, 2); /* what is visible needs no proof */
+    must_read("1 2", audience_list(&s.strict));
+    must_read("2", audience_list(&s.loose)); /* lost, as was threatened */
+    /* When the locks can be seen again, there are proofs again. */
+    side_must(s.root, "GRANT SELECT ON pg_locks TO PUBLIC");
+    side_must(s.a, "BEGIN");
+    must_equal(3, publish(&s, s.a));
+    must_equal(4, publish(&s, s.b));
+    side_must(s.a, "ROLLBACK");
+    audience_await(&s.strict, 4);
+    must_equal(1, postgres_reader_gaps(s.strict.reader).dead);
+    scene_end(&s);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_prepared_publish_is_waited_for_across_a_crash),
+    CLAIM(what_a_crash_interrupted_is_dead_and_nothing_else),
+    CLAIM(a_reader_does_not_go_on_from_positions_that_a_crash_has_taken_back),
+    CLAIM(where_locks_are_hidden_only_the_timeout_passes_a_gap),
+};
+
+FIXTURE_MAIN("crash", claims, NULL)

@@ -1,0 +1,292 @@
+/*
+ * test_faults.c - what the PostgreSQL engine says when it cannot work, and that it works again when
+ * the trouble is over.
+ *
+ * The cluster is the test run's own: its superuser has no password, the role `checked` must give
+ * one and `refused` is not let in (scripts/postgres-cluster).
+ */
+#include "support/crowd.h"
+#include "support/make.h"
+
+#include "base/uuid.h"
+
+#include <libpq-fe.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* ---- Talking to the server ------------------------------------------------------------------- */
+
+/* Runs a statement on a connection of its own; the number of its first value. */
+static int64_t server(struct fixture *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static int64_t server(struct fixture *f, const char *format, ...)
+{
+    char sql[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sql, sizeof sql, format, args);
+    va_end(args);
+    PGconn *pg = PQconnectdb(f->url);
+    must_equal(CONNECTION_OK, PQstatus(pg));
+    PGresult *result = PQexec(pg, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+        check_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(pg));
+    }
+    int64_t number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    PQfinish(pg);
+    return number;
+}
+
+/* The fixture's URL with another setting; later ones win. */
+static const char *url_with(struct fixture *f, const char *setting)
+{
+    static char url[sizeof f->url + 128];
+    snprintf(url, sizeof url, "%s&%s", f->url, setting);
+    return url;
+}
+
+static hf_status open_at(struct fixture *f, const char *url, int64_t timeout_ms,
+                         hf_open_mode open_mode)
+{
+    struct store *store = NULL;
+    struct store_options options = fixture_options(f, "a");
+    options.timeout_ms = timeout_ms;
+    options.open_mode = open_mode;
+    hf_status status = store_open(url, &options, &store);
+    store_close(store);
+    return status;
+}
+
+/* Ends the sessions of a store; how many there were. `query`: the last statement's beginning. */
+static int64_t end_sessions(struct fixture *f, const char *node, const char *query)
+{
+    return server(f,
+                  "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+                  "WHERE application_name = '%s' AND query LIKE '%s%%'",
+                  node, query);
+}
+
+/* ---- It cannot be opened --------------------------------------------------------------------- */
+
+static void a_wrong_password_is_denied_and_not_repeated(void **state)
+{
+    struct fixture *f = *state;
+    server(f, "DO $$ BEGIN CREATE ROLE checked LOGIN PASSWORD 'right'; "
+              "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
+    int64_t begun_ms = mono_ms();
+    must_answer(HF_DENIED, open_at(f, url_with(f, "user=checked&password=secretly-wrong"),
+                                   PATIENCE_MS, HF_OPEN_CREATE));
+    must_say("28P01");
+    must_hold(!strstr(err_message(), "secretly"));
+    must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+}
+
+static void a_host_that_is_not_let_in_is_denied(void **state)
+{
+    struct fixture *f = *state;
+    must_answer(HF_DENIED,
+                open_at(f, url_with(f, "user=refused"), PATIENCE_MS, HF_OPEN_CREATE));
+    must_say("pg_hba.conf");
+}
+
+static void a_missing_database_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    must_answer(HF_NOTFOUND,
+                open_at(f, url_with(f, "dbname=no_such_database"), PATIENCE_MS, HF_OPEN_CREATE));
+    must_say("no_such_database");
+    must_say("createdb");
+}
+
+static void no_server_is_unavailable_at_once(void **state)
+{
+    struct fixture *f = *state;
+    int64_t begun_ms = mono_ms();
+    must_answer(HF_UNAVAILABLE,
+                open_at(f, url_with(f, "host=/nonexistent"), PATIENCE_MS, HF_OPEN_CREATE));
+    must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+}
+
+static void a_bad_url_is_invalid(void **state)
+{
+    struct fixture *f = *state;
+    must_answer(HF_INVALID, open_at(f, url_with(f, "nonsense=1"), PATIENCE_MS, HF_OPEN_CREATE));
+}
+
+static void a_role_without_rights_is_told_what_it_lacks(void **state)
+{
+    struct fixture *f = *state;
+    fixture_open(f, "first"); /* the schema exists */
+    server(f, "DO $$ BEGIN CREATE ROLE nobody_special LOGIN; "
+              "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
+    must_answer(HF_DENIED,
+                open_at(f, url_with(f, "user=nobody_special"), PATIENCE_MS, HF_OPEN_CREATE));
+    must_say("USAGE on schema holdfast");
+}
+
+static void a_read_only_server_is_unavailable(void **state)
+{
+    struct fixture *f = *state;
+    must_answer(HF_UNAVAILABLE,
+                open_at(f, url_with(f, "options=-c%20default_transaction_read_only%3Don"),
+                        PATIENCE_MS, HF_OPEN_CREATE));
+    must_say("read-only");
+}
+
+static void no_connection_left_is_unavailable(void **state)
+{
+    struct fixture *f = *state;
+    server(f, "DO $$ BEGIN CREATE ROLE scarce LOGIN CONNECTION LIMIT 0; "
+              "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
+    must_answer(HF_UNAVAILABLE,
+                open_at(f, url_with(f, "user=scarce"), 500, HF_OPEN_CREATE));
+    must_say("53300");
+    must_say("max_connections");
+}
+
+static void a_newer_schema_is_refused_and_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "a");
+    fixture_close(f, store);
+    int64_t version = server(f, "SELECT value FROM holdfast.meta WHERE name = 'schema_version'");
+    server(f, "UPDATE holdfast.meta SET value = '999' WHERE name = 'schema_version'");
+    hf_status status = open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE);
+    server(f, "UPDATE holdfast.meta SET value = '%d' WHERE name = 'schema_version'", (int)version);
+    must_answer(HF_SCHEMA, status);
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
+}
+
+/* ---- The connection is lost ------------------------------------------------------------------ */
+
+static void a_writer_whose_session_was_ended_connects_again(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "victim");
+    int64_t last = append_one(store, "t", NULL);
+    for (int i = 0; i < 5; i++) {
+        must_hold(end_sessions(f, "victim", "") > 0);
+        int64_t next = append_one(store, "t", NULL);
+        must_hold(next > last);
+        last = next;
+        must_hold(head_of(store) >= last);
+    }
+}
+
+struct storm {
+    struct store *store;
+    atomic_bool stop;
+    atomic_int appended;
+};
+
+static void append_in_a_storm(int index, void *ctx)
+{
+    (void)index;
+    struct storm *storm = ctx;
+    while (!atomic_load(&storm->stop)) {
+        struct new_event event = event_of("t", NULL);
+        must_answer(HF_OK, append_event(storm->store, &event));
+        atomic_fetch_add(&storm->appended, 1);
+    }
+}
+
+/* What is acknowledged is there, and once; what met a lost connection was resolved by its id. */
+static void appends_survive_sessions_that_are_ended_under_them(void **state)
+{
+    struct fixture *f = *state;
+    struct storm storm = {.store = fixture_open(f, "victim")};
+    struct crowd crowd;
+    crowd_start(&crowd, 8, append_in_a_storm, &storm);
+    for (int i = 0; i < 40; i++) {
+        end_sessions(f, "victim", "INSERT");
+        usleep(10000);
+    }
+    atomic_store(&storm.stop, true);
+    crowd_join(&crowd);
+    int64_t stored = server(f,
+                            "SELECT count(*) FROM holdfast.events e JOIN holdfast.namespaces n "
+                            "ON n.id = e.namespace_id WHERE n.name = '%s'", f->namespace_name);
+    int64_t ids = server(f,
+                         "SELECT count(DISTINCT e.id) FROM holdfast.events e JOIN "
+                         "holdfast.namespaces n ON n.id = e.namespace_id WHERE n.name = '%s'",
+                         f->namespace_name);
+    must_equal(atomic_load(&storm.appended), stored);
+    must_equal(stored, ids);
+}
+
+static void a_keeper_whose_session_was_ended_listens_again(void **state)
+{
+    struct fixture *f = *state;
+    struct store *near = fixture_open(f, "near");
+    struct store *far = fixture_open(f, "far");
+    for (int i = 0; i < 3; i++) {
+        must_hold(end_sessions(f, "far", "") > 0);
+        uint64_t seen = store_news(far);
+        append_one(near, "t", NULL);
+        must_hold(store_wait(far, seen, PATIENCE_MS) != seen);
+    }
+}
+
+static void what_a_commit_refuses_is_not_stored(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "a");
+    append_one(store, "t", NULL);
+    int id = (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
+                         f->namespace_name);
+    server(f, "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+              "$$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '53100'; END $$");
+    server(f, "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON holdfast.events_%d "
+              "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()", id);
+    struct new_event event = event_of("t", NULL);
+    must_answer(HF_NOSPACE, append_event(store, &event));
+    server(f, "DROP TRIGGER refuse ON holdfast.events_%d", id);
+    struct batch *batch = fixture_batch(f);
+    must_answer(HF_NOTFOUND, store_event_find(store, event.id, batch));
+    must_answer(HF_OK, append_event(store, &event));
+}
+
+static void an_id_in_anothers_open_transaction_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "a");
+    struct new_event event = event_of("t", NULL);
+    char id[UUID_TEXT_BYTES];
+    char sql[256];
+    uuid_format(event.id, id);
+    snprintf(sql, sizeof sql, "BEGIN; SELECT holdfast.publish('%s', 't', '1', '%s')",
+             f->namespace_name, id);
+    PGconn *pg = PQconnectdb(f->url);
+    PGresult *result = PQexec(pg, sql);
+    must_equal(PGRES_TUPLES_OK, PQresultStatus(result));
+    PQclear(result);
+    struct append append = append_of(&event, 1);
+    hf_status status = store_run(store, &append.change, deadline_after_ms(400));
+    must_hold(status == HF_BUSY || status == HF_TIMEOUT);
+    append_one(store, "t", NULL); /* others go on */
+    PQclear(PQexec(pg, "COMMIT"));
+    PQfinish(pg);
+    must_answer(HF_OK, append_event(store, &event));
+    must_equal(true, event.duplicate);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_wrong_password_is_denied_and_not_repeated),
+    CLAIM(a_host_that_is_not_let_in_is_denied),
+    CLAIM(a_missing_database_is_not_found),
+    CLAIM(no_server_is_unavailable_at_once),
+    CLAIM(a_bad_url_is_invalid),
+    CLAIM(a_role_without_rights_is_told_what_it_lacks),
+    CLAIM(a_read_only_server_is_unavailable),
+    CLAIM(no_connection_left_is_unavailable),
+    CLAIM(a_newer_schema_is_refused_and_left_alone),
+    CLAIM(a_writer_whose_session_was_ended_connects_again),
+    CLAIM(appends_survive_sessions_that_are_ended_under_them),
+    CLAIM(a_keeper_whose_session_was_ended_listens_again),
+    CLAIM(what_a_commit_refuses_is_not_stored),
+    CLAIM(an_id_in_anothers_open_transaction_is_waited_for),
+};
+
+FIXTURE_MAIN("faults", claims, NULL)
