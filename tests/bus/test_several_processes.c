@@ -214,7 +214,7 @@ static void in_single_mode_the_older_process_gives_up(void **state)
     assert_int_equal(diary_count(diary_path, "D first"), 0);
 }
 
-/* Stops the process at a moment when it does not hold the database: a process that is stopped in
+/* Stops the process at a moment when it neither holds nor waits for the database: one stopped in
  * the middle of a write keeps everybody waiting, and nothing can be done about that. */
 static void freeze(struct scene *scene, pid_t pid)
 {
@@ -230,6 +230,9 @@ static void freeze(struct scene *scene, pid_t pid)
     for (int i = 0; i < 10 && status != HF_OK; i++) {
         kill(pid, SIGSTOP);
         status = hf_pause(probe, "probe", "is the database free?");
+        usleep(20000); /* a signal takes its time to reach every thread */
+        if (status == HF_OK)
+            status = hf_resume(probe, "probe");
         if (status != HF_OK)
             kill(pid, SIGCONT);
     }
