@@ -68,6 +68,13 @@ SELECT value::bigint FROM holdfast.meta WHERE name = 'schema_version'
 INSERT INTO holdfast.meta (name, value) VALUES ('schema_version', $1::bigint::text)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value
 
+-- name: schema_settings
+-- For the transaction that makes or changes the schema. $1: lock_timeout.
+SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true),
+       set_config('search_path', 'pg_catalog, pg_temp', true),
+       set_config('standard_conforming_strings', 'on', true),
+       set_config('default_table_access_method', 'heap', true)
+
 -- name: schema_lock
 -- One process at a time makes or changes the schema; to the end of the transaction.
 SELECT pg_advisory_xact_lock(1215253604, -1)

@@ -26,32 +26,21 @@ if ! command -v psql >/dev/null; then
     exit
 fi
 
+# cluster [NAME=VALUE ...]: settings of the server.
 cluster() {
-    local bin port user
-    bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
-    if [ -z "$bin" ]; then
-        skip "everything" "no PostgreSQL server is installed"
+    local options=(--with $$ --set autovacuum=off --set log_min_messages=fatal)
+    while [ $# -gt 0 ]; do
+        options+=(--set "$1")
+        shift
+    done
+    if ! cluster_dir=$("$ROOT/scripts/postgres-cluster" start "${options[@]}" 2>&1); then
+        skip "everything" "${cluster_dir##*$'\n'}"
         done_testing
         exit
     fi
-    cluster_dir=$(mktemp -d /tmp/holdfast-sql.XXXXXX)
-    cluster_as=()
-    if [ "$(id -u)" -eq 0 ]; then
-        user=$(getent passwd postgres >/dev/null && echo postgres || echo nobody)
-        chown "$user" "$cluster_dir"
-        cluster_as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups)
-    fi
-    cluster_bin=$bin
     trap cluster_stop EXIT
-    (cd "$cluster_dir" && "${cluster_as[@]}" "$bin/initdb" -D data -A trust -U postgres -E UTF8 \
-        --locale C.UTF-8 -N) >"$cluster_dir/log" 2>&1 || { cat "$cluster_dir/log" >&2; exit 1; }
-    port=$((20000 + RANDOM % 20000))
-    (cd "$cluster_dir" && "${cluster_as[@]}" "$bin/pg_ctl" -D data -l server.log -w -o "-p $port \
-        -c unix_socket_directories='$cluster_dir' -c listen_addresses='' -c fsync=off \
-        -c max_prepared_transactions=10 -c autovacuum=off -c log_min_messages=fatal" start) \
-        >>"$cluster_dir/log" 2>&1 || { cat "$cluster_dir/log" >&2; exit 1; }
-    export PGHOST=$cluster_dir PGPORT=$port PGUSER=postgres PGDATABASE=postgres
-    export PGOPTIONS='-c client_min_messages=warning'
+    export PGHOST=$cluster_dir PGUSER=holdfast PGDATABASE=postgres
+    export PGOPTIONS='-c client_min_messages=warning -c search_path=public'
 }
 
 cluster_stop() {
@@ -59,9 +48,7 @@ cluster_stop() {
     for name in "${!session_pid[@]}"; do
         shut "$name"
     done
-    (cd "$cluster_dir" && "${cluster_as[@]}" "$cluster_bin/pg_ctl" -D data -m immediate stop) \
-        >/dev/null 2>&1
-    rm -rf "$cluster_dir"
+    "$ROOT/scripts/postgres-cluster" stop "$cluster_dir"
 }
 
 schema_count=0

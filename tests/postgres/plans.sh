@@ -34,7 +34,9 @@ touches "the head" "holdfast.head(30)"
 scans() {
     ok "$1" same "" "$(psql -qXAt -c "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
         SET auto_explain.log_nested_statements = on; SET client_min_messages = log" -c "SELECT FROM $2" 2>&1 |
-        grep -E 'Seq Scan on (events|checkpoints|leases|retries|settled|copies|dead_letters|event_ids|keys)|Sort Key: (e\.|events_)' |
+        awk '/Seq Scan on (holdfast\.)?(events|checkpoints|leases|retries|settled|copies|dead_letters|event_ids|keys)/
+             sorts && /Sort Key: (e\.|o\.|events_)/
+             { sorts = /Sort  \(cost/ }' |
         sort -u)"
 }
 scans "a claim uses indexes" "$claim"

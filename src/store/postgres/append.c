@@ -1,5 +1,5 @@
 /*
- * append.c - the log's writing end. See append.h, and sql/postgres/0002_publish.sql for what guards
+ * append.c - the log's writing end. See append.h, and sql/postgres/0003_append.sql for what guards
  * an id against being stored twice.
  *
  * Columns travel as arrays, so the events of a whole group are ten parameters and one statement.

@@ -1,9 +1,13 @@
 /*
  * migrate.c - the schema and its steps. See sql/postgres.
  *
- * Each step is one transaction, which writes the new version with it, under an advisory lock that
+ * All steps that are missing, and the new version, are one transaction, under an advisory lock that
  * lets one process at a time do this: the others wait, then find it done. PostgreSQL's DDL is
- * transactional, so a process that dies midway leaves the version before the step.
+ * transactional, so a process that dies midway leaves what was there before, and the next one begins
+ * again.
+ *
+ * How the database is set must not matter to what is made: the transaction has its own search_path
+ * and its own way to read literals, and its functions name theirs.
  *
  * A schema that is newer than this program is left alone: it may have rules that this program would
  * break.
@@ -16,6 +20,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "store/postgres/row.h"
 
 #define SQL_BYTES_MAX 1048576
@@ -65,24 +70,22 @@ static hf_status check_version(struct postgres_engine *engine, hf_open_mode open
 }
 
 /* Locks may be waited for until the deadline; to the end of the transaction. */
-static hf_status wait_for_locks(struct session *session, struct deadline deadline)
+static hf_status migrate_settings(struct session *session, struct deadline deadline)
 {
     char wait[32];
     int64_t left_ms = deadline_left_ms(deadline);
     snprintf(wait, sizeof wait, "%lld", left_ms < 0 ? 0LL : (long long)(left_ms + 1));
-    struct params *params = session_params(session);
-    param_null(params, PARAM_TEXT);
-    param_text(params, text_of(wait));
-    return session_run(session, POSTGRES_QUERY_TX_SETTINGS);
+    param_text(session_params(session), text_of(wait));
+    return session_run(session, POSTGRES_QUERY_SCHEMA_SETTINGS);
 }
 
-/* Inside the transaction: the next step, if there is one. */
-static hf_status run_step(struct postgres_engine *engine, hf_open_mode open_mode,
+/* Inside the transaction: the steps that are missing. */
+static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mode,
                           struct deadline deadline, int64_t *ret_version)
 {
     struct session *session = &engine->writer;
     int64_t version = 0;
-    hf_status status = wait_for_locks(session, deadline);
+    hf_status status = migrate_settings(session, deadline);
     if (status == HF_OK) {
         session_params(session);
         status = session_run(session, POSTGRES_QUERY_SCHEMA_LOCK);
@@ -93,13 +96,16 @@ static hf_status run_step(struct postgres_engine *engine, hf_open_mode open_mode
     if (status == HF_OK) {
         status = check_version(engine, open_mode, version);
     }
-    if (status == HF_OK && version < POSTGRES_MIGRATION_COUNT) {
+    int64_t before = version;
+    for (; status == HF_OK && version < POSTGRES_MIGRATION_COUNT; version++) {
+        HF_POINT("mid_migration");
         status = session_script(session, postgres_migrations[version].sql);
         if (status != HF_OK) {
             return fail(status, "cannot migrate the schema to version %lld: %s",
                         (long long)version + 1, err_message());
         }
-        version++;
+    }
+    if (status == HF_OK && version > before) {
         param_int8(session_params(session), version);
         status = session_run(session, POSTGRES_QUERY_SCHEMA_VERSION_PUT);
     }
@@ -115,7 +121,7 @@ static hf_status migrate_once(struct postgres_engine *engine, hf_open_mode open_
     if (status != HF_OK) {
         return status;
     }
-    status = run_step(engine, open_mode, deadline, ret_version);
+    status = run_steps(engine, open_mode, deadline, ret_version);
     if (status == HF_OK) {
         return session_commit(session);
     }

@@ -51,25 +51,29 @@ CREATE TYPE holdfast.claimed AS (
 -- How many positions these are.
 CREATE FUNCTION holdfast.positions_count(p_positions int8multirange) RETURNS integer
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-AS $$ SELECT coalesce(sum(upper(r) - lower(r)), 0)::integer FROM unnest($1) r $$;
+BEGIN ATOMIC
+    SELECT coalesce(sum(upper(r) - lower(r)), 0)::integer FROM unnest($1) r;
+END;
 
 -- These positions as a set.
 CREATE FUNCTION holdfast.positions_of(p_positions bigint[]) RETURNS int8multirange
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-AS $$ SELECT coalesce(range_agg(int8range(p, p + 1)), '{}'::int8multirange) FROM unnest($1) p $$;
+BEGIN ATOMIC
+    SELECT coalesce(range_agg(int8range(p, p + 1)), '{}'::int8multirange) FROM unnest($1) p;
+END;
 
 -- Patterns as one regular expression; NULL: they match every type.
 CREATE FUNCTION holdfast.patterns_regex(p_patterns text[]) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT CASE WHEN bool_or(p IN ('*', '**')) THEN NULL
         ELSE coalesce('^(?:' || string_agg((
             SELECT string_agg(CASE WHEN s = '*' THEN '[^.]+' WHEN s = '**' THEN '.+'
                 ELSE regexp_replace(s, '([!-/:-@[-`{-~])', '\\\1', 'g') END, '\.' ORDER BY i)
             FROM unnest(string_to_array(p, '.')) WITH ORDINALITY segments (s, i)), '|') || ')$', '^$')
         END
-    FROM unnest($1) p
-$$;
+    FROM unnest($1) p;
+END;
 
 -- The first p_limit (NULL: all) positions of a lease as events, by position, with the stories of those
 -- that waited. What the log has lost is left out.
@@ -123,6 +127,7 @@ CREATE FUNCTION holdfast.lease_take(p_namespace_id integer, p_lease uuid, p_max 
                                     p_bytes bigint, p_suspect boolean, p_now timestamptz)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
     v_lease holdfast.leases;
@@ -168,6 +173,7 @@ CREATE FUNCTION holdfast.retries_take(p_namespace_id integer, p_subscription_id 
                                       p_now timestamptz)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
     v_due   bigint[];
@@ -213,6 +219,7 @@ CREATE FUNCTION holdfast.claim_orphans(
     p_now timestamptz,
     OUT free uuid[], OUT suspect uuid, OUT suspect_since timestamptz, OUT more boolean)
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -262,13 +269,13 @@ $$;
 CREATE FUNCTION holdfast.sequence_holders(p_sequence regclass, OUT holders text[],
                                           OUT prepared boolean)
     LANGUAGE sql VOLATILE
-AS $$
+BEGIN ATOMIC
     SELECT coalesce(array_agg(l.virtualtransaction), '{}'), coalesce(bool_or(l.pid IS NULL), false)
     FROM pg_catalog.pg_locks l
     WHERE l.locktype = 'relation' AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted
         AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
-                          WHERE d.datname = pg_catalog.current_database())
-$$;
+                          WHERE d.datname = pg_catalog.current_database());
+END;
 
 -- What is left of holes. p_found: the positions that were seen in them; nothing is known above p_stop.
 -- p_holders NULL: nobody looked for holders, so nothing else can be said. Else it was read before
@@ -278,7 +285,7 @@ CREATE FUNCTION holdfast.holes_left(p_holes holdfast.hole[], p_found bigint[], p
                                     p_holders text[], p_prepared boolean, p_clock timestamptz)
     RETURNS holdfast.hole[]
     LANGUAGE sql STABLE
-AS $$
+BEGIN ATOMIC
     SELECT coalesce(array_agg(ROW(lower(part), upper(part) - 1, h.since,
                CASE WHEN p_holders IS NULL THEN h.probed_at ELSE p_clock END,
                CASE WHEN p_holders IS NULL THEN h.server_start
@@ -292,8 +299,8 @@ AS $$
     CROSS JOIN LATERAL unnest(int8multirange(int8range(h.low, h.high, '[]'))
                               - (SELECT holdfast.positions_of(coalesce(array_agg(f), '{}'))
                                  FROM unnest(p_found) f WHERE f BETWEEN h.low AND h.high)) part
-    WHERE p_holders IS NULL OR p_prepared OR h.high > p_stop OR h.watched && p_holders
-$$;
+    WHERE p_holders IS NULL OR p_prepared OR h.high > p_stop OR h.watched && p_holders;
+END;
 
 -- change_claim: `struct claim`. p_generation: NULL or 0: any. p_lease: the token to use; NULL: it makes
 -- one. p_patterns NULL: the stored ones. p_frozen, p_frozen_renewals, p_frozen_ms: processes that the
@@ -615,6 +622,7 @@ $$;
 CREATE FUNCTION holdfast.lease_free(p_lease holdfast.leases, p_positions int8multirange,
                                     p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
     v_fresh int8multirange := p_positions;

@@ -1,4 +1,4 @@
--- Publishing.
+-- Appending: checking events, writing them, waking whoever waits for them.
 --
 -- SQLSTATEs of the functions that raise (those that people call): HF followed by the three digits of
 -- the hf_status of include/holdfast.h.
@@ -24,6 +24,8 @@
 -- Whether JSON has \u0000 or half a surrogate pair, which nobody can store as text later.
 CREATE FUNCTION holdfast.json_escapes_badly(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET standard_conforming_strings = on
 AS $$
 DECLARE
     v_text text;
@@ -44,6 +46,8 @@ $$;
 -- inside.
 CREATE FUNCTION holdfast.json_too_deep(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET standard_conforming_strings = on
 AS $$
 DECLARE
     v_text text := p_json;
@@ -65,6 +69,8 @@ $$;
 -- Why a type is refused; NULL if it is good. The rules are those of glob_check_type.
 CREATE FUNCTION holdfast.type_fault(p_type text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET standard_conforming_strings = on
 AS $$
 BEGIN
     IF octet_length(p_type) <= 255 AND p_type COLLATE "C" ~
@@ -90,6 +96,7 @@ CREATE FUNCTION holdfast.event_fault(p_type text, p_payload json, p_key text, p_
                                      p_metadata json, p_producer text, p_expected_version bigint,
                                      p_emitted_at timestamptz) RETURNS text
     LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
     v_fault text := holdfast.type_fault(p_type);
@@ -404,6 +411,7 @@ $$;
 -- serialise the commits of the whole cluster.)
 CREATE FUNCTION holdfast.ring(p_namespace_id integer, p_sleep regclass) RETURNS void
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
     IF pg_sequence_last_value(p_sleep) > extract(epoch FROM clock_timestamp()) * 1000000 THEN
@@ -416,278 +424,11 @@ $$;
 -- however the session is set.
 CREATE FUNCTION holdfast.commit_durably() RETURNS void
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
     IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-END
-$$;
-
--- ---- For everybody ------------------------------------------------------------------------------
-
--- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
--- only if that commits, and when the commit returns it is durable (synchronous_commit is switched on
--- for the transaction if it is weaker). Publishing an id again stores nothing and answers the first
--- position. Raises HF001, HF003, HF004 (table above). Locks: see append_one.
---
--- An ordinary event is checked by one expression and written by one statement. Whatever is not
--- ordinary (the expression is not true, or the id exists) goes the long way.
-CREATE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT 'null',
-                                 INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
-                                 tenant text DEFAULT NULL, metadata json DEFAULT NULL,
-                                 producer text DEFAULT NULL, expected_version bigint DEFAULT NULL,
-                                 emitted_at timestamptz DEFAULT NULL,
-                                 OUT "position" bigint, OUT duplicate boolean,
-                                 OUT key_version bigint)
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    v_now       timestamptz := clock_timestamp();
-    v_entered   timestamptz;
-    v_quick     record;
-    v_namespace namespaces;
-    v_fault     text;
-    v_done      record;
-BEGIN
-    IF publish.id IS NULL THEN
-        publish.id := new_id(v_now);
-    END IF;
-    v_entered := id_time(publish.id);
-    SELECT n.id, n.sequence, n.sleep INTO v_quick FROM namespaces n
-        WHERE n.name = publish.namespace AND NOT n.gapless
-            AND v_entered > n.ids_until AND v_entered >= n.months_from AND v_entered < n.months_to
-            AND v_entered > v_now - interval '23 hours' AND v_entered < v_now + interval '23 hours'
-            AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~
-                '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*$'
-            AND (octet_length(publish.payload::text) <= 128
-                 OR octet_length(publish.payload::text) <= 65536
-                    AND NOT json_too_deep(publish.payload::text))
-            AND strpos(publish.payload::text, '\u') = 0
-            AND coalesce(octet_length(publish.key), 0) <= 65536
-            AND coalesce(octet_length(publish.tenant), 0) <= 65536
-            AND coalesce(octet_length(publish.producer), 0) <= 255
-            AND publish.metadata IS NULL AND publish.expected_version IS NULL
-            AND publish.emitted_at IS NULL
-            AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
-    IF FOUND THEN
-        INSERT INTO events AS e (position, hash, emitted_at, entered_at, id, namespace_id, type,
-                                 producer, key, tenant, payload)
-            VALUES (nextval(v_quick.sequence),
-                    hash_of(coalesce(publish.tenant, publish.key, publish.id::text)), v_now, v_entered,
-                    publish.id, v_quick.id, publish.type, publish.producer, publish.key,
-                    publish.tenant, publish.payload)
-            ON CONFLICT DO NOTHING
-            RETURNING e.position INTO publish."position";
-        IF FOUND THEN
-            publish.duplicate := false;
-            IF pg_sequence_last_value(v_quick.sleep)
-               > date_part('epoch', clock_timestamp()) * 1000000 THEN
-                PERFORM pg_notify('holdfast_' || v_quick.id, '');
-            END IF;
-            RETURN;
-        END IF;
-        v_done := find_id(v_quick.id, publish.id);
-        IF v_done."position" IS NOT NULL THEN
-            publish."position" := v_done."position";
-            publish.key_version := v_done.key_version;
-            publish.duplicate := true;
-            RETURN;
-        END IF;
-    END IF;
-
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = publish.namespace;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', publish.namespace USING ERRCODE = 'HF003';
-    END IF;
-    publish.payload := coalesce(publish.payload, 'null');
-    publish.emitted_at := coalesce(publish.emitted_at, v_now);
-    v_fault := event_fault(publish.type, publish.payload, publish.key, publish.tenant,
-                           publish.metadata, publish.producer, publish.expected_version,
-                           publish.emitted_at);
-    IF v_fault IS NOT NULL THEN
-        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
-    END IF;
-    PERFORM commit_durably();
-    v_done := append_one(v_namespace, publish.id, publish.type, publish.payload, publish.key,
-                         publish.tenant, publish.metadata, publish.producer, NULL,
-                         publish.emitted_at, publish.expected_version,
-                         hash_of(coalesce(publish.tenant, publish.key, publish.id::text)));
-    IF v_done.status <> 0 THEN
-        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
-    END IF;
-    publish."position" := v_done."position";
-    publish.duplicate := v_done.duplicate;
-    publish.key_version := v_done.key_version;
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
-END
-$$;
-
--- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row per
--- event, in order.
-CREATE FUNCTION holdfast.publish_many(namespace text, types text[], payloads json[],
-                                      ids uuid[] DEFAULT NULL, keys text[] DEFAULT NULL,
-                                      tenants text[] DEFAULT NULL, metadata json[] DEFAULT NULL,
-                                      producers text[] DEFAULT NULL,
-                                      expected_versions bigint[] DEFAULT NULL,
-                                      emitted_at timestamptz[] DEFAULT NULL)
-    RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
-                   key_version bigint)
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    v_namespace namespaces;
-    v_fault     record;
-    v_done      record;
-    v_now       timestamptz := clock_timestamp();
-    v_count     integer := coalesce(cardinality(types), 0);
-    v_ids       uuid[];
-    v_plain     boolean;
-BEGIN
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = publish_many.namespace;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', publish_many.namespace USING ERRCODE = 'HF003';
-    END IF;
-    IF v_count > 100000 THEN
-        RAISE EXCEPTION 'there are % events; the limit is 100000', v_count USING ERRCODE = 'HF001';
-    END IF;
-    IF v_count <> coalesce(cardinality(payloads), v_count)
-       OR v_count <> coalesce(cardinality(ids), v_count)
-       OR v_count <> coalesce(cardinality(publish_many.keys), v_count)
-       OR v_count <> coalesce(cardinality(tenants), v_count)
-       OR v_count <> coalesce(cardinality(publish_many.metadata), v_count)
-       OR v_count <> coalesce(cardinality(producers), v_count)
-       OR v_count <> coalesce(cardinality(expected_versions), v_count)
-       OR v_count <> coalesce(cardinality(publish_many.emitted_at), v_count) THEN
-        RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
-    END IF;
-    SELECT i - 1 AS at, fault INTO v_fault
-        FROM generate_series(1, v_count) i,
-             LATERAL event_fault(types[i], coalesce(payloads[i], 'null'), publish_many.keys[i],
-                                 tenants[i], publish_many.metadata[i], producers[i],
-                                 expected_versions[i], coalesce(publish_many.emitted_at[i], v_now))
-                 fault
-        WHERE fault IS NOT NULL LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_fault.at, v_fault.fault),
-            ERRCODE = 'HF001';
-    END IF;
-    PERFORM commit_durably();
-    SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
-        FROM generate_series(1, v_count) i;
-    SELECT bool_and(coalesce(abs(extract(epoch FROM id_time(u) - v_now)) < 82800
-                             AND id_time(u) > v_namespace.ids_until, false)) INTO v_plain
-        FROM unnest(v_ids) u;
-
-    IF v_plain AND expected_versions IS NULL AND NOT v_namespace.gapless THEN
-        FOR v_done IN SELECT DISTINCT date_trunc('month', id_time(u) AT TIME ZONE 'UTC') AS month
-                      FROM unnest(v_ids) u LOOP
-            PERFORM ensure_month(v_namespace.id, v_done.month AT TIME ZONE 'UTC');
-        END LOOP;
-        BEGIN
-            RETURN QUERY
-                WITH given AS (
-                    SELECT e.* FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
-                                           publish_many.metadata, producers,
-                                           publish_many.emitted_at) WITH ORDINALITY
-                        AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)
-                    ORDER BY e.i),
-                stored AS (
-                    INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type,
-                                        producer, key, tenant, metadata, payload)
-                    SELECT nextval(v_namespace.sequence),
-                           ('x' || substr(md5(coalesce(g.tenant, g.key, g.id::text)), 1, 16))::bit(64)
-                               ::bigint & 9223372036854775807,
-                           coalesce(g.emitted_at, v_now), id_time(g.id), g.id, v_namespace.id, g.type,
-                           g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
-                    FROM given g
-                    RETURNING id, position)
-                SELECT (g.i - 1)::integer, g.id, s.position, false, NULL::bigint
-                    FROM given g JOIN stored s ON s.id = g.id ORDER BY g.i;
-            PERFORM ring(v_namespace.id, v_namespace.sleep);
-            RETURN;
-        EXCEPTION WHEN unique_violation THEN
-            NULL;                               -- one by one, then
-        END;
-    END IF;
-
-    FOR i IN 1 .. v_count LOOP
-        v_done := append_one(v_namespace, v_ids[i], types[i], coalesce(payloads[i], 'null'),
-                             publish_many.keys[i], tenants[i], publish_many.metadata[i],
-                             producers[i], NULL, coalesce(publish_many.emitted_at[i], v_now),
-                             expected_versions[i],
-                             hash_of(coalesce(tenants[i], publish_many.keys[i], v_ids[i]::text)));
-        IF v_done.status <> 0 THEN
-            RAISE EXCEPTION USING MESSAGE = format('event %s: %s', i - 1, v_done.message),
-                ERRCODE = 'HF004';
-        END IF;
-        publish_many."index" := i - 1;
-        publish_many.id := v_ids[i];
-        publish_many."position" := v_done."position";
-        publish_many.duplicate := v_done.duplicate;
-        publish_many.key_version := v_done.key_version;
-        RETURN NEXT;
-    END LOOP;
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
-END
-$$;
-
--- publish_many: the same for a JSON array of objects with the members type, payload, id, key, tenant,
--- metadata, producer, expected_version, emitted_at. Payload and metadata are stored as the bytes that
--- stand in the array. An unknown member is HF001.
-CREATE FUNCTION holdfast.publish_many(namespace text, events json)
-    RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
-                   key_version bigint)
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    v_types    text[];
-    v_payloads json[];
-    v_ids      uuid[];
-    v_keys     text[];
-    v_tenants  text[];
-    v_metadata json[];
-    v_producer text[];
-    v_expected bigint[];
-    v_emitted  timestamptz[];
-    v_fault    text;
-BEGIN
-    IF json_typeof(publish_many.events) IS DISTINCT FROM 'array' THEN
-        RAISE EXCEPTION 'events is not a JSON array' USING ERRCODE = 'HF001';
-    END IF;
-    SELECT format('event %s is not an object', i - 1) INTO v_fault
-        FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i)
-        WHERE json_typeof(event) <> 'object' LIMIT 1;
-    IF NOT FOUND THEN
-        SELECT format('event %s has the unknown member %s', i - 1, name) INTO v_fault
-            FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i),
-                 json_object_keys(event) name
-            WHERE name <> ALL ('{type,payload,id,key,tenant,metadata,producer,expected_version,emitted_at}')
-            LIMIT 1;
-    END IF;
-    IF v_fault IS NOT NULL THEN
-        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
-    END IF;
-    SELECT array_agg(event ->> 'type' ORDER BY i), array_agg(event -> 'payload' ORDER BY i),
-           array_agg((event ->> 'id')::uuid ORDER BY i), array_agg(event ->> 'key' ORDER BY i),
-           array_agg(event ->> 'tenant' ORDER BY i),
-           array_agg(CASE WHEN event ->> 'metadata' IS NOT NULL THEN event -> 'metadata' END ORDER BY i),
-           array_agg(event ->> 'producer' ORDER BY i),
-           array_agg((event ->> 'expected_version')::bigint ORDER BY i),
-           array_agg((event ->> 'emitted_at')::timestamptz ORDER BY i)
-        INTO v_types, v_payloads, v_ids, v_keys, v_tenants, v_metadata, v_producer, v_expected,
-             v_emitted
-        FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i);
-    IF v_expected = array_fill(NULL::bigint, ARRAY[coalesce(cardinality(v_expected), 0)]) THEN
-        v_expected := NULL;
-    END IF;
-    RETURN QUERY SELECT * FROM publish_many(publish_many.namespace, v_types, v_payloads, v_ids, v_keys,
-                                            v_tenants, v_metadata, v_producer, v_expected, v_emitted);
 END
 $$;

@@ -9,6 +9,7 @@ CREATE FUNCTION holdfast.grave(p_namespace_id integer, p_dead_id bigint, OUT dea
                                OUT subscription_id bigint, OUT ordered boolean,
                                OUT partition integer)
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -42,6 +43,7 @@ $$;
 CREATE FUNCTION holdfast.unblock(p_subscription_id bigint, p_partition integer, p_ordered boolean,
                                  p_position bigint, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
     v_lane bigint;

@@ -1,0 +1,262 @@
+-- The log's house: namespaces, their months, the numbers and hashes of events.
+--
+-- A namespace has a table events_<id>, two sequences and a table per month. Months are made ahead, by
+-- every process that opens and once an hour, and on demand, by whoever publishes into one that is
+-- missing; so publishing never stops for want of a month, whatever the server's clock does.
+--
+-- Functions in SQL have bodies that were parsed when they were made, and all others name their
+-- search_path: nobody's session decides what a name in them means. Those of one expression are not
+-- STRICT: then the planner puts the expression in their place.
+
+-- ---- Namespaces and months ----------------------------------------------------------------------
+
+-- The name of the table of a month.
+CREATE FUNCTION holdfast.month_table(p_namespace_id integer, p_at timestamptz) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 'holdfast.events_' || $1::text || '_' || to_char($2 AT TIME ZONE 'UTC', 'YYYYMM');
+
+-- ensure_month: makes the month of p_at of a namespace's log, if it is not there. True: it was made
+-- now.
+--
+-- A new table gets its indexes and is attached: ATTACH disturbs no publisher (CREATE ... PARTITION OF
+-- would wait for every open transaction). Callers that come at the same moment wait for the first
+-- one's transaction, by an advisory lock per namespace, then find the month.
+-- It runs with the rights of the owner of the schema, since whoever publishes may need it; so only
+-- months around the present can be made. HF001: p_at is more than 60 days away from the clock.
+-- HF003: there is no such namespace. If the caller's transaction rolls back, the month is gone and
+-- the next publisher makes it again.
+CREATE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET datestyle = 'ISO, YMD' SET timezone = 'UTC'
+AS $$
+DECLARE
+    v_table text := month_table(p_namespace_id, p_at);
+    v_name  text := substr(v_table, 10);
+    v_from  timestamptz := date_trunc('month', p_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
+    v_to    timestamptz := (date_trunc('month', p_at AT TIME ZONE 'UTC') + interval '1 month')
+                           AT TIME ZONE 'UTC';
+BEGIN
+    IF to_regclass(v_table) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    IF p_at IS NULL OR abs(extract(epoch FROM p_at - clock_timestamp())) > 60 * 86400 THEN
+        RAISE EXCEPTION 'months more than 60 days away are not made' USING ERRCODE = 'HF001';
+    END IF;
+    PERFORM pg_advisory_xact_lock(1215253604, p_namespace_id);
+    -- Not to_regclass: this session may remember that there is none.
+    PERFORM 1 FROM pg_class c
+        WHERE c.relname = v_name AND c.relnamespace = 'holdfast'::regnamespace;
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    IF to_regclass('holdfast.events_' || p_namespace_id) IS NULL THEN
+        RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
+    END IF;
+    EXECUTE format('CREATE TABLE %I.%I (LIKE holdfast.events INCLUDING ALL)', 'holdfast', v_name);
+    EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast.%I (id, entered_at)', v_name || '_id', v_name);
+    EXECUTE format('CREATE INDEX %I ON holdfast.%I (position)', v_name || '_position', v_name);
+    EXECUTE format('ALTER TABLE holdfast.%I ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
+                   'events_' || p_namespace_id, v_name, v_from, v_to);
+    UPDATE namespaces n
+        SET months_from = CASE WHEN v_to = n.months_from OR v_from > n.months_to THEN v_from
+                               ELSE n.months_from END,
+            months_to = greatest(n.months_to, v_to)
+        WHERE n.id = p_namespace_id AND (v_to = n.months_from OR v_from >= n.months_to);
+    RETURN true;
+END
+$$;
+
+-- ensure_months: makes this month and the next of every namespace, or of one. Answers how many were
+-- made. For every process that opens, once an hour, and at will.
+CREATE FUNCTION holdfast.ensure_months(p_namespace_id integer DEFAULT NULL) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_id   integer;
+    v_made integer := 0;
+    v_now  timestamptz := clock_timestamp();
+    v_next timestamptz := (date_trunc('month', v_now AT TIME ZONE 'UTC') + interval '1 month')
+                          AT TIME ZONE 'UTC';
+BEGIN
+    FOR v_id IN SELECT id FROM namespaces WHERE id = p_namespace_id OR p_namespace_id IS NULL
+                ORDER BY id LOOP
+        v_made := v_made + ensure_month(v_id, v_now)::integer + ensure_month(v_id, v_next)::integer;
+    END LOOP;
+    RETURN v_made;
+END
+$$;
+
+-- Why a name of a namespace or subscription is refused; NULL if it is good. The rules are those of
+-- glob_check_name: 1 to p_bytes_max bytes, no control characters, no white space at either end.
+CREATE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes_max integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN $1 IS NULL THEN $2 || ' is missing'
+        WHEN $1 = '' THEN $2 || ' is empty'
+        WHEN octet_length($1) > $3 THEN
+            format('%s is %s bytes; the limit is %s', $2, octet_length($1), $3)
+        WHEN $1 COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]' THEN $2 || ' has a control character'
+        WHEN $1 COLLATE "C" ~ '^[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]' THEN
+            $2 || ' begins with white space'
+        WHEN $1 COLLATE "C" ~ '[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$' THEN
+            $2 || ' ends with white space'
+    END;
+
+-- namespace_put: finds the namespace, or creates it with its sequence, its log and two months.
+-- status 0; HF_INVALID (1) for a bad name; HF_NOTFOUND (3) if p_create is false and it does not
+-- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: an advisory lock
+-- for all creations, to the end of the transaction. If the client dies, nothing is left.
+CREATE FUNCTION holdfast.namespace_put(p_name text, p_gapless boolean DEFAULT NULL,
+                                       p_create boolean DEFAULT true,
+                                       OUT status integer, OUT message text, OUT id integer,
+                                       OUT gapless boolean, OUT created boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    status := 0;
+    created := false;
+    SELECT n.id, n.gapless INTO namespace_put.id, namespace_put.gapless
+        FROM namespaces n WHERE n.name = p_name;
+    IF NOT FOUND THEN
+        message := name_fault(p_name, 'namespace name', 128);
+        IF message IS NOT NULL THEN
+            status := 1;
+            RETURN;
+        END IF;
+        IF NOT p_create THEN
+            status := 3;
+            message := format('there is no namespace %s', p_name);
+            RETURN;
+        END IF;
+        PERFORM pg_advisory_xact_lock(1215253604, 0);
+        SELECT n.id, n.gapless INTO namespace_put.id, namespace_put.gapless
+            FROM namespaces n WHERE n.name = p_name;
+        created := NOT FOUND;
+    END IF;
+    IF created THEN
+        namespace_put.id := nextval('holdfast.namespace_ids');
+        namespace_put.gapless := coalesce(p_gapless, false);
+        EXECUTE format('CREATE SEQUENCE holdfast.%I AS bigint CACHE 1',
+                       'events_' || namespace_put.id || '_position');
+        EXECUTE format('CREATE SEQUENCE holdfast.%I AS bigint CACHE 1',
+                       'events_' || namespace_put.id || '_sleep');
+        EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL) '
+                       'PARTITION BY RANGE (entered_at)', 'events_' || namespace_put.id);
+        EXECUTE format('ALTER TABLE holdfast.events ATTACH PARTITION holdfast.%I FOR VALUES IN (%s)',
+                       'events_' || namespace_put.id, namespace_put.id);
+        INSERT INTO namespaces (id, name, gapless, sequence, sleep, created_at)
+            VALUES (namespace_put.id, p_name, namespace_put.gapless,
+                    ('holdfast.events_' || namespace_put.id || '_position')::regclass,
+                    ('holdfast.events_' || namespace_put.id || '_sleep')::regclass,
+                    clock_timestamp());
+        IF namespace_put.gapless THEN
+            INSERT INTO heads (namespace_id, head) VALUES (namespace_put.id, 0);
+        END IF;
+        PERFORM ensure_months(namespace_put.id);
+    ELSIF p_gapless <> namespace_put.gapless THEN
+        status := 4;
+        message := format('namespace %s is %sgapless, which cannot be changed', p_name,
+                          CASE WHEN namespace_put.gapless THEN '' ELSE 'not ' END);
+    END IF;
+END
+$$;
+
+-- head: the newest position ever given in a namespace; 0 if none. After a crash of the server it may
+-- be up to 32 more. It reads the sequence like a table: that takes no lock that a publisher takes, so
+-- nobody is mistaken for one.
+CREATE FUNCTION holdfast.head(p_namespace_id integer) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_head bigint;
+BEGIN
+    SELECT h.head INTO v_head FROM heads h WHERE h.namespace_id = p_namespace_id;
+    IF NOT FOUND THEN
+        EXECUTE 'SELECT CASE WHEN is_called THEN last_value ELSE 0 END '
+                'FROM holdfast.events_' || p_namespace_id || '_position' INTO v_head;
+    END IF;
+    RETURN v_head;
+END
+$$;
+
+-- ---- Hashes -------------------------------------------------------------------------------------
+
+-- hash_partition of C: the first 8 bytes of MD5 without the sign.
+CREATE FUNCTION holdfast.hash_of(p_text text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ('x' || substr(md5($1), 1, 16))::bit(64)::bigint & 9223372036854775807;
+
+-- The product of two 64-bit numbers without what overflows.
+CREATE FUNCTION holdfast.hash_times(p_a bigint, p_b numeric) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT (CASE WHEN low >= 9223372036854775808 THEN low - 18446744073709551616 ELSE low END)::bigint
+    FROM (SELECT mod((CASE WHEN $1 < 0 THEN $1 + 18446744073709551616::numeric
+                           ELSE $1::numeric END) * $2, 18446744073709551616) AS low) product;
+END;
+
+-- hash_mix of C.
+CREATE FUNCTION holdfast.hash_mix(p_value bigint) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v bigint := p_value;
+BEGIN
+    v := v # ((v >> 30) & 17179869183);
+    v := holdfast.hash_times(v, 13787848793156543929);
+    v := v # ((v >> 27) & 137438953471);
+    v := holdfast.hash_times(v, 10723151780598845931);
+    RETURN v # ((v >> 31) & 8589934591);
+END
+$$;
+
+-- hash_lane of C: the unit of order of an event.
+CREATE FUNCTION holdfast.lane_of(p_tenant text, p_key text, p_id uuid) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_bytes bytea := '';
+    v_part  text;
+    v_hex   text;
+    v_size  integer;
+BEGIN
+    IF p_tenant IS NULL AND p_key IS NULL THEN
+        v_hex := replace(p_id::text, '-', '');
+        RETURN holdfast.hash_mix(('x' || substr(v_hex, 1, 16))::bit(64)::bigint
+                                 # holdfast.hash_mix(('x' || substr(v_hex, 17, 16))::bit(64)::bigint));
+    END IF;
+    FOREACH v_part IN ARRAY ARRAY[p_tenant, p_key] LOOP
+        IF v_part IS NULL THEN
+            v_bytes := v_bytes || '\x00'::bytea;
+        ELSE
+            v_size := octet_length(v_part);
+            v_bytes := v_bytes || '\x01'::bytea
+                || set_byte(set_byte(set_byte(set_byte('\x0000000000000000'::bytea, 0, v_size & 255),
+                       1, v_size >> 8 & 255), 2, v_size >> 16 & 255), 3, v_size >> 24 & 255)
+                || convert_to(v_part, 'UTF8');
+        END IF;
+    END LOOP;
+    RETURN ('x' || substr(md5(v_bytes), 1, 16))::bit(64)::bigint;
+END
+$$;
+
+-- A new UUID v7 for a time.
+CREATE FUNCTION holdfast.new_id(p_at timestamptz) RETURNS uuid
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN (lpad(to_hex(trunc(extract(epoch FROM $1) * 1000)::bigint), 12, '0')
+            || '7' || substr(gen_random_uuid()::text, 16))::uuid;
+
+-- The time inside an id, to the millisecond; NULL if it is not version 7.
+CREATE FUNCTION holdfast.id_time(p_id uuid) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN substr($1::text, 15, 1) = '7' AND substr($1::text, 20, 1) IN ('8', '9', 'a', 'b')
+        THEN
+        to_timestamp(('x' || substr($1::text, 1, 8) || substr($1::text, 10, 4))::bit(48)::bigint
+                     / 1000.0) END;

@@ -1,0 +1,106 @@
+-- Signs of life: which processes work in a namespace, and which of them are dead.
+--
+-- A process holds an advisory lock on a connection of its own and a row in processes. The lock's
+-- absence means death; renewals that stand still mean that it is frozen, which only somebody who
+-- watches it for a while can tell.
+
+-- The advisory lock that a process holds on a connection of its own as long as it lives.
+CREATE FUNCTION holdfast.process_key(p_namespace_id integer, p_token uuid) RETURNS bigint
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN ('x' || substr(md5($1 || ':' || $2), 1, 16))::bit(64)::bigint;
+
+-- Which of these processes are dead: not registered (any more), or registered with a lock that nobody
+-- holds. One that could take no lock (behind a transaction pooler) is never called dead: it can only
+-- be seen to be frozen. Reads pg_locks once.
+CREATE FUNCTION holdfast.dead_of(p_namespace_id integer, p_tokens uuid[]) RETURNS uuid[]
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_keys bigint[];
+BEGIN
+    IF coalesce(cardinality(p_tokens), 0) = 0 THEN
+        RETURN '{}';
+    END IF;
+    SELECT array_agg(classid::bigint << 32 | objid::bigint) INTO v_keys
+        FROM pg_locks
+        WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    RETURN coalesce((
+        SELECT array_agg(t) FROM unnest(p_tokens) t LEFT JOIN processes p ON p.token = t
+        WHERE p.token IS NULL
+           OR p.locked AND process_key(p_namespace_id, t) <> ALL (coalesce(v_keys, '{}'))), '{}');
+END
+$$;
+
+-- process_beat: registers a process, or shows a sign of life: its renewals rise by one. p_locked: it
+-- holds the lock of process_key. Answers a row for every other registered process of the namespace,
+-- with its renewals and whether it is dead; renewals that stand still for a lease of the observer's
+-- own clock mean that the process is frozen, and are handed to change_acquire and change_claim.
+CREATE FUNCTION holdfast.process_beat(p_namespace_id integer, p_token uuid, p_node_name text,
+                                      p_locked boolean)
+    RETURNS TABLE (token uuid, node_name text, renewals bigint, dead boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_dead uuid[];
+BEGIN
+    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, node_name)
+        VALUES (p_token, clock_timestamp(), clock_timestamp(), p_namespace_id, p_locked, p_node_name)
+        ON CONFLICT (token) DO UPDATE
+        SET renewals = p.renewals + 1, seen_at = excluded.seen_at, locked = excluded.locked;
+    SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
+        FROM processes p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token;
+    RETURN QUERY SELECT p.token, p.node_name, p.renewals, p.token = ANY (v_dead)
+        FROM processes p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token;
+END
+$$;
+
+-- process_sweep: forgets dead processes that no partition and no lease names any more, and those that
+-- showed no sign of life for a day. Answers how many.
+CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_dead  uuid[];
+    v_count integer;
+BEGIN
+    SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
+        FROM processes p WHERE p.namespace_id = p_namespace_id;
+    DELETE FROM processes p
+        WHERE p.namespace_id = p_namespace_id
+            AND (p.token = ANY (v_dead) OR p.seen_at < clock_timestamp() - interval '1 day')
+            AND NOT EXISTS (SELECT 1 FROM partitions o WHERE o.owner = p.token)
+            AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.owner = p.token);
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END
+$$;
+
+-- process_close: gives back what the process still owns (its partitions have no owner, its leases are
+-- free for the next claim) and forgets it. Answers whether anything was given back: then ring.
+CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_now timestamptz)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_given boolean;
+    v_id    bigint;
+BEGIN
+    UPDATE partitions SET owner = NULL, owner_name = NULL WHERE owner = p_token;
+    v_given := FOUND;
+    FOR v_id IN SELECT DISTINCT l.subscription_id FROM leases l WHERE l.owner = p_token ORDER BY 1 LOOP
+        PERFORM leases_lower(v_id, false, p_now);
+        UPDATE leases SET token = gen_random_uuid(), owner = NULL, bound = false, kept = false,
+                          piece = 0, expires_at = least(expires_at, p_now)
+            WHERE owner = p_token AND subscription_id = v_id;
+        v_given := true;
+    END LOOP;
+    DELETE FROM processes WHERE token = p_token;
+    RETURN v_given;
+END
+$$;

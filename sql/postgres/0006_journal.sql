@@ -1,0 +1,121 @@
+-- The journal: where progress is written down. See checkpoints_0 in 0001_tables.sql.
+--
+-- Rows are only ever added; for each partition the newest counts. rotate makes it short again, by
+-- TRUNCATE, which leaves no dead rows whatever old snapshots are held. If it dies nothing has
+-- happened, and the next one does it.
+
+-- Appends a checkpoint, or a cursor with what belongs to it. Whoever calls has locked the partition's
+-- row, so that a partition's seqs rise in the order of its changes.
+CREATE FUNCTION holdfast.journal_add(p_subscription_id bigint, p_partition integer,
+                                     p_checkpoint bigint, p_at timestamptz, p_last_event_id uuid,
+                                     p_turn boolean DEFAULT false,
+                                     p_leases_from timestamptz DEFAULT NULL,
+                                     p_kept_from timestamptz DEFAULT NULL,
+                                     p_holes holdfast.hole[] DEFAULT NULL) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (SELECT side FROM holdfast.turns) = 0 THEN
+        INSERT INTO holdfast.checkpoints_0
+            VALUES (p_subscription_id, p_partition, nextval('holdfast.journal_seq'), p_checkpoint,
+                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes);
+    ELSE
+        INSERT INTO holdfast.checkpoints_1
+            VALUES (p_subscription_id, p_partition, nextval('holdfast.journal_seq'), p_checkpoint,
+                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes);
+    END IF;
+END
+$$;
+
+-- The newest row of a partition. 40001 if a side was truncated beneath an older snapshot. It is
+-- VOLATILE so that its statement takes its snapshot after its locks. A plan that was made while the
+-- journal was short must not scan it when it is long.
+CREATE FUNCTION holdfast.journal_newest(p_subscription_id bigint, p_partition integer)
+    RETURNS holdfast.checkpoints_0
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off
+AS $$
+DECLARE
+    v_row holdfast.checkpoints_0;
+BEGIN
+    SELECT * INTO v_row
+        FROM ((SELECT * FROM holdfast.checkpoints_0 c
+               WHERE c.subscription_id = p_subscription_id AND c.partition = p_partition
+               ORDER BY c.seq DESC LIMIT 1)
+              UNION ALL
+              (SELECT * FROM holdfast.checkpoints_1 c
+               WHERE c.subscription_id = p_subscription_id AND c.partition = p_partition
+               ORDER BY c.seq DESC LIMIT 1)) n
+        ORDER BY n.seq DESC LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN v_row;
+END
+$$;
+
+-- A lease that ends at p_at is about to be written: claims must not begin to look later than that.
+-- Locks the subscription's partition for claims.
+CREATE FUNCTION holdfast.leases_lower(p_subscription_id bigint, p_kept boolean, p_at timestamptz)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_row holdfast.checkpoints_0;
+BEGIN
+    PERFORM 1 FROM holdfast.partitions p
+        WHERE p.subscription_id = p_subscription_id AND p.partition = 0 FOR UPDATE;
+    v_row := holdfast.journal_newest(p_subscription_id, 0);
+    IF p_at < (CASE WHEN p_kept THEN v_row.kept_from ELSE v_row.leases_from END) THEN
+        PERFORM holdfast.journal_add(p_subscription_id, 0, v_row.checkpoint, v_row.checkpoint_at,
+            v_row.last_event_id, v_row.turn,
+            CASE WHEN p_kept THEN v_row.leases_from ELSE p_at END,
+            CASE WHEN p_kept THEN p_at ELSE v_row.kept_from END, v_row.holes);
+    END IF;
+END
+$$;
+
+-- rotate: if the journal's side in use is larger than p_bytes, the newest row of every partition goes
+-- to the other side, which is used from now on, and this one is truncated. True: it was. False: it was
+-- not necessary, or somebody is reading or writing there just now: try again later.
+-- Locks: both sides ACCESS EXCLUSIVE, without waiting for them; but a side of more than 16 times
+-- p_bytes may make everybody wait up to 200 ms.
+CREATE FUNCTION holdfast.rotate(p_bytes bigint DEFAULT 1048576) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET lock_timeout = '200ms'
+AS $$
+DECLARE
+    v_side  smallint := (SELECT side FROM turns);
+    v_from  text := 'checkpoints_' || v_side;
+    v_to    text := 'checkpoints_' || 1 - v_side;
+    v_bytes bigint := pg_relation_size('holdfast.' || v_from);
+BEGIN
+    IF v_bytes <= p_bytes THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        EXECUTE format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', v_from, v_to)
+            || CASE WHEN v_bytes > 16 * p_bytes THEN '' ELSE ' NOWAIT' END;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN false;
+    END;
+    IF (SELECT side FROM turns) <> v_side THEN
+        RETURN false;
+    END IF;
+    EXECUTE format(
+        'INSERT INTO %I SELECT n.* FROM partitions p CROSS JOIN LATERAL (
+             SELECT * FROM %I c
+             WHERE c.subscription_id = p.subscription_id AND c.partition = p.partition
+             ORDER BY c.seq DESC LIMIT 1) n
+         WHERE NOT EXISTS (SELECT 1 FROM %I o WHERE o.subscription_id = p.subscription_id
+                           AND o.partition = p.partition AND o.seq > n.seq)',
+        v_to, v_from, v_to);
+    EXECUTE format('TRUNCATE %I', v_from);
+    UPDATE turns SET side = 1 - v_side;
+    RETURN true;
+END
+$$;

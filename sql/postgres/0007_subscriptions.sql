@@ -1,0 +1,330 @@
+-- Subscriptions: what they are and who owns their partitions. One function per change of
+-- src/store/store.h, called change_<name>, whose contract is the one there.
+--
+-- Each answers `status` (a value of hf_status) and `message` instead of raising, so that a refused
+-- change leaves no aborted transaction behind: anything but 0 has written nothing. Errors that come
+-- from the server (40001, 40P01, 55P03 ...) are raised. Each is one statement and so one transaction
+-- of its own, unless the caller has begun one; they count on READ COMMITTED. If the client dies before
+-- its commit nothing has happened.
+--
+-- Locks, always taken in this order: the subscription's row (changes of it), the partition's row
+-- (settles: FOR SHARE; what rearranges lanes, claims, acquisitions, seeks: FOR NO KEY UPDATE or more,
+-- which waits for settles), leases, retries, dead letters. p_now is the caller's clock.
+
+-- ---- Subscriptions ------------------------------------------------------------------------------
+
+-- change_subscription_put: `struct subscription_put`. p_patterns, p_options: NULL: absent.
+-- p_expect_generation: NULL or -1: any. HF_CONFLICT (4). Two that create the same one at the same
+-- moment: the second waits for the first and then only compares.
+CREATE FUNCTION holdfast.change_subscription_put(
+    p_namespace_id integer, p_name text, p_patterns text, p_options text, p_mode integer,
+    p_partitions integer, p_start bigint, p_expect_generation bigint, p_now timestamptz,
+    OUT status integer, OUT message text, OUT id bigint, OUT created boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_stored subscriptions;
+    v_expect bigint := nullif(p_expect_generation, -1);
+BEGIN
+    status := 0;
+    created := false;
+    IF v_expect IS NULL THEN
+        INSERT INTO subscriptions (namespace_id, name, patterns, options, mode, partitions, start,
+                                   created_at)
+            VALUES (p_namespace_id, p_name, coalesce(p_patterns, '[]'), coalesce(p_options, '{}'),
+                    p_mode, p_partitions, p_start, p_now)
+            ON CONFLICT (namespace_id, name) DO NOTHING
+            RETURNING subscriptions.id INTO change_subscription_put.id;
+        created := FOUND;
+    END IF;
+    IF created THEN
+        INSERT INTO partitions (subscription_id, partition)
+            SELECT change_subscription_put.id, i
+            FROM generate_series(0, CASE WHEN p_mode = 2 THEN 0 ELSE p_partitions - 1 END) i;
+        PERFORM journal_add(change_subscription_put.id, i, p_start, NULL, NULL)
+            FROM generate_series(0, CASE WHEN p_mode = 2 THEN 0 ELSE p_partitions - 1 END) i;
+        RETURN;
+    END IF;
+    SELECT * INTO v_stored FROM subscriptions s
+        WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        status := 4;
+        message := format('subscription %s does not exist any more', p_name);
+    ELSIF v_stored.mode <> p_mode THEN
+        status := 4;
+        message := format('subscription %s has mode %s, which cannot be changed', p_name,
+                          CASE v_stored.mode WHEN 2 THEN 'shared' ELSE 'ordered' END);
+    ELSIF v_stored.partitions <> p_partitions THEN
+        status := 4;
+        message := format('subscription %s has partitions %s, which cannot be changed to %s', p_name,
+                          v_stored.partitions, p_partitions);
+    ELSIF v_expect <> v_stored.generation THEN
+        status := 4;
+        message := format('subscription %s has been changed meanwhile: generation %s, expected %s',
+                          p_name, v_stored.generation, v_expect);
+    ELSE
+        change_subscription_put.id := v_stored.id;
+        IF p_patterns <> v_stored.patterns OR p_options <> v_stored.options THEN
+            UPDATE subscriptions s
+                SET patterns = coalesce(p_patterns, s.patterns),
+                    options = coalesce(p_options, s.options), generation = s.generation + 1
+                WHERE s.id = v_stored.id;
+        END IF;
+    END IF;
+END
+$$;
+
+-- Everything of a subscription that a seek or its removal takes away.
+CREATE FUNCTION holdfast.subscription_clear(p_subscription_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM holdfast.leases WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast.retries WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast.copies WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast.settled WHERE subscription_id = p_subscription_id;
+END
+$$;
+
+-- change_subscription_remove: `struct subscription_remove`. HF_NOTFOUND (3). What the journal has of it
+-- goes with the next rotation. Waits for settles and claims under way.
+CREATE FUNCTION holdfast.change_subscription_remove(p_namespace_id integer, p_name text,
+                                                    OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_id bigint;
+BEGIN
+    status := 0;
+    SELECT s.id INTO v_id FROM subscriptions s
+        WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR UPDATE;
+    IF NOT FOUND THEN
+        status := 3;
+        message := format('there is no subscription %s', p_name);
+        RETURN;
+    END IF;
+    DELETE FROM partitions WHERE subscription_id = v_id;
+    PERFORM subscription_clear(v_id);
+    DELETE FROM subscriptions WHERE id = v_id;
+END
+$$;
+
+-- change_pause: `struct pause`. HF_NOTFOUND (3).
+CREATE FUNCTION holdfast.change_pause(p_namespace_id integer, p_subscription_id bigint,
+                                      p_paused boolean, p_by text, p_reason text,
+                                      p_now timestamptz, OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    status := 0;
+    IF p_paused THEN
+        UPDATE subscriptions
+            SET paused_at = p_now, paused_by = p_by, paused_reason = p_reason,
+                generation = generation + 1
+            WHERE id = p_subscription_id AND namespace_id = p_namespace_id AND paused_at IS NULL;
+    ELSE
+        UPDATE subscriptions
+            SET paused_at = NULL, paused_by = NULL, paused_reason = NULL, breaker = NULL,
+                generation = generation + 1
+            WHERE id = p_subscription_id AND namespace_id = p_namespace_id
+                AND (paused_at IS NOT NULL OR breaker IS NOT NULL);
+    END IF;
+    IF NOT FOUND THEN
+        PERFORM 1 FROM subscriptions
+            WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
+        IF NOT FOUND THEN
+            status := 3;
+            message := format('there is no subscription with id %s', p_subscription_id);
+        END IF;
+    END IF;
+END
+$$;
+
+-- change_breaker: `struct breaker_put`. HF_NOTFOUND (3).
+CREATE FUNCTION holdfast.change_breaker(p_namespace_id integer, p_subscription_id bigint,
+                                        p_state text, OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    status := 0;
+    UPDATE subscriptions SET breaker = p_state, generation = generation + 1
+        WHERE id = p_subscription_id AND namespace_id = p_namespace_id
+            AND breaker IS DISTINCT FROM p_state;
+    IF NOT FOUND THEN
+        PERFORM 1 FROM subscriptions
+            WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
+        IF NOT FOUND THEN
+            status := 3;
+            message := format('there is no subscription with id %s', p_subscription_id);
+        END IF;
+    END IF;
+END
+$$;
+
+-- change_seek: `struct seek`. HF_INVALID (1): beyond the head. HF_NOTFOUND (3). Waits for settles and
+-- claims under way; they are refused afterwards.
+CREATE FUNCTION holdfast.change_seek(p_namespace_id integer, p_subscription_id bigint,
+                                     p_position bigint, p_now timestamptz,
+                                     OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_head bigint := head(p_namespace_id);
+BEGIN
+    status := 0;
+    IF p_position < 0 OR p_position > v_head THEN
+        status := 1;
+        message := format('position %s is outside the log, which ends at %s', p_position, v_head);
+        RETURN;
+    END IF;
+    UPDATE subscriptions SET start = p_position, generation = generation + 1
+        WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
+    IF NOT FOUND THEN
+        status := 3;
+        message := format('there is no subscription with id %s', p_subscription_id);
+        RETURN;
+    END IF;
+    UPDATE partitions SET epoch = epoch + 1 WHERE subscription_id = p_subscription_id;
+    PERFORM subscription_clear(p_subscription_id);
+    PERFORM journal_add(p_subscription_id, p.partition, p_position, p_now, NULL)
+        FROM partitions p WHERE p.subscription_id = p_subscription_id;
+END
+$$;
+
+-- ---- Ownership ----------------------------------------------------------------------------------
+
+-- change_acquire: `struct acquire`. p_frozen, p_frozen_renewals: processes that the caller has seen
+-- standing still at this number for a lease of its own clock; NULL: none. unclean: the former owner
+-- is dead or frozen, and nobody knows what it was doing. HF_BUSY (11): `owner`, `owner_name` and
+-- `owner_renewals` say who is in the way. HF_NOTFOUND (3), HF_MISUSE (2): shared, HF_INVALID (1): no
+-- such partition. Must be committed synchronously: an epoch must not fall back.
+CREATE FUNCTION holdfast.change_acquire(
+    p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
+    p_node_name text, p_force boolean, p_frozen uuid[], p_frozen_renewals bigint[],
+    OUT status integer, OUT message text, OUT epoch bigint, OUT checkpoint bigint,
+    OUT generation bigint, OUT unclean boolean, OUT owner uuid, OUT owner_name text,
+    OUT owner_renewals bigint)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_subscription record;
+    v_partition    partitions;
+BEGIN
+    status := 0;
+    unclean := false;
+    SELECT s.mode, s.partitions, s.generation INTO v_subscription FROM subscriptions s
+        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
+    IF NOT FOUND THEN
+        status := 3;
+        message := format('there is no subscription with id %s', p_subscription_id);
+        RETURN;
+    END IF;
+    IF v_subscription.mode <> 1 THEN
+        status := 2;
+        message := 'partitions of a shared subscription cannot be owned';
+        RETURN;
+    END IF;
+    SELECT * INTO v_partition FROM partitions p
+        WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
+        FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        status := 1;
+        message := format('partition is %s; the subscription has %s', p_partition,
+                          v_subscription.partitions);
+        RETURN;
+    END IF;
+    IF v_partition.owner <> p_token THEN
+        SELECT p.renewals INTO owner_renewals FROM processes p WHERE p.token = v_partition.owner;
+        IF dead_of(p_namespace_id, ARRAY[v_partition.owner]) <> '{}'
+           OR p_frozen_renewals[array_position(p_frozen, v_partition.owner)] = owner_renewals THEN
+            unclean := true;
+        ELSIF NOT p_force THEN
+            status := 11;
+            message := format('partition %s is owned by %s, which is alive', p_partition,
+                              v_partition.owner_name);
+            change_acquire.owner := v_partition.owner;
+            change_acquire.owner_name := v_partition.owner_name;
+            RETURN;
+        END IF;
+    END IF;
+    UPDATE partitions p SET epoch = v_partition.epoch + 1, owner = p_token, owner_name = p_node_name
+        WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition;
+    change_acquire.epoch := v_partition.epoch + 1;
+    change_acquire.checkpoint := (journal_newest(p_subscription_id, p_partition)).checkpoint;
+    change_acquire.generation := v_subscription.generation;
+    change_acquire.owner := p_token;
+    change_acquire.owner_name := p_node_name;
+END
+$$;
+
+-- change_give_back: `struct give_back`. HF_STALE (5).
+CREATE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p_partition integer,
+                                          p_token uuid, p_epoch bigint,
+                                          OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    status := 0;
+    UPDATE partitions SET owner = NULL, owner_name = NULL
+        WHERE subscription_id = p_subscription_id AND partition = p_partition AND epoch = p_epoch
+            AND owner = p_token;
+    IF NOT FOUND THEN
+        status := 5;
+        message := format('partition %s is not ours any more', p_partition);
+    END IF;
+END
+$$;
+
+-- fence: is the partition still the caller's? p_lanes: rows of lanes are going to be rearranged, which
+-- only one transaction may do at a time. The partition's row stays locked to the end of the
+-- transaction, so that nobody can take it over before. status 0, HF_NOTFOUND (3), HF_STALE (5).
+CREATE FUNCTION holdfast.fence(p_namespace_id integer, p_subscription_id bigint,
+                               p_partition integer, p_token uuid, p_epoch bigint, p_lanes boolean,
+                               OUT status integer, OUT message text, OUT generation bigint,
+                               OUT name text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_partition holdfast.partitions;
+BEGIN
+    status := 0;
+    IF p_lanes THEN
+        SELECT * INTO v_partition FROM holdfast.partitions p
+            WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
+            FOR NO KEY UPDATE;
+    ELSE
+        SELECT * INTO v_partition FROM holdfast.partitions p
+            WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
+            FOR SHARE;
+    END IF;
+    SELECT s.generation, s.name INTO fence.generation, fence.name FROM holdfast.subscriptions s
+        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
+    IF NOT FOUND THEN
+        status := 3;
+        message := format('there is no subscription with id %s', p_subscription_id);
+    ELSIF v_partition.subscription_id IS NULL THEN
+        status := 5;
+        message := format('there is no partition %s to be the owner of', p_partition);
+    ELSIF v_partition.owner IS DISTINCT FROM p_token THEN
+        status := 5;
+        message := format('partition %s now belongs to %s', p_partition,
+                          coalesce(v_partition.owner_name, 'nobody'));
+    ELSIF v_partition.epoch <> p_epoch THEN
+        status := 5;
+        message := format('partition %s was acquired again or sought: its epoch is %s, not %s',
+                          p_partition, v_partition.epoch, p_epoch);
+    END IF;
+END
+$$;

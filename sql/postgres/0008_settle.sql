@@ -1,0 +1,478 @@
+-- Settling: what became of the deliveries of ordered subscriptions, and the parts of it that leases
+-- have in common (0009_claims.sql). The rules of the functions called change_<name>, and the order of
+-- locks, are those of 0007_subscriptions.sql.
+
+-- ---- Events by position -------------------------------------------------------------------------
+
+CREATE TYPE holdfast.event AS (
+    position    bigint,
+    id          uuid,
+    type        text,
+    payload     json,
+    key         text,
+    tenant      text,
+    metadata    json,
+    producer    text,
+    schedule_id text,
+    key_version bigint,
+    hash        bigint,
+    emitted_at  timestamptz,
+    entered_at  timestamptz
+);
+
+-- The events at these positions, in any order: the copy that a dead letter left with the subscription,
+-- else the log's. p_subscription_id NULL: the log's.
+CREATE FUNCTION holdfast.events_at(p_namespace_id integer, p_subscription_id bigint,
+                                   p_positions bigint[]) RETURNS SETOF holdfast.event
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    v_copied bigint[];
+BEGIN
+    IF p_subscription_id IS NOT NULL THEN
+        RETURN QUERY SELECT c.position, c.id, c.type, c.payload, c.key, c.tenant, c.metadata,
+                            c.producer, c.schedule_id, c.key_version, c.hash, c.emitted_at,
+                            c.entered_at
+            FROM copies c
+            WHERE c.subscription_id = p_subscription_id AND c.position = ANY (p_positions);
+        IF FOUND THEN
+            SELECT array_agg(c.position) INTO v_copied FROM copies c
+                WHERE c.subscription_id = p_subscription_id AND c.position = ANY (p_positions);
+        END IF;
+    END IF;
+    RETURN QUERY EXECUTE
+        'SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id,
+                key_version, hash, emitted_at, entered_at
+         FROM holdfast.events_' || p_namespace_id
+        || ' WHERE position = ANY ($1) AND position <> ALL (coalesce($2, ''{}''))'
+        USING p_positions, v_copied;
+END
+$$;
+
+-- ---- Outcomes -----------------------------------------------------------------------------------
+
+-- story_add of C: the story with one more failed attempt.
+CREATE FUNCTION holdfast.story_add(p_old text, p_attempt integer, p_at timestamptz, p_error text,
+                                   p_node text) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE WHEN octet_length(p_old) + 2048 * 6 > 1048576 THEN p_old
+        ELSE coalesce(nullif(left(rtrim(p_old), -1), '['), '')
+            || CASE WHEN coalesce(nullif(left(rtrim(p_old), -1), '['), '') = '' THEN '[' ELSE ',' END
+            || '{"attempt":' || p_attempt
+            || ',"at":"' || to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+            || '","error":' || coalesce(to_json(p_error)::text, 'null')
+            || ',"node":' || coalesce(to_json(p_node)::text, 'null') || '}]' END;
+
+-- Records an attempt of a shared subscription that nobody answered for: one more failed one, due now.
+-- It is a guess that this event was the reason, so it will be handed out alone. False, and nothing was
+-- written: the event is given up, or it is nowhere any more.
+CREATE FUNCTION holdfast.record_lost(p_namespace_id integer, p_subscription_id bigint,
+                                     p_position bigint, p_error text, p_node text,
+                                     p_now timestamptz) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_lane bigint;
+BEGIN
+    UPDATE holdfast.retries r
+        SET kind = 5, attempts = r.attempts + 1, next_attempt_at = p_now, last_retry_at = p_now,
+            story = holdfast.story_add(r.story, r.attempts + 1, p_now, p_error, p_node)
+        WHERE r.subscription_id = p_subscription_id AND r.position = p_position AND r.kind <> 3;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM 1 FROM holdfast.retries r
+        WHERE r.subscription_id = p_subscription_id AND r.position = p_position;
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    SELECT holdfast.lane_of(e.tenant, e.key, e.id) INTO v_lane
+        FROM holdfast.events_at(p_namespace_id, NULL, ARRAY[p_position]) e;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO holdfast.retries (subscription_id, position, kind, partition, lane, attempts,
+                                  next_attempt_at, last_retry_at, story)
+        VALUES (p_subscription_id, p_position, 5, 0, v_lane, 1, p_now, p_now,
+                holdfast.story_add(NULL, 1, p_now, p_error, p_node));
+    RETURN true;
+END
+$$;
+
+-- Lets the first row of each of these lanes wait, due now, if it is held.
+CREATE FUNCTION holdfast.lanes_promote(p_subscription_id bigint, p_partition integer,
+                                       p_lanes bigint[], p_now timestamptz) RETURNS void
+    LANGUAGE sql
+BEGIN ATOMIC
+    UPDATE holdfast.retries r SET kind = 1, next_attempt_at = $4
+        FROM (SELECT DISTINCT unnest($3) AS lane) l
+        CROSS JOIN LATERAL (SELECT f.position, f.kind FROM holdfast.retries f
+                            WHERE f.subscription_id = $1 AND f.partition = $2 AND f.lane = l.lane
+                            ORDER BY f.position LIMIT 1) first
+        WHERE r.subscription_id = $1 AND r.position = first.position AND first.kind = 2;
+END;
+
+-- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
+-- common. Arrays of one length (their meaning: `struct outcome`; kind: 0 done, 1 retry, 2 held, 3 dead,
+-- 4 block). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`. The caller has locked
+-- the partition's row for rearranging lanes, or the lease. HF_MISUSE (2), HF_CORRUPT (14): a dead
+-- one's event is not in the log.
+CREATE FUNCTION holdfast.outcomes_apply(
+    p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
+    p_ordered boolean, p_checkpoint bigint, p_now timestamptz, p_kinds integer[],
+    p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
+    p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[],
+    OUT status integer, OUT message text, OUT lane_busy boolean[])
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_dead  bigint[];
+    v_lost  bigint;
+    v_gone  bigint[];
+    v_left  bigint[];                           -- positions of rows that left a lane ...
+    v_left_lanes bigint[];                      -- ... and their lanes
+BEGIN
+    status := 0;
+    lane_busy := array_fill(false, ARRAY[cardinality(p_kinds)]);
+    IF NOT p_ordered AND 2 = ANY (p_kinds) THEN
+        status := 2;
+        message := 'a shared subscription has no lanes to be held behind';
+        RETURN;
+    END IF;
+    IF 5 = ANY (p_kinds) THEN
+        status := 2;
+        message := 'only events of a lease can be released';
+        RETURN;
+    END IF;
+    SELECT array_agg(p_positions[i]) INTO v_dead FROM generate_subscripts(p_kinds, 1) i
+        WHERE p_kinds[i] IN (3, 4);
+    IF v_dead IS NOT NULL THEN
+        IF EXISTS (SELECT 1 FROM generate_subscripts(p_kinds, 1) i
+                   WHERE p_kinds[i] IN (3, 4) AND p_reasons[i] IS NULL) THEN
+            status := 2;
+            message := 'a dead letter needs a reason';
+            RETURN;
+        END IF;
+        SELECT d INTO v_lost FROM unnest(v_dead) d
+            WHERE d NOT IN (SELECT e.position FROM holdfast.events_at(p_namespace_id,
+                                p_subscription_id, v_dead) e)
+            ORDER BY d LIMIT 1;
+        IF FOUND THEN
+            status := 14;
+            message := format('the event at position %s is not in the log, so it cannot become '
+                              'a dead letter', v_lost);
+            RETURN;
+        END IF;
+        DELETE FROM holdfast.dead_letters d
+            USING holdfast.events_at(p_namespace_id, p_subscription_id, v_dead) e
+            WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id;
+        INSERT INTO holdfast.dead_letters
+            (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
+             hash, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
+             payload, story)
+            SELECT p_namespace_id, p_name, e.id, e.position, p_now, p_attempts[o.i], p_reasons[o.i],
+                   e.type, p_errors[o.i], e.hash, e.emitted_at, e.entered_at, e.key_version,
+                   e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload,
+                   coalesce(p_stories[o.i], '[]')
+            FROM generate_subscripts(p_kinds, 1) o (i)
+            JOIN holdfast.events_at(p_namespace_id, p_subscription_id, v_dead) e
+                ON e.position = p_positions[o.i]
+            WHERE p_kinds[o.i] IN (3, 4) ORDER BY o.i;
+    END IF;
+
+    -- Done and dead ones leave, with their copies.
+    SELECT array_agg(p_positions[i]) INTO v_gone FROM generate_subscripts(p_kinds, 1) i
+        WHERE p_kinds[i] IN (0, 3);
+    IF v_gone IS NOT NULL THEN
+        WITH left_rows AS (
+            DELETE FROM holdfast.retries r
+                WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_gone)
+                    AND (p_ordered OR r.kind = 4)
+                RETURNING r.position, r.lane)
+        SELECT array_agg(l.position), array_agg(l.lane) INTO v_left, v_left_lanes FROM left_rows l;
+        IF v_left IS NOT NULL THEN
+            DELETE FROM holdfast.copies c
+                WHERE c.subscription_id = p_subscription_id AND c.position = ANY (v_left);
+        END IF;
+        IF p_ordered THEN
+            INSERT INTO holdfast.settled (subscription_id, partition, position)
+                SELECT p_subscription_id, p_partition, g FROM unnest(v_gone) g
+                WHERE g > p_checkpoint
+                ON CONFLICT DO NOTHING;
+        END IF;
+    END IF;
+
+    -- Those that wait: retry, held, blocked. A held one that was tried before keeps its attempts.
+    IF p_kinds && '{1,2,4}'::integer[] THEN
+        INSERT INTO holdfast.retries AS r
+            (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
+             last_retry_at, story)
+            SELECT p_subscription_id, p_positions[i],
+                   CASE p_kinds[i] WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 3 END, p_partition, p_lanes[i],
+                   CASE p_kinds[i] WHEN 2 THEN 0 ELSE p_attempts[i] END,
+                   CASE p_kinds[i] WHEN 2 THEN 0 ELSE coalesce(p_uncounted[i], 0) END,
+                   CASE p_kinds[i] WHEN 1 THEN p_next[i] ELSE p_now END,
+                   CASE p_kinds[i] WHEN 2 THEN NULL ELSE p_now END,
+                   CASE p_kinds[i] WHEN 2 THEN NULL ELSE p_stories[i] END
+            FROM generate_subscripts(p_kinds, 1) i WHERE p_kinds[i] IN (1, 2, 4)
+            ON CONFLICT (subscription_id, position) DO UPDATE
+            SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
+                next_attempt_at = excluded.next_attempt_at,
+                attempts = CASE excluded.kind WHEN 2 THEN r.attempts ELSE excluded.attempts END,
+                uncounted = CASE excluded.kind WHEN 2 THEN r.uncounted ELSE excluded.uncounted END,
+                last_retry_at = CASE excluded.kind WHEN 2 THEN r.last_retry_at
+                                ELSE excluded.last_retry_at END,
+                story = CASE excluded.kind WHEN 2 THEN r.story ELSE excluded.story END;
+    END IF;
+
+    -- In lanes that a row has left the first one goes on, if it is held; so it does where nothing moves
+    -- though one was held: the lane was freed while the caller did not know.
+    IF p_ordered AND (v_left IS NOT NULL OR 2 = ANY (p_kinds)) THEN
+        PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
+        PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, array_agg(p_lanes[i]), p_now)
+            FROM generate_subscripts(p_kinds, 1) i
+            WHERE p_kinds[i] = 2
+                AND NOT EXISTS (SELECT 1 FROM holdfast.retries r
+                                WHERE r.subscription_id = p_subscription_id
+                                    AND r.partition = p_partition AND r.lane = p_lanes[i]
+                                    AND r.kind <> 2);
+        SELECT array_agg(p_kinds[i] = 4 OR
+                         l.lane IS NOT NULL
+                         AND EXISTS (SELECT 1 FROM holdfast.retries r
+                                     WHERE r.subscription_id = p_subscription_id
+                                         AND r.partition = p_partition AND r.lane = l.lane)
+                         ORDER BY i) INTO lane_busy
+            FROM generate_subscripts(p_kinds, 1) i
+            LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane)
+                ON l.position = p_positions[i] AND p_kinds[i] IN (0, 3);
+    ELSIF 4 = ANY (p_kinds) THEN
+        SELECT array_agg(p_kinds[i] = 4 ORDER BY i) INTO lane_busy
+            FROM generate_subscripts(p_kinds, 1) i;
+    END IF;
+END
+$$;
+
+-- change_settle: `struct settle`. p_generation: NULL or 0: any. p_checkpoint: NULL or -1: unchanged.
+-- p_last_event_id NULL: unchanged. p_kinds ... p_errors: the outcomes, NULL or arrays of one length
+-- (see outcomes_apply); p_waited: they have rows in retries. p_pause_reason: the subscription is paused
+-- too; NULL: it is not. lane_busy is NULL if there are no outcomes. HF_STALE (5), HF_NOTFOUND (3),
+-- HF_CONFLICT (4), HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an
+-- outcome does so; before it the subscription's, if that is paused. May be committed asynchronously:
+-- what is lost is done again.
+CREATE FUNCTION holdfast.change_settle(
+    p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
+    p_epoch bigint, p_generation bigint, p_checkpoint bigint, p_last_event_id uuid,
+    p_now timestamptz, p_kinds integer[] DEFAULT NULL, p_positions bigint[] DEFAULT NULL,
+    p_lanes bigint[] DEFAULT NULL, p_attempts integer[] DEFAULT NULL,
+    p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
+    p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
+    p_errors text[] DEFAULT NULL, p_waited boolean[] DEFAULT NULL,
+    p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
+    OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[])
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_fence  record;
+    v_stored record;
+    v_new    bigint := nullif(p_checkpoint, -1);
+    v_done   record;
+    v_lanes  boolean := p_kinds && '{1,2,3,4}'::integer[] OR true = ANY (p_waited);
+BEGIN
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
+    END IF;
+    v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch,
+                     coalesce(v_lanes, false));
+    status := v_fence.status;
+    message := v_fence.message;
+    IF status <> 0 THEN
+        RETURN;
+    END IF;
+    IF p_generation <> 0 AND p_generation <> v_fence.generation THEN
+        status := 4;
+        message := format('the subscription has been changed: its generation is %s, not %s',
+                          v_fence.generation, p_generation);
+        RETURN;
+    END IF;
+    v_stored := journal_newest(p_subscription_id, p_partition);
+    IF v_new < v_stored.checkpoint THEN
+        status := 2;
+        message := format('checkpoint %s is below the stored one, %s', v_new, v_stored.checkpoint);
+        RETURN;
+    END IF;
+    IF cardinality(p_kinds) > 0 THEN
+        v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_fence.name, p_partition, true,
+                                 coalesce(v_new, v_stored.checkpoint), p_now, p_kinds, p_positions,
+                                 p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
+                                 p_errors);
+        status := v_done.status;
+        message := v_done.message;
+        lane_busy := v_done.lane_busy;
+        IF status <> 0 THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF v_new IS NOT NULL THEN
+        PERFORM journal_add(p_subscription_id, p_partition, v_new, p_now,
+                            coalesce(p_last_event_id, v_stored.last_event_id));
+        IF v_new > v_stored.checkpoint THEN
+            DELETE FROM settled s
+                WHERE s.subscription_id = p_subscription_id AND s.partition = p_partition
+                    AND s.position > v_stored.checkpoint AND s.position <= v_new;
+        END IF;
+    END IF;
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM change_pause(p_namespace_id, p_subscription_id, true, p_pause_by, p_pause_reason,
+                             p_now);
+    END IF;
+    generation := v_fence.generation;
+END
+$$;
+
+-- ---- Deliveries in a handler's transaction ------------------------------------------------------
+
+-- tx_enter: may the handler run? Looks only, and locks nothing: a process that is stopped in the middle
+-- of a handler holds up nobody. tx_leave settles. p_leased: by lease, else by partition and epoch.
+-- status 0, HF_STALE (5), HF_NOTFOUND (3), HF_CONFLICT (4): settled already.
+CREATE FUNCTION holdfast.tx_enter(
+    p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
+    p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint,
+    OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_lease     leases;
+    v_partition partitions;
+BEGIN
+    status := 0;
+    IF p_leased THEN
+        SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease
+            AND l.subscription_id = p_subscription_id AND l.piece IS NULL;
+        IF NOT FOUND THEN
+            status := 5;
+            message := 'the lease has ended: its events were handed out again or are settled';
+        ELSIF NOT v_lease.positions @> p_position THEN
+            status := 4;
+        END IF;
+    ELSE
+        SELECT * INTO v_partition FROM partitions p
+            WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition;
+        IF NOT FOUND THEN
+            status := 3;
+            message := format('there is no subscription with id %s', p_subscription_id);
+        ELSIF v_partition.owner IS DISTINCT FROM p_token OR v_partition.epoch <> p_epoch THEN
+            status := 5;
+            message := format('partition %s now belongs to %s', p_partition,
+                              coalesce(v_partition.owner_name, 'nobody'));
+        ELSIF p_position <= (journal_newest(p_subscription_id, p_partition)).checkpoint THEN
+            IF NOT EXISTS (SELECT 1 FROM retries r
+                           WHERE r.subscription_id = p_subscription_id
+                               AND r.position = p_position) THEN
+                status := 4;
+            END IF;
+        ELSIF EXISTS (SELECT 1 FROM settled s
+                      WHERE s.subscription_id = p_subscription_id AND s.partition = p_partition
+                          AND s.position = p_position) THEN
+            status := 4;
+        END IF;
+    END IF;
+    IF status = 4 THEN
+        message := format('the event at position %s is settled already', p_position);
+    END IF;
+END
+$$;
+
+-- tx_leave: settles a delivery within the transaction that its handler ran in, which is to be committed
+-- soon: from now on it holds the partition's row (FOR SHARE; for rearranging lanes if it waited) or
+-- the lease's. lane_busy: `ret_lane_busy`. Anything but status 0: the caller undoes the delivery. HF_STALE
+-- (5), HF_NOTFOUND (3), HF_CONFLICT (4): somebody else has settled it meanwhile.
+CREATE FUNCTION holdfast.tx_leave(
+    p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
+    p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint, p_lane bigint,
+    p_waited boolean, p_now timestamptz,
+    OUT status integer, OUT message text, OUT lane_busy boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_lease      leases;
+    v_fence      record;
+    v_checkpoint bigint;
+    v_left       boolean := false;
+    v_lane       bigint := p_lane;              -- of its row, if it has one: the stored one counts
+BEGIN
+    status := 0;
+    lane_busy := false;
+    IF p_leased THEN
+        SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease
+            AND l.subscription_id = p_subscription_id AND l.piece IS NULL FOR UPDATE;
+        IF NOT FOUND THEN
+            status := 5;
+            message := 'the lease has ended: its events were handed out again or are settled';
+            RETURN;
+        END IF;
+        IF NOT v_lease.positions @> p_position THEN
+            status := 4;
+            message := format('the event at position %s is settled already', p_position);
+            RETURN;
+        END IF;
+        IF v_lease.has_retries THEN
+            DELETE FROM retries r WHERE r.subscription_id = p_subscription_id
+                AND r.position = p_position AND r.kind = 4;
+            IF FOUND THEN
+                DELETE FROM copies c WHERE c.subscription_id = p_subscription_id
+                    AND c.position = p_position;
+            END IF;
+        END IF;
+        IF v_lease.count = 1 THEN
+            DELETE FROM leases l WHERE l.token = p_lease;
+        ELSE
+            UPDATE leases l SET count = l.count - 1,
+                    positions = l.positions - int8multirange(int8range(p_position, p_position + 1))
+                WHERE l.token = p_lease;
+        END IF;
+        RETURN;
+    END IF;
+
+    v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch, p_waited);
+    status := v_fence.status;
+    message := v_fence.message;
+    IF status <> 0 THEN
+        RETURN;
+    END IF;
+    v_checkpoint := (journal_newest(p_subscription_id, p_partition)).checkpoint;
+    IF p_waited OR p_position <= v_checkpoint THEN
+        DELETE FROM retries r WHERE r.subscription_id = p_subscription_id AND r.position = p_position
+            RETURNING r.lane INTO v_lane;
+        v_left := FOUND;
+        IF v_left THEN
+            DELETE FROM copies c
+                WHERE c.subscription_id = p_subscription_id AND c.position = p_position;
+        ELSIF p_position <= v_checkpoint THEN
+            status := 4;
+        END IF;
+    END IF;
+    IF p_position > v_checkpoint THEN
+        INSERT INTO settled (subscription_id, partition, position)
+            VALUES (p_subscription_id, p_partition, p_position) ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN
+            status := 4;
+        END IF;
+    END IF;
+    IF status <> 0 THEN
+        message := format('the event at position %s is settled already', p_position);
+        RETURN;
+    END IF;
+    IF v_left THEN
+        PERFORM lanes_promote(p_subscription_id, p_partition, ARRAY[v_lane], p_now);
+        lane_busy := EXISTS (SELECT 1 FROM retries r WHERE r.subscription_id = p_subscription_id
+                             AND r.partition = p_partition AND r.lane = v_lane);
+    END IF;
+END
+$$;
