@@ -24,6 +24,11 @@ SELECT pg_backend_pid() <> $1,
                                   ELSE current_setting('synchronous_commit') END, false))
        END
 
+-- name: session_at_work
+-- Whether the server's process $1 has a statement to work on, as far as we may know.
+SELECT EXISTS (SELECT FROM pg_stat_activity
+               WHERE pid = $1 AND coalesce(state, 'hidden') NOT LIKE 'idle%')
+
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED
 

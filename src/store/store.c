@@ -166,17 +166,30 @@ static hf_status check_process(struct store *store)
 #define AGAIN_FIRST_MS 2 /* pauses between attempts: doubled ... */
 #define AGAIN_LAST_MS 50 /* ... up to this */
 
+/* Of a change whose first answer was lost only these are an answer: it is done, or what stands in
+ * the log shows that it was not. */
+static hf_status doubt(const struct change *change, hf_status status)
+{
+    if (!change->doubtful || status == HF_OK || status == HF_CONFLICT || status == HF_INVALID ||
+        status == HF_UNKNOWN) {
+        return status;
+    }
+    return fail(HF_UNKNOWN, "nobody knows whether it was stored; the connection was lost, then: %s",
+                err_message());
+}
+
 /* Runs the change, again and again while somebody else's transaction is in its way. The pause is
  * taken here and not in the engine, so that nobody else's changes wait behind this one. */
 static hf_status run_until(struct store *store, struct change *change, struct deadline deadline)
 {
+    change->doubtful = false;
     for (int64_t pause_ms = AGAIN_FIRST_MS;; pause_ms *= 2) {
         change->again = false;
         hf_status status = group_run(&store->group, change, deadline);
         int64_t left_ms = deadline_left_ms(deadline);
         pause_ms = pause_ms > AGAIN_LAST_MS ? AGAIN_LAST_MS : pause_ms;
         if (status == HF_OK || !change->again || (left_ms >= 0 && left_ms <= pause_ms)) {
-            return status;
+            return change->status = doubt(change, status);
         }
         struct timespec time = {.tv_nsec = pause_ms * 1000000};
         nanosleep(&time, NULL);

@@ -154,6 +154,8 @@ struct change {
     hf_status status;
     bool again; /* the engine's: nothing happened, somebody else's transaction is in the way;
                    store_run tries again until the deadline */
+    bool doubtful; /* the engine's: it was sent, the answer was lost, and sending it again has not
+                      told yet: no failure that follows means that nothing happened */
     hf_status draft; /* the engine's: the answer if the common commit succeeds */
     char message[STORE_MESSAGE_BYTES]; /* why not HF_OK */
     struct change *next;               /* group.c's queue */

@@ -23,9 +23,11 @@
  * When the connection is lost
  *   What has had an answer from the server keeps it. Appends that have not are appended again, the
  *   exact way: the ids tell what happened, because the unique index waits for an old transaction
- *   that is still about to commit. For other changes nobody can tell: HF_UNKNOWN. What was not
- *   sent, or was refused by a server that shuts down, is simply sent again. A commit is never
- *   cancelled: when its time is over the connection is closed, and the answer is HF_UNKNOWN.
+ *   that is still about to commit. If that fails, too, they stay `doubtful`, and store.c answers
+ *   HF_UNKNOWN. For other changes nobody can tell: HF_UNKNOWN at once. What was not sent, or was
+ *   refused by a server that shuts down, is simply sent again; a pooler's refusal says nothing of
+ *   the server's. A commit is never cancelled: when its time is over the connection is closed, and
+ *   the answer is HF_UNKNOWN.
  */
 #include <stdio.h>
 
@@ -296,8 +298,15 @@ static hf_status send_alone(struct round *round)
 /* What became of a transaction as a whole. */
 struct verdict {
     hf_status status; /* HF_OK: committed */
+    bool open;        /* refused by somebody who does not know: it may have happened */
     char sqlstate[6];
 };
+
+static hf_status fail_unknown(void)
+{
+    return fail(HF_UNKNOWN, "the connection was lost before the server answered: the change may "
+                            "have happened");
+}
 
 static void judge(struct round *round, const PGresult *result, enum postgres_query query,
                   struct verdict *verdict)
@@ -309,6 +318,7 @@ static void judge(struct round *round, const PGresult *result, enum postgres_que
     }
     verdict->status = session_fail(round->session, result, query);
     memcpy(verdict->sqlstate, round->session->sqlstate, sizeof verdict->sqlstate);
+    verdict->open = session_leaves_open(round->session, verdict->sqlstate);
 }
 
 /* Reads on to the end of the transaction. Anything but HF_OK: the connection is lost or silent. */
@@ -367,6 +377,7 @@ static void fail_way(struct round *round, enum way way, const struct verdict *ve
     bool divisible = verdict->status != HF_UNKNOWN && is_divisible(verdict->sqlstate);
     for (struct change *at = round->changes; at; at = at->next) {
         if (way_of(round, at, SENT) == way) {
+            at->doubtful = at->doubtful || verdict->open;
             if (divisible) {
                 at->status = NOT_BEGUN;
             } else {
@@ -381,7 +392,7 @@ static hf_status read_plain(struct round *round)
     if (!has_way(round, WAY_PLAIN, SENT)) {
         return HF_OK;
     }
-    struct verdict verdict = {HF_OK, ""};
+    struct verdict verdict = {.status = HF_OK};
     PGresult *result = NULL;
     hf_status status = read_settings(round, false, &verdict);
     if (status == HF_OK) {
@@ -438,7 +449,7 @@ static hf_status read_together(struct round *round)
     if (!has_way(round, WAY_TOGETHER, SENT)) {
         return HF_OK;
     }
-    struct verdict verdict = {HF_OK, ""};
+    struct verdict verdict = {.status = HF_OK};
     bool ring = false;
     hf_status status = read_settings(round, false, &verdict);
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
@@ -469,7 +480,7 @@ static hf_status read_together(struct round *round)
 /* One transaction, one change. */
 static hf_status read_one(struct round *round, struct change *change)
 {
-    struct verdict verdict = {HF_OK, ""};
+    struct verdict verdict = {.status = HF_OK};
     bool ring = false;
     change->draft = HF_OK;
     hf_status status = read_settings(round, change->relaxed, &verdict);
@@ -480,8 +491,8 @@ static hf_status read_one(struct round *round, struct change *change)
         status = read_sync(round, &verdict);
     }
     if (status != HF_OK) {
-        if (verdict.status != HF_OK) { /* the last word was a refusal: it did not happen */
-            forget_claim(change);
+        if (verdict.status != HF_OK && !verdict.open) {
+            forget_claim(change); /* the last word was a refusal: it did not happen */
             change->status = NOT_BEGUN;
         }
         return status;
@@ -495,6 +506,11 @@ static hf_status read_one(struct round *round, struct change *change)
         }
         return HF_OK;
     }
+    if (verdict.open && change->kind != CHANGE_APPEND) {
+        answer(change, fail_unknown());
+        return HF_OK;
+    }
+    change->doubtful = change->doubtful || verdict.open;
     bool away = strncmp(verdict.sqlstate, "57P", 3) == 0 || strncmp(verdict.sqlstate, "08", 2) == 0;
     if (away || strcmp(verdict.sqlstate, "26000") == 0) {
         forget_claim(change);
@@ -572,10 +588,9 @@ static void sort_out_lost(struct change *changes)
     for (struct change *at = changes; at; at = at->next) {
         if (at->status == SENT) {
             forget_claim(at);
+            at->doubtful = true;
             if (at->kind != CHANGE_APPEND) {
-                (void)fail(HF_UNKNOWN, "the connection was lost before the server answered: the "
-                                       "change may have happened");
-                answer(at, HF_UNKNOWN);
+                answer(at, fail_unknown());
             }
         }
     }

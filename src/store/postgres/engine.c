@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -26,7 +25,6 @@
 #include "store/postgres/verbs.h"
 
 #define CLOSE_WAIT_MS 5000 /* for the server, to give back what we own */
-#define PLACE_BYTES_MAX 512
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
@@ -115,48 +113,18 @@ void engine_drop_session(struct postgres_engine *engine, struct session *session
 static hf_status engine_copy_names(struct postgres_engine *engine, const char *url,
                                    const struct store_options *options)
 {
-    engine->url = mem_dup(url, strlen(url));
+    hf_status status = address_init(&engine->address, url);
+    if (status != HF_OK) {
+        return status;
+    }
+    engine->place = engine->address.place;
     engine->namespace_name = mem_dup(options->namespace_name.bytes, options->namespace_name.length);
     engine->node_bytes = mem_dup(options->node_name.bytes, options->node_name.length);
     engine->node_name = (struct text){engine->node_bytes, options->node_name.length};
-    if (!engine->url || !engine->namespace_name || !engine->node_bytes) {
+    if (!engine->namespace_name || !engine->node_bytes) {
         return fail(HF_NOMEM, "no memory for names");
     }
     return HF_OK;
-}
-
-static const char *option_of(const PQconninfoOption *options, const char *keyword)
-{
-    for (const PQconninfoOption *at = options; at && at->keyword; at++) {
-        if (strcmp(at->keyword, keyword) == 0) {
-            return at->val && *at->val ? at->val : NULL;
-        }
-    }
-    return NULL;
-}
-
-/* "host:port/database" for messages, from the URL without asking anybody. */
-static hf_status engine_name_place(struct postgres_engine *engine)
-{
-    char *why = NULL;
-    PQconninfoOption *options = PQconninfoParse(engine->url, &why);
-    if (!options) {
-        hf_status status = fail(HF_INVALID, "the database URL is not valid: %s",
-                                why ? why : "out of memory");
-        PQfreemem(why);
-        return status;
-    }
-    const char *host = option_of(options, "host");
-    const char *port = option_of(options, "port");
-    const char *database = option_of(options, "dbname");
-    struct buf place;
-    buf_init(&place, PLACE_BYTES_MAX);
-    buf_printf(&place, "%.200s%s%.20s/%.100s", host ? host : "localhost", port ? ":" : "",
-               port ? port : "", database ? database : "");
-    engine->place = buf_detach(&place, NULL);
-    buf_release(&place);
-    PQconninfoFree(options);
-    return engine->place ? HF_OK : fail(HF_NOMEM, "no memory for names");
 }
 
 /* Frees whatever engine_open got so far. */
@@ -165,8 +133,7 @@ static void engine_free(struct postgres_engine *engine)
     for (int i = 0; i < POSTGRES_QUERY_COUNT; i++) {
         mem_free(engine->sql[i]);
     }
-    mem_free(engine->url);
-    mem_free(engine->place);
+    address_release(&engine->address);
     mem_free(engine->namespace_name);
     mem_free(engine->node_bytes);
     mem_free(engine);
@@ -216,8 +183,8 @@ static struct postgres_engine *engine_new(const struct store_options *options)
 
 static void engine_end(struct postgres_engine *engine)
 {
+    prober_free(engine->prober); /* its thread may be making news */
     keeper_stop(engine);
-    prober_free(engine->prober);
     signs_free(engine->signs);
     pool_close(engine);
     session_release(&engine->writer);
@@ -237,9 +204,6 @@ static hf_status postgres_open(const char *url, const struct store_options *opti
     engine_list(engine);
     hf_status status = engine_copy_names(engine, url, options);
     if (status == HF_OK) {
-        status = engine_name_place(engine);
-    }
-    if (status == HF_OK) {
         status = engine_connect(engine, options, deadline);
     }
     if (status != HF_OK) {
@@ -248,7 +212,7 @@ static hf_status postgres_open(const char *url, const struct store_options *opti
         engine_end(engine);
         return err_set(status, message);
     }
-    engine->opened = true;
+    atomic_store(&engine->opened, true);
     *ret_engine = &engine->head;
     return HF_OK;
 }
@@ -259,7 +223,7 @@ static hf_status postgres_open(const char *url, const struct store_options *opti
 static void engine_give_back(struct postgres_engine *engine)
 {
     bool ring = false;
-    engine->opened = false; /* no patience with a server that is away */
+    atomic_store(&engine->opened, false); /* no patience with a server that is away */
     engine->writer.deadline = deadline_after_ms(CLOSE_WAIT_MS);
     if (!session_is_up(&engine->writer)) {
         session_close(&engine->writer);

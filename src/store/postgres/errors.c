@@ -76,6 +76,12 @@ bool postgres_is_passing(const char *sqlstate)
            strcmp(sqlstate, "57P03") == 0 || strncmp(sqlstate, "08", 2) == 0;
 }
 
+bool session_leaves_open(const struct session *session, const char *sqlstate)
+{
+    return strncmp(sqlstate, "08", 2) == 0 ||
+           (session->pooled && strncmp(sqlstate, "57P", 3) == 0);
+}
+
 /* The first line, without what libpq puts around it. */
 static void first_line(const char *message, char *out, size_t out_bytes)
 {

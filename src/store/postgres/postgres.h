@@ -2,7 +2,8 @@
  * postgres.h - the PostgreSQL engine as its own files see it.
  *
  *   engine.c   opening and closing; the verbs that are one line
- *   session.c  a connection: statements, deadlines, reconnecting      errors.c  SQLSTATEs as ours
+ *   address.c  where the servers are                 dial.c  making a connection, and again
+ *   session.c  a connection: statements, deadlines   errors.c  SQLSTATEs as ours
  *   pool.c     sessions for queries, readers and handlers
  *   param.c    binary parameters                     row.c  binary results
  *   migrate.c  the schema and its steps, the namespace
@@ -27,6 +28,7 @@
 #include <stdatomic.h>
 
 #include "store/engine.h"
+#include "store/postgres/address.h"
 #include "store/postgres/keeper.h"
 #include "store/postgres/session.h"
 
@@ -38,8 +40,9 @@ struct prober; /* probe.c: the one that reads the holders of the sequence's lock
 
 struct postgres_engine {
     struct engine head;         /* first: engine.h */
-    char *url;                  /* the libpq URI as given, NUL-terminated; may hold a password */
-    char *place;                /* "host:port/database" for messages; no password */
+    struct address address;
+    const char *place;          /* the address's: "host:port/database" for messages */
+    atomic_size_t host;         /* of the address: where the last connection was made */
     char *namespace_name;       /* NUL-terminated */
     char *node_bytes;           /* owns what follows */
     struct text node_name;      /* NUL-terminated; application_name, owner_name */
@@ -57,7 +60,7 @@ struct postgres_engine {
     struct keeper keeper;
 
     struct session *sessions;   /* all with a connection; engine.c, for fork */
-    bool opened;                /* from now on a server that is away is waited for */
+    atomic_bool opened;         /* from now on a server that is away is waited for */
     pthread_mutex_t pool_mutex; /* guards the two lists */
     struct session *idle_readers;
     struct session *idle_handlers;

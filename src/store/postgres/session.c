@@ -5,9 +5,9 @@
  * is missed because a server or a network went silent. Only the look-up of a host's name is not
  * under our control.
  *
- * A session that begins says hello: it learns whether it speaks to a server of its own or through a
- * pooler, whether the server can be written to, and sets what must not depend on the settings of
- * the role or the database. Behind a pooler nothing is set, because it would stay there for others.
+ * A statement that is not answered in time is asked to stop, and its connection is closed without
+ * waiting for that: a caller's deadline is kept whatever the server does. The request to stop is a
+ * connection of its own, made by libpq's blocking PQcancel, so a thread of its own makes it.
  */
 #include "store/postgres/session.h"
 
@@ -16,31 +16,21 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/err.h"
-#include "store/postgres/errors.h"
+#include "base/thread.h"
 #include "store/postgres/postgres.h"
-#include "store/postgres/row.h"
 
+#define SILENCE_MS 4000      /* without a byte from the server: see silence.c */
 #define POLL_SLICE_MS 1000   /* a fake clock may have moved */
-#define CANCEL_WAIT_MS 2000  /* for the answer to a cancelled statement */
-#define RETRY_FIRST_MS 20    /* between attempts to connect, doubled ... */
-#define RETRY_LAST_MS 1000   /* ... up to this */
-#define LOCK_TIMEOUT "100ms" /* of the writer: apply.c tries again */
+#define CANCEL_WAIT_MS 1000  /* for the answer to a cancelled statement of the application's */
 #define NAME_BYTES 80
-
-/* For libpq, before the URL, which may say otherwise. */
-#define KEEPALIVE_IDLE_S "30"
-#define KEEPALIVE_INTERVAL_S "10"
-#define KEEPALIVE_COUNT "3"
-#define TCP_USER_TIMEOUT_MS "15000"
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* Waits for the socket; false when the deadline has passed. Trouble counts as ready: libpq finds
  * out which. */
-static bool wait_socket(PGconn *pg, short events, struct deadline deadline)
+bool session_wait(PGconn *pg, short events, struct deadline deadline)
 {
     for (;;) {
         int64_t left_ms = deadline_left_ms(deadline);
@@ -56,6 +46,26 @@ static bool wait_socket(PGconn *pg, short events, struct deadline deadline)
     }
 }
 
+/* Waits for the server to do something. A silence that will not end is a lost connection. */
+static hf_status await(struct session *session, short events)
+{
+    const char *place = session->engine->place;
+    for (;;) {
+        struct deadline silence = deadline_after_ms(SILENCE_MS);
+        if (session_wait(session->pg, events, deadline_earlier(session->deadline, silence))) {
+            return HF_OK;
+        }
+        if (deadline_passed(session->deadline)) {
+            return fail(HF_TIMEOUT, "%s did not %s in time", place,
+                        events & POLLOUT ? "take a statement" : "answer");
+        }
+        if (session->greeted && session_is_forsaken(session)) {
+            session_close(session);
+            return fail(HF_UNAVAILABLE, "%s has fallen silent: the connection is given up", place);
+        }
+    }
+}
+
 /* Sends what libpq holds back. */
 static hf_status flush(struct session *session)
 {
@@ -67,8 +77,9 @@ static hf_status flush(struct session *session)
         if (left < 0) {
             return session_fail(session, NULL, POSTGRES_QUERY_COUNT);
         }
-        if (!wait_socket(session->pg, POLLIN | POLLOUT, session->deadline)) {
-            return fail(HF_TIMEOUT, "%s did not take a statement in time", session->engine->place);
+        hf_status status = await(session, POLLIN | POLLOUT);
+        if (status != HF_OK) {
+            return status;
         }
         if (!PQconsumeInput(session->pg)) {
             return session_fail(session, NULL, POSTGRES_QUERY_COUNT);
@@ -80,8 +91,9 @@ static hf_status flush(struct session *session)
 static hf_status await_result(struct session *session)
 {
     while (PQisBusy(session->pg)) {
-        if (!wait_socket(session->pg, POLLIN, session->deadline)) {
-            return fail(HF_TIMEOUT, "%s did not answer in time", session->engine->place);
+        hf_status status = await(session, POLLIN);
+        if (status != HF_OK) {
+            return status;
         }
         if (!PQconsumeInput(session->pg)) {
             break; /* PQgetResult says what it is */
@@ -120,38 +132,44 @@ static hf_status collect(struct session *session, PGresult **ret_result)
 
 /* ---- Deadlines ------------------------------------------------------------------------------- */
 
-/* Asks the server to stop the statement and takes its answer; closes the session if none comes. */
-static void cancel(struct session *session)
+static void *cancel_main(void *ctx)
 {
     char why[256];
-    PGcancel *cancel = PQgetCancel(session->pg);
-    bool asked = cancel && PQcancel(cancel, why, sizeof why);
-    PQfreeCancel(cancel);
-    if (asked) {
-        PGresult *result = NULL;
-        struct deadline before = session->deadline;
-        session->deadline = deadline_after_ms(CANCEL_WAIT_MS);
-        asked = collect(session, &result) == HF_OK && PQstatus(session->pg) == CONNECTION_OK;
-        session->deadline = before;
-        PQclear(result);
+    PQcancel(ctx, why, sizeof why);
+    PQfreeCancel(ctx);
+    return NULL;
+}
+
+void session_cancel(PGcancel *cancel)
+{
+    pthread_t thread;
+    if (!cancel) {
+        return;
     }
-    if (!asked && session->kind != SESSION_FOREIGN) {
+    if (thread_start(&thread, "hf-cancel", cancel_main, cancel) == HF_OK) {
+        pthread_detach(thread);
+    } else {
+        PQfreeCancel(cancel); /* the server will notice that we are gone */
+    }
+}
+
+/* Asks the server to stop the statement. The application's connection is not ours to close: there
+ * the answer is waited for, shortly. */
+static void give_up(struct session *session)
+{
+    session_cancel(PQgetCancel(session->pg));
+    if (session->kind == SESSION_FOREIGN) {
+        PGresult *result = NULL;
+        session->deadline = deadline_after_ms(CANCEL_WAIT_MS);
+        if (collect(session, &result) == HF_OK) {
+            PQclear(result);
+        }
+    } else {
         session_close(session);
     }
 }
 
-/* ---- Connecting ------------------------------------------------------------------------------ */
-
-/* libpq would print notices. One kind matters: the commit happened here, but nobody knows
- * whether on the standby, because somebody ended the wait for it. */
-static void hear_notice(void *ctx, const PGresult *notice)
-{
-    struct session *session = ctx;
-    const char *sqlstate = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
-    if (sqlstate && (strcmp(sqlstate, "57014") == 0 || strcmp(sqlstate, "57P01") == 0)) {
-        session->unsure = true;
-    }
-}
+/* ---- Beginning and end ----------------------------------------------------------------------- */
 
 static void session_reset(struct session *session)
 {
@@ -160,6 +178,7 @@ static void session_reset(struct session *session)
     session->unsure = false;
     session->pooled = false;
     session->weak_commit = false;
+    session->greeted = false;
 }
 
 void session_init(struct session *session, struct postgres_engine *engine, enum session_kind kind)
@@ -206,146 +225,6 @@ bool session_is_up(struct session *session)
     return PQstatus(session->pg) == CONNECTION_OK;
 }
 
-static hf_status dial(struct session *session, struct deadline deadline)
-{
-    struct postgres_engine *engine = session->engine;
-    const char *keywords[] = {"application_name", "keepalives_idle", "keepalives_interval",
-                              "keepalives_count", "tcp_user_timeout", "target_session_attrs",
-                              "dbname", "client_encoding", NULL};
-    const char *values[] = {engine->node_name.bytes, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S,
-                            KEEPALIVE_COUNT, TCP_USER_TIMEOUT_MS, "read-write",
-                            engine->url, "UTF8", NULL};
-    session->pg = PQconnectStartParams(keywords, values, 1);
-    if (!session->pg) {
-        return fail(HF_NOMEM, "no memory for a connection");
-    }
-    PQsetErrorVerbosity(session->pg, PQERRORS_VERBOSE); /* errors_connect wants codes */
-    PQsetNoticeReceiver(session->pg, hear_notice, session);
-    PostgresPollingStatusType want = PGRES_POLLING_WRITING;
-    while (PQstatus(session->pg) != CONNECTION_BAD) {
-        short events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-        if (!wait_socket(session->pg, events, deadline)) {
-            return fail(HF_TIMEOUT, "cannot connect to %s: no answer in time", engine->place);
-        }
-        want = PQconnectPoll(session->pg);
-        if (want == PGRES_POLLING_OK || want == PGRES_POLLING_FAILED) {
-            break;
-        }
-    }
-    if (PQstatus(session->pg) != CONNECTION_OK) {
-        return errors_connect(session);
-    }
-    PQsetErrorVerbosity(session->pg, PQERRORS_DEFAULT);
-    if (PQsetnonblocking(session->pg, 1) != 0) {
-        return fail(HF_NOMEM, "no memory for a connection");
-    }
-    return HF_OK;
-}
-
-/* Parameters of the statement `hello`: the process that we believe to speak to, and settings. */
-static void fill_hello(struct session *session)
-{
-    bool writes = session->kind == SESSION_WRITER || session->kind == SESSION_KEEPER;
-    bool handler = session->kind == SESSION_HANDLER;
-    bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
-    struct params *params = session_params(session);
-    param_int4(params, PQbackendPID(session->pg));
-    param_text(params, handler ? TEXT_ABSENT
-                               : text_of(session->kind == SESSION_WRITER ? LOCK_TIMEOUT : "0"));
-    param_text(params, handler || writes ? TEXT_ABSENT : text_of("force_custom_plan"));
-    param_text(params, handler ? TEXT_ABSENT : text_of("0"));
-    param_bool(params, relaxed && session->kind == SESSION_WRITER);
-}
-
-static hf_status execute(struct session *session, enum postgres_query query, bool once,
-                         PGresult **ret_result);
-
-static hf_status hello(struct session *session)
-{
-    const char *place = session->engine->place;
-    int version = PQserverVersion(session->pg);
-    if (version < POSTGRES_VERSION_MIN) {
-        return fail(HF_UNAVAILABLE, "%s is PostgreSQL %d.%d; Holdfast needs %d or newer", place,
-                    version / 10000, version % 10000, POSTGRES_VERSION_MIN / 10000);
-    }
-    /* The parameters in hand may be those of a statement that is to be run again. */
-    struct params in_hand = session->params;
-    PGresult *result;
-    params_init(&session->params);
-    fill_hello(session);
-    hf_status status = execute(session, POSTGRES_QUERY_HELLO, true, &result);
-    params_release(&session->params);
-    session->params = in_hand;
-    if (status != HF_OK) {
-        return status;
-    }
-    session->pooled = result_bool(result, 0, 0);
-    session->weak_commit = result_bool(result, 0, 2);
-    if (result_bool(result, 0, 1)) {
-        status = fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary",
-                      place);
-    }
-    PQclear(result);
-    return status;
-}
-
-static hf_status connect_once(struct session *session, struct deadline deadline)
-{
-    struct deadline before = session->deadline;
-    session_close(session);
-    session->deadline = deadline;
-    hf_status status = dial(session, deadline);
-    if (session->pg) {
-        engine_add_session(session->engine, session);
-    }
-    if (status == HF_OK) {
-        status = hello(session);
-    }
-    session->deadline = before;
-    if (status != HF_OK) {
-        char code[sizeof session->sqlstate];
-        memcpy(code, session->sqlstate, sizeof code);
-        session_close(session);
-        memcpy(session->sqlstate, code, sizeof code);
-        return status;
-    }
-    session->number = atomic_fetch_add(&session->engine->connections, 1) + 1;
-    return HF_OK;
-}
-
-/* Whether it may help to wait: the server is starting, or, when it was there before, is away. */
-static bool is_worth_waiting(const struct session *session, hf_status status)
-{
-    return strcmp(session->sqlstate, "57P03") == 0 ||
-           (session->engine->opened && status == HF_UNAVAILABLE);
-}
-
-static void nap(int64_t ms)
-{
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
-}
-
-hf_status session_connect(struct session *session, struct deadline deadline)
-{
-    if (session->pg && PQstatus(session->pg) == CONNECTION_OK) {
-        return HF_OK;
-    }
-    for (int64_t pause_ms = RETRY_FIRST_MS;; pause_ms *= 2) {
-        session->sqlstate[0] = '\0';
-        hf_status status = connect_once(session, deadline);
-        if (status == HF_OK || !is_worth_waiting(session, status)) {
-            return status;
-        }
-        int64_t left_ms = deadline_left_ms(deadline);
-        pause_ms = pause_ms > RETRY_LAST_MS ? RETRY_LAST_MS : pause_ms;
-        if (left_ms >= 0 && left_ms <= pause_ms) {
-            return status;
-        }
-        nap(pause_ms);
-    }
-}
-
 /* ---- Statements ------------------------------------------------------------------------------ */
 
 struct params *session_params(struct session *session)
@@ -388,7 +267,7 @@ static hf_status finish(struct session *session, int sent, enum postgres_query q
     if (status == HF_TIMEOUT) {
         char message[HF_ERR_BYTES_MAX];
         snprintf(message, sizeof message, "%s", err_message());
-        cancel(session);
+        give_up(session);
         return err_set(HF_TIMEOUT, message);
     }
     if (status != HF_OK) {
@@ -436,9 +315,8 @@ static int send(struct session *session, enum postgres_query query, bool once)
                                params->formats, 1);
 }
 
-/* One statement on a session that has a connection. */
-static hf_status execute(struct session *session, enum postgres_query query, bool once,
-                         PGresult **ret_result)
+hf_status session_execute(struct session *session, enum postgres_query query, bool once,
+                          PGresult **ret_result)
 {
     hf_status status = params_finish(&session->params);
     if (status == HF_OK && !once) {
@@ -474,7 +352,7 @@ static hf_status query_once_or_again(struct session *session, enum postgres_quer
             return status;
         }
     }
-    hf_status status = execute(session, query, once, ret_result);
+    hf_status status = session_execute(session, query, once, ret_result);
     bool again = status != HF_OK && status != HF_TIMEOUT && free &&
                  session->kind == SESSION_READER &&
                  (is_lost(session) || strcmp(session->sqlstate, "26000") == 0);
@@ -482,7 +360,7 @@ static hf_status query_once_or_again(struct session *session, enum postgres_quer
         return status;
     }
     status = session_connect(session, session->deadline);
-    return status == HF_OK ? execute(session, query, once, ret_result) : status;
+    return status == HF_OK ? session_execute(session, query, once, ret_result) : status;
 }
 
 hf_status session_query(struct session *session, enum postgres_query query, PGresult **ret_result)
@@ -551,12 +429,13 @@ hf_status session_commit(struct session *session)
     PGresult *result = NULL;
     int sent = PQsendQuery(session->pg, postgres_queries[POSTGRES_QUERY_COMMIT].sql);
     hf_status status = sent ? collect(session, &result) : HF_UNAVAILABLE;
-    bool coded = result && PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    if (status != HF_OK || is_lost(session) || (result && is_failure(result) && !coded)) {
+    const char *code = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    bool refused = code && !session_leaves_open(session, code);
+    if (status != HF_OK || (!refused && (is_lost(session) || !result || is_failure(result)))) {
         status = fail(HF_UNKNOWN, "%s: the connection was lost during a commit",
                       session->engine->place);
         session_close(session);
-    } else if (!result || is_failure(result)) {
+    } else if (refused) {
         status = session_fail(session, result, POSTGRES_QUERY_COMMIT);
     } else if (PQcmdStatus(result)[0] == 'R') {
         /* ROLLBACK is the answer to a commit of what had failed. */

@@ -22,13 +22,13 @@
  * Deadlines
  *   No call waits for the server beyond session->deadline. libpq's blocking calls are not used: the
  *   socket is watched by poll(). A statement that is not answered in time is cancelled, outside of
- *   commits; a session whose statement did not end is closed.
+ *   commits, and the session is closed.
  *
  * Lost connections
  *   A session that lost its connection connects again at the next statement outside a transaction.
  *   session_query on a SESSION_READER also runs its statement again, once: it only reads. Whoever
- *   keeps something in memory that is only true while the server lives compares session->number
- *   (or engine->epoch, for state that is kept across sessions): it rises with every connection.
+ *   keeps something in memory that is only true while the server lives compares session->number: it
+ *   rises with every connection.
  *
  * Poolers
  *   Behind a transaction pooler (the server's process is not the one that the connection named)
@@ -60,6 +60,7 @@ struct session {
     uint64_t number;          /* of the connection; 0: never connected */
     struct deadline deadline; /* of the statements that follow */
     struct params params;
+    bool greeted;             /* since the connection was made: see silence.c */
     bool pooled;              /* behind a transaction pooler */
     bool weak_commit;         /* synchronous_commit of the server's setting is weaker than `on` */
     bool in_tx;               /* between session_begin and session_commit or session_rollback */
@@ -75,8 +76,10 @@ void session_init(struct session *session, struct postgres_engine *engine, enum 
 void session_wrap(struct session *session, struct postgres_engine *engine, PGconn *pg,
                   struct deadline deadline);
 /* Connects if there is no connection (any more), again and again while the server is only not there
- * yet. HF_UNAVAILABLE, HF_DENIED, HF_NOTFOUND (no such database), HF_TIMEOUT. */
+ * yet. HF_UNAVAILABLE, HF_DENIED, HF_NOTFOUND (no such database). */
 hf_status session_connect(struct session *session, struct deadline deadline);
+/* One attempt with every host. */
+hf_status session_connect_once(struct session *session, struct deadline deadline);
 /* Whether there is a connection that has not been lost, as far as one can tell without asking. */
 bool session_is_up(struct session *session);
 /* Closes the connection; what was open on it is rolled back by the server. */
@@ -96,6 +99,16 @@ hf_status session_query_once(struct session *session, enum postgres_query query,
 hf_status session_run(struct session *session, enum postgres_query query);
 /* Runs several statements without parameters, in the simple protocol. */
 hf_status session_script(struct session *session, const char *sql);
+
+/* Runs a statement on a session that has a connection; `once` as above. For dial.c. */
+hf_status session_execute(struct session *session, enum postgres_query query, bool once,
+                          PGresult **ret_result);
+/* Waits for the socket; false when the deadline has passed. */
+bool session_wait(PGconn *pg, short events, struct deadline deadline);
+/* After a silence: whether no answer will come any more (silence.c). */
+bool session_is_forsaken(struct session *session);
+/* Asks the server to stop a statement, without waiting; frees the request. NULL is allowed. */
+void session_cancel(PGcancel *cancel);
 
 /* A transaction on this session. session_commit: anything but HF_OK means that nothing is kept,
  * except HF_UNKNOWN. Both ends close the session if the server does not answer. */
@@ -128,6 +141,9 @@ void session_pipe_leave(struct session *session);
 hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query);
 /* The status for a SQLSTATE. */
 hf_status postgres_status_of(const char *sqlstate);
+/* Whether what was sent may have happened in spite of this refusal: it comes from a pooler, which
+ * has lost the server. */
+bool session_leaves_open(const struct session *session, const char *sqlstate);
 /* Worth trying again at once, and nothing happened: a serialisation failure, a deadlock, a lock
  * that could not be had, a server that shuts down. */
 bool postgres_is_passing(const char *sqlstate);
