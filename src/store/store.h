@@ -157,6 +157,7 @@ struct change {
     bool doubtful; /* the engine's: it was sent, the answer was lost, and sending it again has not
                       told yet: no failure that follows means that nothing happened */
     hf_status draft; /* the engine's: the answer if the common commit succeeds */
+    int way;         /* the engine's: how it travels */
     char message[STORE_MESSAGE_BYTES]; /* why not HF_OK */
     struct change *next;               /* group.c's queue */
     void *waiter;

@@ -396,6 +396,28 @@ static void absent_and_empty_texts_differ(void **state)
     }
 }
 
+static void texts_that_only_some_events_of_an_append_have_stay_with_them(void **state)
+{
+    enum { COUNT = 30 };
+    struct store *store = fixture_open(*state, "a");
+    struct new_event events[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        events[i] = event_of("t", NULL);
+        events[i].key = i % 2 == 1 ? text_of("key") : TEXT_ABSENT;
+        events[i].tenant = i % 3 == 1 ? text_of("tenant") : TEXT_ABSENT;
+        events[i].metadata = i == COUNT - 1 ? text_of("{}") : TEXT_ABSENT;
+    }
+    struct append append = append_of(events, COUNT);
+    must_answer(HF_OK, RUN(store, &append));
+    for (int i = 0; i < COUNT; i++) {
+        const struct entry *entry = entry_at(*state, store, i + 1);
+        must_hold(memcmp(entry->id, events[i].id, 16) == 0);
+        must_read(i % 2 == 1 ? "key" : NULL, entry->event.key);
+        must_read(i % 3 == 1 ? "tenant" : NULL, entry->event.tenant);
+        must_read(i == COUNT - 1 ? "{}" : NULL, entry->event.metadata);
+    }
+}
+
 /* Payloads that a careless engine would change: JSON that is equal but not the same bytes. */
 static const char *const odd_payloads[] = {
     "null",
@@ -580,6 +602,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_version_race_has_one_winner),
     CLAIM(every_field_comes_back),
     CLAIM(absent_and_empty_texts_differ),
+    CLAIM(texts_that_only_some_events_of_an_append_have_stay_with_them),
     CLAIM(payload_bytes_are_kept_exactly),
     CLAIM(a_payload_of_one_mebibyte_is_kept_exactly),
     CLAIM(texts_at_their_limits_are_kept_exactly),

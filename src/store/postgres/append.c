@@ -99,6 +99,26 @@ static void put_element(struct params *params, const struct new_event *event,
     }
 }
 
+/* Whether all events lack it: then the column does not travel at all. */
+static bool is_absent(const struct append *append, enum append_column column)
+{
+    for (size_t i = 0; i < append->count; i++) {
+        const struct new_event *event = &append->events[i];
+        struct text text = column == COLUMN_KEY      ? event->key
+                           : column == COLUMN_TENANT ? event->tenant
+                                                     : event->metadata;
+        if (!text_is_absent(text)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_optional(enum append_column column)
+{
+    return column == COLUMN_KEY || column == COLUMN_TENANT || column == COLUMN_METADATA;
+}
+
 static void put_column(struct params *params, const struct append *append,
                        enum append_column column)
 {
@@ -111,6 +131,14 @@ void append_fill_plain(struct params *params, size_t events, append_walk_fn next
 {
     for (enum append_column column = COLUMN_ID; column <= COLUMN_HASH; column++) {
         if (column == COLUMN_EXPECTED_VERSION) {
+            continue;
+        }
+        bool absent = is_optional(column);
+        for (struct append *at = next(ctx, NULL); at && absent; at = next(ctx, at)) {
+            absent = is_absent(at, column);
+        }
+        if (absent) {
+            param_no_array(params, column_types[column]);
             continue;
         }
         param_array(params, column_types[column], events);

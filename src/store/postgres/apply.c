@@ -54,7 +54,7 @@ struct round {
     struct session *session;
     struct change *changes;
     enum portion portion;
-    int64_t now_us; /* decides what is plain, the same way when sending and when reading */
+    int64_t now_us; /* decides what is plain */
     bool ring_appends; /* events were appended */
     bool ring;      /* something else that others should hear of */
     bool pooled;    /* every transaction needs its settings */
@@ -115,25 +115,31 @@ static void answer_open(struct change *changes, hf_status sent, hf_status not_be
 
 enum way { WAY_NONE, WAY_PLAIN, WAY_TOGETHER, WAY_ALONE };
 
-/* While sending, what goes is what was not begun; while reading, what was sent. */
-static enum way way_of(const struct round *round, const struct change *change, hf_status open)
+/* Decided once per round, because it takes a look at every event. */
+static void choose_ways(struct round *round)
 {
-    if (change->status != open) {
-        return WAY_NONE;
+    for (struct change *at = round->changes; at; at = at->next) {
+        if (at->kind != CHANGE_APPEND || round->portion == PORTION_SINGLE) {
+            at->way = WAY_ALONE;
+        } else {
+            bool plain = round->portion == PORTION_PLAIN &&
+                         append_is_plain(round->engine, (struct append *)at, round->now_us);
+            at->way = plain ? WAY_PLAIN : WAY_TOGETHER;
+        }
     }
-    if (change->kind != CHANGE_APPEND || round->portion == PORTION_SINGLE) {
-        return WAY_ALONE;
-    }
-    bool plain = round->portion == PORTION_PLAIN &&
-                 append_is_plain(round->engine, (const struct append *)change, round->now_us);
-    return plain ? WAY_PLAIN : WAY_TOGETHER;
+}
+
+/* While sending, what goes is what was not begun; while reading, what was sent. */
+static enum way way_of(const struct change *change, hf_status open)
+{
+    return change->status == open ? (enum way)change->way : WAY_NONE;
 }
 
 static struct append *next_plain(void *ctx, struct append *after)
 {
     const struct round *round = ctx;
     struct change *at = after ? after->change.next : round->changes;
-    while (at && way_of(round, at, NOT_BEGUN) != WAY_PLAIN) {
+    while (at && way_of(at, NOT_BEGUN) != WAY_PLAIN) {
         at = at->next;
     }
     return (struct append *)at;
@@ -151,7 +157,7 @@ static size_t count_plain(struct round *round)
 static bool has_way(const struct round *round, enum way way, hf_status open)
 {
     for (const struct change *at = round->changes; at; at = at->next) {
-        if (way_of(round, at, open) == way) {
+        if (way_of(at, open) == way) {
             return true;
         }
     }
@@ -161,7 +167,7 @@ static bool has_way(const struct round *round, enum way way, hf_status open)
 static void mark(struct round *round, enum way way, hf_status from, hf_status to)
 {
     for (struct change *at = round->changes; at; at = at->next) {
-        if (way_of(round, at, from) == way) {
+        if (way_of(at, from) == way) {
             at->status = to;
         }
     }
@@ -213,7 +219,7 @@ static hf_status prepare_all(struct round *round)
         status = prepare(round, POSTGRES_QUERY_TX_SETTINGS);
     }
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
-        enum way way = way_of(round, at, NOT_BEGUN);
+        enum way way = way_of(at, NOT_BEGUN);
         bool called = way == WAY_TOGETHER || way == WAY_ALONE;
         if (called && !session->prepared[verbs[at->kind]->query]) {
             status = fill(round, at);
@@ -265,7 +271,7 @@ static hf_status send_together(struct round *round)
     }
     hf_status status = send_settings(round, false);
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
-        if (way_of(round, at, NOT_BEGUN) == WAY_TOGETHER) {
+        if (way_of(at, NOT_BEGUN) == WAY_TOGETHER) {
             status = send_call(round, at);
             at->status = SENT;
         }
@@ -277,7 +283,7 @@ static hf_status send_alone(struct round *round)
 {
     hf_status status = HF_OK;
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
-        if (way_of(round, at, NOT_BEGUN) != WAY_ALONE) {
+        if (way_of(at, NOT_BEGUN) != WAY_ALONE) {
             continue;
         }
         status = send_settings(round, at->relaxed);
@@ -376,7 +382,7 @@ static void fail_way(struct round *round, enum way way, const struct verdict *ve
 {
     bool divisible = verdict->status != HF_UNKNOWN && is_divisible(verdict->sqlstate);
     for (struct change *at = round->changes; at; at = at->next) {
-        if (way_of(round, at, SENT) == way) {
+        if (way_of(at, SENT) == way) {
             at->doubtful = at->doubtful || verdict->open;
             if (divisible) {
                 at->status = NOT_BEGUN;
@@ -413,7 +419,7 @@ static hf_status read_plain(struct round *round)
     }
     int row = 0;
     for (struct change *at = round->changes; at; at = at->next) {
-        if (way_of(round, at, SENT) == WAY_PLAIN) {
+        if (way_of(at, SENT) == WAY_PLAIN) {
             bool whole = append_take_plain((struct append *)at, result, &row);
             answer(at, whole ? HF_OK
                              : fail(HF_CORRUPT, "%s: too few positions", round->engine->place));
@@ -453,7 +459,7 @@ static hf_status read_together(struct round *round)
     bool ring = false;
     hf_status status = read_settings(round, false, &verdict);
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
-        if (way_of(round, at, SENT) == WAY_TOGETHER) {
+        if (way_of(at, SENT) == WAY_TOGETHER) {
             at->draft = HF_OK;
             status = read_call(round, at, &verdict, &at->draft, &ring);
         }
@@ -469,7 +475,7 @@ static hf_status read_together(struct round *round)
         return HF_OK;
     }
     for (struct change *at = round->changes; at; at = at->next) {
-        if (way_of(round, at, SENT) == WAY_TOGETHER) {
+        if (way_of(at, SENT) == WAY_TOGETHER) {
             at->status = at->draft;
         }
     }
@@ -526,7 +532,7 @@ static hf_status read_alone(struct round *round)
 {
     hf_status status = HF_OK;
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
-        if (way_of(round, at, SENT) == WAY_ALONE) {
+        if (way_of(at, SENT) == WAY_ALONE) {
             status = read_one(round, at);
         }
     }
@@ -540,6 +546,7 @@ static hf_status read_alone(struct round *round)
 static hf_status run_round(struct round *round)
 {
     struct session *session = round->session;
+    choose_ways(round);
     hf_status status = prepare_all(round);
     if (status == HF_OK) {
         status = session_pipe_enter(session);

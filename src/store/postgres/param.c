@@ -173,22 +173,39 @@ void param_array(struct params *params, enum param_type type, size_t count)
     }
 }
 
+void param_no_array(struct params *params, enum param_type type)
+{
+    begin(params, oids[type].array, -1);
+}
+
+/* Length and bytes at once: a statement may have many thousands of elements. */
+static void put_element(struct params *params, const void *bytes, size_t length)
+{
+    uint32_t big = htonl((uint32_t)length);
+    char *room = buf_reserve(&params->buf, sizeof big + length);
+    if (room) {
+        memcpy(room, &big, sizeof big);
+        memcpy(room + sizeof big, bytes, length);
+        buf_advance(&params->buf, sizeof big + length);
+    }
+}
+
 void element_bool(struct params *params, bool value)
 {
-    put_word(params, 1);
-    buf_char(&params->buf, value ? 1 : 0);
+    char byte = value ? 1 : 0;
+    put_element(params, &byte, sizeof byte);
 }
 
 void element_int4(struct params *params, int32_t value)
 {
-    put_word(params, 4);
-    put_word(params, (uint32_t)value);
+    uint32_t big = htonl((uint32_t)value);
+    put_element(params, &big, sizeof big);
 }
 
 void element_int8(struct params *params, int64_t value)
 {
-    put_word(params, 8);
-    put_long(params, value);
+    uint64_t big = htobe64((uint64_t)value);
+    put_element(params, &big, sizeof big);
 }
 
 void element_text(struct params *params, struct text value)
@@ -197,8 +214,7 @@ void element_text(struct params *params, struct text value)
         element_null(params);
         return;
     }
-    put_word(params, (uint32_t)value.length);
-    buf_append(&params->buf, value.bytes, value.length);
+    put_element(params, value.bytes, value.length);
 }
 
 void element_uuid(struct params *params, const uint8_t value[16])
@@ -207,14 +223,12 @@ void element_uuid(struct params *params, const uint8_t value[16])
         element_null(params);
         return;
     }
-    put_word(params, 16);
-    buf_append(&params->buf, value, 16);
+    put_element(params, value, 16);
 }
 
 void element_time(struct params *params, int64_t us)
 {
-    put_word(params, 8);
-    put_long(params, server_time(us));
+    element_int8(params, server_time(us));
 }
 
 void element_null(struct params *params)

@@ -74,6 +74,8 @@ void param_null(struct params *params, enum param_type type);
 
 /* Begins an array of `count` elements. */
 void param_array(struct params *params, enum param_type type, size_t count);
+/* An array that is NULL. */
+void param_no_array(struct params *params, enum param_type type);
 void element_bool(struct params *params, bool value);
 void element_int4(struct params *params, int32_t value);
 void element_int8(struct params *params, int64_t value);
