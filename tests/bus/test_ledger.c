@@ -8,6 +8,7 @@
 #include "support_actor.h"
 
 #include "support/ledger.h"
+#include "support/postgres.h"
 #include "support/rig.h"
 
 #include <sqlite3.h>
@@ -77,28 +78,37 @@ static void write_honestly(int but)
     }
 }
 
+static void run_sql(struct scene *scene, const char *sql)
+{
+    sqlite3 *db = NULL;
+
+    if (!scene->path) {
+        assert_true(postgres_run(scene->url, sql));
+        return;
+    }
+    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
 /* The breaches with these numbers of effects. */
 static int64_t judge(struct scene *scene, const int *effects)
 {
     struct ledger *ledger = ledger_new(subscriptions, COUNTED(subscriptions));
     char sql[200];
-    sqlite3 *db = NULL;
     int64_t breaches;
 
-    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    sqlite3_exec(db, "CREATE TABLE effects (id TEXT); CREATE TABLE outbox (id TEXT)", NULL, NULL,
-                 NULL);
+    run_sql(scene, "CREATE TABLE effects (id TEXT); CREATE TABLE outbox (id TEXT)");
     for (int i = 0; i < EVENTS; i++) {
         for (int j = 0; j < (effects ? effects[i] : 1); j++) {
             snprintf(sql, sizeof(sql), "INSERT INTO effects VALUES ('%s')", ids[i]);
-            assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+            run_sql(scene, sql);
         }
     }
-    sqlite3_close(db);
     ledger_read(ledger, path);
     assert_ok(ledger_inspect(ledger, scene->bus));
-    assert_ok(ledger_inspect_file(ledger, scene->path));
+    assert_ok(ledger_inspect_tables(ledger, scene->path ? scene->path : scene->url));
     breaches = ledger_judge(ledger);
     ledger_free(ledger);
     return breaches;

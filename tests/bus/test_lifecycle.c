@@ -4,6 +4,8 @@
  */
 #include "support_scene.h"
 
+#include "support/postgres.h"
+
 #include <sqlite3.h>
 #include <stdatomic.h>
 
@@ -131,14 +133,32 @@ static void the_events_in_hand_at_a_stop_are_not_lost(void **state)
 
 /* ---- Stopping while the database is locked --------------------------------------------------- */
 
-static sqlite3 *lock_file(struct scene *scene)
-{
-    sqlite3 *db = NULL;
+/* Somebody else who is in the way of all progress: a writer of the file, or on a server one who has
+ * locked what every settle writes. */
+struct obstacle {
+    sqlite3 *db;
+    PGconn *pg;
+};
 
-    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    return db;
+static struct obstacle lock_database(struct scene *scene)
+{
+    struct obstacle obstacle = {0};
+
+    if (!scene->path) {
+        obstacle.pg = postgres_lock(scene->url, "holdfast.partitions, holdfast.leases");
+        assert_non_null(obstacle.pg);
+        return obstacle;
+    }
+    assert_int_equal(sqlite3_open(scene->path, &obstacle.db), SQLITE_OK);
+    sqlite3_db_config(obstacle.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    assert_int_equal(sqlite3_exec(obstacle.db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return obstacle;
+}
+
+static void unlock_database(struct obstacle *obstacle)
+{
+    sqlite3_close(obstacle->db);
+    PQfinish(obstacle->pg);
 }
 
 /* A stop that could not store its checkpoints says so, in time; nothing is lost by that. */
@@ -149,7 +169,7 @@ static void stop_while_locked(struct scene *scene, hf_mode mode)
     hf_options bus_options = scene->options;
     hf_status stopped;
     int64_t begin_us, took_us;
-    sqlite3 *db;
+    struct obstacle obstacle;
     hf_bus *bus;
 
     bus_options.timeout_ms = 3000;
@@ -162,13 +182,13 @@ static void stop_while_locked(struct scene *scene, hf_mode mode)
         publish(bus, "x", NULL, "1");
     assert_ok(hf_start(bus));
     assert_true(door_wait_inside(recorder->door, 1));
-    db = lock_file(scene);
+    obstacle = lock_database(scene);
     door_open(recorder->door);
     assert_true(recorder_wait(recorder, 1));
     begin_us = mono_us();
     stopped = hf_stop(bus, 100);
     took_us = mono_us() - begin_us;
-    sqlite3_close(db);
+    unlock_database(&obstacle);
     assert_status(stopped, HF_TIMEOUT);
     assert_true(took_us < 9000000);
     assert_ok(hf_start(bus));

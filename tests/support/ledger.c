@@ -8,6 +8,9 @@
  */
 #include "support/ledger.h"
 
+#include "support/postgres.h"
+#include "support/server.h"
+
 #include "support/rig.h"
 
 #include <sqlite3.h>
@@ -346,13 +349,30 @@ static int see_dead(const hf_dead_letter *letter, void *ctx)
     return 0;
 }
 
+struct seeing {
+    struct ledger *ledger;
+    void (*see)(struct ledger *ledger, struct record *record);
+};
+
+static void see_id(const char *id, void *ctx)
+{
+    struct seeing *seeing = ctx;
+
+    seeing->see(seeing->ledger, record_of(seeing->ledger, id));
+}
+
 /* Calls for every id that the query answers. */
-static hf_status each_id(const char *path, const char *sql, struct ledger *ledger,
+static hf_status each_id(const char *database, const char *sql, struct ledger *ledger,
                          void (*see)(struct ledger *ledger, struct record *record))
 {
+    struct seeing seeing = {ledger, see};
+
+    if (server_is(database))
+        return postgres_each(database, sql, see_id, &seeing) ? HF_OK : HF_IO;
+
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
+    int code = sqlite3_open_v2(database, &db, SQLITE_OPEN_READWRITE, NULL);
 
     if (code == SQLITE_OK) {
         sqlite3_busy_timeout(db, 10000);
@@ -362,7 +382,7 @@ static hf_status each_id(const char *path, const char *sql, struct ledger *ledge
     while (code == SQLITE_OK || code == SQLITE_ROW) {
         code = sqlite3_step(statement);
         if (code == SQLITE_ROW)
-            see(ledger, record_of(ledger, (const char *)sqlite3_column_text(statement, 0)));
+            see_id((const char *)sqlite3_column_text(statement, 0), &seeing);
     }
     sqlite3_finalize(statement);
     sqlite3_close(db);
@@ -381,11 +401,13 @@ static void see_outbox(struct ledger *ledger, struct record *record)
     record->outbox = true;
 }
 
-hf_status ledger_inspect_file(struct ledger *ledger, const char *path)
+hf_status ledger_inspect_tables(struct ledger *ledger, const char *database)
 {
-    hf_status status = each_id(path, "SELECT id FROM effects", ledger, see_effect);
+    hf_status status = each_id(database, "SELECT id FROM effects", ledger, see_effect);
 
-    return status == HF_OK ? each_id(path, "SELECT id FROM outbox", ledger, see_outbox) : status;
+    if (status != HF_OK)
+        return status;
+    return each_id(database, "SELECT id FROM outbox", ledger, see_outbox);
 }
 
 hf_status ledger_inspect(struct ledger *ledger, hf_bus *bus)

@@ -65,8 +65,9 @@ void ledger_read(struct ledger *ledger, const char *path);
 
 /* Reads the log and the dead letters of an open bus. HF_OK, or what went wrong. */
 hf_status ledger_inspect(struct ledger *ledger, hf_bus *bus);
-/* Reads the tables effects (id) and outbox (id) of the SQLite file. */
-hf_status ledger_inspect_file(struct ledger *ledger, const char *path);
+/* Reads the tables effects (id) and outbox (id) of the database: a SQLite file's path, or a
+ * server's URL. */
+hf_status ledger_inspect_tables(struct ledger *ledger, const char *database);
 
 /* Judges; prints the first few breaches as TAP comments and answers how many there are. */
 int64_t ledger_judge(struct ledger *ledger);

@@ -6,13 +6,51 @@
 #include "base/clock.h"
 #include "support/check.h"
 
-#include <libpq-fe.h>
+#include <stdio.h>
 #include <time.h>
 
 #define PROCESSES                                                                                  \
     "SELECT count(*) FROM holdfast.processes p "                                                   \
     "JOIN holdfast.namespaces n ON n.id = p.namespace_id "                                         \
     "WHERE n.name = $1 AND holdfast.dead_of(n.id, ARRAY[p.token]) = '{}'"
+
+bool postgres_run(const char *url, const char *sql)
+{
+    PGconn *pg = PQconnectdb(url);
+    PGresult *result = PQexec(pg, sql);
+    bool ok = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    PQfinish(pg);
+    return ok;
+}
+
+bool postgres_each(const char *url, const char *sql, void (*found)(const char *value, void *ctx),
+                   void *ctx)
+{
+    PGconn *pg = PQconnectdb(url);
+    PGresult *result = PQexec(pg, sql);
+    bool ok = PQresultStatus(result) == PGRES_TUPLES_OK;
+    for (int i = 0; ok && i < PQntuples(result); i++) {
+        found(PQgetvalue(result, i, 0), ctx);
+    }
+    PQclear(result);
+    PQfinish(pg);
+    return ok;
+}
+
+PGconn *postgres_lock(const char *url, const char *tables)
+{
+    PGconn *pg = PQconnectdb(url);
+    char sql[256];
+    snprintf(sql, sizeof sql, "BEGIN; LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", tables);
+    PGresult *result = PQexec(pg, sql);
+    bool ok = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    if (!ok) {
+        PQfinish(pg);
+    }
+    return ok ? pg : NULL;
+}
 
 static int count_alive(PGconn *pg, const char *namespace_name)
 {

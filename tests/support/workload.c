@@ -576,7 +576,7 @@ int64_t workload_judge(const struct workload *workload, int publishers, struct l
     if (status == HF_OK)
         status = ledger_inspect(ledger, bus);
     if (status == HF_OK)
-        status = ledger_inspect_file(ledger, workload->path);
+        status = ledger_inspect_tables(ledger, workload->path);
     if (status == HF_OK)
         breaches = ledger_judge(ledger);
     else
