@@ -74,8 +74,9 @@ CREATE FUNCTION holdfast.change_dead_retry(p_namespace_id integer, p_dead_ids bi
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_id bigint;
-    g    record;
+    v_id   bigint;
+    v_lane bigint;
+    g      record;
 BEGIN
     status := 0;
     count := 0;
@@ -95,11 +96,12 @@ BEGIN
                    d.entered_at, d.key_version, d.schedule_id, d.producer, d.key, d.tenant,
                    d.metadata, coalesce(p_payload, d.payload)
             FROM dead_letters d WHERE d.id = v_id;
+        -- The lane of the row that it left behind, if it blocks: in strict order that is not the event's.
         DELETE FROM retries r WHERE r.subscription_id = g.subscription_id
-            AND r.position = g."position";
+            AND r.position = g."position" RETURNING r.lane INTO v_lane;
         INSERT INTO retries (subscription_id, position, kind, partition, lane, attempts,
                              next_attempt_at)
-            VALUES (g.subscription_id, g."position", 1, g.partition, g.lane, 0, p_now);
+            VALUES (g.subscription_id, g."position", 1, g.partition, coalesce(v_lane, g.lane), 0, p_now);
         IF g.ordered THEN
             DELETE FROM settled s WHERE s.subscription_id = g.subscription_id
                 AND s.partition = g.partition AND s.position = g."position";
