@@ -207,6 +207,8 @@ CREATE TABLE holdfast.leases (
     kept            boolean NOT NULL,           -- it does not expire while the owner is alive
     piece           integer,                    -- NULL: it is held; 0: free for any claim; n: suspect,
                                                 -- handed out n at a time and apart from all others
+    careful         boolean NOT NULL DEFAULT false, -- its holder died or stood still: who takes it over
+                                                -- records each attempt before it runs
     has_retries     boolean NOT NULL,           -- some of them have rows in retries
     count           integer NOT NULL,
     owner_name      text,                       -- node that claimed it

@@ -15,6 +15,11 @@
 -- the guilty one is alone; one that is alone is recorded as a failed attempt and handed out alone
 -- from then on (kind 5). Of a suspect and due retries the one that has waited longer goes first;
 -- retries of kind 5 take turns with everything else (`turn`). So nothing starves.
+--
+-- Whoever keeps its leases alive (kept: the library's own workers) can do better: it records an attempt
+-- before it runs (kind 6 of change_settle_lease). What such a process leaves behind when it dies is
+-- handed to the next of its kind in one piece, `careful`: from then on every run is recorded, so only
+-- one was not, and nobody is blamed for what did not run.
 
 -- A row of a claim: an event with its story, or (position NULL, the last row) the claim's answer.
 CREATE TYPE holdfast.claimed AS (
@@ -45,7 +50,8 @@ CREATE TYPE holdfast.claimed AS (
     paused         boolean,
     more           boolean,
     owners         uuid[],
-    owner_renewals bigint[]
+    owner_renewals bigint[],
+    careful        boolean
 );
 
 -- How many positions these are.
@@ -101,7 +107,7 @@ BEGIN
                             e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
                             e.entered_at, 0, 0, NULL::text, false, false, NULL::integer, NULL::text,
                             NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
-                            NULL::boolean, NULL::uuid[], NULL::bigint[]
+                            NULL::boolean, NULL::uuid[], NULL::bigint[], NULL::boolean
             FROM events_at(p_namespace_id, NULL, v_positions) e ORDER BY e.position;
     ELSE
         RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
@@ -109,7 +115,7 @@ BEGIN
                             e.entered_at, coalesce(r.attempts, 0), coalesce(r.uncounted, 0), r.story,
                             r.position IS NOT NULL, false, NULL::integer, NULL::text, NULL::uuid,
                             NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
-                            NULL::uuid[], NULL::bigint[]
+                            NULL::uuid[], NULL::bigint[], NULL::boolean
             FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
                   UNION ALL
                   SELECT * FROM events_at(p_namespace_id, NULL,
@@ -137,8 +143,8 @@ DECLARE
     v_rest  int8multirange;
 BEGIN
     SELECT * INTO v_lease FROM holdfast.leases l WHERE l.token = p_lease;
-    v_piece := CASE WHEN p_suspect THEN coalesce(v_lease.piece, (v_lease.count + 1) / 2)
-                    ELSE v_lease.piece END;
+    v_piece := CASE WHEN p_suspect THEN coalesce(nullif(v_lease.piece, 0), (v_lease.count + 1) / 2)
+                    ELSE coalesce(v_lease.piece, 0) END;
     SELECT v_lease.positions - holdfast.positions_of(array_agg(p)) INTO v_rest FROM (
         SELECT p FROM unnest(v_lease.positions) r, generate_series(lower(r), upper(r) - 1) p
         ORDER BY p LIMIT CASE WHEN p_suspect THEN least(v_piece, p_max) ELSE p_max END) taken;
@@ -154,14 +160,16 @@ BEGIN
     IF isempty(v_rest) THEN
         DELETE FROM holdfast.leases l WHERE l.token = p_lease;
     ELSIF v_lease.piece IS NOT NULL THEN
-        UPDATE holdfast.leases l SET positions = v_rest, count = holdfast.positions_count(v_rest)
+        UPDATE holdfast.leases l SET positions = v_rest, count = holdfast.positions_count(v_rest),
+                                     piece = v_piece
             WHERE l.token = p_lease;
     ELSE
         DELETE FROM holdfast.leases l WHERE l.token = p_lease;
         INSERT INTO holdfast.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
-                                     has_retries, count, owner_name, positions)
+                                     careful, has_retries, count, owner_name, positions)
             VALUES (gen_random_uuid(), v_lease.subscription_id, least(v_lease.expires_at, p_now),
-                    v_lease.lease_ms, false, false, v_piece, v_lease.has_retries,
+                    v_lease.lease_ms, false, false, v_piece, v_lease.kept OR v_lease.careful,
+                    v_lease.has_retries,
                     holdfast.positions_count(v_rest), v_lease.owner_name, v_rest);
     END IF;
 END
@@ -210,14 +218,16 @@ $$;
 
 -- The leases that have ended without an answer, at most 256, locked, in the order of their ends. Those
 -- of one event are recorded as failed attempts on the way; free: those that nobody has; suspect: the
--- first of several events that somebody had. p_from, p_kept_from: see the journal. p_dead: owners that
--- are dead; p_silent, p_silent_ms: others that stand still, and for how long; p_kept: those that are
--- kept are to be looked at.
+-- first of several events that somebody had; careful: that one was kept, and so is what the caller
+-- claims (p_careful), so that it is handed over in one piece and nothing is recorded yet. p_from,
+-- p_kept_from: see the journal. p_dead: owners that are dead; p_silent, p_silent_ms: others that stand
+-- still, and for how long; p_kept: those that are kept are to be looked at.
 CREATE FUNCTION holdfast.claim_orphans(
     p_namespace_id integer, p_subscription_id bigint, p_from timestamptz, p_kept_from timestamptz,
     p_dead uuid[], p_kept boolean, p_silent uuid[], p_silent_ms bigint[], p_lease_ms bigint,
-    p_now timestamptz,
-    OUT free uuid[], OUT suspect uuid, OUT suspect_since timestamptz, OUT more boolean)
+    p_careful boolean, p_now timestamptz,
+    OUT free uuid[], OUT suspect uuid, OUT suspect_since timestamptz, OUT careful boolean,
+    OUT more boolean)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
@@ -225,12 +235,15 @@ AS $$
 DECLARE
     v_until  timestamptz := CASE WHEN p_dead = '{}' THEN p_now ELSE 'infinity' END;
     v_looked integer := 0;
+    v_whole  boolean;
     l        record;
 BEGIN
     free := '{}';
+    careful := false;
     FOR pass IN 0 .. p_kept::integer LOOP
         FOR l IN
-            SELECT o.token, o.expires_at, o.piece, o.count, o.owner, o.owner_name, o.positions
+            SELECT o.token, o.expires_at, o.piece, o.count, o.owner, o.owner_name, o.positions,
+                   o.kept OR o.careful AS careful
             FROM holdfast.leases o
             WHERE o.subscription_id = p_subscription_id AND o.kept = (pass = 1)
                 AND o.expires_at >= CASE pass WHEN 0 THEN p_from ELSE p_kept_from END
@@ -244,12 +257,14 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         LOOP
             v_looked := v_looked + 1;
-            IF l.piece = 0 THEN
+            v_whole := l.careful AND p_careful;
+            IF l.piece = 0 AND NOT l.careful THEN
                 free := free || l.token;
-            ELSIF l.piece > 0 OR l.count > 1 THEN
+            ELSIF v_whole OR l.piece IS NOT NULL OR l.count > 1 THEN
                 IF suspect IS NULL OR l.expires_at < suspect_since THEN
                     suspect := l.token;
                     suspect_since := l.expires_at;
+                    careful := v_whole;
                 END IF;
             ELSE
                 PERFORM holdfast.record_lost(p_namespace_id, p_subscription_id, lower(l.positions),
@@ -308,8 +323,8 @@ END;
 -- leases whose owner is dead or stands still (reads pg_locks; a busy caller need not do so more than
 -- a few times a second). A row per event, then a last row with the answer, whose position is NULL:
 -- status (HF_NOTFOUND 3, HF_MISUSE 2, HF_INVALID 1, HF_CONFLICT 4), lease (NULL: an empty batch),
--- expires_at, wake_at (NULL: not known), paused, more, and with p_look in owners, owner_renewals those
--- who have leases that are over but kept: to be handed in as frozen if they are. Locks the
+-- expires_at, wake_at (NULL: not known), paused, more, careful (run these carefully: see above), and
+-- with p_look in owners, owner_renewals those who have leases that are over but kept: to be handed in as frozen if they are. Locks the
 -- subscription's partition. May be committed asynchronously: what is lost is handed out again.
 --
 -- Order: a retry of kind 5 in its turn, alone; a suspect lease's piece, alone; due retries; free leases;
@@ -369,6 +384,7 @@ BEGIN
     v_answer.status := 0;
     v_answer.paused := false;
     v_answer.more := false;
+    v_answer.careful := false;
     SELECT s.mode, s.generation, s.paused_at, s.patterns, n.sequence INTO v_s
         FROM subscriptions s JOIN namespaces n ON n.id = s.namespace_id
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
@@ -423,7 +439,7 @@ BEGIN
                     AND l.expires_at <= p_now AND l.owner <> p_token);
     END IF;
     v_orphans := claim_orphans(p_namespace_id, p_subscription_id, v_from, v_kept_from, v_dead,
-                               p_look, v_silent, v_silent_ms, p_lease_ms, p_now);
+                               p_look, v_silent, v_silent_ms, p_lease_ms, p_kept, p_now);
     v_more := v_orphans.more;
 
     -- What is handed out apart from all others: a retry of kind 5, or a piece of a suspect lease.
@@ -441,8 +457,10 @@ BEGIN
                                AND r.kind = 1 ORDER BY r.next_attempt_at LIMIT 1), false);
         IF NOT v_log THEN
             v_from := least(v_from, p_now);     -- where its rest ends
+            v_answer.careful := v_orphans.careful;
             FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_orphans.suspect, p_max,
-                                                  c_bytes_max, true, p_now) LOOP
+                                                  c_bytes_max, NOT v_orphans.careful,
+                                                  p_now) LOOP
                 RETURN NEXT v_out;
                 v_list := v_list || v_out.position;
                 v_retries := v_retries OR v_out.waited;
@@ -504,7 +522,8 @@ BEGIN
             v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
                          v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
                          v_row.hash, v_row.emitted_at, v_row.entered_at, 0, 0, NULL, false,
-                         NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+                         NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                         NULL);
             RETURN NEXT v_out;
             v_list := v_list || v_row.position;
             v_bytes := v_bytes + octet_length(v_row.payload::text);
@@ -549,7 +568,8 @@ BEGIN
             v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
                          v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
                          v_row.hash, v_row.emitted_at, v_row.entered_at, 0, 0, NULL, false,
-                         NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+                         NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                         NULL);
             RETURN NEXT v_out;
             v_list := v_list || v_row.position;
             v_bytes := v_bytes + octet_length(v_row.payload::text);
@@ -573,11 +593,11 @@ BEGIN
     IF v_list <> '{}' THEN
         v_answer.lease := coalesce(p_lease, gen_random_uuid());
         v_answer.expires_at := p_now + p_lease_ms * interval '1 ms';
-        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept,
+        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept, careful,
                             has_retries, count, owner_name, positions)
             VALUES (v_answer.lease, p_subscription_id, v_answer.expires_at, p_lease_ms,
-                    CASE WHEN p_bound OR p_kept THEN p_token END, p_bound, p_kept, v_retries,
-                    cardinality(v_list), p_node_name, positions_of(v_list));
+                    CASE WHEN p_bound OR p_kept THEN p_token END, p_bound, p_kept, v_answer.careful,
+                    v_retries, cardinality(v_list), p_node_name, positions_of(v_list));
     END IF;
 
     -- Where leases begin now, and when to look again.
@@ -640,14 +660,15 @@ BEGIN
     IF NOT isempty(v_fresh) THEN
         PERFORM holdfast.leases_lower(p_lease.subscription_id, false, p_now);
         INSERT INTO holdfast.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
-                                     has_retries, count, positions)
+                                     careful, has_retries, count, positions)
             VALUES (gen_random_uuid(), p_lease.subscription_id, p_now, p_lease.lease_ms, false, false,
-                    0, false, holdfast.positions_count(v_fresh), v_fresh);
+                    0, p_lease.careful, false, holdfast.positions_count(v_fresh), v_fresh);
     END IF;
 END
 $$;
 
--- change_settle_lease: `struct settle_lease`. The outcomes as in change_settle; kind 5: released.
+-- change_settle_lease: `struct settle_lease`. The outcomes as in change_settle; kind 5: released; kind
+-- 6: begun, which stays in the lease and stands with its attempts and story in retries (kind 4).
 -- p_extend NULL: the expiry stays. p_pause_reason: the subscription is paused too; NULL: it is not
 -- (nor with p_all or p_release_all). HF_STALE (5). ring: something is due for others now. Locks the
 -- lease's row; one that a claim has handed on is not found any more. Releasing, and making a lease
@@ -722,12 +743,13 @@ BEGIN
             message := format('position %s is not in the lease', v_bad);
             RETURN;
         END IF;
-        SELECT range_agg(int8range(p_positions[i], p_positions[i] + 1)),
+        SELECT range_agg(int8range(p_positions[i], p_positions[i] + 1)) FILTER (WHERE p_kinds[i] <> 6),
                range_agg(int8range(p_positions[i], p_positions[i] + 1)) FILTER (WHERE p_kinds[i] = 5),
-               array_agg(i) FILTER (WHERE p_kinds[i] <> 5
+               array_agg(i) FILTER (WHERE p_kinds[i] NOT IN (5, 6)
                                     AND (p_kinds[i] <> 0 OR v_lease.has_retries)),
+               count(*) FILTER (WHERE p_kinds[i] <> 6),
                coalesce(bool_or(p_kinds[i] = 5 OR p_kinds[i] = 1 AND p_next[i] <= p_now), false)
-            INTO v_named, v_released, v_keep, ring
+            INTO v_named, v_released, v_keep, v_count, ring
             FROM generate_subscripts(p_kinds, 1) i;
         IF v_keep IS NOT NULL THEN
             v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_name, 0, false, 0, p_now,
@@ -749,6 +771,17 @@ BEGIN
         END IF;
         IF v_released IS NOT NULL THEN
             PERFORM lease_free(v_lease, v_released, p_now);
+        END IF;
+        IF 6 = ANY (p_kinds) THEN
+            INSERT INTO retries AS r (subscription_id, position, kind, partition, lane, attempts,
+                                      uncounted, next_attempt_at, last_retry_at, story)
+                SELECT p_subscription_id, p_positions[i], 4, 0, p_lanes[i], p_attempts[i],
+                       coalesce(p_uncounted[i], 0), p_now, p_now, p_stories[i]
+                FROM generate_subscripts(p_kinds, 1) i WHERE p_kinds[i] = 6
+                ON CONFLICT (subscription_id, position) DO UPDATE
+                SET attempts = excluded.attempts, uncounted = excluded.uncounted,
+                    last_retry_at = excluded.last_retry_at, story = excluded.story;
+            UPDATE leases l SET has_retries = true WHERE l.token = p_lease AND NOT l.has_retries;
         END IF;
     END IF;
     IF v_count = v_lease.count THEN

@@ -42,7 +42,7 @@ SELECT status, message, generation, lane_busy
 -- name: change_claim
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
        emitted_at, entered_at, attempts, uncounted, story, waited, unhandled, status, message,
-       lease, expires_at, wake_at, paused, more, owners, owner_renewals
+       lease, expires_at, wake_at, paused, more, owners, owner_renewals, careful
     FROM holdfast.change_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
                                $16, $17);
 

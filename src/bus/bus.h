@@ -14,7 +14,7 @@
  *   shared.c        the other way: leases
  *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events
  *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means;
- *                   solo.c who must run alone
+ *                   solo.c who must run alone; careful.c what is recorded before it runs
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   pull.c, lease.c claiming without handlers, and settling that
  *   steer.c, deadletter.c, inspect.c, info.c, wait.c   the rest of holdfast.h

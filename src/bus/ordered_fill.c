@@ -5,47 +5,35 @@
  * since: a pause, a seek, a new pattern or a new owner takes effect before the next event.
  *
  * Careful mode: if the store could not tell which handlers ran when the last owner died, the first
- * events are run one at a time, each recorded as a failed attempt before it runs, so that an event
- * that kills the process every time still comes to an end. Such an event is a retry from then on.
+ * events are run one at a time, each recorded as a failed attempt before it runs (careful.h), so
+ * that an event that kills the process every time still comes to an end. Such an event is a retry
+ * from then on.
  */
 #include "bus/ordered.h"
 
 #include "base/err.h"
 #include "bus/verdict.h"
-#include "store/story.h"
 
-/* Records the attempt that is about to be made, so that it counts even if it kills the process. */
-static hf_status record_before_run(struct runner *runner, const struct entry *entry, int64_t now_us)
+/* Gives an event of the log a row of its own: it is a retry from now on, and what is recorded of
+ * its attempts finds it there. */
+static hf_status make_row(struct runner *runner, const struct entry *entry, int64_t now_us)
 {
-    struct ordered *ordered = runner->ordered;
-    struct buf story;
-    buf_init(&story, STORY_BYTES_MAX);
-    hf_status status = story_add(&story, entry->attempts_json, entry->attempts + 1, now_us,
-                                 text_of(STORY_ERROR_DIED), text_of(runner->bus->node_name), true);
-    if (!status) {
-        struct outcome outcome = {
-            .kind = OUTCOME_RETRY,
-            .position = entry->event.position,
-            .lane = entry->lane,
-            .attempts = entry->attempts + 1,
-            .uncounted = entry->uncounted,
-            .attempts_json = buf_text(&story),
-            .next_attempt_us = now_us,
-            .waited = entry->waited,
-        };
-        struct settle settle = {
-            .change = {.kind = CHANGE_SETTLE, .now_us = now_us},
-            .subscription_id = runner->definition.id,
-            .partition = PARTITION,
-            .epoch = ordered->epoch,
-            .checkpoint = -1,
-            .outcomes = &outcome,
-            .count = 1,
-        };
-        status = runner_run(runner, &settle.change);
-    }
-    buf_release(&story);
-    return status;
+    struct outcome outcome = {
+        .kind = OUTCOME_RETRY,
+        .position = entry->event.position,
+        .lane = entry->lane,
+        .next_attempt_us = now_us,
+    };
+    struct settle settle = {
+        .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .partition = PARTITION,
+        .epoch = runner->ordered->epoch,
+        .checkpoint = -1,
+        .outcomes = &outcome,
+        .count = 1,
+    };
+    return runner_run(runner, &settle.change);
 }
 
 /* Has the definition changed since what is in hand was read, or has somebody taken over? Asked
@@ -81,7 +69,7 @@ static void join_lanes(const struct ordered *ordered, struct batch *batch)
 
 /* Puts one entry into the window. The mutex is held. */
 static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
-                const struct entry *entry)
+                const struct entry *entry, bool doubtful)
 {
     struct window *window = &runner->window;
     struct slot *slot = window_put(window, ring, shelf, entry);
@@ -92,6 +80,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
         runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
         runner->lost |= !window_fail_lane(window, slot->lane);
         slot->waited = true;
+        runner_mark_careful(runner, slot, doubtful);
     }
     if (runner_is_unhandled(runner, entry)) {
         slot->ending = ENDED_UNHANDLED;
@@ -103,7 +92,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
     }
 }
 
-/* Careful mode: one event, recorded, then run as a retry. True if an event was put. */
+/* Careful mode: one event, with a row, run as a retry. True if an event was put. */
 static bool put_carefully(struct runner *runner, struct shelf *shelf, struct entry *entry,
                           int64_t now_us)
 {
@@ -114,13 +103,13 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
     bool plain = entry->unhandled || verdict_is_spent(&runner->definition.options, entry) ||
                  (!entry->waited && set64_get(&window->failing, entry->lane, NULL));
     if (plain) {
-        put(runner, entry->waited ? &window->retries : &window->log, shelf, entry);
+        put(runner, entry->waited ? &window->retries : &window->log, shelf, entry, false);
     }
     pthread_mutex_unlock(&runner->mutex);
     if (plain) {
         return true;
     }
-    hf_status status = record_before_run(runner, entry, now_us);
+    hf_status status = entry->waited ? HF_OK : make_row(runner, entry, now_us);
     if (status) {
         ordered_not_settled(runner, status);
         pthread_mutex_lock(&runner->mutex);
@@ -131,7 +120,7 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
     ordered->careful--;
     entry->waited = true; /* it has a row now */
     pthread_mutex_lock(&runner->mutex);
-    put(runner, &window->retries, shelf, entry);
+    put(runner, &window->retries, shelf, entry, true);
     pthread_mutex_unlock(&runner->mutex);
     return true;
 }
@@ -197,7 +186,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
                 set64_remove(&ordered->ahead, (uint64_t)entry->event.position)) {
                 continue;
             }
-            put(runner, &runner->window.log, shelf, entry);
+            put(runner, &runner->window.log, shelf, entry, false);
         }
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
@@ -253,7 +242,7 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
             const struct entry *entry = &shelf->batch.entries[i];
             bool here = set64_get(&runner->window.positions, (uint64_t)entry->event.position, NULL);
             if (!here && ring_room(&runner->window.retries) > 0) {
-                put(runner, &runner->window.retries, shelf, entry);
+                put(runner, &runner->window.retries, shelf, entry, false);
             }
         }
         runner_signal_work(runner);

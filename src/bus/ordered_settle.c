@@ -104,6 +104,7 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
         break;
     case OUTCOME_BLOCK:
     case OUTCOME_RELEASE:
+    case OUTCOME_BEGUN:
         break;
     }
 }

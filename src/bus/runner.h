@@ -130,6 +130,10 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
 /* Tells the log of a failed attempt, once its outcome is stored. */
 void runner_log_failure(const struct runner *runner, const struct slot *slot,
                         const struct outcome *outcome, int64_t now_us);
+/* Marks a slot that has just been put: what may have killed its process (`doubtful`), and what did
+ * where no notes are taken, has its attempt recorded before it runs; the last one alone. Mutex
+ * held. */
+void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful);
 /* Is the entry outside the patterns? One that waited and whose pattern was removed meanwhile
  * becomes a dead letter again: what has a record must not disappear. */
 bool runner_is_unhandled(const struct runner *runner, const struct entry *entry);

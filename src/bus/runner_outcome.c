@@ -86,6 +86,13 @@ void runner_pause(struct runner *runner, const char *reason)
     runner->stale = true;
 }
 
+void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful)
+{
+    slot->careful = doubtful || (slot->alone && !store_takes_notes(runner->bus->store));
+    slot->alone |= slot->careful &&
+                   slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
+}
+
 bool runner_is_unhandled(const struct runner *runner, const struct entry *entry)
 {
     struct filter filter = definition_filter(&runner->definition);

@@ -7,8 +7,9 @@
  * database is written about twice per batch, not per event.
  *
  * The leases are `kept`: they last as long as this process shows signs of life, so a slow handler
- * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once,
- * and the store records an attempt for what was running.
+ * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once.
+ * The store records an attempt for what was running; if it does not know what that was, whoever
+ * claims them next runs them carefully (careful.h).
  *
  * What is claimed and not yet running is given back when the subscription is paused, when the
  * runner stops, and when all workers have been busy with one handler each for a second: somebody
@@ -106,7 +107,7 @@ void shared_free(struct shared *shared)
 struct tally {
     int32_t ended; /* ... and needs a write */
     int32_t in_tx; /* ... and was settled by its handler's transaction */
-    bool urgent;   /* something failed, died or is given back */
+    bool urgent;   /* something failed, died, is given back, or is recorded as a failure */
     bool plain;    /* all that ended is done */
     bool lost;     /* the lease is */
 };
@@ -131,7 +132,7 @@ static struct tally collect(struct runner *runner, struct lease *lease)
         }
         tally.ended++;
         bool done = slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
-        tally.urgent |= !done;
+        tally.urgent |= !done || slot->careful;
         tally.plain &= done;
     }
     return tally;
@@ -313,7 +314,7 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
 
 /* ---- Claiming -------------------------------------------------------------------------------- */
 
-static void put_all(struct runner *runner, struct shelf *shelf, struct lease *lease)
+static void put_all(struct runner *runner, struct shelf *shelf, struct lease *lease, bool careful)
 {
     struct window *window = &runner->window;
     pthread_mutex_lock(&runner->mutex);
@@ -321,6 +322,7 @@ static void put_all(struct runner *runner, struct shelf *shelf, struct lease *le
         const struct entry *entry = &shelf->batch.entries[i];
         struct slot *slot = window_put(window, &window->log, shelf, entry);
         slot->lease = lease;
+        runner_mark_careful(runner, slot, careful);
         if (runner_is_unhandled(runner, entry)) {
             slot->ending = ENDED_UNHANDLED;
             window_end(window, slot);
@@ -446,7 +448,7 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
     if (!status && shelf->batch.count > 0) {
         lease->total = (int32_t)shelf->batch.count;
         lease->open = lease->total;
-        put_all(runner, shelf, lease);
+        put_all(runner, shelf, lease, change.ret_careful);
     }
     rack_return(&runner->rack, shelf);
 }

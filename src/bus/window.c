@@ -69,6 +69,7 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
         break;
     case SLOT_ENDED:
         window->ended--;
+        window->ended_careful -= slot->careful ? 1 : 0;
         break;
     case SLOT_FREE:
     case SLOT_SETTLED:
@@ -83,6 +84,7 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
         break;
     case SLOT_ENDED:
         window->ended++;
+        window->ended_careful += slot->careful ? 1 : 0;
         break;
     case SLOT_SETTLED:
         window->settled++;

@@ -50,6 +50,7 @@ struct slot {
     bool probe;                /* the breaker's one probe */
     bool in_tx;                /* settled together with its handler's writes */
     bool alone;    /* its last attempt ended with the process: no other handler beside it */
+    bool careful;  /* its attempt is recorded before it runs */
     bool settling; /* the dispatcher is storing what became of it */
 };
 
@@ -74,6 +75,7 @@ struct window {
     int64_t ready;
     int64_t busy; /* RUNNING */
     int64_t ended;
+    int64_t ended_careful; /* of these, recorded before they ran */
     int64_t settled;       /* settled by being done, since last asked */
     int64_t reaped;        /* the last event that left the log ring ... */
     uint8_t reaped_id[16]; /* ... and its id */

@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/thread.h"
+#include "bus/careful.h"
 #include "bus/runner.h"
 
 static int32_t note_take(hf_bus *bus)
@@ -54,8 +55,12 @@ static size_t take_chunk(struct worker *worker)
         if (!slot) {
             break;
         }
-        if (slot->alone && worker->count > 0) {
+        if ((slot->alone || slot->careful) && worker->count > 0) {
             runner_slot_untaken(runner, slot);
+            break;
+        }
+        if (slot->careful && runner->window.ended_careful > 0) {
+            runner_slot_untaken(runner, slot); /* what it might kill is stored first */
             break;
         }
         slot->probe = runner->probe_wanted;
@@ -65,7 +70,7 @@ static size_t take_chunk(struct worker *worker)
         }
         worker->holds[worker->count] = runner_hold(runner, slot);
         worker->chunk[worker->count++] = slot;
-        if (slot->alone) {
+        if (slot->alone || slot->careful) {
             break;
         }
     }
@@ -118,7 +123,8 @@ static void report_chunk(struct worker *worker, size_t done)
     } else if (worker->tx_status && worker->tx_status != HF_CONFLICT) {
         runner->rest_until_us = clock_mono_us() + 100000;
         snprintf(runner->trouble, sizeof runner->trouble,
-                 "a handler's transaction was not kept (%s: %s); trying again",
+                 "an attempt could not be %s (%s: %s); trying again",
+                 worker->transactional && done > 0 ? "kept with its transaction" : "begun",
                  hf_status_name(worker->tx_status), worker->tx_message);
     }
     handlers_unreference(worker->handlers);
@@ -261,6 +267,17 @@ static bool run_deliveries(struct worker *worker)
     return true;
 }
 
+/* Records the attempt if it has to be. False: that failed, and it must not run. */
+static bool begin_carefully(struct worker *worker)
+{
+    if (worker->chunk[0]->careful) {
+        worker->tx_status =
+            careful_begin(worker->delivery.bus, &worker->holds[0], worker->chunk[0]->entry);
+        note_trouble(worker);
+    }
+    return worker->tx_status == HF_OK;
+}
+
 /* Runs the chunk. False: the turn was taken away, and with it the place in bus->solo. */
 static bool run_chunk(struct worker *worker)
 {
@@ -269,7 +286,7 @@ static bool run_chunk(struct worker *worker)
     if (!solo_enter(solo, worker->suspect, &worker->cancelled)) {
         return true; /* nothing was run */
     }
-    if (!run_deliveries(worker)) {
+    if (begin_carefully(worker) && !run_deliveries(worker)) {
         return false;
     }
     solo_leave(solo, worker->suspect);

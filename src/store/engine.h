@@ -91,8 +91,8 @@ struct engine_class {
     uint64_t (*news)(struct engine *);
     uint64_t (*wait)(struct engine *, uint64_t, int64_t);
     void (*wake)(struct engine *);
-    void (*note)(struct engine *, int32_t, int64_t, int64_t, int32_t);
-    void (*note_clear)(struct engine *, int32_t);
+    void (*note)(struct engine *, int32_t, int64_t, int64_t, int32_t); /* NULL: takes none */
+    void (*note_clear)(struct engine *, int32_t);                      /* NULL: the same */
     void (*alive)(struct engine *);
 };
 

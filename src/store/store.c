@@ -413,12 +413,21 @@ void store_wake(struct store *store)
 void store_note(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
                 int32_t attempt)
 {
-    store->engine->class->note(store->engine, slot, subscription_id, position, attempt);
+    if (store->engine->class->note) {
+        store->engine->class->note(store->engine, slot, subscription_id, position, attempt);
+    }
 }
 
 void store_note_clear(struct store *store, int32_t slot)
 {
-    store->engine->class->note_clear(store->engine, slot);
+    if (store->engine->class->note_clear) {
+        store->engine->class->note_clear(store->engine, slot);
+    }
+}
+
+bool store_takes_notes(const struct store *store)
+{
+    return store->engine->class->note != NULL;
 }
 
 void store_alive(struct store *store)

@@ -296,16 +296,18 @@ enum outcome_kind {
     OUTCOME_HELD,  /* waits in `retries` behind an earlier event of its lane */
     OUTCOME_DEAD,  /* becomes a dead letter; its retry row goes */
     OUTCOME_BLOCK, /* becomes a dead letter, and its retry row stays as `blocked`: the lane waits */
-    OUTCOME_RELEASE /* leases only: free for the next claim, with the story it had */
+    OUTCOME_RELEASE, /* leases only: free for the next claim, with the story it had */
+    OUTCOME_BEGUN /* leases only, and only where no notes are taken: it stays in the lease, and this
+                     story and attempts stay with it whatever becomes of the lease */
 };
 
 struct outcome {
     enum outcome_kind kind;
     int64_t position;
     uint64_t lane;
-    int32_t attempts;          /* RETRY, DEAD, BLOCK: recorded attempts, this one included */
-    int32_t uncounted;         /* RETRY: of those that did not count */
-    struct text attempts_json; /* RETRY, DEAD, BLOCK: the whole story */
+    int32_t attempts;          /* RETRY, DEAD, BLOCK, BEGUN: recorded attempts, this one included */
+    int32_t uncounted;         /* RETRY, BEGUN: of those that did not count */
+    struct text attempts_json; /* RETRY, DEAD, BLOCK, BEGUN: the whole story */
     int64_t next_attempt_us;   /* RETRY */
     struct text reason;        /* DEAD, BLOCK */
     struct text error;         /* DEAD, BLOCK: the last one; may be absent */
@@ -365,6 +367,9 @@ struct settle {
  *            the others are handed out as they were. A lease of one event that expires is recorded
  *            as a failed attempt ("the lease expired without an answer").
  *            Recorded ones wait in retries, due at now_us.
+ *            Where no notes are taken, a `kept` lease whose owner is dead or stands still goes as a
+ *            whole to the next `kept` claim, which gets nothing else and hears ret_careful: it has
+ *            to record every attempt (OUTCOME_BEGUN) before it runs.
  * Entries come with the story so far (attempts, attempts_json). Whether one has had enough attempts
  * is for the bus to see.
  * ret_wake_us: when the next retry or lease is due (-1: none known).
@@ -386,6 +391,7 @@ struct claim {
     int64_t ret_wake_us;
     bool ret_paused;
     bool ret_more; /* the claim stopped at a limit: there may be more now */
+    bool ret_careful;
 };
 
 /*
@@ -679,6 +685,8 @@ void store_wake(struct store *store);
 void store_note(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
                 int32_t attempt);
 void store_note_clear(struct store *store, int32_t slot);
+/* Whether it does. Costs nothing. */
+bool store_takes_notes(const struct store *store);
 /* Shows a sign of life; the bus calls it at least every lease_ms / 4 of its shortest lease. */
 void store_alive(struct store *store);
 

@@ -36,12 +36,16 @@ static const struct part parts[] = {{"die", die}};
 
 static void make_suspect(struct scene *scene)
 {
-    int status;
+    /* Where no notes are taken the first death is not recorded. */
+    int deaths = scene->path ? 1 : 2;
 
     publish(scene->bus, "x", NULL, "1");
-    status = actor_wait(actor_start("die", scene->url, NULL));
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGKILL);
+    for (int i = 0; i < deaths; i++) {
+        int status = actor_wait(actor_start("die", scene->url, NULL));
+
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), SIGKILL);
+    }
 }
 
 static void a_suspect_that_hangs_stops_nobody_else(void **state)

@@ -36,7 +36,8 @@ enum claim_column {
     CLAIM_PAUSED,
     CLAIM_MORE,
     CLAIM_OWNERS,
-    CLAIM_OWNER_RENEWALS
+    CLAIM_OWNER_RENEWALS,
+    CLAIM_CAREFUL
 };
 
 static hf_status claim_fill(struct postgres_engine *engine, struct params *params,
@@ -123,6 +124,7 @@ static hf_status claim_read(struct postgres_engine *engine, struct change *chang
     claim->ret_wake_us = result_time(result, last, CLAIM_WAKE_AT, -1);
     claim->ret_paused = result_bool(result, last, CLAIM_PAUSED);
     claim->ret_more = result_bool(result, last, CLAIM_MORE);
+    claim->ret_careful = result_bool(result, last, CLAIM_CAREFUL);
     see_owners(engine, result, last);
     return HF_OK;
 }

@@ -299,23 +299,6 @@ static void postgres_wake(struct engine *engine)
     }
 }
 
-/* There is no place that the next process could look at: see ret_unclean of struct acquire. */
-static void postgres_note(struct engine *engine, int32_t slot, int64_t subscription_id,
-                          int64_t position, int32_t attempt)
-{
-    (void)engine;
-    (void)slot;
-    (void)subscription_id;
-    (void)position;
-    (void)attempt;
-}
-
-static void postgres_note_clear(struct engine *engine, int32_t slot)
-{
-    (void)engine;
-    (void)slot;
-}
-
 static void postgres_alive(struct engine *engine)
 {
     if (!postgres_poisoned(engine)) {
@@ -369,7 +352,7 @@ const struct engine_class postgres_engine_class = {
     .news = postgres_news,
     .wait = postgres_wait,
     .wake = postgres_wake,
-    .note = postgres_note,
-    .note_clear = postgres_note_clear,
+    /* No notes: there is no place that the next process could look at. See ret_unclean of struct
+     * acquire, ret_careful of struct claim. */
     .alive = postgres_alive,
 };

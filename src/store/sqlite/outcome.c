@@ -173,6 +173,8 @@ hf_status outcome_apply(struct sqlite_engine *engine, struct conn *conn,
         return outcome_hold(conn, scope, outcome);
     case OUTCOME_RELEASE:
         return fail(HF_MISUSE, "only events of a lease can be released");
+    case OUTCOME_BEGUN:
+        return fail(HF_MISUSE, "notes tell what has begun; it needs no record");
     }
     return fail(HF_MISUSE, "unknown outcome %d", (int)outcome->kind);
 }
