@@ -1,10 +1,10 @@
 /*
  * careful.h - attempts that are recorded before they run.
  *
- * Where the store has no notes of what ran (store_takes_notes; or they were lost), nobody knows what
- * a process did when it died. What it may have had in its hands is then run carefully: just before
- * a delivery runs, its attempt is recorded as one that the process died in. If the process does
- * die, the record stands; if it does not, what became of the attempt replaces it.
+ * Where the store has no notes of what ran (store_takes_notes; or they were lost), nobody knows
+ * what a process did when it died. What it may have had in its hands is then run carefully: just
+ * before a delivery runs, its attempt is recorded as one that the process died in. If the process
+ * does die, the record stands; if it does not, what became of the attempt replaces it.
  *
  * The record that would be the last one is made only while nothing else runs in the process
  * (solo.h), so that an event does not die for what another one did.
