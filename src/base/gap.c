@@ -5,9 +5,13 @@
  * show nobody who was first seen by look w or an earlier one. Whoever drew the missing numbers held
  * the lock when look w was made, or had ended by then. If it held the lock, look w saw it, so it
  * was first seen at w or before. A holder keeps the lock to its end, so it is in every look in
- * between and keeps its number; as look k does not show it, it has ended. (A prepared transaction
- * may come back under another id. Then its old id is missing in the first look that shows the new
- * one, which inherits the number.)
+ * between and keeps its number; as look k does not show it, it has ended.
+ *
+ * A prepared transaction may come back under another id, and the new one must inherit the number of
+ * the old one. A look is not one moment: the server shows first the locks that sessions keep to
+ * themselves and then the table of all others, and preparing moves a lock from there to here. So the
+ * first look that shows the new id may still show the old one; it is missing in that look or in the
+ * next. A prepared holder therefore inherits in the first two looks that show it.
  *
  * Holes are kept in one array, in order. Reading them again makes a new array out of the old one in
  * one walk over both the holes and the numbers found, so ten thousand rolled-back numbers cost as
@@ -35,20 +39,44 @@ void gap_watch_release(struct gap_watch *watch)
     set64_release(&watch->since[1]);
 }
 
+/* What is kept of a holder: the look that first saw it, or that it inherited, and whether the last
+ * look was the first to show it. */
+static int64_t mark_of(uint64_t since, bool fresh)
+{
+    return (int64_t)(since << 1 | fresh);
+}
+
+static uint64_t mark_since(int64_t mark)
+{
+    return (uint64_t)mark >> 1;
+}
+
 /* The lowest number of those who were there and are not in `present`; `otherwise` if all are. */
 static uint64_t oldest_missing(const struct set64 *before, const struct set64 *present,
                                uint64_t otherwise)
 {
     uint64_t oldest = otherwise;
     uint64_t id;
-    int64_t since;
+    int64_t mark;
     size_t cursor = 0;
-    while (set64_next(before, &cursor, &id, &since)) {
-        if ((uint64_t)since < oldest && !set64_get(present, id, NULL)) {
-            oldest = (uint64_t)since;
+    while (set64_next(before, &cursor, &id, &mark)) {
+        if (mark_since(mark) < oldest && !set64_get(present, id, NULL)) {
+            oldest = mark_since(mark);
         }
     }
     return oldest;
+}
+
+/* The mark of a holder in look `number`. */
+static int64_t mark_now(const struct set64 *before, const struct gap_holder *holder,
+                        uint64_t number, uint64_t inherited)
+{
+    int64_t mark = 0;
+    bool known = set64_get(before, holder->id, &mark);
+    uint64_t since = known ? mark_since(mark) : number;
+    bool inherits = holder->prepared && (!known || (mark & 1));
+    since = inherits && inherited < since ? inherited : since;
+    return mark_of(since, !known);
 }
 
 hf_status gap_watch_look(struct gap_watch *watch, uint64_t number, const struct gap_holder *holders,
@@ -58,7 +86,7 @@ hf_status gap_watch_look(struct gap_watch *watch, uint64_t number, const struct 
     struct set64 *present = &watch->since[1];
     set64_clear(present);
     for (size_t i = 0; i < count; i++) {
-        hf_status status = set64_put(present, holders[i].id, (int64_t)number);
+        hf_status status = set64_put(present, holders[i].id, mark_of(number, true));
         if (status != HF_OK) {
             return status;
         }
@@ -66,16 +94,15 @@ hf_status gap_watch_look(struct gap_watch *watch, uint64_t number, const struct 
     uint64_t inherited = oldest_missing(before, present, number);
     uint64_t oldest = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
-        int64_t since = (int64_t)(holders[i].prepared ? inherited : number);
-        set64_get(before, holders[i].id, &since);
-        int64_t other = (int64_t)number;
+        int64_t mark = mark_now(before, &holders[i], number, inherited);
+        int64_t other = mark;
         set64_get(present, holders[i].id, &other);
-        since = other < since ? other : since; /* named twice, as prepared and not: the older one */
-        hf_status status = set64_put(present, holders[i].id, since);
+        mark = other < mark ? other : mark; /* named twice, as prepared and not: the older one */
+        hf_status status = set64_put(present, holders[i].id, mark);
         if (status != HF_OK) {
             return status;
         }
-        oldest = (uint64_t)since < oldest ? (uint64_t)since : oldest;
+        oldest = mark_since(mark) < oldest ? mark_since(mark) : oldest;
     }
     struct set64 swap = watch->since[0];
     watch->since[0] = watch->since[1];

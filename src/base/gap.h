@@ -54,7 +54,7 @@ struct gap_look {
 };
 
 struct gap_watch {
-    struct set64 since[2]; /* id -> number of the look that first saw it; [0] is the present one */
+    struct set64 since[2]; /* id -> the look that first saw it (gap.c); [0] is the present one */
     struct gap_look look;  /* the last one */
 };
 
@@ -63,9 +63,9 @@ void gap_watch_release(struct gap_watch *watch);
 
 /*
  * Tells the holders that look `number` has found; numbers rise. A holder that was there before
- * keeps the look that first saw it. One that is prepared and was not there before may be one of
- * those that are missing now, under a new id: it takes the lowest of their numbers. A holder may be
- * named twice. HF_NOMEM, HF_INVALID (more than GAP_HOLDERS_MAX): it is as if nobody had looked.
+ * keeps the look that first saw it. One that is prepared and was not there before, or only in the
+ * look before, may be one of those that are missing now, under a new id: it takes the lowest of
+ * their numbers. A holder may be named twice. HF_NOMEM, HF_INVALID (more than GAP_HOLDERS_MAX): it is as if nobody had looked.
  */
 hf_status gap_watch_look(struct gap_watch *watch, uint64_t number, const struct gap_holder *holders,
                          size_t count);

@@ -332,6 +332,29 @@ static void a_transaction_that_is_prepared_under_a_new_name_is_still_waited_for(
     gap_release(&gap);
 }
 
+/* The server shows the locks that sessions keep to themselves first, and the others a moment later:
+ * whoever is prepared between the two is seen under the old name and under the new one. */
+static void a_transaction_that_is_seen_under_both_names_is_still_waited_for(void **state)
+{
+    struct gap gap;
+    struct gap_watch watch;
+    (void)state;
+    gap_init(&gap, 0);
+    gap_watch_init(&watch);
+    SEE(&gap, 2);
+    LOOK(&watch, 1, {10, false});
+    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK(&watch, 2, {10, false}, {77, true});
+    LOOK(&watch, 3, {77, true});
+    LOOK(&watch, 4, {77, true});
+    reread(&gap, NULL, 0, watch.look, 0, 0);
+    assert_int_equal(gap_floor(&gap), 0);
+    FOUND(&gap, watch.look, 1); /* COMMIT PREPARED */
+    assert_int_equal(gap_floor(&gap), 2);
+    gap_watch_release(&watch);
+    gap_release(&gap);
+}
+
 static void a_forgotten_prepared_transaction_does_not_keep_older_holes_open(void **state)
 {
     struct gap gap;
@@ -342,10 +365,11 @@ static void a_forgotten_prepared_transaction_does_not_keep_older_holes_open(void
     SEE(&gap, 2);
     LOOK(&watch, 1, {10, false});
     reread(&gap, NULL, 0, watch.look, 0, 0);
-    LOOK(&watch, 2, {10, false}, {77, true}); /* nobody is missing: it began after look 1 */
+    LOOK(&watch, 2, {10, false}, {77, true}); /* nobody is missing: it began after look 1 ... */
     reread(&gap, NULL, 0, watch.look, 0, 0);
     assert_int_equal(gap_floor(&gap), 0);
-    LOOK(&watch, 3, {77, true});
+    LOOK(&watch, 3, {10, false}, {77, true}); /* ... unless it was 10 and look 2 showed both */
+    LOOK(&watch, 4, {77, true});
     reread(&gap, NULL, 0, watch.look, 0, 0);
     assert_int_equal(gap_floor(&gap), 2);
     gap_watch_release(&watch);
@@ -474,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_look_that_had_begun_before_the_hole_was_seen_proves_nothing),
         cmocka_unit_test(holes_of_different_age_wait_for_different_holders),
         cmocka_unit_test(a_transaction_that_is_prepared_under_a_new_name_is_still_waited_for),
+        cmocka_unit_test(a_transaction_that_is_seen_under_both_names_is_still_waited_for),
         cmocka_unit_test(a_forgotten_prepared_transaction_does_not_keep_older_holes_open),
         cmocka_unit_test(a_holder_that_is_named_twice_is_one),
         cmocka_unit_test(at_the_limit_reading_ahead_stops_and_goes_on_later),

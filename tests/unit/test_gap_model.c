@@ -12,8 +12,10 @@
 
 /*
  * A server: transactions draw numbers and end; each step of a reader or of the prober is one moment
- * between their steps. A commit is two moments: what it wrote is visible, then the lock goes. The
- * reader runs a step at a time, as it does against a real server: the answer of a statement is used
+ * between their steps. A commit is two moments: what it wrote is visible (and the transaction has
+ * lost its name), then the lock goes. A look at the locks is two moments: those that sessions keep
+ * to themselves, then the table of the others, to which a lock may be moved at any time. The reader
+ * runs a step at a time, as it does against a real server: the answer of a statement is used
  * when other things have happened meanwhile.
  */
 #define MODEL_NUMBERS 6000
@@ -21,6 +23,7 @@
 #define MODEL_READERS 2
 #define MODEL_SEEDS 300
 #define MODEL_STEPS 20000
+#define NAMELESS (UINT64_C(1) << 40) /* ids of those who have ended and not let go yet */
 
 /* Errors that the model must notice, or it is worth nothing. */
 enum error {
@@ -28,6 +31,7 @@ enum error {
     ERROR_EARLY_NUMBER,   /* the look's number is read before the log */
     ERROR_LATE_LOOK,      /* the look is taken when the holes have been read already */
     ERROR_NO_INHERITANCE, /* a prepared transaction is taken for a new one */
+    ERROR_TABLE_FIRST,    /* the table of locks is read before those that sessions keep */
 };
 
 enum fate { FATE_UNDRAWN, FATE_OPEN, FATE_VISIBLE, FATE_ROLLED_BACK };
@@ -36,7 +40,8 @@ enum phase { PHASE_IDLE, PHASE_OPEN, PHASE_PREPARED, PHASE_RELEASING };
 struct transaction {
     enum phase phase;
     uint64_t id;
-    bool holds; /* the lock */
+    bool holds; /* the lock ... */
+    bool kept;  /* ... and keeps it to itself: it is not in the table */
     int64_t numbers[64];
     size_t count;
 };
@@ -67,8 +72,8 @@ struct model {
     bool prepares;    /* anybody prepares at all: such a transaction lasts long */
     /* the prober */
     uint64_t begun;
-    bool looking;
-    struct gap_holder seen[MODEL_TRANSACTIONS];
+    int look_step;    /* 0: nobody looks */
+    struct gap_holder seen[2 * MODEL_TRANSACTIONS];
     size_t seen_count;
     struct gap_watch watch;
     enum error error;
@@ -97,6 +102,7 @@ static void transaction_step(struct model *model, struct transaction *transactio
     case PHASE_OPEN:
         if (dice < 40) { /* draws; some savepoints are rolled back at once, which frees nothing */
             size_t wanted = 1 + (dice < 4 ? chance_below(&model->seed, 40) : 0);
+            transaction->kept |= !transaction->holds && dice % 4 > 0;
             transaction->holds = true;
             while (wanted-- > 0 && model->last < MODEL_NUMBERS &&
                    transaction->count < COUNT_OF(transaction->numbers)) {
@@ -108,10 +114,13 @@ static void transaction_step(struct model *model, struct transaction *transactio
             }
         } else if (dice < 47 && model->prepares) {
             transaction->phase = PHASE_PREPARED;
+            transaction->kept = false;
             if (model->renames)
                 transaction->id = ++model->next_id;
         } else if (dice < 70) {
             goto end;
+        } else if (dice < 75) {
+            transaction->kept = false; /* somebody wants a lock that conflicts */
         }
         break;
     case PHASE_PREPARED:
@@ -120,36 +129,49 @@ static void transaction_step(struct model *model, struct transaction *transactio
         break;
     case PHASE_RELEASING:
         transaction->phase = PHASE_IDLE;
-        transaction->holds = false;
+        transaction->holds = transaction->kept = false;
         break;
     }
     return;
 end:
     for (size_t i = 0; i < transaction->count; i++)
         model->fates[transaction->numbers[i]] = dice % 3 ? FATE_VISIBLE : FATE_ROLLED_BACK;
+    if (transaction->phase == PHASE_OPEN)
+        transaction->id = NAMELESS + (uint64_t)(transaction - model->transactions);
     transaction->phase = PHASE_RELEASING;
 }
 
-/* Begins a look, or ends the one that is under way; the holders are read at some moment between. */
+/* One of the two moments of a look. */
+static void see_locks(struct model *model, bool kept)
+{
+    for (size_t i = 0; i < MODEL_TRANSACTIONS; i++) {
+        const struct transaction *transaction = &model->transactions[i];
+        if (transaction->holds && transaction->kept == kept)
+            model->seen[model->seen_count++] = (struct gap_holder){
+                transaction->id,
+                transaction->phase == PHASE_PREPARED && model->error != ERROR_NO_INHERITANCE};
+    }
+}
+
 static void prober_step(struct model *model)
 {
-    if (!model->looking) {
+    switch (model->look_step) {
+    case 0:
         model->begun++;
-        model->looking = true;
-        model->seen_count = SIZE_MAX;
-    } else if (model->seen_count == SIZE_MAX) {
         model->seen_count = 0;
-        for (size_t i = 0; i < MODEL_TRANSACTIONS; i++) {
-            const struct transaction *transaction = &model->transactions[i];
-            if (transaction->holds)
-                model->seen[model->seen_count++] = (struct gap_holder){
-                    transaction->id, transaction->phase == PHASE_PREPARED &&
-                                         model->error != ERROR_NO_INHERITANCE};
-        }
-    } else {
+        break;
+    case 1:
+        see_locks(model, model->error != ERROR_TABLE_FIRST);
+        break;
+    case 2:
+        see_locks(model, model->error == ERROR_TABLE_FIRST);
+        break;
+    default:
         assert_ok(gap_watch_look(&model->watch, model->begun, model->seen, model->seen_count));
-        model->looking = false;
+        model->look_step = -1;
+        break;
     }
+    model->look_step++;
 }
 
 static void read_tail(struct model *model, struct model_reader *reader)
@@ -256,7 +278,7 @@ static void reader_step(struct model *model, size_t index)
 static void model_run(struct model *model, int steps)
 {
     while (steps-- > 0) {
-        uint64_t dice = chance_below(&model->seed, 12);
+        uint64_t dice = chance_below(&model->seed, 14);
         if (dice < 6)
             transaction_step(model,
                              &model->transactions[chance_below(&model->seed, model->crowd)]);
@@ -340,7 +362,7 @@ static void whatever_transactions_do_nothing_is_lost_or_doubled(void **state)
 static void the_model_notices_each_error(void **state)
 {
     (void)state;
-    for (enum error error = ERROR_EARLY_NUMBER; error <= ERROR_NO_INHERITANCE; error++) {
+    for (enum error error = ERROR_EARLY_NUMBER; error <= ERROR_TABLE_FIRST; error++) {
         int64_t faults = 0;
         for (uint64_t seed = 1; seed <= MODEL_SEEDS && faults == 0; seed++) {
             struct model *model = model_new(seed * 7919, error);
