@@ -356,7 +356,9 @@ $(BUILD)/holdfast: $(MAIN_OBJ) $(INTERNAL)
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
 
-layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/%,$(HELPER_OBJ))
+# Programs of tests/postgres use the scenes of tests/bus, too.
+layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/% \
+                  $(if $(filter postgres,$(1)),$(BUILD)/obj/tests/bus/%),$(HELPER_OBJ))
 
 $(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
     $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(INTERNAL)

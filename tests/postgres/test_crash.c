@@ -5,7 +5,7 @@
  * Each test has a server of its own, because it stops it without a word and starts it again, or
  * takes rights away that everybody has.
  */
-#include "postgres/support_side.h"
+#include "postgres/support_audience.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -2,7 +2,7 @@
  * test_ordering.c - whatever order transactions commit in, a reader loses nothing, doubles nothing,
  * and its floor passes only what is decided. On a live server: skipped unless the URL is one.
  */
-#include "postgres/support_side.h"
+#include "postgres/support_audience.h"
 
 #include <stdatomic.h>
 #include <unistd.h>
