@@ -152,6 +152,7 @@ static void acquired(struct runner *runner, const struct acquire *acquire, int64
     runner_store_worked(runner);
     pthread_mutex_lock(&runner->mutex);
     runner->ownership = (struct hold){.partition = PARTITION, .epoch = ordered->epoch};
+    window_floor(&runner->window, ordered->floor);
     pthread_mutex_unlock(&runner->mutex);
     ordered->owned = true;
     ordered->owned_before = true;

@@ -194,6 +194,9 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     rack_return(&runner->rack, shelf);
     if (put_all) {
         ordered->floor = floor;
+        pthread_mutex_lock(&runner->mutex);
+        window_floor(&runner->window, floor);
+        pthread_mutex_unlock(&runner->mutex);
         ordered->more = more;
         step->again |= more;
     }

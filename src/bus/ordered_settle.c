@@ -232,36 +232,55 @@ bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, boo
     return true;
 }
 
-hf_status ordered_remember(struct runner *runner, int64_t now_us)
+/* Stores the outcomes that were collected, and collects from the beginning. */
+static hf_status store_done(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    struct ring *ring = &runner->window.log;
-    hf_status status = HF_OK;
-    for (uint64_t i = ring->front; i < ring->back && !status;) {
-        ordered->count = 0;
-        for (; i < ring->back && ordered->count < ORDERED_FLUSH_MAX; i++) {
-            const struct slot *slot = ring_at(ring, i);
-            if (slot->state == SLOT_SETTLED && slot->from_log && !slot->in_tx &&
-                slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK) {
-                ordered->outcomes[ordered->count++] = (struct outcome){
-                    .kind = OUTCOME_DONE,
-                    .position = slot->entry->event.position,
-                    .lane = slot->lane,
-                };
-            }
-        }
-        struct settle settle = {
-            .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
-            .subscription_id = runner->definition.id,
-            .partition = PARTITION,
-            .epoch = ordered->epoch,
-            .checkpoint = -1,
-            .outcomes = ordered->outcomes,
-            .count = ordered->count,
-        };
-        status = ordered->count > 0 ? runner_run(runner, &settle.change) : HF_OK;
-    }
+    struct settle settle = {
+        .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .partition = PARTITION,
+        .epoch = ordered->epoch,
+        .checkpoint = -1,
+        .outcomes = ordered->outcomes,
+        .count = ordered->count,
+    };
+    hf_status status = ordered->count > 0 ? runner_run(runner, &settle.change) : HF_OK;
+    ordered->count = 0;
     return status;
+}
+
+/* Collects one that is done, and stores them when there are enough. */
+static hf_status remember_one(struct runner *runner, int64_t position, uint64_t lane,
+                              int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    if (position <= ordered->checkpoint) {
+        return HF_OK;
+    }
+    ordered->outcomes[ordered->count++] =
+        (struct outcome){.kind = OUTCOME_DONE, .position = position, .lane = lane};
+    return ordered->count == ORDERED_FLUSH_MAX ? store_done(runner, now_us) : HF_OK;
+}
+
+hf_status ordered_remember(struct runner *runner, int64_t now_us)
+{
+    struct ring *ring = &runner->window.log;
+    uint64_t position;
+    int64_t lane;
+    size_t cursor = 0;
+    hf_status status = HF_OK;
+    runner->ordered->count = 0;
+    while (!status && set64_next(&runner->window.early, &cursor, &position, &lane)) {
+        status = remember_one(runner, (int64_t)position, (uint64_t)lane, now_us);
+    }
+    for (uint64_t i = ring->front; i < ring->back && !status; i++) {
+        const struct slot *slot = ring_at(ring, i);
+        if (slot_is_done(slot)) {
+            status = remember_one(runner, slot->entry->event.position, slot->lane, now_us);
+        }
+    }
+    return status ? status : store_done(runner, now_us);
 }
 
 bool ordered_verify(struct runner *runner, int64_t now_us)

@@ -26,6 +26,7 @@ hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_sl
     set64_init(&window->running, WINDOW_LANES_MAX);
     set64_init(&window->owners, WINDOW_LANES_MAX);
     set64_init(&window->positions, WINDOW_LANES_MAX);
+    set64_init(&window->early, WINDOW_EARLY_MAX);
     hf_status status = ring_init(&window->log, log_slots);
     if (!status) {
         status = ring_init(&window->retries, retry_slots);
@@ -245,11 +246,21 @@ static void slot_release(struct window *window, struct slot *slot, struct rack *
     *slot = (struct slot){.state = SLOT_FREE};
 }
 
+bool slot_is_done(const struct slot *slot)
+{
+    return slot->state == SLOT_SETTLED && slot->from_log && !slot->in_tx &&
+           slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
+}
+
 static void ring_reap(struct window *window, struct ring *ring, struct rack *rack)
 {
     while (ring->front < ring->back && ring_at(ring, ring->front)->state == SLOT_SETTLED) {
         struct slot *slot = ring_at(ring, ring->front);
         int64_t position = slot->entry->event.position;
+        if (window->lanes && position > window->floor && slot_is_done(slot)) {
+            hf_status status = set64_put(&window->early, (uint64_t)position, (int64_t)slot->lane);
+            (void)status; /* too many: it will come again */
+        }
         if (ring == &window->retries) {
             set64_remove(&window->positions, (uint64_t)position);
         } else if (position > window->reaped) {
@@ -265,6 +276,39 @@ void window_reap(struct window *window, struct rack *rack)
 {
     ring_reap(window, &window->log, rack);
     ring_reap(window, &window->retries, rack);
+}
+
+/* Forgets what was done early up to the floor. */
+static void forget_early(struct window *window)
+{
+    struct set64 kept;
+    uint64_t position;
+    int64_t lane;
+    size_t cursor = 0;
+    hf_status status = HF_OK;
+    set64_init(&kept, WINDOW_EARLY_MAX);
+    while (!status && set64_next(&window->early, &cursor, &position, &lane)) {
+        if ((int64_t)position > window->floor) {
+            status = set64_put(&kept, position, lane);
+        }
+    }
+    if (status) {
+        set64_release(&kept); /* no memory: later */
+        return;
+    }
+    set64_release(&window->early);
+    window->early = kept;
+}
+
+void window_floor(struct window *window, int64_t floor)
+{
+    bool moved = floor != window->floor;
+    window->floor = floor;
+    if (moved && window->reaped <= floor) {
+        set64_clear(&window->early);
+    } else if (moved && set64_count(&window->early) >= WINDOW_EARLY_MAX / 2) {
+        forget_early(window);
+    }
 }
 
 int64_t window_lowest(const struct window *window)
@@ -297,6 +341,7 @@ void window_clear(struct window *window, struct rack *rack)
     set64_clear(&window->running);
     set64_clear(&window->owners);
     set64_clear(&window->positions);
+    set64_clear(&window->early);
     window->ready = 0;
     window->busy = 0;
     window->ended = 0;
@@ -315,4 +360,5 @@ void window_release(struct window *window, struct rack *rack)
     set64_release(&window->running);
     set64_release(&window->owners);
     set64_release(&window->positions);
+    set64_release(&window->early);
 }

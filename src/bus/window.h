@@ -15,6 +15,9 @@
  * events of the lane may not run: they end as HELD. `running` keeps two workers from running events
  * of one lane at once. A shared subscription promises no order and uses neither.
  *
+ * Events may be done above a position that is still missing in the log. The checkpoint stays below
+ * it, so they are remembered when their slots are freed, and stored when the work is given back.
+ *
  * All of this is guarded by the runner's mutex.
  */
 #ifndef HF_BUS_WINDOW_H
@@ -79,10 +82,13 @@ struct window {
     int64_t settled;       /* settled by being done, since last asked */
     int64_t reaped;        /* the last event that left the log ring ... */
     uint8_t reaped_id[16]; /* ... and its id */
+    int64_t floor;         /* the log is decided up to here; done beyond it and gone: */
+    struct set64 early;    /* position -> lane; at most WINDOW_EARLY_MAX are remembered */
 };
 
 #define WINDOW_BYTES_MAX 16777216 /* in hand; what is read at once comes on top */
 #define WINDOW_LANES_MAX 1000000  /* failing lanes that are known; beyond, reading waits */
+#define WINDOW_EARLY_MAX 65536    /* what is not remembered comes again after a stop */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes);
 /* Frees everything; nothing may be RUNNING. */
@@ -120,6 +126,11 @@ void window_settle(struct window *window, struct slot *slot);
 void window_free_lane(struct window *window, uint64_t lane);
 /* Frees settled slots at the front of both rings. */
 void window_reap(struct window *window, struct rack *rack);
+/* The log is decided up to here. What was done beyond it is remembered (`early`): the checkpoint
+ * cannot tell it. */
+void window_floor(struct window *window, int64_t floor);
+/* Settled, and only the checkpoint will tell: it left no row. */
+bool slot_is_done(const struct slot *slot);
 /* The lowest position in the log ring that is neither settled nor being settled; INT64_MAX if there
  * is none. */
 int64_t window_lowest(const struct window *window);
