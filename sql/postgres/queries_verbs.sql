@@ -117,7 +117,9 @@ WITH about AS MATERIALIZED (
         SELECT least(waiting.lowest_open, leased.lowest) AS open, low.checkpoint + 1 AS unread
         FROM waiting, leased, low)
 SELECT about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner,
-       zero.owner_name, holdfast.head($1), leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
+       zero.owner_name, greatest(low.checkpoint, (SELECT e.position FROM holdfast.events_{namespace} e
+                                           ORDER BY e.position DESC LIMIT 1)),
+       leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
        (SELECT count(*) FROM holdfast.dead_letters d
         WHERE d.namespace_id = $1 AND d.subscription = about.name AND d.resolved_at IS NULL),
        least(waiting.lowest, leased.lowest, low.hole),
@@ -133,6 +135,38 @@ SELECT about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.ow
        holdfast.dead_of($1, ARRAY[zero.owner]) = '{}'
     FROM about, low, waiting, leased, first, parts zero
     WHERE zero.partition = 0;
+
+-- Positions that a subscription's checkpoint waits for: those that are missing below visible ones, and
+-- who has published and has not ended; at most $3 are counted. An ordered subscription's are read off
+-- the log, a shared one's are stored with its cursor. `checkpoint`: as in progress.
+-- name: gaps
+WITH about AS MATERIALIZED (
+        SELECT s.mode, c.checkpoint, c.holes
+        FROM holdfast.subscriptions s
+        JOIN holdfast.checkpoints c ON c.subscription_id = s.id AND c.partition = 0
+        WHERE s.id = $2 AND s.namespace_id = $1),
+    gaps AS MATERIALIZED (
+        SELECT g.before + 1 AS first
+        FROM (SELECT e.position, lag(e.position, 1, about.checkpoint) OVER (ORDER BY e.position)
+                         AS before
+              FROM about CROSS JOIN LATERAL (
+                  SELECT e.position FROM holdfast.events_{namespace} e
+                  WHERE about.mode = 1 AND e.position > about.checkpoint
+                  ORDER BY e.position LIMIT 4 * $3::bigint) e) g
+        WHERE g.before < g.position - 1
+        UNION ALL
+        SELECT h.low FROM about CROSS JOIN LATERAL unnest(about.holes) h WHERE about.mode = 2),
+    holders AS MATERIALIZED (
+        SELECT l.pid
+        FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+        WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
+            AND l.relation = 'holdfast.events_{namespace}_position'::regclass
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        ORDER BY a.xact_start NULLS FIRST)
+SELECT about.checkpoint, (SELECT min(g.first) FROM gaps g),
+       (SELECT least(count(*), $3::bigint) FROM gaps g),
+       (SELECT count(*) FROM holders), (SELECT h.pid FROM holders h LIMIT 1)
+    FROM about;
 
 -- Where one event is in one subscription: $3 its id, $4 its position, $5 its hash. A position that
 -- a shared subscription's cursor has passed without seeing it counts as not passed.
@@ -162,9 +196,12 @@ SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.produ
     CROSS JOIN LATERAL (SELECT * FROM holdfast.events_{namespace} e
                         WHERE e.id = $2 AND e.entered_at = f.entered_at LIMIT 1) e;
 
+-- Whatever was ever published may still be in the log, or come into it when its transaction commits.
 -- name: head_and_first
-SELECT holdfast.head($1),
-       (SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position LIMIT 1);
+SELECT holdfast.head($1), 1::bigint;
+
+-- name: last
+SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position DESC LIMIT 1;
 
 -- A binary search for the last event before $2: see query.c. Each step looks at up to 32 events
 -- from the middle on, and goes up only if all of them entered before.

@@ -119,6 +119,26 @@ static void say_retrying(const hf_subscription_info *info, struct buf *out)
     }
 }
 
+/* Events that are visible above a position that may still come. */
+static void say_gaps(const struct gap_facts *gaps, struct buf *out)
+{
+    if (gaps->missing == 0 || gaps->pid == 0) {
+        return; /* what nobody may fill is passed by itself */
+    }
+    buf_printf(out, "position %" PRId64 " may still come: ", gaps->missing);
+    if (gaps->pid < 0) {
+        buf_printf(out, "a prepared transaction has published and has not ended");
+    } else {
+        buf_printf(out,
+                   "a transaction of the server's process %" PRId64
+                   " has published and has not ended",
+                   gaps->pid);
+    }
+    if (gaps->count >= STORE_GAPS_MAX) {
+        buf_printf(out, "; %d gaps are open, so nothing is read ahead", STORE_GAPS_MAX);
+    }
+}
+
 /* Leaves the sentence empty if there is no reason. */
 static void say_why(const struct definition *definition, const hf_subscription_info *info,
                     struct buf *out)
@@ -199,6 +219,14 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
     tell_breaker(definition, now_us, info);
     buf_clear(&telling->sentence);
     say_why(definition, info, &telling->sentence);
+    if (telling->sentence.length == 0 && info->lag > 0) {
+        struct gap_facts gaps;
+        status = store_gaps(bus->store, definition->id, &gaps);
+        if (status) {
+            return status;
+        }
+        say_gaps(&gaps, &telling->sentence);
+    }
     if (telling->sentence.length > 0) {
         info->not_moving = buf_terminate(&telling->sentence);
     }

@@ -8,8 +8,8 @@
  * instead of once in a while.
  *
  * An event is settled in a subscription when its state there (inspect.c) is done, dead or not for
- * it. "Everything published before the call" is settled when the checkpoint has reached the head as
- * it was at the call, and nothing waits for a retry or is held.
+ * it. "Everything published before the call" is settled when the checkpoint has reached the last
+ * position that could be seen at the call, and nothing waits for a retry or is held.
  *
  * With subscription NULL the subscriptions of the namespace are listed once, at the call; each is
  * dropped from the list when it is settled. One that is removed meanwhile waits for nothing.
@@ -24,8 +24,9 @@
 
 /* One hf_wait under way. */
 struct wait {
-    int64_t position; /* -1: everything up to head */
-    int64_t head;     /* as it was at the call */
+    int64_t position; /* -1: everything up to last */
+    int64_t last;     /* the newest position that could be seen at the call */
+    int64_t first;    /* nothing is below it that the log has, or may still get */
     bool has_event;   /* the event at `position` was found in the log */
     struct batch batch;
     struct definition definition;
@@ -97,8 +98,9 @@ static hf_status event_settled(hf_bus *bus, int64_t subscription_id, struct wait
         *ret_settled = true;
         break;
     case HF_STATE_PENDING:
-        /* What the log has lost nobody will be given any more. */
-        *ret_settled = !entry && wait->position <= wait->head;
+        /* What the log has lost nobody will be given any more. Other positions that are not there
+         * may still come, until the checkpoint has passed them. */
+        *ret_settled = !entry && wait->position < wait->first;
         break;
     case HF_STATE_PROCESSING:
     case HF_STATE_RETRYING:
@@ -109,14 +111,14 @@ static hf_status event_settled(hf_bus *bus, int64_t subscription_id, struct wait
     return HF_OK;
 }
 
-/* Is everything up to the head of the call settled in this subscription? */
+/* Is everything that could be seen at the call settled in this subscription? */
 static hf_status all_settled(hf_bus *bus, int64_t subscription_id, const struct wait *wait,
                              bool *ret_settled)
 {
     struct progress progress;
     hf_status status = store_progress(bus->store, subscription_id, clock_wall_us(), &progress);
     if (!status) {
-        *ret_settled = progress.checkpoint >= wait->head && progress.retrying == 0 &&
+        *ret_settled = progress.checkpoint >= wait->last && progress.retrying == 0 &&
                        progress.held == 0;
     }
     return status;
@@ -194,12 +196,15 @@ hf_status hf_wait(hf_bus *bus, const char *subscription, int64_t position, int64
     }
     struct wait wait;
     struct subscription_ids ids;
-    int64_t first;
+    int64_t head;
     wait_init(&wait, position);
     subscription_ids_init(&ids);
     atomic_fetch_add(&bus->waiters, 1);
     subscriptions_nudge(bus); /* a runner at rest may have a checkpoint to store */
-    status = store_head(bus->store, &wait.head, &first);
+    status = store_head(bus->store, &head, &wait.first);
+    if (!status) {
+        status = store_last(bus->store, &wait.last);
+    }
     if (!status) {
         status = list_targets(bus, subscription, &wait, &ids);
     }

@@ -55,6 +55,8 @@ struct engine_class {
                                 struct arena *, struct delivery_facts *, struct text *);
     hf_status (*event_find)(struct engine *, const uint8_t[16], struct batch *);
     hf_status (*head)(struct engine *, int64_t *, int64_t *);
+    hf_status (*last)(struct engine *, int64_t *);
+    hf_status (*gaps)(struct engine *, int64_t, struct gap_facts *);
     hf_status (*now)(struct engine *, struct deadline, int64_t *);
     hf_status (*position_before)(struct engine *, int64_t, int64_t *);
     hf_status (*retries_due)(struct engine *, int64_t, int32_t, int64_t, int32_t, struct batch *,

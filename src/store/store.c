@@ -253,6 +253,16 @@ hf_status store_head(struct store *store, int64_t *ret_head, int64_t *ret_first)
     FORWARD(store, head, ret_head, ret_first);
 }
 
+hf_status store_last(struct store *store, int64_t *ret_position)
+{
+    FORWARD(store, last, ret_position);
+}
+
+hf_status store_gaps(struct store *store, int64_t subscription_id, struct gap_facts *ret_facts)
+{
+    FORWARD(store, gaps, subscription_id, ret_facts);
+}
+
 hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_position)
 {
     FORWARD(store, now, deadline, ret_position);

@@ -525,8 +525,27 @@ hf_status store_delivery_facts(struct store *store, int64_t subscription_id, con
 /* Appends the event with this id to the batch. HF_NOTFOUND. */
 hf_status store_event_find(struct store *store, const uint8_t id[16], struct batch *batch);
 
-/* Newest position ever given, and the oldest still in the log (head + 1 if there is none). */
+/* Newest position ever given, and one that no event is below which the log has, or may still get
+ * from a publisher that is under way: the oldest one's (head + 1 if there is none), or less. */
 hf_status store_head(struct store *store, int64_t *ret_head, int64_t *ret_first);
+
+/* The newest position that can be seen; 0 if the log is empty. Positions above it, up to the head,
+ * were given to publishers that have not committed, or never will. */
+hf_status store_last(struct store *store, int64_t *ret_position);
+
+#define STORE_GAPS_MAX 4096 /* that a reader, or a shared subscription, keeps open */
+
+/* What keeps a checkpoint below positions that can be seen. Where positions become visible in their
+ * order there is nothing of the kind. */
+struct gap_facts {
+    int64_t missing; /* the lowest position that may still come; 0: none */
+    int64_t count;   /* gaps above the checkpoint that were seen, not counted beyond the maximum */
+    int64_t pid;     /* process of the server that may fill it: the one that is longest at it; -1: a
+                        prepared transaction; 0: nobody, so it is about to be passed */
+};
+
+/* HF_NOTFOUND: there is no such subscription. */
+hf_status store_gaps(struct store *store, int64_t subscription_id, struct gap_facts *ret_facts);
 
 /* A position that every event acknowledged before the call is at or below, and every event whose
  * publishing begins after it is above: where "from now on" begins. An engine whose positions become

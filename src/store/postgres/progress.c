@@ -130,6 +130,36 @@ hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int6
     return HF_OK;
 }
 
+/* ---- Gaps ------------------------------------------------------------------------------------ */
+
+enum gap_column { GAP_CHECKPOINT, GAP_MISSING, GAP_COUNT, GAP_HOLDERS, GAP_PID };
+
+hf_status postgres_gaps(struct engine *engine, int64_t subscription_id, struct gap_facts *ret_facts)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct params *params = session_params(session);
+    param_int4(params, self->namespace_id);
+    param_int8(params, subscription_id);
+    param_int8(params, STORE_GAPS_MAX);
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_GAPS, GAP_CHECKPOINT, subscription_id, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    *ret_facts = (struct gap_facts){
+        .missing = result_int8(result, 0, GAP_MISSING, 0),
+        .count = result_int8(result, 0, GAP_COUNT, 0),
+        .pid = result_int8(result, 0, GAP_HOLDERS, 0) > 0 ? result_int8(result, 0, GAP_PID, -1) : 0,
+    };
+    PQclear(result);
+    return HF_OK;
+}
+
 /* ---- One delivery ---------------------------------------------------------------------------- */
 
 enum facts_column {

@@ -70,6 +70,24 @@ hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_f
     return status;
 }
 
+hf_status postgres_last(struct engine *engine, int64_t *ret_position)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct session *session;
+    hf_status status = session_take(self, &session);
+    if (status != HF_OK) {
+        return status;
+    }
+    session_params(session);
+    PGresult *result;
+    status = ask(self, session, POSTGRES_QUERY_LAST, &result);
+    if (status == HF_OK) {
+        *ret_position = result_int8(result, 0, 0, 0);
+        PQclear(result);
+    }
+    return status;
+}
+
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position)
 {
     struct postgres_engine *self = postgres_of(engine);

@@ -84,6 +84,9 @@ hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id
                                   struct text *ret_attempts_json);
 hf_status postgres_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch);
 hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first);
+hf_status postgres_last(struct engine *engine, int64_t *ret_position);
+hf_status postgres_gaps(struct engine *engine, int64_t subscription_id,
+                        struct gap_facts *ret_facts);
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
 hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
                                int64_t now_us, int32_t max, struct batch *batch,

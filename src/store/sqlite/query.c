@@ -112,12 +112,27 @@ hf_status sqlite_head(struct engine *engine, int64_t *ret_head, int64_t *ret_fir
     return status;
 }
 
-/* Positions become visible in their order here, so the head is where "from now on" begins. */
+/* Positions become visible in their order here, so the head can be seen ... */
+hf_status sqlite_last(struct engine *engine, int64_t *ret_position)
+{
+    int64_t first;
+    return sqlite_head(engine, ret_position, &first);
+}
+
+/* ... nothing is missing below it ... */
+hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id, struct gap_facts *ret_facts)
+{
+    (void)engine;
+    (void)subscription_id;
+    *ret_facts = (struct gap_facts){0};
+    return HF_OK;
+}
+
+/* ... and it is where "from now on" begins. */
 hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *ret_position)
 {
     (void)deadline;
-    int64_t first;
-    return sqlite_head(engine, ret_position, &first);
+    return sqlite_last(engine, ret_position);
 }
 
 /*

@@ -70,6 +70,9 @@ hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
                                 struct text *ret_attempts_json);
 hf_status sqlite_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch);
 hf_status sqlite_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first);
+hf_status sqlite_last(struct engine *engine, int64_t *ret_position);
+hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id,
+                      struct gap_facts *ret_facts);
 hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *ret_position);
 hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
 hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
