@@ -59,8 +59,8 @@ static bool has_stray_slash(const char *url)
 static hf_status check_url(const char *url)
 {
     if (has_stray_slash(url)) {
-        return fail(HF_INVALID, "the database URL is not valid: there is an @ behind a /; in a user "
-                                "name or password write %%2F for / and %%40 for @");
+        return fail(HF_INVALID, "the database URL is not valid: there is an @ behind a /; in a "
+                                "user name or password write %%2F for / and %%40 for @");
     }
     char *why = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &why);

@@ -1,0 +1,143 @@
+/*
+ * test_silence.c - connections that say nothing any more, and servers that take their time.
+ *
+ * The deadline of every call here is far away: what is noticed is noticed by asking
+ * (src/store/postgres/silence.c).
+ */
+#include "postgres/support_proxy.h"
+#include "postgres/support_side.h"
+
+#include "base/uuid.h"
+
+#include <inttypes.h>
+
+#define NOTICED_MS 10000  /* within this a silence must have been noticed ... */
+#define GRACE_MS 10000    /* ... on a fast machine */
+#define FAR_MS (10 * PATIENCE_MS)
+
+struct scene {
+    struct fixture *f;
+    struct proxy *proxy;
+    struct store *store; /* behind the proxy */
+    struct store *direct;
+    PGconn *side;
+    int64_t namespace_id;
+};
+
+static struct scene scene_of(struct fixture *f)
+{
+    const char *dir = getenv("TEST_POSTGRES");
+    if (f->sqlite || !dir) {
+        skip();
+    }
+    char url[sizeof f->url + 64];
+    struct scene s = {.f = f, .proxy = proxy_start(dir), .direct = fixture_open(f, "direct")};
+    struct store_options options = fixture_options(f, "proxied");
+    options.timeout_ms = FAR_MS;
+    proxy_url(s.proxy, f->url, url, sizeof url);
+    must_answer(HF_OK, store_open(url, &options, &s.store));
+    s.side = side_open(f);
+    s.namespace_id = side_namespace(s.side, f);
+    append_one(s.store, "t", NULL); /* everything is prepared */
+    return s;
+}
+
+static void scene_end(struct scene *s)
+{
+    store_close(s->store);
+    proxy_stop(s->proxy);
+    PQfinish(s->side);
+}
+
+static hf_status publish(struct scene *s, struct new_event *event, int64_t timeout_ms)
+{
+    *event = event_of("t", NULL);
+    struct append append = append_of(event, 1);
+    return store_run(s->store, &append.change, deadline_after_ms(timeout_ms));
+}
+
+static int64_t stored(struct scene *s, const struct new_event *event)
+{
+    char id[UUID_TEXT_BYTES];
+    uuid_format(event->id, id);
+    return side_number(s->side, "SELECT count(*) FROM holdfast.events WHERE namespace_id = %" PRId64
+                       " AND id = '%s'", s->namespace_id, id);
+}
+
+static void stall(struct scene *s, enum proxy_side side, bool all)
+{
+    proxy_arm(s->proxy,
+              (struct proxy_fault){.action = PROXY_STALL, .side = side, .nth = 1, .all = all});
+}
+
+/* Another connection asks, and the publish is resolved by its id. */
+static void a_publish_on_a_silent_connection_is_resolved(void **state)
+{
+    struct scene s = scene_of(*state);
+    struct new_event event;
+    stall(&s, PROXY_SERVER, false);
+    int64_t begun_ms = mono_ms();
+    must_answer(HF_OK, publish(&s, &event, FAR_MS));
+    must_hold(proxy_struck(s.proxy));
+    must_hold(mono_ms() - begun_ms < NOTICED_MS + GRACE_MS);
+    must_equal(true, event.duplicate); /* the answer was lost, not the event */
+    proxy_calm(s.proxy);
+    must_equal(1, stored(&s, &event));
+    scene_end(&s);
+}
+
+/* Nobody answers any more: the publish is open, which is said, and later it is clear. */
+static void a_server_that_falls_silent_is_noticed(void **state)
+{
+    struct scene s = scene_of(*state);
+    struct new_event event;
+    stall(&s, PROXY_CLIENT, true);
+    int64_t begun_ms = mono_ms();
+    must_answer(HF_UNKNOWN, publish(&s, &event, 100));
+    must_hold(mono_ms() - begun_ms < NOTICED_MS + GRACE_MS);
+    must_equal(0, stored(&s, &event));
+    proxy_calm(s.proxy); /* what was held up comes late */
+    int64_t late = stored(&s, &event);
+    must_answer(HF_OK, append_event(s.direct, &event));
+    must_equal(late, event.duplicate);
+    must_equal(1, stored(&s, &event));
+    scene_end(&s);
+}
+
+/* A statement that takes its time is not given up. */
+static void a_server_that_works_is_waited_for(void **state)
+{
+    struct scene s = scene_of(*state);
+    struct new_event event;
+    side_must(s.side, "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
+                      "$$ BEGIN PERFORM pg_sleep(5); RETURN NULL; END $$");
+    side_must(s.side, "CREATE TRIGGER slow AFTER INSERT ON holdfast.events_%" PRId64
+                      " FOR EACH STATEMENT EXECUTE FUNCTION slow()", s.namespace_id);
+    int64_t before = proxy_connections(s.proxy);
+    must_answer(HF_OK, publish(&s, &event, FAR_MS));
+    must_equal(false, event.duplicate);
+    must_hold(proxy_connections(s.proxy) > before); /* it asked */
+    side_must(s.side, "DROP FUNCTION slow() CASCADE");
+    must_equal(1, stored(&s, &event));
+    scene_end(&s);
+}
+
+/* A stalled keeper hears nothing, but the news come when it has found out. */
+static void a_silent_keeper_connects_again(void **state)
+{
+    struct scene s = scene_of(*state);
+    proxy_shut(s.proxy, true); /* all its connections, the keeper's too */
+    uint64_t seen = store_news(s.store);
+    append_one(s.direct, "t", NULL);
+    must_hold(store_wait(s.store, seen, PATIENCE_MS) != seen);
+    scene_end(&s);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_publish_on_a_silent_connection_is_resolved),
+    CLAIM(a_server_that_falls_silent_is_noticed),
+    CLAIM(a_server_that_works_is_waited_for),
+    CLAIM(a_silent_keeper_connects_again),
+};
+
+FIXTURE_MAIN("silence", claims, NULL)
