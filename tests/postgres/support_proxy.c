@@ -7,8 +7,8 @@
  *
  * The life of a connection:
  *
- *     OPEN -> STALLED -> LEAVING -> gone      LEAVING: the client is gone, the server is told so and
- *        `--------------^                     its answers are read and dropped until it ends, too
+ *     OPEN -> STALLED -> LEAVING -> gone     LEAVING: the client is gone, the server is told so and
+ *        `--------------^                    its answers are read and dropped until it ends, too
  */
 #include "postgres/support_proxy.h"
 
