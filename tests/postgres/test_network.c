@@ -15,6 +15,7 @@
  */
 #include "postgres/support_proxy.h"
 #include "postgres/support_side.h"
+#include "support/make.h"
 
 #include "base/uuid.h"
 

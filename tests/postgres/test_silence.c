@@ -6,6 +6,7 @@
  */
 #include "postgres/support_proxy.h"
 #include "postgres/support_side.h"
+#include "support/make.h"
 
 #include "base/uuid.h"
 
