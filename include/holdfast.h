@@ -31,7 +31,7 @@
  * Blocking
  *   Calls that touch the database wait at most `timeout_ms` of hf_options and then answer
  *   HF_TIMEOUT (nothing was done) or HF_UNKNOWN (it may have been done; ask by id). The library
- *   never prints, never exits, and reads no environment variables.
+ *   never prints, never exits, and reads no environment variables (libpq reads PG...).
  */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
@@ -184,11 +184,14 @@ typedef struct hf_options {
     }
 
 /*
- * Opens a bus. `url` picks the engine: "sqlite:PATH" (or a bare path). A missing file is created
- * in WAL mode with the schema; an older schema is migrated; a newer one is refused (HF_SCHEMA).
- * The tables are called holdfast_... and may live in the application's own file. ":memory:", empty
- * paths and files on network filesystems are refused (HF_INVALID). `options` may be NULL.
- * HF_UNAVAILABLE, HF_DENIED, HF_CORRUPT, HF_NOSPACE, HF_IO: the file says no. Blocks.
+ * Opens a bus. `url` picks the engine:
+ *   "sqlite:PATH" or a bare path: a file, created in WAL mode if it is missing. The tables are
+ *       called holdfast_... and may live in the application's own file. ":memory:", empty paths and
+ *       files on network filesystems are refused (HF_INVALID).
+ *   "postgres://..." or "postgresql://...": a database of a server (14 or newer), shared by many
+ *       machines. The URL is libpq's, the database must exist; the tables are in schema `holdfast`.
+ * An older schema is migrated; a newer one is refused (HF_SCHEMA). `options` may be NULL.
+ * HF_UNAVAILABLE, HF_DENIED, HF_CORRUPT, HF_NOSPACE, HF_IO: file or server say no. Blocks.
  * The handle is the caller's; end it with hf_close.
  */
 HF_API hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus);
@@ -322,12 +325,47 @@ struct sqlite3;
  * commit; it must not call other writing functions of the bus in between (HF_MISUSE).
  */
 HF_API hf_status hf_sqlite_begin(hf_bus *bus, struct sqlite3 *db);
-/* HF_MISUSE if `db` was not begun with hf_sqlite_begin. */
+/* HF_MISUSE if `db` was not begun with hf_sqlite_begin (the connection of a transactional handler
+ * needs no beginning: there it is hf_publish), or the bus is not on SQLite. */
 HF_API hf_status hf_sqlite_publish(hf_bus *bus, struct sqlite3 *db, const hf_new_event *event,
                                    hf_receipt *ret_receipt);
+HF_API hf_status hf_sqlite_publish_many(hf_bus *bus, struct sqlite3 *db,
+                                        const hf_new_event *events, size_t count,
+                                        hf_receipt *ret_receipts);
 /* On failure the transaction is rolled back, except HF_UNKNOWN: it may have been committed. */
 HF_API hf_status hf_sqlite_commit(hf_bus *bus, struct sqlite3 *db);
 HF_API hf_status hf_sqlite_rollback(hf_bus *bus, struct sqlite3 *db);
+
+/* ---- Publishing in the application's own PostgreSQL transaction ------------------------------ */
+
+struct pg_conn; /* libpq's PGconn */
+
+/*
+ * Publishes in the transaction that `pg`, a connection of the application to the bus's database, is
+ * in, however it was begun: the event exists if and only if that transaction commits. A failure
+ * leaves the transaction as it was, so that it can go on, unless the connection is lost. Nothing is
+ * left behind in the connection; a weaker synchronous_commit is raised for this transaction.
+ * When it commits the server notifies consumers that sleep. PostgreSQL does not PREPARE a
+ * transaction that has notified: for two-phase commit say SET LOCAL holdfast.notify = off before,
+ * or begin with hf_postgres_begin. Then this process watches for the end and tells them.
+ * HF_MISUSE: no transaction, one that has failed or is read-only, pipeline mode, a client_encoding
+ * other than UTF8, another database, or the bus is not on PostgreSQL. HF_UNAVAILABLE: the
+ * connection is lost. HF_INVALID, HF_CONFLICT, HF_BUSY, HF_TIMEOUT as hf_publish. On the connection
+ * of a transactional handler it is hf_publish.
+ */
+HF_API hf_status hf_postgres_publish(hf_bus *bus, struct pg_conn *pg, const hf_new_event *event,
+                                     hf_receipt *ret_receipt);
+HF_API hf_status hf_postgres_publish_many(hf_bus *bus, struct pg_conn *pg,
+                                          const hf_new_event *events, size_t count,
+                                          hf_receipt *ret_receipts);
+
+/* BEGIN, COMMIT and ROLLBACK, for convenience: hf_postgres_commit tells a commit that failed from
+ * one of which nobody knows (HF_UNKNOWN: the connection was lost, or silent for timeout_ms; end
+ * it), and rings itself. It also commits what was begun otherwise. HF_MISUSE: the connection is, or
+ * is not, in a transaction, or in one that has failed. Any other failure: nothing was committed. */
+HF_API hf_status hf_postgres_begin(hf_bus *bus, struct pg_conn *pg);
+HF_API hf_status hf_postgres_commit(hf_bus *bus, struct pg_conn *pg);
+HF_API hf_status hf_postgres_rollback(hf_bus *bus, struct pg_conn *pg);
 
 /* ---- Subscriptions --------------------------------------------------------------------------- */
 
@@ -464,9 +502,19 @@ HF_API hf_bus *hf_delivery_bus(const hf_delivery *delivery);
 /* 1 once the attempt has timed out or the bus is stopping: a long handler should return. */
 HF_API int hf_delivery_cancelled(const hf_delivery *delivery);
 /* The connection of the transaction that the handler runs in; NULL unless the subscription is
- * transactional. Valid during the call. COMMIT, ROLLBACK, ATTACH and PRAGMA are refused on it;
- * finalize your statements before returning. */
+ * transactional and the bus is on SQLite. Valid during the call. COMMIT, ROLLBACK, ATTACH and
+ * PRAGMA are refused on it; finalize your statements before returning. */
 HF_API struct sqlite3 *hf_delivery_sqlite(const hf_delivery *delivery);
+/*
+ * The same on PostgreSQL (NULL elsewhere): READ COMMITTED, blocking, UTF8. The handler must not end
+ * the transaction, nor leave it with a failed statement (use savepoints of your own), an unread
+ * result, a COPY or pipeline mode, nor change client_encoding. One that did and answers HF_ACK has
+ * failed: the delivery is undone, and the attempt counts. Use SET LOCAL, neither LISTEN nor
+ * PREPARE: the connection goes on to other deliveries. If the transaction failed by something that
+ * passes (SQLSTATE 40xxx, 55P03, 57P0x, 08xxx, a lost connection) and the handler answers HF_RETRY
+ * or HF_ACK, it is as if it had answered HF_RETRY_UNCOUNTED.
+ */
+HF_API struct pg_conn *hf_delivery_postgres(const hf_delivery *delivery);
 /* Says why the attempt failed; kept with the attempt (up to 2048 bytes), shown in dead letters. */
 HF_API void hf_delivery_error(hf_delivery *delivery, const char *format, ...) HF_PRINTF(2, 3);
 

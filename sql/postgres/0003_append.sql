@@ -406,6 +406,12 @@ BEGIN
 END
 $$;
 
+-- A transaction that has notified cannot be prepared for a two-phase commit. One that is to be says
+-- SET LOCAL holdfast.notify = off before it publishes; then consumers look by themselves.
+CREATE FUNCTION holdfast.is_quiet() RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN coalesce(current_setting('holdfast.notify', true), '') IN ('off', 'false', 'no', '0');
+
 -- ring: notifies the consumers of a namespace, if one of them has declared itself asleep. To be called
 -- after what they are to see was written: the NOTIFY goes out with the commit. (Notifying always would
 -- serialise the commits of the whole cluster.)
@@ -414,7 +420,8 @@ CREATE FUNCTION holdfast.ring(p_namespace_id integer, p_sleep regclass) RETURNS 
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF pg_sequence_last_value(p_sleep) > extract(epoch FROM clock_timestamp()) * 1000000 THEN
+    IF pg_sequence_last_value(p_sleep) > extract(epoch FROM clock_timestamp()) * 1000000
+       AND NOT is_quiet() THEN
         PERFORM pg_notify('holdfast_' || p_namespace_id, '');
     END IF;
 END
@@ -429,6 +436,27 @@ AS $$
 BEGIN
     IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+-- join_check: may the library publish in this transaction? It must be in the database that the store
+-- was opened on: there the process with this token is registered. HF002 if not, or if it is read-only.
+-- p_durably: as commit_durably.
+CREATE FUNCTION holdfast.join_check(p_token uuid, p_durably boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM processes p WHERE p.token = p_token) THEN
+        RAISE EXCEPTION 'the connection is open on another database than the bus, or its transaction '
+                        'is older than the bus' USING ERRCODE = 'HF002';
+    END IF;
+    IF current_setting('transaction_read_only')::boolean THEN
+        RAISE EXCEPTION 'the transaction is read-only' USING ERRCODE = 'HF002';
+    END IF;
+    IF p_durably THEN
+        PERFORM commit_durably();
     END IF;
 END
 $$;

@@ -322,9 +322,11 @@ SELECT count(*) FROM (
 
 -- ---- Transactions -------------------------------------------------------------------------------
 
--- A mark that ends with the transaction: whoever finds it is in the same one.
+-- A mark that ends with the transaction: whoever finds it is in the same one. $2: synchronous_commit
+-- (NULL: as it is).
 -- name: tx_mark
-SELECT set_config('holdfast.tx', $1, true);
+SELECT set_config('holdfast.tx', $1, true),
+       set_config('synchronous_commit', coalesce($2, current_setting('synchronous_commit')), true);
 
 -- name: tx_enter
 SELECT status, message
@@ -332,26 +334,27 @@ SELECT status, message
     WHERE current_setting('holdfast.tx', true) = $9;
 
 -- A delivery begins. The one before, if it was kept, is over only now: that saves a round trip.
+-- name: tx_release
+RELEASE SAVEPOINT holdfast_delivery;
+
 -- name: tx_save
 SAVEPOINT holdfast_delivery;
-
--- name: tx_save_next
-RELEASE SAVEPOINT holdfast_delivery; SAVEPOINT holdfast_delivery;
 
 -- name: tx_undo
 ROLLBACK TO SAVEPOINT holdfast_delivery; RELEASE SAVEPOINT holdfast_delivery;
 
--- The delivery is settled only if this is still our transaction.
--- name: tx_leave
-SELECT status, message, lane_busy
-    FROM holdfast.tx_leave($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    WHERE current_setting('holdfast.tx', true) = $12;
+-- name: tx_settle
+SELECT holdfast.tx_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
 -- ---- Joining the application's transaction ------------------------------------------------------
 
--- Is this the database that the store was opened on? Then the process $1 is registered in it. Does
--- the transaction commit as durably as is promised, and can it write?
+-- name: join_begin
+BEGIN; SET LOCAL holdfast.notify = off;
+
 -- name: join_check
-SELECT EXISTS (SELECT 1 FROM holdfast.processes p WHERE p.token = $1),
-       current_setting('synchronous_commit') IN ('on', 'remote_apply'),
-       current_setting('transaction_read_only')::boolean;
+SELECT holdfast.join_check($1, $2);
+
+-- Answers whether there was no notifying, because the transaction is not to.
+-- name: join_ring
+SELECT holdfast.is_quiet() FROM holdfast.namespaces n, holdfast.ring(n.id, n.sleep)
+    WHERE n.id = {namespace};

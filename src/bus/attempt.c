@@ -7,6 +7,7 @@
 #include "bus/attempt.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/glob.h"
 
@@ -72,9 +73,22 @@ int hf_delivery_cancelled(const hf_delivery *delivery)
     return atomic_load(delivery->cancelled) ? 1 : 0;
 }
 
+/* The transaction's connection, if the bus is on this engine: a pointer of another type would be
+ * taken for one of this. */
+static void *connection_of(const hf_delivery *delivery, const char *engine)
+{
+    bool here = delivery->tx && strcmp(store_engine_name(delivery->bus->store), engine) == 0;
+    return here ? tx_connection(delivery->tx) : NULL;
+}
+
 struct sqlite3 *hf_delivery_sqlite(const hf_delivery *delivery)
 {
-    return delivery->tx ? tx_connection(delivery->tx) : NULL;
+    return connection_of(delivery, "sqlite");
+}
+
+struct pg_conn *hf_delivery_postgres(const hf_delivery *delivery)
+{
+    return connection_of(delivery, "postgres");
 }
 
 void hf_delivery_error(hf_delivery *delivery, const char *format, ...)

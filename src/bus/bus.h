@@ -3,7 +3,8 @@
  *
  *   bus.c           opening, starting, stopping, closing
  *   intake.c        checking a new event against every limit
- *   publish.c       publishing, one and many, also in somebody's transaction; async.c later
+ *   publish.c       publishing, one and many; async.c later; join.c in the application's own
+ *                   transaction
  *   options.c       options of subscriptions: defaults, limits, JSON
  *   definition.c    a stored subscription, parsed; handlers.c the handlers of this process
  *   subscription.c  creating, registering handlers, and the runner of each subscription

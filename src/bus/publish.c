@@ -1,19 +1,21 @@
 /*
- * publish.c - publishing one event or many, in a transaction of ours or of somebody else.
+ * publish.c - publishing one event or many. See publish.h.
  *
- * A publish is checked (intake.c), made into an append and handed over. Who carries it decides when
+ * A publish is checked (intake.c), made into an append and handed to a carrier, which decides when
  * it is durable:
  *
  *     hf_publish, hf_publish_many   store_run: a commit shared with whoever publishes now; durable
  *                                   when the call returns
  *     inside a transactional handler   tx_append: durable if and when the handler's transaction
  *                                   commits
- *     hf_sqlite_publish             store_join_append: the same for the application's transaction
+ *     hf_sqlite_publish, hf_postgres_publish ...   the same for the application's own (join.c)
  *
  * The receipts are written after everything succeeded, so a failure leaves them untouched.
  * `published` counts what was stored durably here; events in somebody's transaction are not
  * counted, because whether they exist is not ours to know.
  */
+#include "bus/publish.h"
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -49,8 +51,9 @@ static void count_published(hf_bus *bus, const struct append *append)
 }
 
 /* Through the handler's transaction if the thread is in one, else through the group. */
-static hf_status append_run(hf_bus *bus, struct append *append)
+static hf_status carry(hf_bus *bus, void *ctx, struct append *append)
 {
+    (void)ctx;
     struct tx *tx = attempt_tx(bus);
     if (tx) {
         return tx_append(tx, append);
@@ -62,7 +65,8 @@ static hf_status append_run(hf_bus *bus, struct append *append)
     return status;
 }
 
-hf_status hf_publish(hf_bus *bus, const hf_new_event *event, hf_receipt *ret_receipt)
+hf_status publish_one(hf_bus *bus, const hf_new_event *event, carry_fn carrier, void *ctx,
+                      hf_receipt *ret_receipt)
 {
     hf_status status = bus_check_open(bus);
     if (status) {
@@ -78,7 +82,7 @@ hf_status hf_publish(hf_bus *bus, const hf_new_event *event, hf_receipt *ret_rec
         return status;
     }
     struct append append = append_of(&checked, 1, now_us);
-    status = append_run(bus, &append);
+    status = carrier(bus, ctx, &append);
     if (!status && ret_receipt) {
         receipt_fill(&checked, ret_receipt);
     }
@@ -105,22 +109,21 @@ static hf_status check_all(const hf_bus *bus, const hf_new_event *events, size_t
     return HF_OK;
 }
 
-static hf_status publish_checked(hf_bus *bus, struct new_event *checked, size_t count,
-                                 int64_t now_us, hf_receipt *ret_receipts)
+static hf_status publish_checked(hf_bus *bus, struct append *append, carry_fn carrier, void *ctx,
+                                 hf_receipt *ret_receipts)
 {
-    struct append append = append_of(checked, count, now_us);
-    hf_status status = append_run(bus, &append);
-    for (size_t i = 0; !status && ret_receipts && i < count; i++) {
-        receipt_fill(&checked[i], &ret_receipts[i]);
+    hf_status status = carrier(bus, ctx, append);
+    for (size_t i = 0; !status && ret_receipts && i < append->count; i++) {
+        receipt_fill(&append->events[i], &ret_receipts[i]);
     }
-    if (status && append.failed_index < count) {
-        return fail(status, "event %zu: %s", append.failed_index, err_message());
+    if (status && append->failed_index < append->count) {
+        return fail(status, "event %zu: %s", append->failed_index, err_message());
     }
     return status;
 }
 
-hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,
-                          hf_receipt *ret_receipts)
+hf_status publish_many(hf_bus *bus, const hf_new_event *events, size_t count, carry_fn carrier,
+                       void *ctx, hf_receipt *ret_receipts)
 {
     hf_status status = bus_check_open(bus);
     if (status) {
@@ -142,72 +145,20 @@ hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,
     int64_t now_us = clock_wall_us();
     status = check_all(bus, events, count, now_us, checked);
     if (!status) {
-        status = publish_checked(bus, checked, count, now_us, ret_receipts);
+        struct append append = append_of(checked, count, now_us);
+        status = publish_checked(bus, &append, carrier, ctx, ret_receipts);
     }
     mem_free(checked);
     return status;
 }
 
-/* ---- The application's own transaction ------------------------------------------------------- */
-
-static hf_status check_connection(const hf_bus *bus, const struct sqlite3 *db)
+hf_status hf_publish(hf_bus *bus, const hf_new_event *event, hf_receipt *ret_receipt)
 {
-    hf_status status = bus_check(bus);
-    if (status) {
-        return status;
-    }
-    return db ? HF_OK : fail(HF_INVALID, "db is NULL");
+    return publish_one(bus, event, carry, NULL, ret_receipt);
 }
 
-hf_status hf_sqlite_begin(hf_bus *bus, struct sqlite3 *db)
+hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,
+                          hf_receipt *ret_receipts)
 {
-    hf_status status = check_connection(bus, db);
-    if (!status) {
-        status = bus_check_open(bus);
-    }
-    if (!status && attempt_tx(bus)) {
-        status = fail(HF_MISUSE, "this thread is inside a transactional handler, whose transaction "
-                                 "holds the database; use hf_delivery_sqlite");
-    }
-    return status ? status : store_join_begin(bus->store, db, bus_deadline(bus));
-}
-
-hf_status hf_sqlite_publish(hf_bus *bus, struct sqlite3 *db, const hf_new_event *event,
-                            hf_receipt *ret_receipt)
-{
-    hf_status status = check_connection(bus, db);
-    if (!status) {
-        status = bus_check_open(bus);
-    }
-    if (status) {
-        return status;
-    }
-    if (!event) {
-        return fail(HF_INVALID, "event is NULL");
-    }
-    int64_t now_us = clock_wall_us();
-    struct new_event checked;
-    status = intake_check(bus, event, now_us, &checked);
-    if (status) {
-        return status;
-    }
-    struct append append = append_of(&checked, 1, now_us);
-    status = store_join_append(bus->store, db, &append);
-    if (!status && ret_receipt) {
-        receipt_fill(&checked, ret_receipt);
-    }
-    return status;
-}
-
-/* Committing and rolling back stay possible after shutdown: what was begun must be ended. */
-hf_status hf_sqlite_commit(hf_bus *bus, struct sqlite3 *db)
-{
-    hf_status status = check_connection(bus, db);
-    return status ? status : store_join_commit(bus->store, db);
-}
-
-hf_status hf_sqlite_rollback(hf_bus *bus, struct sqlite3 *db)
-{
-    hf_status status = check_connection(bus, db);
-    return status ? status : store_join_rollback(bus->store, db);
+    return publish_many(bus, events, count, carry, NULL, ret_receipts);
 }

@@ -10,7 +10,13 @@
  *
  * Transactional chunks share one commit. A delivery in it that fails is undone alone (tx_leave) and
  * ends the chunk. If the commit fails, all that had succeeded are simply run again: their effects
- * are gone, so they count as never run.
+ * are gone, so they count as never run. A chunk of one delivery is ended and committed in one step
+ * (tx_finish).
+ *
+ * Whose fault is it that a transaction was not kept?
+ *   the handler's (HF_MISUSE; HF_CONFLICT of a commit with nothing else in it)   a failed attempt
+ *   nobody's (HF_BUSY: a deadlock, a lock ...; a connection that went away)      it does not count
+ *   somebody else has the work now (HF_STALE)                                    dropped
  */
 #include "bus/worker.h"
 
@@ -85,6 +91,8 @@ static size_t take_chunk(struct worker *worker)
         worker->transactional = runner->definition.options.transactional == HF_ON;
         worker->delivery.attempts_max = runner->definition.options.attempts_max;
         worker->tx_status = HF_OK;
+        worker->tx_failed = worker->count;
+        worker->unsettled = false;
         worker->handlers_version = atomic_load(&runner->handlers_version);
         atomic_store(&worker->turn, TURN(0, worker->count));
     }
@@ -115,9 +123,9 @@ static void report_chunk(struct worker *worker, size_t done)
     if (undone && (done > 1 || worker->tx_status == HF_CONFLICT)) {
         runner->singly = WORKER_CHUNK_MAX; /* whose fault it was shows when each commits alone */
     }
-    if (worker->tx_status == HF_STALE && done < worker->count &&
-               worker->chunk[done]->lease) {
-        lease_lose(worker->chunk[done]->lease);
+    size_t failed = worker->tx_failed;
+    if (worker->tx_status == HF_STALE && failed < worker->count && worker->chunk[failed]->lease) {
+        lease_lose(worker->chunk[failed]->lease);
     } else if (worker->tx_status == HF_STALE) {
         runner->lost = true;
     } else if (worker->tx_status && worker->tx_status != HF_CONFLICT) {
@@ -141,6 +149,7 @@ static bool enter(struct worker *worker, size_t i)
         tx_enter(worker->tx, &worker->holds[i], worker->chunk[i]->entry, clock_wall_us());
     if (status && status != HF_CONFLICT) {
         worker->tx_status = status;
+        worker->tx_failed = i;
     }
     return status == HF_OK;
 }
@@ -163,6 +172,46 @@ static void blame(struct worker_result *result)
 {
     result->verdict = HF_RETRY;
     result->error = mem_dup(err_message(), strlen(err_message()));
+}
+
+/* ... and that is nobody's fault: a failed attempt that does not count. */
+static void excuse(struct worker_result *result)
+{
+    if (result->verdict != HF_ACK && result->verdict != HF_RETRY) {
+        return; /* it would not have worked anyway */
+    }
+    result->verdict = HF_RETRY_UNCOUNTED;
+    if (!result->error) {
+        result->error = mem_dup(err_message(), strlen(err_message()));
+    }
+}
+
+/* What it means for the delivery that the store answered this at its end. */
+static void judge_end(struct worker *worker, size_t i, hf_status status)
+{
+    struct worker_result *result = &worker->results[i];
+    if (status == HF_MISUSE && result->verdict == HF_ACK) {
+        blame(result);
+    } else if (status == HF_BUSY) {
+        excuse(result);
+    } else if (status) {
+        worker->tx_status = status;
+        worker->tx_failed = i;
+        if (status == HF_UNAVAILABLE && result->verdict == HF_RETRY) {
+            excuse(result); /* no wonder that it failed */
+        }
+    }
+}
+
+/* Ends the delivery in the chunk's transaction: keeps or undoes what its handler wrote. */
+static void leave(struct worker *worker, size_t i, bool keep)
+{
+    if (keep && worker->alone) {
+        worker->unsettled = true;
+        return;
+    }
+    bool *lane_busy = &worker->results[i].lane_busy;
+    judge_end(worker, i, tx_leave(worker->tx, keep, lane_busy));
 }
 
 /* Runs one delivery. False: the turn was taken away meanwhile. */
@@ -190,13 +239,7 @@ static bool run_one(struct worker *worker, size_t i)
         result->error = mem_dup(delivery->error, strlen(delivery->error));
     }
     if (worker->tx) {
-        hf_status status =
-            tx_leave(worker->tx, ran && result->verdict == HF_ACK, &result->lane_busy);
-        if (status == HF_MISUSE && result->verdict == HF_ACK) {
-            blame(result);
-        } else {
-            worker->tx_status = status;
-        }
+        leave(worker, i, ran && result->verdict == HF_ACK);
     }
     atomic_store(&worker->started_us, 0);
     if (!ran) {
@@ -213,16 +256,21 @@ static bool run_one(struct worker *worker, size_t i)
 
 static void end_tx(struct worker *worker)
 {
-    if (worker->tx_status == HF_OK) {
-        HF_POINT("handler_tx_before_commit");
-        worker->tx_status = tx_commit(worker->tx);
-        HF_POINT("handler_tx_after_commit");
-        if (worker->tx_status == HF_CONFLICT && worker->alone &&
-            worker->results[0].verdict == HF_ACK) {
-            blame(&worker->results[0]);
-        }
-    } else {
+    struct worker_result *only = &worker->results[0];
+    if (worker->tx_status != HF_OK) {
         tx_rollback(worker->tx);
+        worker->tx = NULL;
+        return;
+    }
+    HF_POINT("handler_tx_before_commit");
+    if (worker->unsettled) {
+        judge_end(worker, 0, tx_finish(worker->tx, &only->lane_busy));
+    } else {
+        worker->tx_status = tx_commit(worker->tx);
+    }
+    HF_POINT("handler_tx_after_commit");
+    if (worker->tx_status == HF_CONFLICT && worker->alone && only->verdict == HF_ACK) {
+        blame(only);
     }
     worker->tx = NULL;
 }

@@ -58,6 +58,8 @@ struct worker {
     struct tx *tx;
     char tx_message[128]; /* in words */
     hf_status tx_status;  /* why the chunk's transaction could not be kept; HF_OK */
+    size_t tx_failed;     /* the delivery at which that showed; count: at the commit */
+    bool unsettled;       /* the only delivery of the chunk is to be ended with the commit */
     struct shelf *shelf;  /* stuck: what its handler may still look at; counted */
     struct hf_delivery delivery;
 };

@@ -6,6 +6,7 @@
  */
 #include "store/store.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #include "base/err.h"
@@ -356,6 +357,27 @@ hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *e
 hf_status tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy)
 {
     return tx->engine->class->tx_leave(tx, keep, ret_lane_busy);
+}
+
+hf_status tx_finish(struct tx *tx, bool *ret_lane_busy)
+{
+    const struct engine_class *class = tx->engine->class;
+    if (class->tx_finish) {
+        return class->tx_finish(tx, ret_lane_busy);
+    }
+    bool lane_busy;
+    hf_status status = class->tx_leave(tx, true, &lane_busy);
+    if (status != HF_OK) {
+        char message[STORE_MESSAGE_BYTES];
+        snprintf(message, sizeof message, "%s", err_message());
+        class->tx_rollback(tx);
+        return err_set(status == HF_CONFLICT ? HF_STALE : status, message);
+    }
+    status = class->tx_commit(tx);
+    if (status == HF_OK) {
+        *ret_lane_busy = lane_busy;
+    }
+    return status;
 }
 
 hf_status tx_append(struct tx *tx, struct append *append)

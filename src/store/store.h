@@ -646,7 +646,7 @@ struct hold {
  * writers of the database may have to wait (SQLite), so the bus keeps it short. Calls come from one
  * thread, except tx_abort.
  *
- *   begin -> (enter -> handler, append... -> leave)* -> commit
+ *   begin -> (enter -> handler, append... -> leave)* -> commit    or, for the last one, finish
  */
 struct tx;
 
@@ -660,8 +660,13 @@ hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *e
 /* Ends the delivery: keeps its writes, or undoes them and the settling. HF_TIMEOUT: the transaction
  * was aborted; nothing of it is kept. HF_MISUSE: the handler left the transaction in a state that
  * cannot be kept (a statement of it failed, or it ended the transaction itself); the delivery is
- * undone. ret_lane_busy as in struct outcome. */
+ * undone. HF_BUSY: it is undone, because of trouble that passes (a deadlock, a lock that could not
+ * be had ...), which is not the event's fault. ret_lane_busy as in struct outcome. */
 hf_status tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy);
+/* Ends the last delivery, keeping its writes, and commits: tx_leave and tx_commit in one, which may
+ * save a round trip. Ends the tx in every case. Answers as those two, but that HF_CONFLICT comes
+ * from the commit only (HF_STALE: somebody else has settled the delivery meanwhile). */
+hf_status tx_finish(struct tx *tx, bool *ret_lane_busy);
 /* Appends within the transaction; contract of struct append but for durability. */
 hf_status tx_append(struct tx *tx, struct append *append);
 /* The connection for the handler: sqlite3 * or PGconn *. */

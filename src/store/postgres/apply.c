@@ -696,22 +696,3 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
     }
     return HF_OK;
 }
-
-/* ---- Inside somebody's transaction ----------------------------------------------------------- */
-
-hf_status postgres_change_run(struct postgres_engine *engine, struct session *session,
-                              struct change *change, bool *ret_ring)
-{
-    const struct verb *verb = verbs[change->kind];
-    hf_status status = verb->fill(engine, session_params(session), change);
-    PGresult *result;
-    if (status == HF_OK) {
-        status = session_query(session, verb->query, &result);
-    }
-    if (status != HF_OK) {
-        return status;
-    }
-    status = verb->read(engine, change, result, ret_ring);
-    PQclear(result);
-    return status;
-}

@@ -3,45 +3,84 @@
  *
  * Writers of this database do not wait for each other, so the application begins and ends its
  * transaction as it likes: join_append takes part in whatever transaction the connection is in. The
- * events exist if and only if it commits. join_begin and join_commit are there for those who want
- * the bus to do it; then the others are told at once. Otherwise the server tells them, when the
- * transaction commits, if somebody sleeps.
+ * events exist if and only if it commits. One round trip:
+ *
+ *     -> SAVEPOINT, check, append, ring, RELEASE
+ *
+ * A failed append is undone by that savepoint, so the application can go on.
  *
  * The connection is not ours to configure. It must speak UTF-8, and be open on the database that
  * the store was opened on: there this very process is registered, and nowhere else. If it would
  * commit less durably than the store promises, this one transaction does not. Nothing else is left
  * behind in it: no prepared statement, no setting.
  *
- * A failed append is undone by a savepoint of its own, so the application can go on.
+ * Telling the consumers
+ *   `ring` notifies them, with the commit, if somebody sleeps. A transaction that has notified
+ *   cannot be prepared for a two-phase commit, so it can say that it wants none (holdfast.notify =
+ *   off). join_begin says so too, because join_commit rings afterwards. In a quiet transaction
+ *   nobody tells us of the end, if it is not by join_commit: the keeper watches for it.
+ *   A notification that never comes costs time and no event.
  */
 #include <string.h>
 
 #include "base/err.h"
 #include "base/point.h"
+#include "store/postgres/line.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
+
+/* Takes the savepoint back. The thread's message stays as it is. */
+static hf_status undo(struct session *session, hf_status status)
+{
+    char message[STORE_MESSAGE_BYTES];
+    char sqlstate[sizeof session->sqlstate];
+    snprintf(message, sizeof message, "%s", err_message());
+    memcpy(sqlstate, session->sqlstate, sizeof sqlstate);
+    PGTransactionStatusType state = PQtransactionStatus(session->pg);
+    if (state == PQTRANS_INTRANS || state == PQTRANS_INERROR) {
+        session_undo(session);
+    }
+    memcpy(session->sqlstate, sqlstate, sizeof sqlstate);
+    return err_set(status, message);
+}
 
 hf_status postgres_append_within(struct session *session, struct append *append, bool *ret_ring)
 {
     struct postgres_engine *engine = session->engine;
-    hf_status status = session_save(session);
+    bool foreign = session->kind == SESSION_FOREIGN;
+    struct line line;
+    line_begin(&line, session);
+    session_params(session);
+    line_add(&line, POSTGRES_QUERY_SAVE);
+    if (foreign) {
+        struct params *params = session_params(session);
+        param_uuid(params, engine->token);
+        param_bool(params, engine->durability == HF_DURABILITY_POWER);
+        line_add(&line, POSTGRES_QUERY_JOIN_CHECK);
+    }
+    hf_status status = postgres_verb_append.fill(engine, session_params(session), &append->change);
+    int appended = line.count;
+    line_add(&line, postgres_verb_append.query);
+    session_params(session);
+    int rung = line.count;
+    if (foreign) {
+        line_add(&line, POSTGRES_QUERY_JOIN_RING);
+    }
+    line_add(&line, POSTGRES_QUERY_RELEASE_SAVE);
+    status = line_end(&line);
     if (status != HF_OK) {
-        return status;
+        status = undo(session, status);
+    } else {
+        bool stored = false;
+        status = postgres_verb_append.read(engine, &append->change, line.items[appended].result,
+                                           &stored);
+        *ret_ring = *ret_ring || stored;
+        if (foreign && stored && result_bool(line.items[rung].result, 0, 0)) {
+            keeper_expect(engine);
+        }
     }
-    bool ring = false;
-    status = postgres_change_run(engine, session, &append->change, &ring);
-    if (status == HF_OK) {
-        status = session_release_save(session);
-        *ret_ring = *ret_ring || (status == HF_OK && ring);
-        return status;
-    }
-    char message[STORE_MESSAGE_BYTES];
-    snprintf(message, sizeof message, "%s", err_message());
-    if (PQtransactionStatus(session->pg) == PQTRANS_INTRANS ||
-        PQtransactionStatus(session->pg) == PQTRANS_INERROR) {
-        session_undo(session);
-    }
-    return err_set(status, message);
+    line_release(&line);
+    return status;
 }
 
 /* Whether the connection may take part at all. */
@@ -63,75 +102,77 @@ static hf_status check_connection(PGconn *pg)
     return HF_OK;
 }
 
-/* Whether its transaction may: the same database, which can be written to, durably. */
-static hf_status check_transaction(struct session *session)
+/* In a transaction to which something can be added. */
+static hf_status check_inside(PGconn *pg)
 {
-    struct postgres_engine *engine = session->engine;
-    struct params *params = session_params(session);
-    param_uuid(params, engine->token);
-    PGresult *result;
-    hf_status status = session_query(session, POSTGRES_QUERY_JOIN_CHECK, &result);
+    hf_status status = check_connection(pg);
     if (status != HF_OK) {
         return status;
     }
-    bool durable = result_bool(result, 0, 1);
-    if (!result_bool(result, 0, 0)) {
-        status = fail(HF_MISUSE, "the connection is open on another database; the store is %s",
-                      engine->place);
-    } else if (result_bool(result, 0, 2)) {
-        status = fail(HF_MISUSE, "the transaction is read-only");
+    switch (PQtransactionStatus(pg)) {
+    case PQTRANS_INTRANS:
+        return HF_OK;
+    case PQTRANS_INERROR:
+        return fail(HF_MISUSE, "a statement of the connection's transaction has failed: it can "
+                               "only be rolled back");
+    case PQTRANS_ACTIVE:
+        return fail(HF_MISUSE, "a statement is running on the connection");
+    default:
+        return fail(HF_MISUSE, "the connection is not inside a transaction");
     }
-    PQclear(result);
-    if (status != HF_OK || durable || engine->durability == HF_DURABILITY_PROCESS) {
-        return status;
-    }
-    params = session_params(session);
-    param_text(params, text_of("on"));
-    param_null(params, PARAM_TEXT);
-    return session_run(session, POSTGRES_QUERY_TX_SETTINGS);
 }
 
-static hf_status append_checked(struct session *session, struct append *append)
+/* The connection while we use it: it does not wait by itself, as its owner may want it to. */
+struct loan {
+    struct session session;
+    PGconn *pg;
+    int nonblocking;
+};
+
+static void borrow(struct loan *loan, struct postgres_engine *engine, PGconn *pg,
+                   struct deadline deadline)
 {
-    hf_status status = check_transaction(session);
-    bool ring = false;
-    if (status == HF_OK) {
-        status = postgres_append_within(session, append, &ring);
-    }
-    if (status == HF_OK && ring) {
-        session_params(session);
-        status = session_run(session, POSTGRES_QUERY_KEEPER_RING);
-    }
-    return status;
+    loan->pg = pg;
+    loan->nonblocking = PQisnonblocking(pg);
+    session_wrap(&loan->session, engine, pg, deadline);
+    PQsetnonblocking(pg, 1);
+}
+
+static void give_back(struct loan *loan)
+{
+    PQsetnonblocking(loan->pg, loan->nonblocking);
+    session_release(&loan->session);
+}
+
+static struct deadline own_deadline(const struct postgres_engine *engine)
+{
+    return deadline_after_ms(engine->timeout_ms);
 }
 
 hf_status postgres_join_append(struct engine *base, void *connection, struct append *append)
 {
     struct postgres_engine *engine = postgres_of(base);
-    PGconn *pg = connection;
     append->failed_index = SIZE_MAX;
-    hf_status status = check_connection(pg);
-    if (status == HF_OK && PQtransactionStatus(pg) != PQTRANS_INTRANS) {
-        status = fail(HF_MISUSE, "the connection is not inside a transaction");
-    }
+    hf_status status = check_inside(connection);
     if (status == HF_OK) {
-        struct session session;
-        session_wrap(&session, engine, pg, deadline_after_ms(engine->timeout_ms));
-        status = append_checked(&session, append);
-        session_release(&session);
+        struct loan loan;
+        bool ring = false; /* the server tells the others, or the keeper */
+        borrow(&loan, engine, connection, own_deadline(engine));
+        status = postgres_append_within(&loan.session, append, &ring);
+        give_back(&loan);
     }
     append->change.status = status;
     return status;
 }
 
-/* Runs BEGIN, COMMIT or ROLLBACK on the application's connection. */
+/* Runs BEGIN or ROLLBACK on the application's connection. */
 static hf_status run(struct postgres_engine *engine, PGconn *pg, enum postgres_query query,
                      struct deadline deadline)
 {
-    struct session session;
-    session_wrap(&session, engine, pg, deadline);
-    hf_status status = session_script(&session, postgres_queries[query].sql);
-    session_release(&session);
+    struct loan loan;
+    borrow(&loan, engine, pg, deadline);
+    hf_status status = session_script(&loan.session, postgres_queries[query].sql);
+    give_back(&loan);
     return status;
 }
 
@@ -141,28 +182,25 @@ hf_status postgres_join_begin(struct engine *base, void *connection, struct dead
     if (status == HF_OK && PQtransactionStatus(connection) != PQTRANS_IDLE) {
         status = fail(HF_MISUSE, "the connection is inside a transaction");
     }
-    return status == HF_OK ? run(postgres_of(base), connection, POSTGRES_QUERY_BEGIN, deadline)
+    return status == HF_OK ? run(postgres_of(base), connection, POSTGRES_QUERY_JOIN_BEGIN, deadline)
                            : status;
 }
 
 hf_status postgres_join_commit(struct engine *base, void *connection)
 {
     struct postgres_engine *engine = postgres_of(base);
-    hf_status status = check_connection(connection);
-    if (status == HF_OK && PQtransactionStatus(connection) != PQTRANS_INTRANS) {
-        status = fail(HF_MISUSE, "the connection is not inside a transaction, or it has failed");
-    }
+    hf_status status = check_inside(connection);
     if (status != HF_OK) {
         return status;
     }
-    struct session session;
-    session_wrap(&session, engine, connection, deadline_after_ms(engine->timeout_ms));
+    struct loan loan;
+    borrow(&loan, engine, connection, own_deadline(engine));
     HF_POINT("join_before_commit");
-    status = session_commit(&session);
-    session_release(&session);
-    if (status == HF_OK) {
+    status = session_commit(&loan.session);
+    give_back(&loan);
+    if (status == HF_OK || status == HF_UNKNOWN) {
         HF_POINT("join_after_commit");
-        keeper_ring(engine);
+        keeper_ring_appends(engine);
     }
     return status;
 }
@@ -177,5 +215,5 @@ hf_status postgres_join_rollback(struct engine *base, void *connection)
         return status;
     }
     struct postgres_engine *engine = postgres_of(base);
-    return run(engine, connection, POSTGRES_QUERY_ROLLBACK, deadline_after_ms(engine->timeout_ms));
+    return run(engine, connection, POSTGRES_QUERY_ROLLBACK, own_deadline(engine));
 }

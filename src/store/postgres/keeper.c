@@ -112,6 +112,18 @@ void keeper_ring_appends(struct postgres_engine *engine)
     ring(&engine->keeper, &engine->keeper.ring_appends);
 }
 
+void keeper_expect(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    pthread_mutex_lock(&keeper->mutex);
+    bool pending = keeper->expect;
+    keeper->expect = true;
+    pthread_mutex_unlock(&keeper->mutex);
+    if (!pending) {
+        poke(keeper);
+    }
+}
+
 void keeper_lease(struct postgres_engine *engine, int64_t lease_ms)
 {
     struct keeper *keeper = &engine->keeper;
@@ -167,6 +179,13 @@ static int64_t beat_gap_us(struct keeper *keeper)
     return gap_ms * MS;
 }
 
+/* Whoever takes long is looked at less and less often. */
+static int64_t poll_gap_us(const struct keeper *keeper)
+{
+    int64_t gap_us = (keeper->look_at_us - keeper->watch_at_us) / 8;
+    return gap_us < POLL_MS * MS ? POLL_MS * MS : gap_us > DEAF_MS * MS ? DEAF_MS * MS : gap_us;
+}
+
 static bool is_declared(const struct keeper *keeper, int64_t now_us)
 {
     return keeper->declared_until_us > now_us;
@@ -185,7 +204,19 @@ static void remember_publishers(struct keeper *keeper, const PGresult *result)
     }
 }
 
-/* Keeps of those who are waited for the ones that are still there. */
+static bool has_prepared(const PGresult *result)
+{
+    struct result_array array = result_array(result, 0, 2);
+    bool found = false;
+    for (size_t i = 0; i < array.count; i++) {
+        struct text name = array_text(&array);
+        found = found || (name.length > 0 && name.bytes[0] == '-');
+    }
+    return found;
+}
+
+/* Keeps of those who are waited for the ones that are still there. When a transaction is prepared
+ * it gets another name, so the end of what is expected is waited for under any such name. */
 static void keep_publishers(struct keeper *keeper, const PGresult *result)
 {
     size_t kept = 0;
@@ -204,6 +235,9 @@ static void keep_publishers(struct keeper *keeper, const PGresult *result)
         }
     }
     keeper->publisher_count = kept;
+    if (keeper->expecting && has_prepared(result)) {
+        remember_publishers(keeper, result);
+    }
 }
 
 /* Beats, declares and looks, as wanted, in one statement. */
@@ -212,7 +246,12 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     struct keeper *keeper = &engine->keeper;
     struct session *session = &keeper->session;
     int64_t now_us = clock_mono_us();
-    bool fresh = declare && !is_declared(keeper, now_us);
+    pthread_mutex_lock(&keeper->mutex);
+    bool expect = keeper->expect;
+    keeper->expect = false;
+    pthread_mutex_unlock(&keeper->mutex);
+    keeper->expecting = keeper->expecting || expect;
+    bool fresh = expect || (declare && !is_declared(keeper, now_us));
     bool polling = keeper->publisher_count > 0;
     struct params *params = session_params(session);
     param_uuid(params, engine->token);
@@ -241,13 +280,19 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
         keeper->flag = result_int8(result, 0, 0, 0);
         keeper->declared_until_us = now_us + SLEEP_MS * MS;
     }
+    if (fresh) {
+        keeper->watch_at_us = now_us;
+    }
     if (fresh || keeper->publishers_cut) {
         remember_publishers(keeper, result);
     } else {
         keep_publishers(keeper, result);
     }
     PQclear(result);
-    if (moved || polling) { /* of those who are over since, one last time */
+    if (keeper->expecting && keeper->publisher_count == 0 && !keeper->publishers_cut) {
+        keeper->expecting = false;
+        keeper_ring_appends(engine);
+    } else if (moved || polling) { /* of those who are over since, one last time */
         make_news(keeper);
     }
     return HF_OK;
@@ -301,12 +346,14 @@ struct wishes {
     bool ring;
     bool ring_appends;
     bool waiting;
+    bool expect;
 };
 
 static struct wishes read_wishes(struct keeper *keeper)
 {
     pthread_mutex_lock(&keeper->mutex);
-    struct wishes wishes = {keeper->stop, keeper->ring, keeper->ring_appends, keeper->waiters > 0};
+    struct wishes wishes = {keeper->stop, keeper->ring, keeper->ring_appends, keeper->waiters > 0,
+                            keeper->expect};
     pthread_mutex_unlock(&keeper->mutex);
     return wishes;
 }
@@ -369,12 +416,15 @@ static int64_t next_look(struct keeper *keeper, const struct wishes *wishes, int
     int64_t beat_us = keeper->beat_at_us + beat_gap_us(keeper);
     bool wants_beat = atomic_load(&keeper->alive) || wishes->waiting;
     int64_t due_us = wants_beat ? beat_us : keeper->beat_at_us + HOUSE_MS * MS / 2;
+    if (wishes->expect && keeper->look_at_us + POLL_MS * MS < due_us) {
+        due_us = keeper->look_at_us + POLL_MS * MS;
+    }
     if (sleeps && !is_declared(keeper, now_us)) {
         bool flood = keeper->heard >= FLOOD_COUNT;
         int64_t gap_us = flood ? keeper->look_at_us + DECLARE_MS * MS - now_us : 0;
         due_us = now_us + (gap_us > 0 ? gap_us : 0);
-    } else if (keeper->publisher_count > 0 && keeper->look_at_us + POLL_MS * MS < due_us) {
-        due_us = keeper->look_at_us + POLL_MS * MS;
+    } else if (keeper->publisher_count > 0 && keeper->look_at_us + poll_gap_us(keeper) < due_us) {
+        due_us = keeper->look_at_us + poll_gap_us(keeper);
     } else if (wishes->waiting && !keeper->listening &&
                keeper->look_at_us + DEAF_MS * MS < due_us) {
         due_us = keeper->look_at_us + DEAF_MS * MS;

@@ -15,7 +15,7 @@
 #define KEEPER_PUBLISHERS_MAX 64
 
 struct keeper {
-    pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, stop, begun */
+    pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, expect, stop, begun */
     pthread_cond_t cond;      /* news has changed */
     _Atomic uint64_t news;    /* store_news(); read without the mutex, too */
     _Atomic int64_t lease_ms; /* the shortest that anybody asked for; INT64_MAX: none */
@@ -24,6 +24,7 @@ struct keeper {
     int wake_fd;              /* eventfd: ends the keeper's poll; -1: none */
     bool ring_appends;        /* those who sleep are to be notified */
     bool ring;                /* all others are to be notified */
+    bool expect;              /* see keeper_expect */
     bool stop;
     bool running;             /* the thread exists ... */
     bool begun;               /* ... and runs */
@@ -33,12 +34,14 @@ struct keeper {
     bool locked;               /* the advisory lock of this process is held */
     bool listening;
     bool publishers_cut;       /* there were more than fit: look at all of them again */
+    bool expecting;            /* when they are over, others are to be notified */
     int32_t heard;             /* notifications since heard_at_us */
     int64_t head;              /* as last seen; -1: never */
     int64_t flag;              /* value of the flag that says that somebody sleeps ... */
     int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
     int64_t beat_at_us;        /* the last sign of life */
     int64_t look_at_us;
+    int64_t watch_at_us;       /* when waiting for publishers began */
     int64_t rung_at_us;
     int64_t heard_at_us;
     int64_t house_at_us;       /* months, sweeping */
@@ -61,6 +64,9 @@ void keeper_ring(struct postgres_engine *engine);
 /* The same after nothing but events: notifies those who have declared that they sleep. The others
  * will see the log's head when they do. */
 void keeper_ring_appends(struct postgres_engine *engine);
+/* Events were written in a transaction of the application that will notify nobody and whose end we
+ * shall not be told: watches for it, and rings then. */
+void keeper_expect(struct postgres_engine *engine);
 /* Somebody holds, or wants, a lease of this length: beats come three times as often. */
 void keeper_lease(struct postgres_engine *engine, int64_t lease_ms);
 

@@ -11,6 +11,7 @@
  *   append.c   the log's writing end                 reader.c, probe.c  its reading end
  *   keeper.c   the thread that listens, shows signs of life and keeps the house
  *   tx.c       transactions for handlers             join.c  the application's own
+ *   line.c     a few statements in one round trip, for these two
  *   subscription.c, partition.c, settle.c, lease.c, claim.c, dead.c   the other changes
  *   query.c, progress.c, doctor.c                                     the queries
  *

@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
 #include "base/thread.h"
@@ -60,7 +61,7 @@ static hf_status await(struct session *session, short events)
                         events & POLLOUT ? "take a statement" : "answer");
         }
         if (session->greeted && session_is_forsaken(session)) {
-            session_close(session);
+            session_cut(session);
             return fail(HF_UNAVAILABLE, "%s has fallen silent: the connection is given up", place);
         }
     }
@@ -165,7 +166,7 @@ static void give_up(struct session *session)
             PQclear(result);
         }
     } else {
-        session_close(session);
+        session_cut(session);
     }
 }
 
@@ -205,6 +206,15 @@ void session_close(struct session *session)
     }
     session->pg = NULL;
     session_reset(session);
+}
+
+void session_cut(struct session *session)
+{
+    if (session->kind != SESSION_HANDLER) {
+        session_close(session);
+    } else if (session->pg) {
+        shutdown(PQsocket(session->pg), SHUT_RDWR);
+    }
 }
 
 void session_release(struct session *session)
@@ -301,7 +311,7 @@ hf_status session_prepare(struct session *session, enum postgres_query query)
     return status;
 }
 
-static int send(struct session *session, enum postgres_query query, bool once)
+static int send_query(struct session *session, enum postgres_query query, bool once)
 {
     struct params *params = &session->params;
     if (once || session->pooled) {
@@ -326,14 +336,14 @@ hf_status session_execute(struct session *session, enum postgres_query query, bo
         return status;
     }
     session->sqlstate[0] = '\0';
-    status = finish(session, send(session, query, once), query, ret_result);
+    status = finish(session, send_query(session, query, once), query, ret_result);
     if (status != HF_OK && strcmp(session->sqlstate, "26000") == 0) {
         memset(session->prepared, 0, sizeof session->prepared); /* somebody took them away */
     }
     return status;
 }
 
-static bool is_lost(const struct session *session)
+bool session_is_lost(const struct session *session)
 {
     return !session->pg || PQstatus(session->pg) != CONNECTION_OK;
 }
@@ -343,7 +353,7 @@ static hf_status query_once_or_again(struct session *session, enum postgres_quer
 {
     bool free = !session->in_tx && session->kind != SESSION_FOREIGN &&
                 session->kind != SESSION_KEEPER; /* whose connection must be made by the keeper */
-    if (is_lost(session)) {
+    if (session_is_lost(session)) {
         if (!free) {
             return fail(HF_UNAVAILABLE, "%s: the connection was lost", session->engine->place);
         }
@@ -355,7 +365,7 @@ static hf_status query_once_or_again(struct session *session, enum postgres_quer
     hf_status status = session_execute(session, query, once, ret_result);
     bool again = status != HF_OK && status != HF_TIMEOUT && free &&
                  session->kind == SESSION_READER &&
-                 (is_lost(session) || strcmp(session->sqlstate, "26000") == 0);
+                 (session_is_lost(session) || strcmp(session->sqlstate, "26000") == 0);
     if (!again) {
         return status;
     }
@@ -386,7 +396,7 @@ hf_status session_run(struct session *session, enum postgres_query query)
 
 hf_status session_script(struct session *session, const char *sql)
 {
-    if (is_lost(session)) {
+    if (session_is_lost(session)) {
         return fail(HF_UNAVAILABLE, "%s: the connection was lost", session->engine->place);
     }
     PGresult *result = NULL;
@@ -422,7 +432,7 @@ hf_status session_commit(struct session *session)
 {
     session->in_tx = false;
     session->unsure = false;
-    if (is_lost(session)) {
+    if (session_is_lost(session)) {
         return fail(HF_UNAVAILABLE, "%s: the connection was lost before the commit",
                     session->engine->place);
     }
@@ -431,7 +441,8 @@ hf_status session_commit(struct session *session)
     hf_status status = sent ? collect(session, &result) : HF_UNAVAILABLE;
     const char *code = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     bool refused = code && !session_leaves_open(session, code);
-    if (status != HF_OK || (!refused && (is_lost(session) || !result || is_failure(result)))) {
+    bool lost = session_is_lost(session);
+    if (status != HF_OK || (!refused && (lost || !result || is_failure(result)))) {
         status = fail(HF_UNKNOWN, "%s: the connection was lost during a commit",
                       session->engine->place);
         session_close(session);
@@ -452,7 +463,7 @@ hf_status session_commit(struct session *session)
 void session_rollback(struct session *session)
 {
     session->in_tx = false;
-    if (is_lost(session) ||
+    if (session_is_lost(session) ||
         session_script(session, postgres_queries[POSTGRES_QUERY_ROLLBACK].sql) != HF_OK) {
         session_close(session);
     }
@@ -483,13 +494,27 @@ hf_status session_pipe_enter(struct session *session)
                : session_fail(session, NULL, POSTGRES_QUERY_COUNT);
 }
 
+hf_status session_pipe_prepare(struct session *session, enum postgres_query query)
+{
+    hf_status status = params_finish(&session->params);
+    if (status != HF_OK) {
+        return status;
+    }
+    char name[NAME_BYTES];
+    name_of(query, name);
+    return PQsendPrepare(session->pg, name, sql_of(session, query), session->params.count,
+                         session->params.types)
+               ? HF_OK
+               : session_fail(session, NULL, query);
+}
+
 hf_status session_pipe_send(struct session *session, enum postgres_query query)
 {
     hf_status status = params_finish(&session->params);
     if (status != HF_OK) {
         return status;
     }
-    return send(session, query, false) ? HF_OK : session_fail(session, NULL, query);
+    return send_query(session, query, false) ? HF_OK : session_fail(session, NULL, query);
 }
 
 hf_status session_pipe_sync(struct session *session)
@@ -507,7 +532,7 @@ hf_status session_pipe_next(struct session *session, PGresult **ret_result)
             break;
         }
         PGresult *result = PQgetResult(session->pg);
-        bool lost = is_lost(session);
+        bool lost = session_is_lost(session);
         if (result && !(lost && !PQresultErrorField(result, PG_DIAG_SQLSTATE))) {
             *ret_result = result;
             return HF_OK;
@@ -523,7 +548,7 @@ hf_status session_pipe_next(struct session *session, PGresult **ret_result)
 
 void session_pipe_leave(struct session *session)
 {
-    if (!is_lost(session) && !PQexitPipelineMode(session->pg)) {
+    if (!session_is_lost(session) && !PQexitPipelineMode(session->pg)) {
         session_close(session); /* something is unanswered */
     }
 }

@@ -82,8 +82,13 @@ hf_status session_connect(struct session *session, struct deadline deadline);
 hf_status session_connect_once(struct session *session, struct deadline deadline);
 /* Whether there is a connection that has not been lost, as far as one can tell without asking. */
 bool session_is_up(struct session *session);
+/* Whether there is none, or libpq has already found that it was lost. */
+bool session_is_lost(const struct session *session);
 /* Closes the connection; what was open on it is rolled back by the server. */
 void session_close(struct session *session);
+/* The server does not answer: ends the connection. That of a handler is only shut down: the number
+ * of its socket must stay taken as long as tx_abort may use it. */
+void session_cut(struct session *session);
 /* Frees the rest. */
 void session_release(struct session *session);
 
@@ -127,6 +132,8 @@ hf_status session_prepare(struct session *session, enum postgres_query query);
 /* Between enter and leave statements are sent ahead of their results. All between two
  * session_pipe_sync are one transaction, which commits at the sync. */
 hf_status session_pipe_enter(struct session *session);
+/* Prepares a statement on the way; when its result says so, the caller notes it in `prepared`. */
+hf_status session_pipe_prepare(struct session *session, enum postgres_query query);
 hf_status session_pipe_send(struct session *session, enum postgres_query query);
 hf_status session_pipe_sync(struct session *session);
 /* The result of the oldest statement that is not answered yet, whatever it is (PGRES_TUPLES_OK, an

@@ -2,9 +2,12 @@
  * tx.c - transactions for handlers.
  *
  * A handler gets a connection of its own, so that the writer's statements never mix with it.
- * Deliveries inside share one commit, a savepoint each:
+ * Deliveries inside share one commit, a savepoint each, and every arrow is one round trip:
  *
- *     BEGIN   mark   look, SAVEPOINT  handler  settle | ROLLBACK TO   ...   COMMIT
+ *     -> BEGIN, mark, SAVEPOINT, look   handler   -> settle | ROLLBACK TO
+ *     -> RELEASE, SAVEPOINT, look       handler   -> settle | ROLLBACK TO
+ *     ...
+ *     -> COMMIT              (of the last, if that is known: -> settle, COMMIT)
  *
  * Nothing of ours is locked or written while a handler runs: entering only looks whether the
  * delivery is ours and open, leaving settles it. So a process that is stopped in the middle of a
@@ -13,15 +16,20 @@
  *
  * The code that uses the connection is not ours, and nothing keeps it from ending the transaction.
  * It carries a mark, a setting that lives exactly as long as it does, and settling is a statement
- * that does nothing where the mark is missing: a delivery is never settled in another transaction
- * than the one that its handler's effects are in. A handler whose statement failed and who says
- * nevertheless that all is well is not believed: the server keeps nothing of it.
+ * that fails where the mark is missing: a delivery is never settled in another transaction than the
+ * one that its handler's effects are in. A handler whose statement failed and who says nevertheless
+ * that all is well is not believed: the server keeps nothing of it.
+ *
+ * Not every failure is the event's fault. libpq tells us of every result on the connection, so that
+ * we know the code of the statement that the transaction failed with: if that is of the kind that
+ * passes (a deadlock, a lock timeout ...) leaving answers HF_BUSY, and the attempt does not count.
  *
  * tx_abort comes from another thread, while the owner may be inside of libpq, so it touches nothing
- * of libpq's: it shuts the socket down, and asks the server to stop what runs (PQcancel has a
- * connection of its own). The server rolls back when it notices. The owner closes the connection
- * when it ends the transaction. A commit that has begun is not aborted any more.
+ * of libpq's: it shuts the socket down, and asks the server to stop what runs (over a connection of
+ * its own). The server rolls back when it notices. The owner closes the connection when it ends
+ * the transaction. A commit that has begun is not aborted any more.
  */
+#include <libpq-events.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,6 +38,7 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/uuid.h"
+#include "store/postgres/line.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
@@ -39,6 +48,7 @@ struct postgres_tx {
     struct tx head; /* first: engine.h */
     struct session *session;
     char mark[MARK_BYTES];
+    bool begun;  /* BEGIN goes with the first statement */
     bool saved;  /* there is a savepoint: of the delivery inside, or of the last that was kept */
     bool inside; /* between enter and leave */
     bool ring;
@@ -49,6 +59,8 @@ struct postgres_tx {
     uint64_t lane;
     bool waited;
     int64_t now_us;
+    bool passing;     /* something that was published inside met trouble that passes */
+    char sqlstate[6]; /* of the last statement on the connection that failed; "": none */
     /* for tx_abort */
     pthread_mutex_t mutex; /* guards what follows */
     int socket;            /* -1: it is too late to abort */
@@ -65,6 +77,21 @@ bool postgres_held_by_caller(struct engine *engine)
 }
 
 /* ---- Between the handler and us -------------------------------------------------------------- */
+
+/* PGEventProc: notes the code of every statement that fails, the handler's included. */
+static int hear_result(PGEventId id, void *info, void *pass_through)
+{
+    (void)pass_through;
+    if (id == PGEVT_RESULTCREATE) {
+        const PGEventResultCreate *created = info;
+        struct postgres_tx *tx = PQinstanceData(created->conn, hear_result);
+        const char *code = PQresultErrorField(created->result, PG_DIAG_SQLSTATE);
+        if (tx && code) {
+            snprintf(tx->sqlstate, sizeof tx->sqlstate, "%s", code);
+        }
+    }
+    return 1;
+}
 
 static bool is_aborted(struct postgres_tx *tx)
 {
@@ -100,6 +127,10 @@ static hf_status tx_resume(struct postgres_tx *tx, bool *ret_broken)
     if (is_aborted(tx)) {
         return fail_aborted();
     }
+    if (session_is_lost(session)) {
+        return fail(HF_UNAVAILABLE, "%s: the connection was lost inside a transaction",
+                    session->engine->place);
+    }
     session->deadline = deadline_after_ms(session->engine->timeout_ms);
     if (PQpipelineStatus(session->pg) != PQ_PIPELINE_OFF) {
         return fail(HF_MISUSE, "the handler left the connection in pipeline mode");
@@ -108,36 +139,20 @@ static hf_status tx_resume(struct postgres_tx *tx, bool *ret_broken)
     if (encoding && strcmp(encoding, "UTF8") != 0) {
         return fail(HF_MISUSE, "the handler changed client_encoding to %s", encoding);
     }
-    switch (PQtransactionStatus(session->pg)) {
-    case PQTRANS_INTRANS:
-        *ret_broken = false;
-        break;
-    case PQTRANS_INERROR:
-        *ret_broken = true;
-        break;
-    case PQTRANS_IDLE:
+    PGTransactionStatusType state = PQtransactionStatus(session->pg);
+    if (tx->begun && state == PQTRANS_IDLE) {
         return fail(HF_MISUSE, "the handler ended the transaction that it runs in");
-    case PQTRANS_ACTIVE:
-        return fail(HF_MISUSE, "the handler left a statement running");
-    default:
-        return fail(HF_UNAVAILABLE, "%s: the connection was lost inside a transaction",
-                    session->engine->place);
     }
+    if (state == PQTRANS_ACTIVE) {
+        return fail(HF_MISUSE, "the handler left a statement running");
+    }
+    *ret_broken = state == PQTRANS_INERROR;
     return PQsetnonblocking(session->pg, 1) == 0 ? HF_OK : fail(HF_NOMEM, "no memory to send");
 }
 
-/* Applications expect a connection that waits. */
-static void tx_hand_over(struct postgres_tx *tx)
+static hf_status fail_passing(const struct postgres_tx *tx)
 {
-    if (tx->session->pg) {
-        PQsetnonblocking(tx->session->pg, 0);
-    }
-}
-
-static hf_status tx_script(struct postgres_tx *tx, enum postgres_query query)
-{
-    hf_status status = session_script(tx->session, postgres_queries[query].sql);
-    return status == HF_OK ? HF_OK : tx_failed(tx, status);
+    return fail(HF_BUSY, "the handler's transaction met trouble that passes (%s)", tx->sqlstate);
 }
 
 /* Undoes the delivery. The thread's message stays as it is. */
@@ -147,32 +162,57 @@ static hf_status tx_undo(struct postgres_tx *tx, hf_status status)
     snprintf(message, sizeof message, "%s", err_message());
     tx->ring = tx->ring_before;
     tx->saved = false;
-    hf_status undone = tx_script(tx, POSTGRES_QUERY_TX_UNDO);
-    return undone == HF_OK && status != HF_OK ? err_set(status, message) : undone;
+    hf_status undone = session_script(tx->session, postgres_queries[POSTGRES_QUERY_TX_UNDO].sql);
+    if (undone != HF_OK) {
+        return tx_failed(tx, undone);
+    }
+    return status != HF_OK ? err_set(status, message) : HF_OK;
 }
 
 /* ---- Begin and end --------------------------------------------------------------------------- */
 
-static hf_status tx_start(struct postgres_tx *tx)
+/* A line that begins the transaction if nothing has yet. */
+static void tx_line(struct postgres_tx *tx, struct line *line)
 {
     struct session *session = tx->session;
-    hf_status status = session_begin(session);
-    if (status != HF_OK) {
-        return status;
+    line_begin(line, session);
+    if (tx->begun) {
+        return;
     }
+    bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
+    session->in_tx = true;
+    session_params(session);
+    line_add(line, POSTGRES_QUERY_BEGIN);
+    struct params *params = session_params(session);
+    param_text(params, text_of(tx->mark));
+    param_text(params, relaxed                ? text_of("off")
+                       : session->weak_commit ? text_of("on")
+                                              : TEXT_ABSENT);
+    line_add(line, POSTGRES_QUERY_TX_MARK);
+}
+
+/* Sends the line. */
+static hf_status tx_line_end(struct postgres_tx *tx, struct line *line)
+{
+    hf_status status = line_end(line);
+    tx->begun = tx->begun || status == HF_OK;
+    return status == HF_OK ? HF_OK : tx_failed(tx, status);
+}
+
+static hf_status tx_prepare(struct postgres_tx *tx)
+{
+    PGconn *pg = tx->session->pg;
     uint8_t token[STORE_TOKEN_BYTES];
     random_bytes(token, sizeof token);
     for (size_t i = 0; i < sizeof token; i++) {
         snprintf(tx->mark + 2 * i, 3, "%02x", token[i]);
     }
-    param_text(session_params(session), text_of(tx->mark));
-    status = session_run(session, POSTGRES_QUERY_TX_MARK);
-    tx->socket = PQsocket(session->pg);
-    tx->cancel = PQgetCancel(session->pg);
-    if (status == HF_OK && !tx->cancel) {
-        status = fail(HF_NOMEM, "no memory for a transaction");
-    }
-    return status;
+    PQregisterEventProc(pg, hear_result, "holdfast", NULL); /* refused if it is already */
+    tx->socket = PQsocket(pg);
+    tx->cancel = PQgetCancel(pg);
+    return tx->cancel && PQsetInstanceData(pg, hear_result, tx)
+               ? HF_OK
+               : fail(HF_NOMEM, "no memory for a transaction");
 }
 
 /* From now on tx_abort comes too late. */
@@ -189,6 +229,9 @@ static void tx_free(struct postgres_tx *tx)
 {
     if (!tx_close_door(tx)) {
         session_close(tx->session); /* the server may still be cancelling something */
+    }
+    if (tx->session->pg) {
+        PQsetInstanceData(tx->session->pg, hear_result, NULL);
     }
     if (tx_of_thread == &tx->head) {
         tx_of_thread = NULL;
@@ -217,7 +260,7 @@ hf_status postgres_tx_begin(struct engine *base, struct deadline deadline, struc
         return status;
     }
     pthread_mutex_init(&tx->mutex, NULL);
-    status = tx_start(tx);
+    status = tx_prepare(tx);
     if (status != HF_OK) {
         tx_free(tx);
         return status;
@@ -227,35 +270,45 @@ hf_status postgres_tx_begin(struct engine *base, struct deadline deadline, struc
     return HF_OK;
 }
 
-/* COMMIT. Whether it was aborted before is decided here. */
-static hf_status tx_finish(struct postgres_tx *tx)
+/* Before the commit. Whether it was aborted is decided here. */
+static hf_status tx_last_moment(struct postgres_tx *tx)
 {
-    bool broken;
-    hf_status status = tx_resume(tx, &broken);
-    if (status == HF_OK && (tx->inside || broken)) {
-        status = fail(HF_MISUSE, "a delivery inside the transaction has not been ended");
-    }
     HF_POINT("tx_before_commit");
-    if (status == HF_OK && !tx_close_door(tx)) {
-        status = fail_aborted();
-    }
-    return status == HF_OK ? session_commit(tx->session) : status;
+    return tx_close_door(tx) ? HF_OK : fail_aborted();
 }
 
-hf_status postgres_tx_commit(struct tx *base)
+/* Tells what was committed, and frees. */
+static hf_status tx_ended(struct postgres_tx *tx, hf_status status)
 {
-    struct postgres_tx *tx = (struct postgres_tx *)base;
-    struct postgres_engine *engine = postgres_of(base->engine);
-    hf_status status = tx_finish(tx);
+    struct postgres_engine *engine = tx->session->engine;
     if (status == HF_OK) {
         HF_POINT("tx_after_commit");
         atomic_fetch_add_explicit(&engine->commits, 1, memory_order_relaxed);
     }
     if (tx->ring && (status == HF_OK || status == HF_UNKNOWN)) {
-        keeper_ring(engine);
+        keeper_ring_appends(engine);
     }
+    char message[STORE_MESSAGE_BYTES];
+    snprintf(message, sizeof message, "%s", err_message());
     tx_free(tx);
-    return status;
+    return status == HF_OK ? HF_OK : err_set(status, message);
+}
+
+hf_status postgres_tx_commit(struct tx *base)
+{
+    struct postgres_tx *tx = (struct postgres_tx *)base;
+    bool broken;
+    hf_status status = tx_resume(tx, &broken);
+    if (status == HF_OK && (tx->inside || broken)) {
+        status = fail(HF_MISUSE, "a delivery inside the transaction has not been ended");
+    }
+    if (status == HF_OK) {
+        status = tx_last_moment(tx);
+    }
+    if (status == HF_OK && tx->begun) {
+        status = session_commit(tx->session);
+    }
+    return tx_ended(tx, status);
 }
 
 void postgres_tx_rollback(struct tx *base)
@@ -270,15 +323,15 @@ void postgres_tx_abort(struct tx *base)
     if (tx->socket >= 0 && !tx->aborted) {
         tx->aborted = true;
         shutdown(tx->socket, SHUT_RDWR);
-        char why[256];
-        PQcancel(tx->cancel, why, sizeof why);
+        session_cancel(tx->cancel);
+        tx->cancel = NULL;
     }
     pthread_mutex_unlock(&tx->mutex); /* from here on its owner may free it */
 }
 
 /* ---- Deliveries ------------------------------------------------------------------------------ */
 
-/* The first eight parameters of both functions. */
+/* The first nine parameters of both functions. */
 static struct params *fill_hold(struct postgres_tx *tx)
 {
     struct postgres_engine *engine = tx->session->engine;
@@ -292,28 +345,24 @@ static struct params *fill_hold(struct postgres_tx *tx)
     param_int8(params, hold->epoch);
     param_uuid(params, hold->leased ? hold->lease : NULL);
     param_int8(params, tx->position);
+    param_text(params, text_of(tx->mark));
     return params;
 }
 
-/* Runs one of them. No row: the mark is missing. */
-static hf_status tx_call(struct postgres_tx *tx, enum postgres_query query, bool *ret_lane_busy)
+static void fill_settle(struct postgres_tx *tx)
 {
-    PGresult *result;
-    param_text(&tx->session->params, text_of(tx->mark));
-    hf_status status = session_query(tx->session, query, &result);
-    if (status != HF_OK) {
-        return tx_failed(tx, status);
-    }
-    if (PQntuples(result) == 0) {
-        status = fail(HF_MISUSE, "the handler ended the transaction that it runs in");
-    } else {
-        status = postgres_answer(result, 0, 0);
-    }
-    if (status == HF_OK && ret_lane_busy) {
-        *ret_lane_busy = result_bool(result, 0, 2);
-    }
-    PQclear(result);
-    return status;
+    struct params *params = fill_hold(tx);
+    param_int8(params, (int64_t)tx->lane);
+    param_bool(params, tx->waited);
+    param_time(params, tx->now_us);
+}
+
+/* What tx_enter answered. No row: the mark is missing. */
+static hf_status read_enter(const PGresult *result)
+{
+    return PQntuples(result) == 0
+               ? fail(HF_MISUSE, "the handler ended the transaction that it runs in")
+               : postgres_answer(result, 0, 0);
 }
 
 hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const struct entry *entry,
@@ -334,52 +383,136 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     tx->waited = entry->waited;
     tx->now_us = now_us;
     tx->ring_before = tx->ring;
-    fill_hold(tx);
-    status = tx_call(tx, POSTGRES_QUERY_TX_ENTER, NULL);
-    if (status != HF_OK) {
-        return status;
+    struct line line;
+    tx_line(tx, &line);
+    session_params(tx->session);
+    if (tx->saved) {
+        line_add(&line, POSTGRES_QUERY_TX_RELEASE);
     }
-    status = tx_script(tx, tx->saved ? POSTGRES_QUERY_TX_SAVE_NEXT : POSTGRES_QUERY_TX_SAVE);
+    line_add(&line, POSTGRES_QUERY_TX_SAVE);
+    fill_hold(tx);
+    line_add(&line, POSTGRES_QUERY_TX_ENTER);
+    status = tx_line_end(tx, &line);
     if (status == HF_OK) {
         tx->saved = true;
+        status = read_enter(line.items[line.count - 1].result);
+    }
+    line_release(&line);
+    if (status == HF_OK) {
         tx->inside = true;
-        tx_hand_over(tx);
+        tx->passing = false;
+        tx->sqlstate[0] = '\0';
+        PQsetnonblocking(tx->session->pg, 0); /* applications expect a connection that waits */
     }
     return status;
+}
+
+/* Settles the delivery; it is undone if that cannot be. */
+static hf_status tx_settle(struct postgres_tx *tx, bool *ret_lane_busy)
+{
+    PGresult *result;
+    fill_settle(tx);
+    hf_status status = session_query(tx->session, POSTGRES_QUERY_TX_SETTLE, &result);
+    if (status == HF_OK) {
+        *ret_lane_busy = result_bool(result, 0, 0);
+        PQclear(result);
+        return HF_OK;
+    }
+    status = tx_failed(tx, status);
+    return session_is_lost(tx->session) ? status : tx_undo(tx, status);
+}
+
+/* The handler has returned. */
+static hf_status tx_return(struct postgres_tx *tx, bool *ret_broken)
+{
+    hf_status status = tx_resume(tx, ret_broken);
+    if (status == HF_OK && !tx->inside) {
+        status = fail(HF_MISUSE, "no delivery has been begun");
+    }
+    tx->inside = tx->inside && status != HF_OK;
+    return status;
+}
+
+/* Why nothing of what the handler wrote can be kept, though it answered that all is well. */
+static hf_status fail_broken(const struct postgres_tx *tx)
+{
+    return postgres_is_passing(tx->sqlstate)
+               ? fail_passing(tx)
+               : fail(HF_MISUSE, "a statement of the handler failed (%s), so nothing of it can be "
+                                 "kept, but it answered that all is well", tx->sqlstate);
 }
 
 hf_status postgres_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)
 {
     struct postgres_tx *tx = (struct postgres_tx *)base;
     bool broken;
-    hf_status status = tx_resume(tx, &broken);
-    if (status == HF_OK && !tx->inside) {
-        status = fail(HF_MISUSE, "no delivery has been begun");
-    }
+    hf_status status = tx_return(tx, &broken);
     if (status != HF_OK) {
         return status;
     }
-    tx->inside = false;
     bool busy = false;
-    if (!keep) {
-        status = tx_undo(tx, HF_OK);
-    } else if (broken) {
-        status = tx_undo(tx, fail(HF_MISUSE, "a statement of the handler failed, so nothing of it "
-                                             "can be kept, but it answered that all is well"));
+    if (keep && !broken) {
+        status = tx_settle(tx, &busy);
+    } else if (keep) {
+        status = tx_undo(tx, fail_broken(tx));
     } else {
-        struct params *params = fill_hold(tx);
-        param_int8(params, (int64_t)tx->lane);
-        param_bool(params, tx->waited);
-        param_time(params, tx->now_us);
-        status = tx_call(tx, POSTGRES_QUERY_TX_LEAVE, &busy);
-        if (status != HF_OK && PQtransactionStatus(tx->session->pg) == PQTRANS_INTRANS) {
-            status = tx_undo(tx, status);
-        }
+        bool passing = tx->passing || (broken && postgres_is_passing(tx->sqlstate));
+        status = tx_undo(tx, passing ? fail_passing(tx) : HF_OK);
     }
     if (status == HF_OK) {
         *ret_lane_busy = busy;
     }
     return status;
+}
+
+/* What became of a line that ends with COMMIT. */
+static hf_status read_finish(struct postgres_tx *tx, const struct line *line, hf_status status)
+{
+    struct session *session = tx->session;
+    const char *place = session->engine->place;
+    if (status == HF_OK && PQcmdStatus(line->items[1].result)[0] == 'R') {
+        return fail(HF_IO, "%s: the transaction had failed and was rolled back", place);
+    }
+    if (status == HF_OK) {
+        return session->unsure ? fail(HF_UNKNOWN, "%s: committed, but perhaps not on the standby",
+                                      place)
+                               : HF_OK;
+    }
+    if (line->failed == line->count || session_leaves_open(session, session->sqlstate)) {
+        /* Nobody who knows has said that one of them failed. */
+        return fail(HF_UNKNOWN, "%s: the connection was lost during a commit", place);
+    }
+    if (line->failed == 0 && status == HF_CONFLICT) {
+        return fail(HF_STALE, "somebody else has settled the delivery meanwhile");
+    }
+    return status;
+}
+
+hf_status postgres_tx_finish(struct tx *base, bool *ret_lane_busy)
+{
+    struct postgres_tx *tx = (struct postgres_tx *)base;
+    bool broken;
+    hf_status status = tx_return(tx, &broken);
+    if (status == HF_OK) {
+        status = broken ? fail_broken(tx) : tx_last_moment(tx);
+    }
+    if (status != HF_OK) {
+        return tx_ended(tx, status);
+    }
+    struct line line;
+    line_begin(&line, tx->session);
+    fill_settle(tx);
+    line_add(&line, POSTGRES_QUERY_TX_SETTLE);
+    session_params(tx->session);
+    line_add(&line, POSTGRES_QUERY_COMMIT);
+    status = line_end(&line);
+    if (status == HF_OK) {
+        tx->session->in_tx = false;
+        *ret_lane_busy = result_bool(line.items[0].result, 0, 0);
+    }
+    status = read_finish(tx, &line, status);
+    line_release(&line);
+    return tx_ended(tx, status);
 }
 
 hf_status postgres_tx_append(struct tx *base, struct append *append)
@@ -391,10 +524,19 @@ hf_status postgres_tx_append(struct tx *base, struct append *append)
     if (status == HF_OK && broken) {
         status = fail(HF_MISUSE, "a statement in this transaction has failed: it takes no more");
     }
+    if (status == HF_OK && !tx->begun) {
+        struct line line;
+        tx_line(tx, &line);
+        status = tx_line_end(tx, &line);
+        line_release(&line);
+    }
     if (status == HF_OK) {
         status = postgres_append_within(tx->session, append, &tx->ring);
+        tx->passing = status != HF_OK && postgres_is_passing(tx->session->sqlstate);
         status = status == HF_OK ? HF_OK : is_aborted(tx) ? fail_aborted() : status;
-        tx_hand_over(tx);
+        if (tx->session->pg) {
+            PQsetnonblocking(tx->session->pg, 0);
+        }
     }
     append->change.status = status;
     return status;

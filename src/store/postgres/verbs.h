@@ -44,11 +44,6 @@ extern const struct verb postgres_verb_dead_retry;          /* dead.c */
 extern const struct verb postgres_verb_dead_resolve;
 extern const struct verb postgres_verb_dead_purge;
 
-/* Runs one change on a session that is in a transaction already (tx.c, join.c). The caller undoes
- * what it wrote if the answer is not HF_OK. */
-hf_status postgres_change_run(struct postgres_engine *engine, struct session *session,
-                              struct change *change, bool *ret_ring);
-
 /* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
  * with the message. (subscription.c) */
 hf_status postgres_answer(const PGresult *result, int row, int column);
@@ -126,6 +121,7 @@ hf_status postgres_tx_begin(struct engine *engine, struct deadline deadline, str
 hf_status postgres_tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry,
                             int64_t now_us);
 hf_status postgres_tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy);
+hf_status postgres_tx_finish(struct tx *tx, bool *ret_lane_busy);
 hf_status postgres_tx_append(struct tx *tx, struct append *append);
 void *postgres_tx_connection(struct tx *tx);
 void postgres_tx_abort(struct tx *tx);
