@@ -319,6 +319,18 @@ static hf_status faulty_head(struct engine *engine, int64_t *ret_head, int64_t *
     FORWARD(FAULTY_HEAD, to->class->head(to, ret_head, ret_first));
 }
 
+static hf_status faulty_last(struct engine *engine, int64_t *ret_position)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_HEAD, to->class->last(to, ret_position));
+}
+
+static hf_status faulty_gaps(struct engine *engine, int64_t after, struct gap_facts *ret_facts)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_HEAD, to->class->gaps(to, after, ret_facts));
+}
+
 static hf_status faulty_now(struct engine *engine, struct deadline deadline, int64_t *ret_position)
 {
     struct engine *to = inner(engine);
@@ -598,6 +610,8 @@ static const struct engine_class faulty_engine_class = {
     .delivery_facts = faulty_delivery_facts,
     .event_find = faulty_event_find,
     .head = faulty_head,
+    .last = faulty_last,
+    .gaps = faulty_gaps,
     .now = faulty_now,
     .position_before = faulty_position_before,
     .retries_due = faulty_retries_due,
