@@ -580,13 +580,17 @@ static void faulty_note(struct engine *engine, int32_t slot, int64_t subscriptio
                         int64_t position, int32_t attempt)
 {
     struct engine *to = inner(engine);
-    to->class->note(to, slot, subscription_id, position, attempt);
+    if (to->class->note) {
+        to->class->note(to, slot, subscription_id, position, attempt);
+    }
 }
 
 static void faulty_note_clear(struct engine *engine, int32_t slot)
 {
     struct engine *to = inner(engine);
-    to->class->note_clear(to, slot);
+    if (to->class->note_clear) {
+        to->class->note_clear(to, slot);
+    }
 }
 
 static void faulty_alive(struct engine *engine)
