@@ -9,9 +9,9 @@
  *
  * A prepared transaction may come back under another id, and the new one must inherit the number of
  * the old one. A look is not one moment: the server shows first the locks that sessions keep to
- * themselves and then the table of all others, and preparing moves a lock from there to here. So the
- * first look that shows the new id may still show the old one; it is missing in that look or in the
- * next. A prepared holder therefore inherits in the first two looks that show it.
+ * themselves and then the table of all others, and preparing moves a lock from there to here. So
+ * the first look that shows the new id may still show the old one; it is missing in that look or in
+ * the next. A prepared holder therefore inherits in the first two looks that show it.
  *
  * Holes are kept in one array, in order. Reading them again makes a new array out of the old one in
  * one walk over both the holes and the numbers found, so ten thousand rolled-back numbers cost as

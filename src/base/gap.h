@@ -65,7 +65,8 @@ void gap_watch_release(struct gap_watch *watch);
  * Tells the holders that look `number` has found; numbers rise. A holder that was there before
  * keeps the look that first saw it. One that is prepared and was not there before, or only in the
  * look before, may be one of those that are missing now, under a new id: it takes the lowest of
- * their numbers. A holder may be named twice. HF_NOMEM, HF_INVALID (more than GAP_HOLDERS_MAX): it is as if nobody had looked.
+ * their numbers. A holder may be named twice. HF_NOMEM, HF_INVALID (more than GAP_HOLDERS_MAX): it
+ * is as if nobody had looked.
  */
 hf_status gap_watch_look(struct gap_watch *watch, uint64_t number, const struct gap_holder *holders,
                          size_t count);

@@ -57,8 +57,8 @@ void stage_insert(PGconn *pg, int64_t position)
 {
     side_must(pg,
               "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) VALUES (%lld, 1, now(), now(), gen_random_uuid(), %lld, "
-              "'t', '{}')",
+              "namespace_id, type, payload) VALUES (%lld, 1, now(), now(), gen_random_uuid(), "
+              "%lld, 't', '{}')",
               (long long)position, (long long)stage_namespace(pg));
 }
 

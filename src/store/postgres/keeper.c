@@ -9,8 +9,10 @@
  *   and publishers in SQL (holdfast.publish) do it in their own transaction, only if somebody
  *   sleeps. To sleep is to declare it (a flag that expires). An event is not overlooked:
  *
- *     committed before the flag was set: after setting it the keeper looks at the head, which has
- *         moved since its last look; so the news changes and consumers read once more;
+ *     committed before the flag was set: after setting it the keeper looks at the head. It has
+ *         moved since the last look that found nobody under way, so the news changes and consumers
+ *         read once more. (A look that found somebody proves nothing about the head that it saw:
+ *         that was drawn, and may be committed since.)
  *     published before, committed later (it has looked at the flag already, and notifies nobody):
  *         its transaction holds the sequence's lock. The keeper reads the holders after setting the
  *         flag, and lets the consumers read again every POLL_MS until those are gone;
@@ -274,8 +276,8 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     keeper->look_at_us = now_us;
     keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
     int64_t head = result_int8(result, 0, 1, 0);
-    bool moved = keeper->head >= 0 && head != keeper->head;
-    keeper->head = head;
+    bool moved = head != keeper->told;
+    keeper->told = result_array(result, 0, 2).count == 0 ? head : -1;
     if (declare) {
         keeper->flag = result_int8(result, 0, 0, 0);
         keeper->declared_until_us = now_us + SLEEP_MS * MS;
@@ -582,7 +584,7 @@ static hf_status keeper_init(struct postgres_engine *engine)
     session_init(&keeper->session, engine, SESSION_KEEPER);
     atomic_store(&keeper->news, 1);
     atomic_store(&keeper->lease_ms, INT64_MAX);
-    keeper->head = -1;
+    keeper->told = -1;
     return HF_OK;
 }
 

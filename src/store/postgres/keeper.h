@@ -36,7 +36,8 @@ struct keeper {
     bool publishers_cut;       /* there were more than fit: look at all of them again */
     bool expecting;            /* when they are over, others are to be notified */
     int32_t heard;             /* notifications since heard_at_us */
-    int64_t head;              /* as last seen; -1: never */
+    int64_t told;              /* the head when nobody was under way: up to there consumers were
+                                  told of all; -1: not known */
     int64_t flag;              /* value of the flag that says that somebody sleeps ... */
     int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
     int64_t beat_at_us;        /* the last sign of life */

@@ -1,0 +1,264 @@
+/*
+ * test_sleep.c - consumers that sleep are woken by every publish, whatever the order of its steps
+ * and of theirs: the cases of keeper.c, each forced with another connection.
+ *
+ * A sleeper waits far longer than a test may last, so a wake-up that is lost fails the claim. The
+ * last claims lose the notification on purpose: then the event is late, and it is there.
+ */
+#include "postgres/support_audience.h"
+
+#include "support/crowd.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define SLEEP_MS 120000
+#define PROMPT_MS 20000 /* a wake-up of our own takes milliseconds */
+#define SHORT_LEASE_MS 60
+
+struct sleeper {
+    struct fixture *f;
+    struct store *store;
+    struct audience audience;
+    PGconn *a;
+    PGconn *b;
+    uint64_t seen;
+    atomic_bool woken;
+    int64_t woken_after_ms;
+    struct crowd crowd;
+};
+
+static struct sleeper sleeper_of(struct fixture *f)
+{
+    if (f->sqlite) {
+        skip();
+    }
+    struct sleeper s = {.f = f, .store = fixture_open(f, "sleeper")};
+    audience_open(&s.audience, s.store, 0, false, "*");
+    s.a = side_open(f);
+    s.b = side_open(f);
+    return s;
+}
+
+static void sleeper_end(struct sleeper *s)
+{
+    audience_close(&s->audience);
+    PQfinish(s->a);
+    PQfinish(s->b);
+}
+
+static int64_t publish(const struct sleeper *s, PGconn *pg)
+{
+    return side_publish(pg, s->f, "t", NULL);
+}
+
+/* Whether somebody has declared that it sleeps, as publishers see it. */
+static bool is_declared(const struct sleeper *s)
+{
+    return side_number(s->b,
+                       "SELECT (coalesce(pg_sequence_last_value(n.sleep), 0) > extract(epoch FROM "
+                       "clock_timestamp()) * 1000000)::int FROM holdfast.namespaces n "
+                       "WHERE n.name = '%s'",
+                       s->f->namespace_name) != 0;
+}
+
+static void await_declared(const struct sleeper *s)
+{
+    int64_t end_ms = mono_ms() + PATIENCE_MS;
+    while (!is_declared(s)) {
+        must_hold(mono_ms() < end_ms);
+        usleep(2000);
+    }
+}
+
+/* Reads all there is, and remembers the news from before. */
+static void read_before_sleep(struct sleeper *s)
+{
+    s->seen = store_news(s->store);
+    audience_read(&s->audience);
+}
+
+/* Sleeps until the event at the last position has come. */
+static void sleep_until_it_comes(int index, void *ctx)
+{
+    struct sleeper *s = ctx;
+    int64_t begin_ms = mono_ms();
+    (void)index;
+    while (s->audience.count == 0 && mono_ms() - begin_ms < SLEEP_MS) {
+        uint64_t seen = store_wait(s->store, s->seen, SLEEP_MS);
+        s->seen = seen;
+        audience_read(&s->audience);
+    }
+    s->woken_after_ms = mono_ms() - begin_ms;
+    atomic_store(&s->woken, true);
+}
+
+static void must_wake(struct sleeper *s)
+{
+    int64_t end_ms = mono_ms() + PROMPT_MS;
+    while (!atomic_load(&s->woken) && mono_ms() < end_ms) {
+        usleep(1000);
+    }
+    bool woken = atomic_load(&s->woken);
+    if (!woken) {
+        store_wake(s->store); /* let it go, so that the test can end */
+    }
+    crowd_join(&s->crowd);
+    must_hold(woken);
+    must_equal(1, s->audience.count);
+}
+
+static void start_sleeping(struct sleeper *s)
+{
+    crowd_start(&s->crowd, 1, sleep_until_it_comes, s);
+}
+
+/* ---- The cases ------------------------------------------------------------------------------- */
+
+static void what_was_committed_before_the_flag_wakes(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    read_before_sleep(&s);
+    must_hold(!is_declared(&s));
+    must_equal(1, publish(&s, s.a)); /* nobody sleeps: nobody is notified */
+    start_sleeping(&s);
+    must_wake(&s);
+    sleeper_end(&s);
+}
+
+/* The keeper has seen the number when it was drawn, before anybody slept. When it looks again the
+ * head is the same, and nobody is under way any more. */
+static void what_was_seen_drawn_and_was_committed_before_the_flag_wakes(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    int64_t id = subscribe_ordered(s.store, "s", 1);
+    struct acquire acquire = acquire_of(id, 0, SHORT_LEASE_MS);
+    must_answer(HF_OK, RUN(s.store, &acquire));
+    side_must(s.a, "BEGIN");
+    must_equal(1, publish(&s, s.a));
+    int64_t before = side_number(s.b, "SELECT max(renewals) FROM holdfast.processes");
+    int64_t end_ms = mono_ms() + PATIENCE_MS;
+    while (side_number(s.b, "SELECT max(renewals) FROM holdfast.processes") < before + 2) {
+        must_hold(mono_ms() < end_ms);
+        store_alive(s.store); /* lets the keeper look */
+        usleep(2000);
+    }
+    read_before_sleep(&s);
+    must_equal(0, s.audience.count);
+    must_hold(!is_declared(&s));
+    side_must(s.a, "COMMIT"); /* nobody sleeps: nobody is notified */
+    start_sleeping(&s);
+    must_wake(&s);
+    sleeper_end(&s);
+}
+
+static void what_was_published_before_the_flag_and_is_committed_after_it_wakes(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    read_before_sleep(&s);
+    side_must(s.a, "BEGIN");
+    must_equal(1, publish(&s, s.a)); /* it has looked at the flag, and will notify nobody */
+    start_sleeping(&s);
+    await_declared(&s);
+    usleep(200000);
+    must_hold(!atomic_load(&s.woken));
+    side_must(s.a, "COMMIT");
+    must_wake(&s);
+    sleeper_end(&s);
+}
+
+static void what_is_published_after_the_flag_wakes(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    read_before_sleep(&s);
+    start_sleeping(&s);
+    await_declared(&s);
+    side_must(s.a, "BEGIN");
+    must_equal(1, publish(&s, s.a));
+    usleep(200000);
+    must_hold(!atomic_load(&s.woken));
+    side_must(s.a, "COMMIT");
+    must_wake(&s);
+    sleeper_end(&s);
+}
+
+static void what_another_process_publishes_through_the_library_wakes(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    struct store *other = fixture_open(s.f, "other");
+    read_before_sleep(&s);
+    start_sleeping(&s);
+    await_declared(&s);
+    must_equal(1, append_one(other, "t", NULL));
+    must_wake(&s);
+    sleeper_end(&s);
+}
+
+/* Somebody else has taken the flag back, as in a flood; whoever was notified declares anew. */
+static void a_flag_that_is_taken_back_is_declared_anew(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    read_before_sleep(&s);
+    start_sleeping(&s);
+    await_declared(&s);
+    side_must(s.b, "BEGIN");
+    side_must(s.b,
+              "SELECT pg_notify('holdfast_' || n.id, ''), setval(n.sleep, 1) "
+              "FROM holdfast.namespaces n WHERE n.name = '%s'",
+              s.f->namespace_name);
+    side_must(s.b, "COMMIT");
+    await_declared(&s);
+    must_equal(1, publish(&s, s.a));
+    must_wake(&s);
+    sleeper_end(&s);
+}
+
+/* ---- Lost notifications ---------------------------------------------------------------------- */
+
+static void a_keeper_that_loses_its_connection_wakes_the_sleepers(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    read_before_sleep(&s);
+    start_sleeping(&s);
+    await_declared(&s);
+    must_equal(1, side_number(s.b,
+                              "SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l "
+                              "JOIN pg_stat_activity a ON a.pid = l.pid "
+                              "WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM "
+                              "pg_database WHERE datname = current_database()) "
+                              "AND a.application_name = 'sleeper'"));
+    must_equal(1, publish(&s, s.a));
+    must_wake(&s);
+    sleeper_end(&s);
+}
+
+/* An event that nobody was notified of at all: whoever looks by itself finds it. */
+static void without_a_notification_an_event_is_late_and_not_lost(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    int64_t id = side_namespace(s.b, s.f);
+    read_before_sleep(&s);
+    start_sleeping(&s);
+    await_declared(&s);
+    side_must(s.a,
+              "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, "
+              "namespace_id, type, payload) SELECT nextval('holdfast.events_%lld_position'), 1, "
+              "now(), now(), gen_random_uuid(), %lld, 't', '{}'",
+              (long long)id, (long long)id);
+    must_wake(&s); /* by the keeper's next look */
+    printf("# without a notification it took %d ms\n", (int)s.woken_after_ms);
+    sleeper_end(&s);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(what_was_committed_before_the_flag_wakes),
+    CLAIM(what_was_seen_drawn_and_was_committed_before_the_flag_wakes),
+    CLAIM(what_was_published_before_the_flag_and_is_committed_after_it_wakes),
+    CLAIM(what_is_published_after_the_flag_wakes),
+    CLAIM(what_another_process_publishes_through_the_library_wakes),
+    CLAIM(a_flag_that_is_taken_back_is_declared_anew),
+    CLAIM(a_keeper_that_loses_its_connection_wakes_the_sleepers),
+    CLAIM(without_a_notification_an_event_is_late_and_not_lost),
+};
+
+FIXTURE_MAIN("sleep", claims, NULL)
