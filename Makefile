@@ -99,7 +99,7 @@ INCLUDES = -Iinclude -Isrc -I$(BUILD)/gen $(PQ_CFLAGS)
 $(BUILD)/obj/tests/%.o: INCLUDES = -Iinclude -Isrc -Itests -I$(BUILD)/gen \
                                      $(PQ_CFLAGS)
 $(BUILD)/obj/examples/%.o: INCLUDES = -Iinclude
-$(BUILD)/obj/bench/%.o: INCLUDES = -Iinclude
+$(BUILD)/obj/bench/%.o: INCLUDES = -Iinclude $(PQ_CFLAGS)
 
 # --- Sources -------------------------------------------------------------------------------------
 
@@ -185,11 +185,10 @@ TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
 test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS))
 
 .PHONY: bench
-bench: ## Build and run the benchmarks
-	scripts/deps build
+bench: ## Build and run the benchmarks (POSTGRES=1: of the PostgreSQL engine)
+	scripts/deps build $(if $(POSTGRES),postgres)
 	$(MAKE) VARIANT=release all bench-programs
-	@if [ -x bench/run ]; then $(call in_variant,release) bench/run; \
-	 else echo "There are no benchmarks yet: bench/run is missing."; fi
+	@$(call in_variant,release) $(if $(POSTGRES),bench/run-postgres,bench/run)
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_PROGRAMS)
