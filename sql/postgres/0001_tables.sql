@@ -45,6 +45,7 @@ CREATE TABLE holdfast.namespaces (
     months_to   timestamptz NOT NULL DEFAULT '-infinity',
     ids_until   timestamptz NOT NULL DEFAULT '-infinity',
     created_at  timestamptz NOT NULL,
+    closed_at   timestamptz,                    -- when its last process left: see clock_mind
     name        text COLLATE "C" NOT NULL UNIQUE,
     metadata    json
 ) WITH (fillfactor = 50);

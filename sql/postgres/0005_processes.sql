@@ -33,6 +33,38 @@ BEGIN
 END
 $$;
 
+-- clock_mind: if the server's clock was set back since a process of the namespace was last seen, what
+-- is stored for later would come later by as much. Then leases end lease_ms from now at the latest,
+-- and retries that were recorded in the future are due now: early at worst. Rings if it was so.
+CREATE FUNCTION holdfast.clock_mind(p_namespace_id integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_id  bigint;
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM processes p
+                   WHERE p.namespace_id = p_namespace_id AND p.seen_at > v_now + interval '1 s')
+       AND NOT EXISTS (SELECT 1 FROM namespaces n
+                       WHERE n.id = p_namespace_id AND n.closed_at > v_now + interval '1 s') THEN
+        RETURN;
+    END IF;
+    UPDATE namespaces n SET closed_at = NULL WHERE n.id = p_namespace_id AND n.closed_at > v_now;
+    UPDATE processes p SET seen_at = v_now WHERE p.namespace_id = p_namespace_id AND p.seen_at > v_now;
+    FOR v_id IN SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id ORDER BY 1 LOOP
+        PERFORM leases_lower(v_id, false, v_now);
+        PERFORM leases_lower(v_id, true, v_now);
+        UPDATE leases l SET expires_at = v_now + l.lease_ms * interval '1 ms'
+            WHERE l.subscription_id = v_id AND l.expires_at > v_now + l.lease_ms * interval '1 ms';
+        UPDATE retries r SET next_attempt_at = v_now, last_retry_at = v_now
+            WHERE r.subscription_id = v_id AND r.kind IN (1, 5) AND r.next_attempt_at > v_now
+                AND coalesce(r.last_retry_at, r.next_attempt_at) > v_now;
+    END LOOP;
+    PERFORM pg_notify('holdfast_' || p_namespace_id, '');
+END
+$$;
+
 -- process_beat: registers a process, or shows a sign of life: its renewals rise by one. p_locked: it
 -- holds the lock of process_key. Answers a row for every other registered process of the namespace,
 -- with its renewals and whether it is dead; renewals that stand still for a lease of the observer's
@@ -47,6 +79,7 @@ AS $$
 DECLARE
     v_dead uuid[];
 BEGIN
+    PERFORM clock_mind(p_namespace_id);
     INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, node_name)
         VALUES (p_token, clock_timestamp(), clock_timestamp(), p_namespace_id, p_locked, p_node_name)
         ON CONFLICT (token) DO UPDATE
@@ -101,6 +134,9 @@ BEGIN
         v_given := true;
     END LOOP;
     DELETE FROM processes WHERE token = p_token;
+    UPDATE namespaces n SET closed_at = clock_timestamp()
+        WHERE n.id = p_namespace_id
+            AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.namespace_id = p_namespace_id);
     RETURN v_given;
 END
 $$;

@@ -470,7 +470,7 @@ SELECT count(*) FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open
 
 -- name: retries_clock_back
 UPDATE holdfast_retries SET next_attempt_at = ?1, last_retry_at = ?1
-    WHERE kind = 1 AND last_retry_at > ?1 AND next_attempt_at > ?1;
+    WHERE kind = 1 AND coalesce(last_retry_at, next_attempt_at) > ?1 AND next_attempt_at > ?1;
 
 -- name: leases_clock_back
 UPDATE holdfast_leases SET expires_at = ?1 + lease_ms * 1000

@@ -38,6 +38,11 @@ int64_t clock_mono_us(void)
     return clock_is_fake() ? atomic_load(&fake_mono_us) : read_us(CLOCK_MONOTONIC);
 }
 
+int64_t clock_steady_us(void)
+{
+    return clock_is_fake() ? atomic_load(&fake_mono_us) : read_us(CLOCK_BOOTTIME);
+}
+
 void clock_fake_set(int64_t wall_us, int64_t mono_us)
 {
     atomic_store(&fake_wall_us, wall_us);

@@ -168,6 +168,11 @@ static void a_waiting_retry_comes_early_at_worst_after_a_jump_forward(void **sta
     publish(scene->bus, "x", NULL, "1");
     assert_true(recorder_wait(recorder, 1));
     jump(HOUR_US);
+    if (!scene->path) { /* there the server's clock counts, which has not jumped */
+        assert_status(hf_wait(scene->bus, "a", -1, 500), HF_TIMEOUT);
+        assert_int_equal(recorder_count(recorder), 1);
+        return;
+    }
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 2);
 }

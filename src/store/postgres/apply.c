@@ -181,9 +181,12 @@ static bool has_settings(const struct round *round, bool relaxed)
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
+/* The parameters of a change; its times become the server's. */
 static hf_status fill(struct round *round, struct change *change)
 {
-    return verbs[change->kind]->fill(round->engine, session_params(round->session), change);
+    struct params *params = session_params(round->session);
+    params->shift_us = skew_shift(round->engine, change->now_us);
+    return verbs[change->kind]->fill(round->engine, params, change);
 }
 
 static void fill_settings(struct round *round, bool relaxed)

@@ -63,7 +63,7 @@ static hf_status claim_fill(struct postgres_engine *engine, struct params *param
     param_bool(params, claim->kept);
     signs_fill(engine, params, claim->lease_ms, true);
     param_bool(params, signs_look(engine));
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     HF_POINT("mid_claim");
     return HF_OK;
 }
@@ -120,8 +120,8 @@ static hf_status claim_read(struct postgres_engine *engine, struct change *chang
     signs_claimed(engine, last);
     memset(claim->ret_lease, 0, sizeof claim->ret_lease);
     result_uuid(result, last, CLAIM_LEASE, claim->ret_lease);
-    claim->ret_expires_at_us = result_time(result, last, CLAIM_EXPIRES_AT, 0);
-    claim->ret_wake_us = result_time(result, last, CLAIM_WAKE_AT, -1);
+    claim->ret_expires_at_us = skew_local(engine, result_time(result, last, CLAIM_EXPIRES_AT, -1));
+    claim->ret_wake_us = skew_local(engine, result_time(result, last, CLAIM_WAKE_AT, -1));
     claim->ret_paused = result_bool(result, last, CLAIM_PAUSED);
     claim->ret_more = result_bool(result, last, CLAIM_MORE);
     claim->ret_careful = result_bool(result, last, CLAIM_CAREFUL);

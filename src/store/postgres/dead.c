@@ -10,6 +10,7 @@
  * in memory, and all pages are of one snapshot. Everything is filtered by the server. The session
  * stays with the listing while its callback runs; the callback may change what is listed.
  */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
 #include "store/postgres/row.h"
@@ -48,7 +49,7 @@ static hf_status retry_fill(struct postgres_engine *engine, struct params *param
     param_int4(params, engine->namespace_id);
     fill_ids(params, retry->dead_ids, retry->count);
     param_json(params, retry->payload);
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     HF_POINT("mid_dead_retry");
     return HF_OK;
 }
@@ -79,7 +80,7 @@ static hf_status resolve_fill(struct postgres_engine *engine, struct params *par
     param_int8(params, resolve->dead_id);
     param_text(params, resolve->by);
     param_text(params, resolve->note);
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     return HF_OK;
 }
 
@@ -105,7 +106,7 @@ static hf_status purge_fill(struct postgres_engine *engine, struct params *param
     const struct dead_purge *purge = (const struct dead_purge *)change;
     param_int4(params, engine->namespace_id);
     fill_ids(params, purge->dead_ids, purge->count);
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     return HF_OK;
 }
 
@@ -181,7 +182,7 @@ hf_status postgres_dead_get(struct engine *engine, int64_t dead_id, hf_dead_lett
 static void fill_time(struct params *params, int64_t us)
 {
     if (us >= 0) {
-        param_time(params, us);
+        param_local(params, us);
     } else {
         param_null(params, PARAM_TIME);
     }
@@ -200,6 +201,7 @@ static void fill_query(struct postgres_engine *engine, struct params *params,
     param_text(params, query->type);
     param_text(params, query->error);
     param_text(params, query->reason);
+    params->shift_us = skew_shift(engine, clock_wall_us());
     fill_time(params, query->failed_before_us);
     fill_time(params, query->failed_after_us);
     if (limit >= 0) {

@@ -269,10 +269,12 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
         atomic_store(&keeper->alive, false);
     }
     PGresult *result;
+    int64_t asked_us = clock_steady_us();
     hf_status status = session_query(session, POSTGRES_QUERY_KEEPER_LOOK, &result);
     if (status != HF_OK) {
         return status;
     }
+    bool set_back = skew_see(engine, result_time(result, 0, 3, 0), asked_us, clock_steady_us());
     keeper->look_at_us = now_us;
     keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
     int64_t head = result_int8(result, 0, 1, 0);
@@ -294,7 +296,7 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     if (keeper->expecting && keeper->publisher_count == 0 && !keeper->publishers_cut) {
         keeper->expecting = false;
         keeper_ring_appends(engine);
-    } else if (moved || polling) { /* of those who are over since, one last time */
+    } else if (moved || polling || set_back) { /* of those who are over since, one last time */
         make_news(keeper);
     }
     return HF_OK;

@@ -144,7 +144,8 @@ hf_status postgres_give_back_all(struct postgres_engine *engine, struct session 
     struct params *params = session_params(session);
     param_int4(params, engine->namespace_id);
     param_uuid(params, engine->token);
-    param_time(params, now_us);
+    params->shift_us = skew_shift(engine, now_us);
+    param_local(params, now_us);
     PGresult *result;
     hf_status status = session_query(session, POSTGRES_QUERY_PROCESS_CLOSE, &result);
     if (status == HF_OK) {

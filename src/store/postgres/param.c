@@ -47,6 +47,7 @@ void params_init(struct params *params)
 
 void params_clear(struct params *params)
 {
+    params->shift_us = 0;
     buf_clear(&params->buf);
     params->count = 0;
     params->open = false;
@@ -153,6 +154,11 @@ void param_time(struct params *params, int64_t us)
     put_long(params, server_time(us));
 }
 
+void param_local(struct params *params, int64_t us)
+{
+    param_time(params, us + params->shift_us);
+}
+
 void param_null(struct params *params, enum param_type type)
 {
     begin(params, oids[type].element, -1);
@@ -229,6 +235,11 @@ void element_uuid(struct params *params, const uint8_t value[16])
 void element_time(struct params *params, int64_t us)
 {
     element_int8(params, server_time(us));
+}
+
+void element_local(struct params *params, int64_t us)
+{
+    element_time(params, us + params->shift_us);
 }
 
 void element_null(struct params *params)

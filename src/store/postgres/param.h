@@ -47,6 +47,7 @@ struct params {
     size_t offsets[PARAMS_MAX];
     int lengths[PARAMS_MAX];     /* -1: NULL */
     bool open;                   /* the last one is an array: its length follows its elements */
+    int64_t shift_us;            /* from our wall clock to the server's: skew.h */
     /* what libpq takes, made by params_finish */
     const char *values[PARAMS_MAX];
     int formats[PARAMS_MAX];     /* all 1: binary */
@@ -69,6 +70,8 @@ void param_json(struct params *params, struct text value);
 void param_uuid(struct params *params, const uint8_t value[16]);
 /* Microseconds since 1970. */
 void param_time(struct params *params, int64_t us);
+/* The same, by our wall clock: moved by shift_us. */
+void param_local(struct params *params, int64_t us);
 /* NULL of a type; e.g. an int8 that is not given. */
 void param_null(struct params *params, enum param_type type);
 
@@ -84,6 +87,7 @@ void element_text(struct params *params, struct text value);
 /* NULL is NULL. */
 void element_uuid(struct params *params, const uint8_t value[16]);
 void element_time(struct params *params, int64_t us);
+void element_local(struct params *params, int64_t us);
 void element_null(struct params *params);
 
 #endif

@@ -10,6 +10,7 @@
  *   apply.c    a list of changes on the writer's session, in as few round trips as can be
  *   append.c   the log's writing end                 reader.c, probe.c  its reading end
  *   keeper.c   the thread that listens, shows signs of life and keeps the house
+ *   skew.c     our wall clock and the server's
  *   tx.c       transactions for handlers             join.c  the application's own
  *   line.c     a few statements in one round trip, for these two
  *   subscription.c, partition.c, settle.c, lease.c, claim.c, dead.c   the other changes
@@ -32,6 +33,7 @@
 #include "store/postgres/address.h"
 #include "store/postgres/keeper.h"
 #include "store/postgres/session.h"
+#include "store/postgres/skew.h"
 
 #define POSTGRES_VERSION_MIN 140000 /* server_version_num */
 #define POOL_IDLE_MAX 8
@@ -56,6 +58,8 @@ struct postgres_engine {
     int64_t ids_until_us;       /* append.c: ids not later than this are looked up in event_ids */
 
     char *sql[POSTGRES_QUERY_COUNT]; /* texts with the namespace's number filled in; NULL: as is */
+
+    struct skew skew;
 
     struct session writer;      /* apply's */
     struct keeper keeper;

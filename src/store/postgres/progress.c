@@ -188,14 +188,16 @@ enum retry_kind {
 };
 
 /* What the row in retries says, or the dead letter if there is none. Answers the story. */
-static struct text read_story(const PGresult *result, struct delivery_facts *facts)
+static struct text read_story(struct postgres_engine *engine, const PGresult *result,
+                              struct delivery_facts *facts)
 {
     enum retry_kind kind = (enum retry_kind)result_int8(result, 0, FACTS_RETRY_KIND, RETRY_NONE);
     facts->waiting = kind == RETRY_WAITING || kind == RETRY_ALONE;
     facts->held = kind == RETRY_HELD;
     facts->blocked = kind == RETRY_BLOCKED;
     facts->leased = facts->leased || kind == RETRY_LEASED;
-    facts->next_attempt_us = facts->waiting ? result_time(result, 0, FACTS_RETRY_NEXT, -1) : -1;
+    facts->next_attempt_us =
+        facts->waiting ? skew_local(engine, result_time(result, 0, FACTS_RETRY_NEXT, -1)) : -1;
     facts->dead_id = result_int8(result, 0, FACTS_DEAD_ID, -1);
     if (facts->dead_id >= 0 && kind == RETRY_NONE && !facts->leased) {
         facts->attempts = (int32_t)result_int8(result, 0, FACTS_DEAD_ATTEMPTS, 0);
@@ -237,7 +239,7 @@ hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id
         .settled = result_bool(result, 0, FACTS_SETTLED),
         .leased = result_bool(result, 0, FACTS_LEASED),
     };
-    struct text story = arena_text(arena, read_story(result, &facts));
+    struct text story = arena_text(arena, read_story(self, result, &facts));
     PQclear(result);
     status = arena_status(arena);
     if (status == HF_OK) {

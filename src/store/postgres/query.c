@@ -143,7 +143,8 @@ hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, i
     param_int4(params, self->namespace_id);
     param_int8(params, subscription_id);
     param_int4(params, partition);
-    param_time(params, now_us);
+    params->shift_us = skew_shift(self, now_us);
+    param_local(params, now_us);
     param_int4(params, max > 0 ? max : 0);
     param_int8(params, STORE_BATCH_BYTES_MAX);
     PGresult *result;
@@ -160,7 +161,7 @@ hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, i
         }
     }
     if (status == HF_OK) {
-        *ret_next_us = result_time(result, 0, DUE_NEXT, -1);
+        *ret_next_us = skew_local(self, result_time(result, 0, DUE_NEXT, -1));
     } else {
         batch->count = first;
     }

@@ -56,7 +56,7 @@ static void fill_outcomes(struct params *params, const struct outcome *outcomes,
     param_array(params, PARAM_TIME, count);
     for (size_t i = 0; i < count; i++) {
         if (is_waiting(&outcomes[i])) {
-            element_time(params, outcomes[i].next_attempt_us);
+            element_local(params, outcomes[i].next_attempt_us);
         } else {
             element_null(params);
         }
@@ -101,7 +101,7 @@ static hf_status settle_fill(struct postgres_engine *engine, struct params *para
     param_int8(params, settle->generation);
     param_int8(params, settle->checkpoint);
     param_uuid(params, settle->last_event_id);
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     fill_outcomes(params, settle->outcomes, settle->count);
     param_array(params, PARAM_BOOL, settle->count);
     for (size_t i = 0; i < settle->count; i++) {
@@ -148,11 +148,11 @@ static hf_status settle_lease_fill(struct postgres_engine *engine, struct params
     param_bool(params, settle->all);
     param_bool(params, settle->release_all);
     if (settle->extend_us > 0) {
-        param_time(params, settle->extend_us);
+        param_local(params, settle->extend_us);
     } else {
         param_null(params, PARAM_TIME);
     }
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     size_t count = settle->all || settle->release_all ? 0 : settle->count;
     fill_outcomes(params, settle->outcomes, count);
     fill_pause(params, &settle->pause);

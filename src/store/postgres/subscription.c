@@ -181,7 +181,7 @@ static hf_status put_fill(struct postgres_engine *engine, struct params *params,
     param_int4(params, put->partitions);
     param_int8(params, put->start);
     param_int8(params, put->expect_generation);
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     return HF_OK;
 }
 
@@ -226,7 +226,7 @@ static hf_status pause_fill(struct postgres_engine *engine, struct params *param
     param_bool(params, pause->paused);
     param_text(params, pause->by);
     param_text(params, pause->reason);
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     return HF_OK;
 }
 
@@ -268,7 +268,7 @@ static hf_status seek_fill(struct postgres_engine *engine, struct params *params
     param_int4(params, engine->namespace_id);
     param_int8(params, seek->subscription_id);
     param_int8(params, seek->position);
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     return HF_OK;
 }
 

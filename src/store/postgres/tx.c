@@ -354,7 +354,8 @@ static void fill_settle(struct postgres_tx *tx)
     struct params *params = fill_hold(tx);
     param_int8(params, (int64_t)tx->lane);
     param_bool(params, tx->waited);
-    param_time(params, tx->now_us);
+    params->shift_us = skew_shift(tx->session->engine, tx->now_us);
+    param_local(params, tx->now_us);
 }
 
 /* What tx_enter answered. No row: the mark is missing. */
