@@ -282,7 +282,7 @@ int args_parse(struct args *args, int argc, char **argv, int64_t now_us)
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-static const struct arg_value *last_value(const struct args *args, const char *name)
+const struct arg_value *args_value(const struct args *args, const char *name)
 {
     assert(row_find(args->command, name, strlen(name), 0));
     for (size_t i = args->value_count; i > 0; i--) {
@@ -294,30 +294,30 @@ static const struct arg_value *last_value(const struct args *args, const char *n
 
 bool args_given(const struct args *args, const char *name)
 {
-    return last_value(args, name) != NULL;
+    return args_value(args, name) != NULL;
 }
 
 const char *args_text(const struct args *args, const char *name)
 {
-    const struct arg_value *value = last_value(args, name);
+    const struct arg_value *value = args_value(args, name);
     return value ? value->text : NULL;
 }
 
 int64_t args_number(const struct args *args, const char *name, int64_t otherwise)
 {
-    const struct arg_value *value = last_value(args, name);
+    const struct arg_value *value = args_value(args, name);
     return value ? value->number : otherwise;
 }
 
 double args_decimal(const struct args *args, const char *name, double otherwise)
 {
-    const struct arg_value *value = last_value(args, name);
+    const struct arg_value *value = args_value(args, name);
     return value ? value->decimal : otherwise;
 }
 
 bool args_place(const struct args *args, const char *name, hf_place *ret_place)
 {
-    const struct arg_value *value = last_value(args, name);
+    const struct arg_value *value = args_value(args, name);
 
     if (!value)
         return false;

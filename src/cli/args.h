@@ -30,7 +30,7 @@ enum option_kind {
     OPTION_PLACE,    /* start, now (or end), a position, a time, or a duration: so long ago */
     OPTION_CHOICE,   /* one of `choices` */
     OPTION_RATE,     /* "50/s", "100/m"; kept as a decimal, per second */
-    OPTION_SIZE      /* "100", "64K", "16M": bytes */
+    OPTION_SIZE      /* "100", "64KiB" or "64K", "16MiB" or "16M": bytes */
 };
 
 struct option_row {
@@ -39,8 +39,8 @@ struct option_row {
     enum option_kind kind;
     const char *argument; /* what the help calls the value; NULL for a flag */
     const char *choices;  /* "ordered|shared"; NULL unless OPTION_CHOICE */
-    int64_t min;          /* limits of OPTION_NUMBER, OPTION_DECIMAL and OPTION_SIZE */
-    int64_t max;
+    int64_t min;          /* limits of OPTION_NUMBER, OPTION_DECIMAL and OPTION_SIZE, and, in ms, */
+    int64_t max;          /* of OPTION_DURATION, for which a max of 0 is no limit */
     const char *help;     /* one line, without a full stop */
 };
 
@@ -93,6 +93,7 @@ int args_parse(struct args *args, int argc, char **argv, int64_t now_us);
 int args_check_words(const struct args *args);
 
 /* Of the option `name`, which the command has (asserted); the last one given counts. */
+const struct arg_value *args_value(const struct args *args, const char *name); /* or NULL */
 bool args_given(const struct args *args, const char *name);
 const char *args_text(const struct args *args, const char *name);
 int64_t args_number(const struct args *args, const char *name, int64_t otherwise);

@@ -11,7 +11,6 @@
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "cli/suggest.h"
 
 #include <errno.h>
 #include <math.h>
@@ -108,9 +107,9 @@ static bool value_size(const char *text, int64_t min, int64_t max, int64_t *ret_
         return false;
     memcpy(digits, text, length);
     digits[length] = '\0';
-    if (strcmp(text + length, "K") == 0)
+    if (strcmp(text + length, "K") == 0 || strcmp(text + length, "KiB") == 0)
         unit = 1024;
-    else if (strcmp(text + length, "M") == 0)
+    else if (strcmp(text + length, "M") == 0 || strcmp(text + length, "MiB") == 0)
         unit = 1024 * 1024;
     else if (text[length])
         return false;
@@ -140,7 +139,9 @@ bool args_value_place(const char *text, int64_t now_us, hf_place *ret_place)
     return true;
 }
 
-static int read_choice(const struct args *args, struct arg_value *value)
+/* ---- By the row ------------------------------------------------------------------------------ */
+
+static bool read_choice(struct arg_value *value, struct value_form *ret_form)
 {
     struct suggest suggest;
     char words[16][SUGGEST_WORD_BYTES_MAX];
@@ -152,70 +153,113 @@ static int read_choice(const struct args *args, struct arg_value *value)
         snprintf(words[count], sizeof(words[count]), "%.*s", (int)length, at);
         if (strcmp(words[count], value->text) == 0) {
             value->number = (int64_t)count + 1;
-            return 0;
+            return true;
         }
         suggest_offer(&suggest, words[count++]);
         at += length + (at[length] == '|');
     }
     if (suggest.best)
-        return args_usage(args, "--%s is %s, not '%s'; did you mean %s?", value->row->name,
-                          value->row->choices, value->text, suggest.best);
-    return args_usage(args, "--%s is %s, not '%s'", value->row->name, value->row->choices,
-                      value->text);
+        snprintf(ret_form->hint, sizeof(ret_form->hint), "%s", suggest.best);
+    return false;
 }
 
-static int bad_value(const struct args *args, const struct arg_value *value, const char *form)
+static void describe_limits(const struct option_row *row, char *ret_form, size_t bytes)
 {
-    return args_usage(args, "--%s takes %s, not '%s'", value->row->name, form, value->text);
+    char least[OUT_WORDS_BYTES];
+    char most[OUT_WORDS_BYTES];
+
+    if (row->kind == OPTION_SIZE)
+        snprintf(ret_form, bytes, "takes a size (512, 64KiB, 16MiB) from %" PRId64 " to %" PRId64
+                 " bytes", row->min, row->max);
+    else if (row->kind == OPTION_DECIMAL)
+        snprintf(ret_form, bytes, "takes a number from %" PRId64 " to %" PRId64, row->min,
+                 row->max);
+    else if (row->kind == OPTION_NUMBER && row->max == INT64_MAX)
+        snprintf(ret_form, bytes, "takes a whole number from %" PRId64, row->min);
+    else if (row->kind == OPTION_NUMBER)
+        snprintf(ret_form, bytes, "takes a whole number from %" PRId64 " to %" PRId64, row->min,
+                 row->max);
+    else if (row->max > 0)
+        snprintf(ret_form, bytes, "takes a time with its unit (250ms, 30s, 5m, 12h, 30d) from %s "
+                 "to %s", out_duration(row->min, least), out_duration(row->max, most));
+    else
+        snprintf(ret_form, bytes, "takes a time with its unit (250ms, 30s, 5m, 12h, 30d)");
 }
 
-int args_value_read(const struct args *args, struct arg_value *value, int64_t now_us)
+void args_value_describe(const struct option_row *row, char *ret_form, size_t bytes)
+{
+    switch (row->kind) {
+    case OPTION_FLAG:
+        snprintf(ret_form, bytes, "takes no value");
+        return;
+    case OPTION_TEXT:
+        snprintf(ret_form, bytes, "takes a text");
+        return;
+    case OPTION_NUMBER:
+    case OPTION_DECIMAL:
+    case OPTION_DURATION:
+    case OPTION_SIZE:
+        describe_limits(row, ret_form, bytes);
+        return;
+    case OPTION_PLACE:
+        snprintf(ret_form, bytes, "takes start, now, a position, a time (2026-01-31T12:00:00Z) or "
+                                  "how long ago (2h)");
+        return;
+    case OPTION_CHOICE:
+        snprintf(ret_form, bytes, "is %s", row->choices);
+        return;
+    case OPTION_RATE:
+        snprintf(ret_form, bytes, "takes a rate (50/s, 100/m)");
+        return;
+    }
+}
+
+static bool read_by_row(struct arg_value *value, int64_t now_us, struct value_form *ret_form)
 {
     const struct option_row *row = value->row;
-    char form[128];
 
     switch (row->kind) {
     case OPTION_FLAG:
     case OPTION_TEXT:
-        return 0;
+        return true;
     case OPTION_NUMBER:
-        if (args_value_number(value->text, row->min, row->max, &value->number))
-            return 0;
-        if (row->max == INT64_MAX)
-            snprintf(form, sizeof(form), "a whole number from %" PRId64, row->min);
-        else
-            snprintf(form, sizeof(form), "a whole number from %" PRId64 " to %" PRId64, row->min,
-                     row->max);
-        return bad_value(args, value, form);
+        return args_value_number(value->text, row->min, row->max, &value->number);
     case OPTION_DECIMAL:
-        if (value_decimal(value->text, (double)row->min, (double)row->max, &value->decimal))
-            return 0;
-        snprintf(form, sizeof(form), "a number from %" PRId64 " to %" PRId64, row->min, row->max);
-        return bad_value(args, value, form);
+        return value_decimal(value->text, (double)row->min, (double)row->max, &value->decimal);
     case OPTION_DURATION:
-        if (value_duration(value->text, &value->number))
-            return 0;
-        return bad_value(args, value, "a time with its unit (250ms, 30s, 5m, 12h, 30d)");
+        return value_duration(value->text, &value->number) &&
+               (row->max == 0 || (value->number >= row->min && value->number <= row->max));
     case OPTION_PLACE:
-        if (args_value_place(value->text, now_us, &value->place))
-            return 0;
-        return bad_value(args, value,
-                         "start, now, a position, a time (2026-01-31T12:00:00Z) or how long ago "
-                         "(2h)");
+        return args_value_place(value->text, now_us, &value->place);
     case OPTION_CHOICE:
-        return read_choice(args, value);
+        return read_choice(value, ret_form);
     case OPTION_RATE:
-        if (value_rate(value->text, &value->decimal))
-            return 0;
-        return bad_value(args, value, "a rate (50/s, 100/m)");
+        return value_rate(value->text, &value->decimal);
     case OPTION_SIZE:
-        if (value_size(value->text, row->min, row->max, &value->number))
-            return 0;
-        snprintf(form, sizeof(form), "a size (512, 64K, 16M) from %" PRId64 " to %" PRId64
-                 " bytes", row->min, row->max);
-        return bad_value(args, value, form);
+        return value_size(value->text, row->min, row->max, &value->number);
     }
-    return 0;
+    return false;
+}
+
+bool args_value_check(struct arg_value *value, int64_t now_us, struct value_form *ret_form)
+{
+    ret_form->hint[0] = '\0';
+    if (read_by_row(value, now_us, ret_form))
+        return true;
+    args_value_describe(value->row, ret_form->form, sizeof(ret_form->form));
+    return false;
+}
+
+int args_value_read(const struct args *args, struct arg_value *value, int64_t now_us)
+{
+    struct value_form form;
+
+    if (args_value_check(value, now_us, &form))
+        return 0;
+    if (form.hint[0])
+        return args_usage(args, "--%s %s, not '%s'; did you mean %s?", value->row->name, form.form,
+                          value->text, form.hint);
+    return args_usage(args, "--%s %s, not '%s'", value->row->name, form.form, value->text);
 }
 
 /* The nth word of a usage text without its brackets: "TYPE [JSON|-]" 1 is "JSON|-". */

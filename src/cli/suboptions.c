@@ -1,8 +1,12 @@
 /*
  * suboptions.c - one table between the command line and hf_subscription_options.
  *
- * A field names its option, its place in the struct and how it is stored; reading, JSON and text
- * are loops over the table. A new field of the struct is one row here and one in the options.
+ * A field names its option, its key in a configuration file, its default, its place in the struct
+ * and how it is stored; reading the command line and the file, JSON and text are loops over the
+ * table. A new field of the struct is one row here and one in the options.
+ *
+ * Limits and defaults are those of the library, which has them where the command does not look; a
+ * unit test compares the two tables row by row.
  */
 #include "cli/suboptions.h"
 
@@ -10,12 +14,18 @@
 #include "cli/out.h"
 #include "cli/show.h"
 
+#include <assert.h>
+
 #define MODES "ordered|shared"
 #define ORDERS "relaxed|strict"
 #define INSTANCE_MODES "coordinated|single"
 #define UNHANDLED "skip|dead_letter"
 #define POISON "skip|block_key|halt"
 #define TOGGLE "off|on"
+
+#define HOUR_MS 3600000
+#define DAY_MS 86400000
+#define RETRY_MS_MAX (INT64_C(366) * DAY_MS)
 
 const struct option_row suboptions_rows[] = {
     {"from", 0, OPTION_PLACE, "PLACE", NULL, 0, 0,
@@ -39,84 +49,102 @@ const struct option_row suboptions_rows[] = {
      "events read ahead of the checkpoint (1000)"},
     {"attempts-max", 0, OPTION_NUMBER, "N", NULL, 1, 100, "attempts before an event is dead (4)"},
     {"retries", 0, OPTION_NUMBER, "N", NULL, 0, 99, "the same, without the first attempt (3)"},
-    {"retry-base", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "wait before the first retry (1s)"},
-    {"retry-max", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "longest wait before a retry (30s)"},
+    {"retry-base", 0, OPTION_DURATION, "TIME", NULL, 0, RETRY_MS_MAX,
+     "wait before the first retry (1s)"},
+    {"retry-max", 0, OPTION_DURATION, "TIME", NULL, 0, RETRY_MS_MAX,
+     "longest wait before a retry (30s)"},
     {"retry-multiplier", 0, OPTION_DECIMAL, "X", NULL, 1, 100,
      "each wait is this many times the one before (2)"},
     {"retry-jitter", 0, OPTION_NUMBER, "PERCENT", NULL, 0, 100, "random part of a wait (10)"},
-    {"timeout", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "longest run of a handler (30s)"},
-    {"lease", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+    {"timeout", 0, OPTION_DURATION, "TIME", NULL, 1, DAY_MS, "longest run of a handler (30s)"},
+    {"lease", 0, OPTION_DURATION, "TIME", NULL, 10, 7 * DAY_MS,
      "after it the work of a frozen process is taken over (30s)"},
-    {"checkpoint-events", 0, OPTION_NUMBER, "N", NULL, 1, 1000000,
+    {"checkpoint-events", 0, OPTION_NUMBER, "N", NULL, 1, 100000,
      "store the checkpoint after so many events; 1 is after each (100)"},
-    {"checkpoint-time", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "... or after this time (1s)"},
-    {"wait-period", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+    {"checkpoint-time", 0, OPTION_DURATION, "TIME", NULL, 0, HOUR_MS,
+     "... or after this time (1s)"},
+    {"wait-period", 0, OPTION_DURATION, "TIME", NULL, 1, HOUR_MS,
      "look for work at least this often without a wake-up (1s)"},
-    {"tx-max", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+    {"tx-max", 0, OPTION_DURATION, "TIME", NULL, 1, 60000,
      "longest run of a transactional handler (1s)"},
-    {"gap-timeout", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+    {"gap-timeout", 0, OPTION_DURATION, "TIME", NULL, 0, DAY_MS,
      "skip a missing position after this time; 0 is never (0)"},
-    {"stuck-max", 0, OPTION_NUMBER, "N", NULL, 1, 1024,
+    {"stuck-max", 0, OPTION_NUMBER, "N", NULL, 1, 256,
      "handlers past their timeout before it pauses (16)"},
     {"breaker", 0, OPTION_CHOICE, "OFF", TOGGLE, 0, 0,
      "pause when most first attempts fail, then probe (off)"},
-    {"breaker-events", 0, OPTION_NUMBER, "N", NULL, 1, 1000000,
+    {"breaker-events", 0, OPTION_NUMBER, "N", NULL, 1, 100000,
      "first attempts in the window before it may open (20)"},
-    {"breaker-percent", 0, OPTION_NUMBER, "PERCENT", NULL, 0, 100,
+    {"breaker-percent", 0, OPTION_NUMBER, "PERCENT", NULL, 0, 99,
      "it opens when more than this failed (50)"},
-    {"breaker-window", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "its window (1m)"},
-    {"breaker-pause", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "how long it stays open (30s)"},
+    {"breaker-window", 0, OPTION_DURATION, "TIME", NULL, 10, DAY_MS, "its window (1m)"},
+    {"breaker-pause", 0, OPTION_DURATION, "TIME", NULL, 1, DAY_MS, "how long it stays open (30s)"},
     OPTION_END,
-};
-
-enum field_kind { FIELD_ENUM, FIELD_INT32, FIELD_INT64, FIELD_DURATION, FIELD_DOUBLE };
-
-struct field {
-    const char *option;
-    const char *name; /* in the struct, and in JSON */
-    enum field_kind kind;
-    size_t offset;
-    const char *choices; /* FIELD_ENUM: the words of 1, 2, ... */
 };
 
 #define AT(member) offsetof(hf_subscription_options, member)
 
-static const struct field fields[] = {
-    {"mode", "mode", FIELD_ENUM, AT(mode), MODES},
-    {"order", "order", FIELD_ENUM, AT(order), ORDERS},
-    {"instance-mode", "instance_mode", FIELD_ENUM, AT(instance_mode), INSTANCE_MODES},
-    {"on-unhandled", "on_unhandled", FIELD_ENUM, AT(on_unhandled), UNHANDLED},
-    {"on-poison", "on_poison", FIELD_ENUM, AT(on_poison), POISON},
-    {"transactional", "transactional", FIELD_ENUM, AT(transactional), TOGGLE},
-    {"partitions", "partitions", FIELD_INT32, AT(partitions), NULL},
-    {"batch", "batch", FIELD_INT32, AT(batch), NULL},
-    {"concurrency", "concurrency", FIELD_INT32, AT(concurrency), NULL},
-    {"inflight-max", "inflight_max", FIELD_INT32, AT(inflight_max), NULL},
-    {"attempts-max", "attempts_max", FIELD_INT32, AT(attempts_max), NULL},
-    {"retry-base", "retry_base_ms", FIELD_DURATION, AT(retry_base_ms), NULL},
-    {"retry-max", "retry_max_ms", FIELD_DURATION, AT(retry_max_ms), NULL},
-    {"retry-multiplier", "retry_multiplier", FIELD_DOUBLE, AT(retry_multiplier), NULL},
-    {"retry-jitter", "retry_jitter_percent", FIELD_INT32, AT(retry_jitter_percent), NULL},
-    {"timeout", "handler_timeout_ms", FIELD_DURATION, AT(handler_timeout_ms), NULL},
-    {"lease", "lease_ms", FIELD_DURATION, AT(lease_ms), NULL},
-    {"checkpoint-events", "checkpoint_events", FIELD_INT32, AT(checkpoint_events), NULL},
-    {"checkpoint-time", "checkpoint_ms", FIELD_DURATION, AT(checkpoint_ms), NULL},
-    {"wait-period", "wait_period_ms", FIELD_DURATION, AT(wait_period_ms), NULL},
-    {"tx-max", "tx_max_ms", FIELD_DURATION, AT(tx_max_ms), NULL},
-    {"gap-timeout", "gap_timeout_ms", FIELD_DURATION, AT(gap_timeout_ms), NULL},
-    {"stuck-max", "stuck_max", FIELD_INT32, AT(stuck_max), NULL},
-    {"breaker", "breaker", FIELD_ENUM, AT(breaker), TOGGLE},
-    {"breaker-events", "breaker_events", FIELD_INT32, AT(breaker_events), NULL},
-    {"breaker-percent", "breaker_percent", FIELD_INT32, AT(breaker_percent), NULL},
-    {"breaker-window", "breaker_window_ms", FIELD_DURATION, AT(breaker_window_ms), NULL},
-    {"breaker-pause", "breaker_pause_ms", FIELD_DURATION, AT(breaker_pause_ms), NULL},
+const struct suboption suboptions_fields[] = {
+    {"mode", "mode", "mode", "ordered", FIELD_ENUM, AT(mode), MODES},
+    {"order", "order", "order", "relaxed", FIELD_ENUM, AT(order), ORDERS},
+    {"instance-mode", "instance_mode", "instance_mode", "coordinated", FIELD_ENUM,
+     AT(instance_mode), INSTANCE_MODES},
+    {"on-unhandled", "on_unhandled", "on_unhandled", "skip", FIELD_ENUM,
+     AT(on_unhandled), UNHANDLED},
+    {"on-poison", "on_poison", "on_poison", "skip", FIELD_ENUM, AT(on_poison), POISON},
+    {"transactional", "transactional", NULL, "off", FIELD_ENUM, AT(transactional), TOGGLE},
+    {"partitions", "partitions", "partitions", "1", FIELD_INT32, AT(partitions), NULL},
+    {"batch", "batch", "batch", "100", FIELD_INT32, AT(batch), NULL},
+    {"concurrency", "concurrency", "concurrency", "1", FIELD_INT32, AT(concurrency), NULL},
+    {"inflight-max", "inflight_max", "inflight_max", "1000", FIELD_INT32, AT(inflight_max), NULL},
+    {"attempts-max", "attempts_max", "retry.attempts", "4", FIELD_INT32, AT(attempts_max), NULL},
+    {"retry-base", "retry_base_ms", "retry.base", "1s", FIELD_DURATION, AT(retry_base_ms), NULL},
+    {"retry-max", "retry_max_ms", "retry.max", "30s", FIELD_DURATION, AT(retry_max_ms), NULL},
+    {"retry-multiplier", "retry_multiplier", "retry.multiplier", "2", FIELD_DOUBLE,
+     AT(retry_multiplier), NULL},
+    {"retry-jitter", "retry_jitter_percent", "retry.jitter", "10", FIELD_INT32,
+     AT(retry_jitter_percent), NULL},
+    {"timeout", "handler_timeout_ms", "handler.timeout", "30s", FIELD_DURATION,
+     AT(handler_timeout_ms), NULL},
+    {"lease", "lease_ms", "lease", "30s", FIELD_DURATION, AT(lease_ms), NULL},
+    {"checkpoint-events", "checkpoint_events", "checkpoint.events", "100", FIELD_INT32,
+     AT(checkpoint_events), NULL},
+    {"checkpoint-time", "checkpoint_ms", "checkpoint.time", "1s", FIELD_DURATION,
+     AT(checkpoint_ms), NULL},
+    {"wait-period", "wait_period_ms", "wait_period", "1s", FIELD_DURATION,
+     AT(wait_period_ms), NULL},
+    {"tx-max", "tx_max_ms", NULL, "1s", FIELD_DURATION, AT(tx_max_ms), NULL},
+    {"gap-timeout", "gap_timeout_ms", "gap_timeout", "0", FIELD_DURATION, AT(gap_timeout_ms), NULL},
+    {"stuck-max", "stuck_max", "stuck_max", "16", FIELD_INT32, AT(stuck_max), NULL},
+    {"breaker", "breaker", "breaker.enabled", "off", FIELD_ENUM, AT(breaker), TOGGLE},
+    {"breaker-events", "breaker_events", "breaker.events", "20", FIELD_INT32,
+     AT(breaker_events), NULL},
+    {"breaker-percent", "breaker_percent", "breaker.percent", "50", FIELD_INT32,
+     AT(breaker_percent), NULL},
+    {"breaker-window", "breaker_window_ms", "breaker.window", "1m", FIELD_DURATION,
+     AT(breaker_window_ms), NULL},
+    {"breaker-pause", "breaker_pause_ms", "breaker.pause", "30s", FIELD_DURATION,
+     AT(breaker_pause_ms), NULL},
 };
 
-#define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
+#define FIELD_COUNT (sizeof(suboptions_fields) / sizeof(suboptions_fields[0]))
+
+const size_t suboptions_count = FIELD_COUNT;
+_Static_assert(FIELD_COUNT <= SUBOPTIONS_MAX, "SUBOPTIONS_MAX is too small");
+
+const struct option_row *suboptions_row(const char *option)
+{
+    const struct option_row *row = suboptions_rows;
+
+    while (row->name && strcmp(row->name, option) != 0)
+        row++;
+    assert(row->name);
+    return row;
+}
 
 /* The enums of the options are unsigned int in this ABI; memcpy keeps the compiler out of it. */
-static void field_set(hf_subscription_options *options, const struct field *field, int64_t number,
-                      double decimal)
+static void field_set(hf_subscription_options *options, const struct suboption *field,
+                      int64_t number, double decimal)
 {
     char *at = (char *)options + field->offset;
     int32_t small = (int32_t)number;
@@ -136,7 +164,7 @@ static void field_set(hf_subscription_options *options, const struct field *fiel
     }
 }
 
-static int64_t field_number(const hf_subscription_options *options, const struct field *field)
+static int64_t field_number(const hf_subscription_options *options, const struct suboption *field)
 {
     const char *at = (const char *)options + field->offset;
     int32_t small;
@@ -150,6 +178,12 @@ static int64_t field_number(const hf_subscription_options *options, const struct
     return number;
 }
 
+void suboptions_set(hf_subscription_options *options, const struct suboption *field,
+                    const struct arg_value *value)
+{
+    field_set(options, field, value->number, value->decimal);
+}
+
 hf_subscription_options suboptions_read(const struct args *args)
 {
     hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
@@ -159,9 +193,9 @@ hf_subscription_options suboptions_read(const struct args *args)
     if (args_given(args, "retries"))
         options.attempts_max = (int32_t)args_number(args, "retries", 0) + 1;
     for (size_t i = 0; i < FIELD_COUNT; i++) {
-        if (args_given(args, fields[i].option))
-            field_set(&options, &fields[i], args_number(args, fields[i].option, -1),
-                      args_decimal(args, fields[i].option, -1));
+        const struct arg_value *value = args_value(args, suboptions_fields[i].option);
+        if (value)
+            suboptions_set(&options, &suboptions_fields[i], value);
     }
     return options;
 }
@@ -169,7 +203,7 @@ hf_subscription_options suboptions_read(const struct args *args)
 void suboptions_json(struct json_out *json, const hf_subscription_options *options)
 {
     for (size_t i = 0; i < FIELD_COUNT; i++) {
-        const struct field *field = &fields[i];
+        const struct suboption *field = &suboptions_fields[i];
         if (field->kind == FIELD_ENUM)
             show_choice(json, field->name, field->choices, (int)field_number(options, field));
         else if (field->kind == FIELD_DOUBLE)
@@ -182,7 +216,7 @@ void suboptions_json(struct json_out *json, const hf_subscription_options *optio
 void suboptions_print(const hf_subscription_options *options)
 {
     for (size_t i = 0; i < FIELD_COUNT; i++) {
-        const struct field *field = &fields[i];
+        const struct suboption *field = &suboptions_fields[i];
         char words[OUT_WORDS_BYTES];
         int64_t number = field->kind == FIELD_DOUBLE ? 0 : field_number(options, field);
 
