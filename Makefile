@@ -89,6 +89,8 @@ ALL_LDFLAGS = -Wl,-z,relro,-z,now -Wl,--as-needed -pthread \
 PQ_CFLAGS := $(shell pkg-config --cflags libpq 2>/dev/null || echo -I/usr/include/postgresql)
 PQ_LIBS := $(shell pkg-config --libs libpq 2>/dev/null || echo -lpq)
 LIBS := -lsqlite3 $(PQ_LIBS) -lm
+# What the command needs beyond the library; tests link the command's parts, too.
+CLI_LIBS := -lyaml
 
 # Warnings stop the build in `make test` only: a newer compiler must not break a user's build.
 # This is no part of $(BUILD)/flags, so switching it recompiles nothing.
@@ -311,9 +313,10 @@ endef
 .PHONY: FORCE
 # Also the first thing that is made, and so the place to tell newcomers what they lack.
 $(BUILD)/flags: FORCE
-	@printf '#include <%s>\n' sqlite3.h libpq-fe.h | \
+	@printf '#include <%s>\n' sqlite3.h libpq-fe.h yaml.h | \
 	    $(CC) $(ALL_CPPFLAGS) $(PQ_CFLAGS) -E -x c - >/dev/null 2>&1 || \
-	    { echo "No working $(CC), sqlite3.h or libpq-fe.h; run: scripts/deps build" >&2; exit 1; }
+	    { echo "No working $(CC), sqlite3.h, libpq-fe.h or yaml.h; run: scripts/deps build" >&2; \
+	      exit 1; }
 	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS))
 $(BUILD)/members: FORCE
 	$(call stamp,$(LIB_OBJ) $(CLI_OBJ))
@@ -353,7 +356,7 @@ $(STATIC): $(LIB_OBJ) $(BUILD)/members
 
 $(BUILD)/holdfast: $(MAIN_OBJ) $(INTERNAL)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
+	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(CLI_LIBS)
 
 # Programs of tests/postgres use the scenes of tests/bus, too.
 layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/% \
@@ -363,18 +366,18 @@ $(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
     $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(LIBS)
+	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(LIBS) $(CLI_LIBS)
 
 $(REPLAY_PROGRAMS): $(BUILD)/tests/fuzz/replay_%: \
     $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
+	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(CLI_LIBS)
 
 $(FUZZ_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -fsanitize=fuzzer -o $@ $^ $(ALL_LDFLAGS) $(LIBS)
+	$(Q)$(CC) -fsanitize=fuzzer -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(CLI_LIBS)
 
 $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(SHARED)
 	@mkdir -p $(@D)

@@ -1,0 +1,121 @@
+/*
+ * config_check.c - the rules of a configuration file that are not about one value's form.
+ *
+ * The library would find most of these mistakes, too, but only one at a time, without a line, and
+ * after the first subscriptions had been created.
+ */
+#include "cli/config_check.h"
+
+#include "base/banned.h"
+#include "base/err.h"
+#include "base/glob.h"
+#include "cli/guard.h"
+
+static hf_status check_by(const struct config_key *key, struct text text)
+{
+    switch (key->text) {
+    case CONFIG_TEXT_SUBSCRIPTION:
+        return glob_check_name(text, "the name", HF_NAME_BYTES_MAX);
+    case CONFIG_TEXT_NAMESPACE:
+        return glob_check_name(text, "the namespace", HF_NAMESPACE_BYTES_MAX);
+    case CONFIG_TEXT_NODE:
+        return glob_check_name(text, "the node's name", HF_PRODUCER_BYTES_MAX);
+    case CONFIG_TEXT_PATTERN:
+        return glob_check_pattern(text);
+    case CONFIG_TEXT_ANY:
+    case CONFIG_TEXT_FILE:
+    case CONFIG_TEXT_COMMAND:
+        return text.length > 0 || key->text == CONFIG_TEXT_COMMAND
+                   ? HF_OK
+                   : fail(HF_INVALID, "it must not be empty");
+    }
+    return HF_OK;
+}
+
+void config_check_text(const struct config_key *key, const char *text, const char *shown,
+                       struct config_place place, struct config_problems *problems)
+{
+    if (check_by(key, text_of(text)) != HF_OK)
+        config_problem(problems, place, "%s: %s", shown, err_message());
+}
+
+static const struct config_value *value_of(const struct config_value *values,
+                                           enum config_scope scope, const char *path)
+{
+    return &values[config_key_known(scope, path)];
+}
+
+void config_check_database(const struct config *config, struct config_problems *problems)
+{
+    const struct config_value *url = value_of(config->database, CONFIG_DATABASE, "url");
+    const struct config_value *url_file = value_of(config->database, CONFIG_DATABASE, "url_file");
+    const struct config_value *password =
+        value_of(config->database, CONFIG_DATABASE, "password_file");
+
+    if (url->place.line && url_file->place.line)
+        config_problem(problems, url_file->place,
+                       "database.url_file: there is also database.url in line %d; only one may be",
+                       url->place.line);
+    if (password->place.line && !url->place.line && !url_file->place.line)
+        config_problem(problems, password->place,
+                       "database.password_file: the password belongs to database.url or url_file, "
+                       "and there is none");
+    else if (password->place.line && url->place.line && !strstr(url->value.text, "://"))
+        config_problem(problems, password->place,
+                       "database.password_file: the database of line %d has no password",
+                       url->place.line);
+}
+
+/* The milliseconds of a duration that is given, else of its default. */
+static int64_t duration_of(const struct config_subscription *subscription, const char *path)
+{
+    const struct config_value *value = value_of(subscription->values, CONFIG_SUBSCRIPTION, path);
+    struct config_key key =
+        config_key_at(CONFIG_SUBSCRIPTION, config_key_known(CONFIG_SUBSCRIPTION, path));
+
+    return value->place.line ? value->value.number : config_initial(&key).number;
+}
+
+void config_check_subscription(const struct config *config, size_t index,
+                               struct config_problems *problems)
+{
+    const struct config_subscription *subscription = config->subscriptions[index];
+    const struct config_value *base =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "retry.base");
+    const struct config_value *max =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "retry.max");
+    const struct config_value *name = value_of(subscription->values, CONFIG_SUBSCRIPTION, "name");
+
+    if ((base->place.line || max->place.line) &&
+        duration_of(subscription, "retry.max") < duration_of(subscription, "retry.base"))
+        config_problem(problems, max->place.line ? max->place : base->place,
+                       "subscriptions[%zu].retry: max is less than base; it must be at least that "
+                       "(the defaults are 1s and 30s)", index);
+    for (size_t i = 0; i < index && subscription->name; i++) {
+        const struct config_subscription *other = config->subscriptions[i];
+        if (other->name && strcmp(other->name, subscription->name) == 0) {
+            config_problem(problems, name->place,
+                           "subscriptions[%zu].name: '%.64s' is also the name of the one in "
+                           "line %d", index, subscription->name, other->place.line);
+            return;
+        }
+    }
+}
+
+void config_check_all(const struct config *config, struct config_problems *problems)
+{
+    size_t key = config_key_known(CONFIG_SUBSCRIPTION, "concurrency");
+    int64_t total = 0;
+
+    for (size_t i = 0; i < config->subscription_count; i++) {
+        const struct config_value *value = &config->subscriptions[i]->values[key];
+        int64_t before = total;
+
+        total += value->place.line ? value->value.number : 1;
+        if (total > GUARD_GROUPS_MAX && before <= GUARD_GROUPS_MAX)
+            config_problem(problems, config->subscriptions[i]->place,
+                           "subscriptions[%zu]: with this one, more than %d commands could run at "
+                           "once, which is the limit of one process; lower concurrency, or use two "
+                           "files", i, GUARD_GROUPS_MAX);
+    }
+}

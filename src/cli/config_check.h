@@ -1,0 +1,19 @@
+/*
+ * config_check.h - what one text must be, and what values must be together.
+ */
+#ifndef HF_CLI_CONFIG_CHECK_H
+#define HF_CLI_CONFIG_CHECK_H
+
+#include "cli/config.h"
+
+/* A text by its key, beyond its row. `shown` is the path for the message. */
+void config_check_text(const struct config_key *key, const char *text, const char *shown,
+                       struct config_place place, struct config_problems *problems);
+
+/* Values that are each right and do not fit. */
+void config_check_database(const struct config *config, struct config_problems *problems);
+void config_check_subscription(const struct config *config, size_t index,
+                               struct config_problems *problems);
+void config_check_all(const struct config *config, struct config_problems *problems);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * work_options.h - options that `work` shares with `config show`, which shows what `work` would do.
+ */
+#ifndef HF_CLI_WORK_OPTIONS_H
+#define HF_CLI_WORK_OPTIONS_H
+
+#include "cli/args.h"
+
+#define WORK_OPTION_EXEC                                                                           \
+    {"exec", 0, OPTION_TEXT, "COMMAND", NULL, 0, 0, "run by /bin/sh -c for each event"}
+
+#define WORK_OPTION_CONFIG                                                                         \
+    {"config", 0, OPTION_TEXT, "FILE", NULL, 0, 0,                                                 \
+     "take the database and the subscriptions from this file (without SUB: holdfast.yaml)"}
+
+#define WORK_OPTION_DRAIN                                                                          \
+    {"drain", 0, OPTION_DURATION, "TIME", NULL, 0, 86400000,                                       \
+     "when stopping, let running commands finish for so long (30s)"}
+
+#define WORK_OPTION_NODE                                                                           \
+    {"node", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "shown as the owner of the work (HOST:PID)"}
+
+#endif

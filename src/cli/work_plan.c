@@ -1,0 +1,184 @@
+/*
+ * work_plan.c - decides what `work` works for.
+ *
+ * Without a configuration file the command line names one subscription and its command; what it
+ * does not say stays as it is stored. With one, the file says everything about its subscriptions,
+ * and the command line chooses among them and overrides.
+ */
+#include "cli/work.h"
+
+#include "base/banned.h"
+#include "cli/args_value.h"
+#include "cli/config_setting.h"
+#include "cli/out.h"
+#include "cli/suboptions.h"
+
+#define DRAIN_MS 30000
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+static int plan_by_args(struct work *work, hf_options *options)
+{
+    const struct args *args = &work->cli->args;
+    struct work_item *item = &work->items[0];
+    const char *patterns[HF_PATTERNS_MAX + 1];
+    size_t count = args_all(args, "on", patterns, HF_PATTERNS_MAX + 1);
+
+    if (args->word_count == 0)
+        return args_usage(args, "SUB is missing: holdfast work SUB --exec COMMAND; or describe "
+                                "subscriptions in a file: --config FILE, or %s here",
+                          CONFIG_FILE_DEFAULT);
+    if (args->word_count > 1)
+        return args_usage(args, "'%s' is one word too many: several subscriptions need a file "
+                                "(--config FILE)", args->words[1]);
+    if (!args_given(args, "exec"))
+        return args_usage(args, "--exec is missing: the command to run for each event%s",
+                          access(CONFIG_FILE_DEFAULT, F_OK) == 0
+                              ? "; or --config " CONFIG_FILE_DEFAULT " for the one of the file"
+                              : "");
+    if (count > HF_PATTERNS_MAX)
+        return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    item->name = args->words[0];
+    item->pattern_count = count;
+    memcpy(item->patterns, patterns, count * sizeof(patterns[0]));
+    item->options = suboptions_read(args);
+    item->deliver.command = args_text(args, "exec");
+    work->count = 1;
+    work->drain_ms = args_number(args, "drain", DRAIN_MS);
+    options->node_name = args_text(args, "node");
+    return EXIT_OK;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+const char *work_config_file(const struct args *args)
+{
+    if (args_given(args, "config"))
+        return args_text(args, "config");
+    if (args->word_count == 0 && access(CONFIG_FILE_DEFAULT, F_OK) == 0)
+        return CONFIG_FILE_DEFAULT;
+    return NULL;
+}
+
+static struct config_subscription *find_named(const struct args *args, const struct config *config,
+                                              const char *file, const char *name)
+{
+    struct suggest suggest;
+
+    suggest_init(&suggest, name);
+    for (size_t i = 0; i < config->subscription_count; i++) {
+        if (strcmp(config->subscriptions[i]->name, name) == 0)
+            return config->subscriptions[i];
+        suggest_offer(&suggest, config->subscriptions[i]->name);
+    }
+    args_usage(args, "%s has no subscription '%s'%s%s%s", file, name,
+               suggest.best ? "; did you mean " : "", suggest.best ? suggest.best : "",
+               suggest.best ? "?" : "");
+    return NULL;
+}
+
+size_t work_select(const struct args *args, const struct config *config, const char *file,
+                   struct config_subscription **ret_chosen)
+{
+    static const char *const of_one[] = {"exec", "on", "from"};
+    size_t count = args->word_count ? args->word_count : config->subscription_count;
+
+    for (size_t i = 0; i < count; i++) {
+        ret_chosen[i] = args->word_count ? find_named(args, config, file, args->words[i])
+                                         : config->subscriptions[i];
+        if (!ret_chosen[i])
+            return 0;
+        for (size_t j = 0; j < i; j++) {
+            if (ret_chosen[j] == ret_chosen[i]) {
+                args_usage(args, "'%s' is named twice", args->words[i]);
+                return 0;
+            }
+        }
+    }
+    for (size_t i = 0; i < sizeof(of_one) / sizeof(of_one[0]) && count > 1; i++) {
+        if (args_given(args, of_one[i])) {
+            args_usage(args, "--%s is for one subscription: name it", of_one[i]);
+            return 0;
+        }
+    }
+    return count;
+}
+
+static int plan_item(struct work *work, struct work_item *item,
+                     struct config_subscription *subscription)
+{
+    const struct args *args = &work->cli->args;
+    struct config_setting patterns = config_setting_of(
+        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "on");
+    struct config_setting command = config_setting_of(
+        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "handler.exec");
+
+    if (patterns.item_count > HF_PATTERNS_MAX)
+        return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    item->name = subscription->name;
+    item->line = subscription->place.line;
+    item->pattern_count = patterns.item_count;
+    memcpy(item->patterns, patterns.items, patterns.item_count * sizeof(item->patterns[0]));
+    item->options = config_options(&work->config, subscription, args);
+    item->deliver.command = config_command(&work->config, &command);
+    if (!item->deliver.command || patterns.item_count == 0) {
+        out_complain("there is no memory for the configuration");
+        return EXIT_ERROR;
+    }
+    return EXIT_OK;
+}
+
+static int plan_database(struct work *work, hf_options *options)
+{
+    struct cli *cli = work->cli;
+    struct config *config = &work->config;
+    struct config_setting name =
+        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "namespace");
+    struct config_setting node =
+        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "node");
+    struct config_setting durability =
+        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "durability");
+    struct config_setting timeout =
+        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "timeout");
+    struct config_setting drain =
+        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "drain");
+
+    if (name.origin != CONFIG_BY_DEFAULT)
+        cli->namespace_name = name.value.text;
+    options->namespace_name = cli->namespace_name;
+    options->node_name = node.value.text;
+    options->durability = durability.value.number == 2 ? HF_DURABILITY_PROCESS
+                                                       : HF_DURABILITY_POWER;
+    options->timeout_ms = timeout.value.number;
+    work->drain_ms = drain.value.number;
+    return config_url(config, &cli->args, &cli->url);
+}
+
+static int plan_by_file(struct work *work, hf_options *options)
+{
+    const struct cli *cli = work->cli;
+    struct config_subscription *chosen[CONFIG_SUBSCRIPTIONS_MAX];
+    int code = config_open(&work->config, work->file, cli->started_at_us);
+
+    if (code)
+        return code;
+    work->count = work_select(&cli->args, &work->config, work->file, chosen);
+    if (work->count == 0)
+        return EXIT_USAGE;
+    code = plan_database(work, options);
+    for (size_t i = 0; i < work->count && !code; i++)
+        code = plan_item(work, &work->items[i], chosen[i]);
+    return code;
+}
+
+int work_plan(struct work *work, hf_options *options)
+{
+    work->file = work_config_file(&work->cli->args);
+    return work->file ? plan_by_file(work, options) : plan_by_args(work, options);
+}
+
+void work_plan_release(struct work *work)
+{
+    if (work->file)
+        config_release(&work->config);
+}
