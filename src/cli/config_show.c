@@ -185,7 +185,7 @@ static void show_owner(struct show *show, const struct owner *owner)
 static int show_all(struct show *show)
 {
     static const struct out_column columns[] = {
-        {"key", false, 0}, {"value", false, 60}, {"origin", false, 0}};
+        {"key", false, 0}, {"value", false, 100}, {"origin", false, 0}};
     struct config_subscription *chosen[CONFIG_SUBSCRIPTIONS_MAX];
     size_t count = work_select(&show->cli->args, &show->config, show->file, chosen);
 

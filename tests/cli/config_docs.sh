@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Every key of the configuration file is documented and in the sample, and nothing else is.
+#
+# `holdfast config keys` prints the table that the parser reads by. docs/configuration.md has one
+# line for each key, exactly the one that is made here of the table; if a claim fails, the lines to
+# write are in its output.
+. "$(dirname "$0")/lib.sh"
+doc=$root/docs/configuration.md
+sample=$root/examples/holdfast.yaml
+
+exits 0 "config keys lists the keys" config keys
+has "with default" out '^database\.url \(sqlite:holdfast\.db\)$'
+exits 0 "and as JSON" config keys --json
+json "one object a key" out
+true_that "more than thirty" test "$(wc -l <out)" -gt 30
+sed '1s/^/[/; $!s/$/,/; $s/$/]/' out >keys.json
+
+# shellcheck disable=SC2016  # backquotes are Markdown's
+sqlite3 :memory: "
+    SELECT '| \`' || (value ->> 'key') || '\` | ' || replace(value ->> 'takes', '|', ', ') || ' | ' ||
+           CASE WHEN value ->> 'required' THEN 'required'
+                ELSE coalesce('\`' || (value ->> 'default') || '\`', 'none') END || ' | ' ||
+           coalesce('\`--' || (value ->> 'flag') || '\`', '') ||
+           coalesce(', \`\$' || (value ->> 'environment') || '\`', '') || ' | ' ||
+           (value ->> 'help') || ' |'
+    FROM json_each(readfile('keys.json'))" >expected
+true_that "there is a line for each" test "$(wc -l <expected)" -eq "$(wc -l <out)"
+# shellcheck disable=SC2016
+grep -E '^\| `(database|subscriptions\[\])\.' "$doc" >documented
+is "docs/configuration.md has exactly these lines" "$(diff expected documented | sed -n 's/^[<>]/&/p')" ''
+
+exits 0 "the sample is right" config check "$sample"
+HOLDFAST_URL='' hf config show --config "$sample" --origin --json
+is "it can be shown" "$rc" 0
+cp out shown
+sqlite3 :memory: "SELECT value ->> 'key' FROM json_each(readfile('keys.json'))" | while read -r key; do
+    path=${key#*.}
+    # In effect somewhere, or in a comment as "# key: value".
+    grep -q "\"path\":\"$path\",.*\"origin\":\"file\"" shown ||
+        grep -qE "^ +# ${path##*.}: " "$sample" || echo "$key"
+done >missing
+is "every key is in the sample" "$(cat missing)" ''
+# shellcheck disable=SC2016
+sqlite3 :memory: "SELECT value ->> 'default' || ' ' || (value ->> 'key') FROM json_each(readfile('keys.json'))
+    WHERE value ->> 'default' IS NOT NULL AND value ->> 'key' LIKE 'subscriptions[]%'" |
+    while read -r initial key; do
+        grep -qF "\"key\":\"subscriptions.ledger.${key#*.}\",\"subscription\":\"ledger\",\"path\":\"${key#*.}\",\"value\":\"$initial\",\"origin\":\"file\"" shown ||
+            echo "$key is not $initial in the second subscription"
+    done >wrong
+is "the second subscription of the sample shows the defaults" "$(cat wrong)" ''
+cp "$sample" holdfast.yaml
+hf publish user.created --db sqlite:shop.db --key ann
+hf publish order.placed --db sqlite:shop.db
+HOLDFAST_URL='' hf work --until-empty
+is "the sample works" "$rc" 0
+has "the first subscription" out '^mail for ann$'
+has "and the second" out '^booked order$'
+
+finish
