@@ -168,6 +168,22 @@ SELECT about.checkpoint, (SELECT min(g.first) FROM gaps g),
        (SELECT count(*) FROM holders), (SELECT h.pid FROM holders h LIMIT 1)
     FROM about;
 
+-- Who has published and has not ended (as read_holders), told for people, the oldest first. How long
+-- others are in their transaction only some roles may see.
+-- name: gap_holders
+WITH locks AS MATERIALIZED (SELECT * FROM pg_locks)
+SELECT l.pid, coalesce(p.gid, a.application_name), a.state,
+       (extract(epoch FROM clock_timestamp() - coalesce(p.prepared, a.xact_start)) * 1000)::bigint
+    FROM locks l
+    LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    LEFT JOIN locks x ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid'
+        AND x.virtualtransaction = l.virtualtransaction
+    LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
+    WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
+      AND l.relation = 'holdfast.events_{namespace}_position'::regclass
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ORDER BY 4 DESC NULLS LAST, 1;
+
 -- Where one event is in one subscription: $3 its id, $4 its position, $5 its hash. A position that
 -- a shared subscription's cursor has passed without seeing it counts as not passed.
 -- name: delivery_facts

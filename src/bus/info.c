@@ -13,6 +13,8 @@
  *     all that is left is in keys that are
  *     blocked by dead letters                   how many, and what frees them
  *     all that is left waits for its retry      how many
+ *     a position below visible ones may still
+ *     come from an open transaction             which one that is
  *
  * Otherwise it is moving as far as anybody can tell: whether a shared subscription has workers is
  * not written down anywhere until they claim something.
@@ -25,6 +27,7 @@
 #include "bus/inspect.h"
 
 #define SENTENCE_BYTES_MAX 4096
+#define GAP_NEWS_MS 1000 /* for so long a publisher may be under way */
 
 /* One subscription being told about; reused for the next one. */
 struct telling {
@@ -119,23 +122,26 @@ static void say_retrying(const hf_subscription_info *info, struct buf *out)
     }
 }
 
-/* Events that are visible above a position that may still come. */
-static void say_gaps(const struct gap_facts *gaps, struct buf *out)
+/* Events that are visible above a position that may still come. Publishers of the last moment are
+ * no news. */
+static void say_gaps(const struct gap_facts *gaps, bool strict, struct buf *out)
 {
     if (gaps->missing == 0 || gaps->pid == 0) {
         return; /* what nobody may fill is passed by itself */
     }
-    buf_printf(out, "position %" PRId64 " may still come: ", gaps->missing);
-    if (gaps->pid < 0) {
-        buf_printf(out, "a prepared transaction has published and has not ended");
-    } else {
-        buf_printf(out,
-                   "a transaction of the server's process %" PRId64
-                   " has published and has not ended",
-                   gaps->pid);
+    if (gaps->held_ms >= 0 && gaps->held_ms < GAP_NEWS_MS) {
+        return;
     }
+    buf_printf(out,
+               "position %" PRId64 " may still come, from a transaction that has published and "
+               "has not ended: %s; ",
+               gaps->missing, gaps->holders);
     if (gaps->count >= STORE_GAPS_MAX) {
-        buf_printf(out, "; %d gaps are open, so nothing is read ahead", STORE_GAPS_MAX);
+        buf_printf(out, "%d gaps are open, so nothing is read ahead", STORE_GAPS_MAX);
+    } else if (strict) {
+        buf_printf(out, "order is strict, so later events wait for it");
+    } else {
+        buf_printf(out, "later events are delivered, the checkpoint waits");
     }
 }
 
@@ -225,7 +231,7 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
         if (status) {
             return status;
         }
-        say_gaps(&gaps, &telling->sentence);
+        say_gaps(&gaps, info->options.order == HF_ORDER_STRICT, &telling->sentence);
     }
     if (telling->sentence.length > 0) {
         info->not_moving = buf_terminate(&telling->sentence);

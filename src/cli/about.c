@@ -7,6 +7,7 @@
 #include "cli/out.h"
 #include "cli/show.h"
 #include "cli/table.h"
+#include "cli/url.h"
 
 #define LINE_BYTES_MAX 65536
 
@@ -65,6 +66,7 @@ static int note_schema(const char *name, const char *value, hf_log_level level, 
 static int run_migrate(struct cli *cli)
 {
     struct schema schema = {"", ""};
+    char shown[URL_SHOWN_BYTES];
     struct buf line;
     struct json_out json;
     int code = cli_open(cli, HF_OPEN_CREATE);
@@ -84,7 +86,7 @@ static int run_migrate(struct cli *cli)
     buf_init(&line, LINE_BYTES_MAX);
     json_out_init(&json, &line);
     json_object_begin(&json);
-    show_string(&json, "url", cli->url);
+    show_string(&json, "url", url_shown(cli->url, shown));
     show_string(&json, "engine", schema.engine[0] ? schema.engine : NULL);
     show_string(&json, "schema_version", schema.version[0] ? schema.version : NULL);
     json_object_end(&json);

@@ -19,7 +19,8 @@
 
 const struct option_row args_global[] = {
     {"db", 0, OPTION_TEXT, "URL", NULL, 0, 0,
-     "the database: sqlite:PATH or a path (else $HOLDFAST_URL, else sqlite:holdfast.db)"},
+     "the database: sqlite:PATH, a path, or postgres://... (else $HOLDFAST_URL, else "
+     "sqlite:holdfast.db)"},
     {"namespace", 0, OPTION_TEXT, "NAME", NULL, 0, 0,
      "the namespace (else $HOLDFAST_NAMESPACE, else default)"},
     {"db-timeout", 0, OPTION_DURATION, "TIME", NULL, 0, 0,

@@ -9,6 +9,7 @@
 #include "base/banned.h"
 #include "cli/out.h"
 #include "cli/show.h"
+#include "cli/url.h"
 
 #include <time.h>
 
@@ -87,13 +88,14 @@ static int refuse_used(hf_bus *bus, const char *url)
 {
     hf_stats stats = {.size = sizeof(stats)};
     hf_status status = hf_stats_get(bus, &stats);
+    char shown[URL_SHOWN_BYTES];
 
     if (status != HF_OK)
         return cli_fail(status);
     if (stats.head == 0 && stats.subscriptions == 0)
         return 0;
     out_complain("%s is not empty: a benchmark runs in an empty database, or without --db in a "
-                 "temporary one", url);
+                 "temporary one", url_shown(url, shown));
     return EXIT_USAGE;
 }
 
@@ -136,18 +138,6 @@ void bench_end(struct bench *bench)
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
-/* The engine is what the URL says. */
-static const char *engine_of(const char *url, char *ret_engine, size_t bytes)
-{
-    size_t length = strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789");
-
-    if (url[length] == ':')
-        snprintf(ret_engine, bytes, "%.*s", (int)length, url);
-    else
-        snprintf(ret_engine, bytes, "sqlite");
-    return ret_engine;
-}
-
 static void show_measured(struct json_out *json, const char *key, double value)
 {
     if (value >= 0)
@@ -171,7 +161,7 @@ static void print_json(const struct bench *bench, const struct bench_report *rep
     json_out_init(&json, &line);
     json_object_begin(&json);
     show_string(&json, "bench", report->name);
-    show_string(&json, "engine", engine_of(bench->url, engine, sizeof(engine)));
+    show_string(&json, "engine", url_engine(bench->url, engine, sizeof(engine)));
     show_string(&json, "durability",
                 bench->durability == HF_DURABILITY_PROCESS ? "process" : "power");
     show_int(&json, "events", report->events);
@@ -207,7 +197,7 @@ void bench_print(const struct bench *bench, const struct bench_report *report)
         return;
     }
     printf("%s on %s, durability %s: %" PRId64 " events", report->name,
-           engine_of(bench->url, engine, sizeof(engine)),
+           url_engine(bench->url, engine, sizeof(engine)),
            bench->durability == HF_DURABILITY_PROCESS ? "process" : "power", report->events);
     if (report->size >= 0)
         printf(" of %" PRId64 " bytes", report->size);

@@ -18,6 +18,7 @@
 #include "cli/stop.h"
 #include "cli/table.h"
 #include "cli/tempdir.h"
+#include "cli/url.h"
 
 #include <stdarg.h>
 
@@ -238,7 +239,7 @@ static int act_summary(struct shop *shop)
     out_table_end(&table);
     tell(shop, "%" PRId64 " events in the log, %" PRId64 " deliveries done, %" PRId64
                " attempts failed, nothing lost.",
-         stats.head, stats.delivered, stats.failed);
+         shop->published, stats.delivered, stats.failed);
     return cli_fail(status);
 }
 
@@ -264,12 +265,14 @@ static int refuse_used(struct cli *cli)
 {
     hf_stats stats = {.size = sizeof(stats)};
     int code = cli_fail(hf_stats_get(cli->bus, &stats));
+    char shown[URL_SHOWN_BYTES];
 
     if (code)
         return code;
     if (stats.head == 0 && stats.subscriptions == 0)
         return 0;
-    out_complain("%s is not empty: the demo wants a database of its own", cli->url);
+    out_complain("%s is not empty: the demo wants a database of its own",
+                 url_shown(cli->url, shown));
     return EXIT_USAGE;
 }
 
@@ -281,6 +284,8 @@ static int run_demo(struct cli *cli)
     bool own = !args_given(args, "db");
     bool keep = args_given(args, "keep") || !own;
     hf_options options = cli_options(cli, HF_OPEN_CREATE);
+    char engine[32];
+    char shown[URL_SHOWN_BYTES];
     int code;
 
     if (own && !tempdir_make(&dir, NULL))
@@ -296,7 +301,10 @@ static int run_demo(struct cli *cli)
     if (!code) {
         shop.bus = cli->bus;
         stop_catch();
-        tell(&shop, "Holdfast keeps its events in one ordinary file: %s", cli->url);
+        tell(&shop, "Holdfast keeps its events in %s: %s",
+             strcmp(url_engine(cli->url, engine, sizeof(engine)), "sqlite") == 0
+                 ? "one ordinary file" : "a schema of this database",
+             url_shown(cli->url, shown));
         code = play(&shop);
     }
     if (cli->bus) {
@@ -306,7 +314,7 @@ static int run_demo(struct cli *cli)
     if (own && !keep)
         tempdir_remove(&dir);
     else if (!code)
-        out_say("\nLook around: holdfast --db %s tail", cli->url);
+        out_say("\nLook around: holdfast --db '%s' tail", url_shown(cli->url, shown));
     return code;
 }
 
@@ -322,7 +330,8 @@ const struct command command_demo = {
     .summary = "shows it all in ten seconds, in a temporary database",
     .examples = "  holdfast demo\n"
                 "  holdfast demo --keep\n"
-                "  holdfast demo --db sqlite:demo.db\n",
+                "  holdfast demo --db sqlite:demo.db\n"
+                "  holdfast demo --db postgres:///demo\n",
     .options = options_rows,
     .run = run_demo,
 };

@@ -44,6 +44,7 @@ struct sqlite3;
 
 #define STORE_TOKEN_BYTES 16          /* identity of a lease, or of an opened store */
 #define STORE_MESSAGE_BYTES 512       /* what a failed change says */
+#define STORE_HOLDERS_BYTES_MAX 512   /* who may fill a gap, told for people */
 #define STORE_NOTES_MAX 1024          /* handlers running at once in one process */
 #define STORE_OUTCOMES_MAX 10000      /* outcomes in one settle, as many as one claim */
 #define STORE_DEAD_STEP_MAX 500       /* dead letters retried or purged in one change */
@@ -542,6 +543,8 @@ struct gap_facts {
     int64_t count;   /* gaps above the checkpoint that were seen, not counted beyond the maximum */
     int64_t pid;     /* process of the server that may fill it: the one that is longest at it; -1: a
                         prepared transaction; 0: nobody, so it is about to be passed */
+    int64_t held_ms; /* how long that one has been in its transaction; -1: not known */
+    char holders[STORE_HOLDERS_BYTES_MAX]; /* all who may fill it, told for people */
 };
 
 /* HF_NOTFOUND: there is no such subscription. */

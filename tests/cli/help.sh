@@ -75,33 +75,6 @@ exits 2 "a missing word is named" sub show
 has "by its name in the usage" err 'SUB is missing'
 has "with the help to read" err "Try 'holdfast sub show --help'"
 
-# --- Where the database is ---
-exits 3 "a reading command does not create a database" tail
-true_that "there is none" test ! -e bus.db
-exits 3 "--db wins over the environment" stats --db sqlite:other.db
-has "its name is in the message" err 'other.db'
-unset HOLDFAST_URL
-exits 3 "the default is holdfast.db" stats
-has "as the message says" err 'holdfast.db'
-has "with a hint" err 'HOLDFAST_URL'
-exits 0 "publish creates it" publish a.b --db plain.db
-true_that "a bare path is a database" test -s plain.db
-exits 0 "options may stand before the command" --db plain.db --json tail
-json "and work" out
-exits 3 "a namespace that does not exist is not found" tail --db plain.db --namespace other
-exits 0 "publishing creates the namespace" publish a.b --db plain.db --namespace other
-exits 0 "namespaces have their own positions" tail --db plain.db --namespace other --json
-is "from 1" "$(field out 1 '$.position')" 1
-export HOLDFAST_NAMESPACE=other
-exits 0 "HOLDFAST_NAMESPACE names the namespace" tail --db plain.db --json
-is "unless --namespace does" "$("$HOLDFAST" tail --db plain.db --namespace default --json | wc -l) $(wc -l <out)" "1 1"
-unset HOLDFAST_NAMESPACE
-exits 69 "a database that cannot be opened is unavailable" publish a.b --db no/such/x.db
-printf 'this is not a database, it only looks like a long enough file%200s' ' ' >junk.db
-hf stats --db junk.db
-true_that "a file that is no database is an error" test "$rc" -eq 1
-exits 2 "a database in memory is refused" publish a.b --db sqlite::memory:
-
 # --- Completion ---
 exits 2 "completion knows three shells" completion tcsh
 for shell in bash zsh fish; do

@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 # What the tests of the command share; source it. Not executable, so it is not run by itself.
 #
-# A test runs in a directory of its own, with an empty database in $HOLDFAST_URL. `hf ARGS...` runs
-# the command and leaves its exit status in $rc, stdout in the file out and stderr in the file err.
-# Claims are made with
+# A test runs in a directory of its own, with an empty database in $HOLDFAST_URL: a file, or, if
+# TEST_POSTGRES is the directory of a cluster (scripts/postgres-cluster), a database of that server;
+# $engine says which. `hf ARGS...` runs the command and leaves its exit status in $rc, stdout in the
+# file out and stderr in the file err. Claims are made with
 #
 #   exits CODE CLAIM ARGS...     the command exits with CODE
 #   is CLAIM GOT WANTED          two texts are equal
@@ -12,19 +13,61 @@
 #   json CLAIM FILE              every line of the file is a JSON object
 #   true_that CLAIM COMMAND...   the command succeeds
 #
-# and end with `finish`.
+# and end with `finish`. `on ENGINE` succeeds on that engine, `fresh` empties the database, `empty NAME`
+# prints the URL of another one that is empty, and `lock SECONDS` keeps publishers out for so long.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 : "${HOLDFAST:=$root/build/release/holdfast}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/cli.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+export NO_COLOR=1 LC_ALL=C.UTF-8
+unset HOLDFAST_NAMESPACE "${!PG@}"
 cd "$work" || exit 1
-export HOLDFAST_URL=sqlite:bus.db NO_COLOR=1 LC_ALL=C.UTF-8
-unset HOLDFAST_NAMESPACE
 tap_count=0
 tap_failed=0
 rc=0
+
+# ---- The database -------------------------------------------------------------------------------
+
+on() { [ "$engine" = "$1" ]; }
+
+# server SQL: runs statements in the cluster's own database.
+server() { psql -qXAt -h "$TEST_POSTGRES" -U holdfast -d postgres -c "$1" 2>>server.log; }
+
+url_of() { echo "postgresql:///$1?host=$TEST_POSTGRES&user=holdfast"; }
+
+if [ -n "${TEST_POSTGRES:-}" ]; then
+    engine=postgres
+    base=hf_cli_$$
+    server "CREATE DATABASE $base"
+    HOLDFAST_URL=$(url_of "$base")
+    fresh() { server "DROP DATABASE $base WITH (FORCE)" && server "CREATE DATABASE $base"; }
+    empty() {
+        echo "${base}_$1" >>databases
+        server "CREATE DATABASE ${base}_$1" && url_of "${base}_$1"
+    }
+    lock() {
+        psql -qX "$HOLDFAST_URL" -c 'BEGIN' -c 'LOCK TABLE holdfast.events IN EXCLUSIVE MODE' \
+            -c '\! touch locked' -c "SELECT pg_sleep($1)" -c COMMIT >/dev/null
+    }
+    leave() {
+        local name
+        for name in "$base" $(cat databases 2>/dev/null); do
+            server "DROP DATABASE IF EXISTS $name WITH (FORCE)"
+        done
+    }
+else
+    engine=sqlite
+    HOLDFAST_URL=sqlite:bus.db
+    fresh() { rm -f bus.db*; }
+    empty() { echo "sqlite:$1.db"; }
+    lock() { sqlite3 bus.db 'BEGIN IMMEDIATE' ".shell touch locked; sleep $1" COMMIT; }
+    leave() { :; }
+fi
+export HOLDFAST_URL
+trap 'leave; rm -rf "$work"' EXIT
+
+# ---- Claims -------------------------------------------------------------------------------------
 
 hf() {
     "$HOLDFAST" "$@" >out 2>err </dev/null
@@ -99,18 +142,13 @@ field() {
 
 # until_true SECONDS COMMAND...: waits for it.
 until_true() {
-    local tries=$(($1 * 50))
+    local end=$((SECONDS + $1 + 1))
     shift
-    while [ "$tries" -gt 0 ]; do
+    while [ "$SECONDS" -lt "$end" ]; do
         "$@" >/dev/null 2>&1 && return 0
-        tries=$((tries - 1))
         sleep 0.02
     done
     return 1
-}
-
-fresh() {
-    rm -f bus.db*
 }
 
 finish() {

@@ -59,7 +59,7 @@ is "--payload-max raises the limit" "$?" 0
 exits 2 "a size has a unit that exists" publish a.b --payload-max 2G
 
 # --- A database that somebody else has locked ---
-sqlite3 bus.db 'BEGIN IMMEDIATE' '.shell touch locked; sleep 1' COMMIT &
+lock 1 &
 until_true 5 test -e locked
 exits 5 "a locked database is a timeout" publish a.b '{}' --db-timeout 200ms
 wait
@@ -145,7 +145,7 @@ seq -f '%012.0f' 1 20000 |
     sed 's/.*/{"type":"k.x","id":"00000000-0000-4000-8000-&","payload":"&"}/' >kill.ndjson
 "$HOLDFAST" publish --file kill.ndjson >out 2>err &
 pid=$!
-until_true 10 test -s bus.db-wal
+until_true 10 sh -c "'$HOLDFAST' stats --json | grep -q '\"head\":[1-9]'"
 kill -9 $pid
 wait $pid 2>/dev/null
 exits 0 "an import that was killed can be repeated" publish --file kill.ndjson --json

@@ -89,7 +89,7 @@ json "a valid one" out
 is "with the newest position" "$(field out 1 '$.head')" 9
 hf doctor
 true_that "doctor answers 0 or 7" test "$rc" -eq 0 -o "$rc" -eq 7
-has "it knows the journal mode" out 'journal_mode +wal'
+has "it names the engine" out "engine +$engine"
 found=$rc
 hf doctor --json
 json "doctor --json prints objects" out

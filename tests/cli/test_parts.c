@@ -10,6 +10,7 @@
 #include "cli/out.h"
 #include "cli/show.h"
 #include "cli/suggest.h"
+#include "cli/url.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -245,6 +246,38 @@ static void a_line_without_an_id_gets_one(void **state)
 }
 
 /* Every option of the tables is well formed: what the parser, the help and completion rely on. */
+static void a_shown_url_has_no_password(void **state)
+{
+    static const struct {
+        const char *url;
+        const char *shown;
+    } cases[] = {
+        {"sqlite:a:b@c.db", "sqlite:a:b@c.db"},
+        {"plain.db", "plain.db"},
+        {"postgres:///db", "postgres:///db"},
+        {"postgres://h:5432/db?user=u", "postgres://h:5432/db?user=u"},
+        {"postgres://u@h:5432/db", "postgres://u@h:5432/db"},
+        {"postgres://u:secret@h/db", "postgres://u:***@h/db"},
+        {"postgresql://u:se@c/r?et@h/db", "postgresql://u:***@h/db"},
+        {"postgres://u:secret@h/db?password=se@cret&user=x",
+         "postgres://u:***@h/db?password=***&user=x"},
+        {"postgres:///db?sslpassword=secret", "postgres:///db?sslpassword=***"},
+        {"postgres:///db?password=&x=1", "postgres:///db?password=***&x=1"},
+        {"postgres://?", "postgres://?"},
+        {"postgres:", "postgres:"},
+    };
+    char shown[URL_SHOWN_BYTES];
+    char engine[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_string_equal(url_shown(cases[i].url, shown), cases[i].shown);
+    assert_string_equal(url_engine("postgresql://x", engine, sizeof(engine)), "postgres");
+    assert_string_equal(url_engine("postgres://x", engine, sizeof(engine)), "postgres");
+    assert_string_equal(url_engine("sqlite:x", engine, sizeof(engine)), "sqlite");
+    assert_string_equal(url_engine("x.db", engine, sizeof(engine)), "sqlite");
+}
+
 static void check_rows(const struct option_row *row)
 {
     for (; row && row->name; row++) {
@@ -287,6 +320,7 @@ int main(void)
         cmocka_unit_test(published_json_is_one_harmless_line),
         cmocka_unit_test(lines_come_whole_whatever_the_reads),
         cmocka_unit_test(a_line_without_an_id_gets_one),
+        cmocka_unit_test(a_shown_url_has_no_password),
         cmocka_unit_test(the_tables_are_well_formed),
     };
 

@@ -151,13 +151,19 @@ hf_status postgres_gaps(struct engine *engine, int64_t subscription_id, struct g
     if (status != HF_OK) {
         return status;
     }
-    *ret_facts = (struct gap_facts){
+    struct gap_facts facts = {
         .missing = result_int8(result, 0, GAP_MISSING, 0),
         .count = result_int8(result, 0, GAP_COUNT, 0),
         .pid = result_int8(result, 0, GAP_HOLDERS, 0) > 0 ? result_int8(result, 0, GAP_PID, -1) : 0,
     };
     PQclear(result);
-    return HF_OK;
+    if (facts.missing != 0 && facts.pid != 0) {
+        status = postgres_holders(self, &facts);
+    }
+    if (status == HF_OK) {
+        *ret_facts = facts;
+    }
+    return status;
 }
 
 /* ---- One delivery ---------------------------------------------------------------------------- */

@@ -82,6 +82,8 @@ hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_f
 hf_status postgres_last(struct engine *engine, int64_t *ret_position);
 hf_status postgres_gaps(struct engine *engine, int64_t subscription_id,
                         struct gap_facts *ret_facts);
+/* Fills in held_ms and holders. (holders.c) */
+hf_status postgres_holders(struct postgres_engine *engine, struct gap_facts *facts);
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
 hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
                                int64_t now_us, int32_t max, struct batch *batch,

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Where the database is, what is said when it is not there, and what is never said.
+. "$(dirname "$0")/lib.sh"
+
+# --- The same on both engines ---
+exits 3 "a reading command does not create anything" tail
+exits 3 "nor does doctor" doctor
+exits 0 "publish creates it" publish a.b
+exits 0 "options may stand before the command" --db "$HOLDFAST_URL" --json tail
+json "and work" out
+exits 3 "a namespace that does not exist is not found" tail --namespace other
+exits 0 "publishing creates the namespace" publish a.b --namespace other
+exits 0 "namespaces have their own positions" tail --namespace other --json
+is "from 1" "$(field out 1 '$.position')" 1
+export HOLDFAST_NAMESPACE=other
+exits 0 "HOLDFAST_NAMESPACE names the namespace" tail --json
+is "unless --namespace does" \
+    "$("$HOLDFAST" tail --namespace default --json | wc -l) $(wc -l <out)" "1 1"
+unset HOLDFAST_NAMESPACE
+exits 2 "an unknown kind of database is refused" stats --db oracle://x/y
+exits 0 "migrate says the version" migrate
+has "of the schema" out '^schema version [0-9]+$'
+
+if on sqlite; then
+    fresh
+    exits 3 "a reading command does not create a database" tail
+    true_that "there is none" test ! -e bus.db
+    exits 3 "--db wins over the environment" stats --db sqlite:other.db
+    has "its name is in the message" err 'other.db'
+    unset HOLDFAST_URL
+    exits 3 "the default is holdfast.db" stats
+    has "as the message says" err 'holdfast.db'
+    has "with a hint" err 'HOLDFAST_URL'
+    exits 0 "publish creates it" publish a.b --db plain.db
+    true_that "a bare path is a database" test -s plain.db
+    exits 69 "a database that cannot be opened is unavailable" publish a.b --db no/such/x.db
+    printf 'this is not a database, it only looks like a long enough file%200s' ' ' >junk.db
+    hf stats --db junk.db
+    true_that "a file that is no database is an error" test "$rc" -eq 1
+    exits 2 "a database in memory is refused" publish a.b --db sqlite::memory:
+    finish
+fi
+
+# --- PostgreSQL: where it is ---
+unreached() { # URL: what is said of it, with an exit code; never the password
+    hf stats --db "$1"
+    echo "$rc"
+}
+dir=$TEST_POSTGRES
+database=$base
+server "DROP ROLE IF EXISTS ${base}_p" && server "CREATE ROLE ${base}_p LOGIN"
+exits 0 "postgres: and postgresql: are the same" tail --db "postgres:///$database?host=$dir&user=holdfast"
+export PGHOST=$dir PGUSER=holdfast PGDATABASE=$database
+exits 0 "the PG variables of the environment fill in what the URL leaves out" tail --db postgres://
+unset PGDATABASE
+exits 0 "as far as it does" tail --db "postgres:///$database"
+exits 3 "a database that does not exist is not found" tail --db "postgres:///${base}_no"
+has "which is named, with what to do" err "${base}_no.*createdb"
+exits 3 "also when publishing: databases are made by administrators" publish a.b \
+    --db "postgres:///${base}_no"
+unset PGHOST PGUSER
+printf '[there]\nhost=%s\nuser=holdfast\ndbname=%s\n' "$dir" "$database" >services
+export PGSERVICEFILE=$PWD/services
+exits 0 "a service file is honoured" tail --db 'postgres://?service=there'
+exits 2 "a service that is not in it is named" tail --db 'postgres://?service=nowhere'
+has "by its name" err 'nowhere'
+unset PGSERVICEFILE
+mkdir nobody
+exits 69 "a server that does not answer is unavailable" tail --db "postgres:///x?host=$PWD/nobody"
+has "and where it was looked for is said" err "$PWD/nobody"
+exits 69 "also over the network" tail --db 'postgres://127.0.0.1:1/x'
+has "with its address" err '127\.0\.0\.1:1/x'
+exits 0 "several hosts are tried in turn" tail \
+    --db "postgres:///$database?host=$PWD/nobody,$dir&user=holdfast"
+
+finish
