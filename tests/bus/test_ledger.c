@@ -16,8 +16,8 @@
 #define EVENTS 4
 
 static const struct ledger_subscription subscriptions[] = {
-    {"o", NULL, true, false, false, 3},
-    {"t", NULL, true, true, false, 3},
+    {.name = "o", .ordered = true, .attempts_max = 3},
+    {.name = "t", .ordered = true, .transactional = true, .attempts_max = 3},
 };
 
 /* What was published; the positions are 1 to EVENTS. */
@@ -232,6 +232,68 @@ static void an_event_that_overtakes_a_failing_one_is_found(void **state)
     assert_true(judge(*state, NULL) > 0);
 }
 
+/* Breaches if the first subscription promises this as well, and events came in this order. */
+static int64_t judge_promise(struct scene *scene, struct ledger_subscription promise,
+                             const int *order)
+{
+    struct ledger *ledger = ledger_new(&promise, 1);
+    int64_t breaches;
+
+    publish_honestly(scene);
+    for (int i = 0; i < EVENTS; i++)
+        sent(i);
+    for (int i = 0; i < EVENTS; i++)
+        acknowledged(i);
+    for (int i = 0; i < EVENTS && order[i] >= 0; i++)
+        delivered(order[i], 1, 'a');
+    ledger_read(ledger, path);
+    assert_ok(ledger_inspect(ledger, scene->bus));
+    breaches = ledger_judge(ledger);
+    assert_int_equal(ledger_overtaking(ledger, "o") > 0, order[0] > order[1]);
+    ledger_free(ledger);
+    return breaches;
+}
+
+static void the_order_of_positions_is_judged_where_it_is_promised(void **state)
+{
+    const int order[EVENTS] = {1, 0, 2, 3};
+    struct ledger_subscription promise = {.name = "o", .attempts_max = 3, .strict = true};
+
+    assert_true(judge_promise(*state, promise, order) > 0);
+}
+
+static void events_that_were_sent_at_once_may_come_in_any_order(void **state)
+{
+    const int order[EVENTS] = {1, 0, 2, 3};
+    struct ledger_subscription promise = {.name = "o", .ordered = true, .attempts_max = 3};
+
+    assert_int_equal(judge_promise(*state, promise, order), 0);
+}
+
+static void the_order_of_a_key_is_judged_where_it_is_promised(void **state)
+{
+    const int order[EVENTS] = {1, 0, 2, 3};
+    struct ledger_subscription promise = {.name = "o", .attempts_max = 3, .by_position = true};
+
+    assert_true(judge_promise(*state, promise, order) > 0);
+}
+
+static void what_is_before_the_start_must_not_come_and_the_rest_must(void **state)
+{
+    const int rest[EVENTS] = {2, 3, -1};
+    struct ledger_subscription promise = {.name = "o", .attempts_max = 3, .after = 2};
+
+    assert_int_equal(judge_promise(*state, promise, rest), 0);
+}
+
+static void what_comes_from_before_the_start_is_found(void **state)
+{
+    const int all[EVENTS] = {0, 1, 2, 3};
+    struct ledger_subscription promise = {.name = "o", .attempts_max = 3, .after = 2};
+
+    assert_true(judge_promise(*state, promise, all) > 0);
+}
+
 static void too_many_attempts_are_found(void **state)
 {
     publish_honestly(*state);
@@ -264,6 +326,11 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_death_is_a_reason),
     scene_test(an_event_that_overtakes_is_found),
     scene_test(an_event_that_overtakes_a_failing_one_is_found),
+    scene_test(the_order_of_positions_is_judged_where_it_is_promised),
+    scene_test(events_that_were_sent_at_once_may_come_in_any_order),
+    scene_test(the_order_of_a_key_is_judged_where_it_is_promised),
+    scene_test(what_is_before_the_start_must_not_come_and_the_rest_must),
+    scene_test(what_comes_from_before_the_start_is_found),
     scene_test(too_many_attempts_are_found),
     scene_test(a_joined_event_without_its_row_is_found),
 };

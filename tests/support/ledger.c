@@ -56,6 +56,7 @@ struct keyed {
     char *name;
     struct record **records;
     size_t count, capacity;
+    int64_t latest; /* scratch of judge_positions */
     struct keyed *next;
 };
 
@@ -473,7 +474,7 @@ static void judge_fate(struct ledger *ledger, const struct record *record,
 {
     const char *name = subscription->name;
     bool wanted =
-        record->place &&
+        record->place > subscription->after &&
         (!subscription->type || record->derived == (strcmp(subscription->type, "derived") == 0));
 
     if (wanted && fate->calls == 0 && fate->dead == 0)
@@ -527,6 +528,73 @@ static void judge_order(struct ledger *ledger, const struct keyed *keyed, size_t
     free(latest);
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct record *const *left = a, *const *right = b;
+
+    return (*left)->place < (*right)->place ? -1 : (*left)->place > (*right)->place;
+}
+
+/* Everything that the subscription was given, in the order of positions. The caller frees it. */
+static struct record **delivered_of(const struct ledger *ledger, size_t index, size_t *ret_count)
+{
+    struct record **list = NULL;
+    size_t count = 0, capacity = 0;
+
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct record *record = ledger->buckets[i]; record; record = record->next) {
+            if (!record->place || !record->fates[index].calls)
+                continue;
+            if (count == capacity)
+                list = grow(list, &capacity, sizeof(*list));
+            list[count++] = record;
+        }
+    }
+    if (count > 0)
+        qsort(list, count, sizeof(*list), by_place);
+    *ret_count = count;
+    return list;
+}
+
+static void judge_positions(struct ledger *ledger, size_t index)
+{
+    const struct ledger_subscription *subscription = &ledger->subscriptions[index];
+    size_t count;
+    struct record **list = delivered_of(ledger, index, &count);
+    int64_t latest = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct keyed *keyed = subscription->strict ? NULL : list[i]->keyed;
+        int64_t *before = keyed ? &keyed->latest : &latest;
+        int64_t call = list[i]->fates[index].first_call;
+
+        if (call < *before && (keyed || subscription->strict))
+            breach(ledger, "position", list[i], subscription->name);
+        *before = call > *before ? call : *before;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (list[i]->keyed)
+            list[i]->keyed->latest = 0;
+    free(list);
+}
+
+int64_t ledger_overtaking(const struct ledger *ledger, const char *subscription)
+{
+    int index = subscription_of(ledger, subscription);
+    size_t count;
+    struct record **list = delivered_of(ledger, (size_t)index, &count);
+    int64_t latest = 0, overtaking = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t call = list[i]->fates[index].first_call;
+
+        overtaking += call < latest;
+        latest = call > latest ? call : latest;
+    }
+    free(list);
+    return overtaking;
+}
+
 int64_t ledger_judge(struct ledger *ledger)
 {
     for (size_t i = 0; i < BUCKETS; i++) {
@@ -540,6 +608,8 @@ int64_t ledger_judge(struct ledger *ledger)
         for (size_t i = 0; ledger->subscriptions[s].ordered && i < 1024; i++)
             for (struct keyed *keyed = ledger->keys[i]; keyed; keyed = keyed->next)
                 judge_order(ledger, keyed, s);
+        if (ledger->subscriptions[s].strict || ledger->subscriptions[s].by_position)
+            judge_positions(ledger, s);
     }
     return ledger->breaches;
 }

@@ -32,6 +32,7 @@
  *   order       in an ordered subscription: e1 was acknowledged before e2 of its key was sent, but
  *   e2
  *               came before e1 was done with
+ *   position    in a subscription that promises it, a lower position came after a higher one
  *   attempts    an attempt number above the maximum
  *   stories     a dead letter without every attempt's error
  */
@@ -53,6 +54,9 @@ struct ledger_subscription {
     bool transactional; /* leaves one effect for each event ... */
     bool derives;       /* ... and publishes one event (rig_derived_id) inside */
     int32_t attempts_max;
+    int64_t after;    /* only positions above it are for it */
+    bool strict;      /* first deliveries come in the order of positions ... */
+    bool by_position; /* ... or so do those of each key: its publisher published one by one */
 };
 
 struct ledger;
@@ -79,6 +83,8 @@ int64_t ledger_dead(const struct ledger *ledger);
 /* Events that were sent and have no answer: ask by id, or send again. */
 typedef void (*ledger_open_fn)(const char *id, const char *key, void *ctx);
 void ledger_unanswered(const struct ledger *ledger, ledger_open_fn found, void *ctx);
+/* How many events of the subscription first came before one with a lower position. */
+int64_t ledger_overtaking(const struct ledger *ledger, const char *subscription);
 /* How often a point was hit. */
 int64_t ledger_hits(const struct ledger *ledger, const char *point);
 

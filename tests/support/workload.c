@@ -13,10 +13,15 @@
 #define PULL_LEASE_MS 2000 /* what could not be settled comes again after this time */
 
 const struct ledger_subscription workload_subscriptions[WORKLOAD_SUBSCRIPTIONS] = {
-    {"o", NULL, true, false, false, WORKLOAD_ATTEMPTS},
-    {"s", NULL, false, false, false, WORKLOAD_ATTEMPTS},
-    {"t", "work", true, true, true, WORKLOAD_ATTEMPTS},
-    {"p", NULL, false, false, false, WORKLOAD_ATTEMPTS},
+    {.name = "o", .ordered = true, .attempts_max = WORKLOAD_ATTEMPTS},
+    {.name = "s", .attempts_max = WORKLOAD_ATTEMPTS},
+    {.name = "t",
+     .type = "work",
+     .ordered = true,
+     .transactional = true,
+     .derives = true,
+     .attempts_max = WORKLOAD_ATTEMPTS},
+    {.name = "p", .attempts_max = WORKLOAD_ATTEMPTS},
 };
 #define PULLED 3
 
