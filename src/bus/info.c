@@ -152,6 +152,8 @@ static void say_why(const struct definition *definition, const hf_subscription_i
     bool ordered = info->options.mode == HF_MODE_ORDERED;
     int64_t exceptions = info->retrying + info->held;
     int64_t fresh = ordered ? info->lag : info->head - info->cursor;
+    bool strict = ordered && info->options.order == HF_ORDER_STRICT;
+    bool stands = strict && info->retrying + info->blocked > 0; /* nothing passes them */
     if (definition->paused_at_us >= 0) {
         say_paused(definition, out);
     } else if (fresh <= 0 && exceptions == 0 && info->in_flight <= 0) {
@@ -163,7 +165,7 @@ static void say_why(const struct definition *definition, const hf_subscription_i
                    "nobody processes it: no started process has handlers for all its patterns");
     } else if (ordered && !info->owner_alive) {
         buf_printf(out, "its owner %s is dead and no other process has taken over", info->owner);
-    } else if (fresh > 0 || info->in_flight > 0) {
+    } else if ((fresh > 0 && !stands) || info->in_flight > 0) {
         return;
     } else if (info->retrying == 0 && info->blocked > 0) {
         say_blocked(info, out);

@@ -130,6 +130,16 @@ static bool in_hand(const struct window *window)
     return window->ready > 0 || window->busy > 0 || window->ended > 0;
 }
 
+/* What was read is in the window. */
+static void have_read(struct runner *runner, int64_t floor, bool more)
+{
+    runner->ordered->floor = floor;
+    runner->ordered->more = more;
+    pthread_mutex_lock(&runner->mutex);
+    window_floor(&runner->window, floor);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
 void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
@@ -138,7 +148,10 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.log);
     size_t retry_room = ring_room(&runner->window.retries);
     bool busy = in_hand(&runner->window);
-    bool lanes_full = runner->window.lanes_full;
+    /* In strict order nothing may run behind what fails, so nothing is read that would only have to
+     * be stored as held and fetched again, one by one. */
+    bool waits = runner->window.lanes_full ||
+                 (ordered->strict && set64_get(&runner->window.failing, STRICT_LANE, NULL));
     ordered->more |= runner->news;
     runner->news = false;
     pthread_mutex_unlock(&runner->mutex);
@@ -147,7 +160,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
     wanted = wanted < runner->window.log.capacity / 2 ? wanted : runner->window.log.capacity / 2;
     wanted = careful || wanted < 1 ? 1 : wanted;
-    if (lanes_full || !ordered->more || room < wanted || (careful && (busy || retry_room == 0))) {
+    if (waits || !ordered->more || room < wanted || (careful && (busy || retry_room == 0))) {
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);
@@ -193,12 +206,8 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     }
     rack_return(&runner->rack, shelf);
     if (put_all) {
-        ordered->floor = floor;
-        pthread_mutex_lock(&runner->mutex);
-        window_floor(&runner->window, floor);
-        pthread_mutex_unlock(&runner->mutex);
-        ordered->more = more;
         step->again |= more;
+        have_read(runner, floor, more);
     }
 }
 

@@ -181,6 +181,46 @@ static void a_death_without_a_handler_does_not_free_a_failing_key(void **state)
     assert_int_equal(info_of(scene->bus, "a").dead, 1);
 }
 
+struct retrying {
+    hf_bus *bus;
+};
+
+static bool one_waits(void *ctx)
+{
+    struct retrying *search = ctx;
+
+    return info_of(search->bus, "a").retrying == 1;
+}
+
+/* They stay in the log instead of becoming rows that are fetched again one by one. */
+static void events_behind_a_failing_one_are_not_stored_as_held(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, first_fails);
+    hf_subscription_options options = strict_options(1);
+    struct retrying search = {scene->bus};
+
+    options.inflight_max = 8;
+    options.batch = 4;
+    options.retry_base_ms = options.retry_max_ms = 1500;
+    options.retry_jitter_percent = 0;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(wait_until(one_waits, &search));
+    for (int i = 0; i < 100; i++)
+        publish(scene->bus, "x", NULL, "2");
+    if (recorder_count(recorder) == 1) { /* the second attempt has not come yet */
+        assert_true(info_of(scene->bus, "a").held <= 8);
+        assert_true(strstr(info_of(scene->bus, "a").not_moving, "1 failed event waits") ||
+                    recorder_count(recorder) > 1);
+    }
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 102);
+    for (size_t i = 1; i < 102; i++)
+        assert_int_equal(recorder_get(recorder, i).position, i);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(held_events_follow_a_retry_that_succeeds),
     scene_test(held_events_follow_a_retry_that_succeeds_in_a_transaction),
@@ -189,6 +229,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(held_events_follow_a_dead_letter_that_is_purged),
     scene_test(the_order_cannot_be_changed_later),
     scene_test(a_death_without_a_handler_does_not_free_a_failing_key),
+    scene_test(events_behind_a_failing_one_are_not_stored_as_held),
 };
 
 SCENE_MAIN(tests)
