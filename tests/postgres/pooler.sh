@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Everything works through pgbouncer in transaction mode, and nothing is left behind in the server's
+# sessions that others will get next.
+#
+# The programs of tests/store and tests/bus that do not depend on a session of their own (a killed
+# process is noticed by its lease there, not at once) run through a pgbouncer of this test's own,
+# with few server connections. Then every one of those is looked at: prepared statements, LISTEN,
+# advisory locks, settings.
+set -u
+ROOT=${ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+. "$ROOT/scripts/tap.sh"
+unset "${!PG@}"
+
+finish() {
+    done_testing
+    exit
+}
+pgbouncer=$(PATH=$PATH:/usr/sbin:/usr/local/sbin command -v pgbouncer) || {
+    skip "everything" "pgbouncer is not installed; run: scripts/deps postgres"
+    finish
+}
+[ -n "${TEST_POSTGRES:-}" ] || {
+    skip "everything" "there is no cluster; run: make test POSTGRES=1"
+    finish
+}
+programs=${BUILD%/*}/faults/tests
+[ -x "$programs/store/test_append" ] || programs=$BUILD/tests
+[ -x "$programs/store/test_append" ] || {
+    skip "everything" "the test programs are not built"
+    finish
+}
+
+# ---- A pgbouncer of our own ---------------------------------------------------------------------
+
+PORT=6432
+dir=$(mktemp -d /tmp/holdfast-pool.XXXXXX)
+as=()
+if [ "$(id -u)" -eq 0 ]; then
+    user=$(id -u postgres >/dev/null 2>&1 && echo postgres || echo nobody)
+    chown "$user" "$dir"
+    as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups)
+fi
+cat >"$dir/ini" <<END
+[databases]
+* = host=$TEST_POSTGRES
+[pgbouncer]
+pool_mode = transaction
+listen_addr =
+listen_port = $PORT
+unix_socket_dir = $dir
+auth_type = trust
+auth_file = $dir/users
+pidfile = $dir/pid
+logfile = $dir/log
+admin_users = holdfast
+max_client_conn = 400
+default_pool_size = 4
+server_round_robin = 1
+server_idle_timeout = 600
+server_check_delay = 600
+END
+echo '"holdfast" ""' >"$dir/users"
+chmod -R a+rX "$dir"
+
+stop() {
+    [ ! -s "$dir/pid" ] || kill "$(cat "$dir/pid")" 2>/dev/null
+    rm -rf "$dir"
+}
+trap stop EXIT
+(cd / && exec "${as[@]}" "$pgbouncer" -q -d "$dir/ini") || {
+    cat "$dir/log"
+    exit 1
+}
+
+through() { # DATABASE SQL
+    psql -qXAt -v ON_ERROR_STOP=1 -h "$dir" -p $PORT -U holdfast -d "$1" -c "$2"
+}
+answers() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        through postgres "SELECT 1" >/dev/null 2>&1 && return 0
+        sleep 0.05
+    done
+    cat "$dir/log"
+    return 1
+}
+ok "pgbouncer serves the cluster" answers
+
+# ---- The programs -------------------------------------------------------------------------------
+
+# One database for the stores, so that its four server connections have seen everything in the end; a
+# new one for every test of the bus.
+database=pool_$$
+psql -qX -h "$TEST_POSTGRES" -U holdfast -d postgres -c "CREATE DATABASE $database" || exit 1
+
+run() { # NAME DATABASE [PATTERN]
+    HOLDFAST_TEST_URLS="postgresql:///$2?host=$dir&port=$PORT&user=holdfast" "$programs/$1" ${3:+"$3"}
+}
+for name in test_append test_claim test_settle; do
+    ok "store/$name passes through a pooler" run "store/$name" "$database"
+done
+# Every way of delivering; with POOLER_ALL=1 all claims of these programs, in two minutes.
+while read -r name pattern; do
+    ok "bus/$name passes through a pooler${POOLER_ALL-: $pattern}" \
+        run "bus/$name" '{database}' "${POOLER_ALL-$pattern}"
+done <<'END'
+test_delivery what_*
+test_shared every_event_*
+test_shared failures_*
+test_retry an_event_is_dead_*
+test_retry a_retry_and_its_story_*
+test_deadletter a_retried_letter_*
+test_transactional each_effect_*
+test_transactional what_*
+END
+
+# ---- What is left -------------------------------------------------------------------------------
+
+# All server connections of the pool, in turns.
+left() { # SQL: what is found in any of them
+    local i
+    for ((i = 0; i < 16; i++)); do
+        through "$database" "$1" || return 1
+    done | sort -u
+}
+nothing() { # SQL
+    local found
+    found=$(left "$1") || return 1
+    [ -z "$found" ] || { echo "found: $found" && return 1; }
+}
+several() {
+    local pids
+    pids=$(left "SELECT pg_backend_pid()") && [ "$(wc -l <<<"$pids")" -ge 2 ] || {
+        echo "$pids"
+        through pgbouncer "SHOW SERVERS"
+        return 1
+    }
+}
+ok "several sessions are looked at" several
+ok "no prepared statement is left" nothing "SELECT name FROM pg_prepared_statements"
+ok "nobody listens" nothing "SELECT pg_listening_channels()"
+ok "no advisory lock is left" nothing \
+    "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+# What pgbouncer itself sets for each client is no leak.
+ok "no setting is left" nothing "SELECT name, setting, reset_val FROM pg_settings
+    WHERE source = 'session' AND setting IS DISTINCT FROM reset_val
+      AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone',
+                       'standard_conforming_strings')"
+ok "no temporary table is left" nothing \
+    "SELECT relname FROM pg_class WHERE relpersistence = 't' AND relnamespace = pg_my_temp_schema()"
+
+psql -qX -h "$TEST_POSTGRES" -U holdfast -d postgres -c "DROP DATABASE $database WITH (FORCE)"
+finish
