@@ -7,9 +7,9 @@
  * writes "D type position attempt" to the scene's diary.
  */
 #include "support_actor.h"
+#include "support_tables.h"
 
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/wait.h>
 
 #define STARTS_MAX 40
@@ -28,17 +28,12 @@ static void die(const char *type)
 
 static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx)
 {
-    sqlite3 *db = hf_delivery_sqlite(delivery);
-    char sql[80];
-
     (void)ctx;
     diary_write(diary, "D %s %lld %d", event->type, (long long)event->position,
                 (int)hf_delivery_attempt(delivery));
-    if (db) {
-        snprintf(sql, sizeof(sql), "INSERT INTO effects VALUES (%lld)", (long long)event->position);
-        if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            return HF_DEAD;
-    }
+    if (delivery_has_connection(delivery) &&
+        !delivery_run(delivery, "INSERT INTO effects VALUES (%lld)", (long long)event->position))
+        return HF_DEAD;
     if (strcmp(event->type, "slow") == 0)
         usleep(60000);
     else if (strcmp(event->type, "x") != 0)
@@ -254,34 +249,17 @@ static void shared_neighbours_in_another_subscription_do_not_die_with_it(void **
     expect_others_live(*state, HF_MODE_SHARED);
 }
 
-static int64_t effects(struct scene *scene, const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *statement = NULL;
-    int64_t value = -1;
-
-    assert_int_equal(sqlite3_open_v2(scene_sqlite(scene), &db, SQLITE_OPEN_READWRITE, NULL),
-                     SQLITE_OK);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
-    if (sqlite3_step(statement) == SQLITE_ROW)
-        value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    sqlite3_close(db);
-    return value;
-}
-
 static void a_transactional_one_leaves_no_effect_and_its_neighbours_one_each(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
 
-    effects(scene, "CREATE TABLE effects (position INTEGER)");
+    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
     options.transactional = HF_ON;
     expect_poison_dies_alone(scene, options, "kill", "x");
-    assert_int_equal(effects(scene, "SELECT count(*) FROM effects"), 10);
-    assert_int_equal(effects(scene, "SELECT count(DISTINCT position) FROM effects"), 10);
-    assert_int_equal(effects(scene, "SELECT count(*) FROM effects WHERE position = 6"), 0);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 10);
+    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 10);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects WHERE position = 6"), 0);
 }
 
 static void two_of_them_each_have_their_own_count(void **state)

@@ -7,27 +7,22 @@
  * and its log is removed.
  */
 #include "support_actor.h"
+#include "support_tables.h"
 
 #include <dirent.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/wait.h>
 
 static const char *diary;
 
 static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx)
 {
-    sqlite3 *db = hf_delivery_sqlite(delivery);
-    char sql[80];
-
     (void)ctx;
     diary_write(diary, "D %s %lld %d", event->type, (long long)event->position,
                 (int)hf_delivery_attempt(delivery));
-    if (db) {
-        snprintf(sql, sizeof(sql), "INSERT INTO effects VALUES (%lld)", (long long)event->position);
-        if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            return HF_DEAD;
-    }
+    if (delivery_has_connection(delivery) &&
+        !delivery_run(delivery, "INSERT INTO effects VALUES (%lld)", (long long)event->position))
+        return HF_DEAD;
     if (strcmp(event->type, "fails") == 0 && hf_delivery_attempt(delivery) < 3)
         return HF_RETRY;
     if (strcmp(event->type, "kill") == 0)
@@ -78,32 +73,11 @@ static void forget(struct scene *scene)
 static void prepare(struct scene *scene, const hf_subscription_options *options)
 {
     const char *patterns[] = {"*"};
-    sqlite3 *db = NULL;
 
     snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, options, NULL));
-    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    assert_int_equal(sqlite3_exec(db, "CREATE TABLE effects (position INTEGER)", NULL, NULL, NULL),
-                     SQLITE_OK);
-    sqlite3_close(db);
-}
-
-static int64_t number(struct scene *scene, const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *statement = NULL;
-    int64_t value = -1;
-
-    assert_int_equal(sqlite3_open(scene->path, &db), SQLITE_OK);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
-    if (sqlite3_step(statement) == SQLITE_ROW)
-        value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    sqlite3_close(db);
-    return value;
+    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
 }
 
 /* 10 events, one that hangs, 10 events; the machine goes down while it hangs, and comes back. */
@@ -169,11 +143,10 @@ static void effects_are_exactly_once(void **state)
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
 
-    scene_sqlite(*state); /* its handler writes there */
     options.transactional = HF_ON;
     go_down_and_come_back(scene, options);
-    assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 21);
-    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 21);
+    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 21);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 21);
 }
 
 static void effects_of_shared_work_are_exactly_once(void **state)
@@ -181,12 +154,11 @@ static void effects_of_shared_work_are_exactly_once(void **state)
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
 
-    scene_sqlite(*state); /* its handler writes there */
     options.transactional = HF_ON;
     options.mode = HF_MODE_SHARED;
     go_down_and_come_back(scene, options);
-    assert_int_equal(number(scene, "SELECT count(DISTINCT position) FROM effects"), 21);
-    assert_int_equal(number(scene, "SELECT count(*) FROM effects"), 21);
+    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 21);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 21);
 }
 
 /* The number of the line of this call; lines are counted from 0. */
@@ -245,7 +217,6 @@ static void a_failing_event_holds_back_its_key_in_transactions(void **state)
 {
     hf_subscription_options options = quick_options();
 
-    scene_sqlite(*state); /* its handler writes there */
     options.transactional = HF_ON;
     keep_order_over_a_reboot(*state, options);
 }

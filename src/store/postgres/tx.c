@@ -417,6 +417,7 @@ static hf_status tx_settle(struct postgres_tx *tx, bool *ret_lane_busy)
     if (status == HF_OK) {
         *ret_lane_busy = result_bool(result, 0, 0);
         PQclear(result);
+        HF_POINT("tx_after_settle");
         return HF_OK;
     }
     status = tx_failed(tx, status);
