@@ -387,6 +387,303 @@ static void a_statement_that_rolls_back_is_a_failed_attempt(void **state)
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM singles"), 0);
 }
 
+/* A server lets the handler end the transaction. It is a failed attempt then, and the transaction
+ * that it has begun instead is no place to settle in. */
+static const char *const ENDINGS[] = {
+    "ROLLBACK",
+    "ROLLBACK; BEGIN",
+    "ROLLBACK AND CHAIN",
+    "ROLLBACK; BEGIN; SAVEPOINT holdfast_delivery",
+    "ROLLBACK TO SAVEPOINT holdfast_delivery; RELEASE SAVEPOINT holdfast_delivery; ROLLBACK",
+    "SET client_encoding = LATIN1",
+};
+
+static hf_verdict end_it(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    (void)recorder;
+    if (!effect(delivery, event))
+        return HF_DEAD;
+    if (strcmp(event->type, "bad") == 0)
+        delivery_run(delivery, "%s", ENDINGS[strtol(event->payload, NULL, 10)]);
+    return HF_ACK;
+}
+
+static void a_handler_that_ends_the_transaction_has_failed(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, end_it);
+    hf_subscription_options options = transactional_options();
+    struct dead dead[COUNTED(ENDINGS)];
+    char payload[8];
+
+    if (scene->path)
+        skip();
+    make_table(scene);
+    options.attempts_max = 2;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (size_t i = 0; i < COUNTED(ENDINGS); i++) {
+        snprintf(payload, sizeof(payload), "%zu", i);
+        publish(scene->bus, "good", NULL, "1");
+        publish(scene->bus, "bad", NULL, payload);
+        publish(scene->bus, "good", NULL, "1");
+    }
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(dead_of(scene->bus, "a", dead, COUNTED(dead)), COUNTED(ENDINGS));
+    for (size_t i = 0; i < COUNTED(dead); i++) {
+        assert_string_equal(dead[i].type, "bad");
+        assert_int_equal(dead[i].attempts, 2);
+        assert_non_null(strstr(dead[i].error, "the handler"));
+    }
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 2 * COUNTED(ENDINGS));
+    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"),
+                     2 * COUNTED(ENDINGS));
+}
+
+static hf_verdict leave_pipeline(const hf_event *event, hf_delivery *delivery,
+                                 struct recorder *recorder)
+{
+    PGconn *pg = hf_delivery_postgres(delivery);
+
+    (void)recorder;
+    if (strcmp(event->type, "pipeline") == 0)
+        PQenterPipelineMode(pg);
+    if (strcmp(event->type, "running") == 0)
+        PQsendQuery(pg, "SELECT 1");
+    if (strcmp(event->type, "copy") == 0)
+        PQclear(PQexec(pg, "COPY effects FROM STDIN"));
+    return HF_ACK;
+}
+
+static void a_handler_that_leaves_the_connection_in_use_has_failed(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, leave_pipeline);
+    hf_subscription_options options = transactional_options();
+    struct dead dead[4];
+
+    if (scene->path)
+        skip();
+    make_table(scene);
+    options.attempts_max = 1;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "pipeline", NULL, "1");
+    publish(scene->bus, "running", NULL, "1");
+    publish(scene->bus, "copy", NULL, "1");
+    publish(scene->bus, "good", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(dead_of(scene->bus, "a", dead, COUNTED(dead)), 3);
+}
+
+static hf_verdict look_at_connections(const hf_event *event, hf_delivery *delivery,
+                                      struct recorder *recorder)
+{
+    hf_new_event next = HF_NEW_EVENT_INIT;
+    hf_bus *bus = hf_delivery_bus(delivery);
+    sqlite3 *db = hf_delivery_sqlite(delivery);
+    PGconn *pg = hf_delivery_postgres(delivery);
+    hf_status joined, ended;
+
+    (void)event;
+    next.type = "joined";
+    if (!db == !pg)
+        return HF_DEAD;
+    joined = db ? hf_sqlite_publish(bus, db, &next, NULL)
+                : hf_postgres_publish_many(bus, pg, &next, 1, NULL);
+    ended = db ? hf_sqlite_commit(bus, db) : hf_postgres_commit(bus, pg);
+    if (joined != HF_OK || ended != HF_MISUSE)
+        return HF_DEAD;
+    return recorder_count(recorder) == 1 ? HF_RETRY : HF_ACK;
+}
+
+static void the_handlers_connection_is_of_the_bus_and_publishing_on_it_joins(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, look_at_connections);
+    hf_subscription_options options = transactional_options();
+
+    subscribe(scene->bus, "a", "x", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    assert_int_equal(recorder_count(recorder), 2);
+    assert_int_equal(tables_events(scene), 2);
+}
+
+/* ---- Trouble that passes --------------------------------------------------------------------- */
+
+#define TROUBLES 4 /* then it has passed */
+
+struct trouble {
+    const char *sql;    /* what the handler runs while there is trouble */
+    hf_verdict verdict; /* and what it answers then */
+};
+
+static hf_verdict meet_trouble(const hf_event *event, hf_delivery *delivery,
+                               struct recorder *recorder)
+{
+    const struct trouble *trouble = recorder->extra;
+
+    if (!effect(delivery, event))
+        return HF_DEAD;
+    if (recorder_count(recorder) > TROUBLES)
+        return HF_ACK;
+    delivery_run(delivery, "%s", trouble->sql);
+    return trouble->verdict;
+}
+
+/* Attempts that did not count have all the same number. */
+static void expect_uncounted(struct scene *scene, struct recorder *recorder)
+{
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    assert_int_equal(recorder_count(recorder), TROUBLES + 1);
+    for (size_t i = 0; i <= TROUBLES; i++)
+        assert_int_equal(recorder_get(recorder, i).attempt, 1);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 1);
+}
+
+static void pass_through(struct scene *scene, const struct trouble *trouble)
+{
+    static struct trouble kept;
+    struct recorder *recorder = scene_recorder(scene, meet_trouble);
+    hf_subscription_options options = transactional_options();
+
+    if (scene->path)
+        skip();
+    kept = *trouble;
+    recorder->extra = &kept;
+    make_table(scene);
+    options.attempts_max = 2;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", "k", "1");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    expect_uncounted(scene, recorder);
+}
+
+#define RAISE(code) "DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '" code "'; END $$"
+
+static void a_serialization_failure_does_not_count(void **state)
+{
+    pass_through(*state, &(struct trouble){RAISE("40001"), HF_RETRY});
+}
+
+static void a_deadlock_does_not_count(void **state)
+{
+    pass_through(*state, &(struct trouble){RAISE("40P01"), HF_RETRY});
+}
+
+static void a_lock_timeout_does_not_count(void **state)
+{
+    pass_through(*state, &(struct trouble){RAISE("55P03"), HF_RETRY});
+}
+
+static void it_does_not_count_either_if_the_handler_overlooks_it(void **state)
+{
+    pass_through(*state, &(struct trouble){RAISE("40P01"), HF_ACK});
+}
+
+static void a_lost_connection_does_not_count(void **state)
+{
+    pass_through(*state,
+                 &(struct trouble){"SELECT pg_terminate_backend(pg_backend_pid())", HF_RETRY});
+}
+
+static void a_lost_connection_does_not_count_either_if_the_handler_overlooks_it(void **state)
+{
+    pass_through(*state,
+                 &(struct trouble){"SELECT pg_terminate_backend(pg_backend_pid())", HF_ACK});
+}
+
+/* A sequence is not rolled back, so it can count commits that failed. */
+static void a_commit_that_fails_so_does_not_count(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, write_effect);
+    hf_subscription_options options = transactional_options();
+
+    if (scene->path)
+        skip();
+    make_table(scene);
+    tables_run(scene, "CREATE SEQUENCE commits;"
+                      "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                      "IF nextval('commits') <= 4 THEN "
+                      "RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$;"
+                      "CREATE CONSTRAINT TRIGGER refusal AFTER INSERT ON effects "
+                      "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()");
+    options.attempts_max = 2;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", "k", "1");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    expect_uncounted(scene, recorder);
+}
+
+/* The same with something that does not pass: then it is the event's fault. */
+static void another_failure_of_a_statement_counts(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, meet_trouble);
+    hf_subscription_options options = transactional_options();
+    static struct trouble trouble = {"SELECT 1 / 0", HF_RETRY};
+
+    if (scene->path)
+        skip();
+    recorder->extra = &trouble;
+    make_table(scene);
+    options.attempts_max = 2;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", "k", "1");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").dead, 1);
+    assert_int_equal(recorder_count(recorder), 2);
+}
+
+/* Two handlers that lock each other's rows: the server ends one of them, and both get through. */
+static hf_verdict embrace(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    bool first = strcmp(event->type, "x") == 0;
+
+    if (!delivery_run(delivery, "UPDATE accounts SET money = money + 1 WHERE name = '%s'",
+                      first ? "a" : "b"))
+        return HF_RETRY;
+    door_pass(recorder->extra);
+    if (!delivery_run(delivery, "UPDATE accounts SET money = money - 1 WHERE name = '%s'",
+                      first ? "b" : "a"))
+        return HF_RETRY;
+    return HF_ACK;
+}
+
+static void handlers_that_deadlock_both_get_through(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, embrace);
+    hf_subscription_options options = transactional_options();
+    struct door *door = scene_door(scene);
+
+    if (scene->path)
+        skip();
+    tables_run(scene, "CREATE TABLE accounts (name TEXT, money INTEGER);"
+                      "INSERT INTO accounts VALUES ('a', 0), ('b', 0)");
+    recorder->extra = door;
+    options.attempts_max = 1;
+    options.concurrency = 2;
+    options.tx_max_ms = PATIENCE_MS;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", "x", "1");
+    publish(scene->bus, "y", "y", "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(door, 2));
+    door_open(door);
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    assert_int_equal(recorder_count(recorder), 3);
+    assert_int_equal(tables_number(scene, "SELECT sum(abs(money)) FROM accounts"), 0);
+}
+
 /* ---- Time ------------------------------------------------------------------------------------ */
 
 struct slow {
@@ -473,6 +770,18 @@ static const struct CMUnitTest tests[] = {
     scene_test(positions_stay_gapless_and_unique_after_undone_publishes),
     scene_test(ending_the_transaction_and_changing_the_connection_are_refused),
     scene_test(a_statement_that_rolls_back_is_a_failed_attempt),
+    scene_test(a_handler_that_ends_the_transaction_has_failed),
+    scene_test(a_handler_that_leaves_the_connection_in_use_has_failed),
+    scene_test(the_handlers_connection_is_of_the_bus_and_publishing_on_it_joins),
+    scene_test(a_serialization_failure_does_not_count),
+    scene_test(a_deadlock_does_not_count),
+    scene_test(a_lock_timeout_does_not_count),
+    scene_test(it_does_not_count_either_if_the_handler_overlooks_it),
+    scene_test(a_lost_connection_does_not_count),
+    scene_test(a_lost_connection_does_not_count_either_if_the_handler_overlooks_it),
+    scene_test(a_commit_that_fails_so_does_not_count),
+    scene_test(another_failure_of_a_statement_counts),
+    scene_test(handlers_that_deadlock_both_get_through),
     scene_test(past_tx_max_the_transaction_is_undone_and_others_go_on),
     scene_test(a_transactional_handler_sees_what_others_committed),
 };
