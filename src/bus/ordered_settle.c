@@ -195,6 +195,12 @@ bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, boo
     ordered->settled_before = runner->window.settled;
     int64_t checkpoint = move ? next_checkpoint(runner, &last_id) : -1;
     bool due = checkpoint_due(runner, checkpoint, now_us, &checkpoint_at_us);
+    if (move && checkpoint < 0 && ordered->count == 0 && runner->window.settled > 0) {
+        /* What is done has been stored (a retry, by its transaction), or lies above a gap: whoever
+         * waits for the checkpoint waits in vain. */
+        runner->window.settled = 0;
+        runner_signal_work(runner);
+    }
     pthread_mutex_unlock(&runner->mutex);
     if (checkpoint >= 0 && !due && checkpoint_at_us < step->at_us) {
         step->at_us = checkpoint_at_us;

@@ -35,6 +35,30 @@ static void with_one_the_checkpoint_follows_each_event(void **state)
     }
 }
 
+static hf_verdict fail_first_once(const hf_event *event, hf_delivery *delivery,
+                                  struct recorder *recorder)
+{
+    (void)recorder;
+    return event->position == 1 && hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
+}
+
+/* The checkpoint has moved past it by the time that it is done. */
+static void with_one_a_transactional_retry_does_not_stop_the_others(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_first_once);
+    hf_subscription_options options = quick_options();
+
+    options.checkpoint_events = 1;
+    options.transactional = HF_ON;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 20; i++)
+        publish(scene->bus, "x", "k", "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait(recorder, 21));
+    settle_all(scene->bus, "a");
+}
+
 static hf_verdict wait_at_first(const hf_event *event, hf_delivery *delivery,
                                 struct recorder *recorder)
 {
@@ -211,6 +235,7 @@ static void lag_is_the_distance_to_the_newest_position(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(with_one_the_checkpoint_follows_each_event),
+    scene_test(with_one_a_transactional_retry_does_not_stop_the_others),
     scene_test(with_one_and_many_workers_a_slow_event_does_not_stop_the_others),
     scene_test(the_checkpoint_never_passes_an_event_that_runs),
     scene_test(in_batches_it_is_stored_after_so_many_events),
