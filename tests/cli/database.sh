@@ -42,13 +42,8 @@ if on sqlite; then
 fi
 
 # --- PostgreSQL: where it is ---
-unreached() { # URL: what is said of it, with an exit code; never the password
-    hf stats --db "$1"
-    echo "$rc"
-}
 dir=$TEST_POSTGRES
 database=$base
-server "DROP ROLE IF EXISTS ${base}_p" && server "CREATE ROLE ${base}_p LOGIN"
 exits 0 "postgres: and postgresql: are the same" tail --db "postgres:///$database?host=$dir&user=holdfast"
 export PGHOST=$dir PGUSER=holdfast PGDATABASE=$database
 exits 0 "the PG variables of the environment fill in what the URL leaves out" tail --db postgres://
@@ -72,5 +67,48 @@ exits 69 "also over the network" tail --db 'postgres://127.0.0.1:1/x'
 has "with its address" err '127\.0\.0\.1:1/x'
 exits 0 "several hosts are tried in turn" tail \
     --db "postgres:///$database?host=$PWD/nobody,$dir&user=holdfast"
+
+# --- Passwords are not for reading ---
+secret=S3CRET-$$
+hide() { # CLAIM ARGS...: neither stream has the password, or half of it
+    local claim=$1
+    shift
+    hf "$@"
+    cat out err >both
+    hasnt "$claim does not tell the password (exit $rc)" both "S3CRET|-$$"
+}
+with() { echo "postgres://holdfast:$secret@/$database?host=$dir&sslpassword=$secret"; }
+for command in tail stats doctor 'migrate --json' 'sub list' 'event list' 'demo --quick' \
+    'bench publish --events 10'; do
+    # shellcheck disable=SC2086
+    hide "$command" $command --db "$(with)"
+done
+for bad in "postgres://u:$secret@127.0.0.1:1/x" "postgres://u:%zz$secret@h/x" "postgres:u:$secret@h/x" \
+    "postgres://u:$secret@[::1/x" "postgres://u:$secret@h:port/x" "postgres://u:$secret@h/x?foo" \
+    "postgres://u:S3CRET/-$$@h/x" "postgres://u:S3CRET@-$$@127.0.0.1:1/x" \
+    "postgres:///x?host=$PWD/nobody&password=$secret" "postgres:///x?sslmode=bogus&password=$secret" \
+    "postgres:///x?host=$dir&user=checked&password=$secret" \
+    "postgres:///x?host=$dir&user=refused&password=$secret"; do
+    hide "a refused URL" stats --db "$bad"
+    true_that "which has an exit code for scripts" test "$rc" -eq 1 -o "$rc" -eq 2 -o "$rc" -eq 69
+done
+hf sub create w --on '*' --from start
+hide "work, whose server knows its name," work w --exec true --until-empty --db "$(with)"
+server "SELECT application_name FROM pg_stat_activity WHERE datname = '$database'" >out
+hasnt "the name of a session neither" out S3CRET
+
+# --- Roles and servers that cannot be used ---
+exits 1 "a wrong password is an error" stats --db "postgres:///$database?host=$dir&user=checked&password=x"
+has "that names the user" err 'user "checked"'
+server "CREATE ROLE ${base}_r LOGIN" && server "CREATE DATABASE ${base}_x"
+echo "${base}_x" >>databases
+exits 1 "a role that may not make the schema is refused" publish a.b \
+    --db "postgres:///${base}_x?host=$dir&user=${base}_r"
+has "with the right that it lacks" err 'CREATE on the database'
+server "DROP DATABASE ${base}_x WITH (FORCE)" && server "DROP ROLE ${base}_r"
+is "and leaves nothing" "$?" 0
+psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast.meta SET value = '999' WHERE name = 'schema_version'"
+exits 1 "a schema that is newer than the program is refused" publish a.b
+has "with both versions" err 'version 999.*version [0-9]+'
 
 finish

@@ -56,8 +56,26 @@ static bool has_stray_slash(const char *url)
     return at && at < end;
 }
 
+/* Of postgresql://user:p@ssword@host/database the host would be "ssword@host". */
+static bool has_stray_at(const char *url)
+{
+    const char *rest = strstr(url, "://");
+    size_t length = rest ? 3 + strcspn(rest + 3, "/?") : 0;
+    const char *first = rest ? memchr(rest, '@', length) : NULL;
+    return first && memchr(first + 1, '@', length - (size_t)(first + 1 - rest));
+}
+
 static hf_status check_url(const char *url)
 {
+    size_t scheme = strcspn(url, ":");
+    if (strncmp(url + scheme, "://", 3) != 0) {
+        return fail(HF_INVALID, "the database URL is not valid: write %.*s://HOST/DATABASE",
+                    (int)scheme, url);
+    }
+    if (has_stray_at(url)) {
+        return fail(HF_INVALID, "the database URL is not valid: there are two @; in a user name or "
+                                "password write %%40 for @");
+    }
     if (has_stray_slash(url)) {
         return fail(HF_INVALID, "the database URL is not valid: there is an @ behind a /; in a "
                                 "user name or password write %%2F for / and %%40 for @");
