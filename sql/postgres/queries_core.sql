@@ -186,6 +186,20 @@ SELECT (SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint
            (SELECT sum(w.size)::bigint FROM pg_ls_waldir() w) END
 
 -- name: doctor
+-- $1: the time here; $2, $3: seconds after which a prepared transaction and any other is worth
+-- telling. A value that is NULL is not told.
+WITH sessions AS MATERIALIZED (
+        SELECT a.pid, a.xact_start,
+               format('pid %s (%s), %s for %s s', a.pid, a.application_name, a.state,
+                      extract(epoch FROM clock_timestamp() - a.xact_start)::bigint) AS told
+        FROM pg_stat_activity a
+        WHERE a.datname = current_database() AND a.backend_type = 'client backend'
+          AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()),
+    prepared AS MATERIALIZED (
+        SELECT p.transaction, p.prepared,
+               format('%s, prepared for %s s', quote_literal(p.gid),
+                      extract(epoch FROM clock_timestamp() - p.prepared)::bigint) AS told
+        FROM pg_prepared_xacts p WHERE p.database = current_database())
 SELECT s.name, s.value
 FROM (VALUES ('server_version', current_setting('server_version')),
              ('schema_version', (SELECT value FROM holdfast.meta WHERE name = 'schema_version')),
@@ -193,22 +207,36 @@ FROM (VALUES ('server_version', current_setting('server_version')),
              ('fsync', current_setting('fsync')),
              ('full_page_writes', current_setting('full_page_writes')),
              ('synchronous_commit', current_setting('synchronous_commit')),
-             ('wal_level', current_setting('wal_level')),
+             ('synchronous_standby_names',
+              nullif(current_setting('synchronous_standby_names'), '')),
+             ('autovacuum', current_setting('autovacuum')),
+             ('not_vacuumed',
+              (SELECT string_agg('holdfast.' || c.relname, ', ' ORDER BY c.relname)
+               FROM pg_class c
+               WHERE c.relnamespace = 'holdfast'::regnamespace
+                 AND c.relname NOT SIMILAR TO 'checkpoints_[01]'
+                 AND c.reloptions && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off'])),
+             ('dead_rows', (SELECT sum(t.n_dead_tup)::text FROM pg_stat_user_tables t
+                            WHERE t.schemaname = 'holdfast')),
+             ('idle_session_timeout', current_setting('idle_session_timeout')),
+             ('sees_other_sessions',
+              CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE') THEN 'yes' ELSE 'no' END),
              ('max_connections', current_setting('max_connections')),
              ('connections', (SELECT count(*)::text FROM pg_stat_activity
                               WHERE backend_type = 'client backend')),
+             ('connections_percent',
+              (SELECT (count(*) * 100 / current_setting('max_connections')::bigint)::text
+               FROM pg_stat_activity WHERE backend_type = 'client backend')),
              ('max_prepared_transactions', current_setting('max_prepared_transactions')),
-             ('prepared_transactions', (SELECT count(*)::text FROM pg_prepared_xacts
-                                        WHERE database = current_database())),
-             ('oldest_prepared_s',
-              (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - prepared))::bigint, 0)::text
-               FROM pg_prepared_xacts WHERE database = current_database())),
-             ('oldest_transaction_s',
-              (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))::bigint,
-                               0)::text
-               FROM pg_stat_activity
-               WHERE datname = current_database() AND backend_type = 'client backend'
-                 AND state LIKE 'idle in transaction%')),
+             ('prepared_transactions', (SELECT count(*)::text FROM prepared)),
+             ('forgotten_prepared',
+              (SELECT p.told FROM prepared p
+               WHERE p.prepared < clock_timestamp() - make_interval(secs => $2::bigint)
+               ORDER BY p.prepared LIMIT 1)),
+             ('long_transaction',
+              (SELECT a.told FROM sessions a
+               WHERE a.xact_start < clock_timestamp() - make_interval(secs => $3::bigint)
+               ORDER BY a.xact_start LIMIT 1)),
              ('clock_skew_ms',
               (extract(epoch FROM clock_timestamp() - $1::timestamptz) * 1000)::bigint::text),
              ('months', (SELECT count(*)::text

@@ -1,7 +1,9 @@
 /*
  * doctor.c - sizes, and settings and conditions that matter to whoever runs the database.
  *
- * One statement reads them all; what is worth a warning is decided here. Nothing scans the log.
+ * One statement reads them all; what is worth a warning, and what to do then, is in the table of
+ * rules here. Nothing scans the log. A role that may not see other sessions (pg_monitor) is not
+ * told how long they have been in their transactions, so it is not warned of them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,11 +15,13 @@
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
-#define PREPARED_OLD_S 60
+#define PUBLISHER_OLD_S 5     /* checkpoints wait for whoever has published */
+#define PREPARED_OLD_S 60     /* others must not be forgotten, either */
 #define TRANSACTION_OLD_S 300
 #define SKEW_LARGE_MS 60000
 #define JOURNAL_LARGE_BYTES (INT64_C(64) << 20)
 #define IDS_FEW 200000000
+#define CONNECTIONS_PERCENT 90
 
 hf_status postgres_sizes(struct engine *base, struct store_sizes *ret_sizes)
 {
@@ -44,6 +48,57 @@ hf_status postgres_sizes(struct engine *base, struct store_sizes *ret_sizes)
 
 /* ---- Findings -------------------------------------------------------------------------------- */
 
+/* When a value is worth a warning. */
+enum rule_kind {
+    RULE_IS_NOT,  /* the word */
+    RULE_IS,      /* the word */
+    RULE_SAID,    /* not empty */
+    RULE_BELOW,   /* the number */
+    RULE_AT_LEAST /* the number, whatever the sign of the value */
+};
+
+static const struct rule {
+    const char *name;
+    enum rule_kind kind;
+    const char *word;
+    int64_t number;
+    const char *advice;
+} rules[] = {
+    {"fsync", RULE_IS_NOT, "on", 0,
+     "a crash of the server's machine destroys the database: switch fsync on"},
+    {"full_page_writes", RULE_IS_NOT, "on", 0,
+     "a crash of the server's machine may damage pages: switch full_page_writes on"},
+    {"server_encoding", RULE_IS_NOT, "UTF8", 0,
+     "events are UTF-8: use a database with that encoding"},
+    {"autovacuum", RULE_IS_NOT, "on", 0,
+     "dead rows and old statistics pile up, and transaction ids run out: switch autovacuum on"},
+    {"not_vacuumed", RULE_SAID, NULL, 0,
+     "autovacuum is switched off for these tables: ALTER TABLE ... RESET (autovacuum_enabled)"},
+    {"idle_session_timeout", RULE_IS_NOT, "0", 0,
+     "it ends the connection by which others see that a process lives: ALTER ROLE ... SET "
+     "idle_session_timeout = 0"},
+    {"locks_readable", RULE_IS, "no", 0,
+     "a rolled-back position cannot be told from one that is late: GRANT SELECT ON pg_locks to the "
+     "role, or set gap_timeout for its subscriptions"},
+    {"connections_percent", RULE_AT_LEAST, NULL, CONNECTIONS_PERCENT,
+     "nearly all connections of the server are in use: raise max_connections, or use fewer "
+     "processes"},
+    {"open_publisher", RULE_SAID, NULL, 0,
+     "checkpoints wait for it: end the transaction, or pg_terminate_backend(pid)"},
+    {"forgotten_prepared", RULE_SAID, NULL, 0,
+     "nobody has ended it: COMMIT PREPARED or ROLLBACK PREPARED"},
+    {"long_transaction", RULE_SAID, NULL, 0,
+     "it keeps dead rows of the whole database alive: end it, or pg_terminate_backend(pid)"},
+    {"clock_skew_ms", RULE_AT_LEAST, NULL, SKEW_LARGE_MS,
+     "the clocks of this machine and the server differ by more than a minute: correct them"},
+    {"months_ahead", RULE_BELOW, NULL, 1,
+     "next month's table is missing: the role may lack the right to make it"},
+    {"journal_bytes", RULE_AT_LEAST, NULL, JOURNAL_LARGE_BYTES,
+     "the journal of checkpoints is not rotated: something holds a lock on it"},
+    {"transaction_ids_left", RULE_BELOW, NULL, IDS_FEW,
+     "autovacuum does not keep up with freezing: the server will stop writing"},
+};
+
 static int64_t number_in(struct text value)
 {
     int64_t number = 0;
@@ -52,53 +107,33 @@ static int64_t number_in(struct text value)
     return sscanf(text, "%" SCNd64, &number) == 1 ? number : 0;
 }
 
-static bool is(struct text value, const char *word)
+static bool is_broken(const struct rule *rule, struct text value)
 {
-    return text_equal(value, text_of(word));
-}
-
-static const char *advice_on_settings(const char *name, struct text value)
-{
-    if (strcmp(name, "fsync") == 0 && !is(value, "on")) {
-        return "a crash of the server's machine destroys the database: switch fsync on";
+    int64_t number = number_in(value);
+    switch (rule->kind) {
+    case RULE_IS_NOT:
+        return !text_equal(value, text_of(rule->word));
+    case RULE_IS:
+        return text_equal(value, text_of(rule->word));
+    case RULE_SAID:
+        return value.length > 0;
+    case RULE_BELOW:
+        return number < rule->number;
+    case RULE_AT_LEAST:
+        return number >= rule->number || number <= -rule->number;
     }
-    if (strcmp(name, "full_page_writes") == 0 && !is(value, "on")) {
-        return "a crash of the server's machine may damage pages: switch full_page_writes on";
-    }
-    if (strcmp(name, "server_encoding") == 0 && !is(value, "UTF8")) {
-        return "events are UTF-8: use a database with that encoding";
-    }
-    return NULL;
+    return false;
 }
 
 /* NULL: all is well. */
-static const char *advice_on(const char *name, struct text value, int64_t connections_max)
+static const char *advice_on(const char *name, struct text value)
 {
-    int64_t number = number_in(value);
-    if (strcmp(name, "oldest_prepared_s") == 0 && number >= PREPARED_OLD_S) {
-        return "a prepared transaction is forgotten: if it has published, readers wait for it; see "
-               "pg_prepared_xacts";
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (strcmp(rules[i].name, name) == 0 && is_broken(&rules[i], value)) {
+            return rules[i].advice;
+        }
     }
-    if (strcmp(name, "oldest_transaction_s") == 0 && number >= TRANSACTION_OLD_S) {
-        return "a session is idle in a transaction for long: it keeps dead rows alive, and holes "
-               "open if it has published; see pg_stat_activity";
-    }
-    if (strcmp(name, "clock_skew_ms") == 0 && (number > SKEW_LARGE_MS || number < -SKEW_LARGE_MS)) {
-        return "the clocks of this machine and the server differ by more than a minute";
-    }
-    if (strcmp(name, "months_ahead") == 0 && number == 0) {
-        return "next month's table is missing: the role may lack the right to make it";
-    }
-    if (strcmp(name, "journal_bytes") == 0 && number >= JOURNAL_LARGE_BYTES) {
-        return "the journal of checkpoints is not rotated: something holds a lock on it";
-    }
-    if (strcmp(name, "transaction_ids_left") == 0 && number < IDS_FEW) {
-        return "autovacuum does not keep up with freezing: the server will stop writing";
-    }
-    if (strcmp(name, "connections") == 0 && number * 10 >= connections_max * 9) {
-        return "nearly all connections of the server are in use";
-    }
-    return advice_on_settings(name, value);
+    return NULL;
 }
 
 /* Hands findings to the callback until it has had enough. */
@@ -117,26 +152,41 @@ static void doctor_say(struct doctor *doctor, const char *name, const char *valu
     }
 }
 
+static void doctor_say_ruled(struct doctor *doctor, const char *name, struct text value)
+{
+    doctor_say(doctor, name, value.bytes, advice_on(name, value));
+}
+
 static void say_all(struct postgres_engine *engine, struct doctor *doctor, const PGresult *result,
                     bool pooled)
 {
     bool power = engine->durability == HF_DURABILITY_POWER;
-    int64_t connections_max = INT64_MAX / 10;
     doctor_say(doctor, "engine", "postgres", NULL);
     doctor_say(doctor, "place", engine->place, NULL);
     doctor_say(doctor, "durability", power ? "power" : "process",
                power ? NULL : "what was published last may be lost if the server crashes");
-    doctor_say(doctor, "pooler", pooled ? "yes" : "no",
-               pooled ? "behind a transaction pooler wake-ups come by looking every second: give "
-                        "the server's own address" : NULL);
+    doctor_say(doctor, "pooler", pooled ? "yes" : "no", NULL);
+    doctor_say(doctor, "wake_up", pooled ? "looking every second" : "LISTEN",
+               pooled ? "behind a transaction pooler LISTEN is impossible: give consumers the "
+                        "server's own address" : NULL);
     for (int row = 0; row < PQntuples(result); row++) {
         struct text name = result_text(result, row, 0);
         struct text value = result_text(result, row, 1);
-        if (is(name, "max_connections")) {
-            connections_max = number_in(value);
+        /* What says something only if there is something to say. */
+        if (!text_is_absent(value)) {
+            doctor_say_ruled(doctor, name.bytes, value);
         }
-        doctor_say(doctor, name.bytes, value.bytes ? value.bytes : "",
-                   advice_on(name.bytes, value, connections_max));
+    }
+}
+
+/* Who has published and does not end. The rights to read that are not everybody's. */
+static void say_publishers(struct postgres_engine *engine, struct doctor *doctor)
+{
+    struct gap_facts facts = {0};
+    hf_status status = postgres_holders(engine, &facts);
+    doctor_say_ruled(doctor, "locks_readable", text_of(status == HF_OK ? "yes" : "no"));
+    if (status == HF_OK && facts.held_ms >= PUBLISHER_OLD_S * 1000) {
+        doctor_say_ruled(doctor, "open_publisher", text_of(facts.holders));
     }
 }
 
@@ -150,12 +200,16 @@ hf_status postgres_doctor(struct engine *base, hf_finding_fn found, void *ctx)
     }
     PGresult *result = NULL;
     bool pooled = session->pooled;
-    param_time(session_params(session), clock_wall_us());
+    struct params *params = session_params(session);
+    param_time(params, clock_wall_us());
+    param_int8(params, PREPARED_OLD_S);
+    param_int8(params, TRANSACTION_OLD_S);
     status = session_query(session, POSTGRES_QUERY_DOCTOR, &result);
     session_give(engine, session);
     if (status == HF_OK) {
         struct doctor doctor = {found, ctx, false};
         say_all(engine, &doctor, result, pooled);
+        say_publishers(engine, &doctor);
     }
     PQclear(result);
     return status;

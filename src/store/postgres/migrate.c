@@ -3,8 +3,8 @@
  *
  * All steps that are missing, and the new version, are one transaction, under an advisory lock that
  * lets one process at a time do this: the others wait, then find it done. PostgreSQL's DDL is
- * transactional, so a process that dies midway leaves what was there before, and the next one begins
- * again.
+ * transactional, so a process that dies midway leaves what was there before, and the next one
+ * begins again.
  *
  * How the database is set must not matter to what is made: the transaction has its own search_path
  * and its own way to read literals, and its functions name theirs.

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# doctor on PostgreSQL: what it knows, and what it says when something is not well.
+. "$(dirname "$0")/../cli/lib.sh"
+
+# One line of the last doctor: LEVEL NAME.
+finding() { grep "\"name\":\"$2\"" out >found && grep -q "\"level\":\"$1\"" found; }
+said() { # CLAIM LEVEL NAME PATTERN: of value and advice
+    finding "$2" "$3" && grep -qE "$4" found
+    result $? "$1" < <(cat found out 2>/dev/null | head -c 2000)
+}
+sql() { psql -qXAt "$HOLDFAST_URL" -c "$1"; }
+
+hf publish a.b
+hf doctor --json
+json "findings are objects" out
+said "the server's version" ok server_version '"value":"1[0-9]'
+said "the schema's version" ok schema_version '"value":"[0-9]+"'
+said "the place has no password" ok place "$TEST_POSTGRES:5432/$base\""
+said "commits wait for the disk" ok synchronous_commit '"value":"on"'
+said "no pooler" ok pooler '"value":"no"'
+said "wake-ups come by LISTEN" ok wake_up '"value":"LISTEN"'
+said "locks can be read" ok locks_readable '"value":"yes"'
+said "next month's table is there" ok months_ahead '"value":"1"'
+said "the clocks agree" ok clock_skew_ms '"value":"-?[0-9]{1,5}"'
+said "prepared transactions are possible" ok max_prepared_transactions '"value":"50"'
+said "autovacuum runs" ok autovacuum '"value":"on"'
+said "a server without fsync is a warning" warn fsync 'switch fsync on'
+is "nothing is told of what is not there" \
+    "$(grep -cE '"(open_publisher|forgotten_prepared|long_transaction|not_vacuumed)"' out)" 0
+
+# --- Settings ---
+sql "ALTER DATABASE $base SET synchronous_commit = off"
+sql "ALTER DATABASE $base SET idle_session_timeout = '1h'"
+sql "ALTER TABLE holdfast.retries SET (autovacuum_enabled = false)"
+exits 7 "findings have an exit code of their own" doctor --json
+said "a weak default is not ours: commits still wait for the disk" ok synchronous_commit '"value":"on"'
+said "sessions that are ended when they are idle" warn idle_session_timeout 'idle_session_timeout = 0'
+said "a table that is not vacuumed is named" warn not_vacuumed 'holdfast\.retries'
+sql "ALTER DATABASE $base RESET idle_session_timeout"
+sql "ALTER TABLE holdfast.retries RESET (autovacuum_enabled)"
+
+# --- Who publishes and does not end ---
+(printf "BEGIN; SELECT FROM holdfast.publish('default', 'a.b', '{}');\n"
+ until_true 30 test -e told; echo 'COMMIT;') | PGAPPNAME=billing psql -qX "$HOLDFAST_URL" >/dev/null &
+open_publisher() { hf doctor --json; finding warn open_publisher; }
+until_true 20 open_publisher
+said "a transaction that has published and stays open is named" warn open_publisher \
+    'pid [0-9]+ \(billing\), idle in transaction for [0-9]+ s'
+said "with what it does" warn open_publisher 'checkpoints wait for it'
+: >told
+wait
+hf doctor --json
+is "when it has ended nothing is said" "$(grep -c open_publisher out)" 0
+
+# --- A role that may see little ---
+role=${base}_role
+server "CREATE ROLE $role LOGIN"
+server "CREATE DATABASE ${base}_poor OWNER $role"
+echo "${base}_poor" >>databases
+poor="postgresql:///${base}_poor?host=$TEST_POSTGRES&user=$role"
+exits 0 "a role that owns its database needs nothing else" publish a.b --db "$poor"
+hf doctor --json --db "$poor"
+said "it can read locks" ok locks_readable '"value":"yes"'
+said "it cannot see what others do" ok sees_other_sessions '"value":"no"'
+server "DROP DATABASE ${base}_poor WITH (FORCE)"
+server "DROP ROLE $role"
+
+finish
