@@ -7,11 +7,19 @@
 
 -- name: read_settings
 -- For the statements that follow in the same transaction. A month without statistics, or one whose
--- statistics are old, must not be sorted or scanned as a whole, and no plan may be kept that knows
--- nothing of its parameters. (The costs of what is switched off would wake the compiler.)
+-- statistics are old, must not be sorted or scanned as a whole. (The costs of what is switched off
+-- would wake the compiler.) Many rows are worth a plan of their own, which knows whether there is a
+-- regular expression at all.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_sort', 'off', true), set_config('jit', 'off', true),
        set_config('plan_cache_mode', 'force_custom_plan', true)
+
+-- name: read_settings_few
+-- The same, for few rows: making a plan takes longer than reading them, so the one plan is kept. It is
+-- the same but for the parameters, and made under these settings too.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('enable_sort', 'off', true), set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true)
 
 -- name: read_tail
 -- $1: after this position; $2: at most so many; $3: regular expression of the types that are wanted,

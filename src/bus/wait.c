@@ -4,8 +4,9 @@
  * The store is asked again and again; what decides is what it says, not what was heard. Between two
  * questions the thread waits for news (publishes and operators ring, runners of this process poke
  * when a checkpoint moved) but never longer than WAIT_POLL_MS, because progress of other processes
- * makes no sound. While anybody waits (bus->waiters) runners store their checkpoints at once
- * instead of once in a while.
+ * makes no sound. A look costs the store something, and runners poke for every batch, so each look
+ * is followed by a rest several times as long: waiting must not slow down what is waited for. While
+ * anybody waits (bus->waiters) runners store their checkpoints at once instead of once in a while.
  *
  * An event is settled in a subscription when its state there (inspect.c) is done, dead or not for
  * it. "Everything published before the call" is settled when the checkpoint has reached the last
@@ -14,12 +15,16 @@
  * With subscription NULL the subscriptions of the namespace are listed once, at the call; each is
  * dropped from the list when it is settled. One that is removed meanwhile waits for nothing.
  */
+#include <time.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "bus/inspect.h"
 #include "bus/watch.h"
 
 #define WAIT_POLL_MS 50
+#define REST_TIMES 8      /* as long as the look took ... */
+#define REST_US_MAX 20000 /* ... up to this */
 #define WAIT_FACTS_BYTES_MAX ((size_t)4 << 20)
 
 /* One hf_wait under way. */
@@ -147,12 +152,23 @@ static hf_status look(hf_bus *bus, struct wait *wait, bool named, struct subscri
     return status;
 }
 
+/* After a look that took so long. What happens meanwhile is seen by the next one. */
+static void rest(int64_t took_us, struct deadline deadline)
+{
+    int64_t us = took_us * REST_TIMES < REST_US_MAX ? took_us * REST_TIMES : REST_US_MAX;
+    int64_t left_ms = deadline_left_ms(deadline);
+    us = left_ms >= 0 && left_ms * 1000 < us ? left_ms * 1000 : us;
+    struct timespec time = {.tv_nsec = us * 1000};
+    nanosleep(&time, NULL);
+}
+
 static hf_status wait_loop(hf_bus *bus, struct wait *wait, bool named, int64_t timeout_ms,
                            struct subscription_ids *ids)
 {
     struct deadline deadline = deadline_after_ms(timeout_ms);
     for (;;) {
         uint64_t seen = watch_seen(bus);
+        int64_t began_us = clock_mono_us();
         hf_status status = look(bus, wait, named, ids);
         if (status || ids->count == 0) {
             return status;
@@ -165,6 +181,7 @@ static hf_status wait_loop(hf_bus *bus, struct wait *wait, bool named, int64_t t
             return fail(HF_TIMEOUT, "%zu subscription%s not got that far after %" PRId64 " ms",
                         ids->count, ids->count == 1 ? " has" : "s have", timeout_ms);
         }
+        rest(clock_mono_us() - began_us, deadline);
         watch_wait(bus, seen, deadline_earlier(deadline, deadline_after_ms(WAIT_POLL_MS)));
     }
 }

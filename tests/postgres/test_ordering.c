@@ -452,6 +452,25 @@ static void a_reader_whose_connection_is_lost_is_over(void **state)
     scene_end(&s);
 }
 
+/* Runs the statement `tail` after these settings, often enough for a generic plan. */
+static void look_at_plan(PGconn *pg, enum postgres_query settings)
+{
+    side_must(pg, "BEGIN");
+    side_must(pg, "%s", postgres_queries[settings].sql);
+    for (int i = 0; i < 8; i++) {
+        side_must(pg, "EXECUTE tail (%d, 100, NULL)", i);
+    }
+    must_hold(side_number(pg, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()") < 20);
+    PGresult *plan = PQexec(pg, "EXPLAIN (COSTS OFF) EXECUTE tail (5, 100, '^t$')");
+    must_equal(PGRES_TUPLES_OK, PQresultStatus(plan));
+    for (int row = 0; row < PQntuples(plan); row++) {
+        const char *line = PQgetvalue(plan, row, 0);
+        must_hold(!strstr(line, "Seq Scan") && !strstr(line, "->  Sort"));
+    }
+    PQclear(plan);
+    side_must(pg, "ROLLBACK");
+}
+
 /* Reading one namespace must not touch the tables of the others, nor sort. */
 static void the_tail_is_read_by_index_and_locks_only_its_own_tables(void **state)
 {
@@ -475,20 +494,8 @@ static void the_tail_is_read_by_index_and_locks_only_its_own_tables(void **state
     }
     sql[used] = '\0';
     side_must(s.a, "PREPARE tail AS %s", sql);
-    side_must(s.a, "BEGIN");
-    side_must(s.a, "%s", postgres_queries[POSTGRES_QUERY_READ_SETTINGS].sql);
-    for (int i = 0; i < 8; i++) { /* long enough for a generic plan */
-        side_must(s.a, "EXECUTE tail (%d, 100, NULL)", i);
-    }
-    must_hold(side_number(s.a, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()") < 20);
-    PGresult *plan = PQexec(s.a, "EXPLAIN (COSTS OFF) EXECUTE tail (5, 100, '^t$')");
-    must_equal(PGRES_TUPLES_OK, PQresultStatus(plan));
-    for (int row = 0; row < PQntuples(plan); row++) {
-        const char *line = PQgetvalue(plan, row, 0);
-        must_hold(!strstr(line, "Seq Scan") && !strstr(line, "->  Sort"));
-    }
-    PQclear(plan);
-    side_must(s.a, "ROLLBACK");
+    look_at_plan(s.a, POSTGRES_QUERY_READ_SETTINGS);
+    look_at_plan(s.a, POSTGRES_QUERY_READ_SETTINGS_FEW);
     scene_end(&s);
 }
 

@@ -138,7 +138,8 @@ static hf_status ask(struct session *session, const struct fetch *fetch,
 hf_status fetch_run(struct fetch *fetch, struct session *session)
 {
     struct question questions[QUESTIONS_MAX] = {
-        {POSTGRES_QUERY_READ_SETTINGS, fill_settings, NULL},
+        {fetch->many ? POSTGRES_QUERY_READ_SETTINGS : POSTGRES_QUERY_READ_SETTINGS_FEW,
+         fill_settings, NULL},
     };
     size_t count = 1;
     if (fetch->tail) {

@@ -12,6 +12,7 @@
 struct fetch {
     struct text regex;            /* of wanted types; absent: all */
     int64_t limit;                /* of the rows of each answer */
+    bool many;                    /* so many rows will probably come */
     bool tail;                    /* what is visible after `after` ... */
     int64_t after;
     const struct gap_hole *holes; /* ... then what is visible in these ranges ... */

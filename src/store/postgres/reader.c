@@ -340,6 +340,7 @@ static hf_status fetch_more(struct postgres_reader *reader)
     struct proof proof = prober_proof(prober); /* before the questions are sent */
     struct fetch fetch = fetch_of(reader, reader->rows);
     fetch.tail = queue_count(&reader->queue) == 0 && reader->gap.count < GAP_HOLES_MAX;
+    fetch.many = reader->tail_cut;
     fetch.after = reader->gap.high;
     fetch.holes = reader->gap.holes;
     fetch.hole_count = holes_wanted(reader);
@@ -400,6 +401,7 @@ static hf_status read_queue_again(struct postgres_reader *reader)
         .last = reader->gap.high,
     };
     struct fetch fetch = fetch_of(reader, READ_AGAIN_ROWS_MAX);
+    fetch.many = true;
     fetch.holes = &range;
     fetch.hole_count = 1;
     hf_status status = ask(reader, &fetch);
