@@ -100,7 +100,7 @@ ERRORS := $(if $(filter 1,$(WERROR)),-Werror)
 INCLUDES = -Iinclude -Isrc -I$(BUILD)/gen $(PQ_CFLAGS)
 $(BUILD)/obj/tests/%.o: INCLUDES = -Iinclude -Isrc -Itests -I$(BUILD)/gen \
                                      $(PQ_CFLAGS)
-$(BUILD)/obj/examples/%.o: INCLUDES = -Iinclude
+$(BUILD)/obj/examples/%.o: INCLUDES = -Iinclude $(PQ_CFLAGS)
 $(BUILD)/obj/bench/%.o: INCLUDES = -Iinclude $(PQ_CFLAGS)
 
 # --- Sources -------------------------------------------------------------------------------------
