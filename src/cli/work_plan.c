@@ -10,6 +10,7 @@
 #include "base/banned.h"
 #include "cli/args_value.h"
 #include "cli/config_setting.h"
+#include "cli/guard.h"
 #include "cli/out.h"
 #include "cli/suboptions.h"
 
@@ -154,6 +155,21 @@ static int plan_database(struct work *work, hf_options *options)
     return config_url(config, &cli->args, &cli->url);
 }
 
+/* The file was checked for this, but flags may have raised it. */
+static int check_commands(const struct work *work)
+{
+    int64_t total = 0;
+
+    for (size_t i = 0; i < work->count; i++)
+        total += work->items[i].options.concurrency;
+    if (total <= GUARD_GROUPS_MAX)
+        return EXIT_OK;
+    return args_usage(&work->cli->args,
+                      "--concurrency counts for each of %zu subscriptions: more than %d commands "
+                      "could run at once, which is the limit of one process",
+                      work->count, GUARD_GROUPS_MAX);
+}
+
 static int plan_by_file(struct work *work, hf_options *options)
 {
     const struct cli *cli = work->cli;
@@ -168,7 +184,7 @@ static int plan_by_file(struct work *work, hf_options *options)
     code = plan_database(work, options);
     for (size_t i = 0; i < work->count && !code; i++)
         code = plan_item(work, &work->items[i], chosen[i]);
-    return code;
+    return code ? code : check_commands(work);
 }
 
 int work_plan(struct work *work, hf_options *options)

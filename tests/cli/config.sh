@@ -59,6 +59,12 @@ hf publish "${db[@]}" user.back
 exits 0 "--exec overrides the command of one" work mailer --config shop.yaml --until-empty --exec 'echo other'
 has "it runs" out '^other$'
 
+{ echo subscriptions: && for i in 1 2 3 4 5; do
+    echo "- {name: s$i, on: x, from: now, handler: {exec: 'true'}}"; done; } >five.yaml
+exits 2 "a flag cannot raise the commands above the limit" work --config five.yaml --concurrency 256
+has "which is told" err 'more than 1024 commands could run at once'
+exits 0 "one of them may have as many" work s1 --config five.yaml --concurrency 256 --until-empty "${db[@]}"
+
 # --- The file is the whole truth ---
 sed -i 's/concurrency: 2/batch: 9/; s/\[order.placed, order.paid\]/order.*/' shop.yaml
 hf work ledger --config shop.yaml --until-empty
