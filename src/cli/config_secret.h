@@ -1,11 +1,10 @@
 /*
- * config_secret.h - passwords: read from files, put into a url, and never shown.
+ * config_secret.h - passwords: read from files and put into a url.
  */
 #ifndef HF_CLI_CONFIG_SECRET_H
 #define HF_CLI_CONFIG_SECRET_H
 
 #include "base/arena.h"
-#include "base/buf.h"
 
 #define CONFIG_SECRET_BYTES_MAX 4096
 
@@ -16,8 +15,5 @@ const char *config_secret_read(struct arena *arena, const char *what, const char
 /* The url with the password as its parameter. NULL after a complaint: it has a password already, or
  * is none that takes one. */
 const char *config_secret_add(struct arena *arena, const char *url, const char *password);
-
-/* Appends the url with "***" in place of every password. */
-void config_secret_mask(const char *url, struct buf *masked);
 
 #endif

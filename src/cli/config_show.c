@@ -8,11 +8,11 @@
 #include "base/banned.h"
 #include "cli/args_value.h"
 #include "cli/commands.h"
-#include "cli/config_secret.h"
 #include "cli/config_setting.h"
 #include "cli/out.h"
 #include "cli/show.h"
 #include "cli/table.h"
+#include "cli/url.h"
 #include "cli/work.h"
 #include "cli/work_options.h"
 
@@ -114,11 +114,13 @@ static void origin_text(const struct show *show, const struct config_setting *se
 /* The value in one line; NULL: there is none. */
 static const char *value_text(struct show *show, const struct config_setting *setting, bool is_url)
 {
+    char shown[URL_SHOWN_BYTES];
+
     buf_clear(&show->text);
     if (!setting->value.text)
         return NULL;
     if (is_url)
-        config_secret_mask(setting->value.text, &show->text);
+        buf_printf(&show->text, "%s", url_shown(setting->value.text, shown));
     else if (setting->item_count > 1 || setting->is_list)
         for (size_t i = 0; i < setting->item_count; i++)
             buf_printf(&show->text, "%s%s", i ? " " : "", setting->items[i]);

@@ -51,11 +51,14 @@ static const char *put_authority(struct shown *shown, const char *url)
     return end;
 }
 
-/* Is this parameter a secret? The name ends with "password", whatever stands before it. */
+/* Is this parameter a secret? The name ends with "password", whatever stands before it; or it is
+ * encoded, which libpq understands and nobody needs. */
 static bool is_secret(const char *parameter, size_t name_length)
 {
     size_t length = strlen(SECRET);
 
+    if (memchr(parameter, '%', name_length))
+        return true;
     return name_length >= length && strncmp(parameter + name_length - length, SECRET, length) == 0;
 }
 

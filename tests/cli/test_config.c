@@ -562,35 +562,6 @@ static void a_command_given_as_a_list_is_quoted(void **state)
 
 /* ---- Secrets --------------------------------------------------------------------------------- */
 
-static void passwords_in_urls_are_masked(void **state)
-{
-    static const char *const urls[][2] = {
-        {"sqlite:a:b@c.db", "sqlite:a:b@c.db"},
-        {"postgresql://localhost/shop", "postgresql://localhost/shop"},
-        {"postgresql://ann@localhost:5432/shop", "postgresql://ann@localhost:5432/shop"},
-        {"postgresql://ann:secret@localhost:5432/shop", "postgresql://ann:***@localhost:5432/shop"},
-        {"postgresql://ann:se@cret@h", "postgresql://ann:***@h"},
-        {"postgresql://ann:se/cret@h/db", "postgresql://ann:***@h/db"},
-        {"postgresql://ann:se?cret@h/db", "postgresql://ann:***@h/db"},
-        {"postgresql://ann:@h", "postgresql://ann:***@h"},
-        {"postgresql:///db?host=/tmp&password=secret&user=a",
-         "postgresql:///db?host=/tmp&password=***&user=a"},
-        {"postgresql://a:b@h/db?sslpassword=x", "postgresql://a:***@h/db?sslpassword=***"},
-        {"postgresql:///db?pass%77ord=secret", "postgresql:///db?pass%77ord=***"},
-        {"postgresql:///db?password=", "postgresql:///db?password=***"},
-    };
-    struct buf masked;
-
-    (void)state;
-    buf_init(&masked, 4096);
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
-        buf_clear(&masked);
-        config_secret_mask(urls[i][0], &masked);
-        assert_string_equal(buf_terminate(&masked), urls[i][1]);
-    }
-    buf_release(&masked);
-}
-
 static void a_password_is_added_once_and_encoded(void **state)
 {
     struct arena arena;
@@ -627,7 +598,6 @@ int main(void)
         cmocka_unit_test(a_flag_wins_over_the_environment_the_file_and_the_default),
         cmocka_unit_test(options_are_complete_and_flags_override_them),
         cmocka_unit_test(a_command_given_as_a_list_is_quoted),
-        cmocka_unit_test(passwords_in_urls_are_masked),
         cmocka_unit_test(a_password_is_added_once_and_encoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -263,6 +263,7 @@ static void a_shown_url_has_no_password(void **state)
          "postgres://u:***@h/db?password=***&user=x"},
         {"postgres:///db?sslpassword=secret", "postgres:///db?sslpassword=***"},
         {"postgres:///db?password=&x=1", "postgres:///db?password=***&x=1"},
+        {"postgres:///db?pass%77ord=secret", "postgres:///db?pass%77ord=***"},
         {"postgres://?", "postgres://?"},
         {"postgres:", "postgres:"},
     };
