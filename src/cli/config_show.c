@@ -188,7 +188,7 @@ static int show_all(struct show *show)
 {
     static const struct out_column columns[] = {
         {"key", false, 0}, {"value", false, 100}, {"origin", false, 0}};
-    struct config_subscription *chosen[CONFIG_SUBSCRIPTIONS_MAX];
+    struct config_subscription *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
     size_t count = work_select(&show->cli->args, &show->config, show->file, chosen);
 
     if (count == 0)

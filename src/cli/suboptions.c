@@ -24,8 +24,8 @@
 #define TOGGLE "off|on"
 
 #define HOUR_MS 3600000
-#define DAY_MS 86400000
-#define RETRY_MS_MAX (INT64_C(366) * DAY_MS)
+#define DAY_MS INT64_C(86400000)
+#define RETRY_MS_MAX (366 * DAY_MS)
 
 const struct option_row suboptions_rows[] = {
     {"from", 0, OPTION_PLACE, "PLACE", NULL, 0, 0,

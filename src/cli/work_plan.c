@@ -14,6 +14,8 @@
 #include "cli/out.h"
 #include "cli/suboptions.h"
 
+#include <assert.h>
+
 #define DRAIN_MS 30000
 
 /* ---- The command line ------------------------------------------------------------------------ */
@@ -84,6 +86,7 @@ size_t work_select(const struct args *args, const struct config *config, const c
     static const char *const of_one[] = {"exec", "on", "from"};
     size_t count = args->word_count ? args->word_count : config->subscription_count;
 
+    assert(count <= CONFIG_SUBSCRIPTIONS_MAX); /* of words, by the table of commands */
     for (size_t i = 0; i < count; i++) {
         ret_chosen[i] = args->word_count ? find_named(args, config, file, args->words[i])
                                          : config->subscriptions[i];
@@ -173,7 +176,7 @@ static int check_commands(const struct work *work)
 static int plan_by_file(struct work *work, hf_options *options)
 {
     const struct cli *cli = work->cli;
-    struct config_subscription *chosen[CONFIG_SUBSCRIPTIONS_MAX];
+    struct config_subscription *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
     int code = config_open(&work->config, work->file, cli->started_at_us);
 
     if (code)
@@ -182,8 +185,10 @@ static int plan_by_file(struct work *work, hf_options *options)
     if (work->count == 0)
         return EXIT_USAGE;
     code = plan_database(work, options);
-    for (size_t i = 0; i < work->count && !code; i++)
+    for (size_t i = 0; i < work->count && !code; i++) {
+        assert(chosen[i]);
         code = plan_item(work, &work->items[i], chosen[i]);
+    }
     return code ? code : check_commands(work);
 }
 
