@@ -63,12 +63,31 @@ static int note_schema(const char *name, const char *value, hf_log_level level, 
     return 0;
 }
 
+/* What had to be done, found out by opening without doing it. */
+static const char *migrate_needed(struct cli *cli)
+{
+    hf_options options = cli_options(cli, HF_OPEN_NOMIGRATE);
+    hf_bus *bus = NULL;
+    hf_status status = hf_open(cli->url, &options, &bus);
+
+    hf_close(&bus);
+    switch (status) {
+    case HF_OK:
+        return "as it was";
+    case HF_NOTFOUND:
+        return "created";
+    default:
+        return "migrated"; /* or it will fail in earnest */
+    }
+}
+
 static int run_migrate(struct cli *cli)
 {
     struct schema schema = {"", ""};
     char shown[URL_SHOWN_BYTES];
     struct buf line;
     struct json_out json;
+    const char *done = migrate_needed(cli);
     int code = cli_open(cli, HF_OPEN_CREATE);
 
     if (code)
@@ -77,10 +96,7 @@ static int run_migrate(struct cli *cli)
     if (code)
         return code;
     if (!cli->json) {
-        if (schema.version[0])
-            printf("schema version %s\n", schema.version);
-        else
-            printf("the schema is up to date\n");
+        printf("schema version %s, %s\n", schema.version[0] ? schema.version : "unknown", done);
         return EXIT_OK;
     }
     buf_init(&line, LINE_BYTES_MAX);
@@ -89,6 +105,7 @@ static int run_migrate(struct cli *cli)
     show_string(&json, "url", url_shown(cli->url, shown));
     show_string(&json, "engine", schema.engine[0] ? schema.engine : NULL);
     show_string(&json, "schema_version", schema.version[0] ? schema.version : NULL);
+    show_string(&json, "schema_was", done);
     json_object_end(&json);
     out_json_line(&line);
     buf_release(&line);
@@ -100,10 +117,13 @@ const struct command command_migrate = {
     .usage = "",
     .summary = "creates the database or brings its schema up to date",
     .examples = "  holdfast migrate\n"
-                "  holdfast migrate --db sqlite:/var/lib/app/app.db\n",
+                "  holdfast migrate --db sqlite:/var/lib/app/app.db\n"
+                "  holdfast migrate --db postgres://admin@db/shop\n",
     .details = "Every command that opens a database does this by itself; `migrate` does only\n"
-               "this, for a deployment that wants it as a step of its own. A database made by a\n"
-               "newer program is refused.\n",
+               "this, for a deployment that wants it as a step of its own. It says whether the\n"
+               "schema was created, migrated or left as it was. A database made by a newer program\n"
+               "is refused. On PostgreSQL the database itself must exist; the schema is named\n"
+               "holdfast.\n",
     .run = run_migrate,
 };
 

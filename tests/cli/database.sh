@@ -19,7 +19,13 @@ is "unless --namespace does" \
 unset HOLDFAST_NAMESPACE
 exits 2 "an unknown kind of database is refused" stats --db oracle://x/y
 exits 0 "migrate says the version" migrate
-has "of the schema" out '^schema version [0-9]+$'
+has "of the schema, and that there was nothing to do" out '^schema version [0-9]+, as it was$'
+fresh
+exits 0 "where there is nothing migrate makes it" migrate
+has "and says so" out '^schema version [0-9]+, created$'
+exits 0 "twice changes nothing" migrate --json
+is "and says so in JSON" "$(field out 1 '$.schema_was')" 'as it was'
+hf publish a.b
 
 if on sqlite; then
     fresh
