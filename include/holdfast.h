@@ -440,7 +440,8 @@ typedef struct hf_subscription_options {
     int64_t lease_ms;             /* 30 000: after it, the work of a frozen process is taken over */
     int32_t checkpoint_events;    /* 100: store the checkpoint after so many; 1 is after each */
     int64_t checkpoint_ms;        /* 1000: ... or after this time */
-    int64_t wait_period_ms;       /* 1000: look for work at least this often without a wake-up */
+    int64_t wait_period_ms;       /* 1000, on PostgreSQL 10 000: look for work at least this often
+                                     without a wake-up */
     int64_t tx_max_ms;            /* 1000: the longest that a transactional handler may run */
     int64_t gap_timeout_ms;       /* 0, off; only where a server hides its locks */
     int32_t stuck_max;            /* 16: handlers past their timeout before it pauses */

@@ -91,6 +91,20 @@ BEGIN
 END
 $$;
 
+-- company: a number that changes when a definition of the namespace does, when a process comes or goes,
+-- and when one dies: then there may be something to do that nobody has rung for.
+CREATE FUNCTION holdfast.company(p_namespace_id integer, p_token uuid) RETURNS bigint
+    LANGUAGE sql VOLATILE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    SELECT hashtextextended(concat_ws(' ',
+        (SELECT sum(s.generation) FROM subscriptions s WHERE s.namespace_id = p_namespace_id),
+        (SELECT max(s.id) FROM subscriptions s WHERE s.namespace_id = p_namespace_id),
+        array_agg(p.token ORDER BY p.token),
+        dead_of(p_namespace_id, array_agg(p.token ORDER BY p.token))), 0)
+    FROM processes p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token
+$$;
+
 -- process_sweep: forgets dead processes that no partition and no lease names any more, and those that
 -- showed no sign of life for a day. Answers how many.
 CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer) RETURNS integer

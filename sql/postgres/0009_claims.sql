@@ -630,7 +630,11 @@ BEGIN
                   WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = 1
                       AND r.next_attempt_at > p_now
                   ORDER BY r.next_attempt_at LIMIT 1),
-                 CASE WHEN v_holes <> '{}' THEN p_now + interval '100 ms' END) INTO v_wake;
+                 CASE WHEN v_holes <> '{}' THEN p_now + interval '100 ms' END,
+                 CASE WHEN p_look AND EXISTS (
+                          SELECT 1 FROM leases l
+                          WHERE l.subscription_id = p_subscription_id AND l.bound
+                              AND l.owner <> p_token) THEN p_now + interval '800 ms' END) INTO v_wake;
     v_answer.wake_at := v_wake;
     v_answer.more := v_more OR cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max;
     RETURN NEXT v_answer;
@@ -748,7 +752,8 @@ BEGIN
                array_agg(i) FILTER (WHERE p_kinds[i] NOT IN (5, 6)
                                     AND (p_kinds[i] <> 0 OR v_lease.has_retries)),
                count(*) FILTER (WHERE p_kinds[i] <> 6),
-               coalesce(bool_or(p_kinds[i] = 5 OR p_kinds[i] = 1 AND p_next[i] <= p_now), false)
+               coalesce(bool_or(p_kinds[i] = 5
+                                OR p_kinds[i] = 1 AND (p_next[i] <= p_now OR NOT v_lease.kept)), false)
             INTO v_named, v_released, v_keep, v_count, ring
             FROM generate_subscripts(p_kinds, 1) i;
         IF v_keep IS NOT NULL THEN

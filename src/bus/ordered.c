@@ -28,7 +28,8 @@
 #include "base/mem.h"
 #include "store/story.h"
 
-#define ACQUIRE_AGAIN_US 200000 /* standing by: try to become the owner this often */
+#define ACQUIRE_AGAIN_US 200000 /* standing by: try to become the owner at most this often ... */
+#define ACQUIRES_PER_LEASE 4    /* ... and at least this often */
 #define CLOCK_TOLERANCE_US 1000000
 #define FINISH_TRIES 3 /* against others who change the subscription meanwhile */
 
@@ -169,15 +170,40 @@ static void acquired(struct runner *runner, const struct acquire *acquire, int64
     }
 }
 
+/* Standing by, how long until the next try without news. Where the store does not look for the
+ * owner's end by itself, that is for us to do; else the tries only watch for an owner that stands
+ * still, for which a few per lease are enough. */
+static int64_t acquire_again_us(const struct runner *runner)
+{
+    int64_t look_us = store_look_ms(runner->bus->store) * 1000;
+    int64_t again_us = runner->definition.options.lease_ms * 1000 / ACQUIRES_PER_LEASE;
+    again_us = again_us < look_us ? again_us : look_us;
+    return again_us > ACQUIRE_AGAIN_US ? again_us : ACQUIRE_AGAIN_US;
+}
+
 static void try_acquire(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    /* A clock that was set back must not keep us waiting. */
-    if (now_us < ordered->acquire_at_us && ordered->acquire_at_us - now_us <= ACQUIRE_AGAIN_US) {
-        return;
-    }
-    ordered->acquire_at_us = now_us + ACQUIRE_AGAIN_US;
     const hf_subscription_options *options = &runner->definition.options;
+    int64_t again_us = acquire_again_us(runner);
+    /* A clock that was set back must not keep us waiting. */
+    if (now_us < ordered->acquire_at_us && ordered->acquire_at_us - now_us <= again_us) {
+        pthread_mutex_lock(&runner->mutex);
+        bool news = runner->news;
+        pthread_mutex_unlock(&runner->mutex);
+        int64_t soon_us = ordered->acquired_us + ACQUIRE_AGAIN_US - clock_mono_us();
+        if (news && now_us + soon_us < ordered->acquire_at_us) {
+            ordered->acquire_at_us = now_us + (soon_us > 0 ? soon_us : 0);
+        }
+        if (now_us < ordered->acquire_at_us) {
+            return;
+        }
+    }
+    ordered->acquire_at_us = now_us + again_us;
+    ordered->acquired_us = clock_mono_us();
+    pthread_mutex_lock(&runner->mutex);
+    runner->news = false;
+    pthread_mutex_unlock(&runner->mutex);
     struct acquire acquire = {
         .change = {.kind = CHANGE_ACQUIRE, .now_us = now_us},
         .subscription_id = runner->definition.id,

@@ -18,7 +18,8 @@ struct ordered {
     bool strict;
     bool owned_before;     /* since the runner started: single mode takes over only once */
     int64_t generation;    /* of the definition that what is in hand was read by */
-    int64_t acquire_at_us; /* not before; wall clock */
+    int64_t acquire_at_us; /* not before, unless there is news; wall clock */
+    int64_t acquired_us;   /* monotonic: when it was tried last */
     struct reader *reader;
     int64_t floor;        /* read up to here */
     bool more;            /* the last read stopped at a limit */

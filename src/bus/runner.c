@@ -4,7 +4,7 @@
  * The dispatcher sleeps on one condition. It is woken by workers that report something to be
  * settled, by the watch when there is news in the store, by handlers being registered, and by its
  * own clock: the next retry, the next checkpoint, the next timeout, or the wait period as the
- * backstop for everything else. A wake-up that comes too often costs a look; one that is missed
+ * backstop for everything else (unless the store looks as often and makes news of what it finds). A wake-up that comes too often costs a look; one that is missed
  * costs at most the wait period, never an event, because every look asks the store.
  *
  * If the store fails (disk full, file locked for long), what is in hand stays in hand and the same
@@ -27,6 +27,7 @@
 
 #define REFRESH_US 50000 /* without news, look at the definition at most this often */
 #define STORE_RETRY_MS_MAX 2000
+#define WAIT_MS_MAX 3600000
 #define FINISH_MS_MIN 1000    /* for storing progress and giving back, whatever the deadline */
 #define PROBE_AGAIN_US 100000 /* nothing to probe with: look again */
 
@@ -331,6 +332,10 @@ static void wait_for_something(struct runner *runner, struct step step, int64_t 
 {
     int64_t now_us = clock_wall_us();
     int64_t wait_ms = runner->definition.options.wait_period_ms;
+    int64_t look_ms = store_look_ms(runner->bus->store);
+    if (look_ms > 0 && wait_ms >= look_ms) {
+        wait_ms = WAIT_MS_MAX; /* the store looks that often, for all subscriptions at once */
+    }
     if (step.at_us < INT64_MAX) {
         int64_t ms = step.at_us <= now_us ? 0 : (step.at_us - now_us + 999) / 1000;
         wait_ms = ms < wait_ms ? ms : wait_ms;

@@ -79,6 +79,9 @@ static hf_status create(hf_bus *bus, const struct wish *wish, bool *ret_created)
 {
     hf_subscription_options options;
     options_default(&options);
+    if (store_look_ms(bus->store) > 0) {
+        options.wait_period_ms = store_look_ms(bus->store);
+    }
     options_merge(&options, &wish->given);
     hf_status status = options_check(&options);
     if (status) {

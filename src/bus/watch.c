@@ -5,8 +5,9 @@
  * may have happened. The watch waits on the store's bell once for all of them and passes the word
  * on. Between rings it wakes up to show a sign of life, often enough for the shortest lease.
  *
- * Every return from the store's wait is passed on, also one by time: a foreign program may have
- * written, and a look too many costs a query, one too few a delay.
+ * Where the store does not look by itself (store_look_ms) every return from its wait is passed on,
+ * also one by time: a foreign program may have written, and a look too many costs a query, one too
+ * few a delay.
  */
 #include "bus/watch.h"
 
@@ -59,9 +60,12 @@ static void *watch_main(void *ctx)
             return NULL;
         }
         store_alive(store);
-        seen = store_wait(store, seen, period_ms);
-        pass_on(watch);
-        subscriptions_nudge(watch->bus);
+        uint64_t news = store_wait(store, seen, period_ms);
+        if (news != seen || store_look_ms(store) == 0) {
+            pass_on(watch);
+            subscriptions_nudge(watch->bus);
+        }
+        seen = news;
     }
 }
 

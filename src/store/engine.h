@@ -91,6 +91,7 @@ struct engine_class {
     hf_status (*join_commit)(struct engine *, void *);
     hf_status (*join_rollback)(struct engine *, void *);
 
+    int64_t look_ms; /* store_look_ms */
     uint64_t (*news)(struct engine *);
     uint64_t (*wait)(struct engine *, uint64_t, int64_t);
     void (*wake)(struct engine *);

@@ -437,6 +437,11 @@ uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms)
     return store->engine->class->wait(store->engine, seen, timeout_ms);
 }
 
+int64_t store_look_ms(const struct store *store)
+{
+    return store->engine->class->look_ms;
+}
+
 void store_wake(struct store *store)
 {
     store->engine->class->wake(store->engine);

@@ -400,7 +400,9 @@ struct claim {
  * holds every position named. (A lease that expired but was not yet handed out again is still
  * good.) `all`: everything left in the lease is DONE, and outcomes are not looked at;
  * `release_all`: everything left is RELEASEd. extend_us > 0: the lease now expires then. A lease
- * with nothing left goes. RELEASE rings, as does RETRY that is due.
+ * with nothing left goes. RELEASE rings, as does RETRY that is due; where the store looks by itself
+ * (store_look_ms) also RETRY of a lease that is not `kept`: its claimer may be gone by then, and
+ * somebody else has to know when it is due.
  */
 struct settle_lease {
     struct change change;
@@ -701,6 +703,10 @@ uint64_t store_news(struct store *store);
 /* Waits until store_news() differs from `seen`, some foreign program wrote, store_wake was called,
  * or the time is over; answers the present number. Never misses a ring after `seen` was read. */
 uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms);
+/* How often the store itself looks for what nobody rings for (a lost wake-up, a process that died)
+ * on behalf of everybody, and makes news of it: whoever waits for news need not look that often by
+ * itself. 0: it does not look. Costs nothing. */
+int64_t store_look_ms(const struct store *store);
 /* Ends the store_wait of this store's own threads. */
 void store_wake(struct store *store);
 

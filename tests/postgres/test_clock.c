@@ -47,8 +47,9 @@ static void claim_an_hour(struct fixture *f, struct store *store, PGconn *pg, in
     must_answer(HF_OK, run(store, &claim.change));
     must_equal(1, (int64_t)claim.batch->count);
     must_be_near(clock_wall_us() + HOUR_US, claim.ret_expires_at_us);
-    must_be_near(HOUR_US, 1000000 * seconds_until(pg, "(SELECT max(expires_at) FROM holdfast.leases "
-                                                      "WHERE piece IS NULL)"));
+    must_be_near(HOUR_US,
+                 1000000 * seconds_until(pg, "(SELECT max(expires_at) FROM holdfast.leases "
+                                             "WHERE piece IS NULL)"));
     must_answer(HF_OK, finish_all(store, &claim, clock_wall_us()));
 }
 
@@ -126,8 +127,9 @@ static int64_t make_future(struct fixture *f, struct store *store, PGconn *pg)
     claim.lease_ms = 50;
     must_answer(HF_OK, run(store, &claim.change));
     must_equal(1, (int64_t)claim.batch->count);
-    side_must(pg, "UPDATE holdfast.retries SET next_attempt_at = next_attempt_at + interval '1 day', "
-                  "last_retry_at = last_retry_at + interval '1 day'");
+    side_must(pg,
+              "UPDATE holdfast.retries SET next_attempt_at = next_attempt_at + interval '1 day', "
+              "last_retry_at = last_retry_at + interval '1 day'");
     side_must(pg, "UPDATE holdfast.leases SET expires_at = expires_at + interval '1 day'");
     return id;
 }
@@ -167,10 +169,11 @@ static void nor_does_one_that_is_set_back_while_nobody_is_there(void **state)
     PGconn *pg = side_open(f);
     int64_t id = make_future(f, store, pg);
     fixture_close(f, store);
-    must_equal(1, side_number(pg, "WITH moved AS (UPDATE holdfast.namespaces "
-                                  "SET closed_at = closed_at + interval '1 day' "
-                                  "WHERE closed_at IS NOT NULL AND id = %lld RETURNING 1) "
-                                  "SELECT count(*) FROM moved",
+    must_equal(1, side_number(pg,
+                              "WITH moved AS (UPDATE holdfast.namespaces "
+                              "SET closed_at = closed_at + interval '1 day' "
+                              "WHERE closed_at IS NOT NULL AND id = %lld RETURNING 1) "
+                              "SELECT count(*) FROM moved",
                               (long long)side_namespace(pg, f)));
     must_come(f, fixture_open(f, "b"), id);
     PQfinish(pg);

@@ -355,6 +355,7 @@ const struct engine_class postgres_engine_class = {
     .news = postgres_news,
     .wait = postgres_wait,
     .wake = postgres_wake,
+    .look_ms = KEEPER_LOOK_MS,
     /* No notes: there is no place that the next process could look at. See ret_unclean of struct
      * acquire, ret_careful of struct claim. */
     .alive = postgres_alive,

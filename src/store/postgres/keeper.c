@@ -25,8 +25,14 @@
  *   The advisory lock on this connection says that the process lives; it vanishes with the process.
  *   The number of beats says that it is not frozen; it rises while the bus says that it is alive
  *   (store_alive), three times per lease. If the connection is lost, others may take over at once;
- *   fencing keeps that safe. Beat, declaration and look are one statement, so an idle process makes
- *   one statement per IDLE_MS.
+ *   fencing keeps that safe.
+ *
+ * Looking
+ *   Nobody rings for some things: a process that died before it could, or that dies now; a change
+ *   that was made without the library. So every look also brings a number that changes with the
+ *   definitions and with the company of this process, and a new number is news. Beat, declaration
+ *   and look are one statement, for all subscriptions: an idle process makes one per IDLE_MS. While
+ *   somebody stands by for an owner in another process, there is one per GUARD_MS.
  *
  * The house: months ahead of time, the journal's rotation, and the rows of dead processes.
  *
@@ -49,8 +55,10 @@
 #include "store/postgres/row.h"
 
 #define MS INT64_C(1000)
-#define IDLE_MS 10000        /* between two looks when nothing happens */
+#define IDLE_MS KEEPER_LOOK_MS
 #define DEAF_MS 1000         /* the same where LISTEN is impossible */
+#define GUARD_MS 800         /* the same while somebody stands by for another process ... */
+#define GUARD_FOR_MS 30000   /* ... which must be said again within this time */
 #define SLEEP_MS 30000       /* how long a declaration is good */
 #define POLL_MS 50           /* between two reads while old publishers are not over */
 #define RING_MS 1            /* between two notifications */
@@ -131,6 +139,16 @@ void keeper_lease(struct postgres_engine *engine, int64_t lease_ms)
     struct keeper *keeper = &engine->keeper;
     if (lease_ms > 0 && lease_ms < atomic_load(&keeper->lease_ms)) {
         atomic_store(&keeper->lease_ms, lease_ms);
+        poke(keeper);
+    }
+}
+
+void keeper_guard(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    int64_t now_us = clock_mono_us();
+    bool guarded = atomic_exchange(&keeper->guard_until_us, now_us + GUARD_FOR_MS * MS) > now_us;
+    if (!guarded) {
         poke(keeper);
     }
 }
@@ -278,7 +296,9 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     keeper->look_at_us = now_us;
     keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
     int64_t head = result_int8(result, 0, 1, 0);
-    bool moved = head != keeper->told;
+    int64_t company = result_int8(result, 0, 4, 0);
+    bool moved = head != keeper->told || company != keeper->company;
+    keeper->company = company;
     keeper->told = result_array(result, 0, 2).count == 0 ? head : -1;
     if (declare) {
         keeper->flag = result_int8(result, 0, 0, 0);
@@ -432,6 +452,10 @@ static int64_t next_look(struct keeper *keeper, const struct wishes *wishes, int
     } else if (wishes->waiting && !keeper->listening &&
                keeper->look_at_us + DEAF_MS * MS < due_us) {
         due_us = keeper->look_at_us + DEAF_MS * MS;
+    }
+    if (atomic_load(&keeper->guard_until_us) > now_us &&
+        keeper->look_at_us + GUARD_MS * MS < due_us) {
+        due_us = keeper->look_at_us + GUARD_MS * MS;
     }
     *ret_beat = beat_us <= now_us;
     *ret_declare = sleeps && keeper->declared_until_us - now_us < (SLEEP_MS - IDLE_MS / 2) * MS;

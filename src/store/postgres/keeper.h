@@ -13,12 +13,14 @@
 #include "store/postgres/session.h"
 
 #define KEEPER_PUBLISHERS_MAX 64
+#define KEEPER_LOOK_MS 10000 /* between two looks when nothing happens */
 
 struct keeper {
     pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, expect, stop, begun */
     pthread_cond_t cond;      /* news has changed */
     _Atomic uint64_t news;    /* store_news(); read without the mutex, too */
     _Atomic int64_t lease_ms; /* the shortest that anybody asked for; INT64_MAX: none */
+    _Atomic int64_t guard_until_us; /* monotonic: until then the end of others is looked for */
     pthread_t thread;
     int32_t waiters;          /* threads in store_wait */
     int wake_fd;              /* eventfd: ends the keeper's poll; -1: none */
@@ -38,6 +40,7 @@ struct keeper {
     int32_t heard;             /* notifications since heard_at_us */
     int64_t told;              /* the head when nobody was under way: up to there consumers were
                                   told of all; -1: not known */
+    int64_t company;           /* a number that changes with definitions and other processes */
     int64_t flag;              /* value of the flag that says that somebody sleeps ... */
     int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
     int64_t beat_at_us;        /* the last sign of life */
@@ -70,6 +73,9 @@ void keeper_ring_appends(struct postgres_engine *engine);
 void keeper_expect(struct postgres_engine *engine);
 /* Somebody holds, or wants, a lease of this length: beats come three times as often. */
 void keeper_lease(struct postgres_engine *engine, int64_t lease_ms);
+
+/* Somebody stands by for another process: for a while its death is looked for every GUARD_MS. */
+void keeper_guard(struct postgres_engine *engine);
 
 /* store_news, store_wait, store_wake, store_alive. */
 uint64_t keeper_news(struct postgres_engine *engine);

@@ -48,6 +48,7 @@ static hf_status acquire_read(struct postgres_engine *engine, struct change *cha
     uint8_t owner[STORE_TOKEN_BYTES];
     if (status == HF_BUSY && result_uuid(result, 0, 6, owner)) {
         signs_see(engine, owner, result_int8(result, 0, 7, -1));
+        keeper_guard(engine);
     }
     if (status == HF_OK) {
         acquire->ret_epoch = result_int8(result, 0, 2, 0);

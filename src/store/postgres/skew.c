@@ -33,7 +33,8 @@ static int64_t update(struct postgres_engine *engine, int64_t server_us)
         return shift_us;
     }
     int64_t fresh_us = llabs(found_us) <= SKEW_TOLERANCE_US ? 0 : found_us;
-    if (fresh_us != shift_us && atomic_compare_exchange_strong(&skew->shift_us, &shift_us, fresh_us)) {
+    if (fresh_us != shift_us &&
+        atomic_compare_exchange_strong(&skew->shift_us, &shift_us, fresh_us)) {
         atomic_store(&skew->before_us, shift_us);
         log_about(engine->log, fresh_us ? HF_LOG_WARN : HF_LOG_INFO, NULL,
                   fresh_us ? "the clocks of this machine and of the server %s differ by %lld s: "

@@ -1,0 +1,229 @@
+/*
+ * test_idle.c - how little an idle process asks of the server, and that nothing waits for ever
+ * because of it.
+ *
+ * Statements are counted in the server's own log: every session of the database logs all that it is
+ * told, and the test reads what was added meanwhile.
+ */
+#include "bus/support_scene.h"
+#include "support/postgres.h"
+
+#include <libpq-fe.h>
+
+#define IDLE_S 21   /* a little more than two looks of the keeper */
+#define SETTLE_S 12 /* the first look still finds what was published before */
+#define STANDBY_S 5
+
+/* The server's log, from where it was last read. */
+struct server_log {
+    FILE *file;
+    PGconn *pg; /* of the test: its statements do not count */
+};
+
+/* From now on every new session of the database tells the log what it does. */
+static void log_everything(struct scene *scene, struct server_log *log)
+{
+    char path[512];
+    char sql[512];
+    const char *directory = getenv("TEST_POSTGRES");
+
+    assert_non_null(directory);
+    log->pg = PQconnectdb(scene->url);
+    snprintf(sql, sizeof(sql), "ALTER DATABASE %s SET log_statement = 'all'", PQdb(log->pg));
+    assert_true(postgres_run(scene->url, sql));
+    snprintf(path, sizeof(path), "%s/log", directory);
+    log->file = fopen(path, "r");
+    assert_non_null(log->file);
+}
+
+/* Whether the session with this number is the bus's. */
+static bool is_of_the_bus(struct server_log *log, const char *pid)
+{
+    PGresult *result = PQexecParams(log->pg,
+                                    "SELECT 1 FROM pg_stat_activity WHERE pid = $1::integer AND "
+                                    "datname = current_database() AND pid <> pg_backend_pid()",
+                                    1, NULL, &pid, NULL, NULL, 0);
+    bool found = PQntuples(result) == 1;
+
+    PQclear(result);
+    return found;
+}
+
+/* Statements of the bus's sessions in `seconds` from now. */
+static int count_statements(struct server_log *log, int seconds)
+{
+    char line[4096];
+    int count = 0;
+
+    assert_int_equal(fseek(log->file, 0, SEEK_END), 0);
+    sleep((unsigned)seconds);
+    while (fgets(line, sizeof(line), log->file)) {
+        char *pid = strchr(line, '[');
+        char *end = pid ? strchr(pid, ']') : NULL;
+
+        if (!end || (!strstr(end, "LOG:  execute ") && !strstr(end, "LOG:  statement: ")))
+            continue;
+        *end = '\0';
+        count += is_of_the_bus(log, pid + 1);
+    }
+    clearerr(log->file);
+    return count;
+}
+
+static void log_close(struct server_log *log)
+{
+    fclose(log->file);
+    PQfinish(log->pg);
+}
+
+static hf_subscription_options defaults_from_start(hf_mode mode)
+{
+    hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
+
+    options.mode = mode;
+    options.from.kind = HF_PLACE_START;
+    return options;
+}
+
+static void subscribe_three(struct scene *scene, hf_bus *bus, struct recorder *recorder)
+{
+    hf_subscription_options ordered = defaults_from_start(HF_MODE_ORDERED);
+    hf_subscription_options shared = defaults_from_start(HF_MODE_SHARED);
+
+    (void)scene;
+    subscribe(bus, "a", "*", recorder, &ordered);
+    subscribe(bus, "b", "x", recorder, &ordered);
+    subscribe(bus, "c", "*", recorder, &shared);
+    assert_ok(hf_start(bus));
+}
+
+static void an_idle_process_makes_one_statement_in_ten_seconds(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    struct server_log log;
+    hf_bus *bus;
+    int count;
+
+    log_everything(scene, &log);
+    bus = scene_open(scene, NULL);
+    subscribe_three(scene, bus, recorder);
+    for (int i = 0; i < 10; i++)
+        publish(bus, "x", NULL, "1");
+    settle_all(bus, NULL);
+    assert_int_equal(info_of(bus, "a").options.wait_period_ms, 10000);
+    sleep(SETTLE_S);
+    count = count_statements(&log, IDLE_S);
+    printf("# %d statements in %d s\n", count, IDLE_S);
+    assert_in_range(count, 1, 3); /* one look may fall on each end */
+    /* It is awake all the same. */
+    publish(bus, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, 33));
+    log_close(&log);
+}
+
+static void who_stands_by_makes_about_one_a_second_whatever_it_stands_by_for(void **state)
+{
+    struct scene *scene = *state;
+    struct server_log log;
+    int count;
+
+    hf_bus *owner = scene_open(scene, NULL);
+    subscribe_three(scene, owner, scene_recorder(scene, NULL));
+    publish(owner, "x", NULL, "1");
+    settle_all(owner, NULL);
+    log_everything(scene, &log);
+    subscribe_three(scene, scene_open(scene, NULL), scene_recorder(scene, NULL));
+    sleep(2);
+    count = count_statements(&log, STANDBY_S);
+    printf("# %d statements in %d s\n", count, STANDBY_S);
+    /* Its looks, the owner's one, and a few tries that watch for an owner that stands still. */
+    assert_in_range(count, 3, 2 * STANDBY_S + 4);
+    log_close(&log);
+}
+
+/* ---- Nothing waits for ever ------------------------------------------------------------------ */
+
+static void what_another_has_claimed_and_forgotten_comes_when_its_lease_ends(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = defaults_from_start(HF_MODE_SHARED);
+    hf_claim_options claim = HF_CLAIM_OPTIONS_INIT;
+    const char *patterns[] = {"*"};
+    hf_bus *worker = scene_open(scene, NULL);
+    hf_bus *other = scene_open(scene, NULL);
+    hf_batch *batch = NULL;
+    int64_t begin_us;
+
+    assert_ok(hf_subscription_create(worker, "a", patterns, 1, &options, NULL));
+    publish(worker, "x", NULL, "1");
+    claim.lease_ms = 1500;
+    claim.detached = HF_ON;
+    assert_ok(hf_claim(other, "a", &claim, &batch));
+    assert_int_equal(hf_batch_count(batch), 1);
+    begin_us = mono_us();
+    subscribe(worker, "a", "*", recorder, NULL);
+    assert_ok(hf_start(worker));
+    assert_true(recorder_wait(recorder, 1));
+    assert_true(mono_us() - begin_us < 8000000);
+    hf_batch_free(batch);
+}
+
+static void a_keeper_that_lost_its_connection_misses_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = defaults_from_start(HF_MODE_ORDERED);
+    hf_bus *worker = scene_open(scene, NULL);
+    int64_t begin_us;
+
+    subscribe(worker, "a", "*", recorder, &options);
+    assert_ok(hf_start(worker));
+    publish(worker, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, 1));
+    begin_us = mono_us();
+    for (int i = 2; i < 5; i++) {
+        /* The one that holds the process's lock is the keeper's. Published in the same moment, when
+         * nobody listens. */
+        PGconn *pg = PQconnectdb(scene->url);
+
+        PQclear(PQexec(pg, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE "
+                           "locktype = 'advisory' AND granted AND pid <> pg_backend_pid()"));
+        PGresult *result = PQexec(pg, "SELECT holdfast.publish('default', 'x', '1')");
+        assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+        PQclear(result);
+        PQfinish(pg);
+        assert_true(recorder_wait(recorder, (size_t)i));
+    }
+    assert_true(mono_us() - begin_us < 9000000);
+}
+
+static void a_change_that_nobody_rang_for_is_found(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = defaults_from_start(HF_MODE_ORDERED);
+    hf_bus *worker = scene_open(scene, NULL);
+
+    subscribe(worker, "a", "*", recorder, &options);
+    assert_ok(hf_start(worker));
+    publish(worker, "x", NULL, "1");
+    settle_all(worker, "a");
+    assert_ok(hf_pause(worker, "a", "for a test"));
+    publish(worker, "x", NULL, "1");
+    assert_true(postgres_run(scene->url, "UPDATE holdfast.subscriptions SET paused_at = NULL, "
+                                         "paused_by = NULL, paused_reason = NULL, "
+                                         "generation = generation + 1"));
+    assert_true(recorder_wait(recorder, 2));
+}
+
+static const struct CMUnitTest tests[] = {
+    bare_test(what_another_has_claimed_and_forgotten_comes_when_its_lease_ends),
+    bare_test(a_keeper_that_lost_its_connection_misses_nothing),
+    bare_test(a_change_that_nobody_rang_for_is_found),
+    bare_test(who_stands_by_makes_about_one_a_second_whatever_it_stands_by_for),
+    bare_test(an_idle_process_makes_one_statement_in_ten_seconds),
+};
+
+SCENE_MAIN(tests)
