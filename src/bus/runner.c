@@ -4,8 +4,9 @@
  * The dispatcher sleeps on one condition. It is woken by workers that report something to be
  * settled, by the watch when there is news in the store, by handlers being registered, and by its
  * own clock: the next retry, the next checkpoint, the next timeout, or the wait period as the
- * backstop for everything else (unless the store looks as often and makes news of what it finds). A wake-up that comes too often costs a look; one that is missed
- * costs at most the wait period, never an event, because every look asks the store.
+ * backstop for everything else (unless the store looks as often and makes news of what it finds). A
+ * wake-up that comes too often costs a look; one that is missed costs at most the wait period,
+ * never an event, because every look asks the store.
  *
  * If the store fails (disk full, file locked for long), what is in hand stays in hand and the same
  * step is tried again later. If the ownership or a lease is lost, what is in hand is dropped as

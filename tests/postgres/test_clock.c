@@ -2,8 +2,8 @@
  * test_clock.c - wrong clocks: times in the store are the server's whatever this machine's clock
  * shows, and a server whose clock is set back strands nothing.
  *
- * A server's clock cannot be set here. What is stored is moved into the future instead, which is the
- * same to whoever looks.
+ * A server's clock cannot be set here. What is stored is moved into the future instead, which is
+ * the same to whoever looks.
  */
 #include "support_side.h"
 

@@ -6,8 +6,8 @@
  * without asking, and so is, at every moment, how far the wall clock is from it: a jump of the wall
  * clock shows in the next call, not at the next look.
  *
- * Between reading `now_us` and handing it over the clock may be set; a change may also wait long for
- * its turn. So both differences, before and after the last jump, are at hand, and the one that
+ * Between reading `now_us` and handing it over the clock may be set; a change may also wait long
+ * for its turn. So both differences, before and after the last jump, are at hand, and the one that
  * brings `now_us` nearer to the server's time is its own.
  *
  * A server whose clock is set back is another matter: what is stored would come later by as much.
