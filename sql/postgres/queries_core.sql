@@ -5,16 +5,19 @@
 
 -- name: hello
 -- $1: the server's process as the connection named it. Behind a pooler it is another one, and
--- nothing is set. $2 lock_timeout, $3 plan_cache_mode, $4 statement_timeout (NULL: as it is), $5: not
--- to wait for the disk.
+-- nothing is set. $2 lock_timeout, $4 statement_timeout (NULL: as it is), $5: not to wait for the disk.
+-- $3: it only reads. Then plans are kept, so they must be right however large a table grows: by index,
+-- also while the table is so small that the server would rather read it as a whole. (The costs of what
+-- is switched off would wake the compiler.)
 SELECT pg_backend_pid() <> $1,
        pg_is_in_recovery(),
        current_setting('synchronous_commit') IN ('off', 'local', 'remote_write'),
        CASE WHEN pg_backend_pid() = $1 THEN
            concat(set_config('default_transaction_isolation', 'read committed', false),
                   set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), false),
-                  set_config('plan_cache_mode', coalesce($3, current_setting('plan_cache_mode')),
-                             false),
+                  CASE WHEN $3 THEN concat(set_config('plan_cache_mode', 'auto', false),
+                                           set_config('enable_seqscan', 'off', false),
+                                           set_config('jit', 'off', false)) END,
                   set_config('statement_timeout',
                              coalesce($4, current_setting('statement_timeout')), false),
                   set_config('synchronous_commit',

@@ -452,53 +452,6 @@ static void a_reader_whose_connection_is_lost_is_over(void **state)
     scene_end(&s);
 }
 
-/* Runs the statement `tail` after these settings, often enough for a generic plan. */
-static void look_at_plan(PGconn *pg, enum postgres_query settings)
-{
-    side_must(pg, "BEGIN");
-    side_must(pg, "%s", postgres_queries[settings].sql);
-    for (int i = 0; i < 8; i++) {
-        side_must(pg, "EXECUTE tail (%d, 100, NULL)", i);
-    }
-    must_hold(side_number(pg, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()") < 20);
-    PGresult *plan = PQexec(pg, "EXPLAIN (COSTS OFF) EXECUTE tail (5, 100, '^t$')");
-    must_equal(PGRES_TUPLES_OK, PQresultStatus(plan));
-    for (int row = 0; row < PQntuples(plan); row++) {
-        const char *line = PQgetvalue(plan, row, 0);
-        must_hold(!strstr(line, "Seq Scan") && !strstr(line, "->  Sort"));
-    }
-    PQclear(plan);
-    side_must(pg, "ROLLBACK");
-}
-
-/* Reading one namespace must not touch the tables of the others, nor sort. */
-static void the_tail_is_read_by_index_and_locks_only_its_own_tables(void **state)
-{
-    struct scene s = scene_of(*state);
-    for (int i = 0; i < 30; i++) {
-        side_must(s.a, "SELECT holdfast.namespace_put('%s-%d')", s.f->namespace_name, i);
-    }
-    int64_t id = side_namespace(s.a, s.f);
-    side_must(s.a, "SELECT holdfast.publish('%s', 't', '{}') FROM generate_series(1, 2000)",
-              s.f->namespace_name);
-    char sql[4096];
-    size_t used = 0;
-    const char *text = postgres_queries[POSTGRES_QUERY_READ_TAIL].sql;
-    for (const char *at = text; *at && used < sizeof sql - 32; at++) {
-        if (strncmp(at, "{namespace}", 11) == 0) {
-            used += (size_t)snprintf(sql + used, 32, "%lld", (long long)id);
-            at += 10;
-        } else {
-            sql[used++] = *at;
-        }
-    }
-    sql[used] = '\0';
-    side_must(s.a, "PREPARE tail AS %s", sql);
-    look_at_plan(s.a, POSTGRES_QUERY_READ_SETTINGS);
-    look_at_plan(s.a, POSTGRES_QUERY_READ_SETTINGS_FEW);
-    scene_end(&s);
-}
-
 /* The server's expression and filter_matches must agree, whatever the characters. */
 static void patterns_mean_the_same_to_the_server(void **state)
 {
@@ -760,7 +713,6 @@ static const struct CMUnitTest claims[] = {
     CLAIM(now_waits_for_publishers_that_are_under_way),
     CLAIM(now_gives_up_at_its_deadline_and_names_the_publisher),
     CLAIM(a_reader_whose_connection_is_lost_is_over),
-    CLAIM(the_tail_is_read_by_index_and_locks_only_its_own_tables),
     CLAIM(patterns_mean_the_same_to_the_server),
     CLAIM(adversarial_publishers_lose_and_double_nothing),
 };

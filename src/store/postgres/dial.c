@@ -91,8 +91,7 @@ static void fill_hello(struct session *session)
     param_int4(params, PQbackendPID(session->pg));
     param_text(params, handler ? TEXT_ABSENT
                                : text_of(session->kind == SESSION_WRITER ? LOCK_TIMEOUT : "0"));
-    /* Plans are kept: those that must not be have settings of their own (queries_read.sql). */
-    param_text(params, handler || writes ? TEXT_ABSENT : text_of("auto"));
+    param_bool(params, !handler && !writes);
     param_text(params, handler ? TEXT_ABSENT : text_of("0"));
     param_bool(params, relaxed && session->kind == SESSION_WRITER);
 }

@@ -1,0 +1,140 @@
+/*
+ * test_plans.c - the plans that the engine's statements get. A statement that is planned wrongly
+ * is right and slow, so nothing else would tell. On a live server: skipped unless the URL is one.
+ *
+ * The statements are run by a session of the test's own, by name (PREPARE), because a session's
+ * plans cannot be looked at from outside.
+ */
+#include "postgres/support_side.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "postgres_sql.h"
+#include "support/fixture.h"
+#include "support/make.h"
+
+#define OFTEN 8 /* executions after which a plan is kept, if it ever is */
+#define SQL_BYTES 8192
+
+struct scene {
+    struct fixture *f;
+    int64_t namespace_id;
+    PGconn *pg;
+};
+
+static struct scene scene_of(struct fixture *f)
+{
+    if (f->sqlite) {
+        skip();
+    }
+    fixture_open(f, "plans");
+    PGconn *pg = side_open(f);
+    return (struct scene){.f = f, .namespace_id = side_namespace(pg, f), .pg = pg};
+}
+
+/* Prepares a statement of the engine by its name. */
+static void prepare(const struct scene *s, enum postgres_query query)
+{
+    char sql[SQL_BYTES];
+    size_t used = 0;
+    for (const char *at = postgres_queries[query].sql; *at; at++) {
+        must_hold(used < sizeof sql - 32);
+        if (strncmp(at, "{namespace}", 11) == 0) {
+            used += (size_t)snprintf(sql + used, 32, "%lld", (long long)s->namespace_id);
+            at += 10;
+        } else {
+            sql[used++] = *at;
+        }
+    }
+    sql[used] = '\0';
+    side_must(s->pg, "PREPARE %s AS %s", postgres_queries[query].name, sql);
+}
+
+/* The plan that a call has after many of them must not have such a line. */
+static void must_plan_without(const struct scene *s, const char *call, const char *bad)
+{
+    char explain[512];
+    for (int i = 0; i < OFTEN; i++) {
+        side_must(s->pg, "EXECUTE %s", call);
+    }
+    snprintf(explain, sizeof explain, "EXPLAIN (COSTS OFF) EXECUTE %s", call);
+    PGresult *plan = PQexec(s->pg, explain);
+    must_equal(PGRES_TUPLES_OK, PQresultStatus(plan));
+    for (int row = 0; row < PQntuples(plan); row++) {
+        if (strstr(PQgetvalue(plan, row, 0), bad)) {
+            check_fail(__FILE__, __LINE__, "%s: %s", call, PQgetvalue(plan, row, 0));
+        }
+    }
+    PQclear(plan);
+}
+
+/* ---- The log --------------------------------------------------------------------------------- */
+
+static void look_at_tail(const struct scene *s, enum postgres_query settings)
+{
+    side_must(s->pg, "BEGIN");
+    side_must(s->pg, "%s", postgres_queries[settings].sql);
+    static const char *const bad[] = {"Seq Scan", "->  Sort"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        must_plan_without(s, "read_tail (5, 4096, NULL)", bad[i]);
+        must_plan_without(s, "read_tail (5, 100, '^t$')", bad[i]);
+    }
+    must_hold(side_number(s->pg, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()") <
+              20);
+    side_must(s->pg, "ROLLBACK");
+}
+
+/* Nor does it touch the tables of other namespaces. */
+static void the_tail_is_read_by_index_whether_many_or_few_rows_are_expected(void **state)
+{
+    struct scene s = scene_of(*state);
+    for (int i = 0; i < 30; i++) {
+        side_must(s.pg, "SELECT holdfast.namespace_put('%s-%d')", s.f->namespace_name, i);
+    }
+    side_must(s.pg, "SELECT holdfast.publish('%s', 't', '{}') FROM generate_series(1, 2000)",
+              s.f->namespace_name);
+    prepare(&s, POSTGRES_QUERY_READ_TAIL);
+    look_at_tail(&s, POSTGRES_QUERY_READ_SETTINGS);
+    look_at_tail(&s, POSTGRES_QUERY_READ_SETTINGS_FEW);
+    PQfinish(s.pg);
+}
+
+/* An INSERT that reads its rows from a function in FROM stores them all first, and one that sorts
+ * them stores them twice. */
+static void plain_appends_are_inserted_as_they_are_unnested(void **state)
+{
+    struct scene s = scene_of(*state);
+    prepare(&s, POSTGRES_QUERY_APPEND_PLAIN);
+    static const char *const bad[] = {"Function Scan", "Sort", "Materialize"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        must_plan_without(&s, "append_plain ('{}', '{}', '{}', '{}', NULL, NULL, '{}', '{}', '{}', "
+                              "'{}')",
+                          bad[i]);
+    }
+    PQfinish(s.pg);
+}
+
+/* ---- Kept plans ------------------------------------------------------------------------------ */
+
+/* A table that is empty when the plan is made would be read as a whole ever after. */
+static void a_plan_that_is_kept_is_good_for_a_table_that_grows(void **state)
+{
+    struct scene s = scene_of(*state);
+    side_must(s.pg, "ANALYZE holdfast.subscriptions, holdfast.partitions, holdfast.retries");
+    prepare(&s, POSTGRES_QUERY_HELLO);
+    side_must(s.pg, "EXECUTE hello (pg_backend_pid(), '0', true, '0', false)");
+    prepare(&s, POSTGRES_QUERY_SUBSCRIPTION_GENERATION);
+    prepare(&s, POSTGRES_QUERY_RETRIES_DUE);
+    must_plan_without(&s, "subscription_generation (1, 1, 0)", "Seq Scan");
+    must_plan_without(&s, "retries_due (1, 1, 0, now(), 100, 1000)", "Seq Scan");
+    PQfinish(s.pg);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(the_tail_is_read_by_index_whether_many_or_few_rows_are_expected),
+    CLAIM(plain_appends_are_inserted_as_they_are_unnested),
+    CLAIM(a_plan_that_is_kept_is_good_for_a_table_that_grows),
+};
+
+FIXTURE_MAIN("plans", claims, NULL)
