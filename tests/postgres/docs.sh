@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What docs/postgres.md tells to type works, in its order; and its grants suffice.
+# What docs/postgres.md tells to type works, in its order; its grants suffice; and the README's tour
+# works on a server, too.
 . "$(dirname "$0")/../cli/lib.sh"
 page=$root/docs/postgres.md
 
@@ -41,5 +42,15 @@ true_that "and have a month made" psql -qXAt "$HOLDFAST_URL" \
     -c "SELECT holdfast.ensure_month(1, now() + interval '50 days')"
 exits 1 "it cannot make a namespace" publish a.b --namespace other
 has "and is told so" err 'permission denied for schema holdfast'
+
+# --- The tour of the README ---
+tour=$(empty tour)
+sed -n '/^```sh runnable$/,/^```$/{/^```/d; s|^export HOLDFAST_URL=.*|export HOLDFAST_URL="$1"|; p}' \
+    "$root/README.md" >tour.sh
+has "the tour says where it is" tour.sh '^export HOLDFAST_URL="\$1"$'
+sh -eu tour.sh "$tour" >tour.out 2>tour.err
+is "the tour works" "$?" 0
+has "and says what it says on a file" tour.out '^ +2 .*exit status 1: no route to mail server$'
+has "to its end" tour.out '^mailer +ordered +up to date '
 
 finish
