@@ -14,6 +14,11 @@
  * What is claimed and not yet running is given back when the subscription is paused, when the
  * runner stops, and when all workers have been busy with one handler each for a second: somebody
  * else may be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
+ *
+ * A settle does not wait for the disk. If the server crashes, the lease may be there again, kept by
+ * a process that lives and has forgotten it. So the last leases are remembered, and all are
+ * renounced when the store says that it may have lost something (store_losses): what comes of that
+ * is that their events are delivered again.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -27,6 +32,7 @@
 #include "store/story.h"
 
 #define FLUSH_MAX 512
+#define PARTED_MAX 1024  /* leases that are over, remembered */
 #define STALL_US 1000000 /* a handler that takes longer keeps nothing waiting behind it */
 
 /* One claim in hand. */
@@ -44,6 +50,9 @@ struct shared {
     struct lease *leases;
     bool more;           /* the last claim stopped at a limit */
     int64_t claim_at_us; /* when something will be due; INT64_MAX: when there is news */
+    uint64_t losses;     /* store_losses, when it was last asked */
+    uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
+    size_t parted_count; /* ever; the place of the next is modulo PARTED_MAX */
 
     /* one flush */
     struct slot *slots[FLUSH_MAX];
@@ -264,19 +273,50 @@ static void release_ready(struct runner *runner, const struct lease *lease)
 
 /* A lease that may still be ours in the store (the answer of its claim or of a settle was lost)
  * would last as long as this process: what it holds is given back. False: the store failed. */
-static bool renounce(struct runner *runner, struct lease *lease, int64_t now_us)
+static bool renounce(struct runner *runner, const uint8_t token[STORE_TOKEN_BYTES], int64_t now_us)
 {
     struct settle_lease settle = {
         .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
         .release_all = true,
     };
-    memcpy(settle.lease, lease->token, sizeof settle.lease);
+    memcpy(settle.lease, token, sizeof settle.lease);
     hf_status status = runner_run(runner, &settle.change);
     if (status && status != HF_STALE && status != HF_NOTFOUND) {
         runner_store_failed(runner, status, "renouncing a lease");
         return false;
     }
+    return true;
+}
+
+/* A lease is over. */
+static void part(struct shared *shared, struct lease *lease)
+{
+    size_t place = shared->parted_count++ % PARTED_MAX;
+    memcpy(shared->parted[place], lease->token, STORE_TOKEN_BYTES);
+    lease_free(shared, lease);
+}
+
+/* If the store may have lost what we were told it had, leases that are over may not be. False: the
+ * store failed. */
+static bool check_losses(struct runner *runner, int64_t now_us)
+{
+    struct shared *shared = runner->shared;
+    uint64_t losses = store_losses(runner->bus->store);
+    if (losses == shared->losses) {
+        return true;
+    }
+    for (struct lease *lease = shared->leases; lease; lease = lease->next) {
+        lease->doubtful = true; /* some of it may come back */
+    }
+    size_t known = shared->parted_count < PARTED_MAX ? shared->parted_count : PARTED_MAX;
+    for (; known > 0; known--, shared->parted_count--) {
+        if (!renounce(runner, shared->parted[(shared->parted_count - 1) % PARTED_MAX], now_us)) {
+            return false;
+        }
+    }
+    shared->parted_count = 0;
+    shared->losses = losses;
     return true;
 }
 
@@ -303,10 +343,10 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
             }
         }
         if (lease->open == 0) {
-            if (lease->doubtful && !renounce(runner, lease, now_us)) {
+            if (lease->doubtful && !renounce(runner, lease->token, now_us)) {
                 return false;
             }
-            lease_free(runner->shared, lease);
+            part(runner->shared, lease);
         }
     }
     return true;
@@ -465,7 +505,7 @@ static struct step shared_step(struct runner *runner, int64_t now_us)
     }
     pthread_mutex_unlock(&runner->mutex);
     bool free = check_stall(runner, now_us, &step);
-    if (flush(runner, now_us, false, &step) && may && free) {
+    if (check_losses(runner, now_us) && flush(runner, now_us, false, &step) && may && free) {
         claim(runner, now_us, &step);
     }
     return step;

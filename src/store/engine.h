@@ -93,6 +93,7 @@ struct engine_class {
 
     int64_t look_ms; /* store_look_ms */
     uint64_t (*news)(struct engine *);
+    uint64_t (*losses)(struct engine *);
     uint64_t (*wait)(struct engine *, uint64_t, int64_t);
     void (*wake)(struct engine *);
     void (*note)(struct engine *, int32_t, int64_t, int64_t, int32_t); /* NULL: takes none */

@@ -427,6 +427,11 @@ hf_status store_join_rollback(struct store *store, void *connection)
     FORWARD(store, join_rollback, connection);
 }
 
+uint64_t store_losses(struct store *store)
+{
+    return store->engine->class->losses(store->engine);
+}
+
 uint64_t store_news(struct store *store)
 {
     return store->engine->class->news(store->engine);

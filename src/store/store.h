@@ -700,6 +700,9 @@ hf_status store_join_rollback(struct store *store, void *connection);
 /* A number that changes when any process has rung: read it, look at the store, then wait for it to
  * change. Costs no I/O. */
 uint64_t store_news(struct store *store);
+/* A number that has changed, and made news, if relaxed changes that were answered with HF_OK may be
+ * gone: the database was away for a moment, and may have crashed. */
+uint64_t store_losses(struct store *store);
 /* Waits until store_news() differs from `seen`, some foreign program wrote, store_wake was called,
  * or the time is over; answers the present number. Never misses a ring after `seen` was read. */
 uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms);

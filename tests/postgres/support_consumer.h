@@ -2,9 +2,9 @@
  * support_consumer.h - a process that handles events of several subscriptions and writes every call
  * into the ledger (ledger.h), to be killed and started again.
  *
- * Each subscription is one letter: r ordered, x in strict order, s shared, n whatever it was created
- * as. They exist already. The process is this program, started again by consumer_start;
- * its main function hands over to consumer_main if consumer_is_asked_for.
+ * Each subscription is one letter, and exists: r ordered, x in strict order, s shared, n ordered.
+ * The process is this program, started again by consumer_start; its main function hands over to
+ * consumer_main if consumer_is_asked_for.
  */
 #ifndef HF_TESTS_POSTGRES_SUPPORT_CONSUMER_H
 #define HF_TESTS_POSTGRES_SUPPORT_CONSUMER_H

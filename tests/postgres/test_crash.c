@@ -6,16 +6,15 @@
  * takes rights away that everybody has.
  */
 #include "postgres/support_audience.h"
+#include "postgres/support_cluster.h"
 
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "store/postgres/reader.h"
 
 struct scene {
     struct fixture *f;
-    char dir[256]; /* of the cluster */
+    struct cluster cluster;
     struct store *store;
     struct audience loose;
     struct audience strict;
@@ -23,29 +22,6 @@ struct scene {
     PGconn *b;
     PGconn *root; /* the server's superuser */
 };
-
-/* The first line that a command prints. */
-static void run_shell(char *out, size_t out_bytes, const char *format, ...)
-{
-    char command[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    FILE *pipe = popen(command, "r");
-    must_hold(pipe);
-    if (!fgets(out, (int)out_bytes, pipe)) {
-        out[0] = '\0';
-    }
-    out[strcspn(out, "\n")] = '\0';
-    must_equal(0, pclose(pipe));
-}
-
-static const char *root(void)
-{
-    const char *given = getenv("ROOT");
-    return given ? given : ".";
-}
 
 static void connect_all(struct scene *s)
 {
@@ -65,11 +41,8 @@ static struct scene scene_of(struct fixture *f, const char *role)
         skip();
     }
     struct scene s = {.f = f};
-    char none[16];
-    run_shell(s.dir, sizeof s.dir, "'%s/scripts/postgres-cluster' start --durable --with %d",
-              root(), (int)getpid());
-    run_shell(none, sizeof none, "'%s/scripts/postgres-cluster' createdb %s hf", root(), s.dir);
-    run_shell(f->url, sizeof f->url, "'%s/scripts/postgres-cluster' url %s hf", root(), s.dir);
+    cluster_start(&s.cluster);
+    cluster_database(&s.cluster, "hf", f->url, sizeof f->url);
     s.root = side_open(f);
     if (role) {
         side_must(s.root, "CREATE ROLE %s LOGIN", role);
@@ -85,50 +58,19 @@ static struct scene scene_of(struct fixture *f, const char *role)
 
 static void scene_end(struct scene *s)
 {
-    char none[16];
     audience_close(&s->loose);
     audience_close(&s->strict);
     fixture_close(s->f, s->store);
     PQfinish(s->a);
     PQfinish(s->b);
     PQfinish(s->root);
-    run_shell(none, sizeof none, "'%s/scripts/postgres-cluster' stop %s", root(), s->dir);
+    cluster_stop(&s->cluster);
 }
 
 /* Stops the server as a power failure would, starts it again, and connects anew. */
 static void crash(struct scene *s)
 {
-    char path[512];
-    char program[512] = "";
-    snprintf(path, sizeof path, "%s/data/postmaster.opts", s->dir);
-    FILE *options = fopen(path, "r");
-    must_hold(options && fgets(program, sizeof program, options));
-    fclose(options);
-    program[strcspn(program, " \n")] = '\0'; /* .../bin/postgres */
-    char *slash = strrchr(program, '/');
-    must_hold(slash);
-    snprintf(slash, sizeof program - (size_t)(slash - program), "/pg_ctl");
-
-    struct stat owner;
-    snprintf(path, sizeof path, "%s/data", s->dir);
-    must_equal(0, stat(path, &owner));
-    pid_t child = fork();
-    must_hold(child >= 0);
-    if (child == 0) {
-        char log[512];
-        snprintf(log, sizeof log, "%s/log", s->dir);
-        if (getuid() == 0 && (setgid(owner.st_gid) != 0 || setuid(owner.st_uid) != 0)) {
-            _exit(1);
-        }
-        if (chdir("/") != 0 || !freopen("/dev/null", "w", stdout)) {
-            _exit(1);
-        }
-        execl(program, "pg_ctl", "-D", path, "-m", "immediate", "-w", "-l", log, "restart", NULL);
-        _exit(1);
-    }
-    int status;
-    must_equal(child, waitpid(child, &status, 0));
-    must_equal(0, status);
+    cluster_crash(&s->cluster);
     PQfinish(s->a);
     PQfinish(s->b);
     PQfinish(s->root);

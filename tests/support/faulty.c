@@ -558,6 +558,12 @@ static hf_status faulty_join_rollback(struct engine *engine, void *connection)
 
 /* ---- Signs ----------------------------------------------------------------------------------- */
 
+static uint64_t faulty_losses(struct engine *engine)
+{
+    struct engine *to = inner(engine);
+    return to->class->losses(to);
+}
+
 static uint64_t faulty_news(struct engine *engine)
 {
     struct engine *to = inner(engine);
@@ -643,6 +649,7 @@ static const struct engine_class faulty_engine_class = {
     .join_commit = faulty_join_commit,
     .join_rollback = faulty_join_rollback,
     .news = faulty_news,
+    .losses = faulty_losses,
     .wait = faulty_wait,
     .wake = faulty_wake,
     .note = faulty_note,

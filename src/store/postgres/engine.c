@@ -282,6 +282,12 @@ static bool postgres_poisoned(struct engine *engine)
     return atomic_load(&postgres_of(engine)->poisoned);
 }
 
+/* The server's crash ends the keeper's connection. */
+static uint64_t postgres_losses(struct engine *engine)
+{
+    return atomic_load(&postgres_of(engine)->keeper.connects);
+}
+
 static uint64_t postgres_news(struct engine *engine)
 {
     return postgres_poisoned(engine) ? 0 : keeper_news(postgres_of(engine));
@@ -353,6 +359,7 @@ const struct engine_class postgres_engine_class = {
     .join_commit = postgres_join_commit,
     .join_rollback = postgres_join_rollback,
     .news = postgres_news,
+    .losses = postgres_losses,
     .wait = postgres_wait,
     .wake = postgres_wake,
     .look_ms = KEEPER_LOOK_MS,

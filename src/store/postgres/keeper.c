@@ -349,6 +349,7 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
     keeper->publisher_count = 0;
     keeper->session.deadline = deadline;
     hf_status status = session_connect(&keeper->session, deadline);
+    atomic_fetch_add(&keeper->connects, status == HF_OK);
     if (status == HF_OK && !keeper->session.pooled) {
         status = session_script(&keeper->session, engine->sql[POSTGRES_QUERY_KEEPER_LISTEN]);
         keeper->listening = status == HF_OK;
