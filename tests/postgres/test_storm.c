@@ -402,6 +402,10 @@ int main(int argc, char **argv)
 
     if (consumer_is_asked_for(argc, argv))
         return consumer_main(argc, argv);
+    if (!getenv("HOLDFAST_TEST_URLS") || !server_is(getenv("HOLDFAST_TEST_URLS"))) {
+        printf("1..0 # SKIP there is no server\n");
+        return 0;
+    }
     rig_say("seed %llu", (unsigned long long)drawn);
     if (storm_run(drawn, seconds ? strtoll(seconds, NULL, 10) : 6) != 0)
         rig_ok(false, "the storm begins");
