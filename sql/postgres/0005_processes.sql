@@ -11,25 +11,29 @@ CREATE FUNCTION holdfast.process_key(p_namespace_id integer, p_token uuid) RETUR
 
 -- Which of these processes are dead: not registered (any more), or registered with a lock that nobody
 -- holds. One that could take no lock (behind a transaction pooler) is never called dead: it can only
--- be seen to be frozen. Reads pg_locks once.
+-- be seen to be frozen; nor is any on a server that hides its locks. Reads pg_locks once.
 CREATE FUNCTION holdfast.dead_of(p_namespace_id integer, p_tokens uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
     v_keys bigint[];
+    v_seen boolean;
 BEGIN
     IF coalesce(cardinality(p_tokens), 0) = 0 THEN
         RETURN '{}';
     END IF;
-    SELECT array_agg(classid::bigint << 32 | objid::bigint) INTO v_keys
-        FROM pg_locks
-        WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
-            AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    v_seen := has_table_privilege('pg_catalog.pg_locks', 'SELECT');
+    IF v_seen THEN
+        SELECT array_agg(classid::bigint << 32 | objid::bigint) INTO v_keys
+            FROM pg_locks
+            WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    END IF;
     RETURN coalesce((
         SELECT array_agg(t) FROM unnest(p_tokens) t LEFT JOIN processes p ON p.token = t
         WHERE p.token IS NULL
-           OR p.locked AND process_key(p_namespace_id, t) <> ALL (coalesce(v_keys, '{}'))), '{}');
+           OR v_seen AND p.locked AND process_key(p_namespace_id, t) <> ALL (coalesce(v_keys, '{}'))), '{}');
 END
 $$;
 
@@ -88,6 +92,26 @@ BEGIN
         FROM processes p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token;
     RETURN QUERY SELECT p.token, p.node_name, p.renewals, p.token = ANY (v_dead)
         FROM processes p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token;
+END
+$$;
+
+-- publishers: the virtual transactions that have published and are not over yet. NULL: the server hides
+-- its locks, and nobody knows. p_head is the newest position, which was read before.
+CREATE FUNCTION holdfast.publishers(p_namespace_id integer, p_head bigint) RETURNS text[]
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
+        RETURN NULL;
+    END IF;
+    RETURN ARRAY(SELECT DISTINCT l.virtualtransaction
+                 FROM pg_locks l
+                 WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
+                     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                     AND l.relation = (SELECT CASE WHEN n.gapless THEN 'holdfast.heads'::regclass
+                                                   ELSE n.sequence END
+                                       FROM namespaces n WHERE n.id = p_namespace_id)::oid);
 END
 $$;
 

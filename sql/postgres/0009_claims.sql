@@ -499,7 +499,8 @@ BEGIN
     IF v_log AND v_holes <> '{}' THEN
         IF (SELECT bool_or(CASE WHEN h.probed_at IS NULL THEN h.since < v_clock - interval '5 ms'
                            ELSE h.probed_at < v_clock - interval '40 ms' OR h.probed_at > v_clock END)
-            FROM unnest(v_holes) h) THEN
+            FROM unnest(v_holes) h)
+           AND has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
             v_probe := sequence_holders(v_s.sequence);
         ELSE
             SELECT NULL::text[] AS holders, false AS prepared INTO v_probe;

@@ -142,15 +142,7 @@ SELECT pg_try_advisory_lock(holdfast.process_key({namespace}, $1))
 -- the declaration that somebody sleeps, for so many ms. Then, in this order: the newest position, and
 -- who has published and is not over yet. Each step refers to the one before, so that they happen in
 -- this order. At last the server's clock, and the number of company().
-SELECT f.flag, h.head,
-       ARRAY(SELECT DISTINCT l.virtualtransaction
-             FROM pg_locks l
-             WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
-               AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-               AND l.relation = (SELECT CASE WHEN n.gapless THEN 'holdfast.heads'::regclass
-                                             ELSE n.sequence END
-                                 FROM holdfast.namespaces n WHERE n.id = {namespace})::oid
-               AND h.head >= 0),
+SELECT f.flag, h.head, holdfast.publishers({namespace}, h.head),
        clock_timestamp(), holdfast.company({namespace}, $1)
 FROM (SELECT CASE WHEN $4::boolean THEN
                  (SELECT count(*) FROM holdfast.process_beat({namespace}, $1, $2, $3)) END AS others

@@ -32,6 +32,7 @@
 #include "bus/watch.h"
 #include "store/filter.h"
 
+#define READ_AGAIN_MAX 3 /* lost connections in a row, without anything read between */
 #define READ_BATCH_MAX 1000 /* events in one look at the log */
 #define READ_PERIOD_MS 1000 /* look at least so often: a wake-up is only a hint */
 #define FACTS_BYTES_MAX ((size_t)4 << 20)
@@ -252,6 +253,7 @@ hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, 
 
 /* One hf_read under way. */
 struct reading {
+    struct reader *reader; /* strict; NULL: it could not be opened again */
     struct filter filter;
     struct batch batch;
     size_t left; /* events still wanted */
@@ -263,13 +265,14 @@ struct reading {
 };
 
 /* Hands over one batch. The callback's wish to stop ends the reading. */
-static hf_status read_batch(struct reader *reader, struct reading *reading)
+static hf_status read_batch(struct reading *reading)
 {
     int32_t max = reading->left < READ_BATCH_MAX ? (int32_t)reading->left : READ_BATCH_MAX;
     int64_t floor = reading->cursor;
     batch_clear(&reading->batch);
     hf_status status =
-        store_reader_next(reader, &reading->filter, max, &reading->batch, &floor, &reading->more);
+        store_reader_next(reading->reader, &reading->filter, max, &reading->batch, &floor,
+                          &reading->more);
     if (status) {
         return status;
     }
@@ -287,18 +290,41 @@ static hf_status read_batch(struct reader *reader, struct reading *reading)
     return HF_OK;
 }
 
-static hf_status read_loop(hf_bus *bus, struct reader *reader, int64_t wait_ms,
-                           struct reading *reading)
+/* A reader that lost its connection has lost what it knew: another one begins at the cursor, for
+ * all before it has been handed over. */
+static hf_status read_again(hf_bus *bus, struct reading *reading)
+{
+    store_reader_close(reading->reader);
+    reading->reader = NULL;
+    return store_reader_open(bus->store, reading->cursor, true, &reading->reader);
+}
+
+/* Reads what there is right now. */
+static hf_status read_on(hf_bus *bus, struct reading *reading)
+{
+    hf_status status = HF_OK;
+    int again = 0;
+    do {
+        status = read_batch(reading);
+        bool lost = status == HF_STALE || status == HF_UNAVAILABLE;
+        again = lost ? again + 1 : 0;
+        if (lost && again <= READ_AGAIN_MAX) {
+            reading->more = true;
+            status = read_again(bus, reading);
+        }
+    } while (!status && reading->more && reading->left > 0);
+    return status;
+}
+
+static hf_status read_loop(hf_bus *bus, int64_t wait_ms, struct reading *reading)
 {
     struct deadline deadline = deadline_after_ms(wait_ms);
     for (;;) {
         uint64_t seen = wait_ms != 0 ? watch_seen(bus) : 0;
-        do {
-            hf_status status = read_batch(reader, reading);
-            if (status) {
-                return status;
-            }
-        } while (reading->more && reading->left > 0);
+        hf_status status = read_on(bus, reading);
+        if (status) {
+            return status;
+        }
         if (reading->any || reading->left == 0 || deadline_passed(deadline) ||
             atomic_load(&bus->closed)) {
             return HF_OK;
@@ -340,11 +366,6 @@ hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_m
             return status;
         }
     }
-    struct reader *reader;
-    status = store_reader_open(bus->store, *cursor, true, &reader);
-    if (status) {
-        return status;
-    }
     struct text wanted = text_of(pattern ? pattern : "*");
     struct reading reading = {
         .filter = {.patterns = &wanted, .count = 1},
@@ -353,12 +374,16 @@ hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_m
         .found = found,
         .ctx = ctx,
     };
+    status = store_reader_open(bus->store, *cursor, true, &reading.reader);
+    if (status) {
+        return status;
+    }
     batch_init(&reading.batch);
-    status = read_loop(bus, reader, wait_ms, &reading);
+    status = read_loop(bus, wait_ms, &reading);
     /* Also after a failure: what was handed over must not come again. */
     *cursor = reading.cursor;
     batch_release(&reading.batch);
-    store_reader_close(reader);
+    store_reader_close(reading.reader);
     return status;
 }
 

@@ -127,6 +127,9 @@ static hf_status load(struct runner *runner)
     if (!status) {
         status = store_reader_open(store, ordered->checkpoint, ordered->strict, &ordered->reader);
     }
+    if (!status) {
+        store_reader_gap_timeout(ordered->reader, runner->definition.options.gap_timeout_ms);
+    }
     if (!status && ordered->careful > 0) {
         int64_t first;
         status = store_head(store, &ordered->careful_end, &first);

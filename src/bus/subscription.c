@@ -14,6 +14,8 @@
 #include <assert.h>
 
 #include "base/clock.h"
+#include <inttypes.h>
+
 #include "base/err.h"
 #include "base/glob.h"
 #include "base/mem.h"
@@ -75,6 +77,17 @@ static hf_status put(hf_bus *bus, const struct wish *wish, const struct text *pa
     return status;
 }
 
+static hf_status check_options(const hf_bus *bus, const hf_subscription_options *options)
+{
+    if (options->gap_timeout_ms > 0 && !store_has_gaps(bus->store)) {
+        return fail(HF_INVALID,
+                    "gap_timeout_ms is %" PRId64 ": it is for PostgreSQL servers that hide their "
+                    "locks; here positions have no gaps",
+                    options->gap_timeout_ms);
+    }
+    return options_check(options);
+}
+
 static hf_status create(hf_bus *bus, const struct wish *wish, bool *ret_created)
 {
     hf_subscription_options options;
@@ -83,7 +96,7 @@ static hf_status create(hf_bus *bus, const struct wish *wish, bool *ret_created)
         options.wait_period_ms = store_look_ms(bus->store);
     }
     options_merge(&options, &wish->given);
-    hf_status status = options_check(&options);
+    hf_status status = check_options(bus, &options);
     if (status) {
         return status;
     }
@@ -157,7 +170,7 @@ static hf_status update(hf_bus *bus, const struct wish *wish, const struct defin
     }
     hf_subscription_options options = definition->options;
     options_merge(&options, &wish->given);
-    status = options_check(&options);
+    status = check_options(bus, &options);
     if (status) {
         return status;
     }

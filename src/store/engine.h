@@ -75,6 +75,7 @@ struct engine_class {
     hf_status (*reader_next)(struct reader *, const struct filter *, int32_t, struct batch *,
                              int64_t *, bool *);
     void (*reader_close)(struct reader *);
+    void (*reader_gap_timeout)(struct reader *, int64_t); /* NULL: positions have no gaps */
 
     hf_status (*tx_begin)(struct engine *, struct deadline, struct tx **);
     hf_status (*tx_enter)(struct tx *, const struct hold *, const struct entry *, int64_t);

@@ -343,6 +343,18 @@ void store_reader_close(struct reader *reader)
     }
 }
 
+void store_reader_gap_timeout(struct reader *reader, int64_t timeout_ms)
+{
+    if (reader->engine->class->reader_gap_timeout) {
+        reader->engine->class->reader_gap_timeout(reader, timeout_ms);
+    }
+}
+
+bool store_has_gaps(const struct store *store)
+{
+    return store->engine->class->reader_gap_timeout != NULL;
+}
+
 hf_status store_tx_begin(struct store *store, struct deadline deadline, struct tx **ret_tx)
 {
     FORWARD(store, tx_begin, deadline, ret_tx);

@@ -170,8 +170,9 @@ struct change {
 hf_status store_run(struct store *store, struct change *change, struct deadline deadline);
 
 /*
- * Appends `count` events in order: all or none. Each gets the next position of the namespace,
- * without gaps among what becomes visible together. An event whose id is in the log already is not
+ * Appends `count` events in order: all or none. Their positions rise in that order, above all that
+ * was visible before; an engine with gaps (store_has_gaps) may leave numbers out, and others' may
+ * lie between them. An event whose id is in the log already is not
  * stored again: it answers the first one's position and key_version, duplicate = true, and its
  * expected_version is not looked at. An expected version that is not the key's (0: never versioned)
  * answers HF_CONFLICT, failed_index says whose, the message the version found; otherwise the key's
@@ -634,6 +635,13 @@ hf_status store_reader_open(struct store *store, int64_t after, bool strict,
 hf_status store_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
                             struct batch *batch, int64_t *ret_floor, bool *ret_more);
 void store_reader_close(struct reader *reader);
+/* For servers that hide who publishes, so that nothing proves that a missing position stays missing:
+ * the reader passes it after this time, counts it and says so in the log; what a slow transaction
+ * commits there later is not handed up. 0, as it is from the beginning: never. Nothing happens
+ * where there is a proof. */
+void store_reader_gap_timeout(struct reader *reader, int64_t timeout_ms);
+/* Whether positions may become visible out of order, so that such a time means anything. */
+bool store_has_gaps(const struct store *store);
 
 /* ---- Transactions for handlers --------------------------------------------------------------- */
 

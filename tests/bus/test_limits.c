@@ -219,7 +219,21 @@ static void everything_that_was_allocated_is_freed_at_the_close(void **state)
     }
 }
 
+static void a_gap_timeout_is_refused_where_there_are_no_gaps(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    const char *patterns[] = {"*"};
+
+    options.gap_timeout_ms = 5000;
+    assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL),
+                  scene->path ? HF_INVALID : HF_OK);
+    if (scene->path)
+        assert_non_null(strstr(hf_errmsg(), "gap_timeout_ms is 5000"));
+}
+
 static const struct CMUnitTest tests[] = {
+    scene_test(a_gap_timeout_is_refused_where_there_are_no_gaps),
     scene_test(no_more_than_inflight_max_events_are_ahead_of_the_checkpoint),
     scene_test(no_more_than_concurrency_handlers_run),
     scene_test(the_smallest_bounds_deliver_everything),

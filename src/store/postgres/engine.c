@@ -22,6 +22,7 @@
 #include "base/uuid.h"
 #include "store/postgres/migrate.h"
 #include "store/postgres/postgres.h"
+#include "store/postgres/reader.h"
 #include "store/postgres/verbs.h"
 
 #define CLOSE_WAIT_MS 5000 /* for the server, to give back what we own */
@@ -345,6 +346,7 @@ const struct engine_class postgres_engine_class = {
     .reader_open = postgres_reader_open,
     .reader_next = postgres_reader_next,
     .reader_close = postgres_reader_close,
+    .reader_gap_timeout = postgres_reader_gap_timeout,
     .tx_begin = postgres_tx_begin,
     .tx_enter = postgres_tx_enter,
     .tx_leave = postgres_tx_leave,

@@ -56,7 +56,7 @@
 
 #define MS INT64_C(1000)
 #define IDLE_MS KEEPER_LOOK_MS
-#define DEAF_MS 1000         /* the same where LISTEN is impossible */
+#define DEAF_MS 1000         /* the same where LISTEN is impossible, or locks are hidden */
 #define GUARD_MS 800         /* the same while somebody stands by for another process ... */
 #define GUARD_FOR_MS 30000   /* ... which must be said again within this time */
 #define SLEEP_MS 30000       /* how long a declaration is good */
@@ -299,7 +299,8 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     int64_t company = result_int8(result, 0, 4, 0);
     bool moved = head != keeper->told || company != keeper->company;
     keeper->company = company;
-    keeper->told = result_array(result, 0, 2).count == 0 ? head : -1;
+    keeper->blind = result_is_null(result, 0, 2);
+    keeper->told = !keeper->blind && result_array(result, 0, 2).count == 0 ? head : -1;
     if (declare) {
         keeper->flag = result_int8(result, 0, 0, 0);
         keeper->declared_until_us = now_us + SLEEP_MS * MS;
@@ -450,7 +451,7 @@ static int64_t next_look(struct keeper *keeper, const struct wishes *wishes, int
         due_us = now_us + (gap_us > 0 ? gap_us : 0);
     } else if (keeper->publisher_count > 0 && keeper->look_at_us + poll_gap_us(keeper) < due_us) {
         due_us = keeper->look_at_us + poll_gap_us(keeper);
-    } else if (wishes->waiting && !keeper->listening &&
+    } else if (wishes->waiting && (!keeper->listening || keeper->blind) &&
                keeper->look_at_us + DEAF_MS * MS < due_us) {
         due_us = keeper->look_at_us + DEAF_MS * MS;
     }

@@ -36,6 +36,7 @@ struct keeper {
     /* The keeper's thread's own. */
     bool locked;               /* the advisory lock of this process is held */
     bool listening;
+    bool blind;                /* the server hides its locks: nobody knows who publishes */
     bool publishers_cut;       /* there were more than fit: look at all of them again */
     bool expecting;            /* when they are over, others are to be notified */
     int32_t heard;             /* notifications since heard_at_us */

@@ -215,6 +215,7 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
                             : reader->gap.holes[fetch->hole_count - 1].last;
     bool same = proof->server_start_us == reader->server_start_us;
     int64_t skipped = reader->gap.skipped;
+    int64_t floor = gap_floor(&reader->gap);
     int64_t taken = 0;
     hf_status status = gap_reread(&reader->gap, reader->found, (size_t)rows, through,
                                   same ? proof->look : (struct gap_look){0, UINT64_MAX},
@@ -225,9 +226,10 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
     }
     if (reader->gap.skipped != skipped) {
         log_about(engine_of(reader)->log, HF_LOG_WARN, NULL,
-                  "gave up on %lld missing positions up to %lld by gap_timeout; events that slow "
-                  "transactions commit there are lost",
-                  (long long)(reader->gap.skipped - skipped), (long long)gap_floor(&reader->gap));
+                  "gap_timeout: gave up on %lld missing positions between %lld and %lld (%lld so far); "
+                  "events that slow transactions commit there are not delivered",
+                  (long long)(reader->gap.skipped - skipped), (long long)floor + 1,
+                  (long long)gap_floor(&reader->gap), (long long)reader->gap.skipped);
     }
     reader->barrier = taken < through ? taken : through;
     reader->late_cut = cut && taken >= through;

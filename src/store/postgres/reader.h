@@ -6,8 +6,7 @@
 
 #include "store/store.h"
 
-/* For servers that do not show their locks: gives up on a gap after this time, though what a slow
- * transaction commits later is lost then. 0: never, as it is from the beginning. */
+/* store_reader_gap_timeout. */
 void postgres_reader_gap_timeout(struct reader *reader, int64_t timeout_ms);
 
 /* Open gaps, numbers that were proven dead, and numbers given up by the timeout. */
