@@ -635,10 +635,10 @@ hf_status store_reader_open(struct store *store, int64_t after, bool strict,
 hf_status store_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
                             struct batch *batch, int64_t *ret_floor, bool *ret_more);
 void store_reader_close(struct reader *reader);
-/* For servers that hide who publishes, so that nothing proves that a missing position stays missing:
- * the reader passes it after this time, counts it and says so in the log; what a slow transaction
- * commits there later is not handed up. 0, as it is from the beginning: never. Nothing happens
- * where there is a proof. */
+/* For servers that hide who publishes, so that nothing proves that a missing position stays
+ * missing: the reader passes it after this time, counts it and says so in the log; what a slow
+ * transaction commits there later is not handed up. 0, as it is from the beginning: never. Nothing
+ * happens where there is a proof. */
 void store_reader_gap_timeout(struct reader *reader, int64_t timeout_ms);
 /* Whether positions may become visible out of order, so that such a time means anything. */
 bool store_has_gaps(const struct store *store);
