@@ -477,9 +477,21 @@ BEGIN
 END
 $$;
 
--- tx_settle: tx_leave, if this is the transaction whose mark is p_mark, which ends with it. Raises
--- whatever is wrong, so that nothing that was sent behind it happens: HF002 if it is another
--- transaction, else HF and tx_leave's status. Answers lane_busy.
+-- tx_check: raises HF002 unless this is the transaction whose mark is p_mark, which ends with it. What
+-- is sent behind it, a COMMIT above all, does not happen then.
+CREATE FUNCTION holdfast.tx_check(p_mark text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('holdfast.tx', true) IS DISTINCT FROM p_mark THEN
+        RAISE EXCEPTION 'the handler ended the transaction that it runs in' USING ERRCODE = 'HF002';
+    END IF;
+END
+$$;
+
+-- tx_settle: tx_check and tx_leave. Raises whatever is wrong: HF002 as above, else HF and tx_leave's
+-- status. Answers lane_busy.
 CREATE FUNCTION holdfast.tx_settle(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint, p_mark text, p_lane bigint,
@@ -490,9 +502,7 @@ AS $$
 DECLARE
     v_done record;
 BEGIN
-    IF current_setting('holdfast.tx', true) IS DISTINCT FROM p_mark THEN
-        RAISE EXCEPTION 'the handler ended the transaction that it runs in' USING ERRCODE = 'HF002';
-    END IF;
+    PERFORM tx_check(p_mark);
     v_done := tx_leave(p_namespace_id, p_subscription_id, p_leased, p_partition, p_token, p_epoch,
                        p_lease, p_position, p_lane, p_waited, p_now);
     IF v_done.status <> 0 THEN

@@ -359,6 +359,9 @@ SAVEPOINT holdfast_delivery;
 -- name: tx_undo
 ROLLBACK TO SAVEPOINT holdfast_delivery; RELEASE SAVEPOINT holdfast_delivery;
 
+-- name: tx_check
+SELECT holdfast.tx_check($1);
+
 -- name: tx_settle
 SELECT holdfast.tx_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 

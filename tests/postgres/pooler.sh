@@ -112,6 +112,7 @@ test_retry a_retry_and_its_story_*
 test_deadletter a_retried_letter_*
 test_transactional each_effect_*
 test_transactional what_*
+test_transactional *does_not_count*
 END
 
 # ---- What is left -------------------------------------------------------------------------------

@@ -287,6 +287,28 @@ static void a_handler_that_ends_the_transaction_is_not_settled(void **state)
     scene_end(&s);
 }
 
+/* What was kept before in the same transaction is gone, too, and must not be believed committed. */
+static void who_ends_the_transaction_takes_its_neighbours_back_with_it(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    const struct entry *first = entry_at(*state, s.store, 1);
+    const struct entry *second = entry_at(*state, s.store, 2);
+    for (int i = 0; i < 2; i++) {
+        struct tx *tx = begin(s.store);
+        must_answer(HF_OK, enter(tx, &s, first));
+        sql_must(tx_connection(tx), effect(&s, 1));
+        must_answer(HF_OK, leave(tx, true));
+        must_answer(HF_OK, enter(tx, &s, second));
+        sql_must(tx_connection(tx), "ROLLBACK; BEGIN; SAVEPOINT holdfast_delivery");
+        hf_status left = leave(tx, i == 0);
+        must_hold(left == HF_MISUSE || (i == 1 && left == HF_OK));
+        must_answer(HF_MISUSE, tx_commit(tx));
+        must_equal(0, effects_of(&s));
+        must_read("", list_ahead(s.store, s.id, 0, 0));
+    }
+    scene_end(&s);
+}
+
 static void savepoints_of_the_handler_are_fine(void **state)
 {
     struct scene s = scene_of(*state, "abc");
@@ -495,6 +517,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_failed_statement_spoils_its_own_delivery_only),
     CLAIM(a_failed_statement_is_not_kept_though_the_handler_says_so),
     CLAIM(a_handler_that_ends_the_transaction_is_not_settled),
+    CLAIM(who_ends_the_transaction_takes_its_neighbours_back_with_it),
     CLAIM(savepoints_of_the_handler_are_fine),
     CLAIM(a_commit_that_a_constraint_refuses_keeps_nothing),
     CLAIM(whatever_the_handler_does_after_an_abort_fails),

@@ -7,7 +7,7 @@
  *     -> BEGIN, mark, SAVEPOINT, look   handler   -> settle | ROLLBACK TO
  *     -> RELEASE, SAVEPOINT, look       handler   -> settle | ROLLBACK TO
  *     ...
- *     -> COMMIT              (of the last, if that is known: -> settle, COMMIT)
+ *     -> check, COMMIT       (of the last, if that is known: -> settle, COMMIT)
  *
  * Nothing of ours is locked or written while a handler runs: entering only looks whether the
  * delivery is ours and open, leaving settles it. So a process that is stopped in the middle of a
@@ -15,9 +15,10 @@
  * the other finds it settled, or its hold gone, and everything that its handler wrote is undone.
  *
  * The code that uses the connection is not ours, and nothing keeps it from ending the transaction.
- * It carries a mark, a setting that lives exactly as long as it does, and settling is a statement
- * that fails where the mark is missing: a delivery is never settled in another transaction than the
- * one that its handler's effects are in. A handler whose statement failed and who says nevertheless
+ * It carries a mark, a setting that lives exactly as long as it does. Settling is a statement that
+ * fails where the mark is missing, and so does what goes before the COMMIT: a delivery is never
+ * settled in another transaction than the one that its handler's effects are in, and what was kept
+ * is never believed to be committed by the commit of another one. A handler whose statement failed and who says nevertheless
  * that all is well is not believed: the server keeps nothing of it.
  *
  * Not every failure is the event's fault. libpq tells us of every result on the connection, so that
@@ -294,6 +295,42 @@ static hf_status tx_ended(struct postgres_tx *tx, hf_status status)
     return status == HF_OK ? HF_OK : err_set(status, message);
 }
 
+/* What became of a line that ends with COMMIT. */
+static hf_status read_commit(struct postgres_tx *tx, const struct line *line, hf_status status)
+{
+    struct session *session = tx->session;
+    const char *place = session->engine->place;
+    if (status == HF_OK && PQcmdStatus(line->items[1].result)[0] == 'R') {
+        return fail(HF_IO, "%s: the transaction had failed and was rolled back", place);
+    }
+    if (status == HF_OK) {
+        return session->unsure ? fail(HF_UNKNOWN, "%s: committed, but perhaps not on the standby",
+                                      place)
+                               : HF_OK;
+    }
+    if (line->failed == line->count || session_leaves_open(session, session->sqlstate)) {
+        /* Nobody who knows has said that one of them failed. */
+        return fail(HF_UNKNOWN, "%s: the connection was lost during a commit", place);
+    }
+    if (line->failed == 0 && status == HF_CONFLICT) {
+        return fail(HF_STALE, "somebody else has settled the delivery meanwhile");
+    }
+    return status;
+}
+
+/* Runs a statement whose parameters have been filled in, and commits if it succeeds. */
+static hf_status tx_commit_after(struct postgres_tx *tx, enum postgres_query query,
+                                 struct line *line)
+{
+    line_begin(line, tx->session);
+    line_add(line, query);
+    session_params(tx->session);
+    line_add(line, POSTGRES_QUERY_COMMIT);
+    hf_status status = line_end(line);
+    tx->session->in_tx = tx->session->in_tx && status != HF_OK;
+    return read_commit(tx, line, status);
+}
+
 hf_status postgres_tx_commit(struct tx *base)
 {
     struct postgres_tx *tx = (struct postgres_tx *)base;
@@ -306,7 +343,10 @@ hf_status postgres_tx_commit(struct tx *base)
         status = tx_last_moment(tx);
     }
     if (status == HF_OK && tx->begun) {
-        status = session_commit(tx->session);
+        struct line line;
+        param_text(session_params(tx->session), text_of(tx->mark));
+        status = tx_commit_after(tx, POSTGRES_QUERY_TX_CHECK, &line);
+        line_release(&line);
     }
     return tx_ended(tx, status);
 }
@@ -467,29 +507,6 @@ hf_status postgres_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)
     return status;
 }
 
-/* What became of a line that ends with COMMIT. */
-static hf_status read_finish(struct postgres_tx *tx, const struct line *line, hf_status status)
-{
-    struct session *session = tx->session;
-    const char *place = session->engine->place;
-    if (status == HF_OK && PQcmdStatus(line->items[1].result)[0] == 'R') {
-        return fail(HF_IO, "%s: the transaction had failed and was rolled back", place);
-    }
-    if (status == HF_OK) {
-        return session->unsure ? fail(HF_UNKNOWN, "%s: committed, but perhaps not on the standby",
-                                      place)
-                               : HF_OK;
-    }
-    if (line->failed == line->count || session_leaves_open(session, session->sqlstate)) {
-        /* Nobody who knows has said that one of them failed. */
-        return fail(HF_UNKNOWN, "%s: the connection was lost during a commit", place);
-    }
-    if (line->failed == 0 && status == HF_CONFLICT) {
-        return fail(HF_STALE, "somebody else has settled the delivery meanwhile");
-    }
-    return status;
-}
-
 hf_status postgres_tx_finish(struct tx *base, bool *ret_lane_busy)
 {
     struct postgres_tx *tx = (struct postgres_tx *)base;
@@ -502,17 +519,11 @@ hf_status postgres_tx_finish(struct tx *base, bool *ret_lane_busy)
         return tx_ended(tx, status);
     }
     struct line line;
-    line_begin(&line, tx->session);
     fill_settle(tx);
-    line_add(&line, POSTGRES_QUERY_TX_SETTLE);
-    session_params(tx->session);
-    line_add(&line, POSTGRES_QUERY_COMMIT);
-    status = line_end(&line);
+    status = tx_commit_after(tx, POSTGRES_QUERY_TX_SETTLE, &line);
     if (status == HF_OK) {
-        tx->session->in_tx = false;
         *ret_lane_busy = result_bool(line.items[0].result, 0, 0);
     }
-    status = read_finish(tx, &line, status);
     line_release(&line);
     return tx_ended(tx, status);
 }
