@@ -18,8 +18,8 @@
  * It carries a mark, a setting that lives exactly as long as it does. Settling is a statement that
  * fails where the mark is missing, and so does what goes before the COMMIT: a delivery is never
  * settled in another transaction than the one that its handler's effects are in, and what was kept
- * is never believed to be committed by the commit of another one. A handler whose statement failed and who says nevertheless
- * that all is well is not believed: the server keeps nothing of it.
+ * is never believed to be committed by the commit of another one. A handler whose statement failed
+ * and who says nevertheless that all is well is not believed: the server keeps nothing of it.
  *
  * Not every failure is the event's fault. libpq tells us of every result on the connection, so that
  * we know the code of the statement that the transaction failed with: if that is of the kind that
