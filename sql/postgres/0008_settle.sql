@@ -129,11 +129,13 @@ CREATE FUNCTION holdfast.outcomes_apply(
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
+#variable_conflict use_column
 DECLARE
-    v_dead  bigint[];
-    v_lost  bigint;
-    v_gone  bigint[];
-    v_left  bigint[];                           -- positions of rows that left a lane ...
+    v_dead       bigint[];
+    v_unreasoned boolean;
+    v_lost       bigint;
+    v_gone       bigint[];
+    v_left       bigint[];                      -- positions of rows that left a lane ...
     v_left_lanes bigint[];                      -- ... and their lanes
 BEGIN
     status := 0;
@@ -148,18 +150,18 @@ BEGIN
         message := 'only events of a lease can be released';
         RETURN;
     END IF;
-    SELECT array_agg(p_positions[i]) INTO v_dead FROM generate_subscripts(p_kinds, 1) i
-        WHERE p_kinds[i] IN (3, 4);
+    SELECT array_agg(o.position), bool_or(o.reason IS NULL) INTO v_dead, v_unreasoned
+        FROM unnest(p_kinds, p_positions, p_reasons) o (kind, position, reason)
+        WHERE o.kind IN (3, 4);
     IF v_dead IS NOT NULL THEN
-        IF EXISTS (SELECT 1 FROM generate_subscripts(p_kinds, 1) i
-                   WHERE p_kinds[i] IN (3, 4) AND p_reasons[i] IS NULL) THEN
+        IF v_unreasoned THEN
             status := 2;
             message := 'a dead letter needs a reason';
             RETURN;
         END IF;
         SELECT d INTO v_lost FROM unnest(v_dead) d
-            WHERE d NOT IN (SELECT e.position FROM holdfast.events_at(p_namespace_id,
-                                p_subscription_id, v_dead) e)
+            WHERE d NOT IN (SELECT e.position FROM events_at(p_namespace_id, p_subscription_id,
+                                                             v_dead) e)
             ORDER BY d LIMIT 1;
         IF FOUND THEN
             status := 14;
@@ -167,39 +169,39 @@ BEGIN
                               'a dead letter', v_lost);
             RETURN;
         END IF;
-        DELETE FROM holdfast.dead_letters d
-            USING holdfast.events_at(p_namespace_id, p_subscription_id, v_dead) e
+        -- Whoever died before and came back leaves his place to the new letter.
+        DELETE FROM dead_letters d
+            USING events_at(p_namespace_id, p_subscription_id, v_dead) e
             WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id;
-        INSERT INTO holdfast.dead_letters
+        INSERT INTO dead_letters
             (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
              hash, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
              payload, story)
-            SELECT p_namespace_id, p_name, e.id, e.position, p_now, p_attempts[o.i], p_reasons[o.i],
-                   e.type, p_errors[o.i], e.hash, e.emitted_at, e.entered_at, e.key_version,
-                   e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload,
-                   coalesce(p_stories[o.i], '[]')
-            FROM generate_subscripts(p_kinds, 1) o (i)
-            JOIN holdfast.events_at(p_namespace_id, p_subscription_id, v_dead) e
-                ON e.position = p_positions[o.i]
-            WHERE p_kinds[o.i] IN (3, 4) ORDER BY o.i;
+            SELECT p_namespace_id, p_name, e.id, e.position, p_now, o.attempts, o.reason, e.type,
+                   o.error, e.hash, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
+                   e.producer, e.key, e.tenant, e.metadata, e.payload, coalesce(o.story, '[]')
+            FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories)
+                WITH ORDINALITY o (kind, position, attempts, reason, error, story, i)
+            JOIN events_at(p_namespace_id, p_subscription_id, v_dead) e ON e.position = o.position
+            WHERE o.kind IN (3, 4) ORDER BY o.i;
     END IF;
 
     -- Done and dead ones leave, with their copies.
-    SELECT array_agg(p_positions[i]) INTO v_gone FROM generate_subscripts(p_kinds, 1) i
-        WHERE p_kinds[i] IN (0, 3);
+    SELECT array_agg(o.position) INTO v_gone FROM unnest(p_kinds, p_positions) o (kind, position)
+        WHERE o.kind IN (0, 3);
     IF v_gone IS NOT NULL THEN
         WITH left_rows AS (
-            DELETE FROM holdfast.retries r
+            DELETE FROM retries r
                 WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_gone)
                     AND (p_ordered OR r.kind = 4)
                 RETURNING r.position, r.lane)
         SELECT array_agg(l.position), array_agg(l.lane) INTO v_left, v_left_lanes FROM left_rows l;
         IF v_left IS NOT NULL THEN
-            DELETE FROM holdfast.copies c
+            DELETE FROM copies c
                 WHERE c.subscription_id = p_subscription_id AND c.position = ANY (v_left);
         END IF;
         IF p_ordered THEN
-            INSERT INTO holdfast.settled (subscription_id, partition, position)
+            INSERT INTO settled (subscription_id, partition, position)
                 SELECT p_subscription_id, p_partition, g FROM unnest(v_gone) g
                 WHERE g > p_checkpoint
                 ON CONFLICT DO NOTHING;
@@ -208,17 +210,19 @@ BEGIN
 
     -- Those that wait: retry, held, blocked. A held one that was tried before keeps its attempts.
     IF p_kinds && '{1,2,4}'::integer[] THEN
-        INSERT INTO holdfast.retries AS r
+        INSERT INTO retries AS r
             (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
              last_retry_at, story)
-            SELECT p_subscription_id, p_positions[i],
-                   CASE p_kinds[i] WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 3 END, p_partition, p_lanes[i],
-                   CASE p_kinds[i] WHEN 2 THEN 0 ELSE p_attempts[i] END,
-                   CASE p_kinds[i] WHEN 2 THEN 0 ELSE coalesce(p_uncounted[i], 0) END,
-                   CASE p_kinds[i] WHEN 1 THEN p_next[i] ELSE p_now END,
-                   CASE p_kinds[i] WHEN 2 THEN NULL ELSE p_now END,
-                   CASE p_kinds[i] WHEN 2 THEN NULL ELSE p_stories[i] END
-            FROM generate_subscripts(p_kinds, 1) i WHERE p_kinds[i] IN (1, 2, 4)
+            SELECT p_subscription_id, o.position,
+                   CASE o.kind WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 3 END, p_partition, o.lane,
+                   CASE o.kind WHEN 2 THEN 0 ELSE o.attempts END,
+                   CASE o.kind WHEN 2 THEN 0 ELSE coalesce(o.uncounted, 0) END,
+                   CASE o.kind WHEN 1 THEN o.next ELSE p_now END,
+                   CASE o.kind WHEN 2 THEN NULL ELSE p_now END,
+                   CASE o.kind WHEN 2 THEN NULL ELSE o.story END
+            FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories)
+                o (kind, position, lane, attempts, uncounted, next, story)
+            WHERE o.kind IN (1, 2, 4)
             ON CONFLICT (subscription_id, position) DO UPDATE
             SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
                 next_attempt_at = excluded.next_attempt_at,
@@ -232,26 +236,26 @@ BEGIN
     -- In lanes that a row has left the first one goes on, if it is held; so it does where nothing moves
     -- though one was held: the lane was freed while the caller did not know.
     IF p_ordered AND (v_left IS NOT NULL OR 2 = ANY (p_kinds)) THEN
-        PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
-        PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, array_agg(p_lanes[i]), p_now)
-            FROM generate_subscripts(p_kinds, 1) i
-            WHERE p_kinds[i] = 2
-                AND NOT EXISTS (SELECT 1 FROM holdfast.retries r
+        PERFORM lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
+        PERFORM lanes_promote(p_subscription_id, p_partition, array_agg(o.lane), p_now)
+            FROM unnest(p_kinds, p_lanes) o (kind, lane)
+            WHERE o.kind = 2
+                AND NOT EXISTS (SELECT 1 FROM retries r
                                 WHERE r.subscription_id = p_subscription_id
-                                    AND r.partition = p_partition AND r.lane = p_lanes[i]
+                                    AND r.partition = p_partition AND r.lane = o.lane
                                     AND r.kind <> 2);
-        SELECT array_agg(p_kinds[i] = 4 OR
+        SELECT array_agg(o.kind = 4 OR
                          l.lane IS NOT NULL
-                         AND EXISTS (SELECT 1 FROM holdfast.retries r
+                         AND EXISTS (SELECT 1 FROM retries r
                                      WHERE r.subscription_id = p_subscription_id
                                          AND r.partition = p_partition AND r.lane = l.lane)
-                         ORDER BY i) INTO lane_busy
-            FROM generate_subscripts(p_kinds, 1) i
+                         ORDER BY o.i) INTO lane_busy
+            FROM unnest(p_kinds, p_positions) WITH ORDINALITY o (kind, position, i)
             LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane)
-                ON l.position = p_positions[i] AND p_kinds[i] IN (0, 3);
+                ON l.position = o.position AND o.kind IN (0, 3);
     ELSIF 4 = ANY (p_kinds) THEN
-        SELECT array_agg(p_kinds[i] = 4 ORDER BY i) INTO lane_busy
-            FROM generate_subscripts(p_kinds, 1) i;
+        SELECT array_agg(o.kind = 4 ORDER BY o.i) INTO lane_busy
+            FROM unnest(p_kinds) WITH ORDINALITY o (kind, i);
     END IF;
 END
 $$;

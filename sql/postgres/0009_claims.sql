@@ -699,7 +699,7 @@ DECLARE
     v_released int8multirange;
     v_bad      bigint;
     v_done     record;
-    v_keep     integer[];
+    v_rows     record;                          -- the outcomes that need rows
 BEGIN
     status := 0;
     ring := false;
@@ -748,26 +748,31 @@ BEGIN
             message := format('position %s is not in the lease', v_bad);
             RETURN;
         END IF;
-        SELECT range_agg(int8range(p_positions[i], p_positions[i] + 1)) FILTER (WHERE p_kinds[i] <> 6),
-               range_agg(int8range(p_positions[i], p_positions[i] + 1)) FILTER (WHERE p_kinds[i] = 5),
-               array_agg(i) FILTER (WHERE p_kinds[i] NOT IN (5, 6)
-                                    AND (p_kinds[i] <> 0 OR v_lease.has_retries)),
-               count(*) FILTER (WHERE p_kinds[i] <> 6),
-               coalesce(bool_or(p_kinds[i] = 5
-                                OR p_kinds[i] = 1 AND (p_next[i] <= p_now OR NOT v_lease.kept)), false)
-            INTO v_named, v_released, v_keep, v_count, ring
-            FROM generate_subscripts(p_kinds, 1) i;
-        IF v_keep IS NOT NULL THEN
+        SELECT range_agg(int8range(o.position, o.position + 1)) FILTER (WHERE o.kind <> 6),
+               range_agg(int8range(o.position, o.position + 1)) FILTER (WHERE o.kind = 5),
+               count(*) FILTER (WHERE o.kind <> 6),
+               coalesce(bool_or(o.kind = 5
+                                OR o.kind = 1 AND (o.next <= p_now OR NOT v_lease.kept)), false)
+            INTO v_named, v_released, v_count, ring
+            FROM unnest(p_kinds, p_positions, p_next) o (kind, position, next);
+        SELECT NULL::integer[] AS kinds INTO v_rows;
+        IF v_lease.has_retries OR NOT p_kinds <@ '{0,5,6}'::integer[] THEN
+            SELECT array_agg(o.kind ORDER BY o.i) AS kinds, array_agg(o.position ORDER BY o.i) AS positions,
+                   array_agg(o.lane ORDER BY o.i) AS lanes, array_agg(o.attempts ORDER BY o.i) AS attempts,
+                   array_agg(o.uncounted ORDER BY o.i) AS uncounted,
+                   array_agg(o.story ORDER BY o.i) AS stories, array_agg(o.next ORDER BY o.i) AS next,
+                   array_agg(o.reason ORDER BY o.i) AS reasons, array_agg(o.error ORDER BY o.i) AS errors
+                INTO v_rows
+                FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next,
+                            p_reasons, p_errors) WITH ORDINALITY
+                    o (kind, position, lane, attempts, uncounted, story, next, reason, error, i)
+                WHERE o.kind NOT IN (5, 6) AND (o.kind <> 0 OR v_lease.has_retries);
+        END IF;
+        IF v_rows.kinds IS NOT NULL THEN
             v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_name, 0, false, 0, p_now,
-                ARRAY(SELECT p_kinds[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_positions[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_lanes[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_attempts[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_uncounted[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_stories[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_next[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_reasons[k] FROM unnest(v_keep) k),
-                ARRAY(SELECT p_errors[k] FROM unnest(v_keep) k));
+                                     v_rows.kinds, v_rows.positions, v_rows.lanes, v_rows.attempts,
+                                     v_rows.uncounted, v_rows.stories, v_rows.next, v_rows.reasons,
+                                     v_rows.errors);
             status := v_done.status;
             message := v_done.message;
             IF status <> 0 THEN
