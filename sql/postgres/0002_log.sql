@@ -234,11 +234,11 @@ BEGIN
     END IF;
     FOREACH v_part IN ARRAY ARRAY[p_tenant, p_key] LOOP
         IF v_part IS NULL THEN
-            v_bytes := v_bytes || '\x00'::bytea;
+            v_bytes := v_bytes || decode('00', 'hex');
         ELSE
             v_size := octet_length(v_part);
-            v_bytes := v_bytes || '\x01'::bytea
-                || set_byte(set_byte(set_byte(set_byte('\x0000000000000000'::bytea, 0, v_size & 255),
+            v_bytes := v_bytes || decode('01', 'hex')
+                || set_byte(set_byte(set_byte(set_byte(decode('0000000000000000', 'hex'), 0, v_size & 255),
                        1, v_size >> 8 & 255), 2, v_size >> 16 & 255), 3, v_size >> 24 & 255)
                 || convert_to(v_part, 'UTF8');
         END IF;
@@ -250,7 +250,7 @@ $$;
 -- A new UUID v7 for a time.
 CREATE FUNCTION holdfast.new_id(p_at timestamptz) RETURNS uuid
     LANGUAGE sql VOLATILE PARALLEL SAFE
-    RETURN (lpad(to_hex(trunc(extract(epoch FROM $1) * 1000)::bigint), 12, '0')
+    RETURN (lpad(to_hex(floor(date_part('epoch', $1) * 1000)::bigint), 12, '0')
             || '7' || substr(gen_random_uuid()::text, 16))::uuid;
 
 -- The time inside an id, to the millisecond; NULL if it is not version 7.
@@ -259,4 +259,4 @@ CREATE FUNCTION holdfast.id_time(p_id uuid) RETURNS timestamptz
     RETURN CASE WHEN substr($1::text, 15, 1) = '7' AND substr($1::text, 20, 1) IN ('8', '9', 'a', 'b')
         THEN
         to_timestamp(('x' || substr($1::text, 1, 8) || substr($1::text, 10, 4))::bit(48)::bigint
-                     / 1000.0) END;
+                     / 1000::double precision) END;

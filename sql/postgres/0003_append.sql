@@ -25,19 +25,18 @@
 CREATE FUNCTION holdfast.json_escapes_badly(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path = holdfast, pg_catalog, pg_temp
-    SET standard_conforming_strings = on
 AS $$
 DECLARE
     v_text text;
 BEGIN
-    IF strpos(p_json, '\u') = 0 THEN
+    IF strpos(p_json, E'\\u') = 0 THEN
         RETURN false;
     END IF;
-    v_text := replace(p_json, '\\', '..');
-    RETURN strpos(v_text, '\u0000') > 0
+    v_text := replace(p_json, E'\\\\', '..');
+    RETURN strpos(v_text, E'\\u0000') > 0
         OR regexp_replace(v_text,
-               '\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '..', 'g')
-           ~ '\\u[dD][89a-fA-F]';
+               $pair$\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}$pair$, '..', 'g')
+           ~ $half$\\u[dD][89a-fA-F]$half$;
 END
 $$;
 
@@ -47,7 +46,6 @@ $$;
 CREATE FUNCTION holdfast.json_too_deep(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path = holdfast, pg_catalog, pg_temp
-    SET standard_conforming_strings = on
 AS $$
 DECLARE
     v_text text := p_json;
@@ -55,7 +53,7 @@ BEGIN
     IF octet_length(p_json) - octet_length(replace(replace(p_json, '[', ''), '{', '')) <= 64 THEN
         RETURN false;
     END IF;
-    v_text := replace(replace(v_text, '\\', ''), '\"', '');
+    v_text := replace(replace(v_text, E'\\\\', ''), E'\\"', '');
     v_text := regexp_replace(v_text, '"[^"]*"|[^][{}"]+', '', 'g');
     v_text := translate(v_text, '{}', '[]');
     FOR i IN 1 .. 64 LOOP
@@ -70,11 +68,10 @@ $$;
 CREATE FUNCTION holdfast.type_fault(p_type text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = holdfast, pg_catalog, pg_temp
-    SET standard_conforming_strings = on
 AS $$
 BEGIN
     IF octet_length(p_type) <= 255 AND p_type COLLATE "C" ~
-       '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*$' THEN
+       $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$ THEN
         RETURN NULL;
     END IF;
     RETURN CASE
@@ -82,9 +79,9 @@ BEGIN
         WHEN p_type = '' THEN 'type is empty'
         WHEN octet_length(p_type) > 255 THEN
             format('type is %s bytes; the limit is 255', octet_length(p_type))
-        WHEN p_type COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]' THEN 'type has a control character'
+        WHEN p_type COLLATE "C" ~ $control$[\u0001-\u001f\u007f-\u009f]$control$ THEN 'type has a control character'
         WHEN strpos(p_type, '*') > 0 THEN 'type has ''*''; only patterns may'
-        WHEN p_type COLLATE "C" ~ '(^|\.)(\.|$)' THEN 'type has an empty segment'
+        WHEN p_type COLLATE "C" ~ '(^|[.])([.]|$)' THEN 'type has an empty segment'
         ELSE 'type has white space'
     END;
 END
@@ -114,10 +111,10 @@ BEGIN
                           octet_length(v_text), v_max);
         END IF;
     END IF;
-    IF holdfast.json_escapes_badly(v_text) THEN
-        RETURN 'payload has \u0000 or an unpaired surrogate, which cannot be stored';
+    IF strpos(v_text, E'\\u') > 0 AND holdfast.json_escapes_badly(v_text) THEN
+        RETURN E'payload has \\u0000 or an unpaired surrogate, which cannot be stored';
     END IF;
-    IF holdfast.json_too_deep(v_text) THEN
+    IF octet_length(v_text) > 128 AND holdfast.json_too_deep(v_text) THEN
         RETURN 'payload has arrays and objects nested more than 64 deep';
     END IF;
     IF octet_length(p_key) > 65536 THEN
@@ -135,7 +132,7 @@ BEGIN
             RETURN 'metadata is JSON but not an object';
         END IF;
         IF holdfast.json_escapes_badly(v_text) THEN
-            RETURN 'metadata has \u0000 or an unpaired surrogate, which cannot be stored';
+            RETURN E'metadata has \\u0000 or an unpaired surrogate, which cannot be stored';
         END IF;
         IF holdfast.json_too_deep(v_text) THEN
             RETURN 'metadata has arrays and objects nested more than 64 deep';

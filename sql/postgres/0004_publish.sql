@@ -1,13 +1,57 @@
 -- Publishing, for everybody: from psql and any driver. The SQLSTATEs are those of 0003_append.sql; C
 -- does its own checks and calls append or inserts by itself.
 
+-- publish, the long way: every check, every kind of id.
+CREATE FUNCTION holdfast.publish_checked(p_namespace text, p_type text, p_payload json, p_id uuid,
+                                         p_key text, p_tenant text, p_metadata json,
+                                         p_producer text, p_expected_version bigint,
+                                         p_emitted_at timestamptz,
+                                         OUT "position" bigint, OUT duplicate boolean,
+                                         OUT key_version bigint)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_namespace namespaces;
+    v_payload   json := coalesce(p_payload, 'null');
+    v_emitted   timestamptz := coalesce(p_emitted_at, clock_timestamp());
+    v_fault     text;
+    v_done      record;
+BEGIN
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_namespace;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
+    END IF;
+    v_fault := event_fault(p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
+                           p_expected_version, v_emitted);
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
+    END IF;
+    PERFORM commit_durably();
+    v_done := append_one(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
+                         NULL, v_emitted, p_expected_version,
+                         hash_of(coalesce(p_tenant, p_key, p_id::text)));
+    IF v_done.status <> 0 THEN
+        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
+    END IF;
+    publish_checked."position" := v_done."position";
+    publish_checked.duplicate := v_done.duplicate;
+    publish_checked.key_version := v_done.key_version;
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+END
+$$;
+
 -- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
 -- only if that commits, and when the commit returns it is durable (synchronous_commit is switched on
 -- for the transaction if it is weaker). Publishing an id again stores nothing and answers the first
--- position. Raises HF001, HF003, HF004 (table above). Locks: see append_one.
+-- position. Raises HF001, HF003, HF004 (0003_append.sql). Locks: see append_one.
 --
 -- An ordinary event is checked by one expression and written by one statement. Whatever is not
--- ordinary (the expression is not true, or the id exists) goes the long way.
+-- ordinary (the expression is not true, or the id exists) goes the long way. Naming a search_path would
+-- cost a fifth of a call, so this function names none: it says where everything of ours is, and all
+-- else is found in pg_catalog first, unless the session lists that behind others; then, too, the long
+-- way is taken.
 CREATE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT 'null',
                                  INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
                                  tenant text DEFAULT NULL, metadata json DEFAULT NULL,
@@ -16,44 +60,42 @@ CREATE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT
                                  OUT "position" bigint, OUT duplicate boolean,
                                  OUT key_version bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-    SET standard_conforming_strings = on
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now       timestamptz := clock_timestamp();
-    v_entered   timestamptz;
-    v_quick     record;
-    v_namespace namespaces;
-    v_fault     text;
-    v_done      record;
+    v_now     timestamptz := clock_timestamp();
+    v_entered timestamptz;
+    v_quick   record;
+    v_done    record;
 BEGIN
     IF publish.id IS NULL THEN
-        publish.id := new_id(v_now);
+        publish.id := holdfast.new_id(v_now);
+        v_entered := date_trunc('milliseconds', v_now);
+    ELSE
+        v_entered := holdfast.id_time(publish.id);
     END IF;
-    v_entered := id_time(publish.id);
-    SELECT n.id, n.sequence, n.sleep INTO v_quick FROM namespaces n
+    SELECT n.id, n.sequence, n.sleep INTO v_quick FROM holdfast.namespaces n
         WHERE n.name = publish.namespace AND NOT n.gapless
             AND v_entered > n.ids_until AND v_entered >= n.months_from AND v_entered < n.months_to
             AND v_entered > v_now - interval '23 hours' AND v_entered < v_now + interval '23 hours'
-            AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~
-                '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*$'
+            AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
             AND (octet_length(publish.payload::text) <= 128
                  OR octet_length(publish.payload::text) <= 65536
-                    AND NOT json_too_deep(publish.payload::text))
-            AND strpos(publish.payload::text, '\u') = 0
-            AND coalesce(octet_length(publish.key), 0) <= 65536
-            AND coalesce(octet_length(publish.tenant), 0) <= 65536
-            AND coalesce(octet_length(publish.producer), 0) <= 255
+                    AND NOT holdfast.json_too_deep(publish.payload::text))
+            AND strpos(publish.payload::text, E'\\u') = 0
+            AND (publish.key IS NULL OR octet_length(publish.key) <= 65536)
+            AND (publish.tenant IS NULL OR octet_length(publish.tenant) <= 65536)
+            AND (publish.producer IS NULL OR octet_length(publish.producer) <= 255)
             AND publish.metadata IS NULL AND publish.expected_version IS NULL
             AND publish.emitted_at IS NULL
-            AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
+            AND strpos(current_setting('search_path'), 'pg_catalog') = 0;
     IF FOUND THEN
-        INSERT INTO events AS e (position, hash, emitted_at, entered_at, id, namespace_id, type,
-                                 producer, key, tenant, payload)
+        INSERT INTO holdfast.events AS e (position, hash, emitted_at, entered_at, id, namespace_id,
+                                          type, producer, key, tenant, payload)
             VALUES (nextval(v_quick.sequence),
-                    hash_of(coalesce(publish.tenant, publish.key, publish.id::text)), v_now, v_entered,
-                    publish.id, v_quick.id, publish.type, publish.producer, publish.key,
+                    holdfast.hash_of(coalesce(publish.tenant, publish.key, publish.id::text)), v_now,
+                    v_entered, publish.id, v_quick.id, publish.type, publish.producer, publish.key,
                     publish.tenant, publish.payload)
             ON CONFLICT DO NOTHING
             RETURNING e.position INTO publish."position";
@@ -65,7 +107,7 @@ BEGIN
             END IF;
             RETURN;
         END IF;
-        v_done := find_id(v_quick.id, publish.id);
+        v_done := holdfast.find_id(v_quick.id, publish.id);
         IF v_done."position" IS NOT NULL THEN
             publish."position" := v_done."position";
             publish.key_version := v_done.key_version;
@@ -73,31 +115,13 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = publish.namespace;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', publish.namespace USING ERRCODE = 'HF003';
-    END IF;
-    publish.payload := coalesce(publish.payload, 'null');
-    publish.emitted_at := coalesce(publish.emitted_at, v_now);
-    v_fault := event_fault(publish.type, publish.payload, publish.key, publish.tenant,
-                           publish.metadata, publish.producer, publish.expected_version,
-                           publish.emitted_at);
-    IF v_fault IS NOT NULL THEN
-        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
-    END IF;
-    PERFORM commit_durably();
-    v_done := append_one(v_namespace, publish.id, publish.type, publish.payload, publish.key,
-                         publish.tenant, publish.metadata, publish.producer, NULL,
-                         publish.emitted_at, publish.expected_version,
-                         hash_of(coalesce(publish.tenant, publish.key, publish.id::text)));
-    IF v_done.status <> 0 THEN
-        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
-    END IF;
+    v_done := holdfast.publish_checked(publish.namespace, publish.type, publish.payload, publish.id,
+                                       publish.key, publish.tenant, publish.metadata,
+                                       publish.producer, publish.expected_version,
+                                       publish.emitted_at);
     publish."position" := v_done."position";
     publish.duplicate := v_done.duplicate;
     publish.key_version := v_done.key_version;
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
 END
 $$;
 

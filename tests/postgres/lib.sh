@@ -56,10 +56,12 @@ schema() {
     schema_count=$((schema_count + 1))
     psql -qX -d postgres -c "CREATE DATABASE test$schema_count" || exit 1
     export PGDATABASE=test$schema_count
-    local file
+    local file version=0
     for file in "$ROOT"/sql/postgres/0*.sql; do
         psql -qX1 -v ON_ERROR_STOP=1 -f "$file" || exit 1
+        version=$((version + 1))
     done
+    sql "INSERT INTO holdfast.meta VALUES ('schema_version', $version)" >/dev/null
     sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
 }
 
