@@ -102,7 +102,7 @@ BEGIN
         IF FOUND THEN
             publish.duplicate := false;
             IF pg_sequence_last_value(v_quick.sleep)
-               > date_part('epoch', clock_timestamp()) * 1000000 AND NOT is_quiet() THEN
+               > date_part('epoch', clock_timestamp()) * 1000000 AND NOT holdfast.is_quiet() THEN
                 PERFORM pg_notify('holdfast_' || v_quick.id, '');
             END IF;
             RETURN;

@@ -3,6 +3,9 @@
 -- Rows are only ever added; for each partition the newest counts. rotate makes it short again, by
 -- TRUNCATE, which leaves no dead rows whatever old snapshots are held. If it dies nothing has
 -- happened, and the next one does it.
+--
+-- Leases and what is settled ahead are rows that come and go. compact keeps those tables short in the
+-- same way.
 
 -- Appends a checkpoint, or a cursor with what belongs to it. Whoever calls has locked the partition's
 -- row, so that a partition's seqs rise in the order of its changes.
@@ -117,5 +120,76 @@ BEGIN
     EXECUTE format('TRUNCATE %I', v_from);
     UPDATE turns SET side = 1 - v_side;
     RETURN true;
+END
+$$;
+
+-- compact: takes the dead rows out of a small table whose rows come and go all the time: the living ones
+-- are put aside, the table is truncated and gets them back. (Vacuum cannot while anybody holds an old
+-- snapshot.) True: it was done. False: there are not more than p_dead dead rows, or too many living
+-- ones, or somebody is at it just now: try again later.
+-- Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four times p_dead everybody may wait
+-- up to 50 ms, unless somebody has been holding the table for so long that waiting is no use. Whoever
+-- reads it with an older snapshot finds nothing there; so nobody does: claims and settles are READ
+-- COMMITTED and take their snapshots after their locks.
+CREATE FUNCTION holdfast.compact(p_table regclass, p_dead bigint DEFAULT 250) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    c_living_max constant bigint := 10000;
+    v_dead       bigint := pg_stat_get_dead_tuples(p_table);
+    v_living     bigint := pg_stat_get_live_tuples(p_table);
+    v_count      bigint;
+    v_patient    boolean;
+    v_leases     leases[];
+    v_settled    settled[];
+BEGIN
+    IF p_table NOT IN ('leases'::regclass, 'settled'::regclass) THEN
+        RAISE EXCEPTION '% is not a table whose rows come and go', p_table USING ERRCODE = 'HF001';
+    END IF;
+    -- Statistics come late: a table that is much larger than its rows has dead ones, too.
+    v_dead := greatest(v_dead, pg_relation_size(p_table) / 256 - v_living);
+    IF v_dead <= p_dead OR v_dead < v_living THEN
+        RETURN false;
+    END IF;
+    v_patient := v_dead > 4 * p_dead AND NOT EXISTS (
+        SELECT 1 FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+        WHERE l.locktype = 'relation' AND l.relation = p_table AND l.granted
+            AND l.pid IS DISTINCT FROM pg_backend_pid()
+            AND coalesce(a.xact_start < clock_timestamp() - interval '1 s', true));
+    BEGIN
+        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', p_table)
+            || CASE WHEN v_patient THEN '' ELSE ' NOWAIT' END;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN false;
+    END;
+    EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %s) t', p_table, c_living_max + 1)
+        INTO v_count;
+    IF v_count > c_living_max THEN
+        RETURN false;
+    END IF;
+    IF p_table = 'leases'::regclass THEN
+        v_leases := ARRAY(SELECT l FROM leases l);
+        TRUNCATE leases;
+        INSERT INTO leases SELECT * FROM unnest(v_leases);
+    ELSE
+        v_settled := ARRAY(SELECT s FROM settled s);
+        TRUNCATE settled;
+        INSERT INTO settled SELECT * FROM unnest(v_settled);
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- upkeep: rotates the journal and compacts what needs it, at most one of them, because each holds its
+-- locks until the transaction ends. For every process, once a second while it works; those who only use
+-- SQL call it themselves now and then, outside of any transaction. True: something was done.
+CREATE FUNCTION holdfast.upkeep() RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN rotate() OR compact('leases') OR compact('settled');
 END
 $$;

@@ -1,5 +1,5 @@
 -- Settling: what became of the deliveries of ordered subscriptions, and the parts of it that leases
--- have in common (0009_claims.sql). The rules of the functions called change_<name>, and the order of
+-- have in common (0010_leases.sql). The rules of the functions called change_<name>, and the order of
 -- locks, are those of 0007_subscriptions.sql.
 
 -- ---- Events by position -------------------------------------------------------------------------

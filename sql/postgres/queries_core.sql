@@ -165,7 +165,7 @@ SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.namespaces n WHERE n.id = {nam
 SELECT pg_notify('holdfast_{namespace}', '')
 
 -- name: keeper_rotate
-SELECT holdfast.rotate()
+SELECT holdfast.upkeep()
 
 -- name: keeper_sweep
 SELECT holdfast.process_sweep({namespace})

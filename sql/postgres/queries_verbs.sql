@@ -1,6 +1,6 @@
 -- Statements of subscriptions: changes, progress, leases, retries, dead letters.
 --
--- A change is a call of its function (0007 to 0010), so it is one statement.
+-- A change is a call of its function (0007 to 0011), so it is one statement.
 -- So is every query, and one statement reads one snapshot: what belongs together is asked for
 -- together. Functions that read more for a query are STABLE, so they see the query's snapshot.
 -- Wherever a subscription is named by its id the namespace is checked too.

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Dead rows: consuming leaves few, however much was consumed, also while somebody holds an old snapshot,
+# and does not become slower by it. (Autovacuum is off here.)
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+
+A=00000000-0000-4000-8000-00000000000a
+# dead: dead rows of all tables of the schema, when the statistics have been told: they come to rest.
+dead() {
+    local before= now i
+    for ((i = 0; i < 50; i++)); do
+        now=$(sql "SELECT pg_stat_clear_snapshot(); SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = 'holdfast'" | tail -1)
+        [ "$now" = "$before" ] && break
+        before=$now
+        sleep 1.1
+    done
+    echo "$now"
+}
+few() { # LIMIT
+    local found
+    found=$(dead)
+    [ "$found" -le "$1" ] || {
+        echo "$found dead rows; wanted at most $1:"
+        sql "SELECT relname, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND n_dead_tup > 0"
+        return 1
+    }
+}
+publish() { # COUNT
+    sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[$1]), NULL)" >/dev/null
+}
+# consume SUBSCRIPTION BATCH: claims and acknowledges until there is nothing, a transaction each, with
+# upkeep as often as a process does it. Prints how many, and microseconds.
+sql "CREATE PROCEDURE consume(p_subscription text, p_batch integer, INOUT p_count integer, INOUT p_us bigint) LANGUAGE plpgsql AS \$\$
+     DECLARE v_lease text; v_rows integer; v_begin timestamptz := clock_timestamp(); v_round integer := 0;
+     BEGIN
+         p_count := 0;
+         LOOP
+             SELECT max(lease), count(*) INTO v_lease, v_rows FROM holdfast.claim('default', p_subscription, p_batch);
+             EXIT WHEN v_rows = 0;
+             COMMIT;
+             PERFORM holdfast.ack('default', p_subscription, v_lease);
+             COMMIT;
+             p_count := p_count + v_rows;
+             v_round := v_round + 1;
+             IF v_round % 100 = 0 THEN
+                 PERFORM holdfast.upkeep();
+                 COMMIT;
+             END IF;
+         END LOOP;
+         p_us := extract(epoch FROM clock_timestamp() - v_begin) * 1000000;
+     END \$\$" >/dev/null
+subscribe() { # NAME
+    sql "SELECT FROM holdfast.change_subscription_put(1, '$1', '[\"**\"]', '{}', 2, 1, holdfast.head(1), -1, now())" >/dev/null
+}
+
+subscribe s
+publish 50000
+found=$(sql "CALL consume('s', 100, NULL, NULL)")
+ok "50,000 events are consumed, shared, a hundred at a time" same 50000 "${found%|*}"
+dead >/dev/null # a process hears of it a second later
+sql "SELECT holdfast.upkeep()" >/dev/null
+ok "leave few dead rows" few 400
+
+open old
+ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM holdfast.namespaces" >/dev/null
+subscribe t
+publish 20000
+first=$(sql "CALL consume('t', 10, NULL, NULL)")
+publish 20000
+second=$(sql "CALL consume('t', 10, NULL, NULL)")
+echo "# 20000 by tens: ${first#*|} us; again beside an old snapshot: ${second#*|} us"
+ok "all are consumed, ten at a time" same "20000 20000" "${first%|*} ${second%|*}"
+dead >/dev/null
+sql "SELECT holdfast.upkeep()" >/dev/null
+ok "beside an old snapshot, too, few rows are dead" few 400
+ok "and it does not become slower" test "${second#*|}" -lt $((${first#*|} * 3))
+ask old "COMMIT" >/dev/null
+
+# ---- Compacting ---------------------------------------------------------------------------------
+
+subscribe u
+publish 1000
+sql "SELECT count(*) FROM holdfast.claim('default', 'u', 500); SELECT count(*) FROM holdfast.claim('default', 'u', 100, 60000)" >/dev/null
+kept="SELECT string_agg(l::text, ' ' ORDER BY token) FROM holdfast.leases l"
+before=$(sql "$kept")
+is "compacting keeps what is alive" "SELECT holdfast.compact('holdfast.leases', -1); SELECT ($kept) = '$before'" "t t"
+l=$(sql "SELECT replace(token::text, '-', '') FROM holdfast.leases WHERE count = 500")
+ask old "BEGIN; SELECT holdfast.ack('default', 'u', '$l')" >/dev/null
+is "not while somebody settles" "SELECT holdfast.compact('holdfast.leases', -1)" f
+ask old "ROLLBACK" >/dev/null
+open other
+ask old "BEGIN; SELECT holdfast.compact('holdfast.leases', -1)" >/dev/null
+tell other "SELECT holdfast.ack('default', 'u', '$l')"
+ok "who settles waits for it" blocked other
+ask old "COMMIT" >/dev/null
+hears "and finds the lease" other ""
+is "nothing is done without need" "SELECT holdfast.upkeep()" f
+fails "only where rows come and go" "SELECT holdfast.compact('holdfast.retries')" "HF001: retries is not a table whose rows come and go"
+
+done_testing
