@@ -71,7 +71,7 @@ C=00000000-0000-4000-8000-00000000000c
 ask c "SELECT pg_advisory_lock(holdfast.process_key(1, '$C'))" >/dev/null
 sql "SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
 is "a bound lease holds while its owner lives" "SELECT claim(1, '0', '$C', p_bound => true); SELECT claim(1, '0', '$C', p_kept => true); SELECT claim(1)" \
-    "18 / more wake 10 19 / more wake 10 20 / more wake 10"
+    "18 / more wake 10 19 / more wake 10 20 / more wake 0.8"
 is "a kept one also after its time; one that is only bound ends" "$(settle 20); SELECT claim(9, '11'); $(settle 18)" \
     "0| 18(1) / more wake 21 0|"
 is "the claim names those who keep" "SELECT owners, owner_renewals FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, '$A', 'a', NULL,
@@ -88,7 +88,7 @@ for _ in $(seq 500); do
     sleep 0.01
 done
 is "when the owner is dead, all of it ends at once" "SELECT claim(9, '1'); SELECT claim(9, '1'); SELECT claim(9, '1')" \
-    "21(1) / more wake 10 22 / more wake 11 23 / more wake 11"
+    "21(1) / more wake 1.8 22 / more wake 11 23 / more wake 11"
 is "as failed attempts" "SELECT story::json -> 0 ->> 'error' FROM holdfast.retries WHERE position = 21" "the process died during this attempt"
 is "whoever closes gives leases back" "SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" ""
 fresh 3
