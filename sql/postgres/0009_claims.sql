@@ -391,6 +391,11 @@ BEGIN
     IF NOT FOUND THEN
         v_answer.status := 3;
         v_answer.message := format('there is no subscription with id %s', p_subscription_id);
+    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        -- One snapshot for all: the cursor may have moved since, and whoever was under way then may
+        -- have committed, and would be taken for rolled back.
+        v_answer.status := 2;
+        v_answer.message := 'events can only be claimed in a READ COMMITTED transaction';
     ELSIF v_s.mode <> 2 THEN
         v_answer.status := 2;
         v_answer.message := 'events of an ordered subscription cannot be claimed';

@@ -111,6 +111,39 @@ static void a_burst_of_concurrent_publishers_is_processed_whole(void **state)
     stage_end(&s);
 }
 
+/* Holes are decided by looking twice, which takes two snapshots. */
+static void whatever_isolation_the_database_defaults_to_holes_are_decided_right(void **state)
+{
+    struct scene *scene = *state;
+    if (scene->path)
+        skip();
+    PGconn *pg = side_open_url(scene->url);
+    side_must(pg, "ALTER DATABASE %s SET default_transaction_isolation = 'serializable'", PQdb(pg));
+    PQfinish(pg);
+    scene_reopen(scene);
+    struct stage s = stage_of(scene);
+    side_must(s.a, "BEGIN ISOLATION LEVEL READ COMMITTED");
+    assert_int_equal(stage_publish(s.a), 1);
+    assert_int_equal(stage_publish(s.b), 2);
+    assert_string_equal(stage_await(s.shared, 1), "2");
+    stage_let_it_look();
+    side_must(s.a, "COMMIT");
+    assert_string_equal(stage_await(s.shared, 2), "2 1");
+    assert_string_equal(stage_await(s.loose, 2), "2 1");
+    assert_string_equal(stage_await(s.strict, 2), "1 2");
+    settle_all(s.bus, NULL);
+    /* Who claims in SQL with one snapshot for all is refused. */
+    side_must(s.c, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+    assert_int_equal(side_number(s.c,
+                                 "SELECT c.status FROM holdfast.subscriptions s CROSS JOIN LATERAL "
+                                 "holdfast.change_claim(s.namespace_id, s.id, 0, NULL, NULL, NULL, "
+                                 "NULL, false, 10, 1000, false, false, NULL, NULL, NULL, false, "
+                                 "clock_timestamp()) c WHERE s.name = 'shared'"),
+                     HF_MISUSE);
+    side_must(s.c, "ROLLBACK");
+    stage_end(&s);
+}
+
 /* ---- Nobody else is waited for --------------------------------------------------------------- */
 
 /* A writer in another database of the cluster, and one in this database that has not published. */
@@ -379,6 +412,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_rolled_back_publish_does_not_keep_the_checkpoint),
     scene_test(a_savepoint_that_is_rolled_back_leaves_a_hole_until_the_end),
     scene_test(a_burst_of_concurrent_publishers_is_processed_whole),
+    scene_test(whatever_isolation_the_database_defaults_to_holes_are_decided_right),
     scene_test(long_transactions_of_others_delay_nothing),
     scene_test(a_rolled_back_last_number_is_not_waited_for),
     scene_test(ten_thousand_rolled_back_numbers_are_passed_in_one_go),

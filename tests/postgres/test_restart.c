@@ -256,7 +256,7 @@ static void publish_load(int index, void *ctx)
 {
     struct load *load = ctx;
     char key[16];
-    if (index == LOAD_THREADS) { /* the one who crashes the server, when a part of the work is done */
+    if (index == LOAD_THREADS) { /* the one who crashes the server, when some work is done */
         for (int i = 1; i <= CRASHES; i++) {
             while (atomic_load(&load->done) < i * LOAD_THREADS * LOAD_EACH / (CRASHES + 1))
                 usleep(1000);

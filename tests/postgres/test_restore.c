@@ -1,7 +1,7 @@
 /*
  * test_restore.c - a database that was dumped while transactions were open, and restored on another
- * server, is a log and subscriptions that go on: nothing of it is lost, nothing comes twice but what
- * was in flight, and nobody is waited for who was a transaction of the other server.
+ * server, is a log and subscriptions that go on: nothing of it is lost, nothing comes twice but
+ * what was in flight, and nobody is waited for who was a transaction of the other server.
  */
 #include "postgres/support_cluster.h"
 #include "postgres/support_stage.h"

@@ -3,13 +3,13 @@
  * ledger that must balance.
  *
  * Twenty-four publishers, each with a connection of its own, publish in SQL transactions that
- * sleep, roll back, roll back to savepoints, stay open for seconds, draw numbers and leave them, are
- * prepared; and now and then through the library. Each has keys of its own and publishes one event
- * after the other. Two processes consume: "r" ordered, "x" in strict order, "s" shared, and from the
- * middle on "n", which begins now. They are killed and started again. At the end the consumers work
- * undisturbed until everything is settled, and the ledger (ledger.h) is judged: nothing lost,
- * nothing invented, nothing refused that exists, nothing twice without a kill, every key in its
- * order, "x" in the order of positions, and all checkpoints at the end of the log.
+ * sleep, roll back, roll back to savepoints, stay open for seconds, draw numbers and leave them,
+ * are prepared; and now and then through the library. Each has keys of its own and publishes one
+ * event after the other. Two processes consume: "r" ordered, "x" in strict order, "s" shared, and
+ * from the middle on "n", which begins now. They are killed and started again. At the end the
+ * consumers work undisturbed until everything is settled, and the ledger (ledger.h) is judged:
+ * nothing lost, nothing invented, nothing refused that exists, nothing twice without a kill, every
+ * key in its order, "x" in the order of positions, and all checkpoints at the end of the log.
  *
  * STORM_SECONDS (6) says how long, SEED which dice. A run in which no event overtook one with a
  * lower position never had an open hole, and fails as too weak.
@@ -269,7 +269,8 @@ static bool storm_begin(struct storm *storm, uint64_t seed)
         self->pg = side_open_url(storm->url);
         self->fd = rig_append_open(publisher_path(storm, i));
     }
-    storm->namespace_id = side_number(storm->publishers[0].pg, "SELECT id FROM holdfast.namespaces");
+    storm->namespace_id =
+        side_number(storm->publishers[0].pg, "SELECT id FROM holdfast.namespaces");
     for (int i = 0; i < CONSUMERS; i++)
         start_consumer(storm, i);
     return true;

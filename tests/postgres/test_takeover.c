@@ -1,9 +1,9 @@
 /*
- * test_takeover.c - the process that owns a subscription is killed in the middle of a handler, under
- * load, again and again; the other one takes over, and the ledger balances.
+ * test_takeover.c - the process that owns a subscription is killed in the middle of a handler,
+ * under load, again and again; the other one takes over, and the ledger balances.
  *
- * A handler takes a few milliseconds and there is always more to do, so whenever the owner is killed
- * it is in one. TAKEOVER_ROUNDS (4) says how often.
+ * A handler takes a few milliseconds and there is always more to do, so whenever the owner is
+ * killed it is in one. TAKEOVER_ROUNDS (4) says how often.
  */
 #include "postgres/support_consumer.h"
 
