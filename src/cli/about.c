@@ -121,9 +121,9 @@ const struct command command_migrate = {
                 "  holdfast migrate --db postgres://admin@db/shop\n",
     .details = "Every command that opens a database does this by itself; `migrate` does only\n"
                "this, for a deployment that wants it as a step of its own. It says whether the\n"
-               "schema was created, migrated or left as it was. A database made by a newer program\n"
-               "is refused. On PostgreSQL the database itself must exist; the schema is named\n"
-               "holdfast.\n",
+               "schema was created, migrated or left as it was. A database made by a newer\n"
+               "program is refused. On PostgreSQL the database itself must exist; the schema is\n"
+               "named holdfast.\n",
     .run = run_migrate,
 };
 
