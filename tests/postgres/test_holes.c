@@ -242,7 +242,7 @@ static void whoever_keeps_a_position_open_is_named(void **state)
     assert_int_equal(stage_publish(s.a), 1);
     assert_int_equal(stage_publish(s.b), 2);
     assert_string_equal(stage_await(s.loose, 1), "2");
-    snprintf(part, sizeof part, "process %d", PQbackendPID(s.a));
+    snprintf(part, sizeof part, "pid %d", PQbackendPID(s.a));
     await_sentence(s.bus, "strict", "position 1");
     await_sentence(s.bus, "strict", part);
     await_sentence(s.bus, "loose", part);
