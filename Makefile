@@ -32,7 +32,7 @@ FUZZ_SECONDS ?= 60
 ONLY ?=
 # POSTGRES=0 leaves the PostgreSQL engine out of the tests; POSTGRES=1 measures it in benchmarks.
 POSTGRES ?=
-TEST_JOBS ?= 2
+TEST_JOBS ?= 3
 TEST_TIMEOUT ?= 300
 
 BINDIR ?= $(PREFIX)/bin
@@ -213,10 +213,10 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 
 .PHONY: coverage
 coverage: ## Run the tests with counters and say how much of each file ran
-	scripts/deps build test
+	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres)
 	$(MAKE) VARIANT=coverage test-programs
 	@find build/coverage -name '*.gcda' -delete
-	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' \
+	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' POSTGRES='$(POSTGRES)' \
 	    scripts/run-tests coverage; status=$$?; scripts/coverage build/coverage; exit $$status
 
 .PHONY: tidy
@@ -256,7 +256,7 @@ help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | sort | expand -t 16
 	@echo
 	@echo "Variables: SAN=address|thread|undefined  VARIANT=release|faults|...  WERROR=1  ONLY=pattern"
-	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=2  TEST_TIMEOUT=300"
+	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=3  TEST_TIMEOUT=300"
 
 # --- Installation --------------------------------------------------------------------------------
 

@@ -226,8 +226,8 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
     }
     if (reader->gap.skipped != skipped) {
         log_about(engine_of(reader)->log, HF_LOG_WARN, NULL,
-                  "gap_timeout: gave up on %lld missing positions between %lld and %lld (%lld so far); "
-                  "events that slow transactions commit there are not delivered",
+                  "gap_timeout: gave up on %lld missing positions between %lld and %lld (%lld so "
+                  "far); events that slow transactions commit there are not delivered",
                   (long long)(reader->gap.skipped - skipped), (long long)floor + 1,
                   (long long)gap_floor(&reader->gap), (long long)reader->gap.skipped);
     }
