@@ -68,6 +68,7 @@ extern "C" {
 #define HF_PAYLOAD_BYTES_MAX_DEFAULT 1048576 /* payload; raised with hf_options */
 #define HF_JSON_DEPTH_MAX 64               /* nesting of payload and metadata */
 #define HF_PATTERNS_MAX 64                 /* patterns of one subscription */
+#define HF_PARTITIONS_MAX 1024             /* partitions of one subscription */
 #define HF_PUBLISH_MANY_MAX 100000         /* events in one hf_publish_many */
 #define HF_CLAIM_MAX 10000                 /* events in one hf_claim */
 #define HF_ERROR_BYTES_MAX 2048            /* stored text of one attempt's error */
@@ -427,7 +428,7 @@ typedef struct hf_subscription_options {
     hf_on_poison on_poison;       /* skip */
     hf_toggle transactional;      /* off: handlers run in a transaction of the database */
     hf_toggle breaker;            /* off: circuit breaker */
-    int32_t partitions;           /* 1, and only that so far */
+    int32_t partitions;           /* 1..1024, for processes to share; 1 if shared or strict */
     int32_t batch;                /* 100: events read or claimed at once; 1..10 000 */
     int32_t concurrency;          /* 1: handlers at once in one process; 1..256 */
     int32_t inflight_max;         /* 1000: events read ahead of the checkpoint; 1..100 000 */

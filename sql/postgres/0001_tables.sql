@@ -110,6 +110,8 @@ CREATE TABLE holdfast.subscriptions (
     mode          smallint NOT NULL,            -- 1 ordered, 2 shared
     partitions    integer NOT NULL,
     generation    bigint NOT NULL DEFAULT 1,    -- rises with every change of this row
+    crew          bigint NOT NULL DEFAULT 0,    -- rises when its members change, or a partition is
+                                                -- given back: then each looks at its share
     start         bigint NOT NULL,              -- it began, or was last sought, after this position
     paused_at     timestamptz,
     paused_by     text,
@@ -117,6 +119,15 @@ CREATE TABLE holdfast.subscriptions (
     breaker       text,
     created_at    timestamptz NOT NULL,
     UNIQUE (namespace_id, name)
+);
+
+-- Who works for an ordered subscription, in the order of joining. Its partitions are shared out among
+-- the members; one that has died is struck off by whoever looks next.
+CREATE TABLE holdfast.members (
+    id              bigint GENERATED ALWAYS AS IDENTITY,
+    subscription_id bigint NOT NULL REFERENCES holdfast.subscriptions ON DELETE CASCADE,
+    token           uuid NOT NULL,              -- of the process
+    PRIMARY KEY (subscription_id, token)
 );
 
 -- Ownership. An ordered subscription has a row per partition; a shared one has a single row, which

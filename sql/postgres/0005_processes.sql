@@ -162,8 +162,12 @@ DECLARE
     v_given boolean;
     v_id    bigint;
 BEGIN
+    UPDATE subscriptions s SET crew = s.crew + 1
+        WHERE s.id IN (SELECT p.subscription_id FROM partitions p WHERE p.owner = p_token
+                       UNION SELECT m.subscription_id FROM members m WHERE m.token = p_token);
     UPDATE partitions SET owner = NULL, owner_name = NULL WHERE owner = p_token;
     v_given := FOUND;
+    DELETE FROM members WHERE token = p_token;
     FOR v_id IN SELECT DISTINCT l.subscription_id FROM leases l WHERE l.owner = p_token ORDER BY 1 LOOP
         PERFORM leases_lower(v_id, false, p_now);
         UPDATE leases SET token = gen_random_uuid(), owner = NULL, bound = false, kept = false,

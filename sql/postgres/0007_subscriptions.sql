@@ -275,13 +275,16 @@ CREATE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p_partition 
 AS $$
 BEGIN
     status := 0;
+    PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
     UPDATE partitions SET owner = NULL, owner_name = NULL
         WHERE subscription_id = p_subscription_id AND partition = p_partition AND epoch = p_epoch
             AND owner = p_token;
     IF NOT FOUND THEN
         status := 5;
         message := format('partition %s is not ours any more', p_partition);
+        RETURN;
     END IF;
+    UPDATE subscriptions s SET crew = s.crew + 1 WHERE s.id = p_subscription_id;
 END
 $$;
 

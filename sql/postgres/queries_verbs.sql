@@ -27,6 +27,10 @@ SELECT status, message FROM holdfast.change_breaker($1, $2, $3);
 -- name: change_seek
 SELECT status, message FROM holdfast.change_seek($1, $2, $3, $4);
 
+-- name: change_muster
+SELECT status, message, ring, crew, members, owners, seen, seen_renewals, other_name
+    FROM holdfast.change_muster($1, $2, $3, $4, $5, $6, $7);
+
 -- name: change_acquire
 SELECT status, message, epoch, checkpoint, generation, unclean, owner, owner_renewals
     FROM holdfast.change_acquire($1, $2, $3, $4, $5, $6, $7, $8);
@@ -38,6 +42,10 @@ SELECT status, message FROM holdfast.change_give_back($1, $2, $3, $4);
 SELECT status, message, generation, lane_busy
     FROM holdfast.change_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
                                 $16, $17, $18, $19, $20, $21);
+
+-- name: change_checkpoints
+SELECT status, message, generation, stale
+    FROM holdfast.change_checkpoints($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: change_claim
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
@@ -80,11 +88,12 @@ SELECT id, name, patterns, options, mode, partitions, generation, created_at, st
        paused_by, paused_reason, breaker
     FROM holdfast.subscriptions WHERE namespace_id = $1 ORDER BY name;
 
--- name: subscription_generation
-SELECT s.generation, coalesce(p.epoch, 0)
+-- A row per partition that $3 owns; one without a partition if there is none.
+-- name: subscription_standing
+SELECT s.generation, s.crew, p.partition, p.epoch
     FROM holdfast.subscriptions s
-    LEFT JOIN holdfast.partitions p ON p.subscription_id = s.id AND p.partition = $3
-    WHERE s.id = $2 AND s.namespace_id = $1;
+    LEFT JOIN holdfast.partitions p ON p.subscription_id = s.id AND p.owner = $3
+    WHERE s.id = $2 AND s.namespace_id = $1 ORDER BY p.partition;
 
 -- ---- Progress -----------------------------------------------------------------------------------
 
@@ -239,14 +248,18 @@ SELECT low FROM search WHERE low + 1 >= high;
 
 -- ---- Retries ------------------------------------------------------------------------------------
 
--- What is due, by due time, at most $5 and about $6 bytes (but one): the event's columns, then the
--- story's, then when the next one that is not due yet will be. At least one row: position NULL if
--- nothing is due.
+-- What is due of the partitions $3, by due time, at most $5 and about $6 bytes (but one): the event's
+-- columns, then the story's, then when the next one that is not due yet will be. At least one row:
+-- position NULL if nothing is due.
 -- name: retries_due
 WITH due AS MATERIALIZED (
         SELECT r.position, r.attempts, r.uncounted, r.story, r.next_attempt_at
-        FROM holdfast.retries r
-        WHERE r.subscription_id = $2 AND r.partition = $3 AND r.kind = 1 AND r.next_attempt_at <= $4
+        FROM unnest($3::integer[]) o (partition)
+        CROSS JOIN LATERAL (
+            SELECT * FROM holdfast.retries r
+            WHERE r.subscription_id = $2 AND r.partition = o.partition AND r.kind = 1
+                AND r.next_attempt_at <= $4
+            ORDER BY r.next_attempt_at, r.position LIMIT $5) r
         ORDER BY r.next_attempt_at, r.position LIMIT $5),
     found AS (
         SELECT e.*, due.attempts, due.uncounted, due.story, due.next_attempt_at,
@@ -256,9 +269,12 @@ WITH due AS MATERIALIZED (
         JOIN due ON due.position = e.position)
 SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.producer, f.schedule_id,
        f.key_version, f.hash, f.emitted_at, f.entered_at, f.attempts, f.uncounted, f.story,
-       (SELECT r.next_attempt_at FROM holdfast.retries r
-        WHERE r.subscription_id = $2 AND r.partition = $3 AND r.kind = 1 AND r.next_attempt_at > $4
-        ORDER BY r.next_attempt_at LIMIT 1)
+       (SELECT min(n.next_attempt_at) FROM unnest($3::integer[]) o (partition)
+        CROSS JOIN LATERAL (
+            SELECT r.next_attempt_at FROM holdfast.retries r
+            WHERE r.subscription_id = $2 AND r.partition = o.partition AND r.kind = 1
+                AND r.next_attempt_at > $4
+            ORDER BY r.next_attempt_at LIMIT 1) n)
     FROM (SELECT) one LEFT JOIN found f ON f.bytes_before < $6
     ORDER BY f.next_attempt_at, f.position;
 

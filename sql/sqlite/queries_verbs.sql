@@ -12,12 +12,13 @@ SELECT id, name, patterns, options, mode, partitions, generation, created_at, st
        paused_by, paused_reason, breaker
     FROM holdfast_subscriptions WHERE namespace_id = ?1 AND name = ?2;
 
+-- A row per partition that ?3 owns; one without a partition if there is none.
 -- hot
--- name: subscription_generation
-SELECT s.generation, ifnull(p.epoch, 0)
+-- name: subscription_standing
+SELECT s.generation, s.crew, p.partition, p.epoch
     FROM holdfast_subscriptions s
-    LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.partition = ?3
-    WHERE s.id = ?2 AND s.namespace_id = ?1;
+    LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.owner = ?3
+    WHERE s.id = ?2 AND s.namespace_id = ?1 ORDER BY p.partition;
 
 -- hot
 -- name: subscription_by_id
@@ -69,6 +70,9 @@ DELETE FROM holdfast_partitions WHERE subscription_id = ?1;
 
 -- name: subscription_drop_leases
 DELETE FROM holdfast_leases WHERE subscription_id = ?1;
+
+-- name: subscription_drop_members
+DELETE FROM holdfast_members WHERE subscription_id = ?1;
 
 -- name: subscription_drop_retries
 DELETE FROM holdfast_retries WHERE subscription_id = ?1;
@@ -127,6 +131,31 @@ UPDATE holdfast_partitions
 -- name: partition_list
 SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name
     FROM holdfast_partitions WHERE subscription_id = ?1 ORDER BY partition;
+
+-- ---- Members ------------------------------------------------------------------------------------
+
+-- name: crew_changed
+UPDATE holdfast_subscriptions SET crew = crew + 1 WHERE id = ?1;
+
+-- name: crew_changed_by
+UPDATE holdfast_subscriptions SET crew = crew + 1
+    WHERE id IN (SELECT subscription_id FROM holdfast_partitions WHERE owner = ?1
+                 UNION SELECT subscription_id FROM holdfast_members WHERE token = ?1);
+
+-- name: crew_get
+SELECT crew FROM holdfast_subscriptions WHERE id = ?1;
+
+-- name: member_add
+INSERT INTO holdfast_members (subscription_id, token) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+
+-- name: member_remove
+DELETE FROM holdfast_members WHERE subscription_id = ?1 AND token = ?2;
+
+-- name: member_remove_all
+DELETE FROM holdfast_members WHERE token = ?1;
+
+-- name: member_list
+SELECT token FROM holdfast_members WHERE subscription_id = ?1 ORDER BY id;
 
 -- ---- Settled ahead of the checkpoint ------------------------------------------------------------
 

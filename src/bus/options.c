@@ -64,7 +64,7 @@ static const struct row rows[] = {
     {AT(on_poison), ROW_WORD, HF_POISON_SKIP, WORDS(poison_words, HF_POISON_HALT)},
     {AT(transactional), ROW_WORD, HF_OFF, WORDS(toggle_words, HF_ON)},
     {AT(breaker), ROW_WORD, HF_OFF, WORDS(toggle_words, HF_ON)},
-    {AT(partitions), ROW_INT32, 1, 1, 1, NULL},
+    {AT(partitions), ROW_INT32, 1, 1, HF_PARTITIONS_MAX, NULL},
     {AT(batch), ROW_INT32, 100, 1, HF_CLAIM_MAX, NULL},
     {AT(concurrency), ROW_INT32, 1, 1, 256, NULL},
     {AT(inflight_max), ROW_INT32, 1000, 1, 100000, NULL},
@@ -242,6 +242,18 @@ hf_status options_check(const hf_subscription_options *options)
         return fail(HF_INVALID,
                     "retry_max_ms is %" PRId64 "; it must be at least retry_base_ms (%" PRId64 ")",
                     options->retry_max_ms, options->retry_base_ms);
+    }
+    if (options->partitions > 1 && options->mode == HF_MODE_SHARED) {
+        return fail(HF_INVALID,
+                    "partitions is %d; a shared subscription has 1: any number of processes work "
+                    "for it as it is",
+                    options->partitions);
+    }
+    if (options->partitions > 1 && options->order == HF_ORDER_STRICT) {
+        return fail(HF_INVALID,
+                    "partitions is %d; in strict order there can only be 1, because all events "
+                    "come one after another",
+                    options->partitions);
     }
     return check_place(options->from);
 }

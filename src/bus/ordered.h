@@ -1,6 +1,7 @@
 /*
- * ordered.h - the ordered mode as its three files see it: ordered.c owns, ordered_settle.c settles,
- * ordered_fill.c fills the window. All of it runs on the dispatcher.
+ * ordered.h - the ordered mode as its files see it: ordered.c is the mode, crew.c shares the
+ * partitions out and owns ours, ordered_fill.c fills the window, ordered_settle.c settles. All of
+ * it runs on the dispatcher.
  */
 #ifndef HF_BUS_ORDERED_H
 #define HF_BUS_ORDERED_H
@@ -8,25 +9,53 @@
 #include "bus/runner.h"
 
 #define ORDERED_FLUSH_MAX 512 /* outcomes in one settle */
-#define PARTITION 0           /* the only one so far */
 #define STRICT_LANE 1         /* strict order makes all events one lane */
 
-struct ordered {
-    bool owned;
+enum part_state {
+    PART_OURS,
+    PART_LEAVING, /* to be given back when nothing of it runs */
+    PART_LOST     /* somebody else has it: to be dropped when nothing of it runs */
+};
+
+/* A partition that we own, or have not quite let go of. */
+struct part {
+    int32_t number;
+    enum part_state state;
     int64_t epoch;
-    int64_t seen_us;         /* the wall clock at the last step */
+    int64_t checkpoint; /* as stored */
+    int64_t floor;      /* of its events all up to here have been put into the window, or have a
+                           row; those above that have been are in ordered->handed */
+    bool unclean;       /* somebody died with it: see careful */
+    bool confirmed;     /* crew_check: the store says that it is ours */
+};
+
+struct ordered {
+    struct part *parts;                   /* changed under the runner's mutex */
+    int32_t part_count;
+    int16_t places[HF_PARTITIONS_MAX];    /* of each number in `parts`; -1: it is not there */
+    uint64_t bits[HF_PARTITIONS_MAX / 64]; /* those that are OURS, for the filter */
+
+    bool member;
+    bool alone;           /* there is no other member, and all partitions are ours */
+    int64_t crew;         /* as of the last muster */
+    bool muster_now;      /* something has happened to what is ours */
+    bool muster_wanted;   /* there was news since the last one: perhaps somebody has died */
+    int64_t mustered_us;  /* monotonic: the last one */
+    bool owned_before;    /* since the runner started: single mode takes over only once */
+
+    int64_t seen_us;    /* the wall clock at the last step */
     bool strict;
-    bool owned_before;     /* since the runner started: single mode takes over only once */
-    int64_t generation;    /* of the definition that what is in hand was read by */
-    int64_t acquire_at_us; /* not before, unless there is news; wall clock */
-    int64_t acquired_us;   /* monotonic: when it was tried last */
+    int64_t generation; /* of the definition that what is in hand was read by */
+
     struct reader *reader;
-    int64_t floor;        /* read up to here */
-    bool more;            /* the last read stopped at a limit */
-    int64_t checkpoint;   /* as stored */
-    int64_t flushed_us;   /* when it was stored */
+    int64_t floor;       /* it has handed up everything up to here ... */
+    struct set64 handed; /* ... and these above */
+    int64_t handed_top;  /* the highest of them */
+    struct set64 ahead;  /* positions above their partition's floor that are not to be put again */
+    bool more;           /* the last read stopped at a limit */
+
+    int64_t flushed_us;   /* when checkpoints were last stored */
     int64_t unflushed_us; /* since when there is something to store; 0: nothing */
-    struct set64 ahead;   /* positions above the checkpoint that have a row already */
     int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known */
     int64_t careful;      /* events still to be run in careful mode */
     int64_t careful_end;  /* ... up to this position */
@@ -36,20 +65,44 @@ struct ordered {
     struct outcome outcomes[ORDERED_FLUSH_MAX];
     struct buf stories[ORDERED_FLUSH_MAX];
     size_t count;
-    int64_t settled_before; /* done and not stored when the flush began */
+    struct mark *marks; /* room for one per partition */
 };
 
-/* Stores what ended and, when it is time and if it may move, the checkpoint. False: it failed, or
- * the work is lost. */
+/* ---- crew.c ---------------------------------------------------------------------------------- */
+
+/* Takes part in the sharing: musters if it is time, takes what is free of our share, gives back
+ * what is more than that, drops what was lost. With `may` false we let go of all, unless the
+ * subscription is only paused. */
+void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *step);
+/* Asks the store what is still ours; what is not is lost. False: not all is, or it could not be
+ * asked. ret_generation: the subscription's. */
+bool crew_check(struct runner *runner, int64_t *ret_generation);
+/* Gives back all partitions; nothing runs any more and everything is settled that can be. */
+void crew_give_back(struct runner *runner, int64_t now_us);
+/* Is no member any more. */
+void crew_leave(struct runner *runner, int64_t now_us);
+/* Drops all that is in hand; no handler may be running. */
+void crew_drop(struct runner *runner);
+/* The partition, if it is (still) in hand; else NULL. */
+struct part *ordered_part(struct ordered *ordered, int32_t partition);
+
+/* ---- ordered_settle.c ------------------------------------------------------------------------ */
+
+/* Stores what ended and, when it is time and if they may move, the checkpoints. False: it failed,
+ * or work was lost. */
 bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, bool move);
-/* Before what is in hand is dropped: what is done above the checkpoint is remembered, so that it is
- * not delivered again. Nothing runs any more. */
-hf_status ordered_remember(struct runner *runner, int64_t now_us);
-/* The definition has changed, but not the reading: is the partition still ours, or was it
- * sought? */
-bool ordered_verify(struct runner *runner, int64_t now_us);
-/* What a refused settle means: the work is lost, the definition is stale, or the store failed. */
-void ordered_not_settled(struct runner *runner, hf_status status);
+/* Stores what ended of one partition with its checkpoint, if that may move. *ret_all: that was
+ * everything. */
+hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,
+                             bool *ret_all);
+/* Before what is in hand of a partition is dropped: what is done above the checkpoint is
+ * remembered, so that it is not delivered again. Nothing of it runs any more. */
+hf_status ordered_remember(struct runner *runner, const struct part *part, int64_t now_us);
+/* What a refused settle means: the work is lost, the definition is stale, or the store failed.
+ * `part` NULL: it was about all of them. */
+void ordered_not_settled(struct runner *runner, struct part *part, hf_status status);
+
+/* ---- ordered_fill.c -------------------------------------------------------------------------- */
 
 /* Get work into the window: retries that are due, and the log. */
 void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step);

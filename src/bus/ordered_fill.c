@@ -16,7 +16,8 @@
 
 /* Gives an event of the log a row of its own: it is a retry from now on, and what is recorded of
  * its attempts finds it there. */
-static hf_status make_row(struct runner *runner, const struct entry *entry, int64_t now_us)
+static hf_status make_row(struct runner *runner, struct part *part, const struct entry *entry,
+                          int64_t now_us)
 {
     struct outcome outcome = {
         .kind = OUTCOME_RETRY,
@@ -27,13 +28,17 @@ static hf_status make_row(struct runner *runner, const struct entry *entry, int6
     struct settle settle = {
         .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
-        .partition = PARTITION,
-        .epoch = runner->ordered->epoch,
+        .partition = part->number,
+        .epoch = part->epoch,
         .checkpoint = -1,
         .outcomes = &outcome,
         .count = 1,
     };
-    return runner_run(runner, &settle.change);
+    hf_status status = runner_run(runner, &settle.change);
+    if (status) {
+        ordered_not_settled(runner, part, status);
+    }
+    return status;
 }
 
 /* Has the definition changed since what is in hand was read, or has somebody taken over? Asked
@@ -41,21 +46,12 @@ static hf_status make_row(struct runner *runner, const struct entry *entry, int6
  * pattern slips through, and a process that was frozen does not run what others have. */
 static bool definition_changed(struct runner *runner)
 {
-    struct ordered *ordered = runner->ordered;
-    int64_t generation;
-    int64_t epoch;
-    hf_status status =
-        store_generation(runner->bus->store, runner->definition.id, PARTITION, &generation, &epoch);
-    if (!status && generation == ordered->generation && epoch == ordered->epoch) {
+    int64_t generation = 0;
+    bool ours = crew_check(runner, &generation);
+    if (ours && generation == runner->ordered->generation) {
         return false;
     }
     runner->stale = true;
-    if (!status && epoch != ordered->epoch) {
-        runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
-        pthread_mutex_lock(&runner->mutex);
-        runner->lost = true;
-        pthread_mutex_unlock(&runner->mutex);
-    }
     return true;
 }
 
@@ -78,7 +74,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
         /* Without memory to keep its lane back or to know it again, all is dropped and read
          * anew. */
         runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
-        runner->lost |= !window_fail_lane(window, slot->lane);
+        runner->lost |= !window_fail_lane(window, slot->lane, slot->partition);
         slot->waited = true;
         runner_mark_careful(runner, slot, doubtful);
     }
@@ -98,9 +94,12 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
 {
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
+    struct part *part = ordered_part(ordered, (int32_t)(entry->hash % window->partitions));
     pthread_mutex_lock(&runner->mutex);
-    /* One that will not run, or must wait behind its lane, needs no record. */
-    bool plain = entry->unhandled || verdict_is_spent(&runner->definition.options, entry) ||
+    /* One that will not run, must wait behind its lane, or is of a partition with which nobody
+     * died, needs no record. */
+    bool plain = !part || !part->unclean || entry->unhandled ||
+                 verdict_is_spent(&runner->definition.options, entry) ||
                  (!entry->waited && set64_get(&window->failing, entry->lane, NULL));
     if (plain) {
         put(runner, entry->waited ? &window->retries : &window->log, shelf, entry, false);
@@ -109,9 +108,8 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
     if (plain) {
         return true;
     }
-    hf_status status = entry->waited ? HF_OK : make_row(runner, entry, now_us);
+    hf_status status = entry->waited ? HF_OK : make_row(runner, part, entry, now_us);
     if (status) {
-        ordered_not_settled(runner, status);
         pthread_mutex_lock(&runner->mutex);
         runner->lost = true; /* the reader is past it: begin again at the checkpoint */
         pthread_mutex_unlock(&runner->mutex);
@@ -130,14 +128,43 @@ static bool in_hand(const struct window *window)
     return window->ready > 0 || window->busy > 0 || window->ended > 0;
 }
 
-/* What was read is in the window. */
-static void have_read(struct runner *runner, int64_t floor, bool more)
+/* Is the entry to be put: of a partition that is ours, and not put before? */
+static bool is_new(struct ordered *ordered, int32_t partitions, const struct entry *entry)
 {
-    runner->ordered->floor = floor;
-    runner->ordered->more = more;
-    pthread_mutex_lock(&runner->mutex);
-    window_floor(&runner->window, floor);
-    pthread_mutex_unlock(&runner->mutex);
+    const struct part *part = ordered_part(ordered, (int32_t)(entry->hash % partitions));
+    if (!part || part->state != PART_OURS || entry->event.position <= part->floor) {
+        return false;
+    }
+    return set64_count(&ordered->ahead) == 0 ||
+           !set64_remove(&ordered->ahead, (uint64_t)entry->event.position);
+}
+
+/* Everything up to the floor, and what is in the batch, has been handed up. False: there was no
+ * memory to remember it. The mutex is held. */
+static bool note_read(struct runner *runner, const struct batch *batch, int64_t floor)
+{
+    struct ordered *ordered = runner->ordered;
+    ordered->floor = floor;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        struct part *part = &ordered->parts[i];
+        part->floor = part->floor < floor ? floor : part->floor;
+        window_floor(&runner->window, part->number, part->floor);
+    }
+    if (floor >= ordered->handed_top && ordered->handed_top > 0) {
+        set64_clear(&ordered->handed);
+        ordered->handed_top = 0;
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        int64_t position = batch->entries[i].event.position;
+        if (position <= floor) {
+            continue;
+        }
+        if (set64_put(&ordered->handed, (uint64_t)position, 1)) {
+            return false;
+        }
+        ordered->handed_top = position > ordered->handed_top ? position : ordered->handed_top;
+    }
+    return true;
 }
 
 void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
@@ -168,7 +195,9 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "reading the log");
         return;
     }
+    struct partition_set owned = {.total = runner->window.partitions, .bits = ordered->bits};
     struct filter filter = definition_filter(&runner->definition);
+    filter.owned = owned.total > 1 ? &owned : NULL;
     int64_t floor = ordered->floor;
     bool more = false;
     hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
@@ -185,7 +214,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     bool put_all = true;
     if (careful && shelf->batch.count == 1) {
         struct entry *entry = &shelf->batch.entries[0];
-        if (!set64_remove(&ordered->ahead, (uint64_t)entry->event.position)) {
+        if (is_new(ordered, owned.total, entry)) {
             put_all = put_carefully(runner, shelf, entry, now_us);
         }
     } else {
@@ -195,20 +224,33 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         runner->hold_back |= changed;
         for (size_t i = 0; i < shelf->batch.count; i++) {
             const struct entry *entry = &shelf->batch.entries[i];
-            if (set64_count(&ordered->ahead) > 0 &&
-                set64_remove(&ordered->ahead, (uint64_t)entry->event.position)) {
-                continue;
+            if (is_new(ordered, owned.total, entry)) {
+                put(runner, &runner->window.log, shelf, entry, false);
             }
-            put(runner, &runner->window.log, shelf, entry, false);
         }
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }
-    rack_return(&runner->rack, shelf);
     if (put_all) {
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost |= !note_read(runner, &shelf->batch, floor);
+        pthread_mutex_unlock(&runner->mutex);
+        ordered->more = more;
         step->again |= more;
-        have_read(runner, floor, more);
     }
+    rack_return(&runner->rack, shelf);
+}
+
+/* The numbers of the partitions that are ours. */
+static size_t list_ours(const struct ordered *ordered, int32_t *numbers)
+{
+    size_t count = 0;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        if (ordered->parts[i].state == PART_OURS) {
+            numbers[count++] = ordered->parts[i].number;
+        }
+    }
+    return count;
 }
 
 void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step)
@@ -233,8 +275,10 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         return;
     }
     int64_t next_us = -1;
+    int32_t numbers[HF_PARTITIONS_MAX];
+    size_t count = list_ours(ordered, numbers);
     int32_t max = careful ? 1 : (int32_t)(present + room);
-    hf_status status = store_retries_due(runner->bus->store, runner->definition.id, PARTITION,
+    hf_status status = store_retries_due(runner->bus->store, runner->definition.id, numbers, count,
                                          now_us, max, &shelf->batch, &next_us);
     if (status) {
         runner_store_failed(runner, status, "reading the retries");

@@ -18,62 +18,30 @@
 
 #define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: at most this often */
 
-static void collect_ring(struct ordered *ordered, struct ring *ring)
+/* ---- What ended ------------------------------------------------------------------------------ */
+
+static void collect_ring(struct ordered *ordered, struct ring *ring, int32_t partition)
 {
     for (uint64_t i = ring->front; i < ring->back && ordered->count < ORDERED_FLUSH_MAX; i++) {
         struct slot *slot = ring_at(ring, i);
-        if (slot->state == SLOT_ENDED) {
+        if (slot->state == SLOT_ENDED && slot->partition == partition) {
             slot->settling = true;
             ordered->slots[ordered->count++] = slot;
         }
     }
 }
 
-/* Up to where everything is settled if what was collected is; the id of the last event there. */
-static int64_t next_checkpoint(struct runner *runner, const uint8_t **ret_last_id)
+/* Up to where everything of a partition is settled, if what is being settled is; -1: its checkpoint
+ * does not move. After window_survey. */
+static int64_t next_checkpoint(const struct runner *runner, const struct part *part,
+                               const uint8_t **ret_last_id)
 {
-    struct ordered *ordered = runner->ordered;
-    struct ring *ring = &runner->window.log;
-    int64_t lowest = window_lowest(&runner->window);
-    int64_t checkpoint = lowest == INT64_MAX ? ordered->floor : lowest - 1;
-    checkpoint = checkpoint < ordered->floor ? checkpoint : ordered->floor;
-    int64_t last = runner->window.reaped;
-    *ret_last_id =
-        last > ordered->checkpoint && last <= checkpoint ? runner->window.reaped_id : NULL;
-    for (uint64_t i = ring->front; i < ring->back; i++) {
-        const struct entry *entry = ring_at(ring, i)->entry;
-        if (entry->event.position <= checkpoint && entry->event.position > last) {
-            last = entry->event.position;
-            *ret_last_id = entry->id;
-        }
-    }
-    return checkpoint > ordered->checkpoint ? checkpoint : -1;
-}
-
-/* Is it time to store a checkpoint on its own? */
-static bool checkpoint_due(struct runner *runner, int64_t checkpoint, int64_t now_us,
-                           int64_t *ret_at_us)
-{
-    struct ordered *ordered = runner->ordered;
-    const hf_subscription_options *options = &runner->definition.options;
-    struct window *window = &runner->window;
-    if (checkpoint < 0) {
-        return false;
-    }
-    if (window->settled == 0) {
-        /* Only events that do not match: no hurry. */
-        *ret_at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
-        return now_us >= *ret_at_us || now_us < ordered->flushed_us ||
-               atomic_load(&runner->bus->waiters) > 0 || runner->stopping;
-    }
-    if (ordered->unflushed_us == 0) {
-        ordered->unflushed_us = now_us;
-    }
-    *ret_at_us = ordered->unflushed_us + options->checkpoint_ms * 1000;
-    bool idle = window->ready == 0 && window->busy == 0;
-    return window->settled >= options->checkpoint_events || now_us >= *ret_at_us ||
-           now_us < ordered->unflushed_us || runner->stopping ||
-           (idle && atomic_load(&runner->bus->waiters) > 0);
+    const struct window_share *share = &runner->window.shares[part->number];
+    int64_t checkpoint = share->lowest == INT64_MAX ? part->floor : share->lowest - 1;
+    checkpoint = checkpoint < part->floor ? checkpoint : part->floor;
+    bool known = share->last > part->checkpoint && share->last <= checkpoint;
+    *ret_last_id = known ? share->last_id : NULL;
+    return checkpoint > part->checkpoint ? checkpoint : -1;
 }
 
 /* What the stored outcomes mean for lanes and retries. The mutex is held. */
@@ -99,7 +67,7 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
         break;
     case OUTCOME_HELD:
         /* Usually somebody is before it; if that one has just died or been freed, it is due now. */
-        runner->lost |= !window_fail_lane(window, outcome->lane);
+        runner->lost |= !window_fail_lane(window, outcome->lane, slot->partition);
         ordered->retry_at_us = now_us;
         break;
     case OUTCOME_BLOCK:
@@ -109,7 +77,9 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
     }
 }
 
-static void settled(struct runner *runner, const struct settle *settle, int64_t now_us)
+/* The outcomes of one partition are stored. */
+static void settled(struct runner *runner, struct part *part, const struct settle *settle,
+                    int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     for (size_t i = 0; i < ordered->count; i++) {
@@ -120,8 +90,7 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
         note_outcome(runner, ordered->slots[i], &ordered->outcomes[i], now_us);
         window_settle(&runner->window, ordered->slots[i]);
     }
-    /* What ended while the store was busy is for the next flush. */
-    runner->window.settled -= ordered->settled_before + (int64_t)ordered->count;
+    runner->window.settled -= (int64_t)ordered->count; /* they are stored already */
     window_reap(&runner->window, &runner->rack);
     runner->stale |= runner->halting; /* is it paused now? */
     /* Enough failing lanes have been freed to know them all again. */
@@ -129,9 +98,7 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
         runner->window.lanes_full && set64_count(&runner->window.failing) < WINDOW_LANES_MAX / 2;
     pthread_mutex_unlock(&runner->mutex);
     if (settle->checkpoint >= 0) {
-        ordered->checkpoint = settle->checkpoint;
-        ordered->flushed_us = now_us;
-        ordered->unflushed_us = 0;
+        part->checkpoint = settle->checkpoint;
     }
     runner->stale |= settle->ret_generation != runner->definition.generation;
     runner_store_worked(runner);
@@ -141,15 +108,18 @@ static void settled(struct runner *runner, const struct settle *settle, int64_t 
     }
 }
 
-void ordered_not_settled(struct runner *runner, hf_status status)
+void ordered_not_settled(struct runner *runner, struct part *part, hf_status status)
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < ordered->count; i++) {
         ordered->slots[i]->settling = false;
     }
+    if (status == HF_STALE && part) {
+        crew_lose(runner, part->number);
+    }
     /* After HF_UNKNOWN nobody knows what is stored: drop all, and load it again. */
-    runner->lost |= status == HF_STALE || status == HF_NOTFOUND || status == HF_UNKNOWN;
+    runner->lost |= status == HF_NOTFOUND || status == HF_UNKNOWN || (status == HF_STALE && !part);
     pthread_mutex_unlock(&runner->mutex);
     if (status == HF_STALE) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: %s", err_message());
@@ -179,40 +149,28 @@ static hf_status make_outcomes(struct runner *runner, int64_t now_us, bool *ret_
     return HF_OK;
 }
 
-bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, bool move)
+hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,
+                             bool *ret_all)
 {
     struct ordered *ordered = runner->ordered;
-    int64_t checkpoint_at_us = INT64_MAX;
     const uint8_t *last_id = NULL;
     pthread_mutex_lock(&runner->mutex);
     window_reap(&runner->window, &runner->rack);
     ordered->count = 0;
-    if (runner->window.ended > 0) {
-        collect_ring(ordered, &runner->window.retries);
-        collect_ring(ordered, &runner->window.log);
-    }
-    bool everything = (int64_t)ordered->count == runner->window.ended;
-    ordered->settled_before = runner->window.settled;
-    int64_t checkpoint = move ? next_checkpoint(runner, &last_id) : -1;
-    bool due = checkpoint_due(runner, checkpoint, now_us, &checkpoint_at_us);
-    if (move && checkpoint < 0 && ordered->count == 0 && runner->window.settled > 0) {
-        /* What is done has been stored (a retry, by its transaction), or lies above a gap: whoever
-         * waits for the checkpoint waits in vain. */
-        runner->window.settled = 0;
-        runner_signal_work(runner);
-    }
+    collect_ring(ordered, &runner->window.retries, part->number);
+    collect_ring(ordered, &runner->window.log, part->number);
+    *ret_all = (int32_t)ordered->count == runner->window.shares[part->number].ended;
+    window_survey(&runner->window);
+    int64_t checkpoint = move ? next_checkpoint(runner, part, &last_id) : -1;
     pthread_mutex_unlock(&runner->mutex);
-    if (checkpoint >= 0 && !due && checkpoint_at_us < step->at_us) {
-        step->at_us = checkpoint_at_us;
-    }
-    if (ordered->count == 0 && !due) {
-        return true;
+    if (ordered->count == 0 && checkpoint < 0) {
+        return HF_OK;
     }
     struct settle settle = {
         .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
-        .partition = PARTITION,
-        .epoch = ordered->epoch,
+        .partition = part->number,
+        .epoch = part->epoch,
         .generation = move ? ordered->generation : 0,
         .checkpoint = checkpoint,
         .last_event_id = last_id,
@@ -228,25 +186,168 @@ bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, boo
         status = runner_run(runner, &settle.change);
         HF_POINT("after_settle");
     }
-    if (status) {
-        ordered_not_settled(runner, status);
-        step->again |= status == HF_CONFLICT;
-        return false;
+    if (!status) {
+        settled(runner, part, &settle, now_us);
     }
-    settled(runner, &settle, now_us);
-    step->again |= !everything;
+    return status;
+}
+
+/* Stores what ended of every partition. */
+static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step, bool move)
+{
+    struct ordered *ordered = runner->ordered;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        struct part *part = &ordered->parts[i];
+        pthread_mutex_lock(&runner->mutex);
+        bool any = runner->window.shares[part->number].ended > 0 && part->state != PART_LOST;
+        pthread_mutex_unlock(&runner->mutex);
+        if (!any) {
+            continue;
+        }
+        bool all;
+        hf_status status = ordered_flush_part(runner, part, now_us, move, &all);
+        if (status) {
+            ordered_not_settled(runner, part, status);
+            step->again |= status == HF_CONFLICT || status == HF_STALE;
+            return false;
+        }
+        step->again |= !all;
+    }
     return true;
 }
 
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+/* Is it time to store checkpoints on their own? The mutex is held. */
+static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
+{
+    struct ordered *ordered = runner->ordered;
+    const hf_subscription_options *options = &runner->definition.options;
+    struct window *window = &runner->window;
+    if (window->settled <= 0) {
+        /* Only events that do not match: no hurry. */
+        *ret_at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
+        return now_us >= *ret_at_us || now_us < ordered->flushed_us ||
+               atomic_load(&runner->bus->waiters) > 0 || runner->stopping;
+    }
+    if (ordered->unflushed_us == 0) {
+        ordered->unflushed_us = now_us;
+    }
+    *ret_at_us = ordered->unflushed_us + options->checkpoint_ms * 1000;
+    bool idle = window->ready == 0 && window->busy == 0;
+    return window->settled >= options->checkpoint_events || now_us >= *ret_at_us ||
+           now_us < ordered->unflushed_us || runner->stopping ||
+           (idle && atomic_load(&runner->bus->waiters) > 0);
+}
+
+/* The checkpoints that have moved. The mutex is held; marks point into the window's shares, which
+ * only the dispatcher surveys. */
+static size_t collect_marks(struct runner *runner)
+{
+    struct ordered *ordered = runner->ordered;
+    size_t count = 0;
+    window_reap(&runner->window, &runner->rack);
+    window_survey(&runner->window);
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        const struct part *part = &ordered->parts[i];
+        struct mark mark = {.partition = part->number, .epoch = part->epoch};
+        mark.checkpoint = next_checkpoint(runner, part, &mark.last_event_id);
+        if (mark.checkpoint >= 0 && part->state != PART_LOST) {
+            ordered->marks[count++] = mark;
+        }
+    }
+    return count;
+}
+
+/* The marks are stored. */
+static void marked(struct runner *runner, const struct checkpoints *checkpoints,
+                   int64_t settled_before, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    bool lost = false;
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < checkpoints->count; i++) {
+        const struct mark *mark = &checkpoints->marks[i];
+        if (mark->ret_stale) {
+            crew_lose(runner, mark->partition);
+            lost = true;
+        } else {
+            ordered_part(ordered, mark->partition)->checkpoint = mark->checkpoint;
+        }
+    }
+    /* What ended while the store was busy is for the next time. */
+    runner->window.settled -= settled_before;
+    pthread_mutex_unlock(&runner->mutex);
+    if (lost) {
+        runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
+    } else {
+        runner->stale |= checkpoints->ret_generation != runner->definition.generation;
+    }
+    ordered->flushed_us = now_us;
+    ordered->unflushed_us = 0;
+    runner_store_worked(runner);
+    if (atomic_load(&runner->bus->waiters) > 0) {
+        watch_poke(runner->bus);
+    }
+}
+
+/* Stores the checkpoints that have moved, when it is time. */
+static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct ordered *ordered = runner->ordered;
+    int64_t at_us = INT64_MAX;
+    pthread_mutex_lock(&runner->mutex);
+    int64_t settled_before = runner->window.settled;
+    struct checkpoints checkpoints = {
+        .change = {.kind = CHANGE_CHECKPOINTS, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .generation = ordered->generation,
+        .marks = ordered->marks,
+        .count = collect_marks(runner),
+    };
+    bool due = checkpoints.count > 0 && checkpoints_due(runner, now_us, &at_us);
+    if (checkpoints.count == 0 && settled_before > 0) {
+        /* What is done has been stored (a retry, by its transaction), or lies above a gap: whoever
+         * waits for the checkpoint waits in vain. */
+        runner->window.settled = 0;
+        ordered->unflushed_us = 0;
+        runner_signal_work(runner);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (!due) {
+        step->at_us = at_us < step->at_us ? at_us : step->at_us;
+        return true;
+    }
+    ordered->count = 0;
+    HF_POINT("before_settle");
+    hf_status status = runner_run(runner, &checkpoints.change);
+    HF_POINT("after_settle");
+    if (status) {
+        ordered_not_settled(runner, NULL, status);
+        step->again |= status == HF_CONFLICT;
+        return false;
+    }
+    marked(runner, &checkpoints, settled_before, now_us);
+    return true;
+}
+
+bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, bool move)
+{
+    return flush_ended(runner, now_us, step, move) &&
+           (!move || flush_checkpoints(runner, now_us, step));
+}
+
+/* ---- What is done, but not up to a checkpoint ------------------------------------------------ */
+
 /* Stores the outcomes that were collected, and collects from the beginning. */
-static hf_status store_done(struct runner *runner, int64_t now_us)
+static hf_status store_done(struct runner *runner, const struct part *part, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     struct settle settle = {
         .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
-        .partition = PARTITION,
-        .epoch = ordered->epoch,
+        .partition = part->number,
+        .epoch = part->epoch,
         .checkpoint = -1,
         .outcomes = ordered->outcomes,
         .count = ordered->count,
@@ -256,56 +357,56 @@ static hf_status store_done(struct runner *runner, int64_t now_us)
     return status;
 }
 
-/* Collects one that is done, and stores them when there are enough. */
-static hf_status remember_one(struct runner *runner, int64_t position, uint64_t lane,
-                              int64_t now_us)
+/* Collects one that is done. True: that was as much as can be stored at once. */
+static bool collect_done(struct ordered *ordered, const struct part *part, int64_t position)
 {
-    struct ordered *ordered = runner->ordered;
-    if (position <= ordered->checkpoint) {
-        return HF_OK;
+    if (position > part->checkpoint) {
+        ordered->outcomes[ordered->count++] =
+            (struct outcome){.kind = OUTCOME_DONE, .position = position};
     }
-    ordered->outcomes[ordered->count++] =
-        (struct outcome){.kind = OUTCOME_DONE, .position = position, .lane = lane};
-    return ordered->count == ORDERED_FLUSH_MAX ? store_done(runner, now_us) : HF_OK;
+    return ordered->count == ORDERED_FLUSH_MAX;
 }
 
-hf_status ordered_remember(struct runner *runner, int64_t now_us)
+/* Collects what is still in the window, from `*index` on. True: there may be more. The mutex is
+ * held. */
+static bool collect_ring_done(struct runner *runner, const struct part *part, uint64_t *index)
 {
     struct ring *ring = &runner->window.log;
-    uint64_t position;
-    int64_t lane;
-    size_t cursor = 0;
-    hf_status status = HF_OK;
-    runner->ordered->count = 0;
-    while (!status && set64_next(&runner->window.early, &cursor, &position, &lane)) {
-        status = remember_one(runner, (int64_t)position, (uint64_t)lane, now_us);
-    }
-    for (uint64_t i = ring->front; i < ring->back && !status; i++) {
-        const struct slot *slot = ring_at(ring, i);
-        if (slot_is_done(slot)) {
-            status = remember_one(runner, slot->entry->event.position, slot->lane, now_us);
+    bool full = false;
+    for (; *index < ring->back && !full; (*index)++) {
+        const struct slot *slot = ring_at(ring, *index);
+        if (slot->partition == part->number && slot_is_done(slot)) {
+            full = collect_done(runner->ordered, part, slot->entry->event.position);
         }
     }
-    return status ? status : store_done(runner, now_us);
+    return full;
 }
 
-bool ordered_verify(struct runner *runner, int64_t now_us)
+/* Collects what has left it, from `*cursor` on. True: there may be more. */
+static bool collect_early(struct runner *runner, const struct part *part, size_t *cursor)
 {
-    struct ordered *ordered = runner->ordered;
-    struct settle settle = {
-        .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
-        .subscription_id = runner->definition.id,
-        .partition = PARTITION,
-        .epoch = ordered->epoch,
-        .generation = runner->definition.generation,
-        .checkpoint = -1,
-    };
-    hf_status status = runner_run(runner, &settle.change);
-    ordered->count = 0;
-    if (status) {
-        ordered_not_settled(runner, status);
-        return false;
+    uint64_t position;
+    int64_t partition;
+    bool full = false;
+    while (!full && set64_next(&runner->window.early, cursor, &position, &partition)) {
+        if (partition == part->number) {
+            full = collect_done(runner->ordered, part, (int64_t)position);
+        }
     }
-    ordered->generation = runner->definition.generation;
-    return true;
+    return full;
+}
+
+hf_status ordered_remember(struct runner *runner, const struct part *part, int64_t now_us)
+{
+    hf_status status = HF_OK;
+    size_t cursor = 0;
+    uint64_t index = runner->window.log.front;
+    runner->ordered->count = 0;
+    for (bool more = true; more && !status;) {
+        pthread_mutex_lock(&runner->mutex);
+        more = collect_early(runner, part, &cursor) || collect_ring_done(runner, part, &index);
+        pthread_mutex_unlock(&runner->mutex);
+        status = store_done(runner, part, now_us);
+    }
+    return status;
 }

@@ -52,10 +52,11 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     hf_status status = runner->name ? HF_OK : fail(HF_NOMEM, "out of memory for a runner");
     if (!status) {
         status = window_init(&runner->window, definition->options.inflight_max,
-                             definition->options.batch, ordered);
+                             definition->options.batch, ordered, definition->options.partitions);
     }
     if (!status) {
-        status = ordered ? ordered_new(&runner->ordered) : shared_new(&runner->shared);
+        status = ordered ? ordered_new(definition->options.partitions, &runner->ordered)
+                         : shared_new(&runner->shared);
     }
     if (!status) {
         status = mutex_init(&runner->mutex);
@@ -170,18 +171,32 @@ static bool reads_differently(const struct definition *old, const struct definit
     return !same;
 }
 
+static int ignore_epoch(int32_t partition, int64_t epoch, void *ctx)
+{
+    (void)partition;
+    (void)epoch;
+    (void)ctx;
+    return 0;
+}
+
 void runner_refresh(struct runner *runner, int64_t mono_us)
 {
     pthread_mutex_lock(&runner->mutex);
     bool news = runner->news;
     pthread_mutex_unlock(&runner->mutex);
     if (!runner->stale) {
-        int64_t generation;
-        int64_t epoch;
-        if ((!news && mono_us - runner->refreshed_us < REFRESH_US) ||
-            (!store_generation(runner->bus->store, runner->definition.id, 0, &generation, &epoch) &&
-             generation == runner->definition.generation)) {
+        if (!news && mono_us - runner->refreshed_us < REFRESH_US) {
             return;
+        }
+        struct standing standing;
+        if (!store_standing(runner->bus->store, runner->definition.id, &standing, ignore_epoch,
+                            NULL)) {
+            pthread_mutex_lock(&runner->mutex);
+            runner->crew = standing.crew;
+            pthread_mutex_unlock(&runner->mutex);
+            if (standing.generation == runner->definition.generation) {
+                return;
+            }
         }
     }
     struct definition fresh;

@@ -65,7 +65,7 @@ struct runner {
     int64_t rest_until_us; /* monotonic; after a failed transaction: no new one before */
     int32_t singly;        /* so many chunks of one delivery are to come */
     int64_t handler_us;    /* how long a handler takes, smoothed */
-    struct hold ownership; /* ordered: proof for transactions */
+    int64_t crew;          /* ordered: the subscription's crew number, as last seen */
     struct breaker breaker;
     bool breaker_on;
     bool breaker_changed;
@@ -91,8 +91,12 @@ struct runner {
 extern const struct runner_mode ordered_mode;
 extern const struct runner_mode shared_mode;
 
-hf_status ordered_new(struct ordered **ret_ordered);
+hf_status ordered_new(int32_t partitions, struct ordered **ret_ordered);
 void ordered_free(struct ordered *ordered);
+/* The proof for a transaction about an event of this partition. The mutex is held. */
+struct hold ordered_hold(struct ordered *ordered, int32_t partition);
+/* Somebody else has the partition: what is in hand of it will be dropped. The mutex is held. */
+void crew_lose(struct runner *runner, int32_t partition);
 hf_status shared_new(struct shared **ret_shared);
 void shared_free(struct shared *shared);
 

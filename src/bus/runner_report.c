@@ -53,7 +53,10 @@ size_t runner_chunk_size(struct runner *runner)
 
 struct hold runner_hold(const struct runner *runner, const struct slot *slot)
 {
-    struct hold hold = runner->ownership;
+    struct hold hold = {.leased = false};
+    if (runner->ordered) {
+        hold = ordered_hold(runner->ordered, slot->partition);
+    }
     hold.subscription_id = runner->definition.id;
     if (slot->lease) {
         hold.leased = true;
@@ -106,7 +109,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
         window_end(window, slot);
         return;
     }
-    if (!ok && !window_fail_lane(window, lane)) {
+    if (!ok && !window_fail_lane(window, lane, slot->partition)) {
         runner->lost = true; /* cannot hold its lane back: drop all, it will come again */
     }
     if (ok && in_tx && slot->waited) {

@@ -19,21 +19,27 @@ static hf_status ring_init(struct ring *ring, int32_t slots)
     return ring->slots ? HF_OK : fail(HF_NOMEM, "out of memory for %d deliveries in hand", slots);
 }
 
-hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes)
+hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes,
+                      int32_t partitions)
 {
-    *window = (struct window){.lanes = lanes};
+    *window = (struct window){.lanes = lanes, .partitions = partitions};
     set64_init(&window->failing, WINDOW_LANES_MAX);
     set64_init(&window->running, WINDOW_LANES_MAX);
     set64_init(&window->owners, WINDOW_LANES_MAX);
     set64_init(&window->positions, WINDOW_LANES_MAX);
     set64_init(&window->early, WINDOW_EARLY_MAX);
-    hf_status status = ring_init(&window->log, log_slots);
+    window->shares = mem_calloc((size_t)partitions, sizeof *window->shares);
+    hf_status status = window->shares
+                           ? ring_init(&window->log, log_slots)
+                           : fail(HF_NOMEM, "out of memory for %d partitions", partitions);
     if (!status) {
         status = ring_init(&window->retries, retry_slots);
     }
     if (status) {
         mem_free(window->log.slots);
+        mem_free(window->shares);
         window->log.slots = NULL;
+        window->shares = NULL;
     }
     return status;
 }
@@ -55,12 +61,14 @@ struct slot *ring_at(struct ring *ring, uint64_t index)
 
 static void set_state(struct window *window, struct slot *slot, enum slot_state state)
 {
+    struct window_share *share = &window->shares[slot->partition];
     switch (slot->state) {
     case SLOT_READY:
         window->ready--;
         break;
     case SLOT_RUNNING:
         window->busy--;
+        share->busy--;
         if (window->lanes) {
             set64_add(&window->running, slot->lane, -1);
             if (!set64_get(&window->running, slot->lane, NULL)) {
@@ -71,6 +79,7 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
     case SLOT_ENDED:
         window->ended--;
         window->ended_careful -= slot->careful ? 1 : 0;
+        share->ended--;
         break;
     case SLOT_FREE:
     case SLOT_SETTLED:
@@ -82,10 +91,12 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
         break;
     case SLOT_RUNNING:
         window->busy++;
+        share->busy++;
         break;
     case SLOT_ENDED:
         window->ended++;
         window->ended_careful += slot->careful ? 1 : 0;
+        share->ended++;
         break;
     case SLOT_SETTLED:
         window->settled++;
@@ -118,10 +129,25 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
     *slot = (struct slot){.shelf = shelf, .entry = entry, .waited = entry->waited};
     slot->alone = story_ends_in_death(entry->attempts_json);
     slot->lane = entry->lane;
+    slot->partition = (int32_t)(entry->hash % window->partitions);
     atomic_fetch_add(&shelf->references, 1);
     window->bytes += entry_bytes(entry);
     set_state(window, slot, SLOT_READY);
     return slot;
+}
+
+/* Forgets a slot that was not settled. */
+static void slot_forget(struct window *window, struct slot *slot)
+{
+    struct window_share *share = &window->shares[slot->partition];
+    int64_t position = slot->entry->event.position;
+    slot->forgotten = true;
+    if (!slot->from_log) {
+        set64_remove(&window->positions, (uint64_t)position);
+    } else if (position < share->forgotten) {
+        share->forgotten = position;
+    }
+    set_state(window, slot, SLOT_SETTLED);
 }
 
 /* Looks at a READY slot: may it run? One whose lane is failing ends as held, unless it is the one
@@ -130,6 +156,10 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
 {
     if (!window->lanes) {
         return true;
+    }
+    if (window->shares[slot->partition].closed) {
+        slot_forget(window, slot); /* it was not run, and is somebody else's now */
+        return false;
     }
     uint64_t lane = slot->lane;
     int64_t whose = 0;
@@ -209,9 +239,9 @@ void window_settle(struct window *window, struct slot *slot)
     set_state(window, slot, SLOT_SETTLED);
 }
 
-bool window_fail_lane(struct window *window, uint64_t lane)
+bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition)
 {
-    hf_status status = set64_put(&window->failing, lane, 1);
+    hf_status status = set64_put(&window->failing, lane, partition);
     window->lanes_full |= status == HF_INVALID;
     return status == HF_OK || window->lanes_full;
 }
@@ -248,7 +278,7 @@ static void slot_release(struct window *window, struct slot *slot, struct rack *
 
 bool slot_is_done(const struct slot *slot)
 {
-    return slot->state == SLOT_SETTLED && slot->from_log && !slot->in_tx &&
+    return slot->state == SLOT_SETTLED && !slot->forgotten && slot->from_log && !slot->in_tx &&
            slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
 }
 
@@ -257,15 +287,18 @@ static void ring_reap(struct window *window, struct ring *ring, struct rack *rac
     while (ring->front < ring->back && ring_at(ring, ring->front)->state == SLOT_SETTLED) {
         struct slot *slot = ring_at(ring, ring->front);
         int64_t position = slot->entry->event.position;
-        if (window->lanes && position > window->floor && slot_is_done(slot)) {
-            hf_status status = set64_put(&window->early, (uint64_t)position, (int64_t)slot->lane);
+        struct window_share *share = &window->shares[slot->partition];
+        if (window->lanes && position > share->floor && slot_is_done(slot)) {
+            hf_status status = set64_put(&window->early, (uint64_t)position, slot->partition);
             (void)status; /* too many: it will come again */
         }
-        if (ring == &window->retries) {
+        if (slot->forgotten) {
+            /* nothing is known of what became of it */
+        } else if (ring == &window->retries) {
             set64_remove(&window->positions, (uint64_t)position);
-        } else if (position > window->reaped) {
-            window->reaped = position;
-            memcpy(window->reaped_id, slot->entry->id, sizeof window->reaped_id);
+        } else if (position > share->reaped) {
+            share->reaped = position;
+            memcpy(share->reaped_id, slot->entry->id, sizeof share->reaped_id);
         }
         slot_release(window, slot, rack);
         ring->front++;
@@ -278,18 +311,18 @@ void window_reap(struct window *window, struct rack *rack)
     ring_reap(window, &window->retries, rack);
 }
 
-/* Forgets what was done early up to the floor. */
-static void forget_early(struct window *window)
+/* Forgets what was done early and has been decided since, or is of the partition `gone`. */
+static void forget_early(struct window *window, int32_t gone)
 {
     struct set64 kept;
     uint64_t position;
-    int64_t lane;
+    int64_t partition;
     size_t cursor = 0;
     hf_status status = HF_OK;
     set64_init(&kept, WINDOW_EARLY_MAX);
-    while (!status && set64_next(&window->early, &cursor, &position, &lane)) {
-        if ((int64_t)position > window->floor) {
-            status = set64_put(&kept, position, lane);
+    while (!status && set64_next(&window->early, &cursor, &position, &partition)) {
+        if (partition != gone && (int64_t)position > window->shares[partition].floor) {
+            status = set64_put(&kept, position, partition);
         }
     }
     if (status) {
@@ -300,29 +333,101 @@ static void forget_early(struct window *window)
     window->early = kept;
 }
 
-void window_floor(struct window *window, int64_t floor)
+void window_floor(struct window *window, int32_t partition, int64_t floor)
 {
-    bool moved = floor != window->floor;
-    window->floor = floor;
-    if (moved && window->reaped <= floor) {
-        set64_clear(&window->early);
-    } else if (moved && set64_count(&window->early) >= WINDOW_EARLY_MAX / 2) {
-        forget_early(window);
+    struct window_share *share = &window->shares[partition];
+    bool moved = floor != share->floor;
+    share->floor = floor;
+    if (moved && set64_count(&window->early) >= WINDOW_EARLY_MAX / 2) {
+        forget_early(window, -1);
     }
 }
 
-int64_t window_lowest(const struct window *window)
+static bool is_open(const struct slot *slot)
 {
-    int64_t lowest = INT64_MAX;
-    const struct ring *ring = &window->log;
+    return slot->from_log && slot->state != SLOT_SETTLED && !slot->settling;
+}
+
+void window_survey(struct window *window)
+{
+    struct ring *ring = &window->log;
+    for (int32_t i = 0; i < window->partitions; i++) {
+        struct window_share *share = &window->shares[i];
+        share->lowest = share->closed ? share->forgotten : INT64_MAX;
+        share->last = share->reaped;
+        memcpy(share->last_id, share->reaped_id, sizeof share->last_id);
+    }
     for (uint64_t index = ring->front; index < ring->back; index++) {
-        const struct slot *slot = &ring->slots[index % ring->capacity];
-        if (slot->from_log && slot->state != SLOT_SETTLED && !slot->settling &&
-            slot->entry->event.position < lowest) {
-            lowest = slot->entry->event.position;
+        const struct slot *slot = ring_at(ring, index);
+        struct window_share *share = &window->shares[slot->partition];
+        if (is_open(slot) && slot->entry->event.position < share->lowest) {
+            share->lowest = slot->entry->event.position;
         }
     }
-    return lowest;
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        const struct slot *slot = ring_at(ring, index);
+        struct window_share *share = &window->shares[slot->partition];
+        int64_t position = slot->entry->event.position;
+        if (position < share->lowest && position > share->last) {
+            share->last = position;
+            memcpy(share->last_id, slot->entry->id, sizeof share->last_id);
+        }
+    }
+}
+
+/* Forgets the slots of a partition that are READY, or with `all` those that have ended too. */
+static void ring_forget(struct window *window, struct ring *ring, int32_t partition, bool all)
+{
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        if (slot->partition == partition &&
+            (slot->state == SLOT_READY || (all && slot->state == SLOT_ENDED))) {
+            slot_forget(window, slot);
+        }
+    }
+}
+
+/* Forgets which lanes of a partition fail. Without memory they stay known, which does no harm: the
+ * store knows better when one of them is held back. */
+static void lanes_forget(struct window *window, int32_t partition)
+{
+    struct set64 kept;
+    set64_init(&kept, WINDOW_LANES_MAX);
+    size_t cursor = 0;
+    uint64_t lane;
+    int64_t whose;
+    hf_status status = HF_OK;
+    while (!status && set64_next(&window->failing, &cursor, &lane, &whose)) {
+        status = whose == partition ? HF_OK : set64_put(&kept, lane, whose);
+    }
+    if (status) {
+        set64_release(&kept);
+        return;
+    }
+    set64_release(&window->failing);
+    window->failing = kept;
+}
+
+void window_close(struct window *window, int32_t partition)
+{
+    struct window_share *share = &window->shares[partition];
+    share->forgotten = share->closed ? share->forgotten : INT64_MAX;
+    share->closed = true;
+    ring_forget(window, &window->log, partition, false);
+    ring_forget(window, &window->retries, partition, false);
+}
+
+void window_forget(struct window *window, int32_t partition)
+{
+    assert(window->shares[partition].busy == 0);
+    ring_forget(window, &window->log, partition, true);
+    ring_forget(window, &window->retries, partition, true);
+    lanes_forget(window, partition);
+    if (set64_count(&window->early) > 0) {
+        forget_early(window, partition);
+    }
+    window->shares[partition].closed = false;
+    window->shares[partition].reaped = 0;
 }
 
 static void ring_clear(struct window *window, struct ring *ring, struct rack *rack)
@@ -345,9 +450,10 @@ void window_clear(struct window *window, struct rack *rack)
     window->ready = 0;
     window->busy = 0;
     window->ended = 0;
+    window->ended_careful = 0;
     window->settled = 0;
-    window->reaped = 0;
     window->lanes_full = false;
+    memset(window->shares, 0, (size_t)window->partitions * sizeof *window->shares);
 }
 
 void window_release(struct window *window, struct rack *rack)
@@ -356,6 +462,7 @@ void window_release(struct window *window, struct rack *rack)
     ring_clear(window, &window->retries, rack);
     mem_free(window->log.slots);
     mem_free(window->retries.slots);
+    mem_free(window->shares);
     set64_release(&window->failing);
     set64_release(&window->running);
     set64_release(&window->owners);

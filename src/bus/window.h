@@ -11,12 +11,12 @@
  * which go first. A ring's slots are freed from its front, so a slot's address is good while its
  * delivery is in hand.
  *
- * Lanes: `failing` counts deliveries of a lane that wait in the store; while there are any, later
- * events of the lane may not run: they end as HELD. `running` keeps two workers from running events
+ * Lanes: while deliveries of a lane wait in the store it is in `failing`, and later events of the
+ * lane may not run: they end as HELD. `running` keeps two workers from running events
  * of one lane at once. A shared subscription promises no order and uses neither.
  *
- * Events may be done above a position that is still missing in the log. The checkpoint stays below
- * it, so they are remembered when their slots are freed, and stored when the work is given back.
+ * Partitions: each slot is of one, and `shares` says how much of each is in hand. One that is given
+ * up is closed: what is READY of it goes, what runs may end, nothing more begins.
  *
  * All of this is guarded by the runner's mutex.
  */
@@ -47,6 +47,7 @@ struct slot {
     struct shelf *shelf;       /* counted */
     const struct entry *entry; /* on the shelf */
     uint64_t lane;             /* the entry's */
+    int32_t partition;         /* the entry's; 0 if shared */
     struct lease *lease;       /* shared only */
     bool from_log;             /* the checkpoint waits for it */
     bool waited;               /* it has a row in retries */
@@ -55,6 +56,7 @@ struct slot {
     bool alone;    /* its last attempt ended with the process: no other handler beside it */
     bool careful;  /* its attempt is recorded before it runs */
     bool settling; /* the dispatcher is storing what became of it */
+    bool forgotten; /* its partition was given up before it was settled */
 };
 
 struct ring {
@@ -65,10 +67,27 @@ struct ring {
     uint64_t look; /* no slot before it is READY */
 };
 
+/* What is in hand of one partition. */
+struct window_share {
+    bool closed;           /* nothing of it may begin */
+    int32_t busy;          /* RUNNING */
+    int32_t ended;         /* ENDED */
+    int64_t floor;         /* the log is decided up to here: see `early` */
+    int64_t forgotten;     /* closed: the lowest position in the log ring that was not settled and
+                              has gone; INT64_MAX: none */
+    int64_t lowest;        /* window_survey: the lowest position in the log ring that is neither
+                              settled nor being settled; INT64_MAX: none */
+    int64_t last;          /* window_survey: the highest settled position below it; 0: none ... */
+    uint8_t last_id[16];   /* ... and its event's id */
+    int64_t reaped;        /* the last event that left the log ring ... */
+    uint8_t reaped_id[16]; /* ... and its id */
+};
+
 struct window {
     struct ring log;
     struct ring retries;
-    struct set64 failing;   /* lane -> deliveries that wait in the store or are about to */
+    struct set64 failing;   /* lanes with deliveries that wait in the store or are about to -> their
+                               partition */
     struct set64 running;   /* lane -> how many of it are RUNNING */
     struct set64 owners;    /* lane -> who runs them */
     struct set64 positions; /* of the slots in `retries` */
@@ -79,18 +98,19 @@ struct window {
     int64_t busy; /* RUNNING */
     int64_t ended;
     int64_t ended_careful; /* of these, recorded before they ran */
-    int64_t settled;       /* settled by being done, since last asked */
-    int64_t reaped;        /* the last event that left the log ring ... */
-    uint8_t reaped_id[16]; /* ... and its id */
-    int64_t floor;         /* the log is decided up to here; done beyond it and gone: */
-    struct set64 early;    /* position -> lane; at most WINDOW_EARLY_MAX are remembered */
+    int64_t settled;             /* settled by being done, since last asked */
+    struct set64 early;          /* done above the floor and gone: position -> partition; at most
+                                    WINDOW_EARLY_MAX are remembered */
+    struct window_share *shares; /* of each partition */
+    int32_t partitions;
 };
 
 #define WINDOW_BYTES_MAX 16777216 /* in hand; what is read at once comes on top */
 #define WINDOW_LANES_MAX 1000000  /* failing lanes that are known; beyond, reading waits */
 #define WINDOW_EARLY_MAX 65536    /* what is not remembered comes again after a stop */
 
-hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes);
+hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes,
+                      int32_t partitions);
 /* Frees everything; nothing may be RUNNING. */
 void window_release(struct window *window, struct rack *rack);
 /* Empties it; nothing may be RUNNING. */
@@ -101,7 +121,7 @@ bool window_heavy(const struct window *window);
 
 /* Remembers that deliveries of the lane wait in the store. False without memory: then nothing may
  * be run that could be behind them. At WINDOW_LANES_MAX it sets lanes_full and answers true. */
-bool window_fail_lane(struct window *window, uint64_t lane);
+bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition);
 
 size_t ring_count(const struct ring *ring);
 size_t ring_room(const struct ring *ring);
@@ -126,13 +146,17 @@ void window_settle(struct window *window, struct slot *slot);
 void window_free_lane(struct window *window, uint64_t lane);
 /* Frees settled slots at the front of both rings. */
 void window_reap(struct window *window, struct rack *rack);
-/* The log is decided up to here. What was done beyond it is remembered (`early`): the checkpoint
- * cannot tell it. */
-void window_floor(struct window *window, int64_t floor);
+/* The log is decided for the partition up to here. What was done beyond it is remembered (`early`):
+ * the checkpoint cannot tell it. */
+void window_floor(struct window *window, int32_t partition, int64_t floor);
 /* Settled, and only the checkpoint will tell: it left no row. */
 bool slot_is_done(const struct slot *slot);
-/* The lowest position in the log ring that is neither settled nor being settled; INT64_MAX if there
- * is none. */
-int64_t window_lowest(const struct window *window);
+/* Sets `lowest`, `last` and `last_id` of every share. */
+void window_survey(struct window *window);
+/* Nothing more of the partition begins; what is READY of it goes. */
+void window_close(struct window *window, int32_t partition);
+/* Nothing of the closed partition runs any more: whatever is left of it goes, and it is open for
+ * another time. */
+void window_forget(struct window *window, int32_t partition);
 
 #endif

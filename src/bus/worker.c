@@ -99,6 +99,20 @@ static size_t take_chunk(struct worker *worker)
     return worker->count;
 }
 
+/* What the delivery of the chunk at `index` belongs to is somebody else's now. */
+static void lose(struct worker *worker, size_t index)
+{
+    struct runner *runner = worker->runner;
+    const struct slot *slot = index < worker->count ? worker->chunk[index] : NULL;
+    if (slot && slot->lease) {
+        lease_lose(slot->lease);
+    } else if (slot) {
+        crew_lose(runner, slot->partition);
+    } else {
+        runner->lost = true;
+    }
+}
+
 /* Reports what was done and gives back what was not; the mutex is held. */
 static void report_chunk(struct worker *worker, size_t done)
 {
@@ -123,11 +137,8 @@ static void report_chunk(struct worker *worker, size_t done)
     if (undone && (done > 1 || worker->tx_status == HF_CONFLICT)) {
         runner->singly = WORKER_CHUNK_MAX; /* whose fault it was shows when each commits alone */
     }
-    size_t failed = worker->tx_failed;
-    if (worker->tx_status == HF_STALE && failed < worker->count && worker->chunk[failed]->lease) {
-        lease_lose(worker->chunk[failed]->lease);
-    } else if (worker->tx_status == HF_STALE) {
-        runner->lost = true;
+    if (worker->tx_status == HF_STALE) {
+        lose(worker, worker->tx_failed);
     } else if (worker->tx_status && worker->tx_status != HF_CONFLICT) {
         runner->rest_until_us = clock_mono_us() + 100000;
         snprintf(runner->trouble, sizeof runner->trouble,
@@ -363,6 +374,31 @@ static void worker_free(struct worker *worker)
     runner_unreference(runner);
 }
 
+/* Takes back what the worker has not begun, if it is still at this turn. The mutex is held. */
+static bool cut(struct worker *worker, uint64_t turn)
+{
+    uint64_t lowered = TURN(TURN_INDEX(turn), TURN_INDEX(turn) + 1);
+    if (!atomic_compare_exchange_strong(&worker->turn, &turn, lowered)) {
+        return false;
+    }
+    for (size_t i = TURN_LIMIT(lowered); i < worker->count; i++) {
+        runner_slot_untaken(worker->runner, worker->chunk[i]);
+    }
+    worker->count = TURN_LIMIT(lowered);
+    return true;
+}
+
+void worker_cut_all(struct runner *runner)
+{
+    for (struct worker *worker = runner->workers; worker; worker = worker->next) {
+        uint64_t turn;
+        if (worker_running_since(worker, &turn) < INT64_MAX &&
+            TURN_LIMIT(turn) > TURN_INDEX(turn) + 1) {
+            cut(worker, turn);
+        }
+    }
+}
+
 /* Takes over what has not begun behind a handler that lasts. True if there was something; *ret_soon
  * if there may be in a moment. The mutex is held. */
 static bool steal(struct runner *runner, bool *ret_soon)
@@ -375,16 +411,10 @@ static bool steal(struct runner *runner, bool *ret_soon)
         if (since_us == INT64_MAX || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
             continue;
         }
-        uint64_t lowered = TURN(TURN_INDEX(turn), TURN_INDEX(turn) + 1);
-        if (now_us - since_us < WORKER_STEAL_US ||
-            !atomic_compare_exchange_strong(&other->turn, &turn, lowered)) {
+        if (now_us - since_us < WORKER_STEAL_US || !cut(other, turn)) {
             *ret_soon = true;
             continue;
         }
-        for (size_t i = TURN_LIMIT(lowered); i < other->count; i++) {
-            runner_slot_untaken(runner, other->chunk[i]);
-        }
-        other->count = TURN_LIMIT(lowered);
         stolen = true;
     }
     return stolen;

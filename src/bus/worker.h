@@ -67,6 +67,9 @@ struct worker {
 /* Starts a worker for the runner, whose mutex is held. */
 hf_status worker_start(struct runner *runner);
 
+/* Takes back from all workers what they have not begun. The mutex is held. */
+void worker_cut_all(struct runner *runner);
+
 /* When the delivery that the worker runs began (monotonic), and its turn; INT64_MAX if none runs.
  * The turn had not passed on when the time was read, so the two belong together. */
 int64_t worker_running_since(struct worker *worker, uint64_t *ret_turn);

@@ -49,7 +49,7 @@ struct engine_class {
     hf_status (*subscription_get)(struct engine *, struct text, subscription_row_fn, void *);
     hf_status (*subscription_by_id)(struct engine *, int64_t, subscription_row_fn, void *);
     hf_status (*subscription_list)(struct engine *, subscription_row_fn, void *);
-    hf_status (*generation)(struct engine *, int64_t, int32_t, int64_t *, int64_t *);
+    hf_status (*standing)(struct engine *, int64_t, struct standing *, epoch_fn, void *);
     hf_status (*progress)(struct engine *, int64_t, int64_t, struct progress *);
     hf_status (*delivery_facts)(struct engine *, int64_t, const uint8_t[16], int64_t, int64_t,
                                 struct arena *, struct delivery_facts *, struct text *);
@@ -59,8 +59,8 @@ struct engine_class {
     hf_status (*gaps)(struct engine *, int64_t, struct gap_facts *);
     hf_status (*now)(struct engine *, struct deadline, int64_t *);
     hf_status (*position_before)(struct engine *, int64_t, int64_t *);
-    hf_status (*retries_due)(struct engine *, int64_t, int32_t, int64_t, int32_t, struct batch *,
-                             int64_t *);
+    hf_status (*retries_due)(struct engine *, int64_t, const int32_t *, size_t, int64_t, int32_t,
+                             struct batch *, int64_t *);
     hf_status (*lanes)(struct engine *, int64_t, int32_t, lane_fn, void *);
     hf_status (*ahead)(struct engine *, int64_t, int32_t, int64_t, position_fn, void *);
     hf_status (*lease_read)(struct engine *, int64_t, const uint8_t[STORE_TOKEN_BYTES],

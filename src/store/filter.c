@@ -14,3 +14,13 @@ bool filter_matches(const struct filter *filter, struct text type)
     }
     return false;
 }
+
+bool filter_owns(const struct filter *filter, int64_t hash)
+{
+    const struct partition_set *set = filter->owned;
+    if (!set) {
+        return true;
+    }
+    int64_t partition = hash % set->total;
+    return (set->bits[partition / 64] >> (partition % 64) & 1) != 0;
+}

@@ -224,10 +224,10 @@ hf_status store_subscription_list(struct store *store, subscription_row_fn found
     FORWARD(store, subscription_list, found, ctx);
 }
 
-hf_status store_generation(struct store *store, int64_t id, int32_t partition,
-                           int64_t *ret_generation, int64_t *ret_epoch)
+hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
+                         epoch_fn found, void *ctx)
 {
-    FORWARD(store, generation, id, partition, ret_generation, ret_epoch);
+    FORWARD(store, standing, id, ret_standing, found, ctx);
 }
 
 hf_status store_progress(struct store *store, int64_t subscription_id, int64_t now_us,
@@ -274,10 +274,12 @@ hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret
     FORWARD(store, position_before, at_us, ret_position);
 }
 
-hf_status store_retries_due(struct store *store, int64_t subscription_id, int32_t partition,
-                            int64_t now_us, int32_t max, struct batch *batch, int64_t *ret_next_us)
+hf_status store_retries_due(struct store *store, int64_t subscription_id, const int32_t *partitions,
+                            size_t count, int64_t now_us, int32_t max, struct batch *batch,
+                            int64_t *ret_next_us)
 {
-    FORWARD(store, retries_due, subscription_id, partition, now_us, max, batch, ret_next_us);
+    FORWARD(store, retries_due, subscription_id, partitions, count, now_us, max, batch,
+            ret_next_us);
 }
 
 hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition,

@@ -119,11 +119,18 @@ struct batch {
     size_t capacity;
 };
 
+/* Some partitions of a subscription: bit `p % 64` of bits[p / 64] says whether p is in it. */
+struct partition_set {
+    int32_t total; /* partitions of the subscription */
+    const uint64_t *bits;
+};
+
 /* Which events of the log a subscription wants. */
 struct filter {
     const struct text *patterns;
     size_t count;
-    bool unhandled_too; /* hand up the others as well, marked `unhandled` */
+    bool unhandled_too;                /* hand up the others as well, marked `unhandled` */
+    const struct partition_set *owned; /* only events of these partitions; NULL: of all */
 };
 
 /* ---- Changes --------------------------------------------------------------------------------- */
@@ -135,9 +142,11 @@ enum change_kind {
     CHANGE_PAUSE,
     CHANGE_BREAKER,
     CHANGE_SEEK,
+    CHANGE_MUSTER,
     CHANGE_ACQUIRE,
     CHANGE_GIVE_BACK,
     CHANGE_SETTLE,
+    CHANGE_CHECKPOINTS,
     CHANGE_CLAIM,
     CHANGE_SETTLE_LEASE,
     CHANGE_DEAD_RETRY,
@@ -245,6 +254,35 @@ struct seek {
 };
 
 /*
+ * Musters those who work for an ordered subscription. This store becomes a member, or with `leaves`
+ * is none any more (its partitions stay its own); members that are dead, or whose signs of life
+ * have not changed for lease_ms (judged as in acquire), are struck off. Answers, as of one moment,
+ * who the members are and whose each partition is, so that each of them works out the same shares
+ * from it; the engine decides nothing. A membership also ends when its store is closed. Rings if
+ * the members have changed. HF_NOTFOUND; HF_MISUSE for a shared subscription; HF_BUSY if there are
+ * STORE_MEMBERS_MAX already.
+ */
+struct muster {
+    struct change change;
+    int64_t subscription_id;
+    int64_t lease_ms;
+    bool leaves;
+    int32_t ret_members; /* how many ... */
+    int32_t ret_self;    /* ... and which of them, in the order of their joining, is this store;
+                            -1: none */
+    int64_t ret_crew;    /* see struct standing */
+    /* of the first partition that somebody else owns who is alive; "" if there is none */
+    char ret_other_name[HF_PRODUCER_BYTES_MAX + 1];
+    int32_t ret_partitions;
+    int32_t ret_owners[HF_PARTITIONS_MAX]; /* of each partition: a member's number, or: */
+};
+
+#define STORE_MEMBERS_MAX 1024
+#define MUSTER_FREE (-1)  /* nobody owns it, or somebody who is dead or frozen */
+#define MUSTER_OTHER (-2) /* its owner is alive, but no member */
+#define MUSTER_SELF (-3)  /* this store owns it, but is no member (any more) */
+
+/*
  * Makes this store the owner of a partition of an ordered subscription, if nobody else is, if the
  * owner is dead, if its signs of life have not changed for lease_ms of our monotonic clock (the
  * engine remembers when it first saw them), or if `force`. Otherwise HF_BUSY, and the message names
@@ -349,6 +387,29 @@ struct settle {
     struct outcome *outcomes;
     size_t count;
     struct pause_wish pause;
+    int64_t ret_generation;
+};
+
+/*
+ * Moves the checkpoints of several partitions that we own, as a settle without outcomes does for
+ * one. A mark whose partition is not ours with its epoch is left out and says so; the others
+ * happen. HF_NOTFOUND, HF_CONFLICT (generation) and HF_MISUSE (a checkpoint would go back) as in
+ * settle.
+ */
+struct mark {
+    int32_t partition;
+    int64_t epoch;
+    int64_t checkpoint;
+    const uint8_t *last_event_id; /* 16 bytes or NULL: unchanged */
+    bool ret_stale;
+};
+
+struct checkpoints {
+    struct change change;
+    int64_t subscription_id;
+    int64_t generation; /* of the definition that the log was read by; 0: any */
+    struct mark *marks;
+    size_t count; /* 1 .. HF_PARTITIONS_MAX */
     int64_t ret_generation;
 };
 
@@ -478,10 +539,17 @@ hf_status store_subscription_by_id(struct store *store, int64_t id, subscription
 /* All of the namespace, by name. */
 hf_status store_subscription_list(struct store *store, subscription_row_fn found, void *ctx);
 
-/* Its generation, and the epoch of a partition (0: there is none): has anything changed, has
- * somebody taken over? Cheap enough to ask for every batch. HF_NOTFOUND. */
-hf_status store_generation(struct store *store, int64_t id, int32_t partition,
-                           int64_t *ret_generation, int64_t *ret_epoch);
+/* What tells that something about a subscription has changed. */
+struct standing {
+    int64_t generation; /* rises with every change of its row */
+    int64_t crew;       /* rises when its members change, or a partition is given back */
+};
+
+/* Its standing, and every partition that this store owns, by number, with its epoch: has anything
+ * changed, has somebody taken over? Cheap enough to ask for every batch. HF_NOTFOUND. */
+typedef int (*epoch_fn)(int32_t partition, int64_t epoch, void *ctx);
+hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
+                         epoch_fn found, void *ctx);
 
 /* How far a subscription is. Every number is arithmetic or an index range, never a scan of the log.
  * Over all partitions: checkpoint is the lowest. */
@@ -562,10 +630,12 @@ hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_
  * begins at that time. */
 hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position);
 
-/* Waiting retries of a partition that are due at now_us, by due time, at most `max`, appended to
- * the batch. ret_next_us: when the next one that is not due yet will be (-1: none). */
-hf_status store_retries_due(struct store *store, int64_t subscription_id, int32_t partition,
-                            int64_t now_us, int32_t max, struct batch *batch, int64_t *ret_next_us);
+/* Waiting retries of some partitions that are due at now_us, at most `max`, appended to the batch:
+ * of each partition by due time; which partition comes first changes, so that none starves another.
+ * ret_next_us: when the next one that is not due yet will be (-1: none). */
+hf_status store_retries_due(struct store *store, int64_t subscription_id, const int32_t *partitions,
+                            size_t count, int64_t now_us, int32_t max, struct batch *batch,
+                            int64_t *ret_next_us);
 
 /* Every lane of a partition that has rows in retries, with their number. */
 typedef int (*lane_fn)(uint64_t lane, int64_t rows, void *ctx);

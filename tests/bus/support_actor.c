@@ -67,6 +67,32 @@ void actor_kill(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
+void actor_freeze(struct scene *scene, pid_t pid)
+{
+    const char *patterns[] = {"none"};
+    hf_subscription_options options = quick_options();
+    hf_options impatient = scene->options;
+    hf_status status = HF_TIMEOUT;
+    hf_bus *probe;
+
+    impatient.timeout_ms = 1000;
+    probe = scene_open(scene, &impatient);
+    assert_ok(hf_subscription_create(probe, "probe", patterns, 1, &options, NULL));
+    for (int i = 0; i < 10 && status != HF_OK; i++) {
+        kill(pid, SIGSTOP);
+        status = hf_pause(probe, "probe", "is the database free?");
+        usleep(20000); /* a signal takes its time to reach every thread */
+        if (status == HF_OK)
+            status = hf_resume(probe, "probe");
+        if (status != HF_OK)
+            kill(pid, SIGCONT);
+    }
+    scene_close(scene, probe);
+    if (status != HF_OK)
+        actor_kill(pid);
+    assert_ok(status);
+}
+
 void diary_write(const char *path, const char *format, ...)
 {
     char line[512];

@@ -46,6 +46,10 @@ int actor_wait(pid_t pid);
 /* Kills it with SIGKILL and waits for it. Nothing if pid <= 0. */
 void actor_kill(pid_t pid);
 
+/* Stops it at a moment when it neither holds nor waits for the database: one that is stopped in the
+ * middle of a write keeps everybody waiting, and nothing can be done about that. */
+void actor_freeze(struct scene *scene, pid_t pid);
+
 /* Appends one line; safe in several processes at once, and in handlers. */
 void diary_write(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* How many lines begin with the prefix. */

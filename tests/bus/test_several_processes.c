@@ -214,34 +214,6 @@ static void in_single_mode_the_older_process_gives_up(void **state)
     assert_int_equal(diary_count(diary_path, "D first"), 0);
 }
 
-/* Stops the process at a moment when it neither holds nor waits for the database: one stopped in
- * the middle of a write keeps everybody waiting, and nothing can be done about that. */
-static void freeze(struct scene *scene, pid_t pid)
-{
-    const char *patterns[] = {"none"};
-    hf_subscription_options options = quick_options();
-    hf_options impatient = scene->options;
-    hf_status status = HF_TIMEOUT;
-    hf_bus *probe;
-
-    impatient.timeout_ms = 1000;
-    probe = scene_open(scene, &impatient);
-    assert_ok(hf_subscription_create(probe, "probe", patterns, 1, &options, NULL));
-    for (int i = 0; i < 10 && status != HF_OK; i++) {
-        kill(pid, SIGSTOP);
-        status = hf_pause(probe, "probe", "is the database free?");
-        usleep(20000); /* a signal takes its time to reach every thread */
-        if (status == HF_OK)
-            status = hf_resume(probe, "probe");
-        if (status != HF_OK)
-            kill(pid, SIGCONT);
-    }
-    scene_close(scene, probe);
-    if (status != HF_OK)
-        actor_kill(pid);
-    assert_ok(status);
-}
-
 /* "else within one lease": a stopped process holds its lock but shows no sign of life. */
 static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state)
 {
@@ -253,7 +225,7 @@ static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state
     expect_lines("D first", 1, first, 0);
     second = consumer(scene, "second", "ordered", "400", "coordinated");
     settle_all(scene->bus, "a");
-    freeze(scene, first);
+    actor_freeze(scene, first);
     publish(scene->bus, "x", NULL, "2");
     expect_lines("D second 2", 1, first, second);
     settle_all(scene->bus, "a");
@@ -303,7 +275,7 @@ static void shared_work_of_a_frozen_process_comes_to_another_within_a_lease(void
 
     publish(scene->bus, "hang", NULL, "1");
     expect_lines("D first 1 1", 1, first, 0);
-    freeze(scene, first);
+    actor_freeze(scene, first);
     second = consumer(scene, "second", "shared", "400", "coordinated");
     expect_lines("D second 1", 1, first, second);
     settle_all(scene->bus, "a");

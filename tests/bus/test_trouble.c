@@ -208,7 +208,7 @@ static void a_stop_during_an_outage_comes_back(void **state)
     open_faulty(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", NULL, "1");
-    faulty_fail(FAULTY_APPLY, 2, INT32_MAX, HF_UNAVAILABLE);
+    faulty_fail(FAULTY_APPLY, 3, INT32_MAX, HF_UNAVAILABLE); /* it has joined and acquired */
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait(recorder, 1));
     begin_us = mono_us();

@@ -124,10 +124,10 @@ static void a_plan_that_is_kept_is_good_for_a_table_that_grows(void **state)
     side_must(s.pg, "ANALYZE holdfast.subscriptions, holdfast.partitions, holdfast.retries");
     prepare(&s, POSTGRES_QUERY_HELLO);
     side_must(s.pg, "EXECUTE hello (pg_backend_pid(), '0', true, '0', false)");
-    prepare(&s, POSTGRES_QUERY_SUBSCRIPTION_GENERATION);
+    prepare(&s, POSTGRES_QUERY_SUBSCRIPTION_STANDING);
     prepare(&s, POSTGRES_QUERY_RETRIES_DUE);
-    must_plan_without(&s, "subscription_generation (1, 1, 0)", "Seq Scan");
-    must_plan_without(&s, "retries_due (1, 1, 0, now(), 100, 1000)", "Seq Scan");
+    must_plan_without(&s, "subscription_standing (1, 1, gen_random_uuid())", "Seq Scan");
+    must_plan_without(&s, "retries_due (1, 1, ARRAY[0], now(), 100, 1000)", "Seq Scan");
     PQfinish(s.pg);
 }
 

@@ -145,12 +145,31 @@ struct epochs {
     int64_t epoch;
 };
 
+struct epochs_found {
+    int32_t partition;
+    int32_t last;
+    int64_t epoch;
+};
+
+static int note_epoch(int32_t partition, int64_t epoch, void *ctx)
+{
+    struct epochs_found *found = ctx;
+    must_hold(partition > found->last);
+    found->last = partition;
+    if (partition == found->partition) {
+        found->epoch = epoch;
+    }
+    return 0;
+}
+
+/* The epoch is 0 unless the store owns the partition. */
 static struct epochs epochs_of(struct store *store, int64_t id, int32_t partition)
 {
-    struct epochs epochs = {-7, -7};
-    must_answer(HF_OK, store_generation(store, id, partition, &epochs.generation, &epochs.epoch));
-    must_equal(generation_of(store, id), epochs.generation);
-    return epochs;
+    struct standing standing = {.generation = -7};
+    struct epochs_found found = {.partition = partition, .last = -1};
+    must_answer(HF_OK, store_standing(store, id, &standing, note_epoch, &found));
+    must_equal(generation_of(store, id), standing.generation);
+    return (struct epochs){standing.generation, found.epoch};
 }
 
 static void generation_and_epoch_tell_changes_and_takeovers(void **state)
@@ -161,8 +180,9 @@ static void generation_and_epoch_tell_changes_and_takeovers(void **state)
     int64_t id = subscribe_ordered(a, "s", 2);
     struct owner zero = own(a, id, 0);
     struct owner one = own(b, id, 1);
-    must_equal(zero.epoch, epochs_of(b, id, 0).epoch);
-    must_equal(one.epoch, epochs_of(a, id, 1).epoch);
+    must_equal(zero.epoch, epochs_of(a, id, 0).epoch);
+    must_equal(one.epoch, epochs_of(b, id, 1).epoch);
+    must_equal(0, epochs_of(a, id, 1).epoch);
     must_answer(HF_OK, settle(&zero, 2, NULL, 0));
     must_equal(zero.epoch, epochs_of(a, id, 0).epoch);
     int64_t generation = epochs_of(a, id, 0).generation;
@@ -172,10 +192,11 @@ static void generation_and_epoch_tell_changes_and_takeovers(void **state)
     struct acquire acquire = acquire_of(id, 0, LEASE_MS);
     acquire.force = true;
     must_answer(HF_OK, RUN(b, &acquire));
-    must_equal(acquire.ret_epoch, epochs_of(a, id, 0).epoch);
+    must_equal(acquire.ret_epoch, epochs_of(b, id, 0).epoch);
+    must_equal(0, epochs_of(a, id, 0).epoch);
     must_answer(HF_OK, subscription_seek(a, id, 0));
-    must_equal(acquire.ret_epoch + 1, epochs_of(a, id, 0).epoch);
-    must_equal(one.epoch + 1, epochs_of(a, id, 1).epoch);
+    must_equal(acquire.ret_epoch + 1, epochs_of(b, id, 0).epoch);
+    must_equal(one.epoch + 1, epochs_of(b, id, 1).epoch);
 }
 
 static void where_there_is_no_partition_there_is_no_epoch(void **state)
@@ -184,10 +205,10 @@ static void where_there_is_no_partition_there_is_no_epoch(void **state)
     int64_t shared = subscribe_shared(store, "s");
     must_equal(0, epochs_of(store, shared, 0).epoch);
     must_equal(0, epochs_of(store, subscribe_ordered(store, "o", 1), 7).epoch);
-    int64_t generation = -7;
-    int64_t epoch = -7;
-    must_answer(HF_NOTFOUND, store_generation(store, 4711, 0, &generation, &epoch));
-    must_equal(-7, generation);
+    struct standing standing = {.generation = -7};
+    struct epochs_found found = {.last = -1};
+    must_answer(HF_NOTFOUND, store_standing(store, 4711, &standing, note_epoch, &found));
+    must_equal(-7, standing.generation);
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */

@@ -354,8 +354,8 @@ static void a_store_touches_only_its_own_namespace(void **state)
     must_answer(HF_NOTFOUND, RUN(other, &claim));
     struct progress progress;
     must_answer(HF_NOTFOUND, store_progress(other, id, T0, &progress));
-    int64_t number;
-    must_answer(HF_NOTFOUND, store_generation(other, id, 0, &number, &number));
+    struct standing standing;
+    must_answer(HF_NOTFOUND, store_standing(other, id, &standing, NULL, NULL));
 }
 
 /* ---- Pausing and the breaker ----------------------------------------------------------------- */

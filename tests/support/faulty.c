@@ -281,12 +281,11 @@ static hf_status faulty_subscription_list(struct engine *engine, subscription_ro
     FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->subscription_list(to, found, ctx));
 }
 
-static hf_status faulty_generation(struct engine *engine, int64_t id, int32_t partition,
-                                   int64_t *ret_generation, int64_t *ret_epoch)
+static hf_status faulty_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
+                                 epoch_fn found, void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_GENERATION,
-            to->class->generation(to, id, partition, ret_generation, ret_epoch));
+    FORWARD(FAULTY_STANDING, to->class->standing(to, id, ret_standing, found, ctx));
 }
 
 static hf_status faulty_progress(struct engine *engine, int64_t id, int64_t now_us,
@@ -343,13 +342,13 @@ static hf_status faulty_position_before(struct engine *engine, int64_t at_us, in
     FORWARD(FAULTY_POSITION_BEFORE, to->class->position_before(to, at_us, ret_position));
 }
 
-static hf_status faulty_retries_due(struct engine *engine, int64_t id, int32_t partition,
-                                    int64_t now_us, int32_t max, struct batch *batch,
+static hf_status faulty_retries_due(struct engine *engine, int64_t id, const int32_t *partitions,
+                                    size_t count, int64_t now_us, int32_t max, struct batch *batch,
                                     int64_t *ret_next_us)
 {
     struct engine *to = inner(engine);
     FORWARD(FAULTY_RETRIES_DUE,
-            to->class->retries_due(to, id, partition, now_us, max, batch, ret_next_us));
+            to->class->retries_due(to, id, partitions, count, now_us, max, batch, ret_next_us));
 }
 
 static hf_status faulty_lanes(struct engine *engine, int64_t id, int32_t partition, lane_fn found,
@@ -615,7 +614,7 @@ static const struct engine_class faulty_engine_class = {
     .subscription_get = faulty_subscription_get,
     .subscription_by_id = faulty_subscription_by_id,
     .subscription_list = faulty_subscription_list,
-    .generation = faulty_generation,
+    .standing = faulty_standing,
     .progress = faulty_progress,
     .delivery_facts = faulty_delivery_facts,
     .event_find = faulty_event_find,

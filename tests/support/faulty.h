@@ -21,7 +21,7 @@ enum faulty_verb {
     FAULTY_OPEN,
     FAULTY_APPLY,
     FAULTY_SUBSCRIPTION_GET, /* by name, by id and the list */
-    FAULTY_GENERATION,
+    FAULTY_STANDING,
     FAULTY_PROGRESS,
     FAULTY_DELIVERY_FACTS,
     FAULTY_EVENT_FIND,

@@ -94,6 +94,9 @@ struct owner {
     int64_t now_us;     /* what settles pass */
 };
 
+/* The partitions of a subscription that has one, for store_retries_due. */
+#define ONLY_PARTITION &(const int32_t){0}, 1
+
 struct acquire acquire_of(int64_t subscription_id, int32_t partition, int64_t lease_ms);
 /* Acquires a partition that must be free. */
 struct owner own(struct store *store, int64_t subscription_id, int32_t partition);

@@ -114,6 +114,16 @@ static hf_status puppet_acquire(struct puppet *puppet, char **words)
     return status;
 }
 
+static hf_status puppet_muster(struct puppet *puppet, char **words)
+{
+    struct muster muster = {.change = {.kind = CHANGE_MUSTER, .now_us = T0},
+                            .subscription_id = number_of(words[1]),
+                            .lease_ms = LEASE_MS};
+    hf_status status = RUN(puppet->store, &muster);
+    puppet->number = muster.ret_members;
+    return status;
+}
+
 static hf_status puppet_settle(struct puppet *puppet, char **words)
 {
     return settle(&puppet->owner, number_of(words[1]), NULL, 0);
@@ -204,6 +214,7 @@ static const struct puppet_word {
     hf_status (*obey)(struct puppet *puppet, char **words);
 } puppet_words[] = {
     {"append", 4, puppet_append}, {"publish", 2, puppet_publish}, {"acquire", 3, puppet_acquire},
+    {"muster", 2, puppet_muster},
     {"settle", 2, puppet_settle}, {"note", 5, puppet_note},       {"clear", 2, puppet_clear},
     {"alive", 1, puppet_alive},   {"claim", 6, puppet_claim},     {"ack", 1, puppet_ack},
     {"enter", 2, puppet_enter},   {"leave", 1, puppet_leave},     {"commit", 1, puppet_commit},

@@ -67,9 +67,11 @@ static const struct verb *const verbs[CHANGE_KINDS] = {
     [CHANGE_PAUSE] = &postgres_verb_pause,
     [CHANGE_BREAKER] = &postgres_verb_breaker_put,
     [CHANGE_SEEK] = &postgres_verb_seek,
+    [CHANGE_MUSTER] = &postgres_verb_muster,
     [CHANGE_ACQUIRE] = &postgres_verb_acquire,
     [CHANGE_GIVE_BACK] = &postgres_verb_give_back,
     [CHANGE_SETTLE] = &postgres_verb_settle,
+    [CHANGE_CHECKPOINTS] = &postgres_verb_checkpoints,
     [CHANGE_CLAIM] = &postgres_verb_claim,
     [CHANGE_SETTLE_LEASE] = &postgres_verb_settle_lease,
     [CHANGE_DEAD_RETRY] = &postgres_verb_dead_retry,
@@ -665,6 +667,8 @@ static void note_leases(struct postgres_engine *engine, const struct change *cha
     for (const struct change *at = changes; at; at = at->next) {
         if (at->kind == CHANGE_ACQUIRE) {
             keeper_lease(engine, ((const struct acquire *)at)->lease_ms);
+        } else if (at->kind == CHANGE_MUSTER) {
+            keeper_lease(engine, ((const struct muster *)at)->lease_ms);
         } else if (at->kind == CHANGE_CLAIM) {
             keeper_lease(engine, ((const struct claim *)at)->lease_ms);
         }

@@ -129,9 +129,9 @@ static hf_status push_due(struct batch *batch, const PGresult *result, int row)
     return arena_status(&batch->arena);
 }
 
-hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
-                               int64_t now_us, int32_t max, struct batch *batch,
-                               int64_t *ret_next_us)
+hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id,
+                               const int32_t *partitions, size_t count, int64_t now_us,
+                               int32_t max, struct batch *batch, int64_t *ret_next_us)
 {
     struct postgres_engine *self = postgres_of(engine);
     struct session *session;
@@ -142,7 +142,10 @@ hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, i
     struct params *params = session_params(session);
     param_int4(params, self->namespace_id);
     param_int8(params, subscription_id);
-    param_int4(params, partition);
+    param_array(params, PARAM_INT4, count);
+    for (size_t i = 0; i < count; i++) {
+        element_int4(params, partitions[i]);
+    }
     params->shift_us = skew_shift(self, now_us);
     param_local(params, now_us);
     param_int4(params, max > 0 ? max : 0);

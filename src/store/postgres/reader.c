@@ -516,6 +516,9 @@ static hf_status hand_up(struct postgres_reader *reader, const struct filter *fi
             continue;
         }
         const PGresult *result = queued->from->result;
+        if (!filter_owns(filter, result_int8(result, queued->row, EVENT_HASH, 0))) {
+            continue;
+        }
         bool wanted = filter_matches(filter, result_text(result, queued->row, EVENT_TYPE));
         if (!wanted && !filter->unhandled_too) {
             continue;

@@ -136,6 +136,61 @@ const struct verb postgres_verb_settle = {
     .read = settle_read,
 };
 
+static hf_status checkpoints_fill(struct postgres_engine *engine, struct params *params,
+                                  struct change *change)
+{
+    const struct checkpoints *checkpoints = (const struct checkpoints *)change;
+    const struct mark *marks = checkpoints->marks;
+    size_t count = checkpoints->count;
+    param_int4(params, engine->namespace_id);
+    param_int8(params, checkpoints->subscription_id);
+    param_uuid(params, engine->token);
+    param_int8(params, checkpoints->generation);
+    param_array(params, PARAM_INT4, count);
+    for (size_t i = 0; i < count; i++) {
+        element_int4(params, marks[i].partition);
+    }
+    param_array(params, PARAM_INT8, count);
+    for (size_t i = 0; i < count; i++) {
+        element_int8(params, marks[i].epoch);
+    }
+    param_array(params, PARAM_INT8, count);
+    for (size_t i = 0; i < count; i++) {
+        element_int8(params, marks[i].checkpoint);
+    }
+    param_array(params, PARAM_UUID, count);
+    for (size_t i = 0; i < count; i++) {
+        element_uuid(params, marks[i].last_event_id);
+    }
+    param_time(params, change->now_us);
+    HF_POINT("mid_settle");
+    return HF_OK;
+}
+
+static hf_status checkpoints_read(struct postgres_engine *engine, struct change *change,
+                                  const PGresult *result, bool *ret_ring)
+{
+    (void)engine;
+    (void)ret_ring;
+    struct checkpoints *checkpoints = (struct checkpoints *)change;
+    hf_status status = postgres_answer(result, 0, 0);
+    if (status != HF_OK) {
+        return status;
+    }
+    checkpoints->ret_generation = result_int8(result, 0, 2, 0);
+    struct result_array stale = result_array(result, 0, 3);
+    for (size_t i = 0; i < checkpoints->count; i++) {
+        checkpoints->marks[i].ret_stale = i < stale.count && array_int8(&stale, 0) != 0;
+    }
+    return HF_OK;
+}
+
+const struct verb postgres_verb_checkpoints = {
+    .query = POSTGRES_QUERY_CHANGE_CHECKPOINTS,
+    .fill = checkpoints_fill,
+    .read = checkpoints_read,
+};
+
 /* ---- Of a lease ------------------------------------------------------------------------------ */
 
 static hf_status settle_lease_fill(struct postgres_engine *engine, struct params *params,

@@ -115,8 +115,8 @@ hf_status postgres_subscription_list(struct engine *engine, subscription_row_fn 
     return hand_up(self, session, POSTGRES_QUERY_SUBSCRIPTION_LIST, found, ctx, &any);
 }
 
-hf_status postgres_generation(struct engine *engine, int64_t id, int32_t partition,
-                              int64_t *ret_generation, int64_t *ret_epoch)
+hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
+                             epoch_fn found, void *ctx)
 {
     struct postgres_engine *self = postgres_of(engine);
     struct session *session;
@@ -127,9 +127,9 @@ hf_status postgres_generation(struct engine *engine, int64_t id, int32_t partiti
     struct params *params = session_params(session);
     param_int4(params, self->namespace_id);
     param_int8(params, id);
-    param_int4(params, partition);
+    param_uuid(params, self->token);
     PGresult *result;
-    status = session_query(session, POSTGRES_QUERY_SUBSCRIPTION_GENERATION, &result);
+    status = session_query(session, POSTGRES_QUERY_SUBSCRIPTION_STANDING, &result);
     session_give(self, session);
     if (status != HF_OK) {
         return status;
@@ -137,8 +137,13 @@ hf_status postgres_generation(struct engine *engine, int64_t id, int32_t partiti
     if (PQntuples(result) == 0) {
         status = no_such_id(id);
     } else {
-        *ret_generation = result_int8(result, 0, 0, 0);
-        *ret_epoch = result_int8(result, 0, 1, 0);
+        ret_standing->generation = result_int8(result, 0, 0, 0);
+        ret_standing->crew = result_int8(result, 0, 1, 0);
+    }
+    for (int row = 0; row < PQntuples(result) && !result_is_null(result, row, 2); row++) {
+        if (found((int32_t)result_int8(result, row, 2, 0), result_int8(result, row, 3, 0), ctx)) {
+            break;
+        }
     }
     PQclear(result);
     return status;

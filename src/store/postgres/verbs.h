@@ -35,9 +35,11 @@ extern const struct verb postgres_verb_subscription_remove;
 extern const struct verb postgres_verb_pause;
 extern const struct verb postgres_verb_breaker_put;
 extern const struct verb postgres_verb_seek;
+extern const struct verb postgres_verb_muster;              /* muster.c */
 extern const struct verb postgres_verb_acquire;             /* partition.c */
 extern const struct verb postgres_verb_give_back;
 extern const struct verb postgres_verb_settle;              /* settle.c */
+extern const struct verb postgres_verb_checkpoints;
 extern const struct verb postgres_verb_claim;               /* claim.c */
 extern const struct verb postgres_verb_settle_lease;        /* settle.c */
 extern const struct verb postgres_verb_dead_retry;          /* dead.c */
@@ -69,8 +71,8 @@ hf_status postgres_subscription_get(struct engine *engine, struct text name,
 hf_status postgres_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                       void *ctx);
 hf_status postgres_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
-hf_status postgres_generation(struct engine *engine, int64_t id, int32_t partition,
-                              int64_t *ret_generation, int64_t *ret_epoch);
+hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
+                             epoch_fn found, void *ctx);
 hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
                             struct progress *ret_progress);
 hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id,
@@ -85,9 +87,9 @@ hf_status postgres_gaps(struct engine *engine, int64_t subscription_id,
 /* Fills in held_ms and holders. (holders.c) */
 hf_status postgres_holders(struct postgres_engine *engine, struct gap_facts *facts);
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
-hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
-                               int64_t now_us, int32_t max, struct batch *batch,
-                               int64_t *ret_next_us);
+hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id,
+                               const int32_t *partitions, size_t count, int64_t now_us,
+                               int32_t max, struct batch *batch, int64_t *ret_next_us);
 hf_status postgres_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
                          lane_fn found, void *ctx);
 hf_status postgres_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,

@@ -179,12 +179,16 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
         return sqlite_breaker_put(engine, conn, (struct breaker_put *)change);
     case CHANGE_SEEK:
         return sqlite_seek(engine, conn, (struct seek *)change);
+    case CHANGE_MUSTER:
+        return sqlite_muster(engine, conn, (struct muster *)change);
     case CHANGE_ACQUIRE:
         return sqlite_acquire(engine, conn, (struct acquire *)change);
     case CHANGE_GIVE_BACK:
         return sqlite_give_back(engine, conn, (struct give_back *)change);
     case CHANGE_SETTLE:
         return sqlite_settle(engine, conn, (struct settle *)change);
+    case CHANGE_CHECKPOINTS:
+        return sqlite_checkpoints(engine, conn, (struct checkpoints *)change);
     case CHANGE_CLAIM:
         return sqlite_claim(engine, conn, (struct claim *)change);
     case CHANGE_SETTLE_LEASE:

@@ -278,7 +278,9 @@ hf_status sqlite_give_back(struct sqlite_engine *engine, struct conn *conn,
         return fail(HF_STALE, "partition %d is not ours any more", give_back->partition);
     }
     conn->ring = true;
-    return status;
+    return status == HF_OK ? STATEMENT_RUN(conn, SQLITE_QUERY_CREW_CHANGED,
+                                           give_back->subscription_id)
+                           : status;
 }
 
 /* Sets up to GIVE_BACK_STEP leases free that name us. ret_count: how many were found. */
@@ -317,15 +319,30 @@ static hf_status free_leases(struct sqlite_engine *engine, struct conn *conn, in
     return status;
 }
 
-hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, int64_t now_us)
+/* Runs a statement about whatever names us. */
+static hf_status forget_us(struct sqlite_engine *engine, struct conn *conn, enum sqlite_query query,
+                           bool *any)
 {
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_GIVE_BACK_ALL);
+    sqlite3_stmt *stmt = conn_statement(conn, query);
     if (!stmt) {
         return conn_error(conn);
     }
     bind_blob(stmt, 1, engine->token, sizeof engine->token);
     hf_status status = conn_run(conn, stmt);
-    bool any = status == HF_OK && conn_changes(conn) > 0;
+    *any = *any || (status == HF_OK && conn_changes(conn) > 0);
+    return status;
+}
+
+hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, int64_t now_us)
+{
+    bool any = false;
+    hf_status status = forget_us(engine, conn, SQLITE_QUERY_CREW_CHANGED_BY, &any);
+    if (status == HF_OK) {
+        status = forget_us(engine, conn, SQLITE_QUERY_MEMBER_REMOVE_ALL, &any);
+    }
+    if (status == HF_OK) {
+        status = forget_us(engine, conn, SQLITE_QUERY_PARTITION_GIVE_BACK_ALL, &any);
+    }
     size_t count = GIVE_BACK_STEP;
     while (status == HF_OK && count == GIVE_BACK_STEP) {
         status = free_leases(engine, conn, now_us, &count);

@@ -1,5 +1,5 @@
 /*
- * query.c - reads of the log and of a partition's retries.
+ * query.c - reads of the log and of partitions' retries.
  *
  * Each takes a read-only connection from the pool, so queries never wait for writers, and gives it
  * back before it returns. Those that read more than once read one snapshot. What goes into a batch
@@ -206,9 +206,34 @@ static hf_status read_due(struct sqlite_engine *engine, struct conn *conn, sqlit
     }
 }
 
-hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
-                             int64_t now_us, int32_t max, struct batch *batch,
-                             int64_t *ret_next_us)
+/* Those of one partition that are due, at most `max`. *next_us: lowered to when the next one is. */
+static hf_status partition_due(struct sqlite_engine *engine, struct conn *conn,
+                               int64_t subscription_id, int32_t partition, int64_t now_us,
+                               int32_t max, struct batch *batch, int64_t *next_us)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRIES_DUE);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 2, partition);
+    bind_int(stmt, 3, now_us);
+    bind_int(stmt, 4, max);
+    bind_int(stmt, 5, RETRY_WAITING);
+    hf_status status = read_due(engine, conn, stmt, subscription_id, batch);
+    bool found = false;
+    int64_t at_us = 0;
+    if (status == HF_OK) {
+        status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &at_us, subscription_id,
+                               partition, now_us, RETRY_WAITING);
+    }
+    *next_us = found && (*next_us < 0 || at_us < *next_us) ? at_us : *next_us;
+    return status;
+}
+
+hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id,
+                             const int32_t *partitions, size_t count, int64_t now_us, int32_t max,
+                             struct batch *batch, int64_t *ret_next_us)
 {
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
@@ -218,21 +243,11 @@ hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id, int
     }
     size_t first = batch->count;
     int64_t next_us = -1;
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRIES_DUE);
-    if (stmt) {
-        bind_int(stmt, 1, subscription_id);
-        bind_int(stmt, 2, partition);
-        bind_int(stmt, 3, now_us);
-        bind_int(stmt, 4, max > 0 ? max : 0);
-        bind_int(stmt, 5, RETRY_WAITING);
-        status = read_due(self, conn, stmt, subscription_id, batch);
-    } else {
-        status = conn_error(conn);
-    }
-    if (status == HF_OK) {
-        bool found;
-        status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &next_us, subscription_id,
-                               partition, now_us, RETRY_WAITING);
+    size_t start = count > 0 ? (size_t)now_us % count : 0; /* another one each time */
+    for (size_t i = 0; status == HF_OK && i < count && !batch_full(batch); i++) {
+        int32_t left = max - (int32_t)(batch->count - first);
+        status = partition_due(self, conn, subscription_id, partitions[(start + i) % count], now_us,
+                               left > 0 ? left : 0, batch, &next_us);
     }
     pool_give(self, conn);
     if (status != HF_OK) {

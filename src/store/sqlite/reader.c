@@ -6,8 +6,8 @@
  * to it: whatever is at or below the head was visible before the rows were read, so when they are
  * exhausted the floor is the head itself, also where retention has emptied the log.
  *
- * The type is looked at before anything else of a row: SQLite decodes a row from the left and only
- * as far as it is asked, so events that nobody wants cost little.
+ * Partition and type are looked at before anything else of a row: SQLite decodes a row from the
+ * left and only as far as it is asked, so events that nobody wants cost little.
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -57,8 +57,9 @@ static hf_status read_rows(struct conn *conn, sqlite3_stmt *stmt, const struct f
             *ret_end = true;
             return status;
         }
-        bool wanted = filter_matches(filter, row_type(stmt));
-        if (wanted || filter->unhandled_too) {
+        bool ours = filter_owns(filter, row_hash(stmt));
+        bool wanted = ours && filter_matches(filter, row_type(stmt));
+        if (wanted || (ours && filter->unhandled_too)) {
             struct entry *entry;
             status = row_push(batch, stmt, &entry);
             if (status != HF_OK) {

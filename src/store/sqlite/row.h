@@ -41,6 +41,12 @@ static inline struct text row_type(sqlite3_stmt *stmt)
     return column_text(stmt, ROW_TYPE);
 }
 
+/* Its hash, which decides the partition. */
+static inline int64_t row_hash(sqlite3_stmt *stmt)
+{
+    return sqlite3_column_int64(stmt, ROW_HASH);
+}
+
 /* The event as the application sees it, its texts those of the present row; `id_text` gets the id
  * and must live as long. */
 hf_status row_event(sqlite3_stmt *stmt, char id_text[HF_ID_BYTES], hf_event *ret_event);

@@ -31,34 +31,46 @@
 
 /* ---- Of a partition -------------------------------------------------------------------------- */
 
-static hf_status check_checkpoint(const struct settle *settle, const struct partition *partition)
+/* Loads the partition of a mark: it must be ours, of this generation, and not go back. */
+static hf_status check_mark(struct sqlite_engine *engine, struct conn *conn,
+                            int64_t subscription_id, int64_t generation, const struct mark *mark,
+                            struct partition *ret_partition)
 {
-    if (settle->checkpoint >= 0 && settle->checkpoint < partition->checkpoint) {
-        return fail(HF_MISUSE, "checkpoint %lld is below the stored one, %lld",
-                    (long long)settle->checkpoint, (long long)partition->checkpoint);
+    hf_status status =
+        partition_load(engine, conn, subscription_id, mark->partition, ret_partition);
+    if (status == HF_OK) {
+        status = partition_check(engine, ret_partition, mark->partition, mark->epoch);
     }
-    return HF_OK;
+    if (status == HF_OK) {
+        status = partition_check_generation(ret_partition, generation);
+    }
+    if (status == HF_OK && mark->checkpoint >= 0 && mark->checkpoint < ret_partition->checkpoint) {
+        status = fail(HF_MISUSE, "checkpoint %lld is below the stored one, %lld",
+                      (long long)mark->checkpoint, (long long)ret_partition->checkpoint);
+    }
+    return status;
 }
 
-static hf_status move_checkpoint(struct conn *conn, const struct settle *settle,
-                                 int64_t stored_checkpoint)
+static hf_status move_checkpoint(struct conn *conn, int64_t subscription_id,
+                                 const struct mark *mark, int64_t stored_checkpoint,
+                                 int64_t now_us)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_CHECKPOINT);
     if (!stmt) {
         return conn_error(conn);
     }
-    bind_int(stmt, 1, settle->subscription_id);
-    bind_int(stmt, 2, settle->partition);
-    bind_int(stmt, 3, settle->checkpoint);
-    bind_int(stmt, 4, settle->change.now_us);
-    bind_blob(stmt, 5, settle->last_event_id, 16);
+    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 2, mark->partition);
+    bind_int(stmt, 3, mark->checkpoint);
+    bind_int(stmt, 4, now_us);
+    bind_blob(stmt, 5, mark->last_event_id, 16);
     hf_status status = conn_run(conn, stmt);
     HF_POINT("mid_settle");
-    if (status != HF_OK || settle->checkpoint == stored_checkpoint) {
+    if (status != HF_OK || mark->checkpoint == stored_checkpoint) {
         return status;
     }
-    return STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_FOLD, settle->subscription_id,
-                         settle->partition, settle->checkpoint);
+    return STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_FOLD, subscription_id, mark->partition,
+                         mark->checkpoint);
 }
 
 /* The pause that comes with the settle, if there is one. */
@@ -119,18 +131,15 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
 
 hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct settle *settle)
 {
+    struct mark mark = {
+        .partition = settle->partition,
+        .epoch = settle->epoch,
+        .checkpoint = settle->checkpoint,
+        .last_event_id = settle->last_event_id,
+    };
     struct partition partition;
-    hf_status status = partition_load(engine, conn, settle->subscription_id, settle->partition,
-                                      &partition);
-    if (status == HF_OK) {
-        status = partition_check(engine, &partition, settle->partition, settle->epoch);
-    }
-    if (status == HF_OK) {
-        status = partition_check_generation(&partition, settle->generation);
-    }
-    if (status == HF_OK) {
-        status = check_checkpoint(settle, &partition);
-    }
+    hf_status status = check_mark(engine, conn, settle->subscription_id, settle->generation, &mark,
+                                  &partition);
     if (status != HF_OK) {
         return status;
     }
@@ -143,7 +152,8 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
     };
     status = apply_outcomes(engine, conn, &scope, settle->outcomes, settle->count);
     if (status == HF_OK && settle->checkpoint >= 0) {
-        status = move_checkpoint(conn, settle, partition.checkpoint);
+        status = move_checkpoint(conn, settle->subscription_id, &mark, partition.checkpoint,
+                                 settle->change.now_us);
     }
     if (status == HF_OK) {
         status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
@@ -153,6 +163,27 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
         settle->ret_generation = partition.generation;
     }
     return status;
+}
+
+hf_status sqlite_checkpoints(struct sqlite_engine *engine, struct conn *conn,
+                             struct checkpoints *checkpoints)
+{
+    for (size_t i = 0; i < checkpoints->count; i++) {
+        struct mark *mark = &checkpoints->marks[i];
+        struct partition partition;
+        hf_status status = check_mark(engine, conn, checkpoints->subscription_id,
+                                      checkpoints->generation, mark, &partition);
+        mark->ret_stale = status == HF_STALE;
+        if (status == HF_OK) {
+            checkpoints->ret_generation = partition.generation;
+            status = move_checkpoint(conn, checkpoints->subscription_id, mark,
+                                     partition.checkpoint, checkpoints->change.now_us);
+        }
+        if (status != HF_OK && status != HF_STALE) {
+            return status;
+        }
+    }
+    return HF_OK;
 }
 
 /* ---- Of a lease ------------------------------------------------------------------------------ */

@@ -108,8 +108,29 @@ hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscript
     return status;
 }
 
-hf_status sqlite_generation(struct engine *engine, int64_t id, int32_t partition,
-                            int64_t *ret_generation, int64_t *ret_epoch)
+/* Reads the rows of subscription_standing. *ret_any: there is such a subscription. */
+static hf_status read_standing(struct conn *conn, sqlite3_stmt *stmt, struct standing *ret_standing,
+                               bool *ret_any, epoch_fn found, void *ctx)
+{
+    for (;;) {
+        bool row;
+        hf_status status = conn_row(conn, stmt, &row);
+        if (status != HF_OK || !row) {
+            return status;
+        }
+        *ret_any = true;
+        ret_standing->generation = sqlite3_column_int64(stmt, 0);
+        ret_standing->crew = sqlite3_column_int64(stmt, 1);
+        if (!column_is_null(stmt, 2) &&
+            found(sqlite3_column_int(stmt, 2), sqlite3_column_int64(stmt, 3), ctx)) {
+            conn_done(stmt);
+            return HF_OK;
+        }
+    }
+}
+
+hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
+                          epoch_fn found, void *ctx)
 {
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
@@ -117,23 +138,18 @@ hf_status sqlite_generation(struct engine *engine, int64_t id, int32_t partition
     if (status != HF_OK) {
         return status;
     }
-    bool row = false;
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_GENERATION);
+    bool any = false;
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_STANDING);
     if (stmt) {
         bind_int(stmt, 1, self->namespace_id);
         bind_int(stmt, 2, id);
-        bind_int(stmt, 3, partition);
-        status = conn_row(conn, stmt, &row);
+        bind_blob(stmt, 3, self->token, sizeof self->token);
+        status = read_standing(conn, stmt, ret_standing, &any, found, ctx);
     } else {
         status = conn_error(conn);
     }
-    if (row) {
-        *ret_generation = sqlite3_column_int64(stmt, 0);
-        *ret_epoch = sqlite3_column_int64(stmt, 1);
-        conn_done(stmt);
-    }
     pool_give(self, conn);
-    if (status == HF_OK && !row) {
+    if (status == HF_OK && !any) {
         return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
     }
     return status;
@@ -287,7 +303,8 @@ hf_status sqlite_subscription_remove(struct sqlite_engine *engine, struct conn *
     static const enum sqlite_query steps[] = {
         SQLITE_QUERY_SUBSCRIPTION_DROP_LEASES,     SQLITE_QUERY_SUBSCRIPTION_DROP_RETRIES,
         SQLITE_QUERY_SUBSCRIPTION_DROP_COPIES,     SQLITE_QUERY_SUBSCRIPTION_DROP_SETTLED,
-        SQLITE_QUERY_SUBSCRIPTION_DROP_PARTITIONS, SQLITE_QUERY_SUBSCRIPTION_DELETE,
+        SQLITE_QUERY_SUBSCRIPTION_DROP_PARTITIONS, SQLITE_QUERY_SUBSCRIPTION_DROP_MEMBERS,
+        SQLITE_QUERY_SUBSCRIPTION_DELETE,
     };
     for (size_t i = 0; status == HF_OK && i < sizeof steps / sizeof steps[0]; i++) {
         status = STATEMENT_RUN(conn, steps[i], id);

@@ -18,7 +18,7 @@
 struct sqlite_engine;
 struct conn;
 
-/* ---- Changes (subscription.c, partition.c, settle.c, claim.c, dead.c) ------------------------ */
+/* ---- Changes (subscription.c, muster.c, partition.c, settle.c, claim.c, dead.c) -------------- */
 
 hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *conn,
                                   struct subscription_put *put);
@@ -28,10 +28,13 @@ hf_status sqlite_pause(struct sqlite_engine *engine, struct conn *conn, struct p
 hf_status sqlite_breaker_put(struct sqlite_engine *engine, struct conn *conn,
                              struct breaker_put *put);
 hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct seek *seek);
+hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct muster *muster);
 hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct acquire *acquire);
 hf_status sqlite_give_back(struct sqlite_engine *engine, struct conn *conn,
                            struct give_back *give_back);
 hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct settle *settle);
+hf_status sqlite_checkpoints(struct sqlite_engine *engine, struct conn *conn,
+                             struct checkpoints *checkpoints);
 hf_status sqlite_claim(struct sqlite_engine *engine, struct conn *conn, struct claim *claim);
 hf_status sqlite_settle_lease(struct sqlite_engine *engine, struct conn *conn,
                               struct settle_lease *settle);
@@ -60,8 +63,8 @@ hf_status sqlite_subscription_get(struct engine *engine, struct text name,
 hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                     void *ctx);
 hf_status sqlite_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
-hf_status sqlite_generation(struct engine *engine, int64_t id, int32_t partition,
-                            int64_t *ret_generation, int64_t *ret_epoch);
+hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
+                           epoch_fn found, void *ctx);
 hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
                           struct progress *ret_progress);
 hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
@@ -75,9 +78,9 @@ hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id,
                       struct gap_facts *ret_facts);
 hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *ret_position);
 hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
-hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id, int32_t partition,
-                             int64_t now_us, int32_t max, struct batch *batch,
-                             int64_t *ret_next_us);
+hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id,
+                             const int32_t *partitions, size_t count, int64_t now_us, int32_t max,
+                             struct batch *batch, int64_t *ret_next_us);
 hf_status sqlite_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
                        lane_fn found, void *ctx);
 hf_status sqlite_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,

@@ -1,0 +1,568 @@
+/*
+ * crew.c - sharing the partitions of a subscription with other processes, and owning ours.
+ *
+ *              acquire            too many, or stopping             all is stored
+ *     (free) -----------> OURS ------------------------> LEAVING -----------------> (free)
+ *                          |                                |
+ *                          |    somebody has taken over     |
+ *                          +-------------> LOST <-----------+
+ *                                           |   nothing of it runs
+ *                                           +------------------------> (not ours)
+ *
+ * Every process that has handlers for the subscription is a member. A muster tells who they are and
+ * whose each partition is; share.c says from that how many are ours. What is more than our share we
+ * give back; what is free we take. Whoever joins, leaves or gives back changes the subscription's
+ * crew number and rings, so the others muster at once. Nobody tells that somebody has died, so
+ * while there are others we muster every now and then.
+ *
+ * A partition that comes to us is read from its checkpoint, while the others are far ahead: the
+ * reader goes back to the lowest floor, and what was put into the window before is not put again.
+ * A partition that goes is closed: nothing more of it begins, what runs ends and is stored, what is
+ * done above its checkpoint is remembered in the store, and then it is given back. So whoever gets
+ * it neither misses nor repeats an event, and no two processes work on one key.
+ *
+ * If this process dies, others see it and take over from the checkpoint. If it is frozen and wakes
+ * up later its settles are refused: the partition is lost, and what is in hand of it is dropped.
+ */
+#include "bus/ordered.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "bus/share.h"
+
+#define MUSTER_AGAIN_US 200000 /* between two musters for the sake of others, at least ... */
+#define MUSTERS_PER_LEASE 4    /* ... and so many per lease, to notice who stands still */
+
+struct part *ordered_part(struct ordered *ordered, int32_t partition)
+{
+    int16_t place = ordered->places[partition];
+    return place < 0 ? NULL : &ordered->parts[place];
+}
+
+/* ---- What is ours ---------------------------------------------------------------------------- */
+
+static void set_bit(struct ordered *ordered, int32_t partition, bool on)
+{
+    uint64_t bit = UINT64_C(1) << (partition % 64);
+    uint64_t *word = &ordered->bits[partition / 64];
+    *word = on ? *word | bit : *word & ~bit;
+}
+
+/* Nothing more of it begins. The mutex is held. */
+static void part_close(struct runner *runner, struct part *part, enum part_state state)
+{
+    part->state = state;
+    set_bit(runner->ordered, part->number, false);
+    window_close(&runner->window, part->number);
+}
+
+/* It is not in hand any more. Nothing of it runs. */
+static void part_forget(struct runner *runner, struct part *part)
+{
+    struct ordered *ordered = runner->ordered;
+    pthread_mutex_lock(&runner->mutex);
+    set_bit(ordered, part->number, false);
+    window_forget(&runner->window, part->number);
+    ordered->places[part->number] = -1;
+    ordered->part_count--;
+    if (part != &ordered->parts[ordered->part_count]) {
+        *part = ordered->parts[ordered->part_count];
+        ordered->places[part->number] = (int16_t)(part - ordered->parts);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+void crew_lose(struct runner *runner, int32_t partition)
+{
+    struct part *part = ordered_part(runner->ordered, partition);
+    if (part && part->state != PART_LOST) {
+        part_close(runner, part, PART_LOST);
+        runner->nudged = true;
+    }
+}
+
+void crew_drop(struct runner *runner)
+{
+    struct ordered *ordered = runner->ordered;
+    pthread_mutex_lock(&runner->mutex);
+    window_clear(&runner->window, &runner->rack);
+    runner->lost = false;
+    while (ordered->part_count > 0) {
+        struct part *part = &ordered->parts[--ordered->part_count];
+        set_bit(ordered, part->number, false);
+        ordered->places[part->number] = -1;
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    store_reader_close(ordered->reader);
+    ordered->reader = NULL;
+    set64_clear(&ordered->ahead);
+    set64_clear(&ordered->handed);
+    ordered->handed_top = 0;
+    ordered->more = false;
+    ordered->unflushed_us = 0;
+    ordered->count = 0;
+}
+
+/* ---- Is it still ours? ----------------------------------------------------------------------- */
+
+static int confirm(int32_t partition, int64_t epoch, void *ctx)
+{
+    struct part *part = ordered_part(ctx, partition);
+    if (part) {
+        part->confirmed = part->epoch == epoch;
+    }
+    return 0;
+}
+
+bool crew_check(struct runner *runner, int64_t *ret_generation)
+{
+    struct ordered *ordered = runner->ordered;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        ordered->parts[i].confirmed = false;
+    }
+    struct standing standing;
+    if (store_standing(runner->bus->store, runner->definition.id, &standing, confirm, ordered)) {
+        return false;
+    }
+    bool all = true;
+    pthread_mutex_lock(&runner->mutex);
+    runner->crew = standing.crew;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        if (!ordered->parts[i].confirmed && ordered->parts[i].state != PART_LOST) {
+            crew_lose(runner, ordered->parts[i].number);
+            all = false;
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (!all) {
+        runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
+    }
+    *ret_generation = standing.generation;
+    return all;
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+static int load_position(int64_t position, void *ctx)
+{
+    return set64_put(ctx, (uint64_t)position, 1) != HF_OK;
+}
+
+static int load_lane(uint64_t lane, int64_t rows, void *ctx)
+{
+    (void)rows;
+    struct set64 *lanes = ctx;
+    hf_status status = set64_put(lanes, lane, 1);
+    return status != HF_OK || set64_count(lanes) >= WINDOW_LANES_MAX;
+}
+
+/* Tells the window which lanes of the partition fail. */
+static hf_status put_lanes(struct runner *runner, const struct part *part,
+                           const struct set64 *lanes)
+{
+    size_t cursor = 0;
+    uint64_t lane;
+    int64_t one;
+    hf_status status = HF_OK;
+    pthread_mutex_lock(&runner->mutex);
+    while (!status && set64_next(lanes, &cursor, &lane, &one)) {
+        uint64_t known = runner->ordered->strict ? STRICT_LANE : lane;
+        if (!window_fail_lane(&runner->window, known, part->number)) {
+            status = fail(HF_NOMEM, "out of memory for failing keys");
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return status;
+}
+
+/* Loads what the store knows of the partition beyond its checkpoint. */
+static hf_status load(struct runner *runner, const struct part *part)
+{
+    struct ordered *ordered = runner->ordered;
+    struct store *store = runner->bus->store;
+    int64_t id = runner->definition.id;
+    struct set64 lanes;
+    set64_init(&lanes, WINDOW_LANES_MAX);
+    size_t before = set64_count(&ordered->ahead);
+    hf_status status = store_lanes(store, id, part->number, load_lane, &lanes);
+    if (!status) {
+        status = put_lanes(runner, part, &lanes);
+    }
+    if (!status) {
+        status =
+            store_ahead(store, id, part->number, part->checkpoint, load_position, &ordered->ahead);
+    }
+    if (!status && set64_count(&ordered->ahead) == WINDOW_LANES_MAX) {
+        status = fail(HF_NOMEM,
+                      "%zu positions are settled ahead of the checkpoint, too many to "
+                      "know",
+                      set64_count(&ordered->ahead) - before);
+    }
+    set64_release(&lanes);
+    return status;
+}
+
+static void give_back_part(struct runner *runner, const struct part *part, int64_t now_us)
+{
+    struct give_back give_back = {
+        .change = {.kind = CHANGE_GIVE_BACK, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .partition = part->number,
+        .epoch = part->epoch,
+    };
+    hf_status status = runner_run(runner, &give_back.change);
+    if (status && status != HF_STALE && status != HF_NOTFOUND) {
+        log_about(&runner->bus->log, HF_LOG_WARN, runner->name, "cannot give partition %d back: %s",
+                  part->number, err_message());
+    }
+}
+
+static void tell_of_crash(struct runner *runner, const struct acquire *acquire)
+{
+    if (acquire->ret_crashed > 0 || acquire->ret_unclean) {
+        log_about(&runner->bus->log, HF_LOG_WARN, runner->name,
+                  "the last owner died: %d attempts recorded%s", acquire->ret_crashed,
+                  acquire->ret_unclean ? "; going on carefully, one event at a time" : "");
+    }
+}
+
+/* It is ours now. */
+static hf_status part_add(struct runner *runner, const struct acquire *acquire)
+{
+    struct ordered *ordered = runner->ordered;
+    pthread_mutex_lock(&runner->mutex);
+    struct part *part = &ordered->parts[ordered->part_count];
+    *part = (struct part){
+        .number = acquire->partition,
+        .epoch = acquire->ret_epoch,
+        .checkpoint = acquire->ret_checkpoint,
+        .floor = acquire->ret_checkpoint,
+        .unclean = acquire->ret_unclean,
+    };
+    ordered->places[part->number] = (int16_t)ordered->part_count++;
+    set_bit(ordered, part->number, true);
+    window_floor(&runner->window, part->number, part->floor);
+    pthread_mutex_unlock(&runner->mutex);
+    hf_status status = load(runner, part);
+    if (!status && part->unclean) {
+        int64_t first;
+        ordered->careful = runner->definition.options.inflight_max;
+        status = store_head(runner->bus->store, &ordered->careful_end, &first);
+    }
+    if (status) {
+        runner_store_failed(runner, status, "loading the subscription's state");
+        give_back_part(runner, part, acquire->change.now_us);
+        part_forget(runner, part);
+        return status;
+    }
+    runner->stale |= acquire->ret_generation != runner->definition.generation;
+    tell_of_crash(runner, acquire);
+    return HF_OK;
+}
+
+/* HF_BUSY: somebody else has it. */
+static hf_status take(struct runner *runner, int32_t partition, bool force, int64_t now_us)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    struct acquire acquire = {
+        .change = {.kind = CHANGE_ACQUIRE, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .partition = partition,
+        .lease_ms = options->lease_ms,
+        .attempts_max = options->attempts_max,
+        .lane = options->order == HF_ORDER_STRICT ? STRICT_LANE : 0,
+        .force = force,
+    };
+    hf_status status = runner_run(runner, &acquire.change);
+    if (status == HF_OK) {
+        return part_add(runner, &acquire);
+    }
+    if (status == HF_NOTFOUND) {
+        runner->stale = true;
+    } else if (status != HF_BUSY) {
+        runner_store_failed(runner, status, "taking over the subscription");
+    }
+    return status;
+}
+
+/* The reader must begin at the lowest floor. What it has handed up above a partition's floor is not
+ * to be put again. */
+static hf_status open_reader(struct runner *runner)
+{
+    struct ordered *ordered = runner->ordered;
+    int64_t lowest = INT64_MAX;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        const struct part *part = &ordered->parts[i];
+        lowest = part->state == PART_OURS && part->floor < lowest ? part->floor : lowest;
+    }
+    if (lowest == INT64_MAX || (ordered->reader && lowest >= ordered->floor)) {
+        return HF_OK;
+    }
+    size_t cursor = 0;
+    uint64_t position;
+    int64_t one;
+    hf_status status = HF_OK;
+    while (!status && set64_next(&ordered->handed, &cursor, &position, &one)) {
+        status = set64_put(&ordered->ahead, position, 1);
+    }
+    struct reader *reader = NULL;
+    if (!status) {
+        status = store_reader_open(runner->bus->store, lowest, ordered->strict, &reader);
+    }
+    if (status) {
+        return status;
+    }
+    store_reader_gap_timeout(reader, runner->definition.options.gap_timeout_ms);
+    store_reader_close(ordered->reader);
+    ordered->reader = reader;
+    ordered->floor = lowest;
+    ordered->more = true;
+    set64_clear(&ordered->handed);
+    ordered->handed_top = 0;
+    return HF_OK;
+}
+
+/* ---- Sharing --------------------------------------------------------------------------------- */
+
+/* How many are ours and shall stay so. */
+static int32_t count_ours(const struct ordered *ordered)
+{
+    int32_t ours = 0;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        ours += ordered->parts[i].state == PART_OURS ? 1 : 0;
+    }
+    return ours;
+}
+
+/* Closes what is more than our share, the newest first. */
+static void close_surplus(struct runner *runner, int32_t share)
+{
+    struct ordered *ordered = runner->ordered;
+    int32_t ours = count_ours(ordered);
+    pthread_mutex_lock(&runner->mutex);
+    for (int32_t i = ordered->part_count - 1; i >= 0 && ours > share; i--) {
+        if (ordered->parts[i].state == PART_OURS) {
+            part_close(runner, &ordered->parts[i], PART_LEAVING);
+            ours--;
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* Takes what is free, up to our share. Members begin at different places, so that two of them
+ * seldom reach for the same one. */
+static void take_share(struct runner *runner, const struct muster *muster, int32_t share,
+                       bool force, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    int32_t total = muster->ret_partitions;
+    int32_t ours = count_ours(ordered);
+    int32_t start = (int32_t)((int64_t)total * muster->ret_self / muster->ret_members);
+    bool first = ours == 0;
+    int32_t taken = 0;
+    for (int32_t i = 0; i < total && ours < share; i++) {
+        int32_t partition = (start + i) % total;
+        int32_t owner = muster->ret_owners[partition];
+        bool free = owner == MUSTER_FREE || owner == MUSTER_SELF || owner == muster->ret_self;
+        if ((!free && !force) || ordered->places[partition] >= 0) {
+            continue;
+        }
+        hf_status status = take(runner, partition, force, now_us);
+        if (status == HF_OK) {
+            ours++;
+            taken++;
+        } else if (status != HF_BUSY) {
+            break;
+        }
+    }
+    if (taken == 0) {
+        return;
+    }
+    runner_store_worked(runner);
+    if (first) {
+        ordered->generation = runner->definition.generation;
+        ordered->flushed_us = now_us;
+        runner->reread = false;
+    }
+    ordered->retry_at_us = now_us;
+    ordered->owned_before = true;
+    hf_status status = open_reader(runner);
+    if (status) {
+        runner_store_failed(runner, status, "reading the log");
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost = true; /* drop all, and begin again */
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    runner_say(runner, HF_LOG_INFO, "processing %d of %d partitions from position %lld", ours,
+               total, (long long)ordered->floor);
+}
+
+static void muster(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    const hf_subscription_options *options = &runner->definition.options;
+    struct muster muster = {
+        .change = {.kind = CHANGE_MUSTER, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .lease_ms = options->lease_ms,
+    };
+    hf_status status = runner_run(runner, &muster.change);
+    if (status == HF_NOTFOUND) {
+        runner->stale = true;
+        return;
+    }
+    if (status) {
+        runner_store_failed(runner, status, "taking part in the subscription");
+        return;
+    }
+    ordered->member = true;
+    ordered->crew = muster.ret_crew;
+    ordered->strict = options->order == HF_ORDER_STRICT;
+    pthread_mutex_lock(&runner->mutex);
+    runner->crew = muster.ret_crew;
+    pthread_mutex_unlock(&runner->mutex);
+    bool single = options->instance_mode == HF_INSTANCE_SINGLE;
+    bool newest = muster.ret_self == muster.ret_members - 1;
+    bool force = single && newest && !ordered->owned_before;
+    int32_t share = single ? (newest ? muster.ret_partitions : 0)
+                           : share_size(muster.ret_owners, muster.ret_partitions,
+                                        muster.ret_members, muster.ret_self);
+    close_surplus(runner, share);
+    take_share(runner, &muster, share, force, now_us);
+    ordered->alone = muster.ret_members == 1 && count_ours(ordered) == muster.ret_partitions;
+    if (ordered->part_count == 0 && !runner->retry_store_us) {
+        runner_say(runner, HF_LOG_INFO, "stands by: %s has it, and is alive",
+                   muster.ret_other_name[0] ? muster.ret_other_name : "somebody else");
+    }
+}
+
+/* Does something of the closed partition run? What has only been taken is taken back. */
+static bool is_busy(struct runner *runner, const struct part *part)
+{
+    struct window *window = &runner->window;
+    pthread_mutex_lock(&runner->mutex);
+    if (window->shares[part->number].busy > 0) {
+        worker_cut_all(runner);
+        window_close(window, part->number);
+        runner_signal_work(runner);
+    }
+    bool busy = window->shares[part->number].busy > 0;
+    pthread_mutex_unlock(&runner->mutex);
+    return busy;
+}
+
+/* Lets go of partitions that are closed and of which nothing runs any more. */
+static void let_go(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct ordered *ordered = runner->ordered;
+    for (int32_t i = ordered->part_count - 1; i >= 0; i--) {
+        struct part *part = &ordered->parts[i];
+        if (part->state == PART_OURS || is_busy(runner, part)) {
+            continue; /* the worker's report comes */
+        }
+        bool all = true;
+        hf_status status = HF_OK;
+        if (part->state == PART_LEAVING) {
+            status = ordered_flush_part(runner, part, now_us, !runner->reread, &all);
+            if (!status && all) {
+                status = ordered_remember(runner, part, now_us);
+            }
+            if (status) {
+                ordered_not_settled(runner, part, status);
+                continue;
+            }
+            if (!all) {
+                step->again = true;
+                continue;
+            }
+            give_back_part(runner, part, now_us);
+        }
+        part_forget(runner, part);
+        ordered->muster_now = true; /* a seek takes it away from us, too, and leaves it ours */
+    }
+}
+
+void crew_leave(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    if (!ordered->member) {
+        return;
+    }
+    struct muster muster = {
+        .change = {.kind = CHANGE_MUSTER, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .lease_ms = runner->definition.options.lease_ms,
+        .leaves = true,
+    };
+    hf_status status = runner_run(runner, &muster.change);
+    ordered->member = status && status != HF_NOTFOUND;
+    ordered->muster_now = true;
+}
+
+void crew_give_back(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        if (ordered->parts[i].state != PART_LOST) {
+            give_back_part(runner, &ordered->parts[i], now_us);
+        }
+    }
+    crew_drop(runner);
+    ordered->muster_now = true;
+}
+
+/* When to muster next (monotonic). Where the store does not look for the end of others by itself,
+ * that is for us to do; else it makes news of it, and we only watch for one that stands still. */
+static int64_t muster_at(struct runner *runner)
+{
+    struct ordered *ordered = runner->ordered;
+    pthread_mutex_lock(&runner->mutex);
+    bool now = ordered->muster_now || runner->crew != ordered->crew || !ordered->member;
+    pthread_mutex_unlock(&runner->mutex);
+    if (now) {
+        return 0;
+    }
+    if (ordered->alone) {
+        return INT64_MAX;
+    }
+    int64_t look_us = store_look_ms(runner->bus->store) * 1000;
+    int64_t again_us = runner->definition.options.lease_ms * 1000 / MUSTERS_PER_LEASE;
+    again_us = again_us < look_us ? again_us : look_us;
+    bool soon = ordered->muster_wanted || again_us < MUSTER_AGAIN_US;
+    return ordered->mustered_us + (soon ? MUSTER_AGAIN_US : again_us);
+}
+
+void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *step)
+{
+    struct ordered *ordered = runner->ordered;
+    bool leaving = !may && runner->definition.paused_at_us < 0 && !runner->stale;
+    if (leaving) { /* handlers that do not cover: somebody else may */
+        close_surplus(runner, 0);
+    }
+    let_go(runner, now_us, step);
+    if (leaving && ordered->part_count == 0) {
+        crew_leave(runner, now_us);
+    }
+    if (!may) {
+        return;
+    }
+    int64_t mono_us = clock_mono_us();
+    pthread_mutex_lock(&runner->mutex);
+    ordered->muster_wanted |= runner->news;
+    runner->news &= ordered->part_count > 0; /* then it is for the reader, too */
+    pthread_mutex_unlock(&runner->mutex);
+    if (mono_us >= muster_at(runner)) {
+        ordered->mustered_us = mono_us;
+        ordered->muster_now = false;
+        ordered->muster_wanted = false;
+        ordered->alone = false;
+        muster(runner, now_us);
+        let_go(runner, now_us, step);
+    }
+    int64_t at_us = muster_at(runner);
+    if (at_us < INT64_MAX) {
+        at_us = now_us + (at_us - mono_us);
+        step->at_us = at_us < step->at_us ? at_us : step->at_us;
+    }
+}

@@ -1,0 +1,380 @@
+/*
+ * Tests of partitions: several processes share one subscription, each key stays in order, nothing
+ * is lost or done twice when they come, go, die or freeze.
+ *
+ * Children are this program started again (support_actor.h). A worker writes a line "D name
+ * partition position" to the scene's diary for every call, "R name" when it is ready.
+ */
+#include "support_actor.h"
+
+#include <signal.h>
+
+#define PARTITIONS 8
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+static const char *diary;
+static const char *self;
+
+static hf_verdict write_down(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    (void)delivery;
+    (void)ctx;
+    diary_write(diary, "D %s %s %lld", self, event->key ? event->key : "-",
+                (long long)event->position);
+    return HF_ACK;
+}
+
+static hf_subscription_options shares(void)
+{
+    hf_subscription_options options = quick_options();
+
+    options.partitions = PARTITIONS;
+    options.concurrency = 2;
+    options.lease_ms = 1000;
+    return options;
+}
+
+/* work URL DIARY NAME: works for the subscription "a" until a line "STOP name" is there. */
+static int work(int argc, char **argv)
+{
+    hf_subscription_options options = shares();
+    hf_options bus_options = HF_OPTIONS_INIT;
+    char stop[64];
+    hf_bus *bus = NULL;
+
+    if (argc < 3)
+        return 2;
+    diary = argv[1];
+    self = argv[2];
+    bus_options.node_name = self;
+    if (hf_open(argv[0], &bus_options, &bus) != HF_OK ||
+        hf_subscribe(bus, "a", "*", write_down, NULL, &options, NULL) != HF_OK ||
+        hf_start(bus) != HF_OK) {
+        diary_write(diary, "E %s %s", self, hf_errmsg());
+        return 1;
+    }
+    diary_write(diary, "R %s", self);
+    snprintf(stop, sizeof(stop), "STOP %s", self);
+    while (diary_count(diary, stop) == 0)
+        usleep(5000);
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+/* ---- The parent's side ----------------------------------------------------------------------- */
+
+static char diary_path[512];
+
+static pid_t worker(struct scene *scene, const char *name)
+{
+    char ready[64];
+    pid_t pid;
+
+    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
+    pid = actor_start("work", scene->url, diary_path, name, NULL);
+    snprintf(ready, sizeof(ready), "R %s", name);
+    if (!diary_wait(diary_path, ready, 1)) {
+        actor_kill(pid);
+        fail_msg("%s did not start", name);
+    }
+    return pid;
+}
+
+static void publish_keys(hf_bus *bus, int keys, int each)
+{
+    for (int i = 0; i < each; i++)
+        for (int k = 0; k < keys; k++) {
+            char key[16];
+
+            snprintf(key, sizeof(key), "k%d", k);
+            publish(bus, "x", key, "1");
+        }
+}
+
+/* ---- In one process -------------------------------------------------------------------------- */
+
+static void one_process_works_for_all_partitions(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares();
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 20, 10);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 200);
+    assert_int_equal(recorder_overlaps(recorder), 0);
+    assert_int_equal(info_of(scene->bus, "a").checkpoint, 200);
+}
+
+static void progress_survives_a_restart(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares();
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 20, 5);
+    settle_all(scene->bus, "a");
+    scene_reopen(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 20, 1);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 120);
+}
+
+static hf_verdict fail_one_key(const hf_event *event, hf_delivery *delivery,
+                               struct recorder *recorder)
+{
+    (void)delivery;
+    (void)recorder;
+    return event->key && strcmp(event->key, "k3") == 0 ? HF_RETRY : HF_ACK;
+}
+
+static void a_failing_key_holds_back_only_itself(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_one_key);
+    hf_subscription_options options = shares();
+
+    options.attempts_max = 2;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 10, 3);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_calls(recorder, 0, "k3"), 6);
+    assert_int_equal(recorder_calls(recorder, 0, "k4"), 3);
+    assert_int_equal(info_of(scene->bus, "a").dead, 3);
+    assert_int_equal(info_of(scene->bus, "a").lag, 0);
+}
+
+static void a_seek_takes_all_partitions_back(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares();
+    hf_place start = {HF_PLACE_START, -1};
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 20, 2);
+    settle_all(scene->bus, "a");
+    assert_ok(hf_seek(scene->bus, "a", start, HF_OFF, NULL));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 80);
+}
+
+static void partitions_are_for_relaxed_ordered_subscriptions(void **state)
+{
+    struct scene *scene = *state;
+    const char *patterns[] = {"*"};
+    hf_subscription_options options = shares();
+
+    options.partitions = HF_PARTITIONS_MAX + 1;
+    assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL), HF_INVALID);
+    options.partitions = 2;
+    options.order = HF_ORDER_STRICT;
+    assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL), HF_INVALID);
+    options.order = HF_ORDER_RELAXED;
+    options.mode = HF_MODE_SHARED;
+    assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL), HF_INVALID);
+    assert_non_null(strstr(hf_errmsg(), "partitions is 2"));
+    options.mode = HF_MODE_ORDERED;
+    options.partitions = HF_PARTITIONS_MAX;
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+}
+
+/* ---- Two in one process, each with its own handle -------------------------------------------- */
+
+struct pair {
+    struct recorder *one;
+    struct recorder *two;
+    hf_bus *other;
+    int published;
+};
+
+/* Publishes a round of all keys; both must have been called since the last look. */
+static bool both_work(void *ctx)
+{
+    struct pair *pair = ctx;
+    size_t one = recorder_count(pair->one), two = recorder_count(pair->two);
+
+    publish_keys(pair->other, 20, 1);
+    pair->published += 20;
+    settle_all(pair->other, "a");
+    return recorder_count(pair->one) > one && recorder_count(pair->two) > two;
+}
+
+/* No key was handled by the two in an order that differs from the log's. */
+static void assert_keys_in_order(struct pair *pair)
+{
+    int64_t last[20] = {0};
+    size_t a = 0, b = 0, ones = recorder_count(pair->one), twos = recorder_count(pair->two);
+
+    while (a < ones || b < twos) {
+        struct seen one =
+            a < ones ? recorder_get(pair->one, a) : (struct seen){.begin_us = INT64_MAX};
+        struct seen two =
+            b < twos ? recorder_get(pair->two, b) : (struct seen){.begin_us = INT64_MAX};
+        struct seen *next = one.begin_us <= two.begin_us ? &one : &two;
+        int key = (int)strtol(next->key + 1, NULL, 10);
+
+        a += next == &one;
+        b += next == &two;
+        assert_true(next->position > last[key]);
+        last[key] = next->position;
+    }
+}
+
+static void two_processes_share_the_partitions_and_keep_every_key_in_order(void **state)
+{
+    struct scene *scene = *state;
+    struct pair pair = {.one = scene_recorder(scene, NULL), .two = scene_recorder(scene, NULL)};
+    hf_subscription_options options = shares();
+
+    pair.other = scene_open(scene, NULL);
+    subscribe(scene->bus, "a", "*", pair.one, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 20, 5);
+    pair.published = 100;
+    subscribe(pair.other, "a", "*", pair.two, &options);
+    assert_ok(hf_start(pair.other));
+    assert_true(wait_until(both_work, &pair));
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    publish_keys(pair.other, 20, 5);
+    pair.published += 100;
+    settle_all(pair.other, "a");
+    assert_int_equal(recorder_count(pair.one) + recorder_count(pair.two), pair.published);
+    assert_keys_in_order(&pair);
+}
+
+static void a_handler_that_runs_keeps_only_its_own_partition(void **state)
+{
+    struct scene *scene = *state;
+    struct pair pair = {.one = scene_recorder(scene, NULL), .two = scene_recorder(scene, NULL)};
+    hf_subscription_options options = shares();
+
+    options.partitions = 2;
+    options.concurrency = 1;
+    pair.other = scene_open(scene, NULL);
+    pair.one->door = scene_door(scene);
+    subscribe(scene->bus, "a", "*", pair.one, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 20, 1); /* the first handler waits at the door */
+    assert_true(door_wait_inside(pair.one->door, 1));
+    subscribe(pair.other, "a", "*", pair.two, &options);
+    assert_ok(hf_start(pair.other));
+    assert_true(recorder_wait_begun(pair.two, 1)); /* the other partition has moved */
+    door_open(pair.one->door);
+    settle_all(pair.other, "a");
+    assert_int_equal(recorder_count(pair.one) + recorder_count(pair.two), 20);
+    assert_keys_in_order(&pair);
+}
+
+/* ---- Several processes ----------------------------------------------------------------------- */
+
+/* Every position up to `last` has a line; answers how many lines there are. */
+static size_t assert_all_done(int64_t last)
+{
+    FILE *file = fopen(diary_path, "r");
+    unsigned char *seen = calloc((size_t)last + 1, 1);
+    size_t lines = 0;
+    char line[256];
+
+    assert_non_null(file);
+    assert_non_null(seen);
+    while (fgets(line, sizeof(line), file)) {
+        long long position;
+
+        if (sscanf(line, "D %*s %*s %lld", &position) == 1 && position <= last) {
+            seen[position] = 1;
+            lines++;
+        }
+    }
+    fclose(file);
+    for (int64_t i = 1; i <= last; i++)
+        if (!seen[i])
+            fail_msg("position %lld was not delivered", (long long)i);
+    free(seen);
+    return lines;
+}
+
+static void the_partitions_of_a_killed_process_are_taken_over(void **state)
+{
+    struct scene *scene = *state;
+    pid_t pids[3];
+    size_t lines;
+
+    publish_keys(scene->bus, 40, 2);
+    pids[0] = worker(scene, "one");
+    pids[1] = worker(scene, "two");
+    pids[2] = worker(scene, "three");
+    publish_keys(scene->bus, 40, 10);
+    actor_kill(pids[1]);
+    publish_keys(scene->bus, 40, 5);
+    settle_all(scene->bus, "a");
+    actor_kill(pids[0]);
+    actor_kill(pids[2]);
+    lines = assert_all_done(680);
+    assert_true(lines < 680 + 200); /* what was in its hands, at most, comes again */
+}
+
+static void processes_that_come_and_go_cleanly_do_nothing_twice(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = worker(scene, "first"), second, third;
+
+    publish_keys(scene->bus, 40, 3);
+    second = worker(scene, "second");
+    publish_keys(scene->bus, 40, 3);
+    diary_write(diary_path, "STOP first");
+    publish_keys(scene->bus, 40, 3);
+    third = worker(scene, "third");
+    assert_int_equal(actor_wait(first), 0);
+    publish_keys(scene->bus, 40, 3);
+    settle_all(scene->bus, "a");
+    diary_write(diary_path, "STOP second");
+    diary_write(diary_path, "STOP third");
+    assert_int_equal(actor_wait(second), 0);
+    assert_int_equal(actor_wait(third), 0);
+    assert_int_equal(assert_all_done(480), 480);
+}
+
+static void a_frozen_process_loses_its_partitions_and_is_refused_afterwards(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = worker(scene, "first"), second = worker(scene, "second");
+
+    publish_keys(scene->bus, 40, 3);
+    settle_all(scene->bus, "a");
+    actor_freeze(scene, first);
+    publish_keys(scene->bus, 40, 3);
+    settle_all(scene->bus, "a"); /* after a lease */
+    kill(first, SIGCONT);
+    publish_keys(scene->bus, 40, 3);
+    settle_all(scene->bus, "a");
+    diary_write(diary_path, "STOP first");
+    diary_write(diary_path, "STOP second");
+    assert_int_equal(actor_wait(first), 0);
+    assert_int_equal(actor_wait(second), 0);
+    assert_all_done(360);
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(one_process_works_for_all_partitions),
+    scene_test(progress_survives_a_restart),
+    scene_test(a_failing_key_holds_back_only_itself),
+    scene_test(a_seek_takes_all_partitions_back),
+    scene_test(partitions_are_for_relaxed_ordered_subscriptions),
+    scene_test(two_processes_share_the_partitions_and_keep_every_key_in_order),
+    scene_test(a_handler_that_runs_keeps_only_its_own_partition),
+    scene_test(the_partitions_of_a_killed_process_are_taken_over),
+    scene_test(processes_that_come_and_go_cleanly_do_nothing_twice),
+    scene_test(a_frozen_process_loses_its_partitions_and_is_refused_afterwards),
+};
+static const struct part parts[] = {{"work", work}};
+
+ACTOR_MAIN(tests, parts)

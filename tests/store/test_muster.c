@@ -1,0 +1,327 @@
+/*
+ * test_muster.c - who works for a subscription: members, whose the partitions are, and the
+ * checkpoints of many partitions at once.
+ */
+#include "support/make.h"
+#include "support/puppet.h"
+
+#define FROZEN_MS 50
+
+static struct muster muster_of(int64_t id)
+{
+    return (struct muster){.change = {.kind = CHANGE_MUSTER, .now_us = T0},
+                           .subscription_id = id,
+                           .lease_ms = LEASE_MS,
+                           .ret_self = -7,
+                           .ret_members = -7};
+}
+
+static struct muster muster(struct store *store, int64_t id)
+{
+    struct muster muster = muster_of(id);
+    must_answer(HF_OK, RUN(store, &muster));
+    return muster;
+}
+
+static hf_status leave(struct store *store, int64_t id)
+{
+    struct muster muster = muster_of(id);
+    muster.leaves = true;
+    return RUN(store, &muster);
+}
+
+/* "0 - self": whose each partition is. */
+static const char *owners_of(const struct muster *muster)
+{
+    static char text[256];
+    size_t length = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < muster->ret_partitions && length < sizeof text - 16; i++) {
+        int32_t owner = muster->ret_owners[i];
+        const char *space = i ? " " : "";
+        if (owner >= 0) {
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%d", space, owner);
+        } else {
+            const char *word = owner == MUSTER_FREE ? "-" : owner == MUSTER_SELF ? "self" : "other";
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", space, word);
+        }
+    }
+    return text;
+}
+
+/* ---- Members --------------------------------------------------------------------------------- */
+
+static void members_are_counted_in_the_order_of_joining(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    int64_t id = subscribe_ordered(a, "s", 3);
+    struct muster first = muster(a, id);
+    must_equal(1, first.ret_members);
+    must_equal(0, first.ret_self);
+    must_equal(3, first.ret_partitions);
+    must_read("- - -", owners_of(&first));
+    struct muster second = muster(b, id);
+    must_equal(2, second.ret_members);
+    must_equal(1, second.ret_self);
+    must_equal(2, muster(a, id).ret_members);
+    must_equal(0, muster(a, id).ret_self);
+}
+
+static void the_crew_number_rises_only_when_the_crew_changes(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    int64_t id = subscribe_ordered(a, "s", 2);
+    int64_t crew = muster(a, id).ret_crew;
+    must_equal(crew, muster(a, id).ret_crew);
+    muster(b, id);
+    must_hold(muster(a, id).ret_crew > crew);
+    crew = muster(a, id).ret_crew;
+    struct owner owner = own(b, id, 1);
+    must_equal(crew, muster(a, id).ret_crew);
+    must_answer(HF_OK, give_back(&owner));
+    must_hold(muster(a, id).ret_crew > crew);
+    crew = muster(a, id).ret_crew;
+    must_answer(HF_OK, leave(b, id));
+    must_hold(muster(a, id).ret_crew > crew);
+}
+
+static void a_change_of_the_crew_rings(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    int64_t id = subscribe_ordered(a, "s", 2);
+    muster(a, id);
+    uint64_t seen = store_news(a);
+    muster(b, id);
+    must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
+}
+
+static void whose_partitions_are_is_told(void **state)
+{
+    struct store *a = fixture_open(*state, "node-a");
+    struct store *b = fixture_open(*state, "node-b");
+    struct store *c = fixture_open(*state, "node-c");
+    int64_t id = subscribe_ordered(a, "s", 4);
+    muster(a, id);
+    muster(b, id);
+    own(a, id, 2);
+    own(b, id, 0);
+    own(c, id, 1); /* without being a member */
+    struct muster seen = muster(a, id);
+    must_read("1 other 0 -", owners_of(&seen));
+    must_read("node-b", seen.ret_other_name);
+    struct muster gone = muster_of(id);
+    gone.leaves = true;
+    must_answer(HF_OK, RUN(a, &gone));
+    must_equal(1, gone.ret_members);
+    must_equal(-1, gone.ret_self);
+    must_read("0 other self -", owners_of(&gone));
+}
+
+static void a_member_that_closes_is_gone(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    int64_t id = subscribe_ordered(a, "s", 2);
+    muster(a, id);
+    muster(b, id);
+    own(b, id, 0);
+    fixture_close(*state, b);
+    struct muster seen = muster(a, id);
+    must_equal(1, seen.ret_members);
+    must_read("- -", owners_of(&seen));
+}
+
+static void a_dead_member_is_struck_off_and_what_it_owned_is_free(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    int64_t id = subscribe_ordered(a, "s", 2);
+    struct child *puppet = puppet_start(*state, "mortal");
+    must_equal(1, puppet_do(puppet, "muster %" PRId64, id));
+    puppet_do(puppet, "acquire %" PRId64 " 1", id);
+    struct muster seen = muster(a, id);
+    must_equal(1, seen.ret_self);
+    must_read("- 0", owners_of(&seen));
+    child_kill(puppet);
+    seen = muster(a, id);
+    must_equal(1, seen.ret_members);
+    must_equal(0, seen.ret_self);
+    must_read("- -", owners_of(&seen));
+}
+
+static void a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_newest(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    int64_t id = subscribe_ordered(a, "s", 2);
+    struct child *puppet = puppet_start(*state, "frozen");
+    puppet_do(puppet, "muster %" PRId64, id);
+    puppet_do(puppet, "acquire %" PRId64 " 0", id);
+    child_freeze(puppet);
+    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    struct muster seen;
+    do {
+        seen = muster_of(id);
+        seen.lease_ms = FROZEN_MS;
+        must_answer(HF_OK, RUN(a, &seen));
+        must_hold(mono_ms() < until_ms);
+    } while (seen.ret_members > 1);
+    must_read("- -", owners_of(&seen));
+    child_thaw(puppet);
+    must_equal(2, puppet_do(puppet, "muster %" PRId64, id));
+    must_equal(0, muster(a, id).ret_self);
+    child_finish(puppet);
+}
+
+static void mustering_for_nothing_or_for_shared_work_is_refused(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct muster none = muster_of(4711);
+    must_answer(HF_NOTFOUND, RUN(a, &none));
+    struct muster shared = muster_of(subscribe_shared(a, "s"));
+    must_answer(HF_MISUSE, RUN(a, &shared));
+}
+
+static void members_go_with_their_subscription(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    int64_t id = subscribe_ordered(a, "s", 1);
+    muster(a, id);
+    must_answer(HF_OK, subscription_drop(a, "s"));
+    int64_t again = subscribe_ordered(a, "s", 1);
+    must_equal(1, muster(a, again).ret_members);
+}
+
+/* ---- Checkpoints of many partitions ---------------------------------------------------------- */
+
+static hf_status move(struct store *store, int64_t id, int64_t generation, struct mark *marks,
+                      size_t count)
+{
+    struct checkpoints change = {
+        .change = {.kind = CHANGE_CHECKPOINTS, .relaxed = true, .now_us = T0},
+        .subscription_id = id,
+        .generation = generation,
+        .marks = marks,
+        .count = count,
+    };
+    return RUN(store, &change);
+}
+
+static void checkpoints_of_several_partitions_move_at_once(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    append_count(a, "t", 9);
+    int64_t id = subscribe_ordered(a, "s", 3);
+    struct mark marks[3];
+    for (int32_t i = 0; i < 3; i++) {
+        marks[i] = (struct mark){.partition = i, .epoch = own(a, id, i).epoch, .checkpoint = 5 + i};
+    }
+    must_answer(HF_OK, move(a, id, generation_of(a, id), marks, 3));
+    must_equal(5, progress_of(a, id).checkpoint);
+    for (int32_t i = 0; i < 3; i++) {
+        must_equal(false, marks[i].ret_stale);
+        must_equal(5 + i, own(a, id, i).checkpoint);
+    }
+}
+
+static void a_mark_of_a_lost_partition_is_left_out(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    append_count(a, "t", 9);
+    int64_t id = subscribe_ordered(a, "s", 3);
+    struct mark marks[3] = {
+        {.partition = 0, .epoch = own(a, id, 0).epoch, .checkpoint = 4},
+        {.partition = 1, .epoch = own(b, id, 1).epoch, .checkpoint = 4},
+        {.partition = 2, .epoch = own(a, id, 2).epoch - 1, .checkpoint = 4},
+    };
+    must_answer(HF_OK, move(a, id, 0, marks, 3));
+    must_equal(false, marks[0].ret_stale);
+    must_equal(true, marks[1].ret_stale);
+    must_equal(true, marks[2].ret_stale);
+    must_equal(4, own(a, id, 0).checkpoint);
+    must_equal(0, own(b, id, 1).checkpoint);
+    must_equal(0, own(a, id, 2).checkpoint);
+}
+
+static void marks_fold_what_was_settled_ahead(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    append_count(a, "t", 9);
+    int64_t id = subscribe_ordered(a, "s", 1);
+    struct owner owner = own(a, id, 0);
+    must_answer(HF_OK, SETTLE(&owner, 2, done(4, "a"), done(7, "b")));
+    struct mark mark = {.partition = 0, .epoch = owner.epoch, .checkpoint = 5};
+    must_answer(HF_OK, move(a, id, 0, &mark, 1));
+    must_read("7", list_ahead(a, id, 0, 0));
+}
+
+static void marks_of_older_patterns_or_going_back_change_nothing(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    append_count(a, "t", 9);
+    int64_t id = subscribe_ordered(a, "s", 2);
+    struct mark marks[2] = {
+        {.partition = 0, .epoch = own(a, id, 0).epoch, .checkpoint = 5},
+        {.partition = 1, .epoch = own(a, id, 1).epoch, .checkpoint = 5},
+    };
+    must_answer(HF_CONFLICT, move(a, id, generation_of(a, id) + 1, marks, 2));
+    must_answer(HF_NOTFOUND, move(a, 4711, 0, marks, 2));
+    must_equal(0, progress_of(a, id).checkpoint);
+    must_answer(HF_OK, move(a, id, 0, marks, 2));
+    marks[0].checkpoint = 6;
+    marks[1].checkpoint = 4;
+    must_answer(HF_MISUSE, move(a, id, 0, marks, 2));
+    must_equal(5, own(a, id, 0).checkpoint);
+}
+
+/* ---- Reading for some partitions ------------------------------------------------------------- */
+
+static void a_reader_hands_up_only_what_is_of_the_wanted_partitions(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    for (int i = 0; i < 40; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        append_one(a, "t", key);
+    }
+    struct reader *reader;
+    must_answer(HF_OK, store_reader_open(a, 0, false, &reader));
+    uint64_t bits = UINT64_C(1) << 1 | UINT64_C(1) << 4;
+    struct partition_set owned = {.total = 5, .bits = &bits};
+    struct filter filter = filter_all;
+    filter.owned = &owned;
+    struct batch *batch = fixture_batch(*state);
+    int64_t floor = 0;
+    bool more = true;
+    while (more) {
+        must_answer(HF_OK, store_reader_next(reader, &filter, 100, batch, &floor, &more));
+    }
+    store_reader_close(reader);
+    must_equal(40, floor);
+    must_hold(batch->count > 0 && batch->count < 40);
+    for (size_t i = 0; i < batch->count; i++) {
+        int64_t partition = batch->entries[i].hash % 5;
+        must_hold(partition == 1 || partition == 4);
+    }
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(members_are_counted_in_the_order_of_joining),
+    CLAIM(the_crew_number_rises_only_when_the_crew_changes),
+    CLAIM(a_change_of_the_crew_rings),
+    CLAIM(whose_partitions_are_is_told),
+    CLAIM(a_member_that_closes_is_gone),
+    CLAIM(a_dead_member_is_struck_off_and_what_it_owned_is_free),
+    CLAIM(a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_newest),
+    CLAIM(mustering_for_nothing_or_for_shared_work_is_refused),
+    CLAIM(members_go_with_their_subscription),
+    CLAIM(checkpoints_of_several_partitions_move_at_once),
+    CLAIM(a_mark_of_a_lost_partition_is_left_out),
+    CLAIM(marks_fold_what_was_settled_ahead),
+    CLAIM(marks_of_older_patterns_or_going_back_change_nothing),
+    CLAIM(a_reader_hands_up_only_what_is_of_the_wanted_partitions),
+};
+
+FIXTURE_MAIN("muster", claims, NULL)

@@ -1,0 +1,167 @@
+/* Unit tests of bus/share: members that look at the same muster agree on who should own what. */
+#include "unit.h"
+
+#include "bus/share.h"
+#include "store/store.h"
+
+#define NOBODY MUSTER_FREE
+
+static void one_member_owns_everything(void **state)
+{
+    int32_t owners[3] = {NOBODY, 0, NOBODY};
+
+    (void)state;
+    assert_int_equal(share_size(owners, 3, 1, 0), 3);
+}
+
+static void a_remainder_goes_to_those_who_joined_first(void **state)
+{
+    int32_t owners[5] = {NOBODY, NOBODY, NOBODY, NOBODY, NOBODY};
+
+    (void)state;
+    assert_int_equal(share_size(owners, 5, 3, 0), 2);
+    assert_int_equal(share_size(owners, 5, 3, 1), 2);
+    assert_int_equal(share_size(owners, 5, 3, 2), 1);
+}
+
+static void a_remainder_stays_with_those_who_have_it(void **state)
+{
+    int32_t owners[5] = {2, 2, 1, 1, 0};
+
+    (void)state;
+    assert_int_equal(share_size(owners, 5, 3, 0), 1);
+    assert_int_equal(share_size(owners, 5, 3, 1), 2);
+    assert_int_equal(share_size(owners, 5, 3, 2), 2);
+}
+
+static void the_owner_of_the_only_partition_keeps_it(void **state)
+{
+    int32_t owners[1] = {2};
+
+    (void)state;
+    assert_int_equal(share_size(owners, 1, 3, 0), 0);
+    assert_int_equal(share_size(owners, 1, 3, 2), 1);
+}
+
+static void what_others_keep_for_themselves_is_not_shared_out(void **state)
+{
+    int32_t owners[4] = {MUSTER_OTHER, MUSTER_OTHER, NOBODY, 0};
+
+    (void)state;
+    assert_int_equal(share_size(owners, 4, 2, 0), 1);
+    assert_int_equal(share_size(owners, 4, 2, 1), 1);
+}
+
+/* ---- A model: members that come, go and act one after another -------------------------------- */
+
+#define PARTITIONS_MAX 40
+#define MEMBERS_MAX 9
+
+struct world {
+    int32_t partitions;
+    int32_t members;
+    int32_t owners[PARTITIONS_MAX];
+};
+
+static int32_t owned_by(const struct world *world, int32_t member)
+{
+    int32_t count = 0;
+
+    for (int32_t i = 0; i < world->partitions; i++)
+        count += world->owners[i] == member ? 1 : 0;
+    return count;
+}
+
+/* What a member does after a muster. Answers how many partitions changed hands. */
+static int32_t act(struct world *world, int32_t member)
+{
+    int32_t share = share_size(world->owners, world->partitions, world->members, member);
+    int32_t owned = owned_by(world, member), moved = 0;
+
+    for (int32_t i = world->partitions - 1; i >= 0 && owned > share; i--)
+        if (world->owners[i] == member) {
+            world->owners[i] = NOBODY;
+            owned--;
+            moved++;
+        }
+    for (int32_t i = 0; i < world->partitions && owned < share; i++)
+        if (world->owners[i] == NOBODY) {
+            world->owners[i] = member;
+            owned++;
+            moved++;
+        }
+    return moved;
+}
+
+static void member_leaves(struct world *world, int32_t member)
+{
+    for (int32_t i = 0; i < world->partitions; i++) {
+        if (world->owners[i] == member)
+            world->owners[i] = NOBODY;
+        else if (world->owners[i] > member)
+            world->owners[i]--;
+    }
+    world->members--;
+}
+
+static void shares_come_to_rest_and_are_even(void **state)
+{
+    uint64_t seed = 7;
+
+    (void)state;
+    for (int run = 0; run < 300; run++) {
+        struct world world = {.partitions = 1 + (int32_t)chance_below(&seed, PARTITIONS_MAX),
+                              .members = 1};
+        for (int32_t i = 0; i < world.partitions; i++)
+            world.owners[i] = NOBODY;
+        for (int change = 0; change < 12; change++) {
+            int idle = 0, turns = 0;
+
+            if (world.members < MEMBERS_MAX && (world.members == 1 || chance_below(&seed, 2) == 0))
+                world.members++;
+            else
+                member_leaves(&world, (int32_t)chance_below(&seed, (uint64_t)world.members));
+            for (; idle < 2 * world.members && turns < 1000; turns++)
+                idle = act(&world, turns % world.members) == 0 ? idle + 1 : 0;
+            assert_true(turns < 1000);
+            for (int32_t m = 0; m < world.members; m++) {
+                int32_t owned = owned_by(&world, m);
+
+                assert_true(owned >= world.partitions / world.members);
+                assert_true(owned <= (world.partitions + world.members - 1) / world.members);
+            }
+        }
+    }
+}
+
+/* Somebody who joins costs the others no more than what the newcomer gets. */
+static void nothing_moves_without_need(void **state)
+{
+    struct world world = {.partitions = 16, .members = 1};
+
+    (void)state;
+    for (int32_t i = 0; i < world.partitions; i++)
+        world.owners[i] = 0;
+    for (int32_t members = 2; members <= 5; members++) {
+        int32_t moved = 0;
+
+        world.members = members;
+        for (int32_t turn = 0; turn < 4 * members; turn++)
+            moved += act(&world, turn % members);
+        assert_int_equal(moved, 2 * owned_by(&world, members - 1)); /* given back, and taken */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_member_owns_everything),
+        cmocka_unit_test(a_remainder_goes_to_those_who_joined_first),
+        cmocka_unit_test(a_remainder_stays_with_those_who_have_it),
+        cmocka_unit_test(the_owner_of_the_only_partition_keeps_it),
+        cmocka_unit_test(what_others_keep_for_themselves_is_not_shared_out),
+        cmocka_unit_test(shares_come_to_rest_and_are_even),
+        cmocka_unit_test(nothing_moves_without_need),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
