@@ -288,9 +288,13 @@ hf_status hf_start(hf_bus *bus)
     return status;
 }
 
-static hf_status stop(hf_bus *bus, int64_t timeout_ms)
+static struct deadline stop_deadline(const hf_bus *bus, int64_t timeout_ms)
 {
-    struct deadline deadline = deadline_after_ms(timeout_ms < 0 ? bus->shutdown_ms : timeout_ms);
+    return deadline_after_ms(timeout_ms < 0 ? bus->shutdown_ms : timeout_ms);
+}
+
+static hf_status stop(hf_bus *bus, struct deadline deadline)
+{
     pthread_mutex_lock(&bus->life);
     pthread_mutex_lock(&bus->mutex);
     bus->started = false;
@@ -306,7 +310,7 @@ hf_status hf_stop(hf_bus *bus, int64_t timeout_ms)
     if (!status) {
         status = check_outside(bus, "hf_stop");
     }
-    return status ? status : stop(bus, timeout_ms);
+    return status ? status : stop(bus, stop_deadline(bus, timeout_ms));
 }
 
 hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms)
@@ -319,8 +323,9 @@ hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms)
         return status;
     }
     atomic_store(&bus->closed, true);
-    async_stop(bus, deadline_after_ms(timeout_ms < 0 ? bus->shutdown_ms : timeout_ms));
-    status = stop(bus, timeout_ms);
+    struct deadline deadline = stop_deadline(bus, timeout_ms);
+    async_stop(bus, deadline);
+    status = stop(bus, deadline);
     watch_stop(bus);
     return status;
 }

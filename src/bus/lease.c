@@ -249,25 +249,6 @@ hf_status hf_release(hf_bus *bus, const char *subscription, const char *lease,
 
 /* ---- Failed ---------------------------------------------------------------------------------- */
 
-/* Each failed attempt, the last one included, makes one record. */
-static void log_failure(const hf_bus *bus, const struct definition *definition,
-                        const struct entry *entry, const struct outcome *outcome,
-                        const struct ending *ending, int64_t now_us)
-{
-    bool again = outcome->kind == OUTCOME_RETRY;
-    hf_log_record record = log_blank(again ? HF_LOG_WARN : HF_LOG_ERROR,
-                                     again ? "attempt failed" : "attempt failed: dead letter");
-    record.subscription = definition->name.bytes;
-    record.event_id = entry->event.id;
-    record.event_type = entry->event.type;
-    record.position = entry->event.position;
-    record.attempt = entry->attempts + 1;
-    record.attempts_max = definition->options.attempts_max;
-    record.delay_ms = again ? (outcome->next_attempt_us - now_us) / 1000 : -1;
-    record.error = ending->error.bytes;
-    log_record(&bus->log, &record);
-}
-
 /* Keeps those entries that the target names; without positions, all. HF_STALE if one is missing. */
 static hf_status choose(const struct target *target, struct batch *left)
 {
@@ -330,7 +311,8 @@ static hf_status settle_failed(hf_bus *bus, const struct target *target,
         status = bus_run(bus, &settle.change);
     }
     for (size_t i = 0; !status && i < left->count; i++) {
-        log_failure(bus, definition, &left->entries[i], &settle.outcomes[i], ending, now_us);
+        verdict_log(&bus->log, definition->name.bytes, &definition->options, &left->entries[i],
+                    &settle.outcomes[i], ending->error.bytes, now_us);
     }
     mem_free(settle.outcomes);
     return status;

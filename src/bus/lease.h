@@ -4,9 +4,9 @@
 #ifndef HF_BUS_LEASE_H
 #define HF_BUS_LEASE_H
 
+#include "bus/options.h"
 #include "bus/subscription.h"
 
-#define LEASE_MS_MAX 604800000        /* a week, as the option lease_ms */
 #define LEASE_STORY_BYTES_MAX 2097152 /* a story, and an error behind it (verdict.h) */
 
 /* 32 lower-case hexadecimal digits. */

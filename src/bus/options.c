@@ -23,7 +23,6 @@
 #include "base/json_write.h"
 #include "base/time.h"
 
-#define LEASE_MS_MAX 604800000.0 /* a week: leases may be held by people */
 #define DAY_MS 86400000.0
 #define PATTERNS_JSON_BYTES_MAX (HF_PATTERNS_MAX * (6 * HF_TYPE_BYTES_MAX + 3) + 2)
 

@@ -184,7 +184,12 @@ static bool store_the_rest(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     for (int tries = 0; tries < FINISH_TRIES; tries++) {
-        runner_refresh(runner, clock_mono_us());
+        if (tries > 0 && deadline_passed(runner->finish_deadline)) {
+            return false;
+        }
+        if (tries > 0 || runner->stale) { /* else a settle by older patterns would be refused */
+            runner_refresh(runner, clock_mono_us());
+        }
         bool changed = ordered->generation != runner->definition.generation;
         if (changed && !runner->reread && !verify(runner)) {
             continue;

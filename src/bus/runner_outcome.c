@@ -16,18 +16,8 @@ void runner_log_failure(const struct runner *runner, const struct slot *slot,
     if (slot->ending != ENDED_VERDICT || slot->verdict == HF_ACK) {
         return;
     }
-    bool retry = outcome->kind == OUTCOME_RETRY;
-    hf_log_record record = log_blank(retry ? HF_LOG_WARN : HF_LOG_ERROR,
-                                     retry ? "attempt failed" : "attempt failed: dead letter");
-    record.subscription = runner->name;
-    record.event_id = slot->entry->event.id;
-    record.event_type = slot->entry->event.type;
-    record.position = slot->entry->event.position;
-    record.attempt = slot->entry->attempts + 1;
-    record.attempts_max = runner->definition.options.attempts_max;
-    record.delay_ms = retry ? (outcome->next_attempt_us - now_us) / 1000 : -1;
-    record.error = slot->error ? slot->error : "";
-    log_record(&runner->bus->log, &record);
+    verdict_log(&runner->bus->log, runner->name, &runner->definition.options, slot->entry, outcome,
+                slot->error, now_us);
 }
 
 hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,

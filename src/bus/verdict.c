@@ -222,6 +222,24 @@ hf_status verdict_spent(const hf_subscription_options *options, const struct ent
     return HF_OK;
 }
 
+void verdict_log(const struct log *log, const char *subscription,
+                 const hf_subscription_options *options, const struct entry *entry,
+                 const struct outcome *outcome, const char *error, int64_t now_us)
+{
+    bool retry = outcome->kind == OUTCOME_RETRY;
+    hf_log_record record = log_blank(retry ? HF_LOG_WARN : HF_LOG_ERROR,
+                                     retry ? "attempt failed" : "attempt failed: dead letter");
+    record.subscription = subscription;
+    record.event_id = entry->event.id;
+    record.event_type = entry->event.type;
+    record.position = entry->event.position;
+    record.attempt = entry->attempts + 1;
+    record.attempts_max = options->attempts_max;
+    record.delay_ms = retry ? (outcome->next_attempt_us - now_us) / 1000 : -1;
+    record.error = error ? error : "";
+    log_record(log, &record);
+}
+
 struct pause_wish verdict_halt(const hf_subscription_options *options,
                                const struct outcome *outcomes, size_t count, const char *by,
                                struct halt *halt)

@@ -38,6 +38,12 @@ bool verdict_is_spent(const hf_subscription_options *options, const struct entry
 hf_status verdict_spent(const hf_subscription_options *options, const struct entry *entry,
                         struct buf *story, struct outcome *ret_outcome);
 
+/* Tells the log of a failed attempt, once its outcome is stored: each one, the last included, makes
+ * one record. `subscription` is NUL-terminated; `error` may be NULL. */
+void verdict_log(const struct log *log, const char *subscription,
+                 const hf_subscription_options *options, const struct entry *entry,
+                 const struct outcome *outcome, const char *error, int64_t now_us);
+
 /* Room for the reason of a halt. */
 struct halt {
     char reason[128];

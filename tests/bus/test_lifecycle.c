@@ -133,19 +133,18 @@ static void the_events_in_hand_at_a_stop_are_not_lost(void **state)
 
 /* ---- Stopping while the database is locked --------------------------------------------------- */
 
-/* Somebody else who is in the way of all progress: a writer of the file, or on a server one who has
- * locked what every settle writes. */
+/* Somebody else who is in the way: a writer of the file, or on a server one who has locked tables. */
 struct obstacle {
     sqlite3 *db;
     PGconn *pg;
 };
 
-static struct obstacle lock_database(struct scene *scene)
+static struct obstacle lock_database(struct scene *scene, const char *tables)
 {
     struct obstacle obstacle = {0};
 
     if (!scene->path) {
-        obstacle.pg = postgres_lock(scene->url, "holdfast.partitions, holdfast.leases");
+        obstacle.pg = postgres_lock(scene->url, tables);
         assert_non_null(obstacle.pg);
         return obstacle;
     }
@@ -182,7 +181,7 @@ static void stop_while_locked(struct scene *scene, hf_mode mode)
         publish(bus, "x", NULL, "1");
     assert_ok(hf_start(bus));
     assert_true(door_wait_inside(recorder->door, 1));
-    obstacle = lock_database(scene);
+    obstacle = lock_database(scene, "holdfast.partitions, holdfast.leases");
     door_open(recorder->door);
     assert_true(recorder_wait(recorder, 1));
     begin_us = mono_us();
@@ -249,6 +248,37 @@ static void a_shutdown_finishes_what_runs(void **state)
     assert_ok(hf_shutdown(scene->bus, -1));
     assert_int_equal(recorder_count(recorder), 1);
     assert_int_not_equal(state_of(other, "a", receipt.id, NULL), HF_STATE_DEAD);
+}
+
+/* What was published asynchronously cannot be stored, and a handler does not return: one deadline is
+ * for both. */
+static void a_shutdown_spends_its_time_once(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_options bus_options = scene->options;
+    struct obstacle obstacle;
+    int64_t begin_us, took_us;
+    hf_bus *bus;
+
+    bus_options.timeout_ms = 1000;
+    bus = scene_open(scene, &bus_options);
+    recorder->door = scene_door(scene);
+    event.type = "x";
+    subscribe(bus, "a", "*", recorder, NULL);
+    publish(bus, "x", NULL, "1");
+    assert_ok(hf_start(bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    obstacle = lock_database(scene, "holdfast.events");
+    assert_ok(hf_publish_async(bus, &event, NULL, NULL));
+    begin_us = mono_us();
+    assert_status(hf_shutdown(bus, 4000), HF_TIMEOUT);
+    took_us = mono_us() - begin_us;
+    unlock_database(&obstacle);
+    door_open(recorder->door);
+    assert_true(took_us < 7500000);
+    assert_true(took_us >= 3900000);
 }
 
 static atomic_int answered_ok;
@@ -519,6 +549,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_stop_of_shared_work_while_it_is_locked_strands_nothing),
     scene_test(after_a_shutdown_publishing_and_subscribing_are_refused),
     scene_test(a_shutdown_finishes_what_runs),
+    scene_test(a_shutdown_spends_its_time_once),
     scene_test(a_shutdown_answers_all_asynchronous_publishes),
     scene_test(closing_sets_the_pointer_to_null_and_twice_is_safe),
     scene_test(closing_waits_for_handlers_and_settles_them),

@@ -244,6 +244,70 @@ static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state
     }
 }
 
+/* Nothing is published and nobody asks: the standby itself notices. */
+static void a_standby_notices_by_itself_that_the_owner_was_killed(void **state)
+{
+    struct scene *scene = *state;
+    pid_t first = consumer(scene, "first", "ordered", "30000", "coordinated");
+    pid_t second;
+    int64_t begin_us, took_us;
+
+    publish(scene->bus, "x", NULL, "1");
+    expect_lines("D first", 1, first, 0);
+    settle_all(scene->bus, "a");
+    second = consumer(scene, "second", "ordered", "30000", "coordinated");
+    usleep(1500000); /* it has come to rest */
+    begin_us = mono_us();
+    actor_kill(first);
+    do {
+        usleep(10000);
+        took_us = mono_us() - begin_us;
+    } while (strcmp(info_of(scene->bus, "a").owner, "second") != 0 && took_us < 10000000);
+    actor_kill(second);
+    print_message("# taken over after %lld ms\n", (long long)took_us / 1000);
+    assert_true(took_us < 3000000); /* a second, and what a busy machine adds */
+}
+
+/* How many records of the scene's buses hold this text. */
+static int times_said(struct scene *scene, const char *text)
+{
+    int times = 0;
+
+    pthread_mutex_lock(&scene->mutex);
+    for (size_t i = 0; i < scene->logged; i++)
+        times += strstr(scene->log[i].message, text) != NULL;
+    pthread_mutex_unlock(&scene->mutex);
+    return times;
+}
+
+static void who_stands_by_says_so_once_and_for_whom(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    hf_options bus_options = scene->options;
+    hf_bus *owner, *standby;
+
+    bus_options.node_name = "the-owner";
+    owner = scene_open(scene, &bus_options);
+    options.lease_ms = 1000; /* so that it tries often */
+    subscribe(owner, "a", "*", scene_recorder(scene, NULL), &options);
+    publish(owner, "x", NULL, "1");
+    assert_ok(hf_start(owner));
+    settle_all(owner, "a");
+    standby = scene_open(scene, NULL);
+    subscribe(standby, "a", "*", scene_recorder(scene, NULL), NULL);
+    assert_ok(hf_start(standby));
+    for (int i = 0; i < 10; i++) { /* each wakes it, and it tries again */
+        publish(owner, "x", NULL, "1");
+        settle_all(owner, "a");
+        usleep(100000);
+    }
+    assert_int_equal(times_said(scene, "stands by: "), 1);
+    assert_int_equal(times_said(scene, "owned by the-owner"), 1);
+    assert_string_equal(info_of(standby, "a").owner, "the-owner");
+    assert_true(info_of(standby, "a").owner_alive);
+}
+
 static void shared_work_of_a_killed_process_comes_to_another(void **state)
 {
     struct scene *scene = *state;
@@ -318,6 +382,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(what_one_process_publishes_another_consumes),
     scene_test(only_one_process_works_and_the_other_stands_by),
     scene_test(a_standby_takes_over_at_once_when_the_owner_is_killed),
+    scene_test(a_standby_notices_by_itself_that_the_owner_was_killed),
+    scene_test(who_stands_by_says_so_once_and_for_whom),
     scene_test(in_single_mode_the_newest_process_takes_over_without_asking),
     scene_test(in_single_mode_the_older_process_gives_up),
     scene_test(the_work_of_a_frozen_owner_is_taken_over_within_a_lease),
