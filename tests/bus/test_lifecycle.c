@@ -133,7 +133,7 @@ static void the_events_in_hand_at_a_stop_are_not_lost(void **state)
 
 /* ---- Stopping while the database is locked --------------------------------------------------- */
 
-/* Somebody else who is in the way: a writer of the file, or on a server one who has locked tables. */
+/* Somebody else who is in the way: a writer of the file, or one who locks tables of a server. */
 struct obstacle {
     sqlite3 *db;
     PGconn *pg;
@@ -250,8 +250,8 @@ static void a_shutdown_finishes_what_runs(void **state)
     assert_int_not_equal(state_of(other, "a", receipt.id, NULL), HF_STATE_DEAD);
 }
 
-/* What was published asynchronously cannot be stored, and a handler does not return: one deadline is
- * for both. */
+/* What was published asynchronously cannot be stored, and a handler does not return: one deadline
+ * is for both. */
 static void a_shutdown_spends_its_time_once(void **state)
 {
     struct scene *scene = *state;
