@@ -45,7 +45,8 @@ $$;
 -- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
 -- only if that commits, and when the commit returns it is durable (synchronous_commit is switched on
 -- for the transaction if it is weaker). Publishing an id again stores nothing and answers the first
--- position. Raises HF001, HF003, HF004 (0003_append.sql). Locks: see append_one.
+-- position. Raises HF001, HF003, HF004 (0003_append.sql). Locks: see append_one. Consumers that sleep
+-- are notified with the commit; a transaction that is to be prepared asks for silence (is_quiet).
 --
 -- An ordinary event is checked by one expression and written by one statement. Whatever is not
 -- ordinary (the expression is not true, or the id exists) goes the long way. Naming a search_path would
