@@ -87,8 +87,9 @@ number() {
 # The table of docs/delivery.md has every option with its default and limits, and no others.
 options_are_documented() {
     sed -n 's/(double)//; /^ *{AT(/p' src/bus/options.c |
-        sed "s/HF_CLAIM_MAX/$(number HF_CLAIM_MAX include/holdfast.h)/
-             s/LEASE_MS_MAX/$(number LEASE_MS_MAX src/bus/options.c)/
+        sed "s/HF_PARTITIONS_MAX/$(number HF_PARTITIONS_MAX include/holdfast.h)/
+             s/HF_CLAIM_MAX/$(number HF_CLAIM_MAX include/holdfast.h)/
+             s/LEASE_MS_MAX/$(number LEASE_MS_MAX src/bus/options.h)/
              s/DAY_MS/$(number DAY_MS src/bus/options.c)/
              s/BREAKER_STEPS/$(number BREAKER_STEPS src/base/breaker.h)/
              s/RETRY_DELAY_MS_MAX/$((366 * 24 * 3600 * 1000))/" |
