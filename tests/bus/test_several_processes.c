@@ -303,7 +303,7 @@ static void who_stands_by_says_so_once_and_for_whom(void **state)
         usleep(100000);
     }
     assert_int_equal(times_said(scene, "stands by: "), 1);
-    assert_int_equal(times_said(scene, "owned by the-owner"), 1);
+    assert_int_equal(times_said(scene, "stands by: the-owner has it"), 1);
     assert_string_equal(info_of(standby, "a").owner, "the-owner");
     assert_true(info_of(standby, "a").owner_alive);
 }
