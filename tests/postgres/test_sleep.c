@@ -250,6 +250,72 @@ static void without_a_notification_an_event_is_late_and_not_lost(void **state)
     sleeper_end(&s);
 }
 
+/* ---- Who must not notify --------------------------------------------------------------------- */
+
+/* Sleeps again and again, as a consumer does. */
+static void sleep_on(int index, void *ctx)
+{
+    struct sleeper *s = ctx;
+    (void)index;
+    while (!atomic_load(&s->woken)) {
+        s->seen = store_wait(s->store, s->seen, SLEEP_MS);
+        audience_read(&s->audience);
+    }
+}
+
+static void end_sleep(struct sleeper *s)
+{
+    atomic_store(&s->woken, true);
+    store_wake(s->store);
+    crowd_join(&s->crowd);
+}
+
+/* Each commit that notifies waits for the one before it to be on disk, so publishers of whom many
+ * are under way are spared, however few notifications come. */
+static void publishers_in_a_crowd_need_not_notify(void **state)
+{
+    enum { CROWD = 6 };
+    struct sleeper s = sleeper_of(*state);
+    PGconn *crowd[CROWD];
+    read_before_sleep(&s);
+    crowd_start(&s.crowd, 1, sleep_on, &s);
+    await_declared(&s);
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = side_open(s.f);
+        side_must(crowd[i], "BEGIN");
+        publish(&s, crowd[i]);
+    }
+    int64_t end_ms = mono_ms() + PATIENCE_MS;
+    bool spared = false;
+    while (!spared && mono_ms() < end_ms) {
+        usleep(5000); /* too slow for a flood */
+        publish(&s, s.a);
+        spared = !is_declared(&s);
+    }
+    for (int i = 0; i < CROWD; i++) {
+        side_must(crowd[i], "COMMIT");
+        PQfinish(crowd[i]);
+    }
+    await_declared(&s); /* the crowd has gone */
+    end_sleep(&s);
+    must_hold(spared);
+    sleeper_end(&s);
+}
+
+static void who_goes_takes_the_flag_along(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    read_before_sleep(&s);
+    crowd_start(&s.crowd, 1, sleep_on, &s);
+    await_declared(&s);
+    end_sleep(&s);
+    audience_close(&s.audience);
+    fixture_close(s.f, s.store);
+    must_hold(!is_declared(&s));
+    PQfinish(s.a);
+    PQfinish(s.b);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(what_was_committed_before_the_flag_wakes),
     CLAIM(what_was_seen_drawn_and_was_committed_before_the_flag_wakes),
@@ -259,6 +325,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_flag_that_is_taken_back_is_declared_anew),
     CLAIM(a_keeper_that_loses_its_connection_wakes_the_sleepers),
     CLAIM(without_a_notification_an_event_is_late_and_not_lost),
+    CLAIM(publishers_in_a_crowd_need_not_notify),
+    CLAIM(who_goes_takes_the_flag_along),
 };
 
 FIXTURE_MAIN("sleep", claims, NULL)

@@ -19,7 +19,10 @@
  *     published after: it sees the flag.
  *
  *   While many notifications come the flag is taken back: whoever works needs no alarm. So whoever
- *   hears one must declare anew: somebody else may have taken the flag back.
+ *   hears one must declare anew: somebody else may have taken the flag back. The same goes for few
+ *   notifications of many publishers at once: each waits for the one before it to be on disk, so on
+ *   a slow disk they are few because of us. Until the crowd has gone there is a look every
+ *   DECLARE_MS instead.
  *
  * Signs of life
  *   The advisory lock on this connection says that the process lives; it vanishes with the process.
@@ -72,6 +75,8 @@
 #define BEAT_MIN_MS 10
 #define FLOOD_MS 100         /* so many notifications in such a time are a flood */
 #define FLOOD_COUNT 100
+#define CROWD_COUNT 4        /* so many publishers at once are a crowd ... */
+#define CROWD_MS 500         /* ... for so long after they were seen */
 #define FAKE_WAIT_MS 5
 
 /* Real time, also when a test has stopped the library's clocks: for what others wait for. */
@@ -211,6 +216,12 @@ static bool is_declared(const struct keeper *keeper, int64_t now_us)
     return keeper->declared_until_us > now_us;
 }
 
+/* Whether publishers stand in each other's way if they notify. */
+static bool is_crowded(const struct keeper *keeper, int64_t now_us)
+{
+    return keeper->crowded_until_us > now_us;
+}
+
 /* Remembers who has published and is not over. */
 static void remember_publishers(struct keeper *keeper, const PGresult *result)
 {
@@ -298,6 +309,11 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     int64_t head = result_int8(result, 0, 1, 0);
     int64_t company = result_int8(result, 0, 4, 0);
     bool moved = head != keeper->told || company != keeper->company;
+    keeper->under_way = result_array(result, 0, 2).count;
+    if (is_crowded(keeper, now_us) && keeper->under_way >= CROWD_COUNT && head != keeper->head) {
+        keeper->crowded_until_us = now_us + CROWD_MS * MS;
+    }
+    keeper->head = head;
     keeper->company = company;
     keeper->blind = result_is_null(result, 0, 2);
     keeper->told = !keeper->blind && result_array(result, 0, 2).count == 0 ? head : -1;
@@ -446,7 +462,7 @@ static int64_t next_look(struct keeper *keeper, const struct wishes *wishes, int
         due_us = keeper->look_at_us + POLL_MS * MS;
     }
     if (sleeps && !is_declared(keeper, now_us)) {
-        bool flood = keeper->heard >= FLOOD_COUNT;
+        bool flood = keeper->heard >= FLOOD_COUNT || is_crowded(keeper, now_us);
         int64_t gap_us = flood ? keeper->look_at_us + DECLARE_MS * MS - now_us : 0;
         due_us = now_us + (gap_us > 0 ? gap_us : 0);
     } else if (keeper->publisher_count > 0 && keeper->look_at_us + poll_gap_us(keeper) < due_us) {
@@ -460,7 +476,8 @@ static int64_t next_look(struct keeper *keeper, const struct wishes *wishes, int
         due_us = keeper->look_at_us + GUARD_MS * MS;
     }
     *ret_beat = beat_us <= now_us;
-    *ret_declare = sleeps && keeper->declared_until_us - now_us < (SLEEP_MS - IDLE_MS / 2) * MS;
+    *ret_declare = sleeps && !is_crowded(keeper, now_us) &&
+                   keeper->declared_until_us - now_us < (SLEEP_MS - IDLE_MS / 2) * MS;
     return due_us;
 }
 
@@ -526,11 +543,16 @@ static hf_status hear(struct postgres_engine *engine, int64_t *ret_wait_us)
         keeper->heard = 0;
     }
     keeper->heard += heard;
-    bool declared = is_declared(keeper, clock_mono_us());
+    int64_t mono_us = clock_mono_us();
+    if (keeper->under_way >= CROWD_COUNT) {
+        keeper->crowded_until_us = mono_us + CROWD_MS * MS;
+    }
+    bool declared = is_declared(keeper, mono_us);
+    bool flood = keeper->heard >= FLOOD_COUNT || is_crowded(keeper, mono_us);
     keeper->declared_until_us = 0;
     make_news(keeper);
     *ret_wait_us = 0;
-    return declared && keeper->heard >= FLOOD_COUNT ? take_flag_back(engine) : HF_OK;
+    return declared && flood ? take_flag_back(engine) : HF_OK;
 }
 
 /* Waits for the server, for the others, or for the time. */
@@ -662,11 +684,16 @@ void keeper_stop(struct postgres_engine *engine)
     poke(keeper);
     pthread_join(keeper->thread, NULL);
     keeper->running = false;
-    /* What was rung last, closing included, is still to be told. */
+    /* What was rung last, closing included, is still to be told. Publishers must not go on notifying
+     * somebody who has gone; if others sleep too, they hear of it and declare anew. */
     struct wishes wishes = read_wishes(keeper);
-    if ((wishes.ring || wishes.ring_appends) && session_is_up(&keeper->session)) {
+    bool declared = keeper->flag != 0;
+    if ((wishes.ring || wishes.ring_appends || declared) && session_is_up(&keeper->session)) {
         keeper->session.deadline = deadline_after_ms(STATEMENT_MS / 10);
-        run_ring(engine, wishes.ring);
+        if (declared) {
+            take_flag_back(engine);
+        }
+        run_ring(engine, wishes.ring || declared);
     }
     keeper_release(keeper);
 }

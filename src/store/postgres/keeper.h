@@ -50,6 +50,9 @@ struct keeper {
     int64_t watch_at_us;       /* when waiting for publishers began */
     int64_t rung_at_us;
     int64_t heard_at_us;
+    size_t under_way;          /* publishers at the last look ... */
+    int64_t head;              /* ... and the newest position */
+    int64_t crowded_until_us;  /* they are so many that they should not notify */
     int64_t house_at_us;       /* months, sweeping */
     int64_t rotated_at_us;
     int64_t rotated_commits;   /* engine->commits then */
