@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Months are made ahead and on demand: publishing never stops for want of one, whoever publishes, however
+# many do, and whatever transactions are open elsewhere. A server whose clock jumps to a later month
+# finds itself without one: that is what taking the months away stands for.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+: "${HOLDFAST:=$ROOT/build/release/holdfast}"
+
+month=$(date -u +%Y%m)
+next=$(date -u -d "$(date -u +%Y-%m-15) +1 month" +%Y%m)
+lose="DROP TABLE IF EXISTS holdfast.events_1_$month, holdfast.events_1_$next;
+      UPDATE holdfast.namespaces SET months_from = 'infinity', months_to = '-infinity' WHERE id = 1"
+months="SELECT string_agg(relid::regclass::text, ' ' ORDER BY relid::regclass::text) FROM pg_partition_tree('holdfast.events_1') WHERE isleaf"
+publish="SELECT duplicate FROM holdfast.publish('default', 'x')"
+
+is "a namespace begins with this month and the next" "$months" "holdfast.events_1_$month holdfast.events_1_$next"
+sql "$lose" >/dev/null
+is "publish makes what it needs" "$publish; $months" "f holdfast.events_1_$month"
+is "publish_many, too" "$lose; SELECT count(*) FROM holdfast.publish_many('default', '{a,b}', NULL); $months" "2 holdfast.events_1_$month"
+is "and a listed id" "$lose; SELECT duplicate FROM holdfast.publish('default', 'x', id => gen_random_uuid()); $months" "f holdfast.events_1_$month"
+is "ensure_months makes the rest, once" "SELECT holdfast.ensure_months(); SELECT holdfast.ensure_months()" "1 0"
+if [ -x "$HOLDFAST" ]; then
+    url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
+    sql "$lose" >/dev/null
+    ok "the library makes the months when it opens" "$HOLDFAST" --db "$url" publish x 1
+    is "(both)" "$months" "holdfast.events_1_$month holdfast.events_1_$next"
+fi
+
+# ---- Beside open transactions -------------------------------------------------------------------
+
+# Each of these holds what it can while the months are made.
+open reader
+open writer
+open a
+open b
+sql "SELECT FROM holdfast.namespace_put('other')" >/dev/null
+ask reader "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM holdfast.events_1" >/dev/null
+ask writer "BEGIN; SELECT FROM holdfast.publish('other', 'x')" >/dev/null
+ask a "BEGIN; $publish" >/dev/null
+ask a "COMMIT" >/dev/null
+ask reader "COMMIT" >/dev/null
+sql "$lose" >/dev/null
+ask reader "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM holdfast.events_1" >/dev/null
+asks "a month is made beside readers and writers with open transactions" a "$publish" f
+ask a "BEGIN; $publish" >/dev/null
+asks "the next one is made beside an open publisher of this one" b "SELECT holdfast.ensure_months(1)" 1
+asks "who goes on" a "$publish; COMMIT" f
+ask reader "COMMIT" >/dev/null
+ask writer "COMMIT" >/dev/null
+
+# ---- Many at once -------------------------------------------------------------------------------
+
+for session in reader writer a b; do shut $session; done
+for round in 1 2 3; do
+    before=$(sql "SELECT holdfast.head(1)")
+    sql "$lose" >/dev/null
+    pids=()
+    for i in 1 2 3 4 5 6 7 8; do
+        sql "$publish; $publish" >"$cluster_dir.$i" &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid"; done
+    ok "eight that find no month all publish (round $round)" same "$(printf 'f\nf\n%.0s' 1 2 3 4 5 6 7 8)" "$(cat "$cluster_dir".?)"
+    rm -f "$cluster_dir".?
+    is "and nothing is lost or twice" "SELECT count(*), count(DISTINCT position) FROM holdfast.events_1 WHERE position > $before; SELECT count(*) FROM pg_partition_tree('holdfast.events_1') WHERE isleaf" "16|16 1"
+done
+
+done_testing

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Claims at the tip of the log, where positions are drawn, committed and rolled back while claimers look:
+# never past what can be seen, never what another one has, nothing lost, nothing twice. And gapless
+# namespaces, whose publishers come one after another.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+
+sql "SELECT FROM holdfast.change_subscription_put(1, 's', '[\"**\"]', '{}', 2, 1, 0, -1, now())" >/dev/null
+claim="SELECT string_agg(position::text, ' ' ORDER BY position) FROM holdfast.claim('default', 's')"
+cursor="SELECT checkpoint FROM holdfast.checkpoints WHERE subscription_id = 1"
+publish="SELECT FROM holdfast.publish('default', 'x')"
+
+# ---- Forced -------------------------------------------------------------------------------------
+
+open a
+open b
+open c
+ask a "BEGIN; $publish" >/dev/null                       # 1, not committed
+asks "a position that nobody can see is not passed" c "$claim; $cursor" " 0"
+ask b "BEGIN; $publish; ROLLBACK; $publish" >/dev/null   # 2 is gone, 3 is there
+asks "what lies below a visible one becomes a hole" c "$claim; $cursor" "3 3"
+asks "another claimer gets neither again" b "$claim" ""
+ask a "SAVEPOINT s; $publish; ROLLBACK TO s; $publish" >/dev/null # 4 is gone, 5 is not committed
+asks "nothing new can be seen" c "$claim; $cursor" " 3"
+ask a "COMMIT" >/dev/null
+both() { # two claimers at once: what they got together
+    ask b "BEGIN; $claim"
+    tell c "$claim"
+    blocked c >/dev/null
+    ask b "COMMIT"
+    hear c
+}
+ok "of two that claim at once each event goes to one" same "1 5" "$(both | tr '\n' ' ' | xargs)"
+for _ in $(seq 100); do
+    [ "$(sql "SELECT holes IS NULL FROM holdfast.checkpoints WHERE subscription_id = 1")" = t ] && break
+    sql "$claim" >/dev/null
+    sleep 0.02
+done
+is "and the numbers that were rolled back are given up" "$cursor; SELECT holes IS NULL FROM holdfast.checkpoints WHERE subscription_id = 1" "5 t"
+ask a "BEGIN; SELECT nextval('holdfast.events_1_position')" >/dev/null # 6 is drawn long before it is used
+ask b "$publish" >/dev/null
+asks "a number that was drawn early is waited for" c "$claim" "7"
+asks "(and is still a hole)" c "$claim; SELECT h.low FROM holdfast.checkpoints, unnest(holes) h WHERE subscription_id = 1" " 6"
+ask a "INSERT INTO holdfast.events SELECT 6, hash, emitted_at, entered_at, gen_random_uuid(), namespace_id, type, key_version, schedule_id, producer, key, tenant, metadata, payload
+       FROM holdfast.events WHERE position = 7; COMMIT" >/dev/null
+asks "however late it comes" c "$claim" "6"
+ask a "BEGIN; $publish; PREPARE TRANSACTION 'p'" >/dev/null # 8
+ask b "$publish" >/dev/null
+asks "a prepared transaction is waited for" c "$claim; $claim" "9 "
+ask a "COMMIT PREPARED 'p'" >/dev/null
+asks "until it commits" c "$claim" "8"
+for session in a b c; do shut $session; done
+
+# ---- A storm ------------------------------------------------------------------------------------
+
+sql "CREATE TABLE acknowledged (id uuid); CREATE TABLE delivered (id uuid, lease text)" >/dev/null
+sql "CREATE PROCEDURE publisher(p_seed double precision, p_count integer) LANGUAGE plpgsql AS \$\$
+     DECLARE v_id uuid;
+     BEGIN
+         PERFORM setseed(p_seed);
+         FOR i IN 1 .. p_count LOOP
+             v_id := gen_random_uuid();
+             IF random() < 0.5 THEN v_id := holdfast.new_id(clock_timestamp()); END IF;
+             PERFORM holdfast.publish('default', 'storm', id => v_id);
+             IF random() < 0.2 THEN PERFORM pg_sleep(random() * 0.003); END IF;
+             IF random() < 0.3 THEN ROLLBACK;
+             ELSE INSERT INTO acknowledged VALUES (v_id); COMMIT; END IF;
+         END LOOP;
+     END \$\$;
+     CREATE PROCEDURE claimer(p_until timestamptz) LANGUAGE plpgsql AS \$\$
+     DECLARE v_count integer; v_lease text; v_idle integer := 0;
+     BEGIN
+         WHILE v_idle < 20 AND clock_timestamp() < p_until LOOP
+             WITH got AS (SELECT id, lease FROM holdfast.claim('default', 's', 7)),
+                  kept AS (INSERT INTO delivered SELECT id, lease FROM got RETURNING lease)
+             SELECT count(*), max(lease) INTO v_count, v_lease FROM kept;
+             COMMIT;
+             IF v_count > 0 THEN
+                 PERFORM holdfast.ack('default', 's', v_lease);
+                 v_idle := 0;
+             ELSE
+                 v_idle := v_idle + (NOT EXISTS (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered)
+                                     AND NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE query LIKE 'CALL publisher%'))::integer;
+                 PERFORM pg_sleep(0.01);
+             END IF;
+             COMMIT;
+         END LOOP;
+     END \$\$" >/dev/null
+pids=()
+for i in 1 2 3 4; do
+    sql "CALL publisher(0.1$i, 400)" >/dev/null &
+    pids+=($!)
+done
+for i in 1 2 3; do
+    sql "CALL claimer(clock_timestamp() + interval '60 s')" >"$cluster_dir.claimer.$i" &
+    pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid"; done
+ok "no claimer failed" same "" "$(cat "$cluster_dir".claimer.?)"
+rm -f "$cluster_dir".claimer.?
+is "every acknowledged event was delivered, once, and nothing else was" \
+    "SELECT count(*) FROM (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered) lost; SELECT count(*) - count(DISTINCT id) FROM delivered;
+     SELECT count(*) FROM (SELECT id FROM delivered EXCEPT SELECT id FROM acknowledged) invented; SELECT count(*) > 900 FROM acknowledged" "0 0 0 t"
+is "the cursor is not past the tip" "SELECT checkpoint <= holdfast.head(1) FROM holdfast.checkpoints WHERE subscription_id = 1" t
+
+# ---- Gapless ------------------------------------------------------------------------------------
+
+sql "SELECT FROM holdfast.namespace_put('gapless', true)" >/dev/null
+put="SELECT position FROM holdfast.publish('gapless', 'x')"
+open a
+open b
+ask a "BEGIN; $put; SAVEPOINT s; $put; ROLLBACK TO s" >/dev/null
+tell b "$put"
+ok "a publisher of a gapless namespace waits for the one before" blocked b
+asks "a savepoint that was rolled back leaves no gap" a "$put; COMMIT" "2"
+hears "nor does it for the next one" b 3
+ask a "BEGIN; $put; $put" >/dev/null
+tell b "$put"
+blocked b >/dev/null
+ask a "ROLLBACK" >/dev/null
+hears "a transaction that was rolled back leaves none" b 4
+is "many, too" "SELECT min(position), max(position) FROM holdfast.publish_many('gapless', array_fill('t'::text, ARRAY[10]), NULL)" "5|14"
+: "${HOLDFAST:=$ROOT/build/release/holdfast}"
+if [ -x "$HOLDFAST" ]; then
+    url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
+    ask a "BEGIN; $put" >/dev/null
+    "$HOLDFAST" --db "$url" --namespace gapless publish x 1 >/dev/null &
+    pid=$!
+    for _ in $(seq 200); do
+        [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")" -gt 0 ] && break
+        sleep 0.02
+    done
+    ask a "ROLLBACK" >/dev/null
+    wait "$pid"
+    ok "the library waits for it, too" same 0 $?
+    is "and there is no gap, nor one at the head" "SELECT count(*) = max(position) FROM holdfast.events WHERE namespace_id = 2; SELECT max(position) - holdfast.head(2) FROM holdfast.events WHERE namespace_id = 2" "t 0"
+fi
+
+done_testing
