@@ -160,11 +160,13 @@ $$;
 
 -- ---- Appending ----------------------------------------------------------------------------------
 
--- Where the event with this id is, however it is guarded; position is NULL if it is not visible.
+-- Where the event with this id is, however it is guarded; position is NULL if it is not visible. A plan
+-- that was made while the list of ids was short must not scan it when it is long.
 CREATE FUNCTION holdfast.find_id(p_namespace_id integer, p_id uuid, OUT "position" bigint,
                                  OUT entered_at timestamptz, OUT key_version bigint)
     LANGUAGE plpgsql STABLE
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
