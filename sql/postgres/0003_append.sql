@@ -229,6 +229,7 @@ BEGIN
             append_one."position" := v_found."position";
             append_one.key_version := v_found.key_version;
             duplicate := true;
+            PERFORM commit_what_is_seen();
             RETURN;
         END IF;
     END IF;
@@ -251,6 +252,7 @@ BEGIN
                 append_one."position" := v_found."position";
                 append_one.key_version := v_found.key_version;
                 duplicate := true;
+                PERFORM commit_what_is_seen();
                 RETURN;
             END IF;
             SELECT k.version INTO v_version FROM keys k
@@ -302,6 +304,7 @@ BEGIN
         END IF;
         append_one."position" := v_found."position";
         append_one.key_version := v_found.key_version;
+        PERFORM commit_what_is_seen();
     ELSIF v_time > v_now AND v_away >= 82800 AND v_time > p_namespace.ids_until THEN
         UPDATE namespaces n SET ids_until = v_time
             WHERE n.id = p_namespace.id AND n.ids_until < v_time;
@@ -423,6 +426,19 @@ BEGIN
        AND NOT is_quiet() THEN
         PERFORM pg_notify('holdfast_' || p_namespace_id, '');
     END IF;
+END
+$$;
+
+-- Whoever answers "it is stored already" must be as sure of it as whoever stored it. What a
+-- transaction wrote is visible, but perhaps not on the synchronous standby, if its wait for that was
+-- cancelled; a failover would take it back. A commit waits for everything before it, but only if it
+-- has written something itself: so this writes something, which leaves no row behind.
+CREATE FUNCTION holdfast.commit_what_is_seen() RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM pg_logical_emit_message(true, 'holdfast', '');
 END
 $$;
 

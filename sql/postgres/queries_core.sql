@@ -20,6 +20,8 @@ SELECT pg_backend_pid() <> $1,
                                            set_config('jit', 'off', false)) END,
                   set_config('statement_timeout',
                              coalesce($4, current_setting('statement_timeout')), false),
+                  CASE WHEN current_setting('client_min_messages') = 'error'
+                       THEN set_config('client_min_messages', 'warning', false) END,
                   set_config('synchronous_commit',
                              CASE WHEN $5 THEN 'off'
                                   WHEN current_setting('synchronous_commit')
@@ -60,9 +62,12 @@ RELEASE SAVEPOINT holdfast
 ROLLBACK TO SAVEPOINT holdfast; RELEASE SAVEPOINT holdfast
 
 -- name: tx_settings
--- For one transaction: $1 synchronous_commit, $2 lock_timeout (NULL: as they are).
+-- For one transaction: $1 synchronous_commit, $2 lock_timeout (NULL: as they are). The warning that a
+-- commit may not be on the standby must reach us.
 SELECT set_config('synchronous_commit', coalesce($1, current_setting('synchronous_commit')), true),
-       set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), true)
+       set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), true),
+       CASE WHEN current_setting('client_min_messages') = 'error'
+            THEN set_config('client_min_messages', 'warning', true) END
 
 -- ---- Opening ------------------------------------------------------------------------------------
 

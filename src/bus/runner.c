@@ -425,6 +425,10 @@ static void turn(struct runner *runner)
         store_breaker(runner, now_us);
         int64_t breaker_us = ask_breaker(runner, now_us);
         step.at_us = breaker_us < step.at_us ? breaker_us : step.at_us;
+        if (runner->retry_store_us > mono_us) { /* it failed in this very step */
+            int64_t retry_us = now_us + (runner->retry_store_us - mono_us);
+            step.at_us = retry_us < step.at_us ? retry_us : step.at_us;
+        }
     }
     pthread_mutex_lock(&runner->mutex);
     keep_workers(runner);

@@ -228,6 +228,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
     struct settle_lease settle = {
         .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
+        .kept = true,
         .all = tally.plain && tally.ended == lease->total,
     };
     memcpy(settle.lease, lease->token, sizeof settle.lease);
@@ -278,6 +279,7 @@ static bool renounce(struct runner *runner, const uint8_t token[STORE_TOKEN_BYTE
     struct settle_lease settle = {
         .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
+        .kept = true,
         .release_all = true,
     };
     memcpy(settle.lease, token, sizeof settle.lease);

@@ -470,6 +470,7 @@ struct settle_lease {
     struct change change;
     int64_t subscription_id;
     uint8_t lease[STORE_TOKEN_BYTES];
+    bool kept; /* it was claimed so: a server's crash must not bring it back */
     bool all;
     bool release_all;
     struct outcome *outcomes;

@@ -175,10 +175,28 @@ static void mark(struct round *round, enum way way, hf_status from, hf_status to
     }
 }
 
-/* Whether a transaction begins with a statement that sets something. */
-static bool has_settings(const struct round *round, bool relaxed)
+/* How a transaction commits. */
+enum pace {
+    PACE_NORMAL,  /* as durably as the store was opened for */
+    PACE_RELAXED, /* without waiting for the disk */
+    PACE_FIRM     /* durably in any case */
+};
+
+/* A kept lease does not end while its process lives. If the server crashed and lost the settle that
+ * we were told of, the lease would be there again and nobody would ever work on it. */
+static enum pace pace_of(const struct change *change)
 {
-    return round->pooled || (relaxed && round->engine->durability == HF_DURABILITY_POWER);
+    if (change->kind == CHANGE_SETTLE_LEASE && ((const struct settle_lease *)change)->kept) {
+        return PACE_FIRM;
+    }
+    return change->relaxed ? PACE_RELAXED : PACE_NORMAL;
+}
+
+/* Whether a transaction begins with a statement that sets something. */
+static bool has_settings(const struct round *round, enum pace pace)
+{
+    bool power = round->engine->durability == HF_DURABILITY_POWER;
+    return round->pooled || pace == (power ? PACE_RELAXED : PACE_FIRM);
 }
 
 /* ---- Sending --------------------------------------------------------------------------------- */
@@ -191,10 +209,11 @@ static hf_status fill(struct round *round, struct change *change)
     return verbs[change->kind]->fill(round->engine, params, change);
 }
 
-static void fill_settings(struct round *round, bool relaxed)
+static void fill_settings(struct round *round, enum pace pace)
 {
-    bool off = relaxed || round->engine->durability == HF_DURABILITY_PROCESS;
-    bool on = !off && round->session->weak_commit;
+    bool process = round->engine->durability == HF_DURABILITY_PROCESS;
+    bool off = pace == PACE_RELAXED || (pace == PACE_NORMAL && process);
+    bool on = !off && (process || round->session->weak_commit);
     struct params *params = session_params(round->session);
     param_text(params, off ? text_of("off") : on ? text_of("on") : TEXT_ABSENT);
     param_text(params, round->pooled ? text_of(LOCK_TIMEOUT_LOCAL) : TEXT_ABSENT);
@@ -220,7 +239,7 @@ static hf_status prepare_all(struct round *round)
         status = prepare(round, POSTGRES_QUERY_APPEND_PLAIN);
     }
     if (status == HF_OK && !session->prepared[POSTGRES_QUERY_TX_SETTINGS]) {
-        fill_settings(round, false);
+        fill_settings(round, PACE_NORMAL);
         status = prepare(round, POSTGRES_QUERY_TX_SETTINGS);
     }
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
@@ -236,12 +255,12 @@ static hf_status prepare_all(struct round *round)
     return status;
 }
 
-static hf_status send_settings(struct round *round, bool relaxed)
+static hf_status send_settings(struct round *round, enum pace pace)
 {
-    if (!has_settings(round, relaxed)) {
+    if (!has_settings(round, pace)) {
         return HF_OK;
     }
-    fill_settings(round, relaxed);
+    fill_settings(round, pace);
     return session_pipe_send(round->session, POSTGRES_QUERY_TX_SETTINGS);
 }
 
@@ -251,7 +270,7 @@ static hf_status send_plain(struct round *round)
     if (events == 0 && !next_plain(round, NULL)) {
         return HF_OK;
     }
-    hf_status status = send_settings(round, false);
+    hf_status status = send_settings(round, PACE_NORMAL);
     if (status == HF_OK) {
         append_fill_plain(session_params(round->session), events, next_plain, round);
         status = session_pipe_send(round->session, POSTGRES_QUERY_APPEND_PLAIN);
@@ -274,7 +293,7 @@ static hf_status send_together(struct round *round)
     if (!has_way(round, WAY_TOGETHER, NOT_BEGUN)) {
         return HF_OK;
     }
-    hf_status status = send_settings(round, false);
+    hf_status status = send_settings(round, PACE_NORMAL);
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
         if (way_of(at, NOT_BEGUN) == WAY_TOGETHER) {
             status = send_call(round, at);
@@ -291,7 +310,7 @@ static hf_status send_alone(struct round *round)
         if (way_of(at, NOT_BEGUN) != WAY_ALONE) {
             continue;
         }
-        status = send_settings(round, at->relaxed);
+        status = send_settings(round, pace_of(at));
         if (status == HF_OK) {
             status = send_call(round, at);
         }
@@ -362,9 +381,9 @@ static hf_status read_sync(struct round *round, struct verdict *verdict)
 }
 
 /* The result of the settings, if they were sent. */
-static hf_status read_settings(struct round *round, bool relaxed, struct verdict *verdict)
+static hf_status read_settings(struct round *round, enum pace pace, struct verdict *verdict)
 {
-    if (!has_settings(round, relaxed)) {
+    if (!has_settings(round, pace)) {
         return HF_OK;
     }
     PGresult *result;
@@ -405,7 +424,7 @@ static hf_status read_plain(struct round *round)
     }
     struct verdict verdict = {.status = HF_OK};
     PGresult *result = NULL;
-    hf_status status = read_settings(round, false, &verdict);
+    hf_status status = read_settings(round, PACE_NORMAL, &verdict);
     if (status == HF_OK) {
         status = session_pipe_next(round->session, &result);
     }
@@ -462,7 +481,7 @@ static hf_status read_together(struct round *round)
     }
     struct verdict verdict = {.status = HF_OK};
     bool ring = false;
-    hf_status status = read_settings(round, false, &verdict);
+    hf_status status = read_settings(round, PACE_NORMAL, &verdict);
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
         if (way_of(at, SENT) == WAY_TOGETHER) {
             at->draft = HF_OK;
@@ -494,7 +513,7 @@ static hf_status read_one(struct round *round, struct change *change)
     struct verdict verdict = {.status = HF_OK};
     bool ring = false;
     change->draft = HF_OK;
-    hf_status status = read_settings(round, change->relaxed, &verdict);
+    hf_status status = read_settings(round, pace_of(change), &verdict);
     if (status == HF_OK) {
         status = read_call(round, change, &verdict, &change->draft, &ring);
     }

@@ -31,12 +31,13 @@
 /* ---- One host -------------------------------------------------------------------------------- */
 
 /* libpq would print notices. One kind matters: the commit happened here, but nobody knows
- * whether on the standby, because somebody ended the wait for it. */
+ * whether on the standby, because somebody ended the wait for it. It has no code of its own, and a
+ * text in the server's language; but the server says which function speaks. */
 static void hear_notice(void *ctx, const PGresult *notice)
 {
     struct session *session = ctx;
-    const char *sqlstate = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
-    if (sqlstate && (strcmp(sqlstate, "57014") == 0 || strcmp(sqlstate, "57P01") == 0)) {
+    const char *function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+    if (function && strcmp(function, "SyncRepWaitForLSN") == 0) {
         session->unsure = true;
     }
 }

@@ -1,0 +1,157 @@
+/*
+ * test_failover.c - the primary dies, its synchronous standby takes its place, and whoever has both
+ * in the URL goes on: nothing that was acknowledged is lost.
+ *
+ * FAILOVERS in the environment says how many in a row (none if it is not set); each makes a new
+ * standby of the server that was promoted before. LOAD_LOG shows what the bus says meanwhile.
+ */
+#include "postgres/support_replica.h"
+#include "postgres/support_load.h"
+#include "postgres/support_side.h"
+#include "support/crowd.h"
+#include "support/make.h"
+
+#include "base/uuid.h"
+
+#define RESUMED_MS 5000 /* after the promotion */
+#define WARM_EVENTS 100
+#define URL_BYTES 512
+
+/* Waits until the server says so. */
+static void await_true(PGconn *pg, const char *sql)
+{
+    int64_t begun_ms = mono_ms();
+    while (side_number(pg, "%s", sql) == 0) {
+        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        usleep(5000);
+    }
+}
+
+/* From now on a commit waits for this standby. */
+static void require_standby(const struct replica *primary)
+{
+    PGconn *pg = replica_open(primary);
+    await_true(pg, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'");
+    replica_set(pg, "synchronous_standby_names", "*");
+    await_true(pg, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'");
+    PQfinish(pg);
+}
+
+static void nothing_acknowledged_is_lost_in_a_failover(void **state)
+{
+    struct fixture *f = *state;
+    const char *given = getenv("FAILOVERS");
+    if (f->sqlite || !given) {
+        skip();
+    }
+    int failovers = (int)strtol(given, NULL, 10);
+    struct replica primary = replica_start();
+    for (int i = 0; i < failovers; i++) {
+        char url[URL_BYTES];
+        static struct load load;
+        struct replica standby = replica_standby(&primary);
+        require_standby(&primary);
+        PGconn *pg = replica_open(&primary);
+        side_must(pg, "DROP SCHEMA IF EXISTS holdfast CASCADE"); /* a log for this round alone */
+        PQfinish(pg);
+        replica_url(i % 2 ? &standby : &primary, i % 2 ? &primary : &standby, url, sizeof url);
+        load_start(&load, url);
+        load_await(&load, WARM_EVENTS);
+        replica_kill(&primary);
+        replica_promote(&standby);
+        int64_t resumed_ms = load_await(&load, LOAD_PUBLISHERS + 1);
+        print_message("# failover %d: went on after %d ms\n", i + 1, (int)resumed_ms);
+        must_hold(resumed_ms < RESUMED_MS);
+        load_await(&load, WARM_EVENTS);
+        load_finish(&load);
+        pg = replica_open(&standby);
+        load_judge(&load, pg);
+        PQfinish(pg);
+        replica_stop(&primary);
+        primary = standby;
+    }
+    replica_stop(&primary);
+}
+
+/* ---- A commit that is perhaps not on the standby --------------------------------------------- */
+
+struct attempt {
+    struct store *store;
+    struct new_event event;
+    int64_t timeout_ms;
+    hf_status status;
+    atomic_bool answered;
+};
+
+static void publish_in_a_thread(int index, void *ctx)
+{
+    struct attempt *attempt = ctx;
+    (void)index;
+    struct append append = append_of(&attempt->event, 1);
+    attempt->status = store_run(attempt->store, &append.change,
+                                deadline_after_ms(attempt->timeout_ms));
+    atomic_store(&attempt->answered, true);
+}
+
+/* Publishes, and when the server waits for its standby does this to the waiting process. The first
+ * commits may not wait yet: the server takes its time to hear of a setting. */
+static void interrupt(struct attempt *attempt, PGconn *pg, const char *function)
+{
+    int64_t begun_ms = mono_ms();
+    int64_t hit = 0;
+    while (hit == 0) {
+        struct crowd crowd;
+        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        attempt->event = event_of("t", NULL);
+        atomic_store(&attempt->answered, false);
+        crowd_start(&crowd, 1, publish_in_a_thread, attempt);
+        while (hit == 0 && !atomic_load(&attempt->answered)) {
+            hit = side_number(pg, "SELECT count(%s(pid)) FROM pg_stat_activity WHERE "
+                              "wait_event = 'SyncRep' AND query LIKE 'INSERT%%' AND "
+                              "application_name = 'victim'", function);
+        }
+        crowd_join(&crowd);
+    }
+}
+
+/* The row is there and everybody sees it; but a failover would take it away. So nobody may say that
+ * it is stored, also not who publishes the same id again. */
+static void what_may_not_be_on_the_standby_is_unknown_until_it_is(void **state)
+{
+    struct fixture *f = *state;
+    if (f->sqlite) {
+        skip();
+    }
+    static const char *const ways[] = {"pg_cancel_backend", "pg_terminate_backend"};
+    struct replica cluster = replica_start();
+    replica_url(&cluster, NULL, f->url, sizeof f->url);
+    PGconn *pg = replica_open(&cluster);
+    struct store_options options = fixture_options(f, "victim");
+    options.durability = HF_DURABILITY_POWER;
+    options.timeout_ms = 1500;
+    struct attempt attempt = {.store = fixture_open_with(f, &options), .timeout_ms = 1500};
+    append_one(attempt.store, "t", NULL);
+    for (int i = 0; i < 2; i++) {
+        replica_set(pg, "synchronous_standby_names", "nobody");
+        interrupt(&attempt, pg, ways[i]);
+        must_answer(HF_UNKNOWN, attempt.status);
+        publish_in_a_thread(0, &attempt); /* again, with the same id */
+        must_answer(HF_UNKNOWN, attempt.status);
+        replica_set(pg, "synchronous_standby_names", "");
+        attempt.timeout_ms = PATIENCE_MS;
+        publish_in_a_thread(0, &attempt);
+        must_answer(HF_OK, attempt.status);
+        must_equal(true, attempt.event.duplicate);
+        attempt.timeout_ms = 1500;
+    }
+    fixture_close(f, attempt.store);
+    PQfinish(pg);
+    replica_stop(&cluster);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(nothing_acknowledged_is_lost_in_a_failover),
+    CLAIM(what_may_not_be_on_the_standby_is_unknown_until_it_is),
+};
+
+FIXTURE_MAIN("failover", claims, NULL)
