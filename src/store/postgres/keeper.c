@@ -684,8 +684,8 @@ void keeper_stop(struct postgres_engine *engine)
     poke(keeper);
     pthread_join(keeper->thread, NULL);
     keeper->running = false;
-    /* What was rung last, closing included, is still to be told. Publishers must not go on notifying
-     * somebody who has gone; if others sleep too, they hear of it and declare anew. */
+    /* What was rung last, closing included, is still to be told. Publishers must not go on to
+     * notify somebody who has gone; if others sleep too, they hear of it and declare anew. */
     struct wishes wishes = read_wishes(keeper);
     bool declared = keeper->flag != 0;
     if ((wishes.ring || wishes.ring_appends || declared) && session_is_up(&keeper->session)) {
