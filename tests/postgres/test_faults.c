@@ -5,6 +5,7 @@
  * The cluster is the test run's own: its superuser has no password, the role `checked` must give
  * one and `refused` is not let in (scripts/postgres-cluster).
  */
+#include "postgres/support_proxy.h"
 #include "support/crowd.h"
 #include "support/make.h"
 
@@ -146,6 +147,42 @@ static void no_connection_left_is_unavailable(void **state)
     must_say("max_connections");
 }
 
+/* There is no old server here, so one pretends. */
+static void an_old_server_is_named_with_what_is_needed(void **state)
+{
+    struct fixture *f = *state;
+    const char *dir = getenv("TEST_POSTGRES");
+    if (!dir) {
+        skip();
+    }
+    char url[sizeof f->url + 64];
+    struct proxy *proxy = proxy_start(dir);
+    proxy_url(proxy, f->url, url, sizeof url);
+    proxy_pretend(proxy, "13.22");
+    hf_status status = open_at(f, url, PATIENCE_MS, HF_OPEN_CREATE);
+    proxy_stop(proxy);
+    must_answer(HF_UNAVAILABLE, status);
+    must_say("PostgreSQL 13.22");
+    must_say("needs 14 or newer");
+}
+
+/* A password that was not escaped stands where host, port and database are. */
+static void a_url_that_cannot_be_read_is_not_shown(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const urls[] = {
+        "postgres://me:sec/ret@host/db",
+        "postgres://me:sec%zzret@h/d",
+        "postgres://me:secret@[h/db",
+        "postgres://h/d?secret",
+    };
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        must_answer(HF_INVALID, open_at(f, urls[i], PATIENCE_MS, HF_OPEN_CREATE));
+        must_hold(!strstr(err_message(), "sec"));
+        must_say("URL");
+    }
+}
+
 static void a_newer_schema_is_refused_and_left_alone(void **state)
 {
     struct fixture *f = *state;
@@ -281,6 +318,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_role_without_rights_is_told_what_it_lacks),
     CLAIM(a_read_only_server_is_unavailable),
     CLAIM(no_connection_left_is_unavailable),
+    CLAIM(an_old_server_is_named_with_what_is_needed),
+    CLAIM(a_url_that_cannot_be_read_is_not_shown),
     CLAIM(a_newer_schema_is_refused_and_left_alone),
     CLAIM(a_writer_whose_session_was_ended_connects_again),
     CLAIM(appends_survive_sessions_that_are_ended_under_them),
