@@ -126,12 +126,14 @@ $$;
 -- compact: takes the dead rows out of a small table whose rows come and go all the time: the living ones
 -- are put aside, the table is truncated and gets them back. (Vacuum cannot while anybody holds an old
 -- snapshot.) True: it was done. False: there are not more than p_dead dead rows, or too many living
--- ones, or somebody is at it just now: try again later.
+-- ones, or somebody is at it just now: try again later. p_commits: how many commits of this process
+-- may have left some.
 -- Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four times p_dead everybody may wait
 -- up to 50 ms, unless somebody has been holding the table for so long that waiting is no use. Whoever
 -- reads it with an older snapshot finds nothing there; so nobody does: claims and settles are READ
 -- COMMITTED and take their snapshots after their locks.
-CREATE FUNCTION holdfast.compact(p_table regclass, p_dead bigint DEFAULT 250) RETURNS boolean
+CREATE FUNCTION holdfast.compact(p_table regclass, p_dead bigint DEFAULT 250,
+                                 p_commits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
     SET lock_timeout = '50ms'
@@ -148,8 +150,10 @@ BEGIN
     IF p_table NOT IN ('leases'::regclass, 'settled'::regclass) THEN
         RAISE EXCEPTION '% is not a table whose rows come and go', p_table USING ERRCODE = 'HF001';
     END IF;
-    -- Statistics come late: a table that is much larger than its rows has dead ones, too.
-    v_dead := greatest(v_dead, pg_relation_size(p_table) / 256 - v_living);
+    -- Statistics come late: a table that is much larger than its rows has dead ones, too, and so has
+    -- one that is not empty after many commits.
+    v_dead := greatest(v_dead, pg_relation_size(p_table) / 256 - v_living,
+                       CASE WHEN pg_relation_size(p_table) > 0 THEN p_commits / 2 END);
     IF v_dead <= p_dead OR v_dead < v_living THEN
         RETURN false;
     END IF;
@@ -183,13 +187,14 @@ END
 $$;
 
 -- upkeep: rotates the journal and compacts what needs it, at most one of them, because each holds its
--- locks until the transaction ends. For every process, once a second while it works; those who only use
+-- locks until the transaction ends. For every process, a few times a second while it works; those who only use
 -- SQL call it themselves now and then, outside of any transaction. True: something was done.
-CREATE FUNCTION holdfast.upkeep() RETURNS boolean
+CREATE FUNCTION holdfast.upkeep(p_commits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN rotate() OR compact('leases') OR compact('settled');
+    RETURN rotate() OR compact('leases', p_commits => p_commits)
+        OR compact('settled', p_commits => p_commits);
 END
 $$;

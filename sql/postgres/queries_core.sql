@@ -170,7 +170,8 @@ SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.namespaces n WHERE n.id = {nam
 SELECT pg_notify('holdfast_{namespace}', '')
 
 -- name: keeper_rotate
-SELECT holdfast.upkeep()
+-- $1: how many commits there were since the last time.
+SELECT holdfast.upkeep($1)
 
 -- name: keeper_sweep
 SELECT holdfast.process_sweep({namespace})

@@ -67,7 +67,7 @@
 #define RING_MS 1            /* between two notifications */
 #define DECLARE_MS 10        /* between two declarations in a flood */
 #define HOUSE_MS 3600000     /* between two rounds through the house */
-#define ROTATE_MS 1000       /* between two looks at the journal's size ... */
+#define ROTATE_MS 250        /* between two looks at the journal's size ... */
 #define ROTATE_COMMITS 200   /* ... if there were so many commits */
 #define STATEMENT_MS 10000
 #define CONNECT_MS 2000
@@ -435,9 +435,9 @@ static hf_status keep_house(struct postgres_engine *engine, int64_t now_us)
     int64_t commits = atomic_load_explicit(&engine->commits, memory_order_relaxed);
     if (status == HF_OK && now_us - keeper->rotated_at_us >= ROTATE_MS * MS &&
         commits - keeper->rotated_commits >= ROTATE_COMMITS) {
+        param_int8(session_params(&keeper->session), commits - keeper->rotated_commits);
         keeper->rotated_at_us = now_us;
         keeper->rotated_commits = commits;
-        session_params(&keeper->session);
         status = session_run(&keeper->session, POSTGRES_QUERY_KEEPER_ROTATE);
     }
     return status;
