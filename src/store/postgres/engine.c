@@ -135,6 +135,7 @@ static void engine_free(struct postgres_engine *engine)
         mem_free(engine->sql[i]);
     }
     address_release(&engine->address);
+    set64_release(&engine->owned);
     mem_free(engine->namespace_name);
     mem_free(engine->node_bytes);
     mem_free(engine);
@@ -179,6 +180,7 @@ static struct postgres_engine *engine_new(const struct store_options *options)
         return NULL;
     }
     session_init(&engine->writer, engine, SESSION_WRITER);
+    set64_init(&engine->owned, OWNED_MAX);
     return engine;
 }
 

@@ -24,6 +24,20 @@
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
+
+static uint64_t owned_key(int64_t subscription_id, int32_t partition)
+{
+    return (uint64_t)subscription_id << 16 | (uint64_t)(uint32_t)partition;
+}
+
+int64_t partition_epoch(const struct postgres_engine *engine, int64_t subscription_id,
+                        int32_t partition, int64_t epoch)
+{
+    int64_t number = 0;
+    bool known = set64_get(&engine->owned, owned_key(subscription_id, partition), &number);
+    return known && (uint64_t)number == engine->writer.number ? epoch : -1;
+}
+
 static hf_status acquire_fill(struct postgres_engine *engine, struct params *params,
                               struct change *change)
 {
@@ -56,6 +70,9 @@ static hf_status acquire_read(struct postgres_engine *engine, struct change *cha
         acquire->ret_generation = result_int8(result, 0, 4, 0);
         acquire->ret_unclean = result_bool(result, 0, 5);
         acquire->ret_crashed = 0;
+        status = set64_put(&engine->owned,
+                           owned_key(acquire->subscription_id, acquire->partition),
+                           (int64_t)engine->writer.number);
     }
     return status;
 }

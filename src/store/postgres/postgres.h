@@ -29,6 +29,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/set64.h"
 #include "store/engine.h"
 #include "store/postgres/address.h"
 #include "store/postgres/keeper.h"
@@ -37,6 +38,7 @@
 
 #define POSTGRES_VERSION_MIN 140000 /* server_version_num */
 #define POOL_IDLE_MAX 8
+#define OWNED_MAX 1000000 /* partitions that a process has ever taken */
 
 struct signs;  /* lease.c: what was seen of other processes' signs of life, and when */
 struct prober; /* probe.c: the one that reads the holders of the sequence's lock */
@@ -71,6 +73,7 @@ struct postgres_engine {
     struct session *idle_handlers;
     int idle_count;
 
+    struct set64 owned;         /* partition.c: partition -> the writer's connection that took it */
     struct signs *signs;
     struct prober *prober;
 
@@ -84,6 +87,13 @@ struct postgres_engine {
  * use. */
 void engine_add_session(struct postgres_engine *engine, struct session *session);
 void engine_drop_session(struct postgres_engine *engine, struct session *session);
+
+/* partition.c: the epoch to settle with. If the connection on which the partition was taken is lost,
+ * one that nobody ever had: the server may have crashed and lost events that were not synced, and
+ * give their positions again; what was read and done before must not pass for those. So the owner
+ * is told that it has lost the partition, takes it again, and begins at what is stored. */
+int64_t partition_epoch(const struct postgres_engine *engine, int64_t subscription_id,
+                        int32_t partition, int64_t epoch);
 
 static inline struct postgres_engine *postgres_of(struct engine *engine)
 {

@@ -97,7 +97,8 @@ static hf_status settle_fill(struct postgres_engine *engine, struct params *para
     param_int8(params, settle->subscription_id);
     param_int4(params, settle->partition);
     param_uuid(params, engine->token);
-    param_int8(params, settle->epoch);
+    param_int8(params, partition_epoch(engine, settle->subscription_id, settle->partition,
+                                       settle->epoch));
     param_int8(params, settle->generation);
     param_int8(params, settle->checkpoint);
     param_uuid(params, settle->last_event_id);
@@ -152,7 +153,8 @@ static hf_status checkpoints_fill(struct postgres_engine *engine, struct params 
     }
     param_array(params, PARAM_INT8, count);
     for (size_t i = 0; i < count; i++) {
-        element_int8(params, marks[i].epoch);
+        element_int8(params, partition_epoch(engine, checkpoints->subscription_id,
+                                             marks[i].partition, marks[i].epoch));
     }
     param_array(params, PARAM_INT8, count);
     for (size_t i = 0; i < count; i++) {
