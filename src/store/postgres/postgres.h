@@ -89,9 +89,9 @@ void engine_add_session(struct postgres_engine *engine, struct session *session)
 void engine_drop_session(struct postgres_engine *engine, struct session *session);
 
 /* partition.c: the epoch to settle with. If the connection on which the partition was taken is
- * lost, one that nobody ever had: the server may have crashed and lost events that were not synced,
- * and give their positions again; what was read and done before must not pass for those. So the owner
- * is told that it has lost the partition, takes it again, and begins at what is stored. */
+ * lost, one that nobody ever had: the server may have crashed, lost events that were not synced,
+ * and give their positions again; what was read and done before must not pass for those. So the
+ * owner is told that it has lost the partition, takes it again, and begins at what is stored. */
 int64_t partition_epoch(const struct postgres_engine *engine, int64_t subscription_id,
                         int32_t partition, int64_t epoch);
 
