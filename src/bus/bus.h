@@ -10,8 +10,9 @@
  *   subscription.c  creating, registering handlers, and the runner of each subscription
  *   runner.c        the thread that keeps one subscription moving; runner_report.c what workers
  *                   report to it, runner_outcome.c what is stored of that
- *   ordered.c       one way of getting work and settling it: owning a partition; ordered_fill.c
- *                   gets deliveries, ordered_settle.c stores what became of them
+ *   ordered.c       one way of getting work and settling it: owning partitions; crew.c shares them
+ *                   with other processes (share.c: how many are ours), ordered_fill.c gets
+ *                   deliveries, ordered_settle.c stores what became of them
  *   shared.c        the other way: leases
  *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events
  *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means;

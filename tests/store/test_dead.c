@@ -270,7 +270,8 @@ static void an_edited_payload_is_delivered_and_the_log_keeps_the_old(void **stat
     must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 1), "{\"edited\": true}", &count));
     struct batch *batch = fixture_batch(*state);
     int64_t next_us;
-    must_answer(HF_OK, store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + SECOND, 10, batch, &next_us));
+    must_answer(HF_OK,
+                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + SECOND, 10, batch, &next_us));
     must_read("{\"edited\": true}", batch->entries[0].event.payload);
     must_equal(16, batch->entries[0].event.payload_bytes);
     must_read("{}", entry_at(*state, s.store, 1)->event.payload);
@@ -278,7 +279,8 @@ static void an_edited_payload_is_delivered_and_the_log_keeps_the_old(void **stat
     /* it fails again: the copy stays with it, and dies with it */
     must_answer(HF_OK, SETTLE(&s.owner, -1, waited(retry(1, "a", T0 + SECOND))));
     batch = fixture_batch(*state);
-    must_answer(HF_OK, store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + SECOND, 10, batch, &next_us));
+    must_answer(HF_OK,
+                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + SECOND, 10, batch, &next_us));
     must_read("{\"edited\": true}", batch->entries[0].event.payload);
     must_equal(1, batch->entries[0].attempts);
     must_answer(HF_OK, SETTLE(&s.owner, -1, waited(dead(1, "a"))));

@@ -233,12 +233,15 @@ static void due_retries_come_by_due_time_up_to_max(void **state)
     must_read("2 4 3", list_due(s.store, s.id, 0, T0 + 30));
     struct batch *batch = fixture_batch(*state);
     int64_t next_us = -7;
-    must_answer(HF_OK, store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 2, batch, &next_us));
+    must_answer(HF_OK,
+                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 2, batch, &next_us));
     must_read("2 4", list_batch(batch));
-    must_answer(HF_OK, store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 1, batch, &next_us));
+    must_answer(HF_OK,
+                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 1, batch, &next_us));
     must_read("2 4 2", list_batch(batch)); /* appended, and looking takes nothing away */
     batch = fixture_batch(*state);
-    must_answer(HF_OK, store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 10, batch, &next_us));
+    must_answer(HF_OK,
+                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 10, batch, &next_us));
     must_equal(T0 + 50, next_us);
 }
 
