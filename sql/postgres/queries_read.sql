@@ -23,7 +23,8 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
 
 -- name: read_tail
 -- $1: after this position; $2: at most so many; $3: regular expression of the types that are wanted,
--- NULL: all are.
+-- NULL: all are; $4: how many partitions there are, and $5: those that are wanted, a bit each, NULL:
+-- all are.
 SELECT t.position,
        CASE WHEN t.wanted THEN t.id END,
        CASE WHEN t.wanted THEN t.type END,
@@ -38,7 +39,10 @@ SELECT t.position,
        CASE WHEN t.wanted THEN t.emitted_at END,
        CASE WHEN t.wanted THEN t.entered_at END,
        CASE WHEN t.wanted THEN t.bytes END
-FROM (SELECT e.*, $3::text IS NULL OR e.type ~ $3::text AS wanted,
+FROM (SELECT e.*,
+             ($4::integer IS NULL
+              OR ($5::bigint[])[e.hash % $4 / 64 + 1] >> (e.hash % $4 % 64)::integer & 1 = 1)
+                 AND ($3::text IS NULL OR e.type ~ $3::text) AS wanted,
              octet_length(e.payload::text) + coalesce(octet_length(e.metadata::text), 0)
                  + coalesce(octet_length(e.key), 0) + coalesce(octet_length(e.tenant), 0) AS bytes
       FROM holdfast.events_{namespace} e
@@ -47,8 +51,8 @@ FROM (SELECT e.*, $3::text IS NULL OR e.type ~ $3::text AS wanted,
 ORDER BY t.position
 
 -- name: read_holes
--- $1, $2: first and last positions of ranges, in order; $3: as above; $4: at most so many. Each range
--- is read by itself, one after the other, so the rows come in the order of their positions.
+-- $1, $2: first and last positions of ranges, in order; $3, $4, $5: as above; $6: at most so many. Each
+-- range is read by itself, one after the other, so the rows come in the order of their positions.
 SELECT t.position,
        CASE WHEN t.wanted THEN t.id END,
        CASE WHEN t.wanted THEN t.type END,
@@ -63,13 +67,16 @@ SELECT t.position,
        CASE WHEN t.wanted THEN t.emitted_at END,
        CASE WHEN t.wanted THEN t.entered_at END,
        CASE WHEN t.wanted THEN t.bytes END
-FROM (SELECT e.*, $3::text IS NULL OR e.type ~ $3::text AS wanted,
+FROM (SELECT e.*,
+             ($4::integer IS NULL
+              OR ($5::bigint[])[e.hash % $4 / 64 + 1] >> (e.hash % $4 % 64)::integer & 1 = 1)
+                 AND ($3::text IS NULL OR e.type ~ $3::text) AS wanted,
              octet_length(e.payload::text) + coalesce(octet_length(e.metadata::text), 0)
                  + coalesce(octet_length(e.key), 0) + coalesce(octet_length(e.tenant), 0) AS bytes
       FROM unnest($1::bigint[], $2::bigint[]) h (first, last)
       CROSS JOIN LATERAL (SELECT * FROM holdfast.events_{namespace} e
                           WHERE e.position BETWEEN h.first AND h.last ORDER BY e.position) e
-      LIMIT $4::bigint) t
+      LIMIT $6::bigint) t
 
 -- name: read_large
 -- $1: positions.

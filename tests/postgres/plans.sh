@@ -69,8 +69,9 @@ touches "pulling" "holdfast.claim('n30', 's', 1)"
 
 # reads: the library's reads.
 reads() { # WHEN
-    runs "reading the tail $1" read_tail "bigint, bigint, text" "100, 50, NULL"
-    runs "reading holes $1" read_holes "bigint[], bigint[], text, bigint" "'{10,200}', '{20,300}', 'x.*', 100"
+    runs "reading the tail $1" read_tail "bigint, bigint, text, integer, bigint[]" "100, 50, NULL, NULL, '{}'"
+    runs "reading holes $1" read_holes "bigint[], bigint[], text, integer, bigint[], bigint" \
+        "'{10,200}', '{20,300}', 'x.*', 16, '{5}', 100"
     runs "reading large ones $1" read_large "bigint[]" "'{1,2,3}'"
 }
 reads "of tables without statistics"

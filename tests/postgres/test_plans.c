@@ -77,8 +77,8 @@ static void look_at_tail(const struct scene *s, enum postgres_query settings)
     side_must(s->pg, "%s", postgres_queries[settings].sql);
     static const char *const bad[] = {"Seq Scan", "->  Sort"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        must_plan_without(s, "read_tail (5, 4096, NULL)", bad[i]);
-        must_plan_without(s, "read_tail (5, 100, '^t$')", bad[i]);
+        must_plan_without(s, "read_tail (5, 4096, NULL, NULL, '{}')", bad[i]);
+        must_plan_without(s, "read_tail (5, 100, '^t$', 16, '{3}')", bad[i]);
     }
     must_hold(side_number(s->pg, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()") <
               20);

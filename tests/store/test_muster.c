@@ -282,7 +282,7 @@ static void a_reader_hands_up_only_what_is_of_the_wanted_partitions(void **state
 {
     struct store *a = fixture_open(*state, "a");
     for (int i = 0; i < 40; i++) {
-        char key[8];
+        char key[16];
         snprintf(key, sizeof key, "k%d", i);
         append_one(a, "t", key);
     }

@@ -510,8 +510,8 @@ const char *list_due(struct store *store, int64_t subscription_id, int32_t parti
     struct batch batch;
     batch_init(&batch);
     int64_t next_us = -7;
-    must_answer(HF_OK, store_retries_due(store, subscription_id, &partition, 1, now_us, 1000, &batch,
-                                         &next_us));
+    must_answer(HF_OK, store_retries_due(store, subscription_id, &partition, 1, now_us, 1000,
+                                         &batch, &next_us));
     const char *text = list_batch(&batch);
     batch_release(&batch);
     return text;

@@ -26,11 +26,28 @@ static void fill_settings(struct params *params, const struct fetch *fetch)
     (void)fetch;
 }
 
+/* What is wanted: the regular expression, the number of partitions, and a bit for each of them. */
+static void fill_wanted(struct params *params, const struct fetch *fetch)
+{
+    param_text(params, fetch->regex);
+    if (fetch->owned.total == 0) {
+        param_null(params, PARAM_INT4);
+        param_array(params, PARAM_INT8, 0);
+        return;
+    }
+    size_t words = ((size_t)fetch->owned.total + 63) / 64;
+    param_int4(params, fetch->owned.total);
+    param_array(params, PARAM_INT8, words);
+    for (size_t i = 0; i < words; i++) {
+        element_int8(params, (int64_t)fetch->owned.bits[i]);
+    }
+}
+
 static void fill_tail(struct params *params, const struct fetch *fetch)
 {
     param_int8(params, fetch->after);
     param_int8(params, fetch->limit);
-    param_text(params, fetch->regex);
+    fill_wanted(params, fetch);
 }
 
 static void fill_holes(struct params *params, const struct fetch *fetch)
@@ -43,7 +60,7 @@ static void fill_holes(struct params *params, const struct fetch *fetch)
     for (size_t i = 0; i < fetch->hole_count; i++) {
         element_int8(params, fetch->holes[i].last);
     }
-    param_text(params, fetch->regex);
+    fill_wanted(params, fetch);
     param_int8(params, fetch->limit);
 }
 

@@ -11,6 +11,7 @@
 /* What is asked for, and the answers. Rows are as queries_read.sql says. */
 struct fetch {
     struct text regex;            /* of wanted types; absent: all */
+    struct partition_set owned;   /* wanted partitions; total 0: all */
     int64_t limit;                /* of the rows of each answer */
     bool many;                    /* so many rows will probably come */
     bool tail;                    /* what is visible after `after` ... */

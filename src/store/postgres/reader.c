@@ -50,6 +50,13 @@
 
 #define READ_BYTES_COLUMN EVENT_COLUMNS
 
+/* What the server is asked for, so that it sends no payload that nobody here wants. */
+struct wanted {
+    struct buf regex;                       /* of types; empty: all */
+    int32_t partitions;                     /* 0: all of them, else how many there are ... */
+    uint64_t owned[HF_PARTITIONS_MAX / 64]; /* ... and which are wanted */
+};
+
 struct postgres_reader {
     struct reader head; /* first: engine.h */
     struct session *session;
@@ -69,7 +76,7 @@ struct postgres_reader {
     bool tail_cut;           /* the last tail was as long as it might be ... */
     bool late_cut;           /* ... or what the last holes have shown */
     int64_t rows;            /* of the next fetch */
-    struct buf regex;        /* of the filter that the queue was read by; empty: everything */
+    struct wanted wanted;    /* of the filter that the queue was read by */
     bool plain;              /* the server does not take our regular expressions */
     struct gap_run *runs;    /* of the present fetch */
     int64_t *found;
@@ -133,9 +140,11 @@ static hf_status check_server(struct postgres_reader *reader)
 /* A fetch of so many rows, by the present filter. */
 static struct fetch fetch_of(const struct postgres_reader *reader, int64_t limit)
 {
+    const struct wanted *wanted = &reader->wanted;
     return (struct fetch){
         .limit = limit,
-        .regex = reader->regex.length > 0 ? buf_text(&reader->regex) : TEXT_ABSENT,
+        .regex = wanted->regex.length > 0 ? buf_text(&wanted->regex) : TEXT_ABSENT,
+        .owned = {.total = wanted->partitions, .bits = wanted->owned},
     };
 }
 
@@ -557,7 +566,7 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     reader->strict = strict;
     reader->barrier = INT64_MAX;
     gap_init(&reader->gap, after);
-    buf_init(&reader->regex, REGEX_BUF_BYTES);
+    buf_init(&reader->wanted.regex, REGEX_BUF_BYTES);
     hf_status status = session_take(postgres_of(engine), &reader->session);
     if (status == HF_OK) {
         reader->number = reader->session->number;
@@ -585,7 +594,7 @@ void postgres_reader_close(struct reader *reader)
     }
     queue_release(&self->queue);
     gap_release(&self->gap);
-    buf_release(&self->regex);
+    buf_release(&self->wanted.regex);
     mem_free(self->runs);
     mem_free(self->found);
     if (here) {
@@ -594,29 +603,47 @@ void postgres_reader_close(struct reader *reader)
     mem_free(self);
 }
 
+static hf_status wanted_of(struct wanted *wanted, const struct filter *filter, bool plain)
+{
+    *wanted = (struct wanted){.partitions = 0};
+    buf_init(&wanted->regex, REGEX_BUF_BYTES);
+    if (filter->owned) {
+        wanted->partitions = filter->owned->total;
+        size_t words = ((size_t)wanted->partitions + 63) / 64;
+        memcpy(wanted->owned, filter->owned->bits, words * sizeof wanted->owned[0]);
+    }
+    hf_status status = regex_of(&wanted->regex, filter);
+    if (plain) {
+        buf_clear(&wanted->regex);
+    }
+    return status;
+}
+
+static bool wanted_equal(const struct wanted *a, const struct wanted *b)
+{
+    return a->partitions == b->partitions && memcmp(a->owned, b->owned, sizeof a->owned) == 0 &&
+           text_equal(buf_text(&a->regex), buf_text(&b->regex));
+}
+
 /* Notes the filter; if it is another one than before, the queue is read again. */
 static hf_status set_filter(struct postgres_reader *reader, const struct filter *filter)
 {
-    struct buf regex;
-    buf_init(&regex, REGEX_BUF_BYTES);
-    hf_status status = regex_of(&regex, filter);
-    if (status == HF_OK && reader->plain) {
-        buf_clear(&regex);
-    }
-    if (status == HF_OK && !text_equal(buf_text(&regex), buf_text(&reader->regex))) {
-        struct buf before = reader->regex;
-        reader->regex = regex;
-        regex = before;
+    struct wanted wanted;
+    hf_status status = wanted_of(&wanted, filter, reader->plain);
+    if (status == HF_OK && !wanted_equal(&wanted, &reader->wanted)) {
+        struct wanted before = reader->wanted;
+        reader->wanted = wanted;
+        wanted = before;
         if (queue_count(&reader->queue) > 0) {
             status = read_queue_again(reader);
         }
         if (status != HF_OK) { /* try again with the next call */
-            before = reader->regex;
-            reader->regex = regex;
-            regex = before;
+            before = reader->wanted;
+            reader->wanted = wanted;
+            wanted = before;
         }
     }
-    buf_release(&regex);
+    buf_release(&wanted.regex);
     return status;
 }
 
