@@ -131,6 +131,16 @@ bool set64_remove(struct set64 *set, uint64_t key)
     return true;
 }
 
+void set64_remove_value(struct set64 *set, int64_t value)
+{
+    for (size_t i = 0; i < set->capacity; i++) {
+        /* What moves into the gap is looked at, too. What wraps around to the end of the table was
+         * looked at before. */
+        while (set->slots[i].used && set->slots[i].value == value)
+            set64_remove(set, set->slots[i].key);
+    }
+}
+
 size_t set64_count(const struct set64 *set)
 {
     return set->count;

@@ -43,6 +43,9 @@ bool set64_get(const struct set64 *set, uint64_t key, int64_t *ret_value);
 /* False if there was no such key. */
 bool set64_remove(struct set64 *set, uint64_t key);
 
+/* Removes all entries with this value. */
+void set64_remove_value(struct set64 *set, int64_t value);
+
 size_t set64_count(const struct set64 *set);
 
 /* Walks all entries in no order: start with *cursor = 0, until false. The map must not change

@@ -57,13 +57,16 @@ static void part_close(struct runner *runner, struct part *part, enum part_state
     window_close(&runner->window, part->number);
 }
 
-/* It is not in hand any more. Nothing of it runs. */
+/* It is not in hand any more, and what was handed up of it has gone with it: if it comes back it is
+ * read again from its checkpoint. Nothing of it runs. */
 static void part_forget(struct runner *runner, struct part *part)
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
     set_bit(ordered, part->number, false);
     window_forget(&runner->window, part->number);
+    set64_remove_value(&ordered->handed, part->number);
+    set64_remove_value(&ordered->ahead, part->number);
     ordered->places[part->number] = -1;
     ordered->part_count--;
     if (part != &ordered->parts[ordered->part_count]) {
@@ -144,9 +147,15 @@ bool crew_check(struct runner *runner, int64_t *ret_generation)
 
 /* ---- Taking ---------------------------------------------------------------------------------- */
 
+struct load_ahead {
+    struct set64 *ahead;
+    int32_t partition;
+};
+
 static int load_position(int64_t position, void *ctx)
 {
-    return set64_put(ctx, (uint64_t)position, 1) != HF_OK;
+    const struct load_ahead *load = ctx;
+    return set64_put(load->ahead, (uint64_t)position, load->partition) != HF_OK;
 }
 
 static int load_lane(uint64_t lane, int64_t rows, void *ctx)
@@ -190,8 +199,9 @@ static hf_status load(struct runner *runner, const struct part *part)
         status = put_lanes(runner, part, &lanes);
     }
     if (!status) {
+        struct load_ahead ahead = {&ordered->ahead, part->number};
         status =
-            store_ahead(store, id, part->number, part->checkpoint, load_position, &ordered->ahead);
+            store_ahead(store, id, part->number, part->checkpoint, load_position, &ahead);
     }
     if (!status && set64_count(&ordered->ahead) == WINDOW_LANES_MAX) {
         status = fail(HF_NOMEM,
@@ -286,8 +296,11 @@ static hf_status take(struct runner *runner, int32_t partition, bool force, int6
     return status;
 }
 
-/* The reader must begin at the lowest floor. What it has handed up above a partition's floor is not
- * to be put again. */
+/*
+ * The reader must begin at the lowest floor, also if that is its own: above a gap it has passed
+ * events of the partition that is new. What it has handed up above a partition's floor is not to be
+ * put again.
+ */
 static hf_status open_reader(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
@@ -296,15 +309,15 @@ static hf_status open_reader(struct runner *runner)
         const struct part *part = &ordered->parts[i];
         lowest = part->state == PART_OURS && part->floor < lowest ? part->floor : lowest;
     }
-    if (lowest == INT64_MAX || (ordered->reader && lowest >= ordered->floor)) {
+    if (lowest == INT64_MAX) {
         return HF_OK;
     }
     size_t cursor = 0;
     uint64_t position;
-    int64_t one;
+    int64_t partition;
     hf_status status = HF_OK;
-    while (!status && set64_next(&ordered->handed, &cursor, &position, &one)) {
-        status = set64_put(&ordered->ahead, position, 1);
+    while (!status && set64_next(&ordered->handed, &cursor, &position, &partition)) {
+        status = set64_put(&ordered->ahead, position, partition);
     }
     struct reader *reader = NULL;
     if (!status) {

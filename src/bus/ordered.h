@@ -49,9 +49,10 @@ struct ordered {
 
     struct reader *reader;
     int64_t floor;       /* it has handed up everything up to here ... */
-    struct set64 handed; /* ... and these above */
+    struct set64 handed; /* ... and these above: position -> partition */
     int64_t handed_top;  /* the highest of them */
-    struct set64 ahead;  /* positions above their partition's floor that are not to be put again */
+    struct set64 ahead;  /* positions above their partition's floor that are not to be put again:
+                            position -> partition */
     bool more;           /* the last read stopped at a limit */
 
     int64_t flushed_us;   /* when checkpoints were last stored */

@@ -159,7 +159,8 @@ static bool note_read(struct runner *runner, const struct batch *batch, int64_t 
         if (position <= floor) {
             continue;
         }
-        if (set64_put(&ordered->handed, (uint64_t)position, 1)) {
+        int64_t partition = (int64_t)(batch->entries[i].hash % runner->window.partitions);
+        if (set64_put(&ordered->handed, (uint64_t)position, partition)) {
             return false;
         }
         ordered->handed_top = position > ordered->handed_top ? position : ordered->handed_top;

@@ -387,27 +387,6 @@ static void ring_forget(struct window *window, struct ring *ring, int32_t partit
     }
 }
 
-/* Forgets which lanes of a partition fail. Without memory they stay known, which does no harm: the
- * store knows better when one of them is held back. */
-static void lanes_forget(struct window *window, int32_t partition)
-{
-    struct set64 kept;
-    set64_init(&kept, WINDOW_LANES_MAX);
-    size_t cursor = 0;
-    uint64_t lane;
-    int64_t whose;
-    hf_status status = HF_OK;
-    while (!status && set64_next(&window->failing, &cursor, &lane, &whose)) {
-        status = whose == partition ? HF_OK : set64_put(&kept, lane, whose);
-    }
-    if (status) {
-        set64_release(&kept);
-        return;
-    }
-    set64_release(&window->failing);
-    window->failing = kept;
-}
-
 void window_close(struct window *window, int32_t partition)
 {
     struct window_share *share = &window->shares[partition];
@@ -422,7 +401,7 @@ void window_forget(struct window *window, int32_t partition)
     assert(window->shares[partition].busy == 0);
     ring_forget(window, &window->log, partition, true);
     ring_forget(window, &window->retries, partition, true);
-    lanes_forget(window, partition);
+    set64_remove_value(&window->failing, partition);
     if (set64_count(&window->early) > 0) {
         forget_early(window, partition);
     }

@@ -102,6 +102,31 @@ static void random_operations_agree_with_an_array(void **state)
     set64_release(&set);
 }
 
+static void removing_a_value_leaves_exactly_the_others(void **state)
+{
+    uint64_t seed = 43;
+
+    (void)state;
+    for (int round = 0; round < 500; round++) {
+        int64_t values[KEYS];
+        size_t left = 0;
+        struct set64 set;
+
+        set64_init(&set, KEYS);
+        for (uint64_t key = 0; key < KEYS; key++) {
+            values[key] = (int64_t)chance_below(&seed, 3);
+            assert_ok(set64_put(&set, key * (uint64_t)(round + 1), values[key]));
+        }
+        set64_remove_value(&set, 1);
+        for (uint64_t key = 0; key < KEYS; key++) {
+            left += values[key] != 1;
+            assert_int_equal(set64_get(&set, key * (uint64_t)(round + 1), NULL), values[key] != 1);
+        }
+        assert_int_equal(set64_count(&set), left);
+        set64_release(&set);
+    }
+}
+
 static void walking_meets_every_entry_once(void **state)
 {
     struct set64 set;
@@ -159,6 +184,7 @@ int main(void)
         cmocka_unit_test(a_full_map_refuses_new_keys_only),
         cmocka_unit_test(a_counter_disappears_at_zero),
         cmocka_unit_test(random_operations_agree_with_an_array),
+        cmocka_unit_test(removing_a_value_leaves_exactly_the_others),
         cmocka_unit_test(walking_meets_every_entry_once),
 #ifdef HF_FAULTS
         cmocka_unit_test(out_of_memory_leaves_the_map_as_it_was),
