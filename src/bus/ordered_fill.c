@@ -139,14 +139,18 @@ static bool is_new(struct ordered *ordered, int32_t partitions, const struct ent
            !set64_remove(&ordered->ahead, (uint64_t)entry->event.position);
 }
 
-/* Everything up to the floor, and what is in the batch, has been handed up. False: there was no
- * memory to remember it. The mutex is held. */
+/* Everything up to the floor, and what is in the batch, has been handed up. That of partitions
+ * which are not ours any more was not put: their floors, up to which their checkpoints may move,
+ * stay. False: there was no memory to remember it. The mutex is held. */
 static bool note_read(struct runner *runner, const struct batch *batch, int64_t floor)
 {
     struct ordered *ordered = runner->ordered;
     ordered->floor = floor;
     for (int32_t i = 0; i < ordered->part_count; i++) {
         struct part *part = &ordered->parts[i];
+        if (part->state != PART_OURS) {
+            continue;
+        }
         part->floor = part->floor < floor ? floor : part->floor;
         window_floor(&runner->window, part->number, part->floor);
     }

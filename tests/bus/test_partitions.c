@@ -274,6 +274,47 @@ static void a_handler_that_runs_keeps_only_its_own_partition(void **state)
     assert_keys_in_order(&pair);
 }
 
+static hf_verdict hold_some(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    (void)delivery;
+    if (strcmp(event->type, "hold") == 0)
+        door_pass(recorder->extra);
+    return HF_ACK;
+}
+
+/* A partition that is to be given back waits for its handlers, and the log is read meanwhile. */
+static void what_comes_while_a_partition_is_given_back_is_not_lost(void **state)
+{
+    struct scene *scene = *state;
+    struct pair pair = {.one = scene_recorder(scene, hold_some),
+                        .two = scene_recorder(scene, NULL)};
+    hf_subscription_options options = shares();
+    int published = 20;
+
+    options.partitions = 2;
+    options.concurrency = 30;
+    pair.other = scene_open(scene, NULL);
+    pair.one->extra = scene_door(scene);
+    subscribe(scene->bus, "a", "*", pair.one, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 20; i++) { /* some of each partition */
+        char key[16];
+
+        snprintf(key, sizeof(key), "held%d", i);
+        publish(scene->bus, "hold", key, "1");
+    }
+    assert_true(door_wait_inside(pair.one->extra, 20));
+    subscribe(pair.other, "a", "*", pair.two, &options);
+    assert_ok(hf_start(pair.other));
+    for (int i = 0; i < 25; i++, published += 20) {
+        publish_keys(scene->bus, 20, 1);
+        usleep(20000); /* for them to share and to read; if they do so later, nothing is shown */
+    }
+    door_open(pair.one->extra);
+    settle_all(pair.other, "a");
+    assert_int_equal(recorder_count(pair.one) + recorder_count(pair.two), published);
+}
+
 /* ---- Several processes ----------------------------------------------------------------------- */
 
 /* Every position up to `last` has a line; answers how many lines there are. */
@@ -371,6 +412,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(partitions_are_for_relaxed_ordered_subscriptions),
     scene_test(two_processes_share_the_partitions_and_keep_every_key_in_order),
     scene_test(a_handler_that_runs_keeps_only_its_own_partition),
+    scene_test(what_comes_while_a_partition_is_given_back_is_not_lost),
     scene_test(the_partitions_of_a_killed_process_are_taken_over),
     scene_test(processes_that_come_and_go_cleanly_do_nothing_twice),
     scene_test(a_frozen_process_loses_its_partitions_and_is_refused_afterwards),

@@ -68,8 +68,10 @@ struct ledger {
     struct record *buckets[BUCKETS];
     struct keyed *keys[1024];
     int64_t calls, dead, acknowledged, breaches;
-    int32_t *gone; /* processes */
-    size_t gone_count, gone_capacity;
+    struct processes {
+        int32_t *pids;
+        size_t count, capacity;
+    } gone, frozen;
     struct {
         char name[64];
         int64_t hits;
@@ -115,7 +117,8 @@ void ledger_free(struct ledger *ledger)
             free(keyed);
         }
     }
-    free(ledger->gone);
+    free(ledger->gone.pids);
+    free(ledger->frozen.pids);
     free(ledger);
 }
 
@@ -166,12 +169,19 @@ static int subscription_of(const struct ledger *ledger, const char *name)
     return -1;
 }
 
-static bool is_gone(const struct ledger *ledger, int32_t process)
+static bool is_among(const struct processes *processes, int32_t pid)
 {
-    for (size_t i = 0; i < ledger->gone_count; i++)
-        if (ledger->gone[i] == process)
+    for (size_t i = 0; i < processes->count; i++)
+        if (processes->pids[i] == pid)
             return true;
     return false;
+}
+
+/* May what the one has acknowledged come to the other? */
+static bool is_explained(const struct ledger *ledger, int32_t before, int32_t now)
+{
+    return is_among(&ledger->gone, before) || is_among(&ledger->frozen, before) ||
+           is_among(&ledger->frozen, now);
 }
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
@@ -234,7 +244,8 @@ static void read_delivered(struct ledger *ledger, const char *line)
     record = record_of(ledger, id);
     fate = &record->fates[index];
     ledger->calls++;
-    if (fate->calls && fate->last_verdict == 'a' && !is_gone(ledger, fate->last_process))
+    if (fate->calls && fate->last_verdict == 'a' &&
+        !is_explained(ledger, fate->last_process, process))
         fate->unexplained++;
     fate->calls++;
     fate->attempt_max = attempt > fate->attempt_max ? attempt : fate->attempt_max;
@@ -256,11 +267,11 @@ static void read_undone(struct ledger *ledger, const char *line)
         record_of(ledger, id)->fates[index].last_verdict = 'r';
 }
 
-static void read_gone(struct ledger *ledger, const char *line)
+static void read_process(struct processes *processes, const char *line)
 {
-    if (ledger->gone_count == ledger->gone_capacity)
-        ledger->gone = grow(ledger->gone, &ledger->gone_capacity, sizeof(*ledger->gone));
-    ledger->gone[ledger->gone_count++] = (int32_t)strtol(line + 1, NULL, 10);
+    if (processes->count == processes->capacity)
+        processes->pids = grow(processes->pids, &processes->capacity, sizeof(*processes->pids));
+    processes->pids[processes->count++] = (int32_t)strtol(line + 1, NULL, 10);
 }
 
 static void read_point(struct ledger *ledger, const char *line)
@@ -310,8 +321,8 @@ void ledger_read(struct ledger *ledger, const char *path)
         return;
     /* Who is gone is read first: a death is noted some time after it happened. */
     while (fgets(line, sizeof(line), file))
-        if (line[0] == 'K' && strchr(line, '\n'))
-            read_gone(ledger, line);
+        if ((line[0] == 'K' || line[0] == 'Z') && strchr(line, '\n'))
+            read_process(line[0] == 'K' ? &ledger->gone : &ledger->frozen, line);
     rewind(file);
     while (fgets(line, sizeof(line), file))
         if (strchr(line, '\n'))
