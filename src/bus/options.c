@@ -189,6 +189,17 @@ void options_merge(hf_subscription_options *options, const hf_subscription_optio
     }
 }
 
+bool options_equal(const hf_subscription_options *a, const hf_subscription_options *b)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (memcmp((const char *)a + rows[i].offset, (const char *)b + rows[i].offset,
+                   value_bytes(&rows[i])) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static hf_status check_place(hf_place place)
 {
     switch (place.kind) {

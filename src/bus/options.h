@@ -19,6 +19,8 @@
 void options_default(hf_subscription_options *ret_options);
 /* Takes over into `options` what is given in `given` ("not given" fields leave it alone). */
 void options_merge(hf_subscription_options *options, const hf_subscription_options *given);
+/* Whether all that is stored of them is the same; `from` and size are not. */
+bool options_equal(const hf_subscription_options *a, const hf_subscription_options *b);
 /* HF_INVALID with a sentence that names the option, its value and its limits. */
 hf_status options_check(const hf_subscription_options *options);
 /* As one JSON object, complete (without `from` and size), and back: unknown members are ignored,

@@ -177,10 +177,7 @@ static hf_status update(hf_bus *bus, const struct wish *wish, const struct defin
     struct text patterns[HF_PATTERNS_MAX + 1];
     size_t count;
     bool differs = merge_patterns(wish, definition, patterns, &count);
-    options.from = definition->options.from;
-    options.size = definition->options.size;
-    differs |= memcmp(&options, &definition->options, sizeof options) != 0;
-    if (!differs) {
+    if (!differs && options_equal(&options, &definition->options)) {
         return HF_OK;
     }
     bool created;

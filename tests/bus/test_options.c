@@ -143,6 +143,25 @@ static void set_field(hf_subscription_options *options, const struct limit *limi
            limit->bytes);
 }
 
+static void options_are_equal_by_value_and_not_by_padding(void **state)
+{
+    (void)state;
+    hf_subscription_options a;
+    hf_subscription_options b;
+    hf_subscription_options given = defaults();
+    memset(&a, 0x00, sizeof a);
+    memset(&b, 0xff, sizeof b);
+    a.from.kind = HF_PLACE_START;
+    options_merge(&a, &given);
+    options_merge(&b, &given);
+    assert_true(options_equal(&a, &b));
+    b.retry_multiplier = 3.0;
+    assert_false(options_equal(&a, &b));
+    b.retry_multiplier = a.retry_multiplier;
+    b.breaker_pause_ms++;
+    assert_false(options_equal(&a, &b));
+}
+
 static void limits_are_exact_and_named(void **state)
 {
     (void)state;
@@ -353,6 +372,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_the_header),
         cmocka_unit_test(nothing_given_changes_nothing),
         cmocka_unit_test(what_is_given_replaces_field_by_field),
+        cmocka_unit_test(options_are_equal_by_value_and_not_by_padding),
         cmocka_unit_test(limits_are_exact_and_named),
         cmocka_unit_test(extreme_values_are_refused_and_not_wrapped),
         cmocka_unit_test(a_multiplier_that_is_no_number_is_refused),
