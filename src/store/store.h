@@ -34,10 +34,10 @@
 #include <holdfast.h>
 #include <stdbool.h>
 
-#include "base/arena.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/event.h"
 
 struct store;
 struct sqlite3;
@@ -75,63 +75,6 @@ void store_close(struct store *store);
 const char *store_engine_name(const struct store *store);
 /* True in a forked child of the process that opened it: every verb there answers HF_MISUSE. */
 bool store_poisoned(struct store *store);
-
-/* ---- Events on their way in ------------------------------------------------------------------ */
-
-/* A checked event, ready to be appended. */
-struct new_event {
-    uint8_t id[16];
-    struct text type;
-    struct text payload;
-    struct text key; /* these four may be absent */
-    struct text tenant;
-    struct text metadata;
-    struct text producer;
-    int64_t emitted_at_us;
-    int64_t expected_version; /* -1: none */
-    int64_t hash;             /* hash_event() */
-    /* answers */
-    int64_t position;
-    int64_t key_version; /* -1 unless a version was expected */
-    bool duplicate;
-};
-
-/* ---- Events on their way out ----------------------------------------------------------------- */
-
-/* One event as an engine hands it up. All texts live in the batch's arena. */
-struct entry {
-    hf_event event;
-    uint8_t id[16];
-    uint64_t lane;             /* hash_lane(): the unit of order */
-    int64_t hash;              /* as stored at publish; decides the partition */
-    int32_t attempts;          /* recorded failed attempts; 0 for what comes from the log */
-    int32_t uncounted;         /* failed attempts that did not count */
-    struct text attempts_json; /* the story so far, a JSON array; absent if none */
-    bool waited;               /* it has a row in retries (it came from there) */
-    bool unhandled;            /* outside the patterns; only if the filter asked for those */
-};
-
-/* Entries and the memory of their texts. batch_init / batch_clear / batch_release in batch.h. */
-struct batch {
-    struct arena arena;
-    struct entry *entries;
-    size_t count;
-    size_t capacity;
-};
-
-/* Some partitions of a subscription: bit `p % 64` of bits[p / 64] says whether p is in it. */
-struct partition_set {
-    int32_t total; /* partitions of the subscription */
-    const uint64_t *bits;
-};
-
-/* Which events of the log a subscription wants. */
-struct filter {
-    const struct text *patterns;
-    size_t count;
-    bool unhandled_too;                /* hand up the others as well, marked `unhandled` */
-    const struct partition_set *owned; /* only events of these partitions; NULL: of all */
-};
 
 /* ---- Changes --------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /*
- * support_replica.h - servers that follow each other, which a test may kill (scripts/postgres-cluster).
+ * support_replica.h - servers that follow each other, which a test may kill
+ * (scripts/postgres-cluster).
  */
 #ifndef HF_TESTS_POSTGRES_SUPPORT_REPLICA_H
 #define HF_TESTS_POSTGRES_SUPPORT_REPLICA_H
