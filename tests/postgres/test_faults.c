@@ -65,7 +65,8 @@ static int64_t end_sessions(struct fixture *f, const char *node, const char *que
 {
     return server(f,
                   "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
-                  "WHERE application_name = '%s' AND query LIKE '%s%%'",
+                  "WHERE datname = current_database() AND application_name = '%s' "
+                  "AND query LIKE '%s%%'",
                   node, query);
 }
 

@@ -379,7 +379,8 @@ static void abort_what_runs(int index, void *ctx)
     struct endless *endless = ctx;
     struct scene *s = endless->scene;
     int64_t until_ms = mono_ms() + PATIENCE_MS;
-    while (sql_number(s->side, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND "
+    while (sql_number(s->side, "SELECT count(*) FROM pg_stat_activity WHERE datname = "
+                               "current_database() AND state = 'active' AND "
                                "query = 'SELECT pg_sleep(1000)'") == 0) {
         must_hold(mono_ms() < until_ms);
         sched_yield();

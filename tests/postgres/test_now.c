@@ -44,7 +44,8 @@ static void run_call(int index, void *ctx)
 static void await_looks(struct stage *s)
 {
     int64_t end_us = mono_us() + PATIENCE_MS * 1000;
-    while (side_number(s->b, "SELECT count(*) FROM pg_stat_activity WHERE application_name = "
+    while (side_number(s->b, "SELECT count(*) FROM pg_stat_activity WHERE datname = "
+                             "current_database() AND application_name = "
                              "'caller' AND state = 'idle' AND query LIKE '%%LEFT JOIN "
                              "pg_locks l%%'") == 0) {
         assert_true(mono_us() < end_us);

@@ -434,7 +434,8 @@ static void a_reader_whose_connection_is_lost_is_over(void **state)
     read_both(&s);
     side_must(s.a,
               "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-              "WHERE application_name = 'reader' AND query LIKE 'SELECT t.position%%'");
+              "WHERE datname = current_database() AND application_name = 'reader' "
+              "AND query LIKE 'SELECT t.position%%'");
     struct batch *batch = fixture_batch(s.f);
     int64_t floor = -7;
     bool more;

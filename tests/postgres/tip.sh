@@ -128,7 +128,8 @@ if [ -x "$HOLDFAST" ]; then
     "$HOLDFAST" --db "$url" --namespace gapless publish x 1 >/dev/null &
     pid=$!
     for _ in $(seq 200); do
-        [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")" -gt 0 ] && break
+        [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+            AND wait_event_type = 'Lock'")" -gt 0 ] && break
         sleep 0.02
     done
     ask a "ROLLBACK" >/dev/null
