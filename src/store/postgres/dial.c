@@ -58,6 +58,7 @@ static hf_status dial(struct session *session, size_t host, struct deadline dead
     if (!session->pg) {
         return fail(HF_NOMEM, "no memory for a connection");
     }
+    engine_add_session(engine, session); /* a child that is forked meanwhile has its socket, too */
     PQsetErrorVerbosity(session->pg, PQERRORS_VERBOSE); /* errors_connect wants codes */
     PQsetNoticeReceiver(session->pg, hear_notice, session);
     PostgresPollingStatusType want = PGRES_POLLING_WRITING;
@@ -139,9 +140,6 @@ static hf_status connect_host(struct session *session, size_t host, struct deadl
     session_close(session);
     session->sqlstate[0] = '\0';
     hf_status status = dial(session, host, deadline);
-    if (session->pg) {
-        engine_add_session(session->engine, session);
-    }
     if (status == HF_OK) {
         status = hello(session);
     }

@@ -32,7 +32,14 @@
 static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static struct postgres_engine *open_engines; /* under open_mutex, as are their lists of sessions */
-static PGconn **abandoned;                   /* in a child: the parent's connections */
+
+/* In a child: what belongs to the parent's connections and threads. It is never touched again, and
+ * not lost either. */
+struct abandoned {
+    void *what;
+    struct abandoned *next;
+};
+static struct abandoned *abandoned;
 
 static void fork_prepare(void)
 {
@@ -107,6 +114,17 @@ void engine_drop_session(struct postgres_engine *engine, struct session *session
         *at = session->next_open;
     }
     pthread_mutex_unlock(&open_mutex);
+}
+
+void engine_abandon(void *what)
+{
+    struct abandoned *one = mem_alloc(sizeof *one);
+    if (one) {
+        pthread_mutex_lock(&open_mutex);
+        *one = (struct abandoned){what, abandoned};
+        abandoned = one;
+        pthread_mutex_unlock(&open_mutex);
+    }
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -238,31 +256,13 @@ static void engine_give_back(struct postgres_engine *engine)
     }
 }
 
-/* In a child: only our own memory. What libpq holds is kept reachable. */
+/* In a child: only our own memory. The prober's thread may have been in the middle of anything. */
 static void engine_forget(struct postgres_engine *engine)
 {
-    size_t count = 0;
-    for (struct session *at = engine->sessions; at; at = at->next_open) {
-        count++;
-    }
-    PGconn **kept = mem_calloc(count + 1, sizeof(PGconn *)); /* NOLINT(bugprone-sizeof-*) */
-    count = 0;
-    for (struct session *at = engine->sessions; kept && at; at = at->next_open) {
-        kept[count++] = at->pg;
-    }
-    abandoned = kept;
-    params_release(&engine->writer.params);
-    params_release(&engine->keeper.session.params);
-    for (struct session *at = engine->idle_readers, *next; at; at = next) {
-        next = at->next;
-        params_release(&at->params);
-        mem_free(at);
-    }
-    for (struct session *at = engine->idle_handlers, *next; at; at = next) {
-        next = at->next;
-        params_release(&at->params);
-        mem_free(at);
-    }
+    engine_abandon(engine->prober);
+    pool_close(engine);
+    session_release(&engine->writer);
+    session_release(&engine->keeper.session);
     signs_free(engine->signs);
     engine_free(engine);
 }

@@ -14,13 +14,18 @@
 
 static struct session *take_idle(struct postgres_engine *engine, struct session **list)
 {
-    pthread_mutex_lock(&engine->pool_mutex);
+    bool alone = atomic_load(&engine->poisoned); /* and the mutex may be held for ever */
+    if (!alone) {
+        pthread_mutex_lock(&engine->pool_mutex);
+    }
     struct session *session = *list;
     if (session) {
         *list = session->next;
         engine->idle_count--;
     }
-    pthread_mutex_unlock(&engine->pool_mutex);
+    if (!alone) {
+        pthread_mutex_unlock(&engine->pool_mutex);
+    }
     return session;
 }
 
@@ -89,6 +94,10 @@ hf_status session_take_handler(struct postgres_engine *engine, struct deadline d
 void session_give(struct postgres_engine *engine, struct session *session)
 {
     if (!session) {
+        return;
+    }
+    if (atomic_load(&engine->poisoned)) {
+        drop(session);
         return;
     }
     if (session->in_tx) {

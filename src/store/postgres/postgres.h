@@ -87,6 +87,8 @@ struct postgres_engine {
  * use. */
 void engine_add_session(struct postgres_engine *engine, struct session *session);
 void engine_drop_session(struct postgres_engine *engine, struct session *session);
+/* engine.c: in a forked child, keeps what must neither be used nor freed. */
+void engine_abandon(void *what);
 
 /* partition.c: the epoch to settle with. If the connection on which the partition was taken is
  * lost, one that nobody ever had: the server may have crashed, lost events that were not synced,

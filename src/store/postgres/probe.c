@@ -253,9 +253,6 @@ void prober_free(struct prober *prober)
     if (!prober) {
         return;
     }
-    if (atomic_load(&prober->engine->poisoned)) {
-        return; /* a forked child: the thread is not here, and the mutex may be held for ever */
-    }
     pthread_mutex_lock(&prober->mutex);
     prober->stop = true;
     pthread_cond_broadcast(&prober->changed);

@@ -105,8 +105,7 @@ static hf_status lose(struct postgres_reader *reader)
 static bool is_connected(const struct postgres_reader *reader)
 {
     const struct session *session = reader->session;
-    return session->pg && PQstatus(session->pg) == CONNECTION_OK &&
-           session->number == reader->number;
+    return !session_is_lost(session) && session->number == reader->number;
 }
 
 static hf_status ask_server_start(struct postgres_reader *reader, int64_t *ret_us)
@@ -588,8 +587,7 @@ void postgres_reader_close(struct reader *reader)
         return;
     }
     struct postgres_engine *engine = engine_of(self);
-    bool here = !atomic_load(&engine->poisoned);
-    if (self->watching && here) {
+    if (self->watching && !atomic_load(&engine->poisoned)) {
         prober_unwatch(engine->prober);
     }
     queue_release(&self->queue);
@@ -597,9 +595,7 @@ void postgres_reader_close(struct reader *reader)
     buf_release(&self->wanted.regex);
     mem_free(self->runs);
     mem_free(self->found);
-    if (here) {
-        session_give(engine, self->session);
-    }
+    session_give(engine, self->session);
     mem_free(self);
 }
 

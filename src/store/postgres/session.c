@@ -202,7 +202,11 @@ void session_close(struct session *session)
 {
     if (session->pg && session->kind != SESSION_FOREIGN) {
         engine_drop_session(session->engine, session);
-        PQfinish(session->pg);
+        if (atomic_load(&session->engine->poisoned)) {
+            engine_abandon(session->pg); /* libpq would say farewell in the parent's name */
+        } else {
+            PQfinish(session->pg);
+        }
     }
     session->pg = NULL;
     session_reset(session);
@@ -345,7 +349,8 @@ hf_status session_execute(struct session *session, enum postgres_query query, bo
 
 bool session_is_lost(const struct session *session)
 {
-    return !session->pg || PQstatus(session->pg) != CONNECTION_OK;
+    return !session->pg || PQstatus(session->pg) != CONNECTION_OK ||
+           atomic_load(&session->engine->poisoned);
 }
 
 static hf_status query_once_or_again(struct session *session, enum postgres_query query, bool once,

@@ -82,7 +82,7 @@ hf_status session_connect(struct session *session, struct deadline deadline);
 hf_status session_connect_once(struct session *session, struct deadline deadline);
 /* Whether there is a connection that has not been lost, as far as one can tell without asking. */
 bool session_is_up(struct session *session);
-/* Whether there is none, or libpq has already found that it was lost. */
+/* Whether there is none, or libpq has already found that it was lost, or it is the parent's. */
 bool session_is_lost(const struct session *session);
 /* Closes the connection; what was open on it is rolled back by the server. */
 void session_close(struct session *session);
