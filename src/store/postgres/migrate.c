@@ -151,6 +151,7 @@ hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mod
             !deadline_passed(deadline)) {
             nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
             status = session_connect(session, deadline);
+            version = 0; /* whatever was reached is rolled back: look again */
         }
     }
     return status;
