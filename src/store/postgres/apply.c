@@ -660,13 +660,15 @@ static void run_rounds(struct round *round, struct deadline deadline)
         round->now_us = clock_wall_us();
         round->pooled = round->session->pooled;
         hf_status status = run_round(round);
-        if (status == HF_OK && session_is_up(round->session)) {
-            if (round->portion != PORTION_SINGLE) {
-                round->portion++;
-            }
+        bool last = round->portion == PORTION_SINGLE;
+        if (status == HF_OK && (!any_open(round->changes) ||
+                                (!last && session_is_up(round->session)))) {
+            round->portion += last ? 0 : 1;
             continue;
         }
         if (status == HF_OK) {
+            /* Lost, or refused what there is no smaller portion of: another one may do better. */
+            session_close(round->session);
             status = fail(HF_UNAVAILABLE, "%s: the connection was lost", round->engine->place);
         }
         if (++lost > LOST_MAX) {
