@@ -364,6 +364,7 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
     keeper->listening = false;
     keeper->declared_until_us = 0;
     keeper->publisher_count = 0;
+    keeper->publishers_cut = keeper->expecting; /* who is still waited for: look anew */
     keeper->session.deadline = deadline;
     hf_status status = session_connect(&keeper->session, deadline);
     atomic_fetch_add(&keeper->connects, status == HF_OK);
@@ -411,9 +412,10 @@ static hf_status run_ring(struct postgres_engine *engine, bool all)
     session_params(&keeper->session);
     hf_status status = session_run(&keeper->session, all ? POSTGRES_QUERY_KEEPER_RING_ALL
                                                          : POSTGRES_QUERY_KEEPER_RING);
-    if (status != HF_OK && all) { /* later, then */
+    if (status != HF_OK) { /* later, then */
         pthread_mutex_lock(&keeper->mutex);
-        keeper->ring = true;
+        keeper->ring = keeper->ring || all;
+        keeper->ring_appends = keeper->ring_appends || !all;
         pthread_mutex_unlock(&keeper->mutex);
     }
     return status;
@@ -488,12 +490,14 @@ static hf_status work(struct postgres_engine *engine, const struct wishes *wishe
     struct keeper *keeper = &engine->keeper;
     int64_t now_us = clock_mono_us();
     hf_status status = HF_OK;
+    hf_status rung = HF_OK;
     int64_t wait_us = IDLE_MS * MS;
     keeper->session.deadline = deadline_after_ms(STATEMENT_MS);
     if (wishes->ring || wishes->ring_appends) {
         int64_t left_us = keeper->rung_at_us + RING_MS * MS - real_us();
         if (left_us <= 0) {
-            status = run_ring(engine, wishes->ring);
+            rung = run_ring(engine, wishes->ring);
+            status = session_is_lost(&keeper->session) ? rung : HF_OK; /* signs of life go on */
         } else {
             wait_us = left_us;
         }
@@ -517,7 +521,7 @@ static hf_status work(struct postgres_engine *engine, const struct wishes *wishe
         wait_us = due_us > now_us ? due_us - now_us : 0;
     }
     *ret_wait_us = wait_us;
-    return status;
+    return status != HF_OK ? status : rung;
 }
 
 /* Takes the notifications that have come, also those that came with the answers to statements. If
