@@ -58,7 +58,7 @@ hf_status postgres_append_within(struct session *session, struct append *append,
         param_bool(params, engine->durability == HF_DURABILITY_POWER);
         line_add(&line, POSTGRES_QUERY_JOIN_CHECK);
     }
-    hf_status status = postgres_verb_append.fill(engine, session_params(session), &append->change);
+    (void)postgres_verb_append.fill(engine, session_params(session), &append->change);
     int appended = line.count;
     line_add(&line, postgres_verb_append.query);
     session_params(session);
@@ -67,7 +67,7 @@ hf_status postgres_append_within(struct session *session, struct append *append,
         line_add(&line, POSTGRES_QUERY_JOIN_RING);
     }
     line_add(&line, POSTGRES_QUERY_RELEASE_SAVE);
-    status = line_end(&line);
+    hf_status status = line_end(&line);
     if (status != HF_OK) {
         status = undo(session, status);
     } else {

@@ -164,7 +164,7 @@ static hf_status checkpoints_fill(struct postgres_engine *engine, struct params 
     for (size_t i = 0; i < count; i++) {
         element_uuid(params, marks[i].last_event_id);
     }
-    param_time(params, change->now_us);
+    param_local(params, change->now_us);
     HF_POINT("mid_settle");
     return HF_OK;
 }
