@@ -373,7 +373,12 @@ DECLARE
     v_more      boolean := false;
     v_retries   boolean := false;               -- some events have rows in retries
     v_log       boolean := true;                -- the log may be read
-    v_list      bigint[] := '{}';               -- what this claim hands out
+    v_list      bigint[] := '{}';               -- what this claim hands out ...
+    v_run       int8multirange := '{}';         -- ... and what it takes of the log at once
+    v_run_rows  integer := 0;
+    v_run_bytes bigint;
+    v_last      bigint;
+    v_count     integer := 0;                   -- of both
     v_bytes     bigint := 0;
     v_seen      bigint[] := '{}';
     v_stop      bigint := 9223372036854775807;
@@ -497,7 +502,7 @@ BEGIN
 
     -- Holes: first who might still fill them, then what they show.
     v_log := v_log AND cardinality(v_list) < p_max AND v_bytes < c_bytes_max;
-    IF v_log THEN
+    IF v_log AND (p_patterns && '{*,**}') IS NOT TRUE THEN
         v_regex := patterns_regex(coalesce(p_patterns,
                        ARRAY(SELECT json_array_elements_text(v_s.patterns::json))));
     END IF;
@@ -538,12 +543,51 @@ BEGIN
         v_log := cardinality(v_list) < p_max AND v_bytes < c_bytes_max;
     END IF;
 
-    -- The log after the cursor, as far as it can be seen. Rows that are not wanted come along only if
-    -- something is missing before them, or as the last one.
-    IF v_log AND cardinality(v_holes) < c_holes_max THEN
+    -- The log after the cursor: usually what is wanted is all there, with nothing missing before it.
+    -- Then it is taken at once; else row by row, below.
+    v_log := v_log AND cardinality(v_holes) < c_holes_max;
+    IF v_log THEN
         v_ahead := coalesce((SELECT r.position > v_cursor FROM retries r
                              WHERE r.subscription_id = p_subscription_id
                              ORDER BY r.position DESC LIMIT 1), false);
+    END IF;
+    IF v_log AND NOT v_ahead THEN
+        EXECUTE
+            'SELECT count(*) AS rows, count(*) FILTER (WHERE w) AS taken, max(p) AS last,
+                    coalesce(sum(b), 0) AS bytes,
+                    CASE WHEN bool_and(w) THEN int8multirange(int8range(min(p), max(p), ''[]''))
+                         ELSE range_agg(int8range(p, p, ''[]''))
+                              FILTER (WHERE w AND $2 IS NOT NULL) END AS parts
+             FROM (SELECT e.position AS p, octet_length(e.payload::text) AS b,
+                          $2 IS NULL OR $4 OR e.type ~ $2 AS w
+                   FROM holdfast.events_' || p_namespace_id || ' e
+                   WHERE e.position > $1 ORDER BY e.position LIMIT $3) log'
+            INTO v_run_rows, v_count, v_last, v_run_bytes, v_run
+            USING v_cursor, v_regex, p_max - cardinality(v_list), p_unhandled_too;
+    END IF;
+    IF v_run_rows > 0 AND v_last - v_cursor = v_run_rows AND v_count * 2 >= v_run_rows
+       AND v_bytes + v_run_bytes < c_bytes_max THEN
+        v_log := false;
+        v_more := v_more OR cardinality(v_list) + v_run_rows >= p_max;
+        RETURN QUERY EXECUTE
+            'SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                    e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, 0, 0,
+                    NULL::text, false, $3 IS NOT NULL AND NOT e.type ~ $3, NULL::integer, NULL::text,
+                    NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
+                    NULL::uuid[], NULL::bigint[], NULL::boolean
+             FROM holdfast.events_' || p_namespace_id || ' e
+             WHERE e.position > $1 AND e.position <= $2 AND ($3 IS NULL OR $4 OR e.type ~ $3)
+             ORDER BY e.position'
+            USING v_cursor, v_last, v_regex, p_unhandled_too;
+        v_cursor := v_last;
+    ELSE
+        v_run := '{}';
+        v_count := 0;
+    END IF;
+
+    -- Rows that are not wanted come along only if something is missing before them, or as the last
+    -- one.
+    IF v_log THEN
         FOR v_row IN EXECUTE
             'SELECT * FROM (
                  SELECT e.*, $2 IS NULL OR e.type ~ $2 AS wanted,
@@ -583,27 +627,30 @@ BEGIN
     END IF;
 
     -- A retry of kind 5: in its turn, or if there is nothing else.
-    IF v_alone AND v_list = '{}' THEN
+    v_count := v_count + cardinality(v_list);
+    IF v_alone AND v_count = 0 THEN
         FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, 5, 1, c_bytes_max,
                                                 p_now) LOOP
             RETURN NEXT v_out;
             v_list := v_list || v_out.position;
+            v_count := v_count + 1;
             v_retries := true;
         END LOOP;
         v_turn := true;
-    ELSIF v_list <> '{}' THEN
+    ELSIF v_count > 0 THEN
         v_turn := false;
     END IF;
 
     -- The lease.
-    IF v_list <> '{}' THEN
+    IF v_count > 0 THEN
         v_answer.lease := coalesce(p_lease, gen_random_uuid());
         v_answer.expires_at := p_now + p_lease_ms * interval '1 ms';
         INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept, careful,
                             has_retries, count, owner_name, positions)
             VALUES (v_answer.lease, p_subscription_id, v_answer.expires_at, p_lease_ms,
                     CASE WHEN p_bound OR p_kept THEN p_token END, p_bound, p_kept, v_answer.careful,
-                    v_retries, cardinality(v_list), p_node_name, positions_of(v_list));
+                    v_retries, v_count, p_node_name,
+                    CASE WHEN v_list = '{}' THEN v_run ELSE positions_of(v_list) + v_run END);
     END IF;
 
     -- Where leases begin now, and when to look again.
@@ -642,7 +689,7 @@ BEGIN
                           WHERE l.subscription_id = p_subscription_id AND l.bound
                               AND l.owner <> p_token) THEN p_now + interval '800 ms' END) INTO v_wake;
     v_answer.wake_at := v_wake;
-    v_answer.more := v_more OR cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max;
+    v_answer.more := v_more OR v_count >= p_max OR v_bytes >= c_bytes_max;
     RETURN NEXT v_answer;
 END
 $$;
