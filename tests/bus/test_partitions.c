@@ -151,6 +151,30 @@ static void a_failing_key_holds_back_only_itself(void **state)
     assert_int_equal(info_of(scene->bus, "a").lag, 0);
 }
 
+static bool healthy_are_done(void *ctx)
+{
+    return recorder_calls(ctx, 0, NULL) - recorder_calls(ctx, 0, "k3") == 2 * 999;
+}
+
+static void a_poison_key_among_a_thousand_holds_back_only_itself(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_one_key);
+    hf_subscription_options options = shares();
+
+    options.retry_base_ms = 3600000; /* it stays what it is while we look */
+    options.retry_max_ms = 3600000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish_keys(scene->bus, 1000, 2);
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(healthy_are_done, recorder));
+    assert_int_equal(recorder_calls(recorder, 0, "k3"), 1);
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_int_equal(info_of(scene->bus, "a").checkpoint, 2000);
+    assert_int_equal(info_of(scene->bus, "a").retrying, 1);
+    assert_int_equal(info_of(scene->bus, "a").held, 1);
+}
+
 static void a_seek_takes_all_partitions_back(void **state)
 {
     struct scene *scene = *state;
@@ -408,6 +432,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(one_process_works_for_all_partitions),
     scene_test(progress_survives_a_restart),
     scene_test(a_failing_key_holds_back_only_itself),
+    scene_test(a_poison_key_among_a_thousand_holds_back_only_itself),
     scene_test(a_seek_takes_all_partitions_back),
     scene_test(partitions_are_for_relaxed_ordered_subscriptions),
     scene_test(two_processes_share_the_partitions_and_keep_every_key_in_order),
