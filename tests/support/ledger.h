@@ -14,8 +14,8 @@
  *     D subscription id attempt hash verdict pid    verdict: a ack, r retry, d dead, k kills itself
  *     N subscription id        that delivery was not acknowledged after all
  *     K pid                    the process is gone (written by who watched it)
- *     Z pid                    it was frozen and went on: what it had in hand comes again elsewhere,
- *                              and it may still run it
+ *     Z pid                    it was frozen and went on: what it had in hand comes again
+ *                              elsewhere, and it may still run it
  *   anybody
  *     P name                   a fault point was hit
  *
@@ -30,8 +30,8 @@
  *   dead joined      in the outbox and not in the log, or the other way round; what a handler
  *   published
  *               inside its transaction without its effect, or the other way round
- *   unexplained delivered again although the last delivery was acknowledged by a process that lives,
- *               and neither of the two was frozen
+ *   unexplained delivered again although the last delivery was acknowledged by a process that
+ *               lives, and neither of the two was frozen
  *   order       in an ordered subscription: e1 was acknowledged before e2 of its key was sent, but
  *   e2
  *               came before e1 was done with
