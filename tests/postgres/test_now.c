@@ -163,6 +163,7 @@ static void a_subscription_from_the_start_gets_what_is_under_way(void **state)
     subscribe(s.bus, "later", "*", later, NULL);
     hf_place start = {HF_PLACE_START, 0};
     assert_ok(hf_seek(s.bus, "strict", start, HF_OFF, NULL));
+    assert_string_equal(stage_await(empty, 1), "2");
     assert_string_equal(stage_await(later, 1), "2");
     side_must(s.a, "COMMIT");
     settle_all(s.bus, NULL);
