@@ -104,6 +104,7 @@ void crew_drop(struct runner *runner)
     ordered->handed_top = 0;
     ordered->more = false;
     ordered->unflushed_us = 0;
+    ordered->owed = false;
     ordered->count = 0;
 }
 

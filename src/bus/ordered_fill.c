@@ -172,10 +172,20 @@ static bool note_read(struct runner *runner, const struct batch *batch, int64_t 
     return true;
 }
 
+/* With less room than this it is not worth while to read. */
+static size_t room_wanted(const struct runner *runner, bool careful)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    size_t half = (size_t)runner->window.log.capacity / 2;
+    size_t wanted = (size_t)options->inflight_max / 2;
+    wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
+    wanted = wanted < half ? wanted : half;
+    return careful || wanted < 1 ? 1 : wanted;
+}
+
 void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
-    const hf_subscription_options *options = &runner->definition.options;
     pthread_mutex_lock(&runner->mutex);
     size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.log);
     size_t retry_room = ring_room(&runner->window.retries);
@@ -188,11 +198,8 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     runner->news = false;
     pthread_mutex_unlock(&runner->mutex);
     bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
-    size_t wanted = (size_t)options->inflight_max / 2;
-    wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
-    wanted = wanted < runner->window.log.capacity / 2 ? wanted : runner->window.log.capacity / 2;
-    wanted = careful || wanted < 1 ? 1 : wanted;
-    if (waits || !ordered->more || room < wanted || (careful && (busy || retry_room == 0))) {
+    if (waits || !ordered->more || room < room_wanted(runner, careful) ||
+        (careful && (busy || retry_room == 0))) {
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);
@@ -217,11 +224,11 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     }
     join_lanes(ordered, &shelf->batch);
     bool put_all = true;
+    bool any = false;
     if (careful && shelf->batch.count == 1) {
         struct entry *entry = &shelf->batch.entries[0];
-        if (is_new(ordered, owned.total, entry)) {
-            put_all = put_carefully(runner, shelf, entry, now_us);
-        }
+        any = is_new(ordered, owned.total, entry);
+        put_all = !any || put_carefully(runner, shelf, entry, now_us);
     } else {
         bool changed = shelf->batch.count > 0 && definition_changed(runner);
         step->again |= changed;
@@ -231,12 +238,15 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
             const struct entry *entry = &shelf->batch.entries[i];
             if (is_new(ordered, owned.total, entry)) {
                 put(runner, &runner->window.log, shelf, entry, false);
+                any = true;
             }
         }
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }
     if (put_all) {
+        /* Where nothing runs nobody reports that checkpoints may move. */
+        step->again |= !any && floor > ordered->floor;
         pthread_mutex_lock(&runner->mutex);
         runner->lost |= !note_read(runner, &shelf->batch, floor);
         pthread_mutex_unlock(&runner->mutex);

@@ -224,7 +224,7 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
     struct ordered *ordered = runner->ordered;
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
-    if (window->settled <= 0) {
+    if (window->settled <= 0 && !ordered->owed) {
         /* Only events that do not match: no hurry. */
         *ret_at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
         return now_us >= *ret_at_us || now_us < ordered->flushed_us ||
@@ -285,6 +285,7 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     }
     ordered->flushed_us = now_us;
     ordered->unflushed_us = 0;
+    ordered->owed = false;
     runner_store_worked(runner);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
@@ -311,6 +312,7 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
          * waits for the checkpoint waits in vain. */
         runner->window.settled = 0;
         ordered->unflushed_us = 0;
+        ordered->owed = true;
         runner_signal_work(runner);
     }
     pthread_mutex_unlock(&runner->mutex);
