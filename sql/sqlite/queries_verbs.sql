@@ -146,7 +146,8 @@ UPDATE holdfast_subscriptions SET crew = crew + 1
 SELECT crew FROM holdfast_subscriptions WHERE id = ?1;
 
 -- name: member_add
-INSERT INTO holdfast_members (subscription_id, token) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+INSERT INTO holdfast_members (subscription_id, joined, token)
+    SELECT ?1, 1 + ifnull(max(joined), 0), ?2 FROM holdfast_members WHERE subscription_id = ?1;
 
 -- name: member_remove
 DELETE FROM holdfast_members WHERE subscription_id = ?1 AND token = ?2;
@@ -155,7 +156,7 @@ DELETE FROM holdfast_members WHERE subscription_id = ?1 AND token = ?2;
 DELETE FROM holdfast_members WHERE token = ?1;
 
 -- name: member_list
-SELECT token FROM holdfast_members WHERE subscription_id = ?1 ORDER BY id;
+SELECT token FROM holdfast_members WHERE subscription_id = ?1 ORDER BY joined;
 
 -- ---- Settled ahead of the checkpoint ------------------------------------------------------------
 
