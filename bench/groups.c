@@ -349,7 +349,7 @@ static double drain(hf_bus *bus, const char *name, bool poison, long long count)
 
 static void bench_poison(const char *url, int rounds)
 {
-    enum { EVENTS = 200000 };
+    enum { EVENTS = 500000 };
     double with[ROUNDS_MAX];
     double without[ROUNDS_MAX];
     double ratios[ROUNDS_MAX];

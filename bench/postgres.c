@@ -5,12 +5,14 @@
  *     postgres singles URL [ROUNDS]    32 threads publish one by one through one bus, against 32
  *                                      connections that each commit a bare INSERT
  *     postgres drain URL MODE [N]      a new subscription works off a backlog of N (1 000 000)
- *     postgres snapshot URL [N]        the same while another session keeps a snapshot, against not
+ *     postgres snapshot URL [N [MODE]] the same while another session keeps a snapshot, against not
  *     postgres follow URL [SECONDS]    a subscription that consumes what others publish
  *     postgres hole URL [TRIALS]       a publisher rolls back: how long until what waits behind its
  *                                      position is delivered in strict order
- *     postgres tuples URL [N]          dead rows after N events (1 000 000) were published and
- *                                      consumed; the server's autovacuum should be off
+ *     postgres tuples URL [N [MODE [held]]]
+ *                                      dead rows after N events (1 000 000) were published and
+ *                                      consumed, also while another session keeps a snapshot; the
+ *                                      server's autovacuum should be off
  *     postgres idle URL LOG [SECONDS]  statements of a process that has nothing to do, counted in
  *                                      the server's log; the database must log all statements
  *
@@ -567,7 +569,19 @@ static void bench_drain(const char *url, const char *mode_name, long long count)
     PQfinish(pg);
 }
 
-static void bench_snapshot(const char *url, long long count, int rounds)
+static hf_mode mode_of(int argc, char **argv, int at)
+{
+    return argc > at && strcmp(argv[at], "shared") == 0 ? HF_MODE_SHARED : HF_MODE_ORDERED;
+}
+
+/* A session that sees the database as it is now until it ends. */
+static void keep_snapshot(PGconn *pg)
+{
+    pq_number(pg, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+    pq_number(pg, "SELECT count(*) FROM holdfast.subscriptions");
+}
+
+static void bench_snapshot(const char *url, long long count, hf_mode mode, int rounds)
 {
     double with[ROUNDS_MAX];
     double without[ROUNDS_MAX];
@@ -575,10 +589,9 @@ static void bench_snapshot(const char *url, long long count, int rounds)
     PGconn *holder = pq_open(url);
     fill(url, pg, count);
     for (int round = 0; round < rounds; round++) {
-        without[round] = drain(url, pg, fresh_name(pg), HF_MODE_ORDERED, count).rate;
-        pq_number(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ");
-        pq_number(holder, "SELECT count(*) FROM holdfast.subscriptions");
-        with[round] = drain(url, pg, fresh_name(pg), HF_MODE_ORDERED, count).rate;
+        without[round] = drain(url, pg, fresh_name(pg), mode, count).rate;
+        keep_snapshot(holder);
+        with[round] = drain(url, pg, fresh_name(pg), mode, count).rate;
         pq_number(holder, "COMMIT");
     }
     print_ratio("snapshot", with, without, rounds);
@@ -653,12 +666,16 @@ static double dead_rows(PGconn *pg, const char *schema)
     return pq_number(pg, sql);
 }
 
-static void bench_tuples(const char *url, long long count)
+static void bench_tuples(const char *url, long long count, hf_mode mode, bool held)
 {
     hf_bus *bus = open_bus(url);
     PGconn *pg = pq_open(url);
+    PGconn *holder = pq_open(url);
+    if (held) {
+        keep_snapshot(holder);
+    }
     double before = dead_rows(pg, "<> 'holdfast'");
-    subscribe(bus, "tuples", HF_MODE_ORDERED, HF_PLACE_START);
+    subscribe(bus, "tuples", mode, HF_PLACE_START);
     check(hf_start(bus), "hf_start");
     for (long long done = 0; done < count; done += MANY) {
         publish_thousand(bus);
@@ -668,6 +685,7 @@ static void bench_tuples(const char *url, long long count)
     sleep(2); /* the server's counters are not written at once */
     printf("{\"bench\":\"tuples\",\"events\":%lld,\"dead\":%.0f,\"catalogue\":%.0f}\n", count,
            dead_rows(pg, "= 'holdfast'"), dead_rows(pg, "<> 'holdfast'") - before);
+    PQfinish(holder);
     PQfinish(pg);
 }
 
@@ -727,13 +745,14 @@ int main(int argc, char **argv)
     } else if (strcmp(name, "drain") == 0 && argc > 3) {
         bench_drain(url, argv[3], number(argc, argv, 4, 1000000, 1000000000));
     } else if (strcmp(name, "snapshot") == 0) {
-        bench_snapshot(url, number(argc, argv, 3, 300000, 1000000000), 3);
+        bench_snapshot(url, number(argc, argv, 3, 300000, 1000000000), mode_of(argc, argv, 4), 3);
     } else if (strcmp(name, "follow") == 0) {
         bench_follow(url, (unsigned)number(argc, argv, 3, 10, 86400));
     } else if (strcmp(name, "hole") == 0) {
         bench_hole(url, (int)number(argc, argv, 3, 50, TRIALS_MAX));
     } else if (strcmp(name, "tuples") == 0) {
-        bench_tuples(url, number(argc, argv, 3, 1000000, 1000000000));
+        bench_tuples(url, number(argc, argv, 3, 1000000, 1000000000), mode_of(argc, argv, 4),
+                     argc > 5 && strcmp(argv[5], "held") == 0);
     } else if (strcmp(name, "idle") == 0 && argc > 3) {
         bench_idle(url, argv[3], (unsigned)number(argc, argv, 4, 30, 86400));
     } else {
