@@ -288,6 +288,7 @@ static double ideal_rate(double length)
 static void bench_share(const char *url, unsigned length)
 {
     pid_t pids[PROCESSES];
+    double ideal = ideal_rate(2);
     fill(url, (long long)(length + 4) * PROCESSES * CONCURRENCY * 1000);
     for (int i = 0; i < PROCESSES; i++) {
         pids[i] = start_member(url, false);
@@ -298,7 +299,8 @@ static void bench_share(const char *url, unsigned length)
     sleep(length);
     double rate = (double)(atomic_load(&board->handled) - before) / (seconds() - began);
     end_members(pids, PROCESSES);
-    double ideal = ideal_rate(2);
+    double later = ideal_rate(2);
+    ideal = later > ideal ? later : ideal; /* what the machine can do when others let it */
     printf("{\"bench\":\"share\",\"processes\":%d,\"partitions\":%d,\"concurrency\":%d,"
            "\"rate\":%.0f,\"ideal\":%.0f,\"ratio\":%.3f}\n",
            PROCESSES, PARTITIONS, CONCURRENCY, rate, ideal, rate / ideal);
