@@ -32,6 +32,8 @@ FUZZ_SECONDS ?= 60
 ONLY ?=
 # POSTGRES=0 leaves the PostgreSQL engine out of the tests; POSTGRES=1 measures it in benchmarks.
 POSTGRES ?=
+# FULL=1: every test that needs a server runs in every variant, and not only a choice of them.
+FULL ?=
 TEST_JOBS ?= 3
 TEST_TIMEOUT ?= 300
 
@@ -173,7 +175,11 @@ test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=nam
 	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres)
 	@for v in $(TEST_VARIANTS); do $(MAKE) VARIANT=$$v WERROR=1 test-programs || exit 1; done
 	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' POSTGRES='$(POSTGRES)' \
-	    scripts/run-tests $(TEST_VARIANTS)
+	    FULL='$(FULL)' scripts/run-tests $(TEST_VARIANTS)
+
+.PHONY: test-all
+test-all: ## The same, and every test that needs a server in every variant
+	$(MAKE) FULL=1 test
 
 .PHONY: test-programs
 # The unit tests run with fault points and sanitizers; the release build is what the command's,
@@ -182,7 +188,7 @@ test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=nam
 matching = $(foreach p,$(TEST_PROGRAMS),$(if $(findstring $(ONLY),$p),$p))
 chosen = $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
-TEST_GOALS_thread = $(chosen)
+TEST_GOALS_thread = $(BINARY) $(chosen)
 TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
 test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS))
 
