@@ -27,14 +27,13 @@
  *   denied      refused, but stored or delivered
  *   twice       an id with two places in the log, or an acknowledged position that is not its own
  *   effects     not exactly one per settled delivery of a transactional subscription; none for a
- *   dead joined      in the outbox and not in the log, or the other way round; what a handler
- *   published
+ *               dead one
+ *   joined      in the outbox and not in the log, or the other way round; what a handler published
  *               inside its transaction without its effect, or the other way round
  *   unexplained delivered again although the last delivery was acknowledged by a process that
  *               lives, and neither of the two was frozen
  *   order       in an ordered subscription: e1 was acknowledged before e2 of its key was sent, but
- *   e2
- *               came before e1 was done with
+ *               e2 came before e1 was done with
  *   position    in a subscription that promises it, a lower position came after a higher one
  *   attempts    an attempt number above the maximum
  *   stories     a dead letter without every attempt's error
