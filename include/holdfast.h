@@ -463,8 +463,8 @@ typedef struct hf_subscription_options {
 /*
  * Creates a durable subscription, or changes the stored one: its patterns become these, and the
  * options that are given replace the stored ones. `from` counts for a new one only. HF_CONFLICT: it
- * exists with another mode, order or partition count. HF_INVALID: no `from` for a new one, a bad
- * name, pattern or option. ret_created is set to 1 if it is new, else 0.
+ * exists with another mode or order. HF_INVALID: no `from` for a new one, a bad name, pattern or
+ * option. Other partitions wait until all are equally far. ret_created: 1 if it is new, else 0.
  */
 HF_API hf_status hf_subscription_create(hf_bus *bus, const char *name,
                                         const char *const *patterns, size_t pattern_count,

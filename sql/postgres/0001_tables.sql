@@ -112,6 +112,7 @@ CREATE TABLE holdfast.subscriptions (
     generation    bigint NOT NULL DEFAULT 1,    -- rises with every change of this row
     crew          bigint NOT NULL DEFAULT 0,    -- rises when its members change, or a partition is
                                                 -- given back: then each looks at its share
+    wanted        integer,                      -- another number of partitions is wished for
     start         bigint NOT NULL,              -- it began, or was last sought, after this position
     paused_at     timestamptz,
     paused_by     text,

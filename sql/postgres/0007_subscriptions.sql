@@ -56,7 +56,7 @@ BEGIN
         status := 4;
         message := format('subscription %s has mode %s, which cannot be changed', p_name,
                           CASE v_stored.mode WHEN 2 THEN 'shared' ELSE 'ordered' END);
-    ELSIF v_stored.partitions <> p_partitions THEN
+    ELSIF v_stored.mode = 2 AND v_stored.partitions <> p_partitions THEN
         status := 4;
         message := format('subscription %s has partitions %s, which cannot be changed to %s', p_name,
                           v_stored.partitions, p_partitions);
@@ -70,6 +70,11 @@ BEGIN
             UPDATE subscriptions s
                 SET patterns = coalesce(p_patterns, s.patterns),
                     options = coalesce(p_options, s.options), generation = s.generation + 1
+                WHERE s.id = v_stored.id;
+        END IF;
+        IF nullif(p_partitions, v_stored.partitions) IS DISTINCT FROM v_stored.wanted THEN
+            UPDATE subscriptions s
+                SET wanted = nullif(p_partitions, s.partitions), generation = s.generation + 1
                 WHERE s.id = v_stored.id;
         END IF;
     END IF;

@@ -4,23 +4,26 @@
 -- change_muster: `struct muster`. p_frozen, p_frozen_renewals: as in change_acquire. `members` are
 -- tokens in the order of joining; `owners` is a token per partition, NULL where nobody has it or
 -- somebody who is dead or frozen; `seen` and `seen_renewals` are the signs of life of all others that
--- were met, to be remembered by the caller. Writes only if somebody joins, leaves or is struck off.
+-- were met, to be remembered by the caller; `lowest` and `highest` are told only if another number of
+-- partitions is wished for. Writes only if somebody joins, leaves or is struck off.
 -- HF_NOTFOUND (3), HF_MISUSE (2), HF_BUSY (11).
 CREATE FUNCTION holdfast.change_muster(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_leaves boolean,
     p_members_max integer, p_frozen uuid[], p_frozen_renewals bigint[],
     OUT status integer, OUT message text, OUT ring boolean, OUT crew bigint, OUT members uuid[],
-    OUT owners uuid[], OUT seen uuid[], OUT seen_renewals bigint[], OUT other_name text)
+    OUT owners uuid[], OUT seen uuid[], OUT seen_renewals bigint[], OUT other_name text,
+    OUT lowest bigint, OUT highest bigint)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_mode smallint;
-    v_gone uuid[];
+    v_mode   smallint;
+    v_wanted integer;
+    v_gone   uuid[];
 BEGIN
     status := 0;
     ring := false;
-    SELECT s.mode INTO v_mode FROM subscriptions s
+    SELECT s.mode, s.wanted INTO v_mode, v_wanted FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := 3;
@@ -66,6 +69,11 @@ BEGIN
         WHERE p.subscription_id = p_subscription_id AND p.owner <> p_token
             AND p.owner <> ALL (v_gone)
         ORDER BY p.partition LIMIT 1;
+    IF v_wanted IS NOT NULL THEN
+        SELECT min(j.checkpoint), max(j.checkpoint) INTO lowest, highest FROM partitions p
+            CROSS JOIN LATERAL journal_newest(p_subscription_id, p.partition) j
+            WHERE p.subscription_id = p_subscription_id;
+    END IF;
     SELECT array_agg(p.token ORDER BY p.token), array_agg(p.renewals ORDER BY p.token)
         INTO seen, seen_renewals FROM processes p WHERE p.token = ANY (seen);
 END
@@ -124,5 +132,91 @@ BEGIN
             WHERE s.subscription_id = p_subscription_id AND s.partition = v_mark.partition
                 AND s.position > v_mark.stored AND s.position <= v_mark.checkpoint;
     END LOOP;
+END
+$$;
+
+-- change_repartition: `struct repartition`. p_frozen, p_frozen_renewals: as in change_acquire. New
+-- partitions of which a former owner is dead or frozen keep its name, so that whoever acquires one
+-- finds it so. HF_BUSY (11): `owner` and `owner_renewals` say who is in the way. HF_NOTFOUND (3). Must
+-- be committed synchronously.
+CREATE FUNCTION holdfast.change_repartition(
+    p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_now timestamptz,
+    p_frozen uuid[], p_frozen_renewals bigint[],
+    OUT status integer, OUT message text, OUT changed boolean, OUT owner uuid,
+    OUT owner_renewals bigint)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_subscription subscriptions;
+    v_lowest       bigint;
+    v_highest      bigint;
+    v_gone         uuid[];
+    v_owner        partitions;
+    v_epoch        bigint;
+BEGIN
+    status := 0;
+    changed := false;
+    SELECT * INTO v_subscription FROM subscriptions s
+        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        status := 3;
+        message := format('there is no subscription with id %s', p_subscription_id);
+        RETURN;
+    ELSIF v_subscription.wanted IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id
+        ORDER BY p.partition FOR UPDATE;
+    SELECT min(j.checkpoint), max(j.checkpoint), max(p.epoch) INTO v_lowest, v_highest, v_epoch
+        FROM partitions p CROSS JOIN LATERAL journal_newest(p_subscription_id, p.partition) j
+        WHERE p.subscription_id = p_subscription_id;
+    IF v_lowest < v_highest THEN
+        status := 11;
+        message := format('the slowest partition is at position %s, and has to come to %s', v_lowest,
+                          v_highest);
+        RETURN;
+    END IF;
+    v_gone := dead_of(p_namespace_id,
+                      ARRAY(SELECT DISTINCT p.owner FROM partitions p
+                            WHERE p.subscription_id = p_subscription_id AND p.owner <> p_token))
+        || ARRAY(SELECT f.token FROM unnest(p_frozen, p_frozen_renewals) f (token, renewals)
+                 JOIN processes p ON p.token = f.token AND p.renewals = f.renewals);
+    SELECT * INTO v_owner FROM partitions p
+        WHERE p.subscription_id = p_subscription_id AND p.owner IS NOT NULL
+            AND p.owner <> ALL (v_gone)
+        ORDER BY p.partition LIMIT 1;
+    IF FOUND THEN
+        status := 11;
+        message := format('partition %s is still in the hands of %s', v_owner.partition,
+                          v_owner.owner_name);
+        change_repartition.owner := v_owner.owner;
+        SELECT p.renewals INTO owner_renewals FROM processes p WHERE p.token = v_owner.owner;
+        RETURN;
+    END IF;
+    SELECT * INTO v_owner FROM partitions p
+        WHERE p.subscription_id = p_subscription_id AND p.owner IS NOT NULL LIMIT 1;
+    DELETE FROM partitions p WHERE p.subscription_id = p_subscription_id;
+    INSERT INTO partitions (subscription_id, partition, epoch, owner, owner_name)
+        SELECT p_subscription_id, i, v_epoch + 1, v_owner.owner, v_owner.owner_name
+        FROM generate_series(0, v_subscription.wanted - 1) i;
+    PERFORM journal_add(p_subscription_id, i, v_highest, p_now, NULL)
+        FROM generate_series(0, v_subscription.wanted - 1) i;
+    UPDATE retries r SET partition = e.hash % v_subscription.wanted
+        FROM events_at(p_namespace_id, p_subscription_id,
+                       ARRAY(SELECT o.position FROM retries o
+                             WHERE o.subscription_id = p_subscription_id)) e
+        WHERE r.subscription_id = p_subscription_id AND r.position = e.position;
+    UPDATE settled s SET partition = e.hash % v_subscription.wanted
+        FROM events_at(p_namespace_id, NULL,
+                       ARRAY(SELECT o.position FROM settled o
+                             WHERE o.subscription_id = p_subscription_id)) e
+        WHERE s.subscription_id = p_subscription_id AND s.position = e.position;
+    UPDATE subscriptions s
+        SET partitions = v_subscription.wanted, wanted = NULL,
+            generation = s.generation + 1, crew = s.crew + 1
+        WHERE s.id = p_subscription_id;
+    changed := true;
 END
 $$;

@@ -28,8 +28,13 @@ SELECT status, message FROM holdfast.change_breaker($1, $2, $3);
 SELECT status, message FROM holdfast.change_seek($1, $2, $3, $4);
 
 -- name: change_muster
-SELECT status, message, ring, crew, members, owners, seen, seen_renewals, other_name
+SELECT status, message, ring, crew, members, owners, seen, seen_renewals, other_name,
+       lowest, highest
     FROM holdfast.change_muster($1, $2, $3, $4, $5, $6, $7);
+
+-- name: change_repartition
+SELECT status, message, changed, owner, owner_renewals
+    FROM holdfast.change_repartition($1, $2, $3, $4, $5, $6);
 
 -- name: change_acquire
 SELECT status, message, epoch, checkpoint, generation, unclean, owner, owner_renewals
@@ -75,17 +80,17 @@ SELECT holdfast.process_close($1, $2, $3);
 
 -- name: subscription_get
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker
+       paused_by, paused_reason, breaker, wanted
     FROM holdfast.subscriptions WHERE namespace_id = $1 AND name = $2;
 
 -- name: subscription_by_id
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker
+       paused_by, paused_reason, breaker, wanted
     FROM holdfast.subscriptions WHERE id = $2 AND namespace_id = $1;
 
 -- name: subscription_list
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker
+       paused_by, paused_reason, breaker, wanted
     FROM holdfast.subscriptions WHERE namespace_id = $1 ORDER BY name;
 
 -- A row per partition that $3 owns; one without a partition if there is none.

@@ -9,7 +9,7 @@
 -- hot
 -- name: subscription_get
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker
+       paused_by, paused_reason, breaker, wanted
     FROM holdfast_subscriptions WHERE namespace_id = ?1 AND name = ?2;
 
 -- A row per partition that ?3 owns; one without a partition if there is none.
@@ -23,13 +23,13 @@ SELECT s.generation, s.crew, p.partition, p.epoch
 -- hot
 -- name: subscription_by_id
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker
+       paused_by, paused_reason, breaker, wanted
     FROM holdfast_subscriptions WHERE id = ?2 AND namespace_id = ?1;
 
 -- hot
 -- name: subscription_list
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker
+       paused_by, paused_reason, breaker, wanted
     FROM holdfast_subscriptions WHERE namespace_id = ?1 ORDER BY name;
 
 -- name: subscription_create
@@ -131,6 +131,46 @@ UPDATE holdfast_partitions
 -- name: partition_list
 SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name
     FROM holdfast_partitions WHERE subscription_id = ?1 ORDER BY partition;
+
+-- ---- Another number of partitions ---------------------------------------------------------------
+
+-- The present number is no wish.
+-- name: wish_put
+UPDATE holdfast_subscriptions SET wanted = nullif(?2, partitions), generation = generation + 1
+    WHERE id = ?1;
+
+-- hot
+-- name: wish_get
+SELECT s.wanted, s.partitions,
+       (SELECT min(p.checkpoint) FROM holdfast_partitions p WHERE p.subscription_id = s.id),
+       (SELECT max(p.checkpoint) FROM holdfast_partitions p WHERE p.subscription_id = s.id),
+       (SELECT max(p.epoch) FROM holdfast_partitions p WHERE p.subscription_id = s.id)
+    FROM holdfast_subscriptions s WHERE s.id = ?2 AND s.namespace_id = ?1;
+
+-- name: wish_fulfilled
+UPDATE holdfast_subscriptions
+    SET partitions = wanted, wanted = NULL, generation = generation + 1, crew = crew + 1
+    WHERE id = ?1;
+
+-- name: partition_renew
+INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, epoch, owner,
+                                 owner_name)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
+
+-- ?3: the place of position 0. One whose event is nowhere any more stays known in partition 0.
+-- name: retries_rehome
+UPDATE holdfast_retries
+    SET partition = coalesce(
+        (SELECT c.hash FROM holdfast_copies c
+         WHERE c.subscription_id = ?1 AND c.position = holdfast_retries.position),
+        (SELECT e.hash FROM holdfast_events e WHERE e.place = ?3 + holdfast_retries.position), 0) % ?2
+    WHERE subscription_id = ?1;
+
+-- name: settled_rehome
+UPDATE OR REPLACE holdfast_settled
+    SET partition = coalesce(
+        (SELECT e.hash FROM holdfast_events e WHERE e.place = ?3 + holdfast_settled.position), 0) % ?2
+    WHERE subscription_id = ?1;
 
 -- ---- Members ------------------------------------------------------------------------------------
 

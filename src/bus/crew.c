@@ -21,6 +21,13 @@
  * done above its checkpoint is remembered in the store, and then it is given back. So whoever gets
  * it neither misses nor repeats an event, and no two processes work on one key.
  *
+ * Another number of partitions (struct repartition): while it is wished for, nothing is handed out
+ * beyond the barrier, which is the highest checkpoint of all partitions as a muster tells it. So
+ * each of us ends what is in hand, and whoever is behind comes up to the barrier. When all are
+ * there everybody gives his partitions back, and who is the last fulfils the wish; all muster again
+ * and share out the new ones. What was done beyond the barrier (above a gap) is remembered in the
+ * store.
+ *
  * If this process dies, others see it and take over from the checkpoint. If it is frozen and wakes
  * up later its settles are refused: the partition is lost, and what is in hand of it is dropped.
  */
@@ -28,7 +35,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/mem.h"
+#include "base/point.h"
 #include "bus/share.h"
 
 #define MUSTER_AGAIN_US 200000 /* between two musters for the sake of others, at least ... */
@@ -272,6 +279,18 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
     return HF_OK;
 }
 
+/* It was acquired by another definition than ours: is it what we think it is? */
+static bool is_stranger(struct runner *runner, const struct acquire *acquire)
+{
+    if (acquire->ret_generation == runner->definition.generation) {
+        return false;
+    }
+    runner->stale = true;
+    runner_refresh(runner, clock_mono_us());
+    return runner->stale || runner->removed ||
+           runner->definition.options.partitions != runner->window.partitions;
+}
+
 /* HF_BUSY: somebody else has it. */
 static hf_status take(struct runner *runner, int32_t partition, bool force, int64_t now_us)
 {
@@ -286,10 +305,16 @@ static hf_status take(struct runner *runner, int32_t partition, bool force, int6
         .force = force,
     };
     hf_status status = runner_run(runner, &acquire.change);
+    if (status == HF_OK && is_stranger(runner, &acquire)) {
+        struct part stranger = {.number = partition, .epoch = acquire.ret_epoch};
+        give_back_part(runner, &stranger, now_us);
+        runner->ordered->muster_now = true;
+        return HF_CONFLICT;
+    }
     if (status == HF_OK) {
         return part_add(runner, &acquire);
     }
-    if (status == HF_NOTFOUND) {
+    if (status == HF_NOTFOUND || status == HF_INVALID) { /* removed, or it has fewer partitions */
         runner->stale = true;
     } else if (status != HF_BUSY) {
         runner_store_failed(runner, status, "taking over the subscription");
@@ -412,6 +437,32 @@ static void take_share(struct runner *runner, const struct muster *muster, int32
                total, (long long)ordered->floor);
 }
 
+/* Another number of partitions is wished for: are all equally far, and ours to stay so? */
+static bool is_drained(const struct runner *runner, const struct muster *muster)
+{
+    const struct ordered *ordered = runner->ordered;
+    bool drained = runner->definition.wanted > 0 && muster->ret_lowest == muster->ret_highest;
+    for (int32_t i = 0; i < ordered->part_count && drained; i++) {
+        drained = ordered->parts[i].floor <= muster->ret_highest;
+    }
+    return drained;
+}
+
+/* Takes what the store says is ours though it is not in hand (a seek takes it away from us like
+ * that), so that it can be given back. */
+static void take_forgotten(struct runner *runner, const struct muster *muster, int64_t now_us)
+{
+    const struct ordered *ordered = runner->ordered;
+    hf_status status = HF_OK;
+    for (int32_t i = 0; i < muster->ret_partitions && !status; i++) {
+        int32_t owner = muster->ret_owners[i];
+        bool ours = owner == MUSTER_SELF || (owner >= 0 && owner == muster->ret_self);
+        if (ours && ordered->places[i] < 0) {
+            status = take(runner, i, false, now_us);
+        }
+    }
+}
+
 static void muster(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
@@ -436,16 +487,27 @@ static void muster(struct runner *runner, int64_t now_us)
     pthread_mutex_lock(&runner->mutex);
     runner->crew = muster.ret_crew;
     pthread_mutex_unlock(&runner->mutex);
+    ordered->barrier = muster.ret_highest;
+    ordered->drained = is_drained(runner, &muster);
+    if (muster.ret_partitions != runner->window.partitions) {
+        runner->stale = true;
+        ordered->muster_now = true;
+        return;
+    }
     bool single = options->instance_mode == HF_INSTANCE_SINGLE;
     bool newest = muster.ret_self == muster.ret_members - 1;
     bool force = single && newest && !ordered->owned_before;
     int32_t share = single ? (newest ? muster.ret_partitions : 0)
                            : share_size(muster.ret_owners, muster.ret_partitions,
                                         muster.ret_members, muster.ret_self);
+    if (ordered->drained) {
+        share = 0;
+        take_forgotten(runner, &muster, now_us);
+    }
     close_surplus(runner, share);
     take_share(runner, &muster, share, force, now_us);
     ordered->alone = muster.ret_members == 1 && count_ours(ordered) == muster.ret_partitions;
-    if (ordered->part_count == 0 && !runner->retry_store_us) {
+    if (ordered->part_count == 0 && !runner->retry_store_us && !ordered->drained) {
         runner_say(runner, HF_LOG_INFO, "stands by: %s has it, and is alive",
                    muster.ret_other_name[0] ? muster.ret_other_name : "somebody else");
     }
@@ -537,6 +599,9 @@ static int64_t muster_at(struct runner *runner)
     if (now) {
         return 0;
     }
+    if (runner->definition.wanted > 0) { /* how far are the others? */
+        return ordered->mustered_us + MUSTER_AGAIN_US;
+    }
     if (ordered->alone) {
         return INT64_MAX;
     }
@@ -545,6 +610,55 @@ static int64_t muster_at(struct runner *runner)
     again_us = again_us < look_us ? again_us : look_us;
     bool soon = ordered->muster_wanted || again_us < MUSTER_AGAIN_US;
     return ordered->mustered_us + (soon ? MUSTER_AGAIN_US : again_us);
+}
+
+bool crew_make_room(struct runner *runner)
+{
+    struct ordered *ordered = runner->ordered;
+    int32_t partitions = runner->definition.options.partitions;
+    if (ordered->part_count > 0 || partitions == runner->window.partitions) {
+        return true;
+    }
+    hf_status status = ordered_make_room(ordered, partitions);
+    pthread_mutex_lock(&runner->mutex);
+    bool busy = runner->window.busy > 0;
+    if (!status && !busy) {
+        status = window_repartition(&runner->window, &runner->rack, partitions);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (status) {
+        runner_store_failed(runner, status, "changing the number of partitions");
+    }
+    return !status && !busy;
+}
+
+/* All partitions have come to the barrier, and we have none any more. */
+static void fulfil(struct runner *runner, int64_t now_us)
+{
+    struct repartition repartition = {
+        .change = {.kind = CHANGE_REPARTITION, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .lease_ms = runner->definition.options.lease_ms,
+        .attempts_max = runner->definition.options.attempts_max,
+    };
+    HF_POINT("before_repartition");
+    hf_status status = runner_run(runner, &repartition.change);
+    HF_POINT("after_repartition");
+    if (status == HF_BUSY) {
+        runner_say(runner, HF_LOG_INFO, "waits for %d partitions: %s", runner->definition.wanted,
+                   err_message());
+        return;
+    }
+    if (status && status != HF_NOTFOUND) {
+        runner_store_failed(runner, status, "changing the number of partitions");
+        return;
+    }
+    if (repartition.ret_changed) {
+        runner_say(runner, HF_LOG_INFO, "has %d partitions now, from position %lld on",
+                   runner->definition.wanted, (long long)runner->ordered->barrier);
+    }
+    runner->stale = true;
+    runner->ordered->muster_now = true;
 }
 
 void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *step)
@@ -573,6 +687,10 @@ void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *ste
         ordered->alone = false;
         muster(runner, now_us);
         let_go(runner, now_us, step);
+        if (ordered->drained && ordered->part_count == 0) {
+            fulfil(runner, now_us);
+            step->again |= runner->stale;
+        }
     }
     int64_t at_us = muster_at(runner);
     if (at_us < INT64_MAX) {

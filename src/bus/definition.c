@@ -30,6 +30,7 @@ static hf_status parse_into(const struct subscription_row *row, struct definitio
 {
     made->id = row->id;
     made->generation = row->generation;
+    made->wanted = row->wanted;
     made->created_at_us = row->created_at_us;
     made->start = row->start;
     made->paused_at_us = row->paused_at_us;

@@ -6,6 +6,7 @@
  * be dealt with first:
  *
  *     paused                                    by whom, why
+ *     its number of partitions changes          from, to, who is slowest
  *     nothing is left to do                     no sentence
  *     the breaker is open                       until when
  *     ordered, nobody owns it                   no process with handlers for it is started
@@ -145,6 +146,18 @@ static void say_gaps(const struct gap_facts *gaps, bool strict, struct buf *out)
     }
 }
 
+static void say_changing(const struct definition *definition, const hf_subscription_info *info,
+                         struct buf *out)
+{
+    buf_printf(out,
+               "it is changing from %d to %d partitions: nothing new begins until all are equally "
+               "far; the slowest is at position %" PRId64,
+               definition->options.partitions, definition->wanted, info->checkpoint);
+    if (!info->owner) {
+        buf_printf(out, ", and nobody processes it");
+    }
+}
+
 /* Leaves the sentence empty if there is no reason. */
 static void say_why(const struct definition *definition, const hf_subscription_info *info,
                     struct buf *out)
@@ -156,6 +169,8 @@ static void say_why(const struct definition *definition, const hf_subscription_i
     bool stands = strict && info->retrying + info->blocked > 0; /* nothing passes them */
     if (definition->paused_at_us >= 0) {
         say_paused(definition, out);
+    } else if (definition->wanted > 0) {
+        say_changing(definition, info, out);
     } else if (fresh <= 0 && exceptions == 0 && info->in_flight <= 0) {
         return;
     } else if (info->breaker && strcmp(info->breaker, "open") == 0) {

@@ -28,16 +28,30 @@
 #define CLOCK_TOLERANCE_US 1000000
 #define FINISH_TRIES 3 /* against others who change the subscription meanwhile */
 
+hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
+{
+    struct part *parts = mem_calloc((size_t)partitions, sizeof *parts);
+    struct mark *marks = mem_calloc((size_t)partitions, sizeof *marks);
+    if (!parts || !marks) {
+        mem_free(parts);
+        mem_free(marks);
+        return fail(HF_NOMEM, "out of memory for %d partitions", partitions);
+    }
+    mem_free(ordered->parts);
+    mem_free(ordered->marks);
+    ordered->parts = parts;
+    ordered->marks = marks;
+    return HF_OK;
+}
+
 hf_status ordered_new(int32_t partitions, struct ordered **ret_ordered)
 {
     struct ordered *ordered = mem_calloc(1, sizeof *ordered);
-    if (ordered) {
-        ordered->parts = mem_calloc((size_t)partitions, sizeof *ordered->parts);
-        ordered->marks = mem_calloc((size_t)partitions, sizeof *ordered->marks);
-    }
-    if (!ordered || !ordered->parts || !ordered->marks) {
-        ordered_free(ordered);
-        return fail(HF_NOMEM, "out of memory for a subscription");
+    hf_status status = ordered ? ordered_make_room(ordered, partitions)
+                               : fail(HF_NOMEM, "out of memory for a subscription");
+    if (status) {
+        mem_free(ordered);
+        return status;
     }
     for (size_t i = 0; i < HF_PARTITIONS_MAX; i++) {
         ordered->places[i] = -1;
@@ -150,6 +164,16 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
         ordered->muster_now = true;
     }
     bool may = runner_may_work(runner);
+    if (!crew_make_room(runner)) {
+        return step;
+    }
+    /* Before anything is given back: that is settled, too. */
+    bool changed = ordered->part_count > 0 && !runner->stale &&
+                   ordered->generation != runner->definition.generation;
+    if (changed && !runner->reread && !verify(runner)) {
+        step.again = true;
+        return step;
+    }
     crew_tend(runner, now_us, may, &step);
     if (ordered->part_count == 0) {
         return step;
@@ -164,10 +188,8 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
         if (runner->reread) {
             return reread(runner, now_us);
         }
-        if (!verify(runner)) {
-            step.again = true;
-            return step;
-        }
+        step.again = true;
+        return step;
     }
     if (!ordered_flush(runner, now_us, &step, true)) {
         return step;

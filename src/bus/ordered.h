@@ -37,6 +37,9 @@ struct ordered {
 
     bool member;
     bool alone;           /* there is no other member, and all partitions are ours */
+    bool drained;         /* another number of partitions can be had: all are to be given back */
+    int64_t barrier;      /* ... is wished for: nothing is handed out beyond this; as of the last
+                             muster */
     int64_t crew;         /* as of the last muster */
     bool muster_now;      /* something has happened to what is ours */
     bool muster_wanted;   /* there was news since the last one: perhaps somebody has died */
@@ -84,10 +87,18 @@ bool crew_check(struct runner *runner, int64_t *ret_generation);
 void crew_give_back(struct runner *runner, int64_t now_us);
 /* Is no member any more. */
 void crew_leave(struct runner *runner, int64_t now_us);
+/* Nothing is in hand: makes room for as many partitions as the subscription has now. False: there
+ * is no memory. */
+bool crew_make_room(struct runner *runner);
 /* Drops all that is in hand; no handler may be running. */
 void crew_drop(struct runner *runner);
 /* The partition, if it is (still) in hand; else NULL. */
 struct part *ordered_part(struct ordered *ordered, int32_t partition);
+
+/* ---- ordered.c ------------------------------------------------------------------------------- */
+
+/* Nothing is in hand: room for so many partitions. Without memory nothing has happened. */
+hf_status ordered_make_room(struct ordered *ordered, int32_t partitions);
 
 /* ---- ordered_settle.c ------------------------------------------------------------------------ */
 

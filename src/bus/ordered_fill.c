@@ -183,6 +183,16 @@ static size_t room_wanted(const struct runner *runner, bool careful)
     return careful || wanted < 1 ? 1 : wanted;
 }
 
+/* What is to be read: of these partitions, up to the barrier. */
+static struct filter filter_of(const struct definition *definition,
+                               const struct partition_set *owned, int64_t barrier)
+{
+    struct filter filter = definition_filter(definition);
+    filter.owned = owned->total > 1 ? owned : NULL;
+    filter.through = barrier < INT64_MAX ? barrier : 0;
+    return filter;
+}
+
 void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
@@ -198,8 +208,9 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     runner->news = false;
     pthread_mutex_unlock(&runner->mutex);
     bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
-    if (waits || !ordered->more || room < room_wanted(runner, careful) ||
-        (careful && (busy || retry_room == 0))) {
+    int64_t barrier = runner->definition.wanted > 0 ? ordered->barrier : INT64_MAX;
+    if (waits || !ordered->more || ordered->floor >= barrier ||
+        room < room_wanted(runner, careful) || (careful && (busy || retry_room == 0))) {
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);
@@ -208,8 +219,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         return;
     }
     struct partition_set owned = {.total = runner->window.partitions, .bits = ordered->bits};
-    struct filter filter = definition_filter(&runner->definition);
-    filter.owned = owned.total > 1 ? &owned : NULL;
+    struct filter filter = filter_of(&runner->definition, &owned, barrier);
     int64_t floor = ordered->floor;
     bool more = false;
     hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
@@ -222,6 +232,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         rack_return(&runner->rack, shelf);
         return;
     }
+    floor = floor < barrier ? floor : barrier;
     join_lanes(ordered, &shelf->batch);
     bool put_all = true;
     bool any = false;
@@ -250,8 +261,8 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         pthread_mutex_lock(&runner->mutex);
         runner->lost |= !note_read(runner, &shelf->batch, floor);
         pthread_mutex_unlock(&runner->mutex);
-        ordered->more = more;
-        step->again |= more;
+        ordered->more = more || floor >= barrier; /* there is more when the barrier moves */
+        step->again |= more && floor < barrier;
     }
     rack_return(&runner->rack, shelf);
 }

@@ -224,6 +224,9 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
     struct ordered *ordered = runner->ordered;
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
+    if (runner->definition.wanted > 0) {
+        return true; /* the others wait for it */
+    }
     if (window->settled <= 0 && !ordered->owed) {
         /* Only events that do not match: no hurry. */
         *ret_at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;

@@ -163,6 +163,7 @@ static bool reads_differently(const struct definition *old, const struct definit
 {
     bool same = old->pattern_count == fresh->pattern_count &&
                 old->options.order == fresh->options.order &&
+                old->options.partitions == fresh->options.partitions &&
                 old->options.gap_timeout_ms == fresh->options.gap_timeout_ms &&
                 old->options.on_unhandled == fresh->options.on_unhandled;
     for (size_t i = 0; same && i < fresh->pattern_count; i++) {

@@ -125,10 +125,6 @@ static hf_status check_unchangeable(const struct wish *wish, const struct defini
                     "subscription %s exists with order %s; the order cannot be changed", wish->name,
                     definition->options.order == HF_ORDER_STRICT ? "strict" : "relaxed");
     }
-    if (given->partitions != -1 && given->partitions != definition->options.partitions) {
-        return fail(HF_CONFLICT, "subscription %s exists with %d partitions; it has to stay so",
-                    wish->name, definition->options.partitions);
-    }
     return HF_OK;
 }
 
@@ -169,6 +165,9 @@ static hf_status update(hf_bus *bus, const struct wish *wish, const struct defin
         return status;
     }
     hf_subscription_options options = definition->options;
+    if (definition->wanted > 0) { /* not given: the wish stays */
+        options.partitions = definition->wanted;
+    }
     options_merge(&options, &wish->given);
     status = check_options(bus, &options);
     if (status) {
@@ -177,13 +176,29 @@ static hf_status update(hf_bus *bus, const struct wish *wish, const struct defin
     struct text patterns[HF_PATTERNS_MAX + 1];
     size_t count;
     bool differs = merge_patterns(wish, definition, patterns, &count);
-    if (!differs && options_equal(&options, &definition->options)) {
+    differs |= !options_equal(&options, &definition->options);
+    differs |= definition->wanted > 0 && options.partitions != definition->wanted;
+    if (!differs) {
         return HF_OK;
     }
     bool created;
     status = put(bus, wish, patterns, count, &options, 0, definition->generation, &created);
     *ret_again = status == HF_CONFLICT || (!status && created);
     return status;
+}
+
+/* Another number of partitions is wished for: if nobody works for the subscription and all are
+ * equally far it need not wait; else whoever works for it sees to it (crew.c). */
+static hf_status repartition(hf_bus *bus, const struct wish *wish, struct definition *definition)
+{
+    struct repartition change = {
+        .change = {.kind = CHANGE_REPARTITION, .now_us = clock_wall_us()},
+        .subscription_id = definition->id,
+        .lease_ms = definition->options.lease_ms,
+        .attempts_max = definition->options.attempts_max,
+    };
+    hf_status status = bus_run(bus, &change.change);
+    return status && status != HF_BUSY ? status : definition_load(bus, wish->name, definition);
 }
 
 /* Makes the stored subscription what the wish says and loads it. bus->mutex is held. */
@@ -207,7 +222,10 @@ static hf_status realise(hf_bus *bus, const struct wish *wish, struct definition
             break;
         }
     }
-    return status ? status : definition_load(bus, wish->name, definition);
+    if (!status) {
+        status = definition_load(bus, wish->name, definition);
+    }
+    return !status && definition->wanted > 0 ? repartition(bus, wish, definition) : status;
 }
 
 static hf_status wish_init(struct wish *wish, const char *name, const char *const *patterns,

@@ -435,6 +435,19 @@ void window_clear(struct window *window, struct rack *rack)
     memset(window->shares, 0, (size_t)window->partitions * sizeof *window->shares);
 }
 
+hf_status window_repartition(struct window *window, struct rack *rack, int32_t partitions)
+{
+    struct window_share *shares = mem_calloc((size_t)partitions, sizeof *shares);
+    if (!shares) {
+        return fail(HF_NOMEM, "out of memory for %d partitions", partitions);
+    }
+    window_clear(window, rack);
+    mem_free(window->shares);
+    window->shares = shares;
+    window->partitions = partitions;
+    return HF_OK;
+}
+
 void window_release(struct window *window, struct rack *rack)
 {
     ring_clear(window, &window->log, rack);

@@ -116,6 +116,9 @@ void window_release(struct window *window, struct rack *rack);
 /* Empties it; nothing may be RUNNING. */
 void window_clear(struct window *window, struct rack *rack);
 
+/* The same for another number of partitions. Without memory nothing has happened. */
+hf_status window_repartition(struct window *window, struct rack *rack, int32_t partitions);
+
 /* Are the events in hand so large that no more should be read? (One may always be in hand.) */
 bool window_heavy(const struct window *window);
 

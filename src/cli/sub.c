@@ -14,6 +14,17 @@
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
+/* Another number of partitions may have to wait: says what for. */
+static int say_waiting(const hf_subscription_info *info, void *ctx)
+{
+    const hf_subscription_options *wanted = ctx;
+
+    if (wanted->partitions != -1 && info->options.partitions != wanted->partitions &&
+        info->not_moving)
+        out_say("Not yet: %s.", info->not_moving);
+    return 0;
+}
+
 static int run_create(struct cli *cli)
 {
     const struct args *args = &cli->args;
@@ -47,8 +58,9 @@ static int run_create(struct cli *cli)
         buf_release(&line);
     } else {
         out_say("Subscription %s %s.", args->words[0], created ? "created" : "changed");
+        code = cli_fail(hf_subscription_get(cli->bus, args->words[0], say_waiting, &options));
     }
-    return EXIT_OK;
+    return code;
 }
 
 static const struct option_row create_options[] = {SUBOPTIONS_PATTERNS, OPTION_END};
@@ -61,8 +73,8 @@ const struct command command_sub_create = {
                 "  holdfast sub create ledger --on 'order.**' --on refund.paid --from start\n"
                 "  holdfast sub create mailer --on 'user.*' --retries 10 --retry-max 5m\n",
     .details = "A new one needs --from. Of one that exists the patterns become those given and\n"
-               "the options that are given replace the stored ones; mode and partitions cannot\n"
-               "change.\n",
+               "the options that are given replace the stored ones; mode and order cannot change.\n"
+               "Another number of partitions waits until all of them are equally far.\n",
     .options = create_options,
     .more = suboptions_rows,
     .words_min = 1,

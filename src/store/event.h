@@ -68,6 +68,7 @@ struct filter {
     size_t count;
     bool unhandled_too;                /* hand up the others as well, marked `unhandled` */
     const struct partition_set *owned; /* only events of these partitions; NULL: of all */
+    int64_t through; /* readers: nothing beyond this position for now; 0: no such limit */
 };
 
 #endif

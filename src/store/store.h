@@ -86,6 +86,7 @@ enum change_kind {
     CHANGE_BREAKER,
     CHANGE_SEEK,
     CHANGE_MUSTER,
+    CHANGE_REPARTITION,
     CHANGE_ACQUIRE,
     CHANGE_GIVE_BACK,
     CHANGE_SETTLE,
@@ -142,9 +143,11 @@ struct append {
  * Creates a subscription or changes it.
  *   absent:  created with patterns, options_json, mode, partitions; its start and every partition's
  *            checkpoint (and a shared one's cursor) are `start`; created = true.
- *   present: patterns and options_json replace the stored ones if not absent; mode and partitions
- *            must be equal (HF_CONFLICT names the field); created = false.
- *            With `expect_generation` >= 0 it must be the stored one, else HF_CONFLICT.
+ *   present: patterns and options_json replace the stored ones if not absent; the mode must be
+ *            equal, and of a shared one the partitions (HF_CONFLICT names the field); created =
+ *            false. With `expect_generation` >= 0 it must be the stored one, else HF_CONFLICT.
+ *            Another number of partitions is a wish, in place of an earlier one; struct repartition
+ *            fulfils it. The present number cancels a wish.
  * patterns_json is a JSON array of strings, options_json an object that the engine does not read.
  * Every change of a subscription's row raises its generation by one. Rings.
  */
@@ -214,6 +217,8 @@ struct muster {
     int32_t ret_self;    /* ... and which of them, in the order of their joining, is this store;
                             -1: none */
     int64_t ret_crew;    /* see struct standing */
+    int64_t ret_lowest;  /* of all checkpoints; told only if another number of partitions ... */
+    int64_t ret_highest; /* ... is wished for */
     /* of the first partition that somebody else owns who is alive; "" if there is none */
     char ret_other_name[HF_PRODUCER_BYTES_MAX + 1];
     int32_t ret_partitions;
@@ -224,6 +229,23 @@ struct muster {
 #define MUSTER_FREE (-1)  /* nobody owns it, or somebody who is dead or frozen */
 #define MUSTER_OTHER (-2) /* its owner is alive, but no member */
 #define MUSTER_SELF (-3)  /* this store owns it, but is no member (any more) */
+
+/*
+ * Fulfils the wish for another number of partitions, in one transaction: the partitions become that
+ * many, unowned, each with the common checkpoint and an epoch above all former ones; retries and
+ * what is settled ahead go where their events belong now; generation and crew number rise; members
+ * stay. Rings. Without a wish nothing happens.
+ * HF_BUSY, and the message says what for: the partitions are not equally far, or somebody who is
+ * alive (this store, too) owns one. What a dead owner was doing is recorded, or handed on to
+ * whoever acquires, as in acquire. HF_NOTFOUND.
+ */
+struct repartition {
+    struct change change;
+    int64_t subscription_id;
+    int64_t lease_ms;
+    int32_t attempts_max; /* see acquire */
+    bool ret_changed;
+};
 
 /*
  * Makes this store the owner of a partition of an ordered subscription, if nobody else is, if the
@@ -463,6 +485,7 @@ struct subscription_row {
     struct text options_json;
     hf_mode mode;
     int32_t partitions;
+    int32_t wanted; /* another number of them is wished for; 0: none is */
     int64_t generation;
     int64_t created_at_us;
     int64_t start;

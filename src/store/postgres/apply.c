@@ -68,6 +68,7 @@ static const struct verb *const verbs[CHANGE_KINDS] = {
     [CHANGE_BREAKER] = &postgres_verb_breaker_put,
     [CHANGE_SEEK] = &postgres_verb_seek,
     [CHANGE_MUSTER] = &postgres_verb_muster,
+    [CHANGE_REPARTITION] = &postgres_verb_repartition,
     [CHANGE_ACQUIRE] = &postgres_verb_acquire,
     [CHANGE_GIVE_BACK] = &postgres_verb_give_back,
     [CHANGE_SETTLE] = &postgres_verb_settle,

@@ -5,10 +5,14 @@
  * who has stood still for a lease (lease.h); both are struck off by the function that is called
  * here, whose transaction is one moment. What it saw of the others' signs of life comes back and is
  * remembered, so that one that freezes is found out after a lease.
+ *
+ * Another number of partitions: the function does it, in its one transaction. If the answer is lost
+ * it is asked again, and finds the wish still there or fulfilled.
  */
 #include <string.h>
 
 #include "base/err.h"
+#include "base/point.h"
 #include "store/postgres/lease.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
@@ -21,7 +25,9 @@ enum {
     MUSTER_OWNERS,
     MUSTER_SEEN,
     MUSTER_SEEN_RENEWALS,
-    MUSTER_OTHER_NAME
+    MUSTER_OTHER_NAME,
+    MUSTER_LOWEST,
+    MUSTER_HIGHEST
 };
 
 static hf_status muster_fill(struct postgres_engine *engine, struct params *params,
@@ -94,6 +100,8 @@ static hf_status muster_read(struct postgres_engine *engine, struct change *chan
     *ret_ring = result_bool(result, 0, MUSTER_RING);
     muster->ret_members = (int32_t)result_array(result, 0, MUSTER_MEMBERS).count;
     muster->ret_self = find_member(result, engine->token);
+    muster->ret_lowest = result_int8(result, 0, MUSTER_LOWEST, 0);
+    muster->ret_highest = result_int8(result, 0, MUSTER_HIGHEST, 0);
     muster->ret_crew = result_int8(result, 0, MUSTER_CREW, 0);
     snprintf(muster->ret_other_name, sizeof muster->ret_other_name, "%" TEXT_PRI,
              TEXT_ARG(result_text(result, 0, MUSTER_OTHER_NAME)));
@@ -109,4 +117,37 @@ const struct verb postgres_verb_muster = {
     .query = POSTGRES_QUERY_CHANGE_MUSTER,
     .fill = muster_fill,
     .read = muster_read,
+};
+
+static hf_status repartition_fill(struct postgres_engine *engine, struct params *params,
+                                  struct change *change)
+{
+    const struct repartition *repartition = (const struct repartition *)change;
+    param_int4(params, engine->namespace_id);
+    param_int8(params, repartition->subscription_id);
+    param_uuid(params, engine->token);
+    param_local(params, change->now_us);
+    signs_fill(engine, params, repartition->lease_ms, false);
+    HF_POINT("mid_repartition");
+    return HF_OK;
+}
+
+static hf_status repartition_read(struct postgres_engine *engine, struct change *change,
+                                  const PGresult *result, bool *ret_ring)
+{
+    struct repartition *repartition = (struct repartition *)change;
+    hf_status status = postgres_answer(result, 0, 0);
+    uint8_t owner[STORE_TOKEN_BYTES];
+    if (status == HF_BUSY && result_uuid(result, 0, 3, owner)) {
+        signs_see(engine, owner, result_int8(result, 0, 4, -1));
+    }
+    repartition->ret_changed = status == HF_OK && result_bool(result, 0, 2);
+    *ret_ring = repartition->ret_changed;
+    return status;
+}
+
+const struct verb postgres_verb_repartition = {
+    .query = POSTGRES_QUERY_CHANGE_REPARTITION,
+    .fill = repartition_fill,
+    .read = repartition_read,
 };

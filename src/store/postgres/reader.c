@@ -438,11 +438,14 @@ static hf_status read_queue_again(struct postgres_reader *reader)
 /* ---- Handing up ------------------------------------------------------------------------------ */
 
 /* How many of the queue may be handed up. */
-static size_t count_ready(struct postgres_reader *reader, size_t max)
+static size_t count_ready(struct postgres_reader *reader, const struct filter *filter, size_t max)
 {
     int64_t through = gap_ready(&reader->gap, reader->strict);
     if (!reader->strict && reader->barrier < through) {
         through = reader->barrier;
+    }
+    if (filter->through > 0 && filter->through < through) {
+        through = filter->through;
     }
     size_t count = queue_count(&reader->queue);
     count = count < max ? count : max;
@@ -661,14 +664,14 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
                                            : max;
     }
     hf_status status = set_filter(self, filter);
-    size_t ready = count_ready(self, (size_t)max);
+    size_t ready = count_ready(self, filter, (size_t)max);
     if (status == HF_OK && ready == 0) {
         status = fetch_more(self);
-        ready = count_ready(self, (size_t)max);
+        ready = count_ready(self, filter, (size_t)max);
         int64_t now_us = clock_mono_us();
         if (status == HF_OK && ready == 0 && may_look(self, now_us)) {
             status = look_and_fetch(self, now_us);
-            ready = count_ready(self, (size_t)max);
+            ready = count_ready(self, filter, (size_t)max);
         }
     }
     if (status == HF_OK && ready > 0) {
@@ -681,7 +684,7 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
         return status;
     }
     *ret_floor = floor_of(self);
-    *ret_more = count_ready(self, 1) > 0 || self->late_cut ||
+    *ret_more = count_ready(self, filter, 1) > 0 || self->late_cut ||
                 (self->tail_cut && queue_count(&self->queue) == 0) ||
                 may_look(self, clock_mono_us());
     return HF_OK;

@@ -34,6 +34,7 @@ static struct subscription_row read_row(const PGresult *result, int row)
         .paused_by = result_text(result, row, 10),
         .paused_reason = result_text(result, row, 11),
         .breaker_json = result_text(result, row, 12),
+        .wanted = (int32_t)result_int8(result, row, 13, 0),
     };
 }
 

@@ -36,6 +36,7 @@ extern const struct verb postgres_verb_pause;
 extern const struct verb postgres_verb_breaker_put;
 extern const struct verb postgres_verb_seek;
 extern const struct verb postgres_verb_muster;              /* muster.c */
+extern const struct verb postgres_verb_repartition;
 extern const struct verb postgres_verb_acquire;             /* partition.c */
 extern const struct verb postgres_verb_give_back;
 extern const struct verb postgres_verb_settle;              /* settle.c */

@@ -181,6 +181,8 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
         return sqlite_seek(engine, conn, (struct seek *)change);
     case CHANGE_MUSTER:
         return sqlite_muster(engine, conn, (struct muster *)change);
+    case CHANGE_REPARTITION:
+        return sqlite_repartition(engine, conn, (struct repartition *)change);
     case CHANGE_ACQUIRE:
         return sqlite_acquire(engine, conn, (struct acquire *)change);
     case CHANGE_GIVE_BACK:

@@ -128,6 +128,8 @@ static hf_status read_owners(struct sqlite_engine *engine, struct conn *conn, st
     }
     bind_int(stmt, 1, muster->subscription_id);
     muster->ret_partitions = 0;
+    muster->ret_lowest = INT64_MAX;
+    muster->ret_highest = 0;
     for (;;) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
@@ -139,6 +141,9 @@ static hf_status read_owners(struct sqlite_engine *engine, struct conn *conn, st
             return fail(HF_CORRUPT, "the subscription has more than %d partitions",
                         HF_PARTITIONS_MAX);
         }
+        int64_t checkpoint = sqlite3_column_int64(stmt, 1);
+        muster->ret_lowest = checkpoint < muster->ret_lowest ? checkpoint : muster->ret_lowest;
+        muster->ret_highest = checkpoint > muster->ret_highest ? checkpoint : muster->ret_highest;
         uint8_t owner[STORE_TOKEN_BYTES];
         bool owned = column_blob(stmt, 4, owner, sizeof owner);
         int32_t whose = owner_of(engine, roll, owned, owner, muster->lease_ms);

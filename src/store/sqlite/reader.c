@@ -104,6 +104,7 @@ static hf_status read_log(struct sqlite_engine *engine, struct conn *conn, int64
     if (status != HF_OK) {
         return status;
     }
+    head = filter->through > 0 && filter->through < head ? filter->through : head;
     if (*after >= head) {
         *ret_more = false;
         return HF_OK;

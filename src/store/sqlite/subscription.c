@@ -34,6 +34,7 @@ static void read_row(sqlite3_stmt *stmt, struct subscription_row *row)
         .paused_by = column_text(stmt, 10),
         .paused_reason = column_text(stmt, 11),
         .breaker_json = column_text(stmt, 12),
+        .wanted = sqlite3_column_int(stmt, 13),
     };
 }
 
@@ -219,7 +220,7 @@ static hf_status check_stored(const struct subscription_row *stored,
         return fail(HF_CONFLICT, "subscription %" TEXT_PRI " has mode %s, which cannot be changed",
                     TEXT_ARG(put->name), stored->mode == HF_MODE_SHARED ? "shared" : "ordered");
     }
-    if (stored->partitions != put->partitions) {
+    if (stored->mode == HF_MODE_SHARED && stored->partitions != put->partitions) {
         return fail(HF_CONFLICT,
                     "subscription %" TEXT_PRI " has partitions %d, which cannot be changed to %d",
                     TEXT_ARG(put->name), stored->partitions, put->partitions);
@@ -263,7 +264,12 @@ hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *con
     bool change = differs(put->patterns_json, stored.patterns_json) ||
                   differs(put->options_json, stored.options_json);
     int64_t id = stored.id;
+    int32_t wanted = put->partitions == stored.partitions ? 0 : put->partitions;
+    bool wish = wanted != stored.wanted;
     conn_done(stmt);
+    if (status == HF_OK && wish) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_WISH_PUT, id, put->partitions);
+    }
     if (status == HF_OK && change) {
         stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_CHANGE);
         if (!stmt) {

@@ -29,6 +29,8 @@ hf_status sqlite_breaker_put(struct sqlite_engine *engine, struct conn *conn,
                              struct breaker_put *put);
 hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct seek *seek);
 hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct muster *muster);
+hf_status sqlite_repartition(struct sqlite_engine *engine, struct conn *conn,
+                             struct repartition *repartition);
 hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct acquire *acquire);
 hf_status sqlite_give_back(struct sqlite_engine *engine, struct conn *conn,
                            struct give_back *give_back);

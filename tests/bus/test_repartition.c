@@ -1,0 +1,407 @@
+/*
+ * Tests of changing the number of partitions while there is work: nothing is lost, nothing is done
+ * twice, each key stays in order, and who dies in the middle leaves it to the others.
+ *
+ * Children are this program started again (support_actor.h). A worker writes a line "D name key
+ * position" to the scene's diary for every call, "R name" when it is ready.
+ */
+#include "support_actor.h"
+
+#include "base/point.h"
+
+#define KEYS 24
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+static const char *diary;
+static const char *self;
+
+static hf_verdict write_down(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    (void)delivery;
+    (void)ctx;
+    diary_write(diary, "D %s %s %lld", self, event->key, (long long)event->position);
+    return HF_ACK;
+}
+
+static hf_subscription_options shares(int32_t partitions)
+{
+    hf_subscription_options options = quick_options();
+
+    options.partitions = partitions;
+    options.concurrency = 3;
+    options.lease_ms = 1000;
+    return options;
+}
+
+/* work URL DIARY NAME [POINT]: works for the subscription "a", whatever its partitions are, until a
+ * line "STOP name" is there, or is killed at the point. */
+static int work(int argc, char **argv)
+{
+    hf_subscription_options options = shares(-1);
+    hf_options bus_options = HF_OPTIONS_INIT;
+    char stop[64];
+    hf_bus *bus = NULL;
+
+    if (argc < 3)
+        return 2;
+    diary = argv[1];
+    self = argv[2];
+    bus_options.node_name = self;
+    if (hf_open(argv[0], &bus_options, &bus) != HF_OK ||
+        hf_subscribe(bus, "a", "*", write_down, NULL, &options, NULL) != HF_OK ||
+        hf_start(bus) != HF_OK) {
+        diary_write(diary, "E %s %s", self, hf_errmsg());
+        return 1;
+    }
+    if (argc > 3)
+        point_arm(argv[3], 1, POINT_KILL);
+    diary_write(diary, "R %s", self);
+    snprintf(stop, sizeof(stop), "STOP %s", self);
+    while (diary_count(diary, stop) == 0)
+        usleep(5000);
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+/* ---- The parent's side ----------------------------------------------------------------------- */
+
+static char diary_path[512];
+
+static pid_t worker(struct scene *scene, const char *name, const char *point)
+{
+    char ready[64];
+    pid_t pid;
+
+    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
+    pid = actor_start("work", scene->url, diary_path, name, point, NULL);
+    snprintf(ready, sizeof(ready), "R %s", name);
+    if (!diary_wait(diary_path, ready, 1)) {
+        actor_kill(pid);
+        fail_msg("%s did not start", name);
+    }
+    return pid;
+}
+
+static void publish_keys(hf_bus *bus, int each)
+{
+    for (int i = 0; i < each; i++)
+        for (int k = 0; k < KEYS; k++) {
+            char key[16];
+
+            snprintf(key, sizeof(key), "k%d", k);
+            publish(bus, "x", key, "1");
+        }
+}
+
+/* Wishes for so many partitions. */
+static void change_to(hf_bus *bus, int32_t partitions)
+{
+    const char *patterns[] = {"*"};
+    hf_subscription_options options = shares(partitions);
+
+    options.from = (hf_place){.kind = HF_PLACE_START};
+    assert_ok(hf_subscription_create(bus, "a", patterns, 1, &options, NULL));
+}
+
+struct want {
+    hf_bus *bus;
+    int32_t partitions;
+};
+
+static bool has_changed(void *ctx)
+{
+    const struct want *want = ctx;
+
+    return info_of(want->bus, "a").options.partitions == want->partitions;
+}
+
+static void assert_changes_to(hf_bus *bus, int32_t partitions)
+{
+    struct want want = {bus, partitions};
+
+    assert_true(wait_until(has_changed, &want));
+}
+
+/* The calls of the recorders, in the order of their beginnings, keep each key in the log's order,
+ * and are as many as the events. */
+static void assert_in_order(struct recorder *one, struct recorder *two, size_t published)
+{
+    int64_t last[KEYS] = {0};
+    size_t a = 0, b = 0, ones = recorder_count(one), twos = two ? recorder_count(two) : 0;
+
+    assert_int_equal(ones + twos, published);
+    while (a < ones || b < twos) {
+        struct seen left = a < ones ? recorder_get(one, a) : (struct seen){.begin_us = INT64_MAX};
+        struct seen right = b < twos ? recorder_get(two, b) : (struct seen){.begin_us = INT64_MAX};
+        struct seen *next = left.begin_us <= right.begin_us ? &left : &right;
+        int key = (int)strtol(next->key + 1, NULL, 10);
+
+        a += next == &left;
+        b += next == &right;
+        assert_true(next->position > last[key]);
+        last[key] = next->position;
+    }
+}
+
+/* ---- In one process -------------------------------------------------------------------------- */
+
+static void with_nobody_at_work_it_changes_at_once(void **state)
+{
+    struct scene *scene = *state;
+
+    change_to(scene->bus, 4);
+    publish_keys(scene->bus, 1);
+    change_to(scene->bus, 9);
+    assert_int_equal(info_of(scene->bus, "a").options.partitions, 9);
+    change_to(scene->bus, 1);
+    assert_int_equal(info_of(scene->bus, "a").options.partitions, 1);
+}
+
+static void one_process_goes_up_and_down_under_load(void **state)
+{
+    static const int32_t counts[] = {8, 3, 1, HF_PARTITIONS_MAX, 5};
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares(4);
+    size_t published = 0;
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (size_t i = 0; i < COUNTED(counts); i++) {
+        publish_keys(scene->bus, 5);
+        change_to(scene->bus, counts[i]);
+        publish_keys(scene->bus, 5);
+        published += (size_t)10 * KEYS;
+        assert_changes_to(scene->bus, counts[i]);
+    }
+    publish_keys(scene->bus, 1);
+    settle_all(scene->bus, "a");
+    assert_in_order(recorder, NULL, published + KEYS);
+    assert_int_equal(recorder_overlaps(recorder), 0);
+}
+
+static hf_verdict fail_twice(const hf_event *event, hf_delivery *delivery,
+                             struct recorder *recorder)
+{
+    (void)recorder;
+    return strcmp(event->key, "k3") == 0 && hf_delivery_attempt(delivery) < 3 ? HF_RETRY : HF_ACK;
+}
+
+static void a_failing_key_stays_in_order_over_the_change(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_twice);
+    hf_subscription_options options = shares(4);
+    int64_t last = 0;
+
+    options.retry_base_ms = 20;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 3);
+    change_to(scene->bus, 7);
+    publish_keys(scene->bus, 3);
+    assert_changes_to(scene->bus, 7);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 6 * KEYS + 6 * 2);
+    for (size_t i = 0; i < recorder_count(recorder); i++) {
+        struct seen seen = recorder_get(recorder, i);
+
+        if (strcmp(seen.key, "k3") == 0) {
+            assert_true(seen.position >= last);
+            last = seen.position;
+        }
+    }
+}
+
+static void a_running_handler_is_waited_for(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares(2);
+
+    recorder->door = scene_door(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 2);
+    assert_true(door_wait_inside(recorder->door, 1));
+    change_to(scene->bus, 6);
+    assert_int_equal(info_of(scene->bus, "a").options.partitions, 2);
+    door_open(recorder->door);
+    assert_changes_to(scene->bus, 6);
+    settle_all(scene->bus, "a");
+    assert_in_order(recorder, NULL, (size_t)2 * KEYS);
+}
+
+static void a_change_that_waits_is_cancelled_by_the_old_number_and_replaced_by_another(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares(2);
+
+    recorder->door = scene_door(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 2);
+    assert_true(door_wait_inside(recorder->door, 1));
+    change_to(scene->bus, 6);
+    change_to(scene->bus, 2);
+    change_to(scene->bus, 3);
+    publish_keys(scene->bus, 2);
+    door_open(recorder->door);
+    assert_changes_to(scene->bus, 3);
+    settle_all(scene->bus, "a");
+    assert_in_order(recorder, NULL, (size_t)4 * KEYS);
+}
+
+static void a_pause_and_a_seek_in_the_middle_do_no_harm(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares(2);
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_keys(scene->bus, 3);
+    settle_all(scene->bus, "a");
+    assert_ok(hf_pause(scene->bus, "a", "test"));
+    publish_keys(scene->bus, 1);
+    change_to(scene->bus, 5);
+    assert_ok(hf_seek(scene->bus, "a", (hf_place){.kind = HF_PLACE_START}, HF_OFF, NULL));
+    assert_ok(hf_resume(scene->bus, "a"));
+    assert_changes_to(scene->bus, 5);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 3 * KEYS + 4 * KEYS);
+}
+
+static void two_processes_keep_every_key_in_order_over_changes(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *one = scene_recorder(scene, NULL), *two = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares(4);
+    hf_bus *other = scene_open(scene, NULL);
+
+    subscribe(scene->bus, "a", "*", one, &options);
+    assert_ok(hf_start(scene->bus));
+    subscribe(other, "a", "*", two, &options);
+    assert_ok(hf_start(other));
+    publish_keys(scene->bus, 10);
+    change_to(scene->bus, 10);
+    publish_keys(scene->bus, 10);
+    assert_changes_to(other, 10);
+    publish_keys(scene->bus, 10);
+    change_to(other, 2);
+    publish_keys(scene->bus, 10);
+    assert_changes_to(other, 2);
+    settle_all(other, "a");
+    assert_in_order(one, two, (size_t)40 * KEYS);
+}
+
+/* ---- Several processes ----------------------------------------------------------------------- */
+
+/* Every position has a line, and of each key the first lines are in order; answers how many lines
+ * there are. */
+static size_t assert_all_done(int64_t last)
+{
+    FILE *file = fopen(diary_path, "r");
+    unsigned char *seen = calloc((size_t)last + 1, 1);
+    int64_t newest[KEYS] = {0};
+    size_t lines = 0;
+    char line[256];
+
+    assert_non_null(file);
+    assert_non_null(seen);
+    while (fgets(line, sizeof(line), file)) {
+        long long position;
+        int key;
+
+        if (sscanf(line, "D %*s k%d %lld", &key, &position) != 2 || position > last)
+            continue;
+        assert_true(seen[position] || position > newest[key]);
+        newest[key] = position > newest[key] ? position : newest[key];
+        seen[position] = 1;
+        lines++;
+    }
+    fclose(file);
+    for (int64_t i = 1; i <= last; i++)
+        if (!seen[i])
+            fail_msg("position %lld was not delivered", (long long)i);
+    free(seen);
+    return lines;
+}
+
+/* One worker dies at the point, another finishes what it began. */
+static void die_at(struct scene *scene, const char *point)
+{
+    pid_t mortal, other;
+
+    change_to(scene->bus, 3);
+    publish_keys(scene->bus, 2);
+    mortal = worker(scene, "mortal", point);
+    settle_all(scene->bus, "a");
+    publish_keys(scene->bus, 5);
+    change_to(scene->bus, 8);
+    publish_keys(scene->bus, 5);
+    actor_wait(mortal);
+    other = worker(scene, "other", NULL);
+    assert_changes_to(scene->bus, 8);
+    settle_all(scene->bus, "a");
+    diary_write(diary_path, "STOP other");
+    assert_int_equal(actor_wait(other), 0);
+    assert_true(assert_all_done((int64_t)12 * KEYS) < (size_t)24 * KEYS);
+}
+
+static void who_dies_before_the_change_leaves_it_to_the_next(void **state)
+{
+    die_at(*state, "before_repartition");
+}
+
+static void who_dies_within_the_change_has_changed_nothing(void **state)
+{
+    die_at(*state, "mid_repartition");
+}
+
+static void who_dies_after_the_change_has_changed_all(void **state)
+{
+    die_at(*state, "after_repartition");
+}
+
+static void processes_that_are_killed_during_a_change_lose_nothing(void **state)
+{
+    struct scene *scene = *state;
+    pid_t pids[3];
+
+    change_to(scene->bus, 6);
+    publish_keys(scene->bus, 2);
+    pids[0] = worker(scene, "one", NULL);
+    pids[1] = worker(scene, "two", NULL);
+    publish_keys(scene->bus, 5);
+    change_to(scene->bus, 11);
+    actor_kill(pids[0]);
+    publish_keys(scene->bus, 5);
+    pids[2] = worker(scene, "three", NULL);
+    assert_changes_to(scene->bus, 11);
+    publish_keys(scene->bus, 2);
+    settle_all(scene->bus, "a");
+    diary_write(diary_path, "STOP two");
+    diary_write(diary_path, "STOP three");
+    assert_int_equal(actor_wait(pids[1]), 0);
+    assert_int_equal(actor_wait(pids[2]), 0);
+    assert_true(assert_all_done((int64_t)14 * KEYS) < (size_t)28 * KEYS);
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(with_nobody_at_work_it_changes_at_once),
+    scene_test(one_process_goes_up_and_down_under_load),
+    scene_test(a_failing_key_stays_in_order_over_the_change),
+    scene_test(a_running_handler_is_waited_for),
+    scene_test(a_change_that_waits_is_cancelled_by_the_old_number_and_replaced_by_another),
+    scene_test(a_pause_and_a_seek_in_the_middle_do_no_harm),
+    scene_test(two_processes_keep_every_key_in_order_over_changes),
+    scene_test(who_dies_before_the_change_leaves_it_to_the_next),
+    scene_test(who_dies_within_the_change_has_changed_nothing),
+    scene_test(who_dies_after_the_change_has_changed_all),
+    scene_test(processes_that_are_killed_during_a_change_lose_nothing),
+};
+static const struct part parts[] = {{"work", work}};
+
+ACTOR_MAIN(tests, parts)
