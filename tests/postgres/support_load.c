@@ -58,10 +58,12 @@ static hf_verdict take(const hf_event *event, hf_delivery *delivery, void *ctx)
     return HF_ACK;
 }
 
-static void subscribe(struct load *load, const char *name, hf_mode mode, struct load_inbox *inbox)
+static void subscribe(struct load *load, const char *name, hf_mode mode, hf_toggle transactional,
+                      struct load_inbox *inbox)
 {
     hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
     options.mode = mode;
+    options.transactional = transactional;
     options.from.kind = HF_PLACE_START;
     pthread_mutex_init(&inbox->mutex, NULL);
     inbox->ids = malloc(LOAD_EVENTS_MAX * sizeof *inbox->ids);
@@ -86,8 +88,9 @@ void load_start(struct load *load, const char *url)
     *load = (struct load){0};
     options.timeout_ms = TIMEOUT_MS;
     must_answer(HF_OK, hf_open(url, &options, &load->bus));
-    subscribe(load, "o", HF_MODE_ORDERED, &load->ordered);
-    subscribe(load, "s", HF_MODE_SHARED, &load->shared);
+    subscribe(load, "o", HF_MODE_ORDERED, HF_OFF, &load->ordered);
+    subscribe(load, "s", HF_MODE_SHARED, HF_OFF, &load->shared);
+    subscribe(load, "t", HF_MODE_ORDERED, HF_ON, &load->transactional);
     must_answer(HF_OK, hf_start(load->bus));
     for (int i = 0; i < LOAD_PUBLISHERS; i++) {
         struct load_publisher *publisher = &load->publishers[i];
@@ -206,7 +209,9 @@ void load_judge(struct load *load, PGconn *pg)
     }
     judge_inbox(&load->ordered, log, "o");
     judge_inbox(&load->shared, log, "s");
+    judge_inbox(&load->transactional, log, "t");
     PQclear(log);
     free(load->ordered.ids);
     free(load->shared.ids);
+    free(load->transactional.ids);
 }

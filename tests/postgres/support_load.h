@@ -46,9 +46,11 @@ struct load {
     struct load_publisher publishers[LOAD_PUBLISHERS];
     struct load_inbox ordered;
     struct load_inbox shared;
+    struct load_inbox transactional;
 };
 
-/* Opens a bus, subscribes "o" (ordered) and "s" (shared), starts everything. */
+/* Opens a bus, subscribes "o" (ordered), "s" (shared) and "t" (ordered, each event in a transaction
+ * of the server), starts everything. */
 void load_start(struct load *load, const char *url);
 /* Waits until so many more publishes have been acknowledged; the milliseconds that it took. */
 int64_t load_await(struct load *load, int64_t more);

@@ -1,21 +1,35 @@
 /*
  * test_connection.c - connections of the bus are cut, one by one and all at once, and nothing is
  * lost.
+ *
+ * CUTS in the environment says how many are cut under load (25 if it is not set). LOAD_LOG shows
+ * what the bus says meanwhile.
  */
+#include "postgres/support_load.h"
+#include "postgres/support_replica.h"
 #include "postgres/support_stage.h"
 
-#include <stdatomic.h>
+#define CUTS 25
+#define CUTS_PER_STORM 8     /* then all of them at once */
+#define EVENTS_BETWEEN 20    /* acknowledged between two cuts */
+#define URL_BYTES 512
+#define RESUMED_MS 10000     /* generous: two seconds are promised */
 
 /* ---- One connection at a certain moment ------------------------------------------------------ */
 
-/* Ends our sessions whose last statement is like this; how many there were. */
-static int64_t cut(PGconn *pg, const char *like)
+/* The keeper's connection, which listens, shows by a lock that the process lives. */
+#define IS_LISTENER "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+/* The writer's, if taking the partition was the last that it did. */
+#define HAS_ACQUIRED "query LIKE '%acquire%'"
+
+/* Ends those of our sessions for which this is true; how many there were. */
+static int64_t cut(PGconn *pg, const char *condition)
 {
     return side_number(pg,
                        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE "
                        "datname = current_database() AND pid <> pg_backend_pid() AND "
-                       "application_name LIKE '%%:%d' AND query LIKE '%s'",
-                       (int)getpid(), like);
+                       "application_name LIKE '%%:%d' AND %s",
+                       (int)getpid(), condition);
 }
 
 struct doors {
@@ -68,7 +82,7 @@ static void what_was_dropped_above_a_gap_comes_again(void **state)
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(doors.first, 1));
     assert_true(door_wait_inside(doors.second, 1));
-    assert_int_equal(cut(b, "%acquire%"), 1);
+    assert_int_equal(cut(b, HAS_ACQUIRED), 1);
     door_open(doors.second);
     assert_true(wait_until(has_lost, scene));
     door_open(doors.first);
@@ -81,8 +95,95 @@ static void what_was_dropped_above_a_gap_comes_again(void **state)
     PQfinish(b);
 }
 
+/* Notifications are heard by one connection. Without it the bus would sleep until its next look. */
+static void a_listener_that_was_cut_listens_again(void **state)
+{
+    struct stage s = stage_of(*state);
+    assert_int_equal(stage_publish(s.b), 1);
+    settle_all(s.bus, NULL);
+    for (int64_t position = 2; position <= 4; position++) {
+        assert_int_equal(cut(s.b, IS_LISTENER), 1);
+        int64_t begun_us = mono_us();
+        assert_int_equal(stage_publish(s.b), position);
+        assert_true(recorder_wait(s.strict, (size_t)position));
+        int64_t took_ms = (mono_us() - begun_us) / 1000;
+        print_message("# heard of after %d ms\n", (int)took_ms);
+        assert_true(took_ms < RESUMED_MS);
+        settle_all(s.bus, NULL);
+    }
+    stage_end(&s);
+}
+
+/* ---- Under load ------------------------------------------------------------------------------ */
+
+/* Ends the n-th of our sessions, counted by age, or all of them. */
+static void cut_one_or_all(PGconn *pg, int n)
+{
+    bool all = n % CUTS_PER_STORM == CUTS_PER_STORM - 1;
+    side_must(pg,
+              "WITH ours AS (SELECT pid, count(*) OVER () AS rows, "
+              "row_number() OVER (ORDER BY backend_start, pid) - 1 AS row FROM pg_stat_activity "
+              "WHERE datname = current_database() AND application_name LIKE '%%:%d') "
+              "SELECT pg_terminate_backend(pid) FROM ours WHERE %s OR row = %d %% rows",
+              (int)getpid(), all ? "true" : "false", n);
+}
+
+static void whatever_connection_is_cut_nothing_is_lost(void **state)
+{
+    struct scene *scene = *state;
+    if (scene->path)
+        skip();
+    static struct load load;
+    const char *given = getenv("CUTS");
+    int cuts = given ? (int)strtol(given, NULL, 10) : CUTS;
+    int64_t longest_ms = 0;
+    PGconn *pg = side_open_url(scene->url);
+    load_start(&load, scene->url);
+    load_await(&load, EVENTS_BETWEEN);
+    for (int n = 0; n < cuts; n++) {
+        cut_one_or_all(pg, n);
+        int64_t took_ms = load_await(&load, LOAD_PUBLISHERS + 1);
+        longest_ms = took_ms > longest_ms ? took_ms : longest_ms;
+        load_await(&load, EVENTS_BETWEEN);
+    }
+    print_message("# went on after %d ms at worst\n", (int)longest_ms);
+    assert_true(longest_ms < RESUMED_MS);
+    load_finish(&load);
+    load_judge(&load, pg);
+    PQfinish(pg);
+}
+
+static void a_server_that_is_killed_and_started_again_loses_nothing(void **state)
+{
+    struct scene *scene = *state;
+    if (scene->path)
+        skip();
+    char url[URL_BYTES];
+    static struct load load;
+    struct replica server = replica_start();
+    replica_url(&server, NULL, url, sizeof url);
+    load_start(&load, url);
+    for (int i = 0; i < 2; i++) {
+        load_await(&load, EVENTS_BETWEEN);
+        replica_kill(&server);
+        replica_revive(&server);
+        int64_t took_ms = load_await(&load, LOAD_PUBLISHERS + 1);
+        print_message("# went on %d ms after the server\n", (int)took_ms);
+        assert_true(took_ms < RESUMED_MS);
+    }
+    load_await(&load, EVENTS_BETWEEN);
+    load_finish(&load);
+    PGconn *pg = replica_open(&server);
+    load_judge(&load, pg);
+    PQfinish(pg);
+    replica_stop(&server);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(what_was_dropped_above_a_gap_comes_again),
+    scene_test(a_listener_that_was_cut_listens_again),
+    bare_test(whatever_connection_is_cut_nothing_is_lost),
+    bare_test(a_server_that_is_killed_and_started_again_loses_nothing),
 };
 
 SCENE_MAIN(tests)
