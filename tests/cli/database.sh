@@ -110,7 +110,7 @@ server "CREATE ROLE ${base}_r LOGIN" && server "CREATE DATABASE ${base}_x"
 echo "${base}_x" >>databases
 exits 1 "a role that may not make the schema is refused" publish a.b \
     --db "postgres:///${base}_x?host=$dir&user=${base}_r"
-has "with the right that it lacks" err 'CREATE on the database'
+has "with the statement that helps" err "GRANT CREATE ON DATABASE \"${base}_x\" TO \"${base}_r\""
 server "DROP DATABASE ${base}_x WITH (FORCE)" && server "DROP ROLE ${base}_r"
 is "and leaves nothing" "$?" 0
 psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast.meta SET value = '999' WHERE name = 'schema_version'"

@@ -99,7 +99,7 @@ new
 refused() {
     local said
     said=$(publishes nobody_much 2>&1) && return 1
-    like '*CREATE on the*' "$said"
+    like '*GRANT CREATE ON DATABASE*' "$said"
 }
 ok "without rights: a sentence that names the missing grant" refused
 is "and nothing is left" "SELECT to_regnamespace('holdfast') IS NULL" t

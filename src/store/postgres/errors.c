@@ -29,10 +29,7 @@ static const struct meaning {
     {"3D000", HF_NOTFOUND, "create the database first: createdb NAME"},
     {"3F000", HF_SCHEMA, "the schema holdfast is gone: open the store again"},
     {"40", HF_BUSY, NULL},
-    {"42501", HF_DENIED,
-     "the role needs USAGE on schema holdfast and rights on what is in it, or CREATE on the "
-     "database "
-     "to make it"},
+    {"42501", HF_DENIED, NULL}, /* fail_denied says what to run */
     {"42P01", HF_SCHEMA, "the schema holdfast is not what this program expects"},
     {"42883", HF_SCHEMA, "the schema holdfast is not what this program expects"},
     {"53100", HF_NOSPACE, "the server's disk is full"},
@@ -89,6 +86,26 @@ static void first_line(const char *message, char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%.*s", (int)length, message);
 }
 
+/* With the statements that an administrator has to run. Whether the schema is to be made or used
+ * only the server's text says, in its language. */
+static hf_status fail_denied(struct session *session, const char *line)
+{
+    const char *place = session->engine->place;
+    char *database = PQescapeIdentifier(session->pg, PQdb(session->pg), strlen(PQdb(session->pg)));
+    char *role = PQescapeIdentifier(session->pg, PQuser(session->pg), strlen(PQuser(session->pg)));
+    hf_status status =
+        database && role
+            ? fail(HF_DENIED,
+                   "%s: %s (42501); to make the schema, the role needs: GRANT CREATE ON DATABASE "
+                   "%s TO %s; to use one that exists: GRANT USAGE ON SCHEMA holdfast TO %s, and "
+                   "rights on what is in it",
+                   place, line, database, role, role)
+            : fail(HF_DENIED, "%s: %s (42501)", place, line);
+    PQfreemem(database);
+    PQfreemem(role);
+    return status;
+}
+
 hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query)
 {
     const char *sqlstate = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
@@ -104,6 +121,9 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
     hf_status status = postgres_status_of(sqlstate);
     if (strncmp(sqlstate, "HF", 2) == 0) {
         return fail(status, "%s", line);
+    }
+    if (strcmp(sqlstate, "42501") == 0) {
+        return fail_denied(session, line);
     }
     const struct meaning *meaning = meaning_of(sqlstate);
     bool advised = meaning && meaning->advice;
