@@ -175,8 +175,11 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
         return step;
     }
     crew_tend(runner, now_us, may, &step);
-    if (ordered->part_count == 0) {
-        return step;
+    pthread_mutex_lock(&runner->mutex);
+    lost = runner->lost;
+    pthread_mutex_unlock(&runner->mutex);
+    if (ordered->part_count == 0 || lost) {
+        return step; /* lost: what was taken cannot be read, and the next step begins again */
     }
     if (now_us < ordered->seen_us - CLOCK_TOLERANCE_US) {
         ordered->muster_now = true; /* a write, on which the store minds the clock */
