@@ -114,6 +114,58 @@ static void a_listener_that_was_cut_listens_again(void **state)
     stage_end(&s);
 }
 
+/* ---- Servers that do not take everything ----------------------------------------------------- */
+
+static void a_standby_is_refused_as_read_only(void **state)
+{
+    struct scene *scene = *state;
+    if (scene->path)
+        skip();
+    char url[URL_BYTES];
+    hf_bus *bus = NULL;
+    hf_options options = HF_OPTIONS_INIT;
+    options.timeout_ms = 1000;
+    struct replica primary = replica_start();
+    struct replica standby = replica_standby(&primary);
+    replica_url(&standby, NULL, url, sizeof url);
+    assert_status(hf_open(url, &options, &bus), HF_UNAVAILABLE);
+    assert_non_null(strstr(hf_errmsg(), "read-only"));
+    replica_stop(&standby);
+    replica_stop(&primary);
+}
+
+/* What is published has no room; what is in the log is delivered and settled, and when there is
+ * room again it goes on. */
+static void a_server_without_room_delivers_what_it_has(void **state)
+{
+    struct stage s = stage_of(*state);
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    event.type = "t";
+    long long id = (long long)stage_namespace(s.b);
+    side_must(s.b, "CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                   "RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$");
+    side_must(s.a, "BEGIN");
+    assert_int_equal(stage_publish(s.a), 1);
+    side_must(s.a, "CREATE TRIGGER full_disk BEFORE INSERT ON holdfast.events_%lld FOR EACH ROW "
+                   "EXECUTE FUNCTION public.full()", id);
+    side_must(s.a, "COMMIT"); /* the event and the end of all room are there at the same moment */
+    int64_t begun_us = mono_us();
+    assert_status(hf_publish(s.bus, &event, NULL), HF_NOSPACE);
+    assert_true(mono_us() - begun_us < RESUMED_MS * 1000);
+    assert_non_null(strstr(hf_errmsg(), "disk is full"));
+    settle_all(s.bus, NULL);
+    assert_int_equal(recorder_calls(s.loose, 1, NULL), 1);
+    assert_int_equal(recorder_calls(s.strict, 1, NULL), 1);
+    assert_int_equal(recorder_calls(s.shared, 1, NULL), 1);
+    side_must(s.a, "DROP TRIGGER full_disk ON holdfast.events_%lld", id);
+    hf_receipt receipt = {0};
+    assert_ok(hf_publish(s.bus, &event, &receipt));
+    settle_all(s.bus, NULL);
+    assert_int_equal(recorder_calls(s.strict, receipt.position, NULL), 1);
+    assert_int_equal(recorder_calls(s.shared, receipt.position, NULL), 1);
+    stage_end(&s);
+}
+
 /* ---- Under load ------------------------------------------------------------------------------ */
 
 /* Ends the n-th of our sessions, counted by age, or all of them. */
@@ -182,6 +234,8 @@ static void a_server_that_is_killed_and_started_again_loses_nothing(void **state
 static const struct CMUnitTest tests[] = {
     scene_test(what_was_dropped_above_a_gap_comes_again),
     scene_test(a_listener_that_was_cut_listens_again),
+    bare_test(a_standby_is_refused_as_read_only),
+    scene_test(a_server_without_room_delivers_what_it_has),
     bare_test(whatever_connection_is_cut_nothing_is_lost),
     bare_test(a_server_that_is_killed_and_started_again_loses_nothing),
 };
