@@ -112,6 +112,9 @@ hf_status runner_run(struct runner *runner, struct change *change)
     struct deadline deadline = bus_deadline(runner->bus);
     if (runner->finishing) {
         deadline = deadline_earlier(deadline, runner->finish_deadline);
+        if (deadline_passed(deadline)) { /* a store that hangs is not asked once more */
+            return change->status = fail(HF_TIMEOUT, "the time to stop in is over");
+        }
     }
     return store_run(runner->bus->store, change, deadline);
 }
