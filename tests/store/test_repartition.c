@@ -247,7 +247,7 @@ static void retries_and_what_is_settled_go_where_their_events_belong(void **stat
     must_answer(HF_OK, repartition(a, id));
     for (int64_t position = 1; position <= 12; position++) {
         int32_t partition = (int32_t)(entry_at(*state, a, position)->hash % 5);
-        char word[8];
+        char word[32];
         snprintf(word, sizeof word, "%" PRId64, position);
         bool ahead = position == 7 || position == 9 || position > 10;
         bool found = false;
