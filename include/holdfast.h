@@ -197,32 +197,24 @@ typedef struct hf_options {
  */
 HF_API hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus);
 
-/*
- * Starts delivering to handlers, those that are registered and those that will be. HF_OK if it is
- * already started. HF_CLOSED after hf_shutdown.
- */
+/* Starts delivering to handlers, those that are registered and those that will be. HF_OK if it is
+ * already started. HF_CLOSED after hf_shutdown. */
 HF_API hf_status hf_start(hf_bus *bus);
 
-/*
- * Stops delivering: takes no new events, waits up to timeout_ms (-1: shutdown_ms) for running
+/* Stops delivering: takes no new events, waits up to timeout_ms (-1: shutdown_ms) for running
  * handlers, stores the checkpoints and gives the leases back. Publishing remains possible; hf_start
  * starts again. HF_TIMEOUT: handlers still run; their results will be refused and their events
- * delivered again. HF_MISUSE from inside a handler.
- */
+ * delivered again. HF_MISUSE from inside a handler. */
 HF_API hf_status hf_stop(hf_bus *bus, int64_t timeout_ms);
 
-/*
- * Refuses new publishes and subscriptions from now on (HF_CLOSED), answers all asynchronous
- * publishes, then does what hf_stop does. Calling it twice is safe.
- */
+/* Refuses new publishes and subscriptions from now on (HF_CLOSED), answers all asynchronous
+ * publishes, then does what hf_stop does. Calling it twice is safe. */
 HF_API hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms);
 
-/*
- * Shuts down if that has not been done, closes the database, frees the handle and sets *bus to
+/* Shuts down if that has not been done, closes the database, frees the handle and sets *bus to
  * NULL. NULL and a pointer to NULL are allowed, so closing twice is safe. HF_TIMEOUT: a handler
  * still runs; the memory it needs stays until it returns. HF_MISUSE (and nothing happens) from
- * inside a handler.
- */
+ * inside a handler. */
 HF_API hf_status hf_close(hf_bus **bus);
 
 /* ---- Events ---------------------------------------------------------------------------------- */
@@ -275,22 +267,18 @@ typedef struct hf_receipt {
 
 /* ---- Publishing ------------------------------------------------------------------------------ */
 
-/*
- * Publishes one event and returns when it is durable. Publishing an id again stores nothing and
+/* Publishes one event and returns when it is durable. Publishing an id again stores nothing and
  * answers the first position. Threads that publish at the same time share one commit.
  *
  * HF_INVALID: type, payload, key ... outside its limits; the message names the field and the limit.
  * HF_CONFLICT: expected_version is not the key's version; the message says which it is.
  * HF_NOSPACE, HF_TIMEOUT, HF_BUSY: nothing was stored. HF_UNKNOWN: it may have been; publish again
  * with the same id, or look it up. HF_CLOSED after shutdown. Inside a transactional handler the
- * event joins the handler's transaction: it exists if and only if that commits.
- */
+ * event joins the handler's transaction: it exists if and only if that commits. */
 HF_API hf_status hf_publish(hf_bus *bus, const hf_new_event *event, hf_receipt *ret_receipt);
 
-/*
- * Publishes `count` events in order in one transaction: all or none. ret_receipts is NULL or an
- * array of `count`. On failure the message names the index of the offending event.
- */
+/* Publishes `count` events in order in one transaction: all or none. ret_receipts is NULL or an
+ * array of `count`. On failure the message names the index of the offending event. */
 HF_API hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,
                                  hf_receipt *ret_receipts);
 
@@ -300,12 +288,10 @@ HF_API hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t
 typedef void (*hf_published_fn)(hf_status status, const hf_receipt *receipt, const char *message,
                                 void *ctx);
 
-/*
- * Copies the event, queues it and returns; `done` is called when it is durable or has failed.
+/* Copies the event, queues it and returns; `done` is called when it is durable or has failed.
  * Events of one thread enter the log in the order of its calls. A full queue makes the call wait
  * up to timeout_ms, then HF_BUSY. If the call fails, `done` never runs. It never joins a
- * transaction, also not from inside a transactional handler.
- */
+ * transaction, also not from inside a transactional handler. */
 HF_API hf_status hf_publish_async(hf_bus *bus, const hf_new_event *event, hf_published_fn done,
                                   void *ctx);
 
@@ -317,14 +303,12 @@ HF_API hf_status hf_flush(hf_bus *bus, int64_t timeout_ms);
 
 struct sqlite3;
 
-/*
- * Begins a transaction on the application's own connection to the same file, in which
+/* Begins a transaction on the application's own connection to the same file, in which
  * hf_sqlite_publish may be called: the events exist if and only if hf_sqlite_commit succeeds.
  * The connection must be open on the very file of the bus, in WAL mode, outside a transaction
  * (HF_MISUSE otherwise); its automatic checkpoints are switched off. All other writers of the file
  * wait until commit or rollback, so keep it short. One thread does all of begin, publish and
- * commit; it must not call other writing functions of the bus in between (HF_MISUSE).
- */
+ * commit; it must not call other writing functions of the bus in between (HF_MISUSE). */
 HF_API hf_status hf_sqlite_begin(hf_bus *bus, struct sqlite3 *db);
 /* HF_MISUSE if `db` was not begun with hf_sqlite_begin (the connection of a transactional handler
  * needs no beginning: there it is hf_publish), or the bus is not on SQLite. */
@@ -344,11 +328,9 @@ struct pg_conn; /* libpq's PGconn */
 /*
  * Publishes in the transaction that `pg`, a connection of the application to the bus's database, is
  * in, however it was begun: the event exists if and only if that transaction commits. A failure
- * leaves the transaction as it was, so that it can go on, unless the connection is lost. Nothing is
- * left behind in the connection; a weaker synchronous_commit is raised for this transaction.
- * When it commits the server notifies consumers that sleep. PostgreSQL does not PREPARE a
- * transaction that has notified: for two-phase commit say SET LOCAL holdfast.notify = off before,
- * or begin with hf_postgres_begin. Then this process watches for the end and tells them.
+ * leaves the transaction as it was, so that it can go on, unless the connection is lost. A weaker
+ * synchronous_commit is raised for this transaction. For two-phase commit say SET LOCAL
+ * holdfast.notify = off before: PostgreSQL does not PREPARE what has notified.
  * HF_MISUSE: no transaction, one that has failed or is read-only, pipeline mode, a client_encoding
  * other than UTF8, another database, or the bus is not on PostgreSQL. HF_UNAVAILABLE: the
  * connection is lost. HF_INVALID, HF_CONFLICT, HF_BUSY, HF_TIMEOUT as hf_publish. On the connection
@@ -403,6 +385,15 @@ typedef enum hf_on_poison {
 
 typedef enum hf_toggle { HF_TOGGLE_DEFAULT = 0, HF_OFF = 1, HF_ON = 2 } hf_toggle;
 
+/* What a batch handler gets in one call: the next events, or those of one (tenant, key). */
+typedef enum hf_batch_by { HF_BATCH_DEFAULT = 0, HF_BATCH_NONE = 1, HF_BATCH_KEY = 2 } hf_batch_by;
+
+typedef enum hf_on_batch_failure {
+    HF_BATCH_FAILURE_DEFAULT = 0,  /* HF_BATCH_DEAD_LETTER_UNIT */
+    HF_BATCH_DEAD_LETTER_UNIT = 1, /* after the last attempt all its events die */
+    HF_BATCH_SPLIT = 2 /* it is halved until what fails is alone and dies; not with block_key */
+} hf_on_batch_failure;
+
 typedef enum hf_place_kind {
     HF_PLACE_NONE = 0,
     HF_PLACE_START = 1,    /* the first event that the log still has */
@@ -450,6 +441,10 @@ typedef struct hf_subscription_options {
     int32_t breaker_percent;      /* 50: opens when more than this failed */
     int64_t breaker_window_ms;    /* 60 000 */
     int64_t breaker_pause_ms;     /* 30 000: then one probe */
+    hf_batch_by batch_by;         /* none; this and what follows: for batch handlers */
+    hf_on_batch_failure on_batch_failure; /* dead_letter_unit */
+    int32_t batch_extend_max;     /* 1000: with batch_by key, by how many more than `batch` events a
+                                     run of consecutive positions is not cut; 0..10 000 */
 } hf_subscription_options;
 
 #define HF_SUBSCRIPTION_OPTIONS_INIT                                                               \
@@ -457,15 +452,13 @@ typedef struct hf_subscription_options {
         sizeof(hf_subscription_options), {HF_PLACE_NONE, -1}, HF_MODE_DEFAULT, HF_ORDER_DEFAULT,   \
             HF_INSTANCE_DEFAULT, HF_UNHANDLED_DEFAULT, HF_POISON_DEFAULT, HF_TOGGLE_DEFAULT,       \
             HF_TOGGLE_DEFAULT, -1, -1, -1, -1, -1, -1, -1, -1, -1.0, -1, -1, -1, -1, -1, -1, -1,   \
-            -1, -1, -1, -1, -1                                                                     \
+            -1, -1, -1, -1, -1, HF_BATCH_DEFAULT, HF_BATCH_FAILURE_DEFAULT, -1                     \
     }
 
-/*
- * Creates a durable subscription, or changes the stored one: its patterns become these, and the
+/* Creates a durable subscription, or changes the stored one: its patterns become these, and the
  * options that are given replace the stored ones. `from` counts for a new one only. HF_CONFLICT: it
  * exists with another mode or order. HF_INVALID: no `from` for a new one, a bad name, pattern or
- * option. Other partitions wait until all are equally far. ret_created: 1 if it is new, else 0.
- */
+ * option. Other partitions wait until all are equally far. ret_created: 1 if it is new, else 0. */
 HF_API hf_status hf_subscription_create(hf_bus *bus, const char *name,
                                         const char *const *patterns, size_t pattern_count,
                                         const hf_subscription_options *options,
@@ -488,12 +481,10 @@ typedef enum hf_verdict {
 /* One attempt at one event, as the handler sees it. */
 typedef struct hf_delivery hf_delivery;
 
-/*
- * Handles one event. Runs on a thread of the bus. `event` and `delivery` are valid until it
+/* Handles one event. Runs on a thread of the bus. `event` and `delivery` are valid until it
  * returns. If several handlers of a subscription match, they run in the order of registration and
  * fail as one: the first that does not answer HF_ACK decides. Past handler_timeout_ms the attempt
- * counts as failed and whatever the handler answers later is refused.
- */
+ * counts as failed and whatever the handler answers later is refused. */
 typedef hf_verdict (*hf_handler_fn)(const hf_event *event, hf_delivery *delivery, void *ctx);
 
 HF_API const char *hf_delivery_subscription(const hf_delivery *delivery);
@@ -508,13 +499,11 @@ HF_API int hf_delivery_cancelled(const hf_delivery *delivery);
  * PRAGMA are refused on it; finalize your statements before returning. */
 HF_API struct sqlite3 *hf_delivery_sqlite(const hf_delivery *delivery);
 /*
- * The same on PostgreSQL (NULL elsewhere): READ COMMITTED, blocking, UTF8. The handler must not end
- * the transaction, nor leave it with a failed statement (use savepoints of your own), an unread
- * result, a COPY or pipeline mode, nor change client_encoding. One that did and answers HF_ACK has
- * failed: the delivery is undone, and the attempt counts. Use SET LOCAL, neither LISTEN nor
- * PREPARE: the connection goes on to other deliveries. If the transaction failed by something that
- * passes (SQLSTATE 40xxx, 55P03, 57P0x, 08xxx, a lost connection) and the handler answers HF_RETRY
- * or HF_ACK, it is as if it had answered HF_RETRY_UNCOUNTED.
+ * The same on PostgreSQL (NULL elsewhere): READ COMMITTED, blocking, UTF8. A handler that ends the
+ * transaction, or leaves it with a failed statement (use savepoints), an unread result, a COPY or
+ * pipeline mode, and answers HF_ACK, has failed. Use SET LOCAL, neither LISTEN nor PREPARE: the
+ * connection goes on to other deliveries. If the transaction failed by something that passes
+ * (SQLSTATE 40xxx, 55P03, 57P0x, 08xxx, a lost connection), HF_RETRY and HF_ACK do not count.
  */
 HF_API struct pg_conn *hf_delivery_postgres(const hf_delivery *delivery);
 /* Says why the attempt failed; kept with the attempt (up to 2048 bytes), shown in dead letters. */
@@ -522,18 +511,27 @@ HF_API void hf_delivery_error(hf_delivery *delivery, const char *format, ...) HF
 
 typedef int64_t hf_handler_id;
 
-/*
- * Registers a handler for a pattern of a subscription ("user.created", "user.*", "order.*.shipped",
+/* Registers a handler for a pattern of a subscription ("user.created", "user.*", "order.*.shipped",
  * "order.**", "*"). A missing subscription is created with this pattern (options->from is then
  * required); an existing one gets the pattern added if it has none that covers it, and the given
  * options replace the stored ones. On a started bus delivery begins at once.
  *
  * A process works for a subscription only while its handlers cover all stored patterns, so an old
- * program cannot skip what a newer one has subscribed to.
- */
+ * program cannot skip what a newer one has subscribed to. */
 HF_API hf_status hf_subscribe(hf_bus *bus, const char *name, const char *pattern,
                               hf_handler_fn handler, void *ctx,
                               const hf_subscription_options *options, hf_handler_id *ret_id);
+
+/* Handles several events, in the order of the log, as one: the verdict is that of them all. They
+ * fail, wait and come again together, and with `transactional` what the handler writes and the
+ * settling of all of them are one transaction. See docs/delivery.md, "Batches". */
+typedef hf_verdict (*hf_batch_handler_fn)(const hf_event *const *events, size_t count,
+                                          hf_delivery *delivery, void *ctx);
+
+/* As hf_subscribe. HF_MISUSE: the subscription has handlers of the other kind in this process. */
+HF_API hf_status hf_subscribe_batch(hf_bus *bus, const char *name, const char *pattern,
+                                    hf_batch_handler_fn handler, void *ctx,
+                                    const hf_subscription_options *options, hf_handler_id *ret_id);
 
 /* Unregisters a handler and waits until it does not run any more (from inside a handler it does not
  * wait). The durable subscription stays. HF_NOTFOUND. */

@@ -255,7 +255,9 @@ SELECT low FROM search WHERE low + 1 >= high;
 
 -- What is due of the partitions $3, by due time, at most $5 and about $6 bytes (but one): the event's
 -- columns, then the story's, then when the next one that is not due yet will be. At least one row:
--- position NULL if nothing is due.
+-- position NULL if nothing is due. Not what is behind the first of its lane if that is due
+-- later, or blocked: several of a lane wait when they failed as a unit, follow one, or their process
+-- died.
 -- name: retries_due
 WITH due AS MATERIALIZED (
         SELECT r.position, r.attempts, r.uncounted, r.story, r.next_attempt_at
@@ -264,6 +266,13 @@ WITH due AS MATERIALIZED (
             SELECT * FROM holdfast.retries r
             WHERE r.subscription_id = $2 AND r.partition = o.partition AND r.kind = 1
                 AND r.next_attempt_at <= $4
+                AND NOT EXISTS (
+                    SELECT FROM (
+                        SELECT b.kind, b.next_attempt_at FROM holdfast.retries b
+                        WHERE b.subscription_id = $2 AND b.partition = o.partition
+                            AND b.lane = r.lane
+                        ORDER BY b.position LIMIT 1) f
+                    WHERE f.kind = 3 OR f.kind = 1 AND f.next_attempt_at > r.next_attempt_at)
             ORDER BY r.next_attempt_at, r.position LIMIT $5) r
         ORDER BY r.next_attempt_at, r.position LIMIT $5),
     found AS (

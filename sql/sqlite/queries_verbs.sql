@@ -345,6 +345,21 @@ SELECT position, attempts, uncounted, story FROM holdfast_retries
     WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?5 AND next_attempt_at <= ?3
     ORDER BY next_attempt_at, position LIMIT ?4;
 
+-- Not what is behind the first of its lane if that is due later, or blocked: several of a lane wait
+-- when they failed as a unit, follow one, or their process died.
+-- hot
+-- name: retries_due_by_lane
+SELECT position, attempts, uncounted, story FROM holdfast_retries r
+    WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?5 AND next_attempt_at <= ?3
+        AND NOT EXISTS (
+            SELECT 1 FROM (
+                SELECT b.kind, b.next_attempt_at
+                FROM holdfast_retries b INDEXED BY holdfast_retries_by_lane
+                WHERE b.subscription_id = ?1 AND b.partition = ?2 AND b.lane = r.lane
+                ORDER BY b.position LIMIT 1) f
+            WHERE f.kind = ?6 OR f.kind = ?5 AND f.next_attempt_at > r.next_attempt_at)
+    ORDER BY next_attempt_at, position LIMIT ?4;
+
 -- hot
 -- name: retries_next
 SELECT next_attempt_at FROM holdfast_retries

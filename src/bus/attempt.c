@@ -13,6 +13,17 @@
 
 static _Thread_local struct hf_delivery *current;
 
+/* What is no verdict is a failure. */
+static hf_verdict check_verdict(struct hf_delivery *delivery, hf_verdict verdict)
+{
+    if (verdict < HF_ACK || verdict > HF_UNDECODABLE) {
+        hf_delivery_error(delivery, "the handler answered %d, which is no hf_verdict",
+                          (int)verdict);
+        return HF_RETRY;
+    }
+    return verdict;
+}
+
 bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
                  const hf_event *event, hf_verdict *ret_verdict)
 {
@@ -29,13 +40,47 @@ bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
         }
     }
     current = NULL;
-    if (verdict < HF_ACK || verdict > HF_UNDECODABLE) {
-        hf_delivery_error(delivery, "the handler answered %d, which is no hf_verdict",
-                          (int)verdict);
-        verdict = HF_RETRY;
-    }
-    *ret_verdict = verdict;
+    *ret_verdict = check_verdict(delivery, verdict);
     return any;
+}
+
+static bool matches_any(const struct handlers *handlers, const hf_event *event)
+{
+    for (size_t i = 0; i < handlers->count; i++) {
+        if (glob_match(handlers->items[i].pattern, text_of(event->type))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool attempt_run_batch(struct hf_delivery *delivery, const struct handlers *handlers,
+                       const hf_event *const *events, size_t count, const hf_event **scratch,
+                       hf_verdict *ret_verdict)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!matches_any(handlers, events[i])) {
+            return false;
+        }
+    }
+    hf_verdict verdict = HF_ACK;
+    delivery->error[0] = '\0';
+    current = delivery;
+    for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
+        const struct handler *handler = &handlers->items[i];
+        size_t picked = 0;
+        for (size_t j = 0; j < count; j++) {
+            if (glob_match(handler->pattern, text_of(events[j]->type))) {
+                scratch[picked++] = events[j];
+            }
+        }
+        if (picked > 0) {
+            verdict = handler->run_batch(scratch, picked, delivery, handler->ctx);
+        }
+    }
+    current = NULL;
+    *ret_verdict = check_verdict(delivery, verdict);
+    return true;
 }
 
 struct tx *attempt_tx(const hf_bus *bus)

@@ -24,6 +24,12 @@ struct hf_delivery {
 bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
                  const hf_event *event, hf_verdict *ret_verdict);
 
+/* The same for the events of a unit: each batch handler gets, in order, those that match it.
+ * `scratch` has room for them all. False: some event matches no handler, and nothing was run. */
+bool attempt_run_batch(struct hf_delivery *delivery, const struct handlers *handlers,
+                       const hf_event *const *events, size_t count, const hf_event **scratch,
+                       hf_verdict *ret_verdict);
+
 /* The transaction that publishing on this thread must join: that of the transactional handler which
  * is running on it for this bus. NULL: none. */
 struct tx *attempt_tx(const hf_bus *bus);

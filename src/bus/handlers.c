@@ -28,6 +28,11 @@ static bool handlers_push(struct handlers *handlers, const struct handler *from)
     return true;
 }
 
+bool handlers_batched(const struct handlers *handlers)
+{
+    return handlers && handlers->count > 0 && handlers->items[0].run_batch;
+}
+
 struct handlers *handlers_with(const struct handlers *old, const struct handler *more)
 {
     size_t count = old ? old->count : 0;

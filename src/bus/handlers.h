@@ -17,6 +17,7 @@ struct handler {
     hf_handler_id id;
     struct text pattern; /* owned */
     hf_handler_fn run;
+    hf_batch_handler_fn run_batch; /* one of the two is NULL */
     void *ctx;
 };
 
@@ -25,6 +26,9 @@ struct handlers {
     size_t count;
     struct handler items[]; /* in the order of registration */
 };
+
+/* Are these batch handlers? A list is of one kind; an empty one is of none. */
+bool handlers_batched(const struct handlers *handlers);
 
 /* A copy of `old` (NULL: empty) with one more; NULL without memory. */
 struct handlers *handlers_with(const struct handlers *old, const struct handler *more);

@@ -49,6 +49,8 @@ static const char *const instance_words[HF_INSTANCE_SINGLE] = {"coordinated", "s
 static const char *const unhandled_words[HF_UNHANDLED_DEAD_LETTER] = {"skip", "dead_letter"};
 static const char *const poison_words[HF_POISON_HALT] = {"skip", "block_key", "halt"};
 static const char *const toggle_words[HF_ON] = {"off", "on"};
+static const char *const batch_words[HF_BATCH_KEY] = {"none", "key"};
+static const char *const batch_failure_words[HF_BATCH_SPLIT] = {"dead_letter_unit", "split"};
 
 #define AT(field) #field, offsetof(hf_subscription_options, field)
 #define WORDS(words, last) 1, last, words /* the last value of the enum */
@@ -84,6 +86,10 @@ static const struct row rows[] = {
     {AT(breaker_percent), ROW_INT32, 50, 0, 99, NULL},
     {AT(breaker_window_ms), ROW_INT64, 60000, BREAKER_STEPS, DAY_MS, NULL},
     {AT(breaker_pause_ms), ROW_INT64, 30000, 1, DAY_MS, NULL},
+    {AT(batch_by), ROW_WORD, HF_BATCH_NONE, WORDS(batch_words, HF_BATCH_KEY)},
+    {AT(on_batch_failure), ROW_WORD, HF_BATCH_DEAD_LETTER_UNIT,
+     WORDS(batch_failure_words, HF_BATCH_SPLIT)},
+    {AT(batch_extend_max), ROW_INT32, 1000, 0, 10000, NULL},
 };
 
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
@@ -92,7 +98,10 @@ static const struct row rows[] = {
 _Static_assert(sizeof(hf_mode) == sizeof(int32_t) && sizeof(hf_order) == sizeof(int32_t) &&
                    sizeof(hf_instance_mode) == sizeof(int32_t) &&
                    sizeof(hf_on_unhandled) == sizeof(int32_t) &&
-                   sizeof(hf_on_poison) == sizeof(int32_t) && sizeof(hf_toggle) == sizeof(int32_t),
+                   sizeof(hf_on_poison) == sizeof(int32_t) &&
+                   sizeof(hf_toggle) == sizeof(int32_t) &&
+                   sizeof(hf_batch_by) == sizeof(int32_t) &&
+                   sizeof(hf_on_batch_failure) == sizeof(int32_t),
                "an enum is not as wide as an int32_t");
 
 /* ---- One value ------------------------------------------------------------------------------- */
@@ -264,6 +273,11 @@ hf_status options_check(const hf_subscription_options *options)
                     "partitions is %d; in strict order there can only be 1, because all events "
                     "come one after another",
                     options->partitions);
+    }
+    if (options->on_batch_failure == HF_BATCH_SPLIT && options->on_poison == HF_POISON_BLOCK_KEY) {
+        return fail(HF_INVALID,
+                    "on_batch_failure is split, which goes with on_poison skip or halt: the "
+                    "neighbours of a poison event live, and block_key would keep them back");
     }
     return check_place(options->from);
 }

@@ -44,13 +44,19 @@ hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
     return HF_OK;
 }
 
-hf_status ordered_new(int32_t partitions, struct ordered **ret_ordered)
+hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret_ordered)
 {
     struct ordered *ordered = mem_calloc(1, sizeof *ordered);
-    hf_status status = ordered ? ordered_make_room(ordered, partitions)
-                               : fail(HF_NOMEM, "out of memory for a subscription");
+    if (ordered) {
+        ordered->slots = mem_calloc(flush_max, sizeof(struct slot *));
+        ordered->outcomes = mem_calloc(flush_max, sizeof *ordered->outcomes);
+        ordered->stories = mem_calloc(flush_max, sizeof *ordered->stories);
+    }
+    hf_status status = ordered && ordered->slots && ordered->outcomes && ordered->stories
+                           ? ordered_make_room(ordered, partitions)
+                           : fail(HF_NOMEM, "out of memory for a subscription");
     if (status) {
-        mem_free(ordered);
+        ordered_free(ordered);
         return status;
     }
     for (size_t i = 0; i < HF_PARTITIONS_MAX; i++) {
@@ -58,7 +64,8 @@ hf_status ordered_new(int32_t partitions, struct ordered **ret_ordered)
     }
     set64_init(&ordered->ahead, WINDOW_LANES_MAX);
     set64_init(&ordered->handed, WINDOW_LANES_MAX);
-    for (size_t i = 0; i < ORDERED_FLUSH_MAX; i++) {
+    ordered->flush_max = flush_max;
+    for (size_t i = 0; i < flush_max; i++) {
         buf_init(&ordered->stories[i], STORY_BYTES_MAX);
     }
     *ret_ordered = ordered;
@@ -73,9 +80,12 @@ void ordered_free(struct ordered *ordered)
     store_reader_close(ordered->reader);
     set64_release(&ordered->ahead);
     set64_release(&ordered->handed);
-    for (size_t i = 0; i < ORDERED_FLUSH_MAX; i++) {
+    for (size_t i = 0; i < ordered->flush_max; i++) {
         buf_release(&ordered->stories[i]);
     }
+    mem_free(ordered->slots);
+    mem_free(ordered->outcomes);
+    mem_free(ordered->stories);
     mem_free(ordered->parts);
     mem_free(ordered->marks);
     mem_free(ordered);

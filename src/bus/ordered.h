@@ -8,7 +8,6 @@
 
 #include "bus/runner.h"
 
-#define ORDERED_FLUSH_MAX 512 /* outcomes in one settle */
 #define STRICT_LANE 1         /* strict order makes all events one lane */
 
 enum part_state {
@@ -67,10 +66,11 @@ struct ordered {
     int64_t careful_end;  /* ... up to this position */
 
     /* one flush */
-    struct slot *slots[ORDERED_FLUSH_MAX];
-    struct outcome outcomes[ORDERED_FLUSH_MAX];
-    struct buf stories[ORDERED_FLUSH_MAX];
+    struct slot **slots;
+    struct outcome *outcomes;
+    struct buf *stories;
     size_t count;
+    size_t flush_max;
     struct mark *marks; /* room for one per partition */
 };
 

@@ -173,14 +173,14 @@ static bool note_read(struct runner *runner, const struct batch *batch, int64_t 
 }
 
 /* With less room than this it is not worth while to read. */
-static size_t room_wanted(const struct runner *runner, bool careful)
+static size_t room_wanted(const struct runner *runner, bool any)
 {
     const hf_subscription_options *options = &runner->definition.options;
     size_t half = (size_t)runner->window.log.capacity / 2;
     size_t wanted = (size_t)options->inflight_max / 2;
     wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
     wanted = wanted < half ? wanted : half;
-    return careful || wanted < 1 ? 1 : wanted;
+    return any || wanted < 1 ? 1 : wanted;
 }
 
 /* What is to be read: of these partitions, up to the barrier. */
@@ -193,6 +193,32 @@ static struct filter filter_of(const struct definition *definition,
     return filter;
 }
 
+/* In strict order nothing may run behind what fails, so nothing is read that would only have to be
+ * stored as held and fetched again, one by one. The mutex is held. */
+static bool reading_waits(const struct runner *runner)
+{
+    return runner->window.lanes_full ||
+           (runner->ordered->strict && set64_get(&runner->window.failing, STRICT_LANE, NULL));
+}
+
+/* The log could not be read. */
+static void reading_failed(struct runner *runner, hf_status status, struct shelf *shelf)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->lost |= status == HF_STALE; /* the reader lost its connection: begin again */
+    pthread_mutex_unlock(&runner->mutex);
+    runner_store_failed(runner, status, "reading the log");
+    rack_return(&runner->rack, shelf);
+}
+
+/* Nothing more will be read for now: no unit waits for the rest of its run. */
+static void stop_waiting(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->log_more = false;
+    pthread_mutex_unlock(&runner->mutex);
+}
+
 void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
@@ -200,17 +226,20 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.log);
     size_t retry_room = ring_room(&runner->window.retries);
     bool busy = in_hand(&runner->window);
-    /* In strict order nothing may run behind what fails, so nothing is read that would only have to
-     * be stored as held and fetched again, one by one. */
-    bool waits = runner->window.lanes_full ||
-                 (ordered->strict && set64_get(&runner->window.failing, STRICT_LANE, NULL));
+    bool waits = reading_waits(runner);
     ordered->more |= runner->news;
     runner->news = false;
+    bool read_on = runner->read_on && room > 0;
+    runner->read_on = false;
     pthread_mutex_unlock(&runner->mutex);
     bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
     int64_t barrier = runner->definition.wanted > 0 ? ordered->barrier : INT64_MAX;
+    if (ordered->floor >= barrier || careful) {
+        stop_waiting(runner);
+    }
     if (waits || !ordered->more || ordered->floor >= barrier ||
-        room < room_wanted(runner, careful) || (careful && (busy || retry_room == 0))) {
+        room < room_wanted(runner, careful || read_on) ||
+        (careful && (busy || retry_room == 0))) {
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);
@@ -225,11 +254,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
                                          &shelf->batch, &floor, &more);
     if (status) {
-        pthread_mutex_lock(&runner->mutex);
-        runner->lost |= status == HF_STALE; /* the reader lost its connection: begin again */
-        pthread_mutex_unlock(&runner->mutex);
-        runner_store_failed(runner, status, "reading the log");
-        rack_return(&runner->rack, shelf);
+        reading_failed(runner, status, shelf);
         return;
     }
     floor = floor < barrier ? floor : barrier;
@@ -245,6 +270,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         step->again |= changed;
         pthread_mutex_lock(&runner->mutex);
         runner->hold_back |= changed;
+        runner->log_more = more && floor < barrier; /* before a worker sees what is put */
         for (size_t i = 0; i < shelf->batch.count; i++) {
             const struct entry *entry = &shelf->batch.entries[i];
             if (is_new(ordered, owned.total, entry)) {
@@ -330,6 +356,9 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }
+    pthread_mutex_lock(&runner->mutex);
+    runner->retries_cut = !careful && shelf->batch.count == (size_t)max;
+    pthread_mutex_unlock(&runner->mutex);
     if (shelf->batch.count == (size_t)max) {
         ordered->retry_at_us = now_us; /* there are more; when there is room again */
     } else {

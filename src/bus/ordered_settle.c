@@ -22,7 +22,7 @@
 
 static void collect_ring(struct ordered *ordered, struct ring *ring, int32_t partition)
 {
-    for (uint64_t i = ring->front; i < ring->back && ordered->count < ORDERED_FLUSH_MAX; i++) {
+    for (uint64_t i = ring->front; i < ring->back && ordered->count < ordered->flush_max; i++) {
         struct slot *slot = ring_at(ring, i);
         if (slot->state == SLOT_ENDED && slot->partition == partition) {
             slot->settling = true;
@@ -55,6 +55,11 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
         if (outcome->next_attempt_us < ordered->retry_at_us) {
             ordered->retry_at_us = outcome->next_attempt_us;
         }
+        if (slot->ending == ENDED_HELD) {
+            runner->lost |= !window_fail_lane(window, outcome->lane, slot->partition);
+        } else {
+            window_drop_behind(window, outcome->lane, outcome->position);
+        }
         break;
     case OUTCOME_DONE:
     case OUTCOME_DEAD:
@@ -71,6 +76,8 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
         ordered->retry_at_us = now_us;
         break;
     case OUTCOME_BLOCK:
+        window_drop_behind(window, outcome->lane, outcome->position);
+        break;
     case OUTCOME_RELEASE:
     case OUTCOME_BEGUN:
         break;
@@ -375,7 +382,7 @@ static bool collect_done(struct ordered *ordered, const struct part *part, int64
         ordered->outcomes[ordered->count++] =
             (struct outcome){.kind = OUTCOME_DONE, .position = position};
     }
-    return ordered->count == ORDERED_FLUSH_MAX;
+    return ordered->count == ordered->flush_max;
 }
 
 /* Collects what is still in the window, from `*index` on. True: there may be more. The mutex is

@@ -32,6 +32,28 @@
 #define FINISH_MS_MIN 1000    /* for storing progress and giving back, whatever the deadline */
 #define PROBE_AGAIN_US 100000 /* nothing to probe with: look again */
 
+/* How much is in hand, and settled at once. */
+struct sizes {
+    int32_t log;
+    int32_t retries;
+    size_t flush;
+};
+
+/* For batch handlers all that has ended is settled at once, so that no unit is torn apart, and
+ * there is room for two units that come again. */
+static struct sizes sizes_for(const hf_subscription_options *options, bool batched)
+{
+    struct sizes sizes = {options->inflight_max, options->batch, RUNNER_FLUSH_MAX};
+    if (batched) {
+        int32_t unit = unit_events_max(options);
+        sizes.log = sizes.log < unit ? unit : sizes.log;
+        sizes.log = sizes.log < 2 * UNIT_EVENTS_MAX ? sizes.log : 2 * UNIT_EVENTS_MAX;
+        sizes.retries = 2 * unit;
+        sizes.flush = (size_t)(sizes.log + sizes.retries);
+    }
+    return sizes;
+}
+
 hf_status runner_new(hf_bus *bus, const struct definition *definition, struct handlers *handlers,
                      struct runner **ret_runner)
 {
@@ -50,13 +72,15 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     runner->definition.options = definition->options;
     runner->name = mem_dup(definition->name.bytes, definition->name.length);
     hf_status status = runner->name ? HF_OK : fail(HF_NOMEM, "out of memory for a runner");
+    struct sizes sizes = sizes_for(&definition->options, handlers_batched(handlers));
     if (!status) {
-        status = window_init(&runner->window, definition->options.inflight_max,
-                             definition->options.batch, ordered, definition->options.partitions);
+        status = window_init(&runner->window, sizes.log, sizes.retries, ordered,
+                             definition->options.partitions);
     }
     if (!status) {
-        status = ordered ? ordered_new(definition->options.partitions, &runner->ordered)
-                         : shared_new(&runner->shared);
+        status = ordered
+                     ? ordered_new(definition->options.partitions, sizes.flush, &runner->ordered)
+                     : shared_new(sizes.flush, &runner->shared);
     }
     if (!status) {
         status = mutex_init(&runner->mutex);
@@ -78,6 +102,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     runner->bus = bus;
     bus_reference(bus);
     runner->handlers = handlers;
+    runner->batched = handlers_batched(handlers);
     *ret_runner = runner;
     return HF_OK;
 }
@@ -151,6 +176,7 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers)
     pthread_mutex_lock(&runner->mutex);
     struct handlers *old = runner->handlers;
     runner->handlers = handlers;
+    runner->batched = handlers_batched(handlers);
     atomic_fetch_add(&runner->handlers_version, 1);
     runner->hold_back = true; /* until it is known whether these cover the patterns */
     runner->nudged = true;
@@ -464,7 +490,7 @@ static void drain(struct runner *runner)
                 struct slot *slot;
                 if (worker_running_since(worker, &at) < INT64_MAX &&
                     worker_give_up(worker, at, &slot)) {
-                    runner_slot_untaken(runner, slot); /* not settled: delivered again */
+                    worker_untake(worker, slot); /* not settled: delivered again */
                 }
             }
         }

@@ -19,6 +19,8 @@
 struct ordered;
 struct shared;
 
+#define RUNNER_FLUSH_MAX 512 /* outcomes in one settle, unless units may be larger */
+
 /* What a step of the dispatcher found. */
 struct step {
     bool again;    /* there is more to do at once */
@@ -65,6 +67,12 @@ struct runner {
     int64_t rest_until_us; /* monotonic; after a failed transaction: no new one before */
     int32_t singly;        /* so many chunks of one delivery are to come */
     int64_t handler_us;    /* how long a handler takes, smoothed */
+    bool batched;          /* it has batch handlers. What is held behind a failing unit then waits
+                              as retries, which are not due before the unit is over: held ones
+                              would follow one at a time, and not as units */
+    bool log_more;         /* ordered: the last read stopped at a limit ... */
+    bool read_on;          /* ... and a unit waits for what comes next */
+    bool retries_cut;      /* ordered: more retries are due than there was room for */
     int64_t crew;          /* ordered: the subscription's crew number, as last seen */
     struct breaker breaker;
     bool breaker_on;
@@ -91,13 +99,13 @@ struct runner {
 extern const struct runner_mode ordered_mode;
 extern const struct runner_mode shared_mode;
 
-hf_status ordered_new(int32_t partitions, struct ordered **ret_ordered);
+hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret_ordered);
 void ordered_free(struct ordered *ordered);
 /* The proof for a transaction about an event of this partition. The mutex is held. */
 struct hold ordered_hold(struct ordered *ordered, int32_t partition);
 /* Somebody else has the partition: what is in hand of it will be dropped. The mutex is held. */
 void crew_lose(struct runner *runner, int32_t partition);
-hf_status shared_new(struct shared **ret_shared);
+hf_status shared_new(size_t flush_max, struct shared **ret_shared);
 void shared_free(struct shared *shared);
 
 /* A runner for a subscription, with one reference; not started. Takes the handlers' reference. */

@@ -5,10 +5,13 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/uuid.h"
 #include "bus/runner.h"
 #include "bus/verdict.h"
 #include "store/filter.h"
+
+#define UNIT_SPREAD_US 1000
 
 void runner_log_failure(const struct runner *runner, const struct slot *slot,
                         const struct outcome *outcome, int64_t now_us)
@@ -28,11 +31,23 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
     struct outcome outcome = {.position = slot->entry->event.position, .lane = slot->lane};
     hf_status status = HF_OK;
     struct ending ending = {
-        .verdict = slot->verdict, .error = text_of(slot->error), .delay_ms = -1};
+        .verdict = slot->verdict,
+        .error = text_of(slot->error),
+        .delay_ms = -1,
+        .last = slot->splitting,
+        .unit = slot->mark,
+    };
+    /* The events of a unit wait as long as each other, and another unit a little less or more, so
+     * that they are due, and found, together. */
+    bool batch = slot->mark.events > 1;
+    uint64_t random = batch ? hash_mix((uint64_t)slot->mark.first) : random_u64();
     switch (slot->ending) {
     case ENDED_HELD:
-        outcome.kind = OUTCOME_HELD;
+        outcome.kind = runner->batched ? OUTCOME_RETRY : OUTCOME_HELD;
+        outcome.attempts = slot->entry->attempts;
+        outcome.uncounted = slot->entry->uncounted;
         outcome.attempts_json = slot->entry->attempts_json;
+        outcome.next_attempt_us = now_us;
         break;
     case ENDED_SPENT:
         status = verdict_spent(options, slot->entry, story, &outcome);
@@ -48,8 +63,9 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         outcome.kind = OUTCOME_RELEASE;
         break;
     case ENDED_VERDICT:
-        status = verdict_outcome(options, slot->entry, &ending, node, now_us, random_u64(), story,
-                                 &outcome);
+        status =
+            verdict_outcome(options, slot->entry, &ending, node, now_us, random, story, &outcome);
+        outcome.next_attempt_us += batch ? (int64_t)(random % UNIT_SPREAD_US) : 0;
         break;
     }
     if (status) {

@@ -89,7 +89,9 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
     uint64_t lane = slot->lane;
     bool ok = result->verdict == HF_ACK;
     atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
-    if (result->verdict != HF_RETRY_UNCOUNTED) {
+    if (slot->follows) {
+        slot->follows = false; /* a unit is one attempt to the breaker */
+    } else if (result->verdict != HF_RETRY_UNCOUNTED) {
         tell_breaker(runner, slot, ok);
     } else if (slot->probe) {
         breaker_abandon_probe(&runner->breaker, clock_wall_us());
@@ -102,14 +104,18 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
     bool last = result->verdict == HF_DEAD || result->verdict == HF_UNDECODABLE ||
                 (result->verdict == HF_RETRY &&
                  slot->entry->attempts + 1 >= runner->definition.options.attempts_max);
-    if (!ok && last && runner->definition.options.on_poison == HF_POISON_HALT) {
+    last |= slot->splitting && result->verdict == HF_RETRY;
+    bool halts = runner->definition.options.on_poison == HF_POISON_HALT;
+    if (!ok && last && halts) {
         runner->halting = true; /* it dies and the subscription pauses: nothing more begins */
     }
     if (!window->lanes) {
         window_end(window, slot);
         return;
     }
-    if (!ok && !window_fail_lane(window, lane, slot->partition)) {
+    /* What is alone after its unit was split dies, and the rest of the unit follows at once. */
+    bool passes = slot->splitting && last && !halts;
+    if (!ok && !passes && !window_fail_lane(window, lane, slot->partition)) {
         runner->lost = true; /* cannot hold its lane back: drop all, it will come again */
     }
     if (ok && in_tx && slot->waited) {
@@ -168,14 +174,14 @@ static int64_t timeout_us(const struct runner *runner)
     return ms * 1000;
 }
 
-static void end_by_timeout(struct runner *runner, struct slot *slot)
+static void end_by_timeout(struct runner *runner, struct worker *worker, struct slot *slot)
 {
     char error[128];
     snprintf(error, sizeof error, "the handler did not return within %lld ms",
              (long long)(timeout_us(runner) / 1000));
     struct worker_result result = {.verdict = HF_RETRY};
     result.error = mem_dup(error, strlen(error));
-    runner_slot_ended(runner, slot, &result, false);
+    worker_end(worker, slot, &result);
 }
 
 int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us)
@@ -194,7 +200,7 @@ int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us)
         if (until_us > mono_us) {
             next_us = until_us < next_us ? until_us : next_us;
         } else if (worker_give_up(worker, turn, &slot)) {
-            end_by_timeout(runner, slot);
+            end_by_timeout(runner, worker, slot);
         }
     }
     return next_us;

@@ -31,7 +31,6 @@
 #include "bus/watch.h"
 #include "store/story.h"
 
-#define FLUSH_MAX 512
 #define PARTED_MAX 1024  /* leases that are over, remembered */
 #define STALL_US 1000000 /* a handler that takes longer keeps nothing waiting behind it */
 
@@ -55,10 +54,11 @@ struct shared {
     size_t parted_count; /* ever; the place of the next is modulo PARTED_MAX */
 
     /* one flush */
-    struct slot *slots[FLUSH_MAX];
-    struct outcome outcomes[FLUSH_MAX];
-    struct buf stories[FLUSH_MAX];
+    struct slot **slots;
+    struct outcome *outcomes;
+    struct buf *stories;
     size_t count;
+    size_t flush_max;
 };
 
 const uint8_t *lease_token(const struct lease *lease)
@@ -72,14 +72,20 @@ void lease_lose(struct lease *lease)
     lease->doubtful = true; /* perhaps only an answer was lost, and the lease is still ours */
 }
 
-hf_status shared_new(struct shared **ret_shared)
+hf_status shared_new(size_t flush_max, struct shared **ret_shared)
 {
     struct shared *shared = mem_calloc(1, sizeof *shared);
-    if (!shared) {
+    if (shared) {
+        shared->slots = mem_calloc(flush_max, sizeof(struct slot *));
+        shared->outcomes = mem_calloc(flush_max, sizeof *shared->outcomes);
+        shared->stories = mem_calloc(flush_max, sizeof *shared->stories);
+    }
+    if (!shared || !shared->slots || !shared->outcomes || !shared->stories) {
+        shared_free(shared);
         return fail(HF_NOMEM, "out of memory for a subscription");
     }
-    shared->claim_at_us = 0;
-    for (size_t i = 0; i < FLUSH_MAX; i++) {
+    shared->flush_max = flush_max;
+    for (size_t i = 0; i < flush_max; i++) {
         buf_init(&shared->stories[i], STORY_BYTES_MAX);
     }
     *ret_shared = shared;
@@ -104,9 +110,12 @@ void shared_free(struct shared *shared)
     while (shared->leases) {
         lease_free(shared, shared->leases);
     }
-    for (size_t i = 0; i < FLUSH_MAX; i++) {
+    for (size_t i = 0; i < shared->flush_max; i++) {
         buf_release(&shared->stories[i]);
     }
+    mem_free(shared->slots);
+    mem_free(shared->outcomes);
+    mem_free(shared->stories);
     mem_free(shared);
 }
 
@@ -128,7 +137,7 @@ static struct tally collect(struct runner *runner, struct lease *lease)
     struct ring *ring = &runner->window.log;
     struct tally tally = {.plain = true, .lost = lease->lost};
     shared->count = 0;
-    for (uint64_t i = ring->front; i < ring->back && shared->count < FLUSH_MAX; i++) {
+    for (uint64_t i = ring->front; i < ring->back && shared->count < shared->flush_max; i++) {
         struct slot *slot = ring_at(ring, i);
         if (slot->lease != lease || slot->state != SLOT_ENDED) {
             continue;
@@ -339,7 +348,8 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
                 if (!settle_collected(runner, lease, tally, now_us)) {
                     return false;
                 }
-                step->again |= lease->open > 0 && tally.ended + tally.in_tx == FLUSH_MAX;
+                step->again |= lease->open > 0 &&
+                               (size_t)(tally.ended + tally.in_tx) == runner->shared->flush_max;
             } else if (at_us < step->at_us) {
                 step->at_us = at_us;
             }

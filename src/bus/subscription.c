@@ -344,6 +344,12 @@ static hf_status add_handler(hf_bus *bus, const struct definition *definition,
 {
     struct subscription *subscription = find(bus, definition->id);
     struct handlers *old = subscription ? subscription->handlers : NULL;
+    if (old && old->count > 0 && handlers_batched(old) != (handler->run_batch != NULL)) {
+        return fail(HF_MISUSE, "subscription %" TEXT_PRI " has %s in this process already; it is "
+                               "either handlers or batch handlers",
+                    TEXT_ARG(definition->name),
+                    handlers_batched(old) ? "batch handlers" : "handlers");
+    }
     struct handlers *handlers = handlers_with(old, handler);
     if (!handlers) {
         return fail(HF_NOMEM, "out of memory for a handler");
@@ -361,15 +367,17 @@ static hf_status add_handler(hf_bus *bus, const struct definition *definition,
     return HF_OK;
 }
 
-hf_status hf_subscribe(hf_bus *bus, const char *name, const char *pattern, hf_handler_fn handler,
-                       void *ctx, const hf_subscription_options *options, hf_handler_id *ret_id)
+/* Registers `more`, of which the caller has set what is to be run. */
+static hf_status register_handler(hf_bus *bus, const char *name, const char *pattern,
+                                  struct handler more, const hf_subscription_options *options,
+                                  hf_handler_id *ret_id)
 {
     hf_status status = bus_check_open(bus);
     struct wish wish;
     if (!status) {
         status = wish_init(&wish, name, &pattern, 1, options);
     }
-    if (!status && !handler) {
+    if (!status && !more.run && !more.run_batch) {
         status = fail(HF_INVALID, "subscription %s: handler is NULL", name);
     }
     if (status) {
@@ -381,8 +389,8 @@ hf_status hf_subscribe(hf_bus *bus, const char *name, const char *pattern, hf_ha
     pthread_mutex_lock(&bus->mutex);
     status = realise(bus, &wish, &definition, &created);
     if (!status) {
-        struct handler more = {
-            .id = ++bus->last_handler_id, .pattern = text_of(pattern), .run = handler, .ctx = ctx};
+        more.id = ++bus->last_handler_id;
+        more.pattern = text_of(pattern);
         status = add_handler(bus, &definition, &more);
         if (!status && ret_id) {
             *ret_id = more.id;
@@ -391,6 +399,21 @@ hf_status hf_subscribe(hf_bus *bus, const char *name, const char *pattern, hf_ha
     pthread_mutex_unlock(&bus->mutex);
     definition_release(&definition);
     return status;
+}
+
+hf_status hf_subscribe(hf_bus *bus, const char *name, const char *pattern, hf_handler_fn handler,
+                       void *ctx, const hf_subscription_options *options, hf_handler_id *ret_id)
+{
+    return register_handler(bus, name, pattern, (struct handler){.run = handler, .ctx = ctx},
+                            options, ret_id);
+}
+
+hf_status hf_subscribe_batch(hf_bus *bus, const char *name, const char *pattern,
+                             hf_batch_handler_fn handler, void *ctx,
+                             const hf_subscription_options *options, hf_handler_id *ret_id)
+{
+    return register_handler(bus, name, pattern, (struct handler){.run_batch = handler, .ctx = ctx},
+                            options, ret_id);
 }
 
 /* Waits until nobody but us uses an old list of handlers. */

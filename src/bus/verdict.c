@@ -150,7 +150,8 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
     struct text error =
         ending->error.length == 0 ? general_error(ending->verdict) : cut_error(ending->error);
     hf_status status =
-        story_add(story, entry->attempts_json, entry->attempts + 1, now_us, error, node, counts);
+        story_add_unit(story, entry->attempts_json, entry->attempts + 1, now_us, error, node,
+                       counts, ending->unit);
     size_t story_bytes = story->length;
     bool valid = utf8_is_valid(error);
     if (!status && !valid) {
@@ -162,7 +163,8 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
     }
     outcome.attempts_json = (struct text){story->bytes, story_bytes};
     outcome.reason =
-        reason_to_die(ending->verdict, counts, outcome.attempts, options->attempts_max);
+        reason_to_die(ending->verdict, counts, outcome.attempts,
+                      ending->last ? 0 : options->attempts_max);
     if (!text_is_absent(outcome.reason)) {
         outcome.kind = kind_of_death(options);
         outcome.error =

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "store/store.h"
+#include "store/story.h"
 
 #define REASON_ATTEMPTS "attempts"     /* the last allowed attempt failed */
 #define REASON_REJECTED "rejected"     /* the handler, or hf_bury, said so */
@@ -21,6 +22,8 @@ struct ending {
     hf_verdict verdict;
     struct text error; /* absent: a general sentence is used */
     int64_t delay_ms;  /* -1: by the retry policy */
+    bool last;         /* there is no other attempt, whatever attempts_max says */
+    struct story_unit unit; /* of a batch: what failed together */
 };
 
 /*

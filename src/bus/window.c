@@ -128,6 +128,7 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
     struct slot *slot = ring_at(ring, ring->back++);
     *slot = (struct slot){.shelf = shelf, .entry = entry, .waited = entry->waited};
     slot->alone = story_ends_in_death(entry->attempts_json);
+    slot->mark = story_last_unit(entry->attempts_json);
     slot->lane = entry->lane;
     slot->partition = (int32_t)(entry->hash % window->partitions);
     atomic_fetch_add(&shelf->references, 1);
@@ -148,6 +149,24 @@ static void slot_forget(struct window *window, struct slot *slot)
         share->forgotten = position;
     }
     set_state(window, slot, SLOT_SETTLED);
+}
+
+/* Is a retry of the lane before this one in hand and not over? */
+static bool waits_behind(struct window *window, const struct slot *slot)
+{
+    struct ring *ring = &window->retries;
+    if (ring_of(window, slot) != ring) {
+        return false;
+    }
+    uint64_t index = ring_index(ring, slot);
+    for (uint64_t i = ring->front; i < index; i++) {
+        const struct slot *other = ring_at(ring, i);
+        if (other->lane == slot->lane && other->state == SLOT_ENDED &&
+            other->entry->event.position < slot->entry->event.position) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Looks at a READY slot: may it run? One whose lane is failing ends as held, unless it is the one
@@ -179,11 +198,37 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
         window_end(window, slot);
         return false;
     }
+    if (slot->waited && waits_behind(window, slot)) {
+        return false;
+    }
     /* The lane is entered before the slot runs; without memory for that it does not run yet. */
     if (set64_put(&window->owners, lane, (int64_t)(intptr_t)owner)) {
         return false;
     }
     return set64_add(&window->running, lane, 1) == HF_OK;
+}
+
+struct ring *ring_of(struct window *window, const struct slot *slot)
+{
+    const struct ring *retries = &window->retries;
+    bool here = slot >= retries->slots && slot < retries->slots + retries->capacity;
+    return here ? &window->retries : &window->log;
+}
+
+uint64_t ring_index(const struct ring *ring, const struct slot *slot)
+{
+    uint64_t place = (uint64_t)(slot - ring->slots);
+    uint64_t front = ring->front % ring->capacity;
+    return ring->front + (place + ring->capacity - front) % ring->capacity;
+}
+
+bool window_take_this(struct window *window, struct slot *slot, const void *owner)
+{
+    if (!may_run(window, slot, owner)) {
+        return false;
+    }
+    set_state(window, slot, SLOT_RUNNING);
+    return true;
 }
 
 static struct slot *ring_take(struct window *window, struct ring *ring, const void *owner)
@@ -382,6 +427,18 @@ static void ring_forget(struct window *window, struct ring *ring, int32_t partit
         struct slot *slot = ring_at(ring, index);
         if (slot->partition == partition &&
             (slot->state == SLOT_READY || (all && slot->state == SLOT_ENDED))) {
+            slot_forget(window, slot);
+        }
+    }
+}
+
+void window_drop_behind(struct window *window, uint64_t lane, int64_t position)
+{
+    struct ring *ring = &window->retries;
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        if (slot->state == SLOT_READY && slot->lane == lane &&
+            slot->entry->event.position > position) {
             slot_forget(window, slot);
         }
     }

@@ -25,6 +25,7 @@
 
 #include "base/set64.h"
 #include "bus/shelf.h"
+#include "store/story.h"
 
 struct lease; /* shared.c */
 
@@ -57,6 +58,10 @@ struct slot {
     bool careful;  /* its attempt is recorded before it runs */
     bool settling; /* the dispatcher is storing what became of it */
     bool forgotten; /* its partition was given up before it was settled */
+    struct story_unit mark; /* the unit that it failed in, and comes again with; see unit.h */
+    bool splitting;         /* that unit is being halved */
+    bool follows;           /* it is in hand behind the first of its unit */
+    uint8_t excused;        /* how often a part of a unit that is being halved was given back */
 };
 
 struct ring {
@@ -137,6 +142,14 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
  * as HELD on the way. `owner`: one who runs all that it takes one after another and lets nobody
  * take over from it may take several of one lane; NULL for the others. */
 struct slot *window_take(struct window *window, const void *owner);
+/* The same for this READY slot. False: it may not run now. */
+bool window_take_this(struct window *window, struct slot *slot, const void *owner);
+/* Where a slot is. */
+struct ring *ring_of(struct window *window, const struct slot *slot);
+uint64_t ring_index(const struct ring *ring, const struct slot *slot);
+/* An event of the lane waits again: retries of the lane behind it, in hand but not begun, go, and
+ * will be due when it is over. */
+void window_drop_behind(struct window *window, uint64_t lane, int64_t position);
 /* RUNNING (or READY) -> ENDED with what the caller has set in the slot. */
 void window_end(struct window *window, struct slot *slot);
 /* RUNNING -> READY: it was not run, or its run was undone. */

@@ -11,7 +11,8 @@
  * Transactional chunks share one commit. A delivery in it that fails is undone alone (tx_leave) and
  * ends the chunk. If the commit fails, all that had succeeded are simply run again: their effects
  * are gone, so they count as never run. A chunk of one delivery is ended and committed in one step
- * (tx_finish).
+ * (tx_finish). The unit of a batch handler (unit.h) is a chunk of one turn; if it fails, all of its
+ * transaction is undone.
  *
  * Whose fault is it that a transaction was not kept?
  *   the handler's (HF_MISUSE; HF_CONFLICT of a commit with nothing else in it)   a failed attempt
@@ -49,12 +50,44 @@ static void note_return(hf_bus *bus, int32_t note)
     }
 }
 
-/* Takes as many deliveries as the runner allows; the mutex is held. */
-static size_t take_chunk(struct worker *worker)
+/* What was recorded before it ran and has ended must be stored before the next such one runs: it
+ * might kill the process. */
+static bool must_come_later(const struct runner *runner, const struct slot *slot)
+{
+    return slot->careful && runner->window.ended_careful > 0;
+}
+
+static void take_probe(struct runner *runner, struct slot *slot)
+{
+    slot->probe = runner->probe_wanted;
+    if (slot->probe) {
+        runner->probe_wanted = false;
+        runner->breaker_hold = true; /* nothing else until the probe has ended */
+    }
+}
+
+/* Takes the next unit as a chunk of one. */
+static void take_unit(struct worker *worker)
 {
     struct runner *runner = worker->runner;
-    size_t most = runner_chunk_size(runner);
-    worker->count = 0;
+    if (!unit_take(runner, worker, &worker->unit)) {
+        return;
+    }
+    struct slot *first = worker->unit.slots[0];
+    if (must_come_later(runner, first)) {
+        unit_untaken(runner, &worker->unit);
+        return;
+    }
+    take_probe(runner, first);
+    worker->holds[0] = worker->unit.holds[0];
+    worker->chunk[0] = first;
+    worker->count = 1;
+}
+
+/* Takes up to `most` deliveries. */
+static void take_deliveries(struct worker *worker, size_t most)
+{
+    struct runner *runner = worker->runner;
     bool serial = runner->definition.options.concurrency == 1;
     while (worker->count < most) {
         struct slot *slot = window_take(&runner->window, serial ? worker : NULL);
@@ -65,20 +98,30 @@ static size_t take_chunk(struct worker *worker)
             runner_slot_untaken(runner, slot);
             break;
         }
-        if (slot->careful && runner->window.ended_careful > 0) {
-            runner_slot_untaken(runner, slot); /* what it might kill is stored first */
+        if (must_come_later(runner, slot)) {
+            runner_slot_untaken(runner, slot);
             break;
         }
-        slot->probe = runner->probe_wanted;
-        if (slot->probe) {
-            runner->probe_wanted = false;
-            runner->breaker_hold = true; /* nothing else until the probe has ended */
-        }
+        take_probe(runner, slot);
         worker->holds[worker->count] = runner_hold(runner, slot);
         worker->chunk[worker->count++] = slot;
         if (slot->alone || slot->careful) {
             break;
         }
+    }
+}
+
+/* Takes as much as the runner allows; the mutex is held. */
+static size_t take_chunk(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    size_t most = runner_chunk_size(runner);
+    worker->count = 0;
+    worker->batched = handlers_batched(runner->handlers);
+    if (worker->batched && most > 0) {
+        take_unit(worker);
+    } else {
+        take_deliveries(worker, most);
     }
     if (runner->window.ended > 0) {
         runner->nudged = true; /* some ended on the way, held back by their lane */
@@ -93,6 +136,7 @@ static size_t take_chunk(struct worker *worker)
         worker->tx_status = HF_OK;
         worker->tx_failed = worker->count;
         worker->unsettled = false;
+        worker->undo = false;
         worker->handlers_version = atomic_load(&runner->handlers_version);
         atomic_store(&worker->turn, TURN(0, worker->count));
     }
@@ -113,6 +157,25 @@ static void lose(struct worker *worker, size_t index)
     }
 }
 
+void worker_end(struct worker *worker, struct slot *slot, struct worker_result *result)
+{
+    bool in_tx = worker->transactional && result->verdict == HF_ACK;
+    if (worker->batched) {
+        unit_ended(worker->runner, &worker->unit, result, in_tx);
+    } else {
+        runner_slot_ended(worker->runner, slot, result, in_tx);
+    }
+}
+
+void worker_untake(struct worker *worker, struct slot *slot)
+{
+    if (worker->batched) {
+        unit_untaken(worker->runner, &worker->unit);
+    } else {
+        runner_slot_untaken(worker->runner, slot);
+    }
+}
+
 /* Reports what was done and gives back what was not; the mutex is held. */
 static void report_chunk(struct worker *worker, size_t done)
 {
@@ -122,19 +185,18 @@ static void report_chunk(struct worker *worker, size_t done)
         struct worker_result *result = &worker->results[i];
         bool kept = !undone || (done == 1 && result->verdict != HF_ACK);
         if (i < done && kept) {
-            runner_slot_ended(runner, worker->chunk[i], result,
-                              worker->transactional && result->verdict == HF_ACK);
+            worker_end(worker, worker->chunk[i], result);
         } else {
             /* Also one that failed: those before it, perhaps of its lane, come first again. */
             if (i < done) {
                 mem_free(result->error);
             }
-            runner_slot_untaken(runner, worker->chunk[i]);
+            worker_untake(worker, worker->chunk[i]);
         }
     }
     runner->hold_back |= worker->unmatched; /* until it is known who handles what */
     worker->unmatched = false;
-    if (undone && (done > 1 || worker->tx_status == HF_CONFLICT)) {
+    if (undone && !worker->batched && (done > 1 || worker->tx_status == HF_CONFLICT)) {
         runner->singly = WORKER_CHUNK_MAX; /* whose fault it was shows when each commits alone */
     }
     if (worker->tx_status == HF_STALE) {
@@ -157,7 +219,9 @@ static void report_chunk(struct worker *worker, size_t done)
 static bool enter(struct worker *worker, size_t i)
 {
     hf_status status =
-        tx_enter(worker->tx, &worker->holds[i], worker->chunk[i]->entry, clock_wall_us());
+        worker->batched
+            ? unit_enter(&worker->unit, worker->tx, clock_wall_us())
+            : tx_enter(worker->tx, &worker->holds[i], worker->chunk[i]->entry, clock_wall_us());
     if (status && status != HF_CONFLICT) {
         worker->tx_status = status;
         worker->tx_failed = i;
@@ -217,6 +281,7 @@ static void judge_end(struct worker *worker, size_t i, hf_status status)
 /* Ends the delivery in the chunk's transaction: keeps or undoes what its handler wrote. */
 static void leave(struct worker *worker, size_t i, bool keep)
 {
+    worker->undo = worker->batched && !keep;
     if (keep && worker->alone) {
         worker->unsettled = true;
         return;
@@ -225,7 +290,53 @@ static void leave(struct worker *worker, size_t i, bool keep)
     judge_end(worker, i, tx_leave(worker->tx, keep, lane_busy));
 }
 
-/* Runs one delivery. False: the turn was taken away meanwhile. */
+/* Notes what is about to run: each event of a unit, as far as there is room for notes, because
+ * nobody will know which of them it was. */
+static void note_begin(struct worker *worker, size_t i)
+{
+    struct hf_delivery *delivery = &worker->delivery;
+    struct store *store = delivery->bus->store;
+    if (worker->note >= 0) {
+        store_note(store, worker->note, worker->holds[i].subscription_id,
+                   worker->chunk[i]->entry->event.position, delivery->attempt);
+    }
+    struct unit *unit = &worker->unit;
+    for (size_t j = 1; worker->batched && j < unit->count && store_takes_notes(store); j++) {
+        int32_t note = note_take(delivery->bus);
+        if (note < 0) {
+            return;
+        }
+        unit->notes[unit->note_count++] = note;
+        store_note(store, note, unit->holds[j].subscription_id,
+                   unit->slots[j]->entry->event.position, unit->slots[j]->entry->attempts + 1);
+    }
+}
+
+/* ... and that it does not run any more. */
+static void note_end(struct worker *worker)
+{
+    struct unit *unit = &worker->unit;
+    if (worker->note >= 0) {
+        store_note_clear(worker->delivery.bus->store, worker->note);
+    }
+    for (; unit->note_count > 0; unit->note_count--) {
+        note_return(worker->delivery.bus, unit->notes[unit->note_count - 1]);
+    }
+}
+
+/* Runs the handlers for the delivery, or for the unit. False: none matches. */
+static bool run_handlers(struct worker *worker, size_t i, hf_verdict *ret_verdict)
+{
+    struct unit *unit = &worker->unit;
+    if (worker->batched) {
+        return attempt_run_batch(&worker->delivery, worker->handlers, unit->events,
+                                 unit->event_count, unit->picked, ret_verdict);
+    }
+    return attempt_run(&worker->delivery, worker->handlers, &worker->chunk[i]->entry->event,
+                       ret_verdict);
+}
+
+/* Runs one delivery, or a unit. False: the turn was taken away meanwhile. */
 static bool run_one(struct worker *worker, size_t i)
 {
     const struct entry *entry = worker->chunk[i]->entry;
@@ -238,13 +349,16 @@ static bool run_one(struct worker *worker, size_t i)
     }
     delivery->attempt = entry->attempts + 1;
     delivery->tx = worker->tx;
-    if (worker->note >= 0) {
-        store_note(delivery->bus->store, worker->note, worker->holds[i].subscription_id,
-                   entry->event.position, delivery->attempt);
+    if (worker->batched) {
+        delivery->attempt = unit_attempts(&worker->unit) + 1;
+        if (!worker->tx) {
+            unit_expose(&worker->unit);
+        }
     }
+    note_begin(worker, i);
     HF_POINT("before_handler");
     atomic_store(&worker->started_us, clock_mono_us());
-    bool ran = attempt_run(delivery, worker->handlers, &entry->event, &result->verdict);
+    bool ran = run_handlers(worker, i, &result->verdict);
     HF_POINT("after_handler_before_settle");
     if (result->verdict != HF_ACK && delivery->error[0]) {
         result->error = mem_dup(delivery->error, strlen(delivery->error));
@@ -268,19 +382,23 @@ static bool run_one(struct worker *worker, size_t i)
 static void end_tx(struct worker *worker)
 {
     struct worker_result *only = &worker->results[0];
-    if (worker->tx_status != HF_OK) {
+    if (worker->tx_status != HF_OK || worker->undo) {
         tx_rollback(worker->tx);
         worker->tx = NULL;
         return;
     }
     HF_POINT("handler_tx_before_commit");
-    if (worker->unsettled) {
+    bool again = false;
+    if (worker->unsettled && worker->batched) {
+        judge_end(worker, 0,
+                  unit_finish(&worker->unit, worker->tx, clock_wall_us(), &again));
+    } else if (worker->unsettled) {
         judge_end(worker, 0, tx_finish(worker->tx, &only->lane_busy));
     } else {
         worker->tx_status = tx_commit(worker->tx);
     }
     HF_POINT("handler_tx_after_commit");
-    if (worker->tx_status == HF_CONFLICT && worker->alone && only->verdict == HF_ACK) {
+    if (worker->tx_status == HF_CONFLICT && worker->alone && !again && only->verdict == HF_ACK) {
         blame(only);
     }
     worker->tx = NULL;
@@ -315,9 +433,7 @@ static bool run_deliveries(struct worker *worker)
                 clock_mono_us() - began_us <= WORKER_CHUNK_US && !atomic_load(&worker->cancelled) &&
                 atomic_load(&worker->runner->handlers_version) == worker->handlers_version;
     }
-    if (worker->note >= 0) {
-        store_note_clear(worker->delivery.bus->store, worker->note);
-    }
+    note_end(worker);
     if (worker->tx) {
         end_tx(worker);
     }
@@ -369,6 +485,7 @@ static void worker_free(struct worker *worker)
     tx_rollback(worker->tx);
     handlers_unreference(worker->handlers);
     rack_return(NULL, worker->shelf);
+    unit_release(&worker->unit);
     note_return(runner->bus, worker->note);
     mem_free(worker);
     runner_unreference(runner);
@@ -528,9 +645,10 @@ bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot
     }
     worker->shelf = slot->shelf;
     atomic_fetch_add(&worker->shelf->references, 1);
-    if (worker->note >= 0) {
-        store_note_clear(runner->bus->store, worker->note);
+    if (worker->batched) {
+        unit_keep(&worker->unit);
     }
+    note_end(worker);
     unlink_worker(worker);
     runner->stuck++;
     *ret_slot = slot;

@@ -15,7 +15,7 @@
 #define HF_BUS_WORKER_H
 
 #include "bus/attempt.h"
-#include "bus/window.h"
+#include "bus/unit.h"
 
 struct runner;
 
@@ -59,7 +59,11 @@ struct worker {
     char tx_message[128]; /* in words */
     hf_status tx_status;  /* why the chunk's transaction could not be kept; HF_OK */
     size_t tx_failed;     /* the delivery at which that showed; count: at the commit */
+    bool undo;            /* a unit has failed: nothing of its transaction is kept
+                             */
     bool unsettled;       /* the only delivery of the chunk is to be ended with the commit */
+    bool batched;         /* its chunk is `unit`, which takes one turn */
+    struct unit unit;
     struct shelf *shelf;  /* stuck: what its handler may still look at; counted */
     struct hf_delivery delivery;
 };
@@ -78,5 +82,8 @@ int64_t worker_running_since(struct worker *worker, uint64_t *ret_turn);
  * *ret_slot is the delivery, which has not ended yet; everything else of its chunk has been
  * reported. False: it has just ended by itself. */
 bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot);
+/* What becomes of that delivery, or of all of its unit: it has failed, or has not happened. */
+void worker_end(struct worker *worker, struct slot *slot, struct worker_result *result);
+void worker_untake(struct worker *worker, struct slot *slot);
 
 #endif

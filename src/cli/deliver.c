@@ -4,9 +4,10 @@
  *     0     done                             75 (EX_TEMPFAIL)  failed, try again
  *     65    (EX_DATAERR) dead letter now     anything else     failed, try again
  *
- * The command gets the event as one JSON object on stdin and its fields in the environment. The end
- * of its stderr is the attempt's error. When the bus stops, a running command may finish until the
- * drain's deadline; then it is killed, and that attempt does not count.
+ * The command gets the event as one JSON object on stdin and its fields in the environment; of a
+ * batch it gets one object per line, and in the environment their number and what they have in
+ * common. The end of its stderr is the attempt's error. When the bus stops, a running command may
+ * finish until the drain's deadline; then it is killed, and that attempt does not count.
  */
 #include "cli/deliver.h"
 
@@ -32,7 +33,7 @@ static const char *const variables[] = {
     "HOLDFAST_ID",       "HOLDFAST_TYPE",           "HOLDFAST_POSITION",    "HOLDFAST_KEY",
     "HOLDFAST_TENANT",   "HOLDFAST_KEY_VERSION",    "HOLDFAST_EMITTED_AT",  "HOLDFAST_ENTERED_AT",
     "HOLDFAST_ATTEMPT",  "HOLDFAST_ATTEMPTS_MAX",   "HOLDFAST_SUBSCRIPTION",
-    "HOLDFAST_URL",      "HOLDFAST_EVENT_PRODUCER", "HOLDFAST_NAMESPACE",
+    "HOLDFAST_URL",      "HOLDFAST_EVENT_PRODUCER", "HOLDFAST_NAMESPACE",  "HOLDFAST_EVENTS",
 };
 
 /* ---- Environment ----------------------------------------------------------------------------- */
@@ -104,8 +105,7 @@ static void set_time(struct environment *set, const char *name, int64_t us)
     set_text(set, name, text);
 }
 
-static void set_all(struct environment *set, const struct deliver *deliver, const hf_event *event,
-                    const hf_delivery *delivery)
+static void set_event(struct environment *set, const hf_event *event)
 {
     set_text(set, "HOLDFAST_ID", event->id);
     set_text(set, "HOLDFAST_TYPE", event->type);
@@ -116,6 +116,31 @@ static void set_all(struct environment *set, const struct deliver *deliver, cons
     set_time(set, "HOLDFAST_EMITTED_AT", event->emitted_at_us);
     set_time(set, "HOLDFAST_ENTERED_AT", event->entered_at_us);
     set_text(set, "HOLDFAST_EVENT_PRODUCER", event->producer);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* What the events of a batch have in common. */
+static void set_batch(struct environment *set, const hf_event *const *events, size_t count)
+{
+    bool key = true;
+    bool tenant = true;
+
+    for (size_t i = 1; i < count; i++) {
+        key = key && is_same(events[i]->key, events[0]->key);
+        tenant = tenant && is_same(events[i]->tenant, events[0]->tenant);
+    }
+    set_text(set, "HOLDFAST_KEY", key ? events[0]->key : NULL);
+    set_text(set, "HOLDFAST_TENANT", tenant ? events[0]->tenant : NULL);
+    set_number(set, "HOLDFAST_EVENTS", (int64_t)count);
+}
+
+static void set_delivery(struct environment *set, const struct deliver *deliver,
+                         const hf_delivery *delivery)
+{
     set_text(set, "HOLDFAST_SUBSCRIPTION", hf_delivery_subscription(delivery));
     set_number(set, "HOLDFAST_ATTEMPT", hf_delivery_attempt(delivery));
     set_number(set, "HOLDFAST_ATTEMPTS_MAX", hf_delivery_attempts_max(delivery));
@@ -261,9 +286,10 @@ static bool is_cancelled(void *ctx)
     return hf_delivery_cancelled(run->delivery) != 0;
 }
 
-hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx)
+/* Runs the command for one event, or (batch) for all of them. */
+static hf_verdict run_command(const hf_event *const *events, size_t count, bool batch,
+                              hf_delivery *delivery, struct deliver *deliver)
 {
-    struct deliver *deliver = ctx;
     struct run run = {deliver, delivery};
     struct exec_job job = {.command = deliver->command,
                            .inherit_stdout = deliver->inherit_stdout,
@@ -277,9 +303,14 @@ hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx
 
     buf_init(&set.bytes, VARIABLES_BYTES_MAX);
     buf_init(&input, INPUT_BYTES_MAX);
-    set_all(&set, deliver, event, delivery);
+    if (batch)
+        set_batch(&set, events, count);
+    else
+        set_event(&set, events[0]);
+    set_delivery(&set, deliver, delivery);
     environment = join_environment(deliver, &set);
-    write_input(&input, event, delivery);
+    for (size_t i = 0; i < count; i++)
+        write_input(&input, events[i], delivery);
     if (environment && buf_status(&input) == HF_OK) {
         job.environment = environment;
         job.input = input.bytes;
@@ -296,4 +327,15 @@ hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx
     buf_release(&input);
     buf_release(&set.bytes);
     return verdict;
+}
+
+hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    return run_command(&event, 1, false, delivery, ctx);
+}
+
+hf_verdict deliver_batch(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                         void *ctx)
+{
+    return run_command(events, count, true, delivery, ctx);
 }

@@ -32,5 +32,8 @@ void deliver_times(int64_t handler_timeout_ms, int64_t *ret_timeout_ms, int64_t 
 
 /* An hf_handler_fn; ctx is a struct deliver. */
 hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx);
+/* An hf_batch_handler_fn: one run of the command for all of the events, a line each on stdin. */
+hf_verdict deliver_batch(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                         void *ctx);
 
 #endif

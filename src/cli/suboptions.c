@@ -22,6 +22,8 @@
 #define UNHANDLED "skip|dead_letter"
 #define POISON "skip|block_key|halt"
 #define TOGGLE "off|on"
+#define BATCH_BY "none|key"
+#define BATCH_FAILURE "dead_letter_unit|split"
 
 #define HOUR_MS 3600000
 #define DAY_MS INT64_C(86400000)
@@ -80,6 +82,12 @@ const struct option_row suboptions_rows[] = {
      "it opens when more than this failed (50)"},
     {"breaker-window", 0, OPTION_DURATION, "TIME", NULL, 10, DAY_MS, "its window (1m)"},
     {"breaker-pause", 0, OPTION_DURATION, "TIME", NULL, 1, DAY_MS, "how long it stays open (30s)"},
+    {"batch-by", 0, OPTION_CHOICE, "WHAT", BATCH_BY, 0, 0,
+     "batches: the next events (none), or those of one key; they succeed or fail as one"},
+    {"on-batch-failure", 0, OPTION_CHOICE, "WHAT", BATCH_FAILURE, 0, 0,
+     "after the last attempt at a batch: all die (the default), or it is halved"},
+    {"batch-extend-max", 0, OPTION_NUMBER, "N", NULL, 0, 10000,
+     "by how many events a batch may grow so as not to cut a run of one key (1000)"},
     OPTION_END,
 };
 
@@ -126,6 +134,11 @@ const struct suboption suboptions_fields[] = {
      AT(breaker_window_ms), NULL},
     {"breaker-pause", "breaker_pause_ms", "breaker.pause", "30s", FIELD_DURATION,
      AT(breaker_pause_ms), NULL},
+    {"batch-by", "batch_by", "batch_by", "none", FIELD_ENUM, AT(batch_by), BATCH_BY},
+    {"on-batch-failure", "on_batch_failure", "on_batch_failure", "dead_letter_unit", FIELD_ENUM,
+     AT(on_batch_failure), BATCH_FAILURE},
+    {"batch-extend-max", "batch_extend_max", "batch_extend_max", "1000", FIELD_INT32,
+     AT(batch_extend_max), NULL},
 };
 
 #define FIELD_COUNT (sizeof(suboptions_fields) / sizeof(suboptions_fields[0]))

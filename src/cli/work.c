@@ -107,9 +107,14 @@ static int subscribe(struct work *work, struct work_item *item)
     code = work->file ? declare(work, item) : check_fit(args, item);
     if (code)
         return code;
+    item->batches |= !work->file && item->stored.exists &&
+                     item->stored.options.batch_by == HF_BATCH_KEY;
     for (size_t i = 0; i < item->pattern_count; i++) {
-        status = hf_subscribe(bus, item->name, item->patterns[i], deliver_event, &item->deliver,
-                              options, NULL);
+        status = item->batches
+                     ? hf_subscribe_batch(bus, item->name, item->patterns[i], deliver_batch,
+                                          &item->deliver, options, NULL)
+                     : hf_subscribe(bus, item->name, item->patterns[i], deliver_event,
+                                    &item->deliver, options, NULL);
         if (status != HF_OK)
             return cli_fail(status);
     }
@@ -319,6 +324,7 @@ const struct command command_work = {
         "  holdfast work ledger --on 'order.**' --from now --mode shared --concurrency 8 \\\n"
         "      --timeout 1m --retries 5 --exec ./book\n"
         "  holdfast work report --on '*' --from 24h --exec ./count --until-empty\n"
+        "  holdfast work totals --on 'order.**' --from start --batch-by key --exec ./add-up\n"
         "  holdfast work --config shop.yaml\n"
         "  holdfast work mailer ledger --config shop.yaml --concurrency 2\n",
     .details =
@@ -327,6 +333,8 @@ const struct command command_work = {
         "Exit status 0: done. 65: dead letter now. 75 and any other: failed, tried again by the\n"
         "retry policy, then dead letter. The end of its stderr is kept as the attempt's error.\n"
         "Just before the timeout its whole process group gets SIGTERM, a second later SIGKILL.\n"
+        "With --batch-by it gets several events, one JSON object per line, $HOLDFAST_EVENTS says\n"
+        "how many, and the exit status is that of all of them.\n"
         "A subscription that does not exist is created and needs --on and --from.\n"
         "With --config the file says what to work for: all its subscriptions, or those that are\n"
         "named. Options of the command line win over the file. Without SUB and --config the file\n"

@@ -45,6 +45,7 @@ static int plan_by_args(struct work *work, hf_options *options)
     item->pattern_count = count;
     memcpy(item->patterns, patterns, count * sizeof(patterns[0]));
     item->options = suboptions_read(args);
+    item->batches = args_given(args, "batch-by");
     item->deliver.command = args_text(args, "exec");
     work->count = 1;
     work->drain_ms = args_number(args, "drain", DRAIN_MS);
@@ -116,9 +117,12 @@ static int plan_item(struct work *work, struct work_item *item,
         &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "on");
     struct config_setting command = config_setting_of(
         &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "handler.exec");
+    struct config_setting batch_by = config_setting_of(
+        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "batch_by");
 
     if (patterns.item_count > HF_PATTERNS_MAX)
         return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    item->batches = batch_by.origin != CONFIG_BY_DEFAULT;
     item->name = subscription->name;
     item->line = subscription->place.line;
     item->pattern_count = patterns.item_count;

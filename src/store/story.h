@@ -19,6 +19,20 @@
 hf_status story_add(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
                     struct text error, struct text node, bool counted);
 
+/* The events that failed together: the position of the first, and how many. events 0: it was not a
+ * batch. Told in the story as "unit":{"first":17,"events":120}. */
+struct story_unit {
+    int64_t first;
+    int32_t events;
+};
+
+/* The same of an attempt at a unit. */
+hf_status story_add_unit(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
+                         struct text error, struct text node, bool counted,
+                         struct story_unit unit);
+/* The unit of the last attempt; events 0: none. */
+struct story_unit story_last_unit(struct text story);
+
 /* Did the last attempt end with the death of its process? */
 bool story_ends_in_death(struct text story);
 

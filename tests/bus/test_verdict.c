@@ -270,7 +270,7 @@ static void a_long_error_is_cut_between_characters(void **state)
     char error[HF_ERROR_BYTES_MAX + 10];
     memset(error, 'e', sizeof error);
     memcpy(error + HF_ERROR_BYTES_MAX - 1, "\xC3\xBC", 2); /* the limit is inside of it */
-    struct ending ending = {HF_DEAD, {error, sizeof error}, -1};
+    struct ending ending = {.verdict = HF_DEAD, .error = {error, sizeof error}, .delay_ms = -1};
     struct outcome outcome = run(&options, &entry, ending);
     assert_int_equal(outcome.error.length, HF_ERROR_BYTES_MAX - 1);
     assert_ok(json_check(outcome.attempts_json.bytes, outcome.attempts_json.length, NULL, "story"));
@@ -287,7 +287,8 @@ static void an_error_that_is_not_utf8_is_repaired(void **state)
 
     char bad[HF_ERROR_BYTES_MAX];
     memset(bad, 0xFF, sizeof bad);
-    outcome = run(&options, &entry, (struct ending){HF_DEAD, {bad, sizeof bad}, -1});
+    outcome = run(&options, &entry,
+                  (struct ending){.verdict = HF_DEAD, .error = {bad, sizeof bad}, .delay_ms = -1});
     assert_int_equal(outcome.error.length, HF_ERROR_BYTES_MAX / 3 * 3);
 }
 

@@ -45,6 +45,7 @@ sqlite3 :memory: "SELECT value ->> 'default' || ' ' || (value ->> 'key') FROM js
     WHERE value ->> 'default' IS NOT NULL AND value ->> 'key' LIKE 'subscriptions[]%'" |
     while read -r initial key; do
         grep -qF "\"key\":\"subscriptions.ledger.${key#*.}\",\"subscription\":\"ledger\",\"path\":\"${key#*.}\",\"value\":\"$initial\",\"origin\":\"file\"" shown ||
+            grep -qE "^ +# ${key##*.}: $initial( |\$)" "$sample" ||
             echo "$key is not $initial in the second subscription"
     done >wrong
 is "the second subscription of the sample shows the defaults" "$(cat wrong)" ''

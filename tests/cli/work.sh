@@ -51,6 +51,22 @@ is "a command can publish into the same database" "$rc" 0
 hf tail made.here --json
 is "without being told where it is" "$(wc -l <out)" 1
 
+# --- Batches ---
+hf sub create b --on 'b.*' --from now
+for i in 1 2 3 4 5 6; do
+    hf publish b.x "{\"n\": $i}" --key "k$((i % 2))"
+done
+drain b 'echo "$HOLDFAST_KEY $HOLDFAST_EVENTS $(grep -c n) ${HOLDFAST_ID-none}"' --batch-by key
+is "with --batch-by key a command gets the events of a key, a line each" "$(sort out)" \
+    "$(printf 'k0 3 3 none\nk1 3 3 none')"
+for i in 1 2 3 4; do
+    hf publish b.x "{\"n\": $i}" --key k
+done
+drain b 'grep -q "\"n\": 3" && exit 65; exit 0' --batch-by key --on-batch-failure split
+hf dlq list --subscription b --json
+is "a batch that fails may be split until what fails is alone" "$(wc -l <out)" 1
+has "and that one dies" out '"n": 3'
+
 # --- Verdicts ---
 hf sub create v --on 'v.*' --from now
 hf publish v.a

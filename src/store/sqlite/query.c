@@ -211,7 +211,7 @@ static hf_status partition_due(struct sqlite_engine *engine, struct conn *conn,
                                int64_t subscription_id, int32_t partition, int64_t now_us,
                                int32_t max, struct batch *batch, int64_t *next_us)
 {
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRIES_DUE);
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRIES_DUE_BY_LANE);
     if (!stmt) {
         return conn_error(conn);
     }
@@ -220,6 +220,7 @@ static hf_status partition_due(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 3, now_us);
     bind_int(stmt, 4, max);
     bind_int(stmt, 5, RETRY_WAITING);
+    bind_int(stmt, 6, RETRY_BLOCKED);
     hf_status status = read_due(engine, conn, stmt, subscription_id, batch);
     bool found = false;
     int64_t at_us = 0;

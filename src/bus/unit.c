@@ -1,0 +1,428 @@
+/*
+ * unit.c - putting units together, and what becomes of their events. See unit.h.
+ *
+ * What goes into a unit
+ *   The first event is what the window hands out next. The others are those behind it in the same
+ *   ring that may run now and belong to it:
+ *     - a unit that has failed: those with its mark, and no others;
+ *     - batch_by key: those of the same (tenant, key);
+ *     - batch_by none: all, of the same partition, or (shared) of the same lease.
+ *   There are at most `batch` of them. With batch_by key a run of consecutive positions is not cut
+ *   there, but at batch + batch_extend_max, and the log says so. What has not been read yet may
+ *   belong to the run: if it reaches the end of what is in hand and there is more to be read, the
+ *   unit waits for the dispatcher to read on. An event that may have killed its process is a unit
+ *   of its own.
+ *
+ * What if the process dies
+ *   ... while the handler runs: each event is noted as running, so each of them is recorded as one
+ *       failed attempt (or, where no notes are taken, run carefully). They come again one by one,
+ *       because nobody knows which of them did it: a crash takes a unit apart.
+ *   ... after the handler and before the commit: the transaction is gone, as above.
+ *   ... after the commit: all of them are settled.
+ *   ... while a unit is being split: what was not settled comes again as it was stored, as the
+ *       whole unit with one attempt left.
+ *
+ * In a transaction the first event is entered before the handler runs, which proves that the work
+ * is ours; the others are settled after it, so that no lock on the subscription is held while it
+ * runs. If one of them turns out to be settled already, all is undone and the unit runs again
+ * without it.
+ *
+ * Splitting happens in the window only. The halves stay in hand, the first one before the second,
+ * so that the order of a key is kept, and each has one attempt; what is alone and fails dies.
+ */
+#include "bus/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "bus/runner.h"
+
+#define UNIT_CAPACITY_FIRST 128
+#define UNIT_REST_US 100000 /* before what was not the event's fault is tried again */
+
+int32_t unit_events_max(const hf_subscription_options *options)
+{
+    bool extended = options->batch_by == HF_BATCH_KEY && options->mode == HF_MODE_ORDERED;
+    int64_t most = (int64_t)options->batch + (extended ? options->batch_extend_max : 0);
+    return most < UNIT_EVENTS_MAX ? (int32_t)most : UNIT_EVENTS_MAX;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static bool grow_array(void *array, size_t count, size_t capacity, size_t item)
+{
+    void *old;
+    memcpy(&old, array, sizeof old);
+    void *bigger = mem_calloc(capacity, item);
+    if (!bigger) {
+        return false;
+    }
+    if (count > 0) {
+        memcpy(bigger, old, count * item);
+    }
+    mem_free(old);
+    memcpy(array, &bigger, sizeof bigger);
+    return true;
+}
+
+static bool unit_grow(struct unit *unit)
+{
+    size_t capacity = unit->capacity ? 2 * unit->capacity : UNIT_CAPACITY_FIRST;
+    size_t count = unit->count;
+    if (!grow_array(&unit->slots, count, capacity, sizeof *unit->slots) ||
+        !grow_array(&unit->holds, count, capacity, sizeof *unit->holds) ||
+        !grow_array(&unit->settled, count, capacity, sizeof *unit->settled) ||
+        !grow_array(&unit->lane_busy, count, capacity, sizeof *unit->lane_busy) ||
+        !grow_array(&unit->events, 0, capacity, sizeof *unit->events) ||
+        !grow_array(&unit->picked, 0, capacity, sizeof *unit->picked) ||
+        !grow_array(&unit->notes, 0, capacity, sizeof *unit->notes) ||
+        !grow_array(&unit->shelves, 0, capacity, sizeof *unit->shelves)) {
+        return false;
+    }
+    unit->capacity = capacity;
+    return true;
+}
+
+static bool unit_push(struct runner *runner, struct unit *unit, struct slot *slot)
+{
+    if (unit->count == unit->capacity && !unit_grow(unit)) {
+        return false;
+    }
+    slot->follows = unit->count > 0;
+    unit->slots[unit->count] = slot;
+    unit->holds[unit->count] = runner_hold(runner, slot);
+    unit->settled[unit->count] = false;
+    unit->lane_busy[unit->count] = false;
+    unit->count++;
+    return true;
+}
+
+void unit_release(struct unit *unit)
+{
+    for (size_t i = 0; i < unit->shelf_count; i++) {
+        rack_return(NULL, unit->shelves[i]);
+    }
+    mem_free(unit->slots);
+    mem_free(unit->holds);
+    mem_free(unit->settled);
+    mem_free(unit->lane_busy);
+    mem_free(unit->events);
+    mem_free(unit->picked);
+    mem_free(unit->notes);
+    mem_free(unit->shelves);
+    *unit = (struct unit){0};
+}
+
+void unit_keep(struct unit *unit)
+{
+    for (size_t i = 0; i < unit->count; i++) {
+        struct shelf *shelf = unit->slots[i]->shelf;
+        if (unit->shelf_count == 0 || unit->shelves[unit->shelf_count - 1] != shelf) {
+            atomic_fetch_add(&shelf->references, 1);
+            unit->shelves[unit->shelf_count++] = shelf;
+        }
+    }
+}
+
+/* ---- Putting together ------------------------------------------------------------------------ */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_key(const struct slot *a, const struct slot *b)
+{
+    const hf_event *x = &a->entry->event;
+    const hf_event *y = &b->entry->event;
+    return a->lane == b->lane && same_text(x->key, y->key) && same_text(x->tenant, y->tenant);
+}
+
+/* Is the slot to be handed over together with the unit's first? */
+static bool belongs(const struct runner *runner, const struct slot *first, const struct slot *slot)
+{
+    if (slot->lease != first->lease || slot->partition != first->partition ||
+        slot->splitting != first->splitting || slot->waited != first->waited) {
+        return false;
+    }
+    if (first->splitting || first->mark.events > 1 || slot->mark.events > 1) {
+        return slot->mark.events == first->mark.events && slot->mark.first == first->mark.first;
+    }
+    return runner->definition.options.batch_by == HF_BATCH_NONE || same_key(first, slot);
+}
+
+/* May the unit, which is not one that failed, have one more? *ret_capped: not even to keep a run
+ * together. */
+static bool has_room(const struct runner *runner, const struct unit *unit,
+                     const struct slot *slot, bool *ret_capped)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    if (unit->count < (size_t)options->batch && unit->count < UNIT_EVENTS_MAX) {
+        return true;
+    }
+    const struct slot *last = unit->slots[unit->count - 1];
+    if (options->batch_by != HF_BATCH_KEY ||
+        slot->entry->event.position != last->entry->event.position + 1) {
+        return false;
+    }
+    *ret_capped = unit->count >= (size_t)unit_events_max(options);
+    return !*ret_capped;
+}
+
+/* Adds what belongs to the first. True: it reaches the end of what is in hand. */
+static bool gather(struct runner *runner, const void *owner, struct unit *unit, bool *ret_capped)
+{
+    struct window *window = &runner->window;
+    struct slot *first = unit->slots[0];
+    struct ring *ring = ring_of(window, first);
+    bool strict = runner->definition.options.order == HF_ORDER_STRICT;
+    bool at_end = true;
+    uint64_t back = ring->back;
+    for (uint64_t i = ring_index(ring, first) + 1; i < back; i++) {
+        struct slot *slot = ring_at(ring, i);
+        at_end = false;
+        if (slot->state != SLOT_READY) {
+            continue;
+        }
+        if (!belongs(runner, first, slot)) {
+            if (strict) {
+                break; /* nothing may be passed over */
+            }
+            continue;
+        }
+        if (slot->alone || slot->careful ||
+            (first->mark.events <= 1 && !has_room(runner, unit, slot, ret_capped))) {
+            break;
+        }
+        if (!window_take_this(window, slot, owner)) {
+            continue;
+        }
+        if (!unit_push(runner, unit, slot)) {
+            window_untake(window, slot); /* no memory: a smaller one */
+            break;
+        }
+        at_end = true;
+    }
+    return at_end;
+}
+
+/* Would the rest of the unit come if it waited? */
+static bool should_wait(struct runner *runner, const struct unit *unit, bool at_end)
+{
+    const struct window *window = &runner->window;
+    const hf_subscription_options *options = &runner->definition.options;
+    const struct slot *first = unit->slots[0];
+    if (first->splitting || !runner->ordered || window_heavy(window)) {
+        return false;
+    }
+    if (first->mark.events > 1) {
+        return unit->count < (size_t)first->mark.events && runner->retries_cut &&
+               ring_room(&window->retries) > 0;
+    }
+    /* Slots that are over are free as soon as the dispatcher looks. */
+    return at_end && first->from_log && options->batch_by == HF_BATCH_KEY && runner->log_more &&
+           unit->count < (size_t)unit_events_max(options) &&
+           window->ready + window->busy < (int64_t)window->log.capacity;
+}
+
+static void say_capped(struct runner *runner, const struct unit *unit)
+{
+    const struct slot *last = unit->slots[unit->count - 1];
+    log_about(&runner->bus->log, HF_LOG_WARN, runner->name,
+              "a run of consecutive events of one key was cut after %zu events, at position %lld: "
+              "batch is %d, batch_extend_max %d, and a unit has at most %d",
+              unit->count, (long long)last->entry->event.position,
+              runner->definition.options.batch, runner->definition.options.batch_extend_max,
+              UNIT_EVENTS_MAX);
+}
+
+bool unit_take(struct runner *runner, const void *owner, struct unit *unit)
+{
+    struct window *window = &runner->window;
+    unit->count = 0;
+    struct slot *first = window_take(window, owner);
+    if (!first) {
+        return false;
+    }
+    if (!unit_push(runner, unit, first)) {
+        window_untake(window, first);
+        return false;
+    }
+    if (first->alone || first->careful) {
+        return true;
+    }
+    bool capped = false;
+    bool at_end = gather(runner, owner, unit, &capped);
+    if (should_wait(runner, unit, at_end)) {
+        unit_untaken(runner, unit);
+        runner->read_on = true;
+        runner->nudged = true;
+        pthread_cond_signal(&runner->wake);
+        return false;
+    }
+    if (capped) {
+        say_capped(runner, unit);
+    }
+    return true;
+}
+
+/* ---- What becomes of it ---------------------------------------------------------------------- */
+
+static void end_settled(struct runner *runner, struct unit *unit);
+
+void unit_untaken(struct runner *runner, struct unit *unit)
+{
+    end_settled(runner, unit);
+    for (size_t i = 0; i < unit->count; i++) {
+        unit->slots[i]->follows = false;
+        runner_slot_untaken(runner, unit->slots[i]);
+    }
+    unit->count = 0;
+}
+
+int32_t unit_attempts(const struct unit *unit)
+{
+    int32_t most = 0;
+    for (size_t i = 0; i < unit->count; i++) {
+        int32_t attempts = unit->slots[i]->entry->attempts;
+        most = attempts > most ? attempts : most;
+    }
+    return most;
+}
+
+/* Is the unit to be halved because it failed so? */
+static bool splits(const struct runner *runner, const struct unit *unit, hf_verdict verdict)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    if (options->on_batch_failure != HF_BATCH_SPLIT || unit->count < 2) {
+        return false;
+    }
+    bool last = verdict == HF_DEAD || verdict == HF_UNDECODABLE ||
+                (verdict == HF_RETRY && unit_attempts(unit) + 1 >= options->attempts_max);
+    return last || unit->slots[0]->splitting;
+}
+
+static struct story_unit mark_of(struct slot *const *slots, size_t count)
+{
+    return (struct story_unit){slots[0]->entry->event.position, (int32_t)count};
+}
+
+static void split(struct runner *runner, struct unit *unit, const char *error)
+{
+    size_t half = unit->count / 2;
+    struct story_unit marks[2] = {mark_of(unit->slots, half),
+                                  mark_of(unit->slots + half, unit->count - half)};
+    log_about(&runner->bus->log, HF_LOG_WARN, runner->name,
+              "a unit of %zu events from position %lld on failed (%s): it is split", unit->count,
+              (long long)marks[0].first, error ? error : "");
+    for (size_t i = 0; i < unit->count; i++) {
+        unit->slots[i]->splitting = true;
+        unit->slots[i]->mark = marks[i >= half];
+    }
+    unit_untaken(runner, unit);
+}
+
+/* Takes out what was settled before: it is done, whatever became of the others. */
+static void end_settled(struct runner *runner, struct unit *unit)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < unit->count; i++) {
+        if (unit->settled[i]) {
+            struct worker_result done = {.verdict = HF_ACK};
+            runner_slot_ended(runner, unit->slots[i], &done, true);
+            continue;
+        }
+        unit->lane_busy[kept] = unit->lane_busy[i];
+        unit->settled[kept] = false;
+        unit->slots[kept++] = unit->slots[i];
+    }
+    unit->count = kept;
+}
+
+void unit_ended(struct runner *runner, struct unit *unit, struct worker_result *result, bool in_tx)
+{
+    end_settled(runner, unit);
+    bool splitting = unit->count > 0 && unit->slots[0]->splitting;
+    if (result->verdict != HF_ACK && splits(runner, unit, result->verdict)) {
+        split(runner, unit, result->error);
+        mem_free(result->error);
+        return;
+    }
+    if (splitting && result->verdict == HF_RETRY_UNCOUNTED &&
+        unit->slots[0]->excused++ < UNIT_EXCUSES_MAX) {
+        unit_untaken(runner, unit);
+        runner->rest_until_us = clock_mono_us() + UNIT_REST_US;
+        mem_free(result->error);
+        return;
+    }
+    struct story_unit mark = {0};
+    if (unit->count > 1) {
+        mark = mark_of(unit->slots, unit->count);
+    }
+    for (size_t i = 0; i < unit->count; i++) {
+        struct worker_result own = *result;
+        own.lane_busy = unit->lane_busy[i];
+        if (i > 0 && result->error) {
+            own.error = mem_dup(result->error, strlen(result->error));
+        }
+        unit->slots[i]->mark = mark;
+        runner_slot_ended(runner, unit->slots[i], &own, in_tx);
+    }
+    if (unit->count == 0) {
+        mem_free(result->error);
+    }
+    unit->count = 0;
+}
+
+/* ---- In its transaction ---------------------------------------------------------------------- */
+
+void unit_expose(struct unit *unit)
+{
+    unit->event_count = unit->count;
+    for (size_t i = 0; i < unit->count; i++) {
+        unit->events[i] = &unit->slots[i]->entry->event;
+    }
+}
+
+hf_status unit_enter(struct unit *unit, struct tx *tx, int64_t now_us)
+{
+    unit->event_count = 0;
+    size_t i = 0;
+    hf_status status = HF_CONFLICT;
+    for (; i < unit->count && status == HF_CONFLICT; i++) {
+        status = tx_enter(tx, &unit->holds[i], unit->slots[i]->entry, now_us);
+        unit->settled[i] = status == HF_CONFLICT;
+    }
+    if (status) {
+        return status;
+    }
+    unit->entered = i - 1;
+    for (i = unit->entered; i < unit->count; i++) {
+        unit->events[unit->event_count++] = &unit->slots[i]->entry->event;
+    }
+    return HF_OK;
+}
+
+hf_status unit_finish(struct unit *unit, struct tx *tx, int64_t now_us, bool *ret_again)
+{
+    *ret_again = false;
+    for (size_t i = unit->entered + 1; i < unit->count; i++) {
+        hf_status status = tx_leave(tx, true, &unit->lane_busy[i - 1]);
+        if (!status) {
+            status = tx_enter(tx, &unit->holds[i], unit->slots[i]->entry, now_us);
+        }
+        if (status) {
+            unit->settled[i] = status == HF_CONFLICT;
+            *ret_again = status == HF_CONFLICT;
+            char message[STORE_MESSAGE_BYTES];
+            snprintf(message, sizeof message, "%s", err_message());
+            tx_rollback(tx);
+            return err_set(status, message);
+        }
+        unit->entered = i;
+    }
+    return tx_finish(tx, &unit->lane_busy[unit->entered]);
+}

@@ -1,0 +1,800 @@
+/*
+ * Tests of batch handlers: what goes into a unit, what its verdict does, and that a unit is one
+ * transaction.
+ *
+ * The handler records every call; what it answers is decided by the payloads: "poison" fails, and
+ * so does everything while `fail` is positive. It never asserts.
+ */
+#include "support_actor.h"
+#include "support_tables.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define CALLS_MAX 4096
+#define EVENTS_MAX 2600
+
+struct call {
+    size_t count;
+    int64_t first;
+    int64_t last;
+    bool ascending; /* by position */
+    bool one_key;
+    int32_t attempt;
+    char key[32];
+};
+
+/* The ctx of handle_batch: static, because handlers may outlive a failed test. */
+static struct journal {
+    pthread_mutex_t mutex;
+    struct call calls[CALLS_MAX];
+    size_t count;
+    size_t events;   /* acknowledged */
+    int fail;        /* so many calls fail, whatever they get */
+    hf_verdict how;  /* ... with this answer */
+    bool poison;     /* units with the payload "poison" fail */
+    bool writes;     /* a row for each event, in the transaction */
+    struct door *door;
+} journal = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static int journal_setup(void **state)
+{
+    journal.count = journal.events = 0;
+    journal.fail = 0;
+    journal.how = HF_RETRY;
+    journal.poison = journal.writes = false;
+    journal.door = NULL;
+    return scene_setup(state);
+}
+
+#define batch_test(test) cmocka_unit_test_setup_teardown(test, journal_setup, scene_teardown)
+
+static bool same(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static hf_verdict handle_batch(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                               void *ctx)
+{
+    struct call call = {.count = count, .ascending = true, .one_key = true};
+    hf_verdict verdict = HF_ACK;
+    bool poison = false;
+
+    (void)ctx;
+    call.first = events[0]->position;
+    call.last = events[count - 1]->position;
+    call.attempt = hf_delivery_attempt(delivery);
+    snprintf(call.key, sizeof(call.key), "%s", events[0]->key ? events[0]->key : "");
+    for (size_t i = 0; i < count; i++) {
+        call.ascending &= i == 0 || events[i]->position > events[i - 1]->position;
+        call.one_key &= same(events[i]->key, events[0]->key);
+        poison |= strstr(events[i]->payload, "poison") != NULL;
+    }
+    if (journal.door)
+        door_pass(journal.door);
+    for (size_t i = 0; i < count && journal.writes; i++) {
+        if (!delivery_run(delivery, "INSERT INTO effects VALUES (%lld)",
+                          (long long)events[i]->position))
+            verdict = HF_RETRY;
+    }
+    pthread_mutex_lock(&journal.mutex);
+    if (journal.count < CALLS_MAX)
+        journal.calls[journal.count++] = call;
+    if (journal.fail > 0) {
+        journal.fail--;
+        verdict = journal.how;
+        hf_delivery_error(delivery, "not yet");
+    } else if (poison && journal.poison) {
+        verdict = journal.how;
+        hf_delivery_error(delivery, "poisoned");
+    }
+    journal.events += verdict == HF_ACK ? count : 0;
+    pthread_mutex_unlock(&journal.mutex);
+    return verdict;
+}
+
+static void subscribe_batch(hf_bus *bus, const hf_subscription_options *options)
+{
+    assert_ok(hf_subscribe_batch(bus, "a", "*", handle_batch, NULL, options, NULL));
+}
+
+static hf_subscription_options batch_options(hf_batch_by by)
+{
+    hf_subscription_options options = quick_options();
+    options.batch_by = by;
+    return options;
+}
+
+/* So many events of a key in one transaction, so that their positions are consecutive. */
+static void publish_run(hf_bus *bus, const char *key, size_t count)
+{
+    static hf_new_event events[EVENTS_MAX];
+
+    for (size_t i = 0; i < count; i++) {
+        hf_new_event event = HF_NEW_EVENT_INIT;
+        event.type = "t";
+        event.key = key;
+        event.payload = "1";
+        events[i] = event;
+    }
+    assert_ok(hf_publish_many(bus, events, count, NULL));
+}
+
+static void work_off(struct scene *scene, const hf_subscription_options *options)
+{
+    subscribe_batch(scene->bus, options);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+}
+
+/* ---- What goes into a unit ------------------------------------------------------------------- */
+
+static void a_run_of_120_events_of_a_key_lands_in_one_transaction(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.batch = 100;
+    options.transactional = HF_ON;
+    journal.writes = true;
+    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
+    publish_run(scene->bus, "user", 120);
+    work_off(scene, &options);
+    assert_int_equal(journal.count, 1);
+    assert_int_equal(journal.calls[0].count, 120);
+    assert_true(journal.calls[0].ascending && journal.calls[0].one_key);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 120);
+}
+
+static void a_run_longer_than_the_cap_is_cut_there_and_the_log_says_so(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.batch = 10;
+    options.batch_extend_max = 15;
+    publish_run(scene->bus, "user", 40);
+    work_off(scene, &options);
+    assert_int_equal(journal.calls[0].count, 25);
+    assert_int_equal(journal.events, 40);
+    assert_true(scene_said(scene, "was cut after 25 events"));
+    assert_true(scene_said(scene, "batch_extend_max 15"));
+}
+
+static void a_run_that_is_longer_than_what_was_read_is_not_cut(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.batch = 5;
+    options.inflight_max = 300;
+    publish_run(scene->bus, "other", 250);
+    publish_run(scene->bus, "user", 200);
+    work_off(scene, &options);
+    assert_int_equal(journal.events, 450);
+    assert_int_equal(journal.count, 2);
+    assert_int_equal(journal.calls[1].count, 200);
+}
+
+static void events_of_a_key_are_collected_from_between_those_of_others(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+    static const char *const keys[] = {"a", "b", "c"};
+
+    for (int i = 0; i < 30; i++)
+        publish(scene->bus, "t", keys[i % 3], "1");
+    publish(scene->bus, "t", NULL, "1");
+    publish(scene->bus, "t", NULL, "1");
+    work_off(scene, &options);
+    assert_int_equal(journal.count, 5);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(journal.calls[i].count, 10);
+        assert_true(journal.calls[i].ascending && journal.calls[i].one_key);
+        assert_string_equal(journal.calls[i].key, keys[i]);
+    }
+    assert_int_equal(journal.calls[3].count + journal.calls[4].count, 2);
+}
+
+static void without_keys_a_unit_is_the_next_events_in_order(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_NONE);
+
+    options.batch = 20;
+    for (int i = 0; i < 50; i++)
+        publish(scene->bus, "t", i % 2 ? "odd" : "even", "1");
+    work_off(scene, &options);
+    assert_int_equal(journal.count, 3);
+    assert_int_equal(journal.calls[0].count, 20);
+    assert_int_equal(journal.calls[2].count, 10);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(journal.calls[i].ascending);
+}
+
+static void each_batch_handler_gets_what_matches_it(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, i % 2 ? "x" : "y", "k", "1");
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "x", handle_batch, NULL, &options, NULL));
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", handle_batch, NULL, NULL, NULL));
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(journal.count, 2);
+    assert_int_equal(journal.calls[0].count, 5);
+    assert_int_equal(journal.calls[1].count, 10);
+}
+
+static void a_subscription_has_handlers_of_one_kind(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    subscribe_batch(scene->bus, &options);
+    assert_status(hf_subscribe(scene->bus, "a", "*", recorder_handle,
+                               scene_recorder(scene, NULL), NULL, NULL), HF_MISUSE);
+    assert_non_null(strstr(hf_errmsg(), "batch handlers"));
+    options.on_batch_failure = HF_BATCH_SPLIT;
+    options.on_poison = HF_POISON_BLOCK_KEY;
+    assert_status(hf_subscribe_batch(scene->bus, "b", "*", handle_batch, NULL, &options, NULL),
+                  HF_INVALID);
+    assert_status(hf_subscribe_batch(scene->bus, "b", "*", NULL, NULL, NULL, NULL), HF_INVALID);
+}
+
+/* ---- What its verdict does ------------------------------------------------------------------- */
+
+static void fails_and_comes_again_as_one(struct scene *scene, hf_subscription_options options,
+                                         size_t events)
+{
+    options.attempts_max = 4;
+    journal.fail = 2;
+    publish_run(scene->bus, "user", events);
+    work_off(scene, &options);
+    assert_int_equal(journal.count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(journal.calls[i].count, events);
+        assert_int_equal(journal.calls[i].attempt, i + 1);
+        assert_true(journal.calls[i].ascending);
+    }
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+}
+
+static void a_unit_that_fails_comes_again_as_one(void **state)
+{
+    fails_and_comes_again_as_one(*state, batch_options(HF_BATCH_KEY), 120);
+}
+
+static void a_transactional_one_too(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.transactional = HF_ON;
+    journal.writes = true;
+    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
+    fails_and_comes_again_as_one(scene, options, 30);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 30);
+}
+
+static void a_large_one_too(void **state)
+{
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+    options.inflight_max = 2000;
+    fails_and_comes_again_as_one(*state, options, 1100);
+}
+
+static void one_without_keys_too(void **state)
+{
+    fails_and_comes_again_as_one(*state, batch_options(HF_BATCH_NONE), 40);
+}
+static void a_shared_one_too(void **state)
+{
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.mode = HF_MODE_SHARED;
+    fails_and_comes_again_as_one(*state, options, 50);
+}
+
+static void two_units_that_fail_stay_apart(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    journal.fail = 2;
+    for (int i = 0; i < 40; i++)
+        publish(scene->bus, "t", i % 2 ? "odd" : "even", "1");
+    work_off(scene, &options);
+    assert_int_equal(journal.count, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(journal.calls[i].count == 20 && journal.calls[i].one_key);
+}
+
+static void what_waits_behind_a_unit_follows_in_units(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.batch = 50;
+    options.batch_extend_max = 0;
+    options.retry_base_ms = 200;
+    options.retry_max_ms = 200;
+    journal.fail = 1;
+    publish_run(scene->bus, "k", 250);
+    work_off(scene, &options);
+    assert_int_equal(journal.events, 250);
+    assert_int_equal(journal.count, 6);
+    for (size_t i = 2; i < journal.count; i++) {
+        assert_int_equal(journal.calls[i].count, 50);
+        assert_int_equal(journal.calls[i].attempt, 1);
+        assert_int_equal(journal.calls[i].first, journal.calls[i - 1].last + 1);
+    }
+}
+
+static void the_order_of_a_key_is_kept_while_its_units_fail(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+    int64_t done[3] = {0};
+    static const char *const keys[] = {"a", "b", "c"};
+
+    options.batch = 10;
+    options.batch_extend_max = 0;
+    options.concurrency = 3;
+    options.attempts_max = 100;
+    options.retry_max_ms = 20;
+    journal.fail = 40;
+    for (int i = 0; i < 600; i++)
+        publish(scene->bus, "t", keys[i % 3], "1");
+    work_off(scene, &options);
+    assert_int_equal(journal.events, 600);
+    for (size_t i = 0; i < journal.count; i++) {
+        const struct call *call = &journal.calls[i];
+        int64_t *last = &done[call->key[0] - 'a'];
+        assert_true(call->ascending && call->one_key);
+        assert_true(call->first == *last + 3 || call->first <= *last || *last == 0);
+        *last = call->last;
+    }
+}
+
+static void a_unit_that_fails_comes_again_as_one_after_a_restart(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.retry_base_ms = 300;
+    options.retry_max_ms = 300;
+    journal.fail = 1;
+    publish_run(scene->bus, "user", 25);
+    subscribe_batch(scene->bus, &options);
+    assert_ok(hf_start(scene->bus));
+    while (info_of(scene->bus, "a").retrying != 25)
+        usleep(2000);
+    scene_reopen(scene);
+    work_off(scene, NULL);
+    assert_int_equal(journal.count, 2);
+    assert_int_equal(journal.calls[1].count, 25);
+    assert_int_equal(journal.calls[1].attempt, 2);
+}
+
+static void after_the_last_attempt_all_its_events_die_with_the_whole_story(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+    static struct dead dead[20];
+
+    options.attempts_max = 2;
+    journal.poison = true;
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, "t", "k", i == 5 ? "\"poison\"" : "1");
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, "t", "other", "1");
+    work_off(scene, &options);
+    assert_int_equal(dead_of(scene->bus, "a", dead, 20), 10);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(dead[i].attempts, 2);
+        assert_int_equal(occurrences(dead[i].story, "\"attempt\":"), 2);
+        assert_int_equal(occurrences(dead[i].story, "\"events\":10"), 2);
+        assert_string_equal(dead[i].error, "poisoned");
+        assert_string_equal(dead[i].reason, "attempts");
+    }
+    assert_int_equal(journal.events, 10);
+}
+
+static void split_isolates(struct scene *scene, hf_subscription_options options)
+{
+    static struct dead dead[20];
+    int64_t bad = 0;
+
+    options.on_batch_failure = HF_BATCH_SPLIT;
+    journal.poison = true;
+    for (int i = 0; i < 50; i++) {
+        const hf_receipt *receipt = publish(scene->bus, "t", "k", i == 37 ? "\"poison\"" : "1");
+        bad = i == 37 ? receipt->position : bad;
+    }
+    work_off(scene, &options);
+    assert_int_equal(dead_of(scene->bus, "a", dead, 20), 1);
+    assert_int_equal(dead[0].position, bad);
+    assert_int_equal(journal.events, 49);
+    for (size_t i = 0, last = 0; i < journal.count; i++) {
+        const struct call *call = &journal.calls[i];
+        if (call->first <= bad && bad <= call->last)
+            continue;
+        assert_true((size_t)call->first > last); /* in order */
+        last = (size_t)call->last;
+    }
+}
+
+static void split_isolates_the_poison_event(void **state)
+{
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.attempts_max = 2;
+    split_isolates(*state, options);
+    assert_int_equal(journal.calls[1].count, 50);
+    assert_int_equal(journal.calls[2].count, 25);
+}
+
+static void split_isolates_it_at_the_first_attempt_too(void **state)
+{
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+    options.attempts_max = 1;
+    split_isolates(*state, options);
+}
+
+static void split_isolates_it_wherever_it_is(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+    static struct dead dead[20];
+    char key[8];
+
+    options.on_batch_failure = HF_BATCH_SPLIT;
+    options.attempts_max = 2;
+    journal.poison = true;
+    for (int i = 0; i < 64; i++) {
+        snprintf(key, sizeof(key), "%d", i / 8);
+        publish(scene->bus, "t", key, i / 8 == i % 8 ? "\"poison\"" : "1");
+    }
+    work_off(scene, &options);
+    assert_int_equal(dead_of(scene->bus, "a", dead, 20), 8);
+    assert_int_equal(journal.events, 56);
+}
+
+static void split_isolates_what_is_rejected(void **state)
+{
+    journal.how = HF_DEAD;
+    split_isolates(*state, batch_options(HF_BATCH_KEY));
+}
+
+static void split_isolates_it_in_transactions(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.attempts_max = 2;
+    options.transactional = HF_ON;
+    journal.writes = true;
+    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
+    split_isolates(scene, options);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 49);
+}
+
+static void split_isolates_it_in_a_lease(void **state)
+{
+    hf_subscription_options options = batch_options(HF_BATCH_NONE);
+
+    options.mode = HF_MODE_SHARED;
+    options.attempts_max = 2;
+    split_isolates(*state, options);
+}
+
+static void a_unit_that_takes_too_long_has_failed_as_one(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.handler_timeout_ms = 50;
+    options.attempts_max = 100;
+    journal.door = scene_door(scene);
+    publish_run(scene->bus, "k", 10);
+    subscribe_batch(scene->bus, &options);
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(journal.door, 1));
+    while (info_of(scene->bus, "a").retrying != 10 && door_entered(journal.door) < 2)
+        usleep(2000);
+    door_open(journal.door);
+    settle_all(scene->bus, "a");
+    for (size_t i = 0; i < journal.count; i++) /* late ones too */
+        assert_int_equal(journal.calls[i].count, 10);
+    assert_true(journal.count >= 2);
+}
+
+static void a_key_is_blocked_by_its_unit(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.attempts_max = 1;
+    options.on_poison = HF_POISON_BLOCK_KEY;
+    journal.poison = true;
+    publish(scene->bus, "t", "k", "\"poison\"");
+    publish(scene->bus, "t", "k", "1");
+    publish(scene->bus, "t", "free", "1");
+    subscribe_batch(scene->bus, &options);
+    assert_ok(hf_start(scene->bus));
+    while (info_of(scene->bus, "a").blocked != 2 || journal.events < 1)
+        usleep(2000);
+    assert_int_equal(info_of(scene->bus, "a").dead, 2);
+    publish_run(scene->bus, "k", 5);
+    publish(scene->bus, "t", "free", "1");
+    while (journal.events < 2 || info_of(scene->bus, "a").retrying != 5)
+        usleep(2000);
+    assert_int_equal(journal.events, 2);
+}
+
+static void a_unit_that_dies_halts_the_subscription(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.attempts_max = 1;
+    options.on_poison = HF_POISON_HALT;
+    journal.fail = 1;
+    publish_run(scene->bus, "k", 10);
+    publish_run(scene->bus, "later", 10);
+    subscribe_batch(scene->bus, &options);
+    assert_ok(hf_start(scene->bus));
+    while (info_of(scene->bus, "a").paused_at_us < 0)
+        usleep(2000);
+    assert_int_equal(info_of(scene->bus, "a").dead, 10);
+    assert_int_equal(journal.count, 1);
+    assert_ok(hf_resume(scene->bus, "a"));
+    settle_all(scene->bus, "a");
+    assert_int_equal(journal.events, 10);
+}
+
+/* ---- Steering -------------------------------------------------------------------------------- */
+
+/* A unit of ten waits in its handler. */
+static void begin_unit(struct scene *scene, hf_subscription_options options)
+{
+    journal.door = scene_door(scene);
+    publish_run(scene->bus, "k", 10);
+    subscribe_batch(scene->bus, &options);
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(journal.door, 1));
+}
+
+static void a_pause_lets_the_unit_finish(void **state)
+{
+    struct scene *scene = *state;
+
+    begin_unit(scene, batch_options(HF_BATCH_KEY));
+    assert_ok(hf_pause(scene->bus, "a", "test"));
+    publish_run(scene->bus, "k", 5);
+    door_open(journal.door);
+    while (journal.events < 10)
+        usleep(2000);
+    assert_ok(hf_resume(scene->bus, "a"));
+    settle_all(scene->bus, "a");
+    assert_int_equal(journal.count, 2);
+    assert_int_equal(journal.calls[1].count, 5);
+}
+
+static void a_seek_under_a_transactional_unit_undoes_it(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+    hf_place start = {HF_PLACE_START, 0};
+
+    if (scene->path)
+        skip(); /* there nobody writes beside a handler's transaction */
+    options.transactional = HF_ON;
+    options.tx_max_ms = 30000;
+    journal.writes = true;
+    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
+    begin_unit(scene, options);
+    assert_ok(hf_seek(scene->bus, "a", start, HF_OFF, NULL));
+    door_open(journal.door);
+    settle_all(scene->bus, "a");
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 10);
+    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 10);
+}
+
+static void a_stop_waits_for_the_unit(void **state)
+{
+    struct scene *scene = *state;
+    begin_unit(scene, batch_options(HF_BATCH_KEY));
+    assert_status(hf_stop(scene->bus, 50), HF_TIMEOUT);
+    door_open(journal.door);
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(journal.calls[journal.count - 1].count, 10);
+}
+
+static void partitions_have_units_of_their_own(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_NONE);
+    char key[16];
+
+    options.partitions = 4;
+    options.concurrency = 3;
+    options.attempts_max = 10;
+    journal.fail = 3;
+    for (int i = 0; i < 200; i++) {
+        snprintf(key, sizeof(key), "k%d", i % 17);
+        publish(scene->bus, "t", key, "1");
+    }
+    work_off(scene, &options);
+    assert_int_equal(journal.events, 200);
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    for (size_t i = 0; i < journal.count; i++)
+        assert_true(journal.calls[i].ascending);
+}
+
+/* ---- Exactly once ---------------------------------------------------------------------------- */
+
+#ifdef HF_FAULTS
+#include "base/point.h"
+
+#define ROUND_EVENTS 12
+
+/* work URL [POINT]: processes "a" until everything is settled, or it is killed at the point. */
+static int work(int argc, char **argv)
+{
+    hf_bus *bus = NULL;
+
+    journal.writes = true;
+    if (argc == 2)
+        point_arm(argv[1], 1, POINT_KILL);
+    if (argc < 1 || hf_open(argv[0], NULL, &bus) != HF_OK ||
+        hf_subscribe_batch(bus, "a", "*", handle_batch, NULL, NULL, NULL) != HF_OK ||
+        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, PATIENCE_MS) != HF_OK) {
+        fprintf(stderr, "%s\n", hf_errmsg());
+        return 1;
+    }
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+static void be_killed_everywhere(struct scene *scene, hf_subscription_options options)
+{
+    static const char *const points[] = {
+        "before_handler",    "after_handler_before_settle", "handler_tx_before_commit",
+        "tx_before_commit",  "tx_after_commit",             "handler_tx_after_commit"};
+    const char *patterns[] = {"*"};
+    int64_t events = 0;
+
+    options.transactional = HF_ON;
+    options.attempts_max = 100;
+    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    for (size_t i = 0; i < COUNTED(points); i++) {
+        int status;
+        for (int j = 0; j < ROUND_EVENTS; j++)
+            publish(scene->bus, "t", j % 3 ? "k" : "l", "1");
+        events += ROUND_EVENTS;
+        status = actor_wait(actor_start("work", scene->url, points[i], NULL));
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+            fail_msg("nobody was killed at %s", points[i]);
+        if (actor_wait(actor_start("work", scene->url, NULL)) != 0)
+            fail_msg("after a kill at %s the work was not finished", points[i]);
+    }
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), events);
+    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), events);
+}
+
+static void of_units_by_key_effects_are_exactly_once(void **state)
+{
+    be_killed_everywhere(*state, batch_options(HF_BATCH_KEY));
+}
+
+static void of_units_without_keys_too(void **state)
+{
+    be_killed_everywhere(*state, batch_options(HF_BATCH_NONE));
+}
+
+static void of_units_in_a_lease_too(void **state)
+{
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.mode = HF_MODE_SHARED;
+    be_killed_everywhere(*state, options);
+}
+#endif
+
+/* fatal URL: its handler kills the process when it meets poison. */
+static hf_verdict die_of_poison(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                                void *ctx)
+{
+    (void)delivery;
+    (void)ctx;
+    for (size_t i = 0; i < count; i++) {
+        if (strstr(events[i]->payload, "poison"))
+            raise(SIGKILL);
+    }
+    return HF_ACK;
+}
+
+static int fatal(int argc, char **argv)
+{
+    hf_bus *bus = NULL;
+
+    if (argc < 1 || hf_open(argv[0], NULL, &bus) != HF_OK ||
+        hf_subscribe_batch(bus, "a", "*", die_of_poison, NULL, NULL, NULL) != HF_OK ||
+        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, PATIENCE_MS) != HF_OK)
+        return 1;
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+static void an_event_that_kills_its_process_dies_and_its_neighbours_live(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+    const char *patterns[] = {"*"};
+    static struct dead dead[20];
+    int deaths = 0;
+
+    options.attempts_max = 3;
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    for (int i = 0; i < 20; i++)
+        publish(scene->bus, "t", "k", i == 7 ? "\"poison\"" : "1");
+    while (actor_wait(actor_start("fatal", scene->url, NULL)) != 0 && deaths < 20)
+        deaths++;
+    assert_true(deaths >= 2 && deaths <= 4);
+    assert_int_equal(dead_of(scene->bus, "a", dead, 20), 1);
+    assert_string_equal(dead[0].payload, "\"poison\"");
+}
+static const struct part parts[] = {
+#ifdef HF_FAULTS
+    {"work", work},
+#endif
+    {"fatal", fatal},
+};
+
+static const struct CMUnitTest tests[] = {
+    batch_test(a_run_of_120_events_of_a_key_lands_in_one_transaction),
+    batch_test(a_run_longer_than_the_cap_is_cut_there_and_the_log_says_so),
+    batch_test(a_run_that_is_longer_than_what_was_read_is_not_cut),
+    batch_test(events_of_a_key_are_collected_from_between_those_of_others),
+    batch_test(without_keys_a_unit_is_the_next_events_in_order),
+    batch_test(each_batch_handler_gets_what_matches_it),
+    batch_test(a_subscription_has_handlers_of_one_kind),
+    batch_test(a_unit_that_fails_comes_again_as_one),
+    batch_test(a_transactional_one_too),
+    batch_test(a_large_one_too),
+    batch_test(one_without_keys_too),
+    batch_test(a_shared_one_too),
+    batch_test(two_units_that_fail_stay_apart),
+    batch_test(what_waits_behind_a_unit_follows_in_units),
+    batch_test(the_order_of_a_key_is_kept_while_its_units_fail),
+    batch_test(a_unit_that_fails_comes_again_as_one_after_a_restart),
+    batch_test(after_the_last_attempt_all_its_events_die_with_the_whole_story),
+    batch_test(split_isolates_the_poison_event),
+    batch_test(split_isolates_it_at_the_first_attempt_too),
+    batch_test(split_isolates_it_wherever_it_is),
+    batch_test(split_isolates_what_is_rejected),
+    batch_test(split_isolates_it_in_transactions),
+    batch_test(split_isolates_it_in_a_lease),
+    batch_test(a_unit_that_takes_too_long_has_failed_as_one),
+    batch_test(a_key_is_blocked_by_its_unit),
+    batch_test(a_unit_that_dies_halts_the_subscription),
+    batch_test(a_pause_lets_the_unit_finish),
+    batch_test(a_seek_under_a_transactional_unit_undoes_it),
+    batch_test(a_stop_waits_for_the_unit),
+    batch_test(partitions_have_units_of_their_own),
+#ifdef HF_FAULTS
+    batch_test(of_units_by_key_effects_are_exactly_once),
+    batch_test(of_units_without_keys_too),
+    batch_test(of_units_in_a_lease_too),
+#endif
+    batch_test(an_event_that_kills_its_process_dies_and_its_neighbours_live),
+};
+
+ACTOR_MAIN(tests, parts)
