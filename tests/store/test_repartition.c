@@ -254,7 +254,7 @@ static void retries_and_what_is_settled_go_where_their_events_belong(void **stat
         for (int32_t i = 0; i < 5; i++) {
             char list[64];
             snprintf(list, sizeof list, " %s ", list_ahead(a, id, i, 4));
-            char padded[16];
+            char padded[64];
             snprintf(padded, sizeof padded, " %s ", word);
             bool here = strstr(list, padded) != NULL;
             must_hold(!here || i == partition);
