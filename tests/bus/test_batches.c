@@ -450,7 +450,7 @@ static void split_isolates_it_wherever_it_is(void **state)
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
     static struct dead dead[20];
-    char key[8];
+    char key[16];
 
     options.on_batch_failure = HF_BATCH_SPLIT;
     options.attempts_max = 2;
