@@ -327,13 +327,20 @@ bool slot_is_done(const struct slot *slot)
            slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
 }
 
+/* Will no checkpoint tell that the event at this position is done: because the log is not decided
+ * so far, or because something below it went without being run? */
+static bool is_early(const struct window_share *share, int64_t position)
+{
+    return position > share->floor || (share->closed && position > share->forgotten);
+}
+
 static void ring_reap(struct window *window, struct ring *ring, struct rack *rack)
 {
     while (ring->front < ring->back && ring_at(ring, ring->front)->state == SLOT_SETTLED) {
         struct slot *slot = ring_at(ring, ring->front);
         int64_t position = slot->entry->event.position;
         struct window_share *share = &window->shares[slot->partition];
-        if (window->lanes && position > share->floor && slot_is_done(slot)) {
+        if (window->lanes && is_early(share, position) && slot_is_done(slot)) {
             hf_status status = set64_put(&window->early, (uint64_t)position, slot->partition);
             (void)status; /* too many: it will come again */
         }
@@ -366,7 +373,7 @@ static void forget_early(struct window *window, int32_t gone)
     hf_status status = HF_OK;
     set64_init(&kept, WINDOW_EARLY_MAX);
     while (!status && set64_next(&window->early, &cursor, &position, &partition)) {
-        if (partition != gone && (int64_t)position > window->shares[partition].floor) {
+        if (partition != gone && is_early(&window->shares[partition], (int64_t)position)) {
             status = set64_put(&kept, position, partition);
         }
     }

@@ -339,6 +339,49 @@ static void what_comes_while_a_partition_is_given_back_is_not_lost(void **state)
     assert_int_equal(recorder_count(pair.one) + recorder_count(pair.two), published);
 }
 
+struct leaving {
+    hf_bus *bus;
+    hf_handler_id id;
+};
+
+static void *leave(void *ctx)
+{
+    struct leaving *leaving = ctx;
+
+    hf_unsubscribe(leaving->bus, leaving->id);
+    return NULL;
+}
+
+/* The first of a key waits at the door, the second has not begun behind it, another key's is done:
+ * the handler goes, and comes back. */
+static void what_is_done_above_what_has_not_begun_is_not_done_again(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL), *after = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    struct leaving leaving = {.bus = scene->bus};
+    pthread_t thread;
+
+    options.concurrency = 2;
+    recorder->door = scene_door(scene);
+    leaving.id = subscribe(scene->bus, "a", "x", recorder, &options);
+    subscribe(scene->bus, "a", "y", after, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", "slow", "1");
+    publish(scene->bus, "x", "slow", "1");
+    publish(scene->bus, "y", "quick", "1");
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_true(recorder_wait(after, 1));
+    assert_int_equal(pthread_create(&thread, NULL, leave, &leaving), 0);
+    usleep(100000); /* so that nothing more begins when the door opens */
+    door_open(recorder->door);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    subscribe(scene->bus, "a", "x", recorder, &options);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+    assert_int_equal(recorder_count(after), 1);
+}
+
 /* ---- Several processes ----------------------------------------------------------------------- */
 
 /* Every position up to `last` has a line; answers how many lines there are. */
@@ -438,6 +481,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(two_processes_share_the_partitions_and_keep_every_key_in_order),
     scene_test(a_handler_that_runs_keeps_only_its_own_partition),
     scene_test(what_comes_while_a_partition_is_given_back_is_not_lost),
+    scene_test(what_is_done_above_what_has_not_begun_is_not_done_again),
     scene_test(the_partitions_of_a_killed_process_are_taken_over),
     scene_test(processes_that_come_and_go_cleanly_do_nothing_twice),
     scene_test(a_frozen_process_loses_its_partitions_and_is_refused_afterwards),
