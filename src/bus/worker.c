@@ -325,15 +325,15 @@ static void note_end(struct worker *worker)
 }
 
 /* Runs the handlers for the delivery, or for the unit. False: none matches. */
-static bool run_handlers(struct worker *worker, size_t i, hf_verdict *ret_verdict)
+static bool run_handlers(struct worker *worker, const struct entry *entry,
+                         hf_verdict *ret_verdict)
 {
     struct unit *unit = &worker->unit;
     if (worker->batched) {
         return attempt_run_batch(&worker->delivery, worker->handlers, unit->events,
                                  unit->event_count, unit->picked, ret_verdict);
     }
-    return attempt_run(&worker->delivery, worker->handlers, &worker->chunk[i]->entry->event,
-                       ret_verdict);
+    return attempt_run(&worker->delivery, worker->handlers, &entry->event, ret_verdict);
 }
 
 /* Runs one delivery, or a unit. False: the turn was taken away meanwhile. */
@@ -358,7 +358,7 @@ static bool run_one(struct worker *worker, size_t i)
     note_begin(worker, i);
     HF_POINT("before_handler");
     atomic_store(&worker->started_us, clock_mono_us());
-    bool ran = run_handlers(worker, i, &result->verdict);
+    bool ran = run_handlers(worker, entry, &result->verdict);
     HF_POINT("after_handler_before_settle");
     if (result->verdict != HF_ACK && delivery->error[0]) {
         result->error = mem_dup(delivery->error, strlen(delivery->error));
