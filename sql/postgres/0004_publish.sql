@@ -113,7 +113,7 @@ BEGIN
             publish."position" := v_done."position";
             publish.key_version := v_done.key_version;
             publish.duplicate := true;
-            PERFORM commit_what_is_seen();
+            PERFORM holdfast.commit_what_is_seen();
             RETURN;
         END IF;
     END IF;

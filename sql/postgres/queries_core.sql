@@ -72,7 +72,11 @@ SELECT set_config('synchronous_commit', coalesce($1, current_setting('synchronou
 -- ---- Opening ------------------------------------------------------------------------------------
 
 -- name: schema_exists
-SELECT to_regclass('holdfast.meta') IS NOT NULL
+-- Asks the catalogue itself: to_regclass believes what its session has seen before, and whoever waited
+-- for somebody else's migration has seen that there is nothing.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
+                   ON n.oid = c.relnamespace
+               WHERE n.nspname = 'holdfast' AND c.relname = 'meta')
 
 -- name: schema_version
 SELECT value::bigint FROM holdfast.meta WHERE name = 'schema_version'

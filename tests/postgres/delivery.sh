@@ -193,8 +193,8 @@ is "put, put again, changed" "$(put p "'[\"a\"]'" "'{}'" 1 2); $(put p "'[\"a\"]
     SELECT generation, patterns, options FROM holdfast.subscriptions WHERE name = 'p'" '0||t 0||f 0||f 2|["b"]|{"x":1}'
 is "only options" "$(put p NULL "'{}'" 1 2 2); SELECT generation, patterns, options FROM holdfast.subscriptions WHERE name = 'p'" '0||f 3|["b"]|{}'
 is "another mode" "$(put p NULL NULL 2 2)" "4|subscription p has mode ordered, which cannot be changed|f"
-is "another number of partitions" "$(put p NULL NULL 1 3)" "4|subscription p has partitions 2, which cannot be changed to 3|f"
-is "changed meanwhile" "$(put p NULL NULL 1 2 2)" "4|subscription p has been changed meanwhile: generation 3, expected 2|f"
+is "another number of partitions is wished for" "$(put p NULL NULL 1 3); SELECT partitions, wanted FROM holdfast.subscriptions WHERE name = 'p'" "0||f 2|3"
+is "changed meanwhile" "$(put p NULL NULL 1 2 2)" "4|subscription p has been changed meanwhile: generation 4, expected 2|f"
 is "gone meanwhile" "$(put q NULL NULL 1 2 2)" "4|subscription q does not exist any more|f"
 ask a "BEGIN; $(put r NULL NULL 1 1)" >/dev/null
 tell b "$(put r NULL NULL 1 1)"
