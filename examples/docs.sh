@@ -145,8 +145,9 @@ tables_exist() {
 }
 
 benchmarks_are_those_that_run() {
-    sed -n 's/^measure "\([^"]*\)".*/\1/p' bench/run >"$temp/measured"
-    sed -n '/^| measured |/,/^$/s/^| \([^|]*\) |.*/\1/p' docs/benchmarks.md | sed 1d >"$temp/reported"
+    sed -n 's/^measure "\([^"]*\)".*/\1/p' bench/run bench/run-postgres >"$temp/measured"
+    sed -n '/^| measured |/,/^$/s/^| \([^|]*\) |.*/\1/p' docs/benchmarks.md |
+        grep -vx measured >"$temp/reported"
     [ -s "$temp/measured" ] && diff "$temp/measured" "$temp/reported"
 }
 
@@ -208,7 +209,7 @@ ok "every guarantee is in the README and in docs/guarantees.md" guarantees_are_a
 ok "the tests that docs/guarantees.md names exist" tests_exist
 ok "the fault points that docs/architecture.md names exist" points_exist
 ok "docs/architecture.md describes the tables that there are" tables_exist
-ok "docs/benchmarks.md has the lines that bench/run measures" benchmarks_are_those_that_run
+ok "docs/benchmarks.md has the lines that are measured" benchmarks_are_those_that_run
 ok "links lead somewhere" links_lead_somewhere
 ok "the README leads to every page of docs" pages_can_be_found
 ok "nothing is marked as unfinished" nothing_is_unfinished
