@@ -16,10 +16,8 @@
 
 struct call {
     size_t count;
-    int64_t first;
-    int64_t last;
-    bool ascending; /* by position */
-    bool one_key;
+    int64_t first, last;
+    bool ascending, one_key; /* by position; of all events */
     int32_t attempt;
     char key[32];
 };
@@ -39,11 +37,8 @@ static struct journal {
 
 static int journal_setup(void **state)
 {
-    journal.count = journal.events = 0;
-    journal.fail = 0;
-    journal.how = HF_RETRY;
-    journal.poison = journal.writes = false;
-    journal.door = NULL;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    journal = (struct journal){.mutex = mutex, .how = HF_RETRY};
     return scene_setup(state);
 }
 
@@ -57,13 +52,10 @@ static bool same(const char *a, const char *b)
 static hf_verdict handle_batch(const hf_event *const *events, size_t count, hf_delivery *delivery,
                                void *ctx)
 {
-    struct call call = {.count = count, .ascending = true, .one_key = true};
+    struct call call = {count, events[0]->position, events[count - 1]->position, true, true, 0, ""};
     hf_verdict verdict = HF_ACK;
     bool poison = false;
-
     (void)ctx;
-    call.first = events[0]->position;
-    call.last = events[count - 1]->position;
     call.attempt = hf_delivery_attempt(delivery);
     snprintf(call.key, sizeof(call.key), "%s", events[0]->key ? events[0]->key : "");
     for (size_t i = 0; i < count; i++) {
@@ -94,21 +86,13 @@ static hf_verdict handle_batch(const hf_event *const *events, size_t count, hf_d
     return verdict;
 }
 
-/* How many calls there were, and how many events were done in them. */
-static size_t journal_count(void)
+/* A number of the journal, while handlers run. */
+static size_t now(const size_t *number)
 {
     pthread_mutex_lock(&journal.mutex);
-    size_t count = journal.count;
+    size_t value = *number;
     pthread_mutex_unlock(&journal.mutex);
-    return count;
-}
-
-static size_t journal_events(void)
-{
-    pthread_mutex_lock(&journal.mutex);
-    size_t events = journal.events;
-    pthread_mutex_unlock(&journal.mutex);
-    return events;
+    return value;
 }
 
 static void subscribe_batch(hf_bus *bus, const hf_subscription_options *options)
@@ -129,11 +113,10 @@ static void publish_run(hf_bus *bus, const char *key, size_t count)
     static hf_new_event events[EVENTS_MAX];
 
     for (size_t i = 0; i < count; i++) {
-        hf_new_event event = HF_NEW_EVENT_INIT;
-        event.type = "t";
-        event.key = key;
-        event.payload = "1";
-        events[i] = event;
+        events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
+        events[i].type = "t";
+        events[i].key = key;
+        events[i].payload = "1";
     }
     assert_ok(hf_publish_many(bus, events, count, NULL));
 }
@@ -158,7 +141,7 @@ static void a_run_of_120_events_of_a_key_lands_in_one_transaction(void **state)
     tables_run(scene, "CREATE TABLE effects (position INTEGER)");
     publish_run(scene->bus, "user", 120);
     work_off(scene, &options);
-    assert_int_equal(journal_count(), 1);
+    assert_int_equal(now(&journal.count), 1);
     assert_int_equal(journal.calls[0].count, 120);
     assert_true(journal.calls[0].ascending && journal.calls[0].one_key);
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 120);
@@ -174,7 +157,7 @@ static void a_run_longer_than_the_cap_is_cut_there_and_the_log_says_so(void **st
     publish_run(scene->bus, "user", 40);
     work_off(scene, &options);
     assert_int_equal(journal.calls[0].count, 25);
-    assert_int_equal(journal_events(), 40);
+    assert_int_equal(now(&journal.events), 40);
     assert_true(scene_said(scene, "was cut after 25 events"));
     assert_true(scene_said(scene, "batch_extend_max 15"));
 }
@@ -189,8 +172,8 @@ static void a_run_that_is_longer_than_what_was_read_is_not_cut(void **state)
     publish_run(scene->bus, "other", 250);
     publish_run(scene->bus, "user", 200);
     work_off(scene, &options);
-    assert_int_equal(journal_events(), 450);
-    assert_int_equal(journal_count(), 2);
+    assert_int_equal(now(&journal.events), 450);
+    assert_int_equal(now(&journal.count), 2);
     assert_int_equal(journal.calls[1].count, 200);
 }
 
@@ -205,7 +188,7 @@ static void events_of_a_key_are_collected_from_between_those_of_others(void **st
     publish(scene->bus, "t", NULL, "1");
     publish(scene->bus, "t", NULL, "1");
     work_off(scene, &options);
-    assert_int_equal(journal_count(), 5);
+    assert_int_equal(now(&journal.count), 5);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(journal.calls[i].count, 10);
         assert_true(journal.calls[i].ascending && journal.calls[i].one_key);
@@ -223,7 +206,7 @@ static void without_keys_a_unit_is_the_next_events_in_order(void **state)
     for (int i = 0; i < 50; i++)
         publish(scene->bus, "t", i % 2 ? "odd" : "even", "1");
     work_off(scene, &options);
-    assert_int_equal(journal_count(), 3);
+    assert_int_equal(now(&journal.count), 3);
     assert_int_equal(journal.calls[0].count, 20);
     assert_int_equal(journal.calls[2].count, 10);
     for (size_t i = 0; i < 3; i++)
@@ -241,7 +224,7 @@ static void each_batch_handler_gets_what_matches_it(void **state)
     assert_ok(hf_subscribe_batch(scene->bus, "a", "*", handle_batch, NULL, NULL, NULL));
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    assert_int_equal(journal_count(), 2);
+    assert_int_equal(now(&journal.count), 2);
     assert_int_equal(journal.calls[0].count, 5);
     assert_int_equal(journal.calls[1].count, 10);
 }
@@ -271,7 +254,7 @@ static void fails_and_comes_again_as_one(struct scene *scene, hf_subscription_op
     journal.fail = 2;
     publish_run(scene->bus, "user", events);
     work_off(scene, &options);
-    assert_int_equal(journal_count(), 3);
+    assert_int_equal(now(&journal.count), 3);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(journal.calls[i].count, events);
         assert_int_equal(journal.calls[i].attempt, i + 1);
@@ -325,7 +308,7 @@ static void two_units_that_fail_stay_apart(void **state)
     for (int i = 0; i < 40; i++)
         publish(scene->bus, "t", i % 2 ? "odd" : "even", "1");
     work_off(scene, &options);
-    assert_int_equal(journal_count(), 4);
+    assert_int_equal(now(&journal.count), 4);
     for (size_t i = 0; i < 4; i++)
         assert_true(journal.calls[i].count == 20 && journal.calls[i].one_key);
 }
@@ -342,9 +325,9 @@ static void what_waits_behind_a_unit_follows_in_units(void **state)
     journal.fail = 1;
     publish_run(scene->bus, "k", 250);
     work_off(scene, &options);
-    assert_int_equal(journal_events(), 250);
-    assert_int_equal(journal_count(), 6);
-    for (size_t i = 2; i < journal_count(); i++) {
+    assert_int_equal(now(&journal.events), 250);
+    assert_int_equal(now(&journal.count), 6);
+    for (size_t i = 2; i < now(&journal.count); i++) {
         assert_int_equal(journal.calls[i].count, 50);
         assert_int_equal(journal.calls[i].attempt, 1);
         assert_int_equal(journal.calls[i].first, journal.calls[i - 1].last + 1);
@@ -367,8 +350,8 @@ static void the_order_of_a_key_is_kept_while_its_units_fail(void **state)
     for (int i = 0; i < 600; i++)
         publish(scene->bus, "t", keys[i % 3], "1");
     work_off(scene, &options);
-    assert_int_equal(journal_events(), 600);
-    for (size_t i = 0; i < journal_count(); i++) {
+    assert_int_equal(now(&journal.events), 600);
+    for (size_t i = 0; i < now(&journal.count); i++) {
         const struct call *call = &journal.calls[i];
         int64_t *last = &done[call->key[0] - 'a'];
         assert_true(call->ascending && call->one_key);
@@ -392,7 +375,7 @@ static void a_unit_that_fails_comes_again_as_one_after_a_restart(void **state)
         usleep(2000);
     scene_reopen(scene);
     work_off(scene, NULL);
-    assert_int_equal(journal_count(), 2);
+    assert_int_equal(now(&journal.count), 2);
     assert_int_equal(journal.calls[1].count, 25);
     assert_int_equal(journal.calls[1].attempt, 2);
 }
@@ -418,7 +401,7 @@ static void after_the_last_attempt_all_its_events_die_with_the_whole_story(void 
         assert_string_equal(dead[i].error, "poisoned");
         assert_string_equal(dead[i].reason, "attempts");
     }
-    assert_int_equal(journal_events(), 10);
+    assert_int_equal(now(&journal.events), 10);
 }
 
 static void split_isolates(struct scene *scene, hf_subscription_options options)
@@ -435,8 +418,8 @@ static void split_isolates(struct scene *scene, hf_subscription_options options)
     work_off(scene, &options);
     assert_int_equal(dead_of(scene->bus, "a", dead, 20), 1);
     assert_int_equal(dead[0].position, bad);
-    assert_int_equal(journal_events(), 49);
-    for (size_t i = 0, last = 0; i < journal_count(); i++) {
+    assert_int_equal(now(&journal.events), 49);
+    for (size_t i = 0, last = 0; i < now(&journal.count); i++) {
         const struct call *call = &journal.calls[i];
         if (call->first <= bad && bad <= call->last)
             continue;
@@ -478,7 +461,7 @@ static void split_isolates_it_wherever_it_is(void **state)
     }
     work_off(scene, &options);
     assert_int_equal(dead_of(scene->bus, "a", dead, 20), 8);
-    assert_int_equal(journal_events(), 56);
+    assert_int_equal(now(&journal.events), 56);
 }
 
 static void split_isolates_what_is_rejected(void **state)
@@ -525,9 +508,9 @@ static void a_unit_that_takes_too_long_has_failed_as_one(void **state)
         usleep(2000);
     door_open(journal.door);
     settle_all(scene->bus, "a");
-    for (size_t i = 0; i < journal_count(); i++) /* late ones too */
+    for (size_t i = 0; i < now(&journal.count); i++) /* late ones too */
         assert_int_equal(journal.calls[i].count, 10);
-    assert_true(journal_count() >= 2);
+    assert_true(now(&journal.count) >= 2);
 }
 
 static void a_key_is_blocked_by_its_unit(void **state)
@@ -543,14 +526,14 @@ static void a_key_is_blocked_by_its_unit(void **state)
     publish(scene->bus, "t", "free", "1");
     subscribe_batch(scene->bus, &options);
     assert_ok(hf_start(scene->bus));
-    while (info_of(scene->bus, "a").blocked != 2 || journal_events() < 1)
+    while (info_of(scene->bus, "a").blocked != 2 || now(&journal.events) < 1)
         usleep(2000);
     assert_int_equal(info_of(scene->bus, "a").dead, 2);
     publish_run(scene->bus, "k", 5);
     publish(scene->bus, "t", "free", "1");
-    while (journal_events() < 2 || info_of(scene->bus, "a").retrying != 5)
+    while (now(&journal.events) < 2 || info_of(scene->bus, "a").retrying != 5)
         usleep(2000);
-    assert_int_equal(journal_events(), 2);
+    assert_int_equal(now(&journal.events), 2);
 }
 
 static void a_unit_that_dies_halts_the_subscription(void **state)
@@ -568,10 +551,10 @@ static void a_unit_that_dies_halts_the_subscription(void **state)
     while (info_of(scene->bus, "a").paused_at_us < 0)
         usleep(2000);
     assert_int_equal(info_of(scene->bus, "a").dead, 10);
-    assert_int_equal(journal_count(), 1);
+    assert_int_equal(now(&journal.count), 1);
     assert_ok(hf_resume(scene->bus, "a"));
     settle_all(scene->bus, "a");
-    assert_int_equal(journal_events(), 10);
+    assert_int_equal(now(&journal.events), 10);
 }
 
 /* ---- Steering -------------------------------------------------------------------------------- */
@@ -594,11 +577,11 @@ static void a_pause_lets_the_unit_finish(void **state)
     assert_ok(hf_pause(scene->bus, "a", "test"));
     publish_run(scene->bus, "k", 5);
     door_open(journal.door);
-    while (journal_events() < 10)
+    while (now(&journal.events) < 10)
         usleep(2000);
     assert_ok(hf_resume(scene->bus, "a"));
     settle_all(scene->bus, "a");
-    assert_int_equal(journal_count(), 2);
+    assert_int_equal(now(&journal.count), 2);
     assert_int_equal(journal.calls[1].count, 5);
 }
 
@@ -631,7 +614,7 @@ static void a_stop_waits_for_the_unit(void **state)
     assert_ok(hf_stop(scene->bus, PATIENCE_MS));
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    assert_int_equal(journal.calls[journal_count() - 1].count, 10);
+    assert_int_equal(journal.calls[now(&journal.count) - 1].count, 10);
 }
 
 static void partitions_have_units_of_their_own(void **state)
@@ -649,9 +632,9 @@ static void partitions_have_units_of_their_own(void **state)
         publish(scene->bus, "t", key, "1");
     }
     work_off(scene, &options);
-    assert_int_equal(journal_events(), 200);
+    assert_int_equal(now(&journal.events), 200);
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
-    for (size_t i = 0; i < journal_count(); i++)
+    for (size_t i = 0; i < now(&journal.count); i++)
         assert_true(journal.calls[i].ascending);
 }
 
