@@ -15,6 +15,7 @@
  *                   deliveries, ordered_settle.c stores what became of them
  *   shared.c        the other way: leases
  *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events
+ *   unit.c          what a batch handler gets at once, and settles as one
  *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means;
  *                   solo.c who must run alone; careful.c what is recorded before it runs
  *   watch.c         waiting for news on behalf of everybody; signs of life
