@@ -638,76 +638,7 @@ static void partitions_have_units_of_their_own(void **state)
         assert_true(journal.calls[i].ascending);
 }
 
-/* ---- Exactly once ---------------------------------------------------------------------------- */
-
-#ifdef HF_FAULTS
-#include "base/point.h"
-
-#define ROUND_EVENTS 12
-
-/* work URL [POINT]: processes "a" until everything is settled, or it is killed at the point. */
-static int work(int argc, char **argv)
-{
-    hf_bus *bus = NULL;
-
-    journal.writes = true;
-    if (argc == 2)
-        point_arm(argv[1], 1, POINT_KILL);
-    if (argc < 1 || hf_open(argv[0], NULL, &bus) != HF_OK ||
-        hf_subscribe_batch(bus, "a", "*", handle_batch, NULL, NULL, NULL) != HF_OK ||
-        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, PATIENCE_MS) != HF_OK) {
-        fprintf(stderr, "%s\n", hf_errmsg());
-        return 1;
-    }
-    return hf_close(&bus) == HF_OK ? 0 : 1;
-}
-
-static void be_killed_everywhere(struct scene *scene, hf_subscription_options options)
-{
-    static const char *const points[] = {
-        "before_handler",    "after_handler_before_settle", "handler_tx_before_commit",
-        "tx_before_commit",  "tx_after_commit",             "handler_tx_after_commit"};
-    const char *patterns[] = {"*"};
-    int64_t events = 0;
-
-    options.transactional = HF_ON;
-    options.attempts_max = 100;
-    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
-    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
-    for (size_t i = 0; i < COUNTED(points); i++) {
-        int status;
-        for (int j = 0; j < ROUND_EVENTS; j++)
-            publish(scene->bus, "t", j % 3 ? "k" : "l", "1");
-        events += ROUND_EVENTS;
-        status = actor_wait(actor_start("work", scene->url, points[i], NULL));
-        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-            fail_msg("nobody was killed at %s", points[i]);
-        if (actor_wait(actor_start("work", scene->url, NULL)) != 0)
-            fail_msg("after a kill at %s the work was not finished", points[i]);
-    }
-    assert_int_equal(info_of(scene->bus, "a").dead, 0);
-    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), events);
-    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), events);
-}
-
-static void of_units_by_key_effects_are_exactly_once(void **state)
-{
-    be_killed_everywhere(*state, batch_options(HF_BATCH_KEY));
-}
-
-static void of_units_without_keys_too(void **state)
-{
-    be_killed_everywhere(*state, batch_options(HF_BATCH_NONE));
-}
-
-static void of_units_in_a_lease_too(void **state)
-{
-    hf_subscription_options options = batch_options(HF_BATCH_KEY);
-
-    options.mode = HF_MODE_SHARED;
-    be_killed_everywhere(*state, options);
-}
-#endif
+/* ---- Crashes --------------------------------------------------------------------------------- */
 
 /* fatal URL: its handler kills the process when it meets poison. */
 static hf_verdict die_of_poison(const hf_event *const *events, size_t count, hf_delivery *delivery,
@@ -751,12 +682,8 @@ static void an_event_that_kills_its_process_dies_and_its_neighbours_live(void **
     assert_int_equal(dead_of(scene->bus, "a", dead, 20), 1);
     assert_string_equal(dead[0].payload, "\"poison\"");
 }
-static const struct part parts[] = {
-#ifdef HF_FAULTS
-    {"work", work},
-#endif
-    {"fatal", fatal},
-};
+
+static const struct part parts[] = {{"fatal", fatal}};
 
 static const struct CMUnitTest tests[] = {
     batch_test(a_run_of_120_events_of_a_key_lands_in_one_transaction),
@@ -789,11 +716,6 @@ static const struct CMUnitTest tests[] = {
     batch_test(a_seek_under_a_transactional_unit_undoes_it),
     batch_test(a_stop_waits_for_the_unit),
     batch_test(partitions_have_units_of_their_own),
-#ifdef HF_FAULTS
-    batch_test(of_units_by_key_effects_are_exactly_once),
-    batch_test(of_units_without_keys_too),
-    batch_test(of_units_in_a_lease_too),
-#endif
     batch_test(an_event_that_kills_its_process_dies_and_its_neighbours_live),
 };
 

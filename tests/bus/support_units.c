@@ -1,0 +1,169 @@
+/* support_units.c - see support_units.h. */
+#include "support_units.h"
+
+#ifdef HF_FAULTS
+#include "base/point.h"
+#endif
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+/* ---- The worker ------------------------------------------------------------------------------ */
+
+hf_verdict units_handle(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                        void *ctx)
+{
+    static atomic_llong calls;
+    long long call = (long long)getpid() * 100000 + atomic_fetch_add(&calls, 1);
+    hf_new_event derived = HF_NEW_EVENT_INIT;
+    bool poison = false;
+
+    (void)ctx;
+    derived.type = "derived";
+    for (size_t i = 0; i < count; i++) {
+        poison |= strstr(events[i]->payload, "poison") != NULL;
+        if (!delivery_run(delivery, "INSERT INTO effects VALUES (%lld, %lld, %zu)",
+                          (long long)events[i]->position, call, count))
+            return HF_RETRY_UNCOUNTED;
+    }
+    if (hf_publish(hf_delivery_bus(delivery), &derived, NULL) != HF_OK)
+        return HF_RETRY_UNCOUNTED;
+    if (poison)
+        hf_delivery_error(delivery, "poisoned");
+    return poison ? HF_RETRY : HF_ACK;
+}
+
+int units_work(int argc, char **argv)
+{
+    hf_bus *bus = NULL;
+
+    if (argc < 1)
+        return 2;
+#ifdef HF_FAULTS
+    if (argc == 3)
+        point_arm(argv[1], strtoll(argv[2], NULL, 10), POINT_KILL);
+#endif
+    if (hf_open(argv[0], NULL, &bus) != HF_OK ||
+        hf_subscribe_batch(bus, "a", "cause", units_handle, NULL, NULL, NULL) != HF_OK ||
+        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, PATIENCE_MS) != HF_OK) {
+        fprintf(stderr, "%s\n", hf_errmsg());
+        return 1;
+    }
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+/* ---- The parent's side ----------------------------------------------------------------------- */
+
+struct units *units_begin(struct scene *scene, hf_subscription_options options)
+{
+    static struct units units;
+    const char *patterns[] = {"cause"};
+
+    memset(&units, 0, sizeof(units));
+    units.scene = scene;
+    units.by = options.batch_by;
+    options.transactional = HF_ON;
+    tables_run(scene, "CREATE TABLE effects (position BIGINT, call BIGINT, size BIGINT)");
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    return &units;
+}
+
+void units_publish(struct units *units, size_t count, int poison)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool bad = (int)i == poison;
+        const hf_receipt *receipt;
+
+        assert_true(units->count < UNITS_EVENTS_MAX);
+        receipt = publish(units->scene->bus, "cause", i % 3 ? "k" : "l", bad ? UNITS_POISON : "1");
+        snprintf(units->ids[units->count], HF_ID_BYTES, "%s", receipt->id);
+        units->positions[units->count] = receipt->position;
+        units->poison[units->count++] = bad;
+    }
+}
+
+bool units_round(struct units *units, const char *point, int nth)
+{
+    const char *url = units->scene->url;
+    char number[16];
+    int status;
+    bool killed;
+
+    snprintf(number, sizeof(number), "%d", nth);
+    status = actor_wait(actor_start("work", url, point, number, NULL));
+    killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (!killed && status != 0)
+        fail_msg("at %s, %d, the worker ended with %d", point, nth, status);
+    if (killed && actor_wait(actor_start("work", url, NULL)) != 0)
+        fail_msg("after a kill at %s, %d, the work was not finished", point, nth);
+    units->kills += killed;
+    return killed;
+}
+
+/* Of events that died in a unit the whole unit did. */
+static void assert_whole(const struct dead *dead, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *last = NULL, *unit;
+        long long first = 0;
+        int events = 0;
+        size_t together = 0;
+        char mark[64];
+
+        for (const char *at = dead[i].story; (at = strstr(at, "\"attempt\":")); at++)
+            last = at;
+        unit = last ? strstr(last, "\"unit\":{") : NULL;
+        if (!unit)
+            continue; /* its last attempt was its own */
+        if (sscanf(unit, "\"unit\":{\"first\":%lld,\"events\":%d", &first, &events) != 2)
+            fail_msg("no unit in %s", dead[i].story);
+        snprintf(mark, sizeof(mark), "\"unit\":{\"first\":%lld,\"events\":%d}", first, events);
+        for (size_t j = 0; j < count; j++)
+            together += strstr(dead[j].story, mark) != NULL;
+        if (together != (size_t)events)
+            fail_msg("%zu of the %d events of the unit %lld are dead", together, events, first);
+    }
+}
+
+static bool is_dead(const struct dead *dead, size_t count, int64_t position)
+{
+    for (size_t i = 0; i < count; i++)
+        if (dead[i].position == position)
+            return true;
+    return false;
+}
+
+size_t units_judge(struct units *units)
+{
+    static struct dead dead[UNITS_EVENTS_MAX];
+    struct scene *scene = units->scene;
+    size_t deaths = dead_of(scene->bus, "a", dead, COUNTED(dead));
+    int64_t alive = 0, calls;
+    struct info info = info_of(scene->bus, "a");
+
+    for (size_t i = 0; i < units->count; i++) {
+        bool died = is_dead(dead, deaths, units->positions[i]);
+        hf_state state = state_of(scene->bus, "a", units->ids[i], NULL);
+        char sql[128];
+
+        snprintf(sql, sizeof(sql), "SELECT count(*) FROM effects WHERE position = %lld",
+                 (long long)units->positions[i]);
+        if (tables_number(scene, sql) != !died)
+            fail_msg("position %lld, %s, has %lld rows", (long long)units->positions[i],
+                     died ? "dead" : "done", (long long)tables_number(scene, sql));
+        assert_int_equal(state, died ? HF_STATE_DEAD : HF_STATE_DONE);
+        assert_true(died || !units->poison[i]);
+        alive += !died;
+    }
+    assert_whole(dead, deaths);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), alive);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM (SELECT call FROM effects "
+                                          "GROUP BY call HAVING count(*) <> max(size)) x"),
+                     0);
+    calls = tables_number(scene, "SELECT count(DISTINCT call) FROM effects");
+    assert_int_equal(tables_events(scene), (int64_t)units->count + calls);
+    assert_int_equal(info.dead, deaths);
+    assert_int_equal(info.retrying + info.held + info.blocked, 0);
+    return deaths;
+}
