@@ -15,7 +15,7 @@
 # `make help` lists the targets.
 
 # The version is written once, in the public header.
-VERSION := $(shell sed -n 's/^\#define HF_VERSION "\(.*\)"/\1/p' include/holdfast.h)
+VERSION := $(shell sed -n 's/^\#define HF_VERSION "\(.*\)"/\1/p' include/holdfast/common.h)
 SOVERSION := 0
 
 # --- Choices of the caller -----------------------------------------------------------------------
@@ -237,8 +237,8 @@ tidy: $(GENERATED) ## Static analysis and the rules of the house
 	printf '%s\0' $(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) | xargs -0 -P "$$(nproc)" -I FILE \
 	    clang-tidy --quiet FILE -- -std=gnu11 -D_GNU_SOURCE $(INCLUDES) 2>/dev/null
 
-FORMATTED = $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.c \
-                       bench/*.c)
+FORMATTED = $(wildcard include/*.h include/*/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] \
+                       examples/*.c bench/*.c)
 
 .PHONY: format
 format: ## Format all C files
@@ -276,9 +276,11 @@ man_target = $(MANDIR)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 
 .PHONY: install
 install: all ## Install below PREFIX (and DESTDIR)
-	install -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)/pkgconfig"
+	install -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)/holdfast" \
+	    "$(DESTDIR)$(LIBDIR)/pkgconfig"
 	install -m 755 $(BINARY) "$(DESTDIR)$(BINDIR)/holdfast"
 	install -m 644 include/holdfast.h "$(DESTDIR)$(INCLUDEDIR)/holdfast.h"
+	install -m 644 include/holdfast/*.h "$(DESTDIR)$(INCLUDEDIR)/holdfast"
 	install -m 644 $(STATIC) "$(DESTDIR)$(LIBDIR)/libholdfast.a"
 	install -m 755 $(SHARED) "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(VERSION)"
 	ln -sf libholdfast.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(SOVERSION)"
@@ -295,12 +297,15 @@ install: all ## Install below PREFIX (and DESTDIR)
 .PHONY: uninstall
 uninstall: ## Remove what install put there
 	rm -f "$(DESTDIR)$(BINDIR)/holdfast" "$(DESTDIR)$(INCLUDEDIR)/holdfast.h" \
+	    $(foreach header,$(notdir $(wildcard include/holdfast/*.h)), \
+	        "$(DESTDIR)$(INCLUDEDIR)/holdfast/$(header)") \
 	    "$(DESTDIR)$(LIBDIR)/libholdfast.a" "$(DESTDIR)$(LIBDIR)/libholdfast.so" \
 	    "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(SOVERSION)" \
 	    "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(VERSION)" \
 	    "$(DESTDIR)$(LIBDIR)/pkgconfig/holdfast.pc" \
 	    $(foreach page,$(MAN_PAGES),"$(DESTDIR)$(call man_target,$(page))") \
 	    $(foreach shell,$(SHELLS),"$(DESTDIR)$(DATADIR)/$(COMPLETION_$(shell))")
+	@rmdir "$(DESTDIR)$(INCLUDEDIR)/holdfast" 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
 
 # --- How things are made -------------------------------------------------------------------------

@@ -50,30 +50,30 @@ man_is_clean() {
     [ ! -s "$temp/man.err" ]
 }
 
-# all_in FILE: every line of stdin is a word in the file.
+# all_in FILE...: every line of stdin is a word in one of the files.
 all_in() {
     missing=0
     while read -r word; do
-        grep -qwF -e "$word" "$1" || { echo "$word is not in $1" && missing=1; }
+        grep -qwF -e "$word" "$@" || { echo "$word is not in $*" && missing=1; }
     done
     return $missing
 }
 
 functions_are_in_man() {
-    grep -o '^HF_API [^(]*(' include/holdfast.h | grep -o 'hf_[a-z0-9_]*(' | tr -d '(' |
+    cat include/holdfast/*.h | grep -o '^HF_API [^(]*(' | grep -o 'hf_[a-z0-9_]*(' | tr -d '(' |
         all_in man/holdfast.3
 }
 
 man_knows_no_others() {
-    grep -o '\bhf_[a-z0-9_]*[a-z0-9]\b' man/holdfast.3 | sort -u | all_in include/holdfast.h
+    grep -o '\bhf_[a-z0-9_]*[a-z0-9]\b' man/holdfast.3 | sort -u | all_in include/holdfast/*.h
 }
 
 statuses_are_in_man() {
-    sed -n 's/^ *X(\(HF_[A-Z]*\),.*/\1/p' include/holdfast.h | all_in man/holdfast.3
+    sed -n 's/^ *X(\(HF_[A-Z]*\),.*/\1/p' include/holdfast/status.h | all_in man/holdfast.3
 }
 
 man_has_the_version() {
-    version=$(sed -n 's/^#define HF_VERSION "\(.*\)"$/\1/p' include/holdfast.h)
+    version=$(sed -n 's/^#define HF_VERSION "\(.*\)"$/\1/p' include/holdfast/common.h)
     grep '^\.TH' man/holdfast.3 | grep -F "Holdfast $version" && grep -qF "## $version" CHANGELOG.md
 }
 
@@ -87,8 +87,8 @@ number() {
 # The table of docs/delivery.md has every option with its default and limits, and no others.
 options_are_documented() {
     sed -n 's/(double)//; /^ *{AT(/p' src/bus/options.c |
-        sed "s/HF_PARTITIONS_MAX/$(number HF_PARTITIONS_MAX include/holdfast.h)/
-             s/HF_CLAIM_MAX/$(number HF_CLAIM_MAX include/holdfast.h)/
+        sed "s/HF_PARTITIONS_MAX/$(number HF_PARTITIONS_MAX include/holdfast/common.h)/
+             s/HF_CLAIM_MAX/$(number HF_CLAIM_MAX include/holdfast/common.h)/
              s/LEASE_MS_MAX/$(number LEASE_MS_MAX src/bus/options.h)/
              s/DAY_MS/$(number DAY_MS src/bus/options.c)/
              s/BREAKER_STEPS/$(number BREAKER_STEPS src/base/breaker.h)/
@@ -101,7 +101,7 @@ options_are_documented() {
         row="| \`$name\` |${initial:+ $initial | $min to $max |}"
         grep -qF "$row" docs/delivery.md || { echo "no line begins with: $row" && return 1; }
     done <"$temp/options"
-    sed -n '/^typedef struct hf_subscription_options/,/^}/p' include/holdfast.h >"$temp/fields"
+    sed -n '/^typedef struct hf_subscription_options/,/^}/p' include/holdfast/subscription.h >"$temp/fields"
     sed -n '/^## Options/,/^## What/s/^| `\([a-z_]*\)` |.*/\1/p' docs/delivery.md |
         all_in "$temp/fields"
 }

@@ -3,6 +3,7 @@
  */
 #include "base/log.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/clock.h"

@@ -6,6 +6,7 @@
  */
 #include "bus/attempt.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

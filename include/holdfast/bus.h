@@ -1,0 +1,88 @@
+/*
+ * holdfast/bus.h - opening, starting, stopping and closing a bus.
+ */
+#ifndef HOLDFAST_BUS_H
+#define HOLDFAST_BUS_H
+
+#include <holdfast/log.h>
+#include <holdfast/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hf_bus hf_bus;
+
+typedef enum hf_durability {
+    HF_DURABILITY_DEFAULT = 0, /* HF_DURABILITY_POWER */
+    HF_DURABILITY_POWER = 1,   /* an acknowledged publish survives power loss */
+    HF_DURABILITY_PROCESS = 2  /* ... survives a process crash, not power loss; faster */
+} hf_durability;
+
+typedef enum hf_open_mode {
+    HF_OPEN_DEFAULT = 0,  /* HF_OPEN_CREATE */
+    HF_OPEN_CREATE = 1,   /* create the database and the namespace if they are missing, migrate */
+    HF_OPEN_EXISTING = 2, /* HF_NOTFOUND if the database or the namespace is missing; migrate */
+    HF_OPEN_NOMIGRATE = 3 /* as EXISTING, and HF_SCHEMA if a migration would be needed */
+} hf_open_mode;
+
+typedef struct hf_options {
+    size_t size;
+    const char *namespace_name; /* "default" */
+    const char *node_name;      /* shown as producer and lease owner; default "HOST:PID" */
+    hf_open_mode open_mode;
+    hf_durability durability;
+    int64_t timeout_ms;         /* 10 000: the longest that a call waits for the database */
+    int64_t shutdown_ms;        /* 30 000: how long hf_close waits for running handlers */
+    int64_t payload_bytes_max;  /* 1 MiB; at most 256 MiB */
+    int64_t queue_events_max;   /* 65 536: waiting publishes of all threads, events ... */
+    int64_t queue_bytes_max;    /* 64 MiB: ... and bytes; beyond, publishing waits its turn */
+    hf_log_level log_level;     /* records below it are not made */
+    hf_log_fn log;              /* NULL: no log */
+    void *log_ctx;
+} hf_options;
+
+#define HF_OPTIONS_INIT                                                                            \
+    {                                                                                              \
+        sizeof(hf_options), NULL, NULL, HF_OPEN_DEFAULT, HF_DURABILITY_DEFAULT, -1, -1, -1, -1,    \
+            -1, HF_LOG_DEFAULT, NULL, NULL                                                         \
+    }
+
+/*
+ * Opens a bus. `url` picks the engine:
+ *   "sqlite:PATH" or a bare path: a file, created in WAL mode if it is missing. The tables are
+ *       called holdfast_... and may live in the application's own file. ":memory:", empty paths and
+ *       files on network filesystems are refused (HF_INVALID).
+ *   "postgres://..." or "postgresql://...": a database of a server (14 or newer), shared by many
+ *       machines. The URL is libpq's, the database must exist; the tables are in schema `holdfast`.
+ * An older schema is migrated; a newer one is refused (HF_SCHEMA). `options` may be NULL.
+ * HF_UNAVAILABLE, HF_DENIED, HF_CORRUPT, HF_NOSPACE, HF_IO: file or server say no. Blocks.
+ * The handle is the caller's; end it with hf_close.
+ */
+HF_API hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus);
+
+/* Starts delivering to handlers, those that are registered and those that will be. HF_OK if it is
+ * already started. HF_CLOSED after hf_shutdown. */
+HF_API hf_status hf_start(hf_bus *bus);
+
+/* Stops delivering: takes no new events, waits up to timeout_ms (-1: shutdown_ms) for running
+ * handlers, stores the checkpoints and gives the leases back. Publishing remains possible; hf_start
+ * starts again. HF_TIMEOUT: handlers still run; their results will be refused and their events
+ * delivered again. HF_MISUSE from inside a handler. */
+HF_API hf_status hf_stop(hf_bus *bus, int64_t timeout_ms);
+
+/* Refuses new publishes and subscriptions from now on (HF_CLOSED), answers all asynchronous
+ * publishes, then does what hf_stop does. Calling it twice is safe. */
+HF_API hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms);
+
+/* Shuts down if that has not been done, closes the database, frees the handle and sets *bus to
+ * NULL. NULL and a pointer to NULL are allowed, so closing twice is safe. HF_TIMEOUT: a handler
+ * still runs; the memory it needs stays until it returns. HF_MISUSE (and nothing happens) from
+ * inside a handler. */
+HF_API hf_status hf_close(hf_bus **bus);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HOLDFAST_BUS_H */

@@ -1,0 +1,125 @@
+/*
+ * holdfast/inspect.h - looking at events, subscriptions and the namespace.
+ */
+#ifndef HOLDFAST_INSPECT_H
+#define HOLDFAST_INSPECT_H
+
+#include <holdfast/event.h>
+#include <holdfast/subscription.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum hf_state {
+    HF_STATE_NOT_FOR_IT = 0, /* the patterns do not match, or it is before the start */
+    HF_STATE_PENDING = 1,    /* not yet handed out */
+    HF_STATE_PROCESSING = 2, /* handed out, or in a handler now */
+    HF_STATE_RETRYING = 3,   /* waits for its next attempt */
+    HF_STATE_HELD = 4,       /* waits behind an earlier event of its key */
+    HF_STATE_DONE = 5,
+    HF_STATE_DEAD = 6
+} hf_state;
+
+/* "not_for_it", "pending", "processing", "retrying", "held", "done", "dead". */
+HF_API const char *hf_state_name(hf_state state);
+
+/* Where an event is in one subscription. */
+typedef struct hf_event_state {
+    const char *subscription;
+    hf_state state;
+    int32_t attempts;           /* recorded attempts that failed */
+    const char *attempts_json;  /* [{"attempt","at","error","node"}, ...]; NULL if none */
+    int64_t next_attempt_at_us; /* -1 unless retrying */
+    int64_t dead_id;            /* -1 unless dead */
+} hf_event_state;
+
+typedef int (*hf_event_fn)(const hf_event *event, void *ctx);
+typedef int (*hf_event_state_fn)(const hf_event_state *state, void *ctx);
+
+/* Finds an event by id and calls back once. HF_NOTFOUND. */
+HF_API hf_status hf_event_get(hf_bus *bus, const char *id, hf_event_fn found, void *ctx);
+/* The state of an event in every subscription of the namespace, by name. HF_NOTFOUND. */
+HF_API hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, void *ctx);
+
+/*
+ * Reads the log in the order of positions without moving any checkpoint: up to `limit` events after
+ * position *cursor that match the pattern (NULL: all). *cursor becomes the position up to which
+ * everything has been seen, so that the next call goes on. With nothing to read it waits up to
+ * wait_ms.
+ */
+HF_API hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_ms,
+                         int64_t *cursor, hf_event_fn found, void *ctx);
+/* The position after which reading from a place begins. */
+HF_API hf_status hf_locate(hf_bus *bus, hf_place place, int64_t *ret_position);
+
+/* Everything about a subscription. Numbers that are not known are -1. */
+typedef struct hf_subscription_info {
+    const char *name;
+    const char *const *patterns;
+    size_t pattern_count;
+    hf_subscription_options options; /* complete: no "not given" in it, but `from` */
+    int64_t created_at_us;
+    int64_t start_position;     /* it began (or was last sought) after this position */
+    int64_t checkpoint;         /* everything up to here is settled */
+    int64_t checkpoint_at_us;
+    const char *checkpoint_event_id; /* the last event settled; NULL if none */
+    int64_t cursor;             /* shared: everything up to here has been handed out */
+    int64_t head;               /* the log's newest position */
+    int64_t lag;                /* head - checkpoint */
+    int64_t in_flight;          /* shared: leased and unsettled */
+    int64_t retrying;
+    int64_t held;
+    int64_t blocked;            /* keys parked by on_poison=block_key */
+    int64_t dead;               /* unresolved dead letters */
+    int64_t oldest_waiting_us;  /* when the oldest unsettled event entered the log */
+    int64_t paused_at_us;       /* -1: not paused */
+    const char *paused_by;
+    const char *paused_reason;
+    const char *breaker;        /* "closed", "open", "half_open"; NULL: off */
+    int64_t breaker_until_us;   /* when the probe may run; -1 */
+    const char *owner;          /* node that processes it (ordered); NULL: nobody */
+    int32_t owner_alive;        /* 1, 0 */
+    const char *not_moving;     /* a sentence: why it is not moving; NULL if it is, or is done */
+} hf_subscription_info;
+
+typedef int (*hf_subscription_fn)(const hf_subscription_info *info, void *ctx);
+
+/* All subscriptions of the namespace by name. */
+HF_API hf_status hf_subscription_list(hf_bus *bus, hf_subscription_fn found, void *ctx);
+/* One. HF_NOTFOUND. */
+HF_API hf_status hf_subscription_get(hf_bus *bus, const char *name, hf_subscription_fn found,
+                                     void *ctx);
+
+/* Numbers of the namespace. -1: not known. */
+typedef struct hf_stats {
+    size_t size;              /* in: sizeof(hf_stats) */
+    int64_t head;             /* newest position */
+    int64_t first;            /* oldest position that the log still has; head + 1 if empty */
+    int64_t subscriptions;
+    int64_t retrying;
+    int64_t held;
+    int64_t in_flight;
+    int64_t dead;
+    int64_t oldest_waiting_us;
+    int64_t store_bytes;
+    int64_t wal_bytes;
+    int64_t published;        /* by this handle since it was opened */
+    int64_t commits;          /* ... in so many commits */
+    int64_t delivered;        /* handlers of this handle: acknowledged */
+    int64_t failed;           /* ... failed attempts */
+} hf_stats;
+
+HF_API hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats);
+
+/* What the engine says about itself, for `doctor`: name ("journal_mode"), value ("wal"), level and
+ * advice (NULL if all is well). */
+typedef int (*hf_finding_fn)(const char *name, const char *value, hf_log_level level,
+                             const char *advice, void *ctx);
+HF_API hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HOLDFAST_INSPECT_H */

@@ -1,0 +1,81 @@
+/*
+ * holdfast/pull.h - pulling: shared subscriptions without handlers.
+ */
+#ifndef HOLDFAST_PULL_H
+#define HOLDFAST_PULL_H
+
+#include <holdfast/event.h>
+#include <holdfast/subscription.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hf_claim_options {
+    size_t size;
+    int32_t max;         /* 1..10 000; default: the subscription's batch */
+    int64_t lease_ms;    /* default: the subscription's */
+    int64_t wait_ms;     /* 0: how long to wait for an event if there is none */
+    hf_toggle detached;  /* off: the lease ends when this process dies; on: only by time */
+} hf_claim_options;
+
+#define HF_CLAIM_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(hf_claim_options), -1, -1, -1, HF_TOGGLE_DEFAULT                                    \
+    }
+
+/* Events claimed under one lease. */
+typedef struct hf_batch hf_batch;
+
+/*
+ * Claims up to `max` events of a shared subscription: for lease_ms they are the caller's, and then,
+ * unless settled, anybody's again. HF_OK with an empty batch if there is nothing within wait_ms.
+ * A paused subscription gives an empty batch. HF_NOTFOUND; HF_MISUSE for an ordered subscription.
+ * End the batch with hf_batch_free, which settles nothing.
+ */
+HF_API hf_status hf_claim(hf_bus *bus, const char *subscription, const hf_claim_options *options,
+                          hf_batch **ret_batch);
+HF_API size_t hf_batch_count(const hf_batch *batch);
+HF_API const hf_event *hf_batch_event(const hf_batch *batch, size_t index);
+/* The attempt that this delivery is, from 1. */
+HF_API int32_t hf_batch_attempt(const hf_batch *batch, size_t index);
+/* The lease's text: what ack and the others take, also in another process; "" if empty. */
+HF_API const char *hf_batch_lease(const hf_batch *batch);
+HF_API int64_t hf_batch_expires_at_us(const hf_batch *batch);
+HF_API void hf_batch_free(hf_batch *batch);
+
+/*
+ * Settling. `positions` names events of the lease; NULL with count 0 means all that are left in it.
+ * All of a call happens or nothing. HF_STALE: the lease has ended and its events were handed out
+ * again, or a position is not in it (any more); nothing was changed. A lease that is over but that
+ * nobody else has got yet is still good.
+ */
+/* Done. */
+HF_API hf_status hf_ack(hf_bus *bus, const char *subscription, const char *lease,
+                        const int64_t *positions, size_t count);
+/* Failed: again after delay_ms (-1: the retry policy), or dead if it was the last attempt. */
+HF_API hf_status hf_nack(hf_bus *bus, const char *subscription, const char *lease,
+                         const int64_t *positions, size_t count, int64_t delay_ms,
+                         const char *error);
+/* Given back; the attempt does not count. */
+HF_API hf_status hf_release(hf_bus *bus, const char *subscription, const char *lease,
+                            const int64_t *positions, size_t count);
+/* Dead letter now, reason "rejected". */
+HF_API hf_status hf_bury(hf_bus *bus, const char *subscription, const char *lease,
+                         const int64_t *positions, size_t count, const char *error);
+/* The lease lasts lease_ms (-1: the subscription's) from now. */
+HF_API hf_status hf_touch(hf_bus *bus, const char *subscription, const char *lease,
+                          int64_t lease_ms);
+
+/*
+ * A descriptor that becomes readable when there may be something new, for programs with their own
+ * event loop: read 8 bytes from it (eventfd), then claim or read until nothing is left. The bus
+ * owns it; it is closed by hf_close. Every call returns the same one.
+ */
+HF_API hf_status hf_fd(hf_bus *bus, int *ret_fd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HOLDFAST_PULL_H */
