@@ -1,6 +1,8 @@
 /* support_actor.c - see support_actor.h. */
 #include "support_actor.h"
 
+#include "support/rig.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -95,19 +97,12 @@ void actor_freeze(struct scene *scene, pid_t pid)
 
 void diary_write(const char *path, const char *format, ...)
 {
-    char line[512];
+    int fd = rig_append_open(path);
     va_list args;
-    int length, fd;
 
     va_start(args, format);
-    length = vsnprintf(line, sizeof(line) - 1, format, args);
+    rig_append_args(fd, format, args);
     va_end(args);
-    if (length > (int)sizeof(line) - 2)
-        length = sizeof(line) - 2;
-    line[length++] = '\n';
-    fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0 || write(fd, line, (size_t)length) != length)
-        abort();
     close(fd);
 }
 

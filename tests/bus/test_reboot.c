@@ -165,7 +165,7 @@ static void effects_of_shared_work_are_exactly_once(void **state)
 static int64_t line_of(const char *call)
 {
     FILE *file = fopen(diary_path, "re");
-    char line[128];
+    char line[256];
     int64_t number = 0, found = -1;
 
     assert_non_null(file);

@@ -94,7 +94,7 @@ static bool await_call(struct drama *drama, pid_t pid, long offset)
     int64_t end_us = rig_mono_us() + PATIENCE_US;
     char line[600], tail[32];
 
-    snprintf(tail, sizeof(tail), " %d\n", (int)pid);
+    snprintf(tail, sizeof(tail), " %d ", (int)pid);
     while (rig_mono_us() < end_us) {
         FILE *file = fopen(drama->consumers, "re");
         bool found = false;
@@ -102,8 +102,7 @@ static bool await_call(struct drama *drama, pid_t pid, long offset)
         if (!file || fseek(file, offset, SEEK_SET) != 0)
             return false;
         while (!found && fgets(line, sizeof(line), file))
-            found = strncmp(line, "D r ", 4) == 0 && strlen(line) > strlen(tail) &&
-                    strcmp(line + strlen(line) - strlen(tail), tail) == 0;
+            found = strncmp(line, "D r ", 4) == 0 && strstr(line, tail);
         fclose(file);
         if (found)
             return true;

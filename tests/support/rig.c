@@ -167,17 +167,27 @@ int rig_append_open(const char *path)
 
 void rig_append(int fd, const char *format, ...)
 {
-    char line[512];
     va_list args;
-    int length;
 
     va_start(args, format);
-    length = vsnprintf(line, sizeof(line) - 1, format, args);
+    rig_append_args(fd, format, args);
     va_end(args);
-    if (length > (int)sizeof(line) - 2)
-        length = sizeof(line) - 2;
-    line[length++] = '\n';
-    if (write(fd, line, (size_t)length) != length)
+}
+
+_Static_assert(4096 % RIG_LINE_BYTES == 0, "a line must not lie in two pages");
+
+void rig_append_args(int fd, const char *format, va_list args)
+{
+    char line[RIG_LINE_BYTES];
+    int length = vsnprintf(line, sizeof(line), format, args);
+
+    if (length < 0)
+        abort();
+    if (length > RIG_LINE_BYTES - 2)
+        length = RIG_LINE_BYTES - 2;
+    memset(line + length, ' ', sizeof(line) - (size_t)length);
+    line[RIG_LINE_BYTES - 1] = '\n';
+    if (write(fd, line, sizeof(line)) != (ssize_t)sizeof(line))
         abort();
 }
 

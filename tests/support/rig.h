@@ -7,12 +7,16 @@
  * and not the exact moment of each kill.
  *
  * A line is written with one write() to a file opened with O_APPEND: what was written before a kill
- * -9 is there, whole, and lines of several processes in one file are in the order of the writes.
+ * -9 is there, and lines of several processes in one file are in the order of the writes. A kill in
+ * the middle of a write() stops it between two pages of the file, and the half line would swallow
+ * the next one, which another process wrote. So all lines are padded to one length that divides a
+ * page: none lies in two pages, and each is there whole or not at all.
  */
 #ifndef HF_TESTS_SUPPORT_RIG_H
 #define HF_TESTS_SUPPORT_RIG_H
 
 #include <holdfast.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,8 +63,11 @@ void rig_directory(char path[RIG_PATH_BYTES]);
 void rig_remove(const char *path);
 /* Opens for appending; aborts if it cannot. */
 int rig_append_open(const char *path);
-/* One line, one write. */
+/* One line, one write. The line is padded with at least one space; what is too long is cut. */
+#define RIG_LINE_BYTES 128
 void rig_append(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void rig_append_args(int fd, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 /* ---- Arguments and results ------------------------------------------------------------------- */
 
