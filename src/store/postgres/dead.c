@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
@@ -42,6 +43,17 @@ static void fill_ids(struct params *params, const int64_t *dead_ids, size_t coun
     }
 }
 
+/* How many were meant. */
+static hf_status read_count(const PGresult *result, bool *ret_ring, int64_t *ret_count)
+{
+    hf_status status = postgres_answer(result, 0, 0);
+    if (status == HF_OK) {
+        *ret_count = result_int8(result, 0, 2, 0);
+        *ret_ring = true;
+    }
+    return status;
+}
+
 static hf_status retry_fill(struct postgres_engine *engine, struct params *params,
                             struct change *change)
 {
@@ -58,12 +70,7 @@ static hf_status retry_read(struct postgres_engine *engine, struct change *chang
                             const PGresult *result, bool *ret_ring)
 {
     (void)engine;
-    hf_status status = postgres_answer(result, 0, 0);
-    if (status == HF_OK) {
-        ((struct dead_retry *)change)->ret_count = result_int8(result, 0, 2, 0);
-        *ret_ring = true;
-    }
-    return status;
+    return read_count(result, ret_ring, &((struct dead_retry *)change)->ret_count);
 }
 
 const struct verb postgres_verb_dead_retry = {
@@ -84,20 +91,10 @@ static hf_status resolve_fill(struct postgres_engine *engine, struct params *par
     return HF_OK;
 }
 
-static hf_status resolve_read(struct postgres_engine *engine, struct change *change,
-                              const PGresult *result, bool *ret_ring)
-{
-    (void)engine;
-    (void)change;
-    hf_status status = postgres_answer(result, 0, 0);
-    *ret_ring = status == HF_OK;
-    return status;
-}
-
 const struct verb postgres_verb_dead_resolve = {
     .query = POSTGRES_QUERY_CHANGE_DEAD_RESOLVE,
     .fill = resolve_fill,
-    .read = resolve_read,
+    .read = postgres_read_ringing,
 };
 
 static hf_status purge_fill(struct postgres_engine *engine, struct params *params,
@@ -114,12 +111,7 @@ static hf_status purge_read(struct postgres_engine *engine, struct change *chang
                             const PGresult *result, bool *ret_ring)
 {
     (void)engine;
-    hf_status status = postgres_answer(result, 0, 0);
-    if (status == HF_OK) {
-        ((struct dead_purge *)change)->ret_count = result_int8(result, 0, 2, 0);
-        *ret_ring = true;
-    }
-    return status;
+    return read_count(result, ret_ring, &((struct dead_purge *)change)->ret_count);
 }
 
 const struct verb postgres_verb_dead_purge = {
@@ -156,27 +148,17 @@ static hf_status hand_up(const PGresult *result, int row, hf_dead_letter_fn foun
 hf_status postgres_dead_get(struct engine *engine, int64_t dead_id, hf_dead_letter_fn found,
                             void *ctx)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DEAD_GET);
+    param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, dead_id);
-    PGresult *result;
-    status = session_query(session, POSTGRES_QUERY_DEAD_GET, &result);
-    session_give(self, session);
-    if (status != HF_OK) {
-        return status;
+    if (question_ask(&question)) {
+        int answer;
+        question.status = question.rows > 0 ? hand_up(question.result, 0, found, ctx, &answer)
+                                            : fail(HF_NOTFOUND, "there is no dead letter %lld",
+                                                   (long long)dead_id);
     }
-    int answer;
-    status = PQntuples(result) > 0
-                 ? hand_up(result, 0, found, ctx, &answer)
-                 : fail(HF_NOTFOUND, "there is no dead letter %lld", (long long)dead_id);
-    PQclear(result);
-    return status;
+    return question_end(&question);
 }
 
 static void fill_time(struct params *params, int64_t us)
@@ -281,22 +263,15 @@ hf_status postgres_dead_list(struct engine *engine, const struct dead_query *que
 hf_status postgres_dead_count(struct engine *engine, const struct dead_query *query,
                               int64_t *ret_count)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    fill_query(self, session_params(session), query,
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DEAD_COUNT);
+    question.plan_anew = true;
+    fill_query(postgres_of(engine), params, query,
                query->after_dead_id >= 0 ? query->after_dead_id : 0,
                query->before_dead_id >= 0 ? query->before_dead_id : INT64_MAX, query->limit,
                query->offset);
-    PGresult *result;
-    status = session_query_once(session, POSTGRES_QUERY_DEAD_COUNT, &result);
-    session_give(self, session);
-    if (status == HF_OK) {
-        *ret_count = result_int8(result, 0, 0, 0);
-        PQclear(result);
+    if (question_ask(&question)) {
+        *ret_count = result_int8(question.result, 0, 0, 0);
     }
-    return status;
+    return question_end(&question);
 }

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "store/postgres/postgres.h"
+#include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
@@ -23,27 +23,18 @@
 #define IDS_FEW 200000000
 #define CONNECTIONS_PERCENT 90
 
-hf_status postgres_sizes(struct engine *base, struct store_sizes *ret_sizes)
+hf_status postgres_sizes(struct engine *engine, struct store_sizes *ret_sizes)
 {
-    struct postgres_engine *engine = postgres_of(base);
-    struct session *session;
-    hf_status status = session_take(engine, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    PGresult *result;
-    session_params(session);
-    status = session_query(session, POSTGRES_QUERY_SIZES, &result);
-    if (status == HF_OK) {
+    struct question question;
+    question_begin(&question, engine, POSTGRES_QUERY_SIZES);
+    if (question_ask(&question)) {
         *ret_sizes = (struct store_sizes){
-            .store_bytes = result_int8(result, 0, 0, -1),
-            .wal_bytes = result_int8(result, 0, 2, -1),
-            .commits = atomic_load(&engine->commits),
+            .store_bytes = result_int8(question.result, 0, 0, -1),
+            .wal_bytes = result_int8(question.result, 0, 2, -1),
+            .commits = atomic_load(&postgres_of(engine)->commits),
         };
-        PQclear(result);
     }
-    session_give(engine, session);
-    return status;
+    return question_end(&question);
 }
 
 /* ---- Findings -------------------------------------------------------------------------------- */
@@ -180,7 +171,7 @@ static void say_all(struct postgres_engine *engine, struct doctor *doctor, const
 }
 
 /* Who has published and does not end. The rights to read that are not everybody's. */
-static void say_publishers(struct postgres_engine *engine, struct doctor *doctor)
+static void say_publishers(struct engine *engine, struct doctor *doctor)
 {
     struct gap_facts facts = {0};
     hf_status status = postgres_holders(engine, &facts);
@@ -190,27 +181,18 @@ static void say_publishers(struct postgres_engine *engine, struct doctor *doctor
     }
 }
 
-hf_status postgres_doctor(struct engine *base, hf_finding_fn found, void *ctx)
+hf_status postgres_doctor(struct engine *engine, hf_finding_fn found, void *ctx)
 {
-    struct postgres_engine *engine = postgres_of(base);
-    struct session *session;
-    hf_status status = session_take(engine, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    PGresult *result = NULL;
-    bool pooled = session->pooled;
-    struct params *params = session_params(session);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DOCTOR);
+    bool pooled = question.session && question.session->pooled;
     param_time(params, clock_wall_us());
     param_int8(params, PREPARED_OLD_S);
     param_int8(params, TRANSACTION_OLD_S);
-    status = session_query(session, POSTGRES_QUERY_DOCTOR, &result);
-    session_give(engine, session);
-    if (status == HF_OK) {
+    if (question_ask(&question)) {
         struct doctor doctor = {found, ctx, false};
-        say_all(engine, &doctor, result, pooled);
+        say_all(postgres_of(engine), &doctor, question.result, pooled);
         say_publishers(engine, &doctor);
     }
-    PQclear(result);
-    return status;
+    return question_end(&question);
 }

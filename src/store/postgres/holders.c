@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
@@ -59,21 +60,14 @@ static void tell_all(const PGresult *result, struct gap_facts *facts)
     buf_release(&out);
 }
 
-hf_status postgres_holders(struct postgres_engine *engine, struct gap_facts *facts)
+hf_status postgres_holders(struct engine *engine, struct gap_facts *facts)
 {
-    struct session *session;
-    hf_status status = session_take(engine, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    PGresult *result;
-    session_params(session);
-    status = session_query(session, POSTGRES_QUERY_GAP_HOLDERS, &result);
-    session_give(engine, session);
-    if (status == HF_OK) {
-        facts->held_ms = PQntuples(result) > 0 ? result_int8(result, 0, HOLDER_AGE_MS, -1) : 0;
+    struct question question;
+    question_begin(&question, engine, POSTGRES_QUERY_GAP_HOLDERS);
+    if (question_ask(&question)) {
+        const PGresult *result = question.result;
+        facts->held_ms = question.rows > 0 ? result_int8(result, 0, HOLDER_AGE_MS, -1) : 0;
         tell_all(result, facts);
-        PQclear(result);
     }
-    return status;
+    return question_end(&question);
 }

@@ -24,7 +24,6 @@
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
-
 static uint64_t owned_key(int64_t subscription_id, int32_t partition)
 {
     return (uint64_t)subscription_id << 16 | (uint64_t)(uint32_t)partition;
@@ -94,18 +93,8 @@ static hf_status give_back_fill(struct postgres_engine *engine, struct params *p
     return HF_OK;
 }
 
-static hf_status give_back_read(struct postgres_engine *engine, struct change *change,
-                                const PGresult *result, bool *ret_ring)
-{
-    (void)engine;
-    (void)change;
-    hf_status status = postgres_answer(result, 0, 0);
-    *ret_ring = status == HF_OK;
-    return status;
-}
-
 const struct verb postgres_verb_give_back = {
     .query = POSTGRES_QUERY_CHANGE_GIVE_BACK,
     .fill = give_back_fill,
-    .read = give_back_read,
+    .read = postgres_read_ringing,
 };

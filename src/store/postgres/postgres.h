@@ -6,6 +6,7 @@
  *   session.c  a connection: statements, deadlines   errors.c  SQLSTATEs as ours
  *   pool.c     sessions for queries, readers and handlers
  *   param.c    binary parameters                     row.c  binary results
+ *   question.c a query: a session, a statement, its answer       answer.c  how changes answer
  *   migrate.c  the schema and its steps, the namespace
  *   apply.c    a list of changes on the writer's session, in as few round trips as can be
  *   append.c   the log's writing end                 reader.c, probe.c  its reading end

@@ -11,40 +11,29 @@
  * again: the newest rows are on the other side.
  */
 #include "base/err.h"
+#include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
 #define AGAIN_MAX 10 /* rotations in a row */
 
-/* Runs a query whose column `checkpoint` must not be NULL. The parameters are filled in. */
-static hf_status ask(struct postgres_engine *engine, struct session *session,
-                     enum postgres_query query, int checkpoint, int64_t subscription_id,
-                     PGresult **ret_result)
+/* Asks until column `checkpoint` of the subscription's row is not NULL. */
+static bool ask(struct question *question, int checkpoint, int64_t subscription_id)
 {
-    hf_status status = HF_OK;
-    PGresult *result = NULL;
-    for (int i = 0; status == HF_OK && i < AGAIN_MAX; i++) {
-        PQclear(result);
-        status = session_query(session, query, &result);
-        if (status != HF_OK || PQntuples(result) == 0 || !result_is_null(result, 0, checkpoint)) {
-            break;
+    bool known = false;
+    for (int i = 0; !known && i < AGAIN_MAX && question_run(question); i++) {
+        if (question->rows == 0) {
+            question->status = fail(HF_NOTFOUND, "there is no subscription with id %lld",
+                                    (long long)subscription_id);
         }
+        known = question->rows > 0 && !result_is_null(question->result, 0, checkpoint);
     }
-    session_give(engine, session);
-    if (status != HF_OK) {
-        return status;
+    question_give(question);
+    if (question->status == HF_OK && !known) {
+        question->status =
+            fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
     }
-    if (PQntuples(result) == 0) {
-        PQclear(result);
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld",
-                    (long long)subscription_id);
-    }
-    if (result_is_null(result, 0, checkpoint)) {
-        PQclear(result);
-        return fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
-    }
-    *ret_result = result;
-    return HF_OK;
+    return known;
 }
 
 /* ---- Progress -------------------------------------------------------------------------------- */
@@ -107,27 +96,17 @@ hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int6
                             struct progress *ret_progress)
 {
     (void)now_us; /* whether an owner is alive is no question of time here */
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_PROGRESS);
+    param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
-    PGresult *result;
-    status =
-        ask(self, session, POSTGRES_QUERY_PROGRESS, PROGRESS_CHECKPOINT, subscription_id, &result);
-    if (status != HF_OK) {
-        return status;
+    if (ask(&question, PROGRESS_CHECKPOINT, subscription_id)) {
+        struct progress progress = {0};
+        read_progress(question.result, &progress);
+        read_owner(postgres_of(engine), question.result, &progress);
+        *ret_progress = progress;
     }
-    struct progress progress = {0};
-    read_progress(result, &progress);
-    read_owner(self, result, &progress);
-    PQclear(result);
-    *ret_progress = progress;
-    return HF_OK;
+    return question_end(&question);
 }
 
 /* ---- Gaps ------------------------------------------------------------------------------------ */
@@ -136,29 +115,22 @@ enum gap_column { GAP_CHECKPOINT, GAP_MISSING, GAP_COUNT, GAP_HOLDERS, GAP_PID }
 
 hf_status postgres_gaps(struct engine *engine, int64_t subscription_id, struct gap_facts *ret_facts)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
+    struct gap_facts facts = {0};
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_GAPS);
+    param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
     param_int8(params, STORE_GAPS_MAX);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_GAPS, GAP_CHECKPOINT, subscription_id, &result);
-    if (status != HF_OK) {
-        return status;
+    if (ask(&question, GAP_CHECKPOINT, subscription_id)) {
+        const PGresult *result = question.result;
+        bool held = result_int8(result, 0, GAP_HOLDERS, 0) > 0;
+        facts.missing = result_int8(result, 0, GAP_MISSING, 0);
+        facts.count = result_int8(result, 0, GAP_COUNT, 0);
+        facts.pid = held ? result_int8(result, 0, GAP_PID, -1) : 0;
     }
-    struct gap_facts facts = {
-        .missing = result_int8(result, 0, GAP_MISSING, 0),
-        .count = result_int8(result, 0, GAP_COUNT, 0),
-        .pid = result_int8(result, 0, GAP_HOLDERS, 0) > 0 ? result_int8(result, 0, GAP_PID, -1) : 0,
-    };
-    PQclear(result);
-    if (facts.missing != 0 && facts.pid != 0) {
-        status = postgres_holders(self, &facts);
+    hf_status status = question_end(&question);
+    if (status == HF_OK && facts.missing != 0 && facts.pid != 0) {
+        status = postgres_holders(engine, &facts);
     }
     if (status == HF_OK) {
         *ret_facts = facts;
@@ -213,44 +185,40 @@ static struct text read_story(struct postgres_engine *engine, const PGresult *re
     return result_text(result, 0, FACTS_RETRY_STORY);
 }
 
-hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id,
-                                  const uint8_t id[16], int64_t position, int64_t hash,
-                                  struct arena *arena, struct delivery_facts *ret_facts,
-                                  struct text *ret_attempts_json)
+static struct delivery_facts read_facts(const PGresult *result)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
-    param_int8(params, subscription_id);
-    param_uuid(params, id);
-    param_int8(params, position);
-    param_int8(params, hash);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_DELIVERY_FACTS, FACTS_CHECKPOINT, subscription_id,
-                 &result);
-    if (status != HF_OK) {
-        return status;
-    }
     bool shared = result_int8(result, 0, FACTS_MODE, 0) == HF_MODE_SHARED;
     int64_t checkpoint = result_int8(result, 0, FACTS_CHECKPOINT, 0);
-    struct delivery_facts facts = {
+    return (struct delivery_facts){
         .start = result_int8(result, 0, FACTS_START, 0),
         .checkpoint = shared ? -1 : checkpoint,
         .cursor = shared ? checkpoint : -1,
         .settled = result_bool(result, 0, FACTS_SETTLED),
         .leased = result_bool(result, 0, FACTS_LEASED),
     };
-    struct text story = arena_text(arena, read_story(self, result, &facts));
-    PQclear(result);
-    status = arena_status(arena);
-    if (status == HF_OK) {
-        *ret_facts = facts;
-        *ret_attempts_json = story;
+}
+
+hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id,
+                                  const uint8_t id[16], int64_t position, int64_t hash,
+                                  struct arena *arena, struct delivery_facts *ret_facts,
+                                  struct text *ret_attempts_json)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DELIVERY_FACTS);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    param_int8(params, subscription_id);
+    param_uuid(params, id);
+    param_int8(params, position);
+    param_int8(params, hash);
+    if (ask(&question, FACTS_CHECKPOINT, subscription_id)) {
+        struct delivery_facts facts = read_facts(question.result);
+        struct text story =
+            arena_text(arena, read_story(postgres_of(engine), question.result, &facts));
+        question.status = arena_status(arena);
+        if (question.status == HF_OK) {
+            *ret_facts = facts;
+            *ret_attempts_json = story;
+        }
     }
-    return status;
+    return question_end(&question);
 }

@@ -1,9 +1,8 @@
 /*
  * query.c - reads of the log, of a partition's retries, and of a lease.
  *
- * Each is one statement and so reads one snapshot. It takes a session from the pool and gives it
- * back before it hands anything up. What goes into a batch is copied; if a query fails midway its
- * batch is as it was, but for the arena's memory.
+ * Each is one question (question.h) and so reads one snapshot. What goes into a batch is copied; if
+ * a query fails midway its batch is as it was, but for the arena's memory.
  *
  * Finding a time. Times in the log rise with the positions as far as the clocks of the publishers
  * agree; here they are those inside of the ids, so one that was made long before it was published
@@ -14,100 +13,61 @@
  */
 #include "base/err.h"
 #include "store/batch.h"
+#include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
-
-/* Runs the statement whose parameters are filled in, and gives the session back. */
-static hf_status ask(struct postgres_engine *engine, struct session *session,
-                     enum postgres_query query, PGresult **ret_result)
-{
-    hf_status status = session_query(session, query, ret_result);
-    session_give(engine, session);
-    return status;
-}
 
 /* ---- The log --------------------------------------------------------------------------------- */
 
 hf_status postgres_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_EVENT_FIND);
+    param_int4(params, postgres_of(engine)->namespace_id);
     param_uuid(params, id);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_EVENT_FIND, &result);
-    if (status != HF_OK) {
-        return status;
+    if (question_ask(&question)) {
+        struct entry *entry;
+        question.status = question.rows > 0
+                              ? event_push(batch, question.result, 0, 0, &entry)
+                              : fail(HF_NOTFOUND, "no event with this id is in the log");
     }
-    struct entry *entry;
-    status = PQntuples(result) > 0 ? event_push(batch, result, 0, 0, &entry)
-                                   : fail(HF_NOTFOUND, "no event with this id is in the log");
-    PQclear(result);
-    return status;
+    return question_end(&question);
 }
 
 hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_HEAD_AND_FIRST);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    if (question_ask(&question)) {
+        *ret_head = result_int8(question.result, 0, 0, 0);
+        *ret_first = result_int8(question.result, 0, 1, *ret_head + 1);
     }
-    param_int4(session_params(session), self->namespace_id);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_HEAD_AND_FIRST, &result);
-    if (status == HF_OK) {
-        *ret_head = result_int8(result, 0, 0, 0);
-        *ret_first = result_int8(result, 0, 1, *ret_head + 1);
-        PQclear(result);
-    }
-    return status;
+    return question_end(&question);
 }
 
 hf_status postgres_last(struct engine *engine, int64_t *ret_position)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
+    struct question question;
+    question_begin(&question, engine, POSTGRES_QUERY_LAST);
+    if (question_ask(&question)) {
+        *ret_position = result_int8(question.result, 0, 0, 0);
     }
-    session_params(session);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_LAST, &result);
-    if (status == HF_OK) {
-        *ret_position = result_int8(result, 0, 0, 0);
-        PQclear(result);
-    }
-    return status;
+    return question_end(&question);
 }
 
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_POSITION_BEFORE);
+    param_int4(params, postgres_of(engine)->namespace_id);
     /* The time inside an id is a whole millisecond: what entered within this one may be later. */
     int64_t into_us = at_us % 1000;
     param_time(params, at_us - (into_us < 0 ? into_us + 1000 : into_us));
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_POSITION_BEFORE, &result);
-    if (status == HF_OK) {
-        *ret_position = PQntuples(result) > 0 ? result_int8(result, 0, 0, 0) : 0;
-        PQclear(result);
+    if (question_ask(&question)) {
+        *ret_position = question.rows > 0 ? result_int8(question.result, 0, 0, 0) : 0;
     }
-    return status;
+    return question_end(&question);
 }
 
 /* ---- Retries --------------------------------------------------------------------------------- */
@@ -129,17 +89,30 @@ static hf_status push_due(struct batch *batch, const PGresult *result, int row)
     return arena_status(&batch->arena);
 }
 
+static hf_status push_all_due(struct batch *batch, const PGresult *result)
+{
+    hf_status status = HF_OK;
+    size_t first = batch->count;
+    bool any = PQntuples(result) > 0 && !result_is_null(result, 0, EVENT_POSITION);
+    for (int row = 0; status == HF_OK && any && row < PQntuples(result); row++) {
+        status = push_due(batch, result, row);
+        if (batch_full(batch)) {
+            break;
+        }
+    }
+    if (status != HF_OK) {
+        batch->count = first;
+    }
+    return status;
+}
+
 hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id,
                                const int32_t *partitions, size_t count, int64_t now_us,
                                int32_t max, struct batch *batch, int64_t *ret_next_us)
 {
     struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_RETRIES_DUE);
     param_int4(params, self->namespace_id);
     param_int8(params, subscription_id);
     param_array(params, PARAM_INT4, count);
@@ -150,111 +123,71 @@ hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id,
     param_local(params, now_us);
     param_int4(params, max > 0 ? max : 0);
     param_int8(params, STORE_BATCH_BYTES_MAX);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_RETRIES_DUE, &result);
-    if (status != HF_OK) {
-        return status;
+    if (question_ask(&question)) {
+        question.status = push_all_due(batch, question.result);
     }
-    size_t first = batch->count;
-    bool any = PQntuples(result) > 0 && !result_is_null(result, 0, EVENT_POSITION);
-    for (int row = 0; status == HF_OK && any && row < PQntuples(result); row++) {
-        status = push_due(batch, result, row);
-        if (batch_full(batch)) {
-            break;
-        }
+    if (question.status == HF_OK) {
+        *ret_next_us = skew_local(self, result_time(question.result, 0, DUE_NEXT, -1));
     }
-    if (status == HF_OK) {
-        *ret_next_us = skew_local(self, result_time(result, 0, DUE_NEXT, -1));
-    } else {
-        batch->count = first;
-    }
-    PQclear(result);
-    return status;
+    return question_end(&question);
 }
 
 hf_status postgres_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
                          lane_fn found, void *ctx)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_LANES);
     param_int8(params, subscription_id);
     param_int4(params, partition);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_LANES, &result);
-    if (status != HF_OK) {
-        return status;
+    question_ask(&question);
+    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
+        uint64_t lane = (uint64_t)result_int8(question.result, row, 0, 0);
+        enough = found(lane, result_int8(question.result, row, 1, 0), ctx);
     }
-    for (int row = 0; row < PQntuples(result); row++) {
-        uint64_t lane = (uint64_t)result_int8(result, row, 0, 0);
-        if (found(lane, result_int8(result, row, 1, 0), ctx) != 0) {
-            break;
-        }
-    }
-    PQclear(result);
-    return HF_OK;
+    return question_end(&question);
 }
 
 hf_status postgres_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
                          int64_t checkpoint, position_fn found, void *ctx)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_AHEAD);
     param_int8(params, subscription_id);
     param_int4(params, partition);
     param_int8(params, checkpoint);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_AHEAD, &result);
-    if (status != HF_OK) {
-        return status;
+    question_ask(&question);
+    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
+        enough = found(result_int8(question.result, row, 0, 0), ctx);
     }
-    for (int row = 0; row < PQntuples(result); row++) {
-        if (found(result_int8(result, row, 0, 0), ctx) != 0) {
-            break;
-        }
-    }
-    PQclear(result);
-    return HF_OK;
+    return question_end(&question);
 }
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
-hf_status postgres_lease_read(struct engine *engine, int64_t subscription_id,
-                              const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch)
+static hf_status push_lease(struct batch *batch, const PGresult *result)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
-    param_int8(params, subscription_id);
-    param_uuid(params, lease);
-    PGresult *result;
-    status = ask(self, session, POSTGRES_QUERY_LEASE_READ, &result);
-    if (status != HF_OK) {
-        return status;
-    }
     size_t first = batch->count;
     int last = PQntuples(result) - 1;
-    status = postgres_answer(result, last, CLAIMED_STATUS);
+    hf_status status = postgres_answer(result, last, CLAIMED_STATUS);
     for (int row = 0; status == HF_OK && row < last; row++) {
         status = postgres_claimed_push(batch, result, row);
     }
     if (status != HF_OK) {
         batch->count = first;
     }
-    PQclear(result);
     return status;
+}
+
+hf_status postgres_lease_read(struct engine *engine, int64_t subscription_id,
+                              const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_LEASE_READ);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    param_int8(params, subscription_id);
+    param_uuid(params, lease);
+    if (question_ask(&question)) {
+        question.status = push_lease(batch, question.result);
+    }
+    return question_end(&question);
 }

@@ -13,6 +13,7 @@
  * the id is never used again, so whoever still works for the removed one finds nothing to settle.
  */
 #include "base/err.h"
+#include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
@@ -38,27 +39,15 @@ static struct subscription_row read_row(const PGresult *result, int row)
     };
 }
 
-/* Hands each row to the callback until it has had enough. The session is given back before, so that
- * a callback that asks again does not need another one. */
-static hf_status hand_up(struct postgres_engine *engine, struct session *session,
-                         enum postgres_query query, subscription_row_fn found, void *ctx,
-                         bool *ret_any)
+/* Asks, and hands each row to the callback until it has had enough. Whether there was an answer. */
+static bool hand_up(struct question *question, subscription_row_fn found, void *ctx)
 {
-    PGresult *result;
-    hf_status status = session_query(session, query, &result);
-    session_give(engine, session);
-    if (status != HF_OK) {
-        return status;
+    question_ask(question);
+    for (int row = 0, enough = 0; !enough && row < question->rows; row++) {
+        struct subscription_row subscription = read_row(question->result, row);
+        enough = found(&subscription, ctx);
     }
-    *ret_any = PQntuples(result) > 0;
-    for (int row = 0; row < PQntuples(result); row++) {
-        struct subscription_row subscription = read_row(result, row);
-        if (found(&subscription, ctx) != 0) {
-            break;
-        }
-    }
-    PQclear(result);
-    return HF_OK;
+    return question->status == HF_OK;
 }
 
 static hf_status no_such_id(int64_t id)
@@ -69,111 +58,63 @@ static hf_status no_such_id(int64_t id)
 hf_status postgres_subscription_get(struct engine *engine, struct text name,
                                     subscription_row_fn found, void *ctx)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SUBSCRIPTION_GET);
+    param_int4(params, postgres_of(engine)->namespace_id);
     param_text(params, name);
-    bool any;
-    status = hand_up(self, session, POSTGRES_QUERY_SUBSCRIPTION_GET, found, ctx, &any);
-    if (status == HF_OK && !any) {
-        return fail(HF_NOTFOUND, "there is no subscription %" TEXT_PRI, TEXT_ARG(name));
+    if (hand_up(&question, found, ctx) && question.rows == 0) {
+        question.status = fail(HF_NOTFOUND, "there is no subscription %" TEXT_PRI, TEXT_ARG(name));
     }
-    return status;
+    return question_end(&question);
 }
 
 hf_status postgres_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                       void *ctx)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SUBSCRIPTION_BY_ID);
+    param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, id);
-    bool any;
-    status = hand_up(self, session, POSTGRES_QUERY_SUBSCRIPTION_BY_ID, found, ctx, &any);
-    return status == HF_OK && !any ? no_such_id(id) : status;
+    if (hand_up(&question, found, ctx) && question.rows == 0) {
+        question.status = no_such_id(id);
+    }
+    return question_end(&question);
 }
 
 hf_status postgres_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    param_int4(session_params(session), self->namespace_id);
-    bool any;
-    return hand_up(self, session, POSTGRES_QUERY_SUBSCRIPTION_LIST, found, ctx, &any);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SUBSCRIPTION_LIST);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    hand_up(&question, found, ctx);
+    return question_end(&question);
 }
 
 hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
-                             epoch_fn found, void *ctx)
+                            epoch_fn found, void *ctx)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct params *params = session_params(session);
-    param_int4(params, self->namespace_id);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SUBSCRIPTION_STANDING);
+    param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, id);
-    param_uuid(params, self->token);
-    PGresult *result;
-    status = session_query(session, POSTGRES_QUERY_SUBSCRIPTION_STANDING, &result);
-    session_give(self, session);
-    if (status != HF_OK) {
-        return status;
-    }
-    if (PQntuples(result) == 0) {
-        status = no_such_id(id);
-    } else {
+    param_uuid(params, postgres_of(engine)->token);
+    question_ask(&question);
+    const PGresult *result = question.result;
+    int enough = 0;
+    if (question.rows > 0) {
         ret_standing->generation = result_int8(result, 0, 0, 0);
         ret_standing->crew = result_int8(result, 0, 1, 0);
+    } else if (question.status == HF_OK) {
+        question.status = no_such_id(id);
     }
-    for (int row = 0; row < PQntuples(result) && !result_is_null(result, row, 2); row++) {
-        if (found((int32_t)result_int8(result, row, 2, 0), result_int8(result, row, 3, 0), ctx)) {
-            break;
-        }
+    for (int row = 0; !enough && row < question.rows && !result_is_null(result, row, 2); row++) {
+        int32_t partition = (int32_t)result_int8(result, row, 2, 0);
+        enough = found(partition, result_int8(result, row, 3, 0), ctx);
     }
-    PQclear(result);
-    return status;
+    return question_end(&question);
 }
 
 /* ---- Changes --------------------------------------------------------------------------------- */
-
-hf_status postgres_answer(const PGresult *result, int row, int column)
-{
-    if (row < 0 || row >= PQntuples(result)) {
-        return fail(HF_CORRUPT, "a function of the schema holdfast answered nothing");
-    }
-    hf_status status = (hf_status)result_int8(result, row, column, HF_CORRUPT);
-    if (status == HF_OK) {
-        return HF_OK;
-    }
-    return fail(status, "%" TEXT_PRI, TEXT_ARG(result_text(result, row, column + 1)));
-}
-
-/* For changes that answer nothing else, and ring. */
-static hf_status read_ringing(struct postgres_engine *engine, struct change *change,
-                              const PGresult *result, bool *ret_ring)
-{
-    (void)engine;
-    (void)change;
-    hf_status status = postgres_answer(result, 0, 0);
-    *ret_ring = status == HF_OK;
-    return status;
-}
 
 static hf_status put_fill(struct postgres_engine *engine, struct params *params,
                           struct change *change)
@@ -195,7 +136,7 @@ static hf_status put_read(struct postgres_engine *engine, struct change *change,
                           const PGresult *result, bool *ret_ring)
 {
     struct subscription_put *put = (struct subscription_put *)change;
-    hf_status status = read_ringing(engine, change, result, ret_ring);
+    hf_status status = postgres_read_ringing(engine, change, result, ret_ring);
     if (status == HF_OK) {
         put->ret_id = result_int8(result, 0, 2, 0);
         put->ret_created = result_bool(result, 0, 3);
@@ -220,7 +161,7 @@ static hf_status remove_fill(struct postgres_engine *engine, struct params *para
 const struct verb postgres_verb_subscription_remove = {
     .query = POSTGRES_QUERY_CHANGE_SUBSCRIPTION_REMOVE,
     .fill = remove_fill,
-    .read = read_ringing,
+    .read = postgres_read_ringing,
 };
 
 static hf_status pause_fill(struct postgres_engine *engine, struct params *params,
@@ -239,7 +180,7 @@ static hf_status pause_fill(struct postgres_engine *engine, struct params *param
 const struct verb postgres_verb_pause = {
     .query = POSTGRES_QUERY_CHANGE_PAUSE,
     .fill = pause_fill,
-    .read = read_ringing,
+    .read = postgres_read_ringing,
 };
 
 static hf_status breaker_fill(struct postgres_engine *engine, struct params *params,
@@ -281,5 +222,5 @@ static hf_status seek_fill(struct postgres_engine *engine, struct params *params
 const struct verb postgres_verb_seek = {
     .query = POSTGRES_QUERY_CHANGE_SEEK,
     .fill = seek_fill,
-    .read = read_ringing,
+    .read = postgres_read_ringing,
 };

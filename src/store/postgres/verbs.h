@@ -10,8 +10,8 @@
  * message; anything but HF_OK means that the function has left no trace. *ret_ring is false before;
  * read sets it if others should hear of it.
  *
- * Queries take a session from the pool themselves. They have the types of struct engine_class, so
- * that engine.c can name them in its table.
+ * A query is a question (question.h). Queries have the types of struct engine_class, so that
+ * engine.c can name them in its table.
  */
 #ifndef HF_STORE_POSTGRES_VERBS_H
 #define HF_STORE_POSTGRES_VERBS_H
@@ -48,8 +48,11 @@ extern const struct verb postgres_verb_dead_resolve;
 extern const struct verb postgres_verb_dead_purge;
 
 /* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
- * with the message. (subscription.c) */
+ * with the message. (answer.c) */
 hf_status postgres_answer(const PGresult *result, int row, int column);
+/* The `read` of a change that answers nothing else, and rings. (answer.c) */
+hf_status postgres_read_ringing(struct postgres_engine *engine, struct change *change,
+                                const PGresult *result, bool *ret_ring);
 /* An event with its story, as change_claim and lease_read answer it, into the batch. On failure the
  * caller takes the entry out again. The last row of such an answer has its status in this column.
  * (claim.c) */
@@ -86,7 +89,7 @@ hf_status postgres_last(struct engine *engine, int64_t *ret_position);
 hf_status postgres_gaps(struct engine *engine, int64_t subscription_id,
                         struct gap_facts *ret_facts);
 /* Fills in held_ms and holders. (holders.c) */
-hf_status postgres_holders(struct postgres_engine *engine, struct gap_facts *facts);
+hf_status postgres_holders(struct engine *engine, struct gap_facts *facts);
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
 hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id,
                                const int32_t *partitions, size_t count, int64_t now_us,
@@ -145,7 +148,7 @@ hf_status postgres_join_rollback(struct engine *engine, void *connection);
 /* ---- The rest of the core -------------------------------------------------------------------- */
 
 hf_status postgres_apply(struct engine *base, struct change *changes, struct deadline deadline);
-hf_status postgres_sizes(struct engine *base, struct store_sizes *ret_sizes);
-hf_status postgres_doctor(struct engine *base, hf_finding_fn found, void *ctx);
+hf_status postgres_sizes(struct engine *engine, struct store_sizes *ret_sizes);
+hf_status postgres_doctor(struct engine *engine, hf_finding_fn found, void *ctx);
 
 #endif
