@@ -114,12 +114,14 @@ MAIN_SRC := $(wildcard src/cli/main.c)
 CLI_SRC := $(sort $(filter-out $(MAIN_SRC),$(wildcard src/cli/*.c src/server/*.c)))
 
 # tests/<layer>/test_x.c is a program; the layer's other .c files and tests/support/*.c are linked
-# into each of them. tests/torture/*.c, examples/*.c and bench/*.c are programs of their own.
+# into each of them. tests/torture/*.c, examples/*.c and bench/*.c are programs of their own;
+# tests/preload/*.c become libraries for other people's programs.
 TEST_SRC := $(sort $(filter-out tests/torture/% tests/fuzz/%,$(wildcard tests/*/test_*.c)))
 TEST_LAYERS := $(sort $(patsubst tests/%/,%,$(dir $(TEST_SRC))))
 HELPER_SRC := $(sort $(filter-out $(TEST_SRC), \
                 $(wildcard tests/support/*.c $(TEST_LAYERS:%=tests/%/*.c))))
 TORTURE_SRC := $(sort $(wildcard tests/torture/*.c))
+PRELOAD_SRC := $(sort $(wildcard tests/preload/*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
@@ -144,6 +146,7 @@ STATIC := $(BUILD)/libholdfast.a
 INTERNAL := $(BUILD)/internal.a
 BINARY := $(if $(MAIN_SRC),$(BUILD)/holdfast)
 TEST_PROGRAMS := $(TEST_SRC:%.c=$(BUILD)/%)
+PRELOADS := $(PRELOAD_SRC:%.c=$(BUILD)/%.so)
 TORTURE_PROGRAMS := $(TORTURE_SRC:%.c=$(BUILD)/%)
 EXAMPLE_PROGRAMS := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 BENCH_PROGRAMS := $(BENCH_SRC:%.c=$(BUILD)/%)
@@ -190,7 +193,7 @@ chosen = $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
 TEST_GOALS_thread = $(BINARY) $(chosen)
 TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
-test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS))
+test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS)) $(PRELOADS)
 
 .PHONY: bench
 bench: ## Build and run the benchmarks (POSTGRES=1: of the PostgreSQL engine)
@@ -378,6 +381,12 @@ $(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(LIBS) $(CLI_LIBS)
+
+# Without the variant's flags: the program that loads it has none of them.
+$(PRELOADS): $(BUILD)/%.so: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CPPFLAGS) -std=gnu11 -O1 -g $(WARNINGS) $(ERRORS) -fPIC -shared -o $@ $< -ldl
 
 $(REPLAY_PROGRAMS): $(BUILD)/tests/fuzz/replay_%: \
     $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(INTERNAL)

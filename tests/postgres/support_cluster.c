@@ -49,6 +49,15 @@ void cluster_start(struct cluster *cluster)
               "'%s/scripts/postgres-cluster' start --durable --with %d", root(), (int)getpid());
 }
 
+void cluster_start_with(struct cluster *cluster, const char *preload)
+{
+    const char *build = getenv("BUILD");
+    run_shell(cluster->dir, sizeof cluster->dir,
+              "'%s/scripts/postgres-cluster' start --durable --with %d "
+              "--preload '%s/tests/preload/%s.so'",
+              root(), (int)getpid(), build ? build : "build/faults", preload);
+}
+
 void cluster_stop(struct cluster *cluster)
 {
     char none[16];
@@ -127,17 +136,38 @@ void cluster_crash(struct cluster *cluster)
                 cluster->dir);
 }
 
+void cluster_revive(struct cluster *cluster)
+{
+    char none[16];
+    run_shell(none, sizeof none, "'%s/scripts/postgres-cluster' revive %s", root(), cluster->dir);
+}
+
+/* The number of its first process, which notes it; 0: it has ended in good order. */
+static pid_t first_process(const struct cluster *cluster)
+{
+    char path[512];
+    char line[64] = "";
+    snprintf(path, sizeof path, "%s/data/postmaster.pid", cluster->dir);
+    FILE *file = fopen(path, "r");
+    if (file) {
+        (void)!fgets(line, sizeof line, file);
+        fclose(file);
+    }
+    return (pid_t)strtol(line, NULL, 10);
+}
+
+bool cluster_lives(const struct cluster *cluster)
+{
+    pid_t pid = first_process(cluster);
+    return pid > 1 && kill(pid, 0) == 0;
+}
+
 void cluster_kill(struct cluster *cluster)
 {
     char programs[512];
     char command[COMMAND_BYTES];
-    char line[64] = "";
     programs_of(cluster, programs);
-    snprintf(command, sizeof command, "%s/data/postmaster.pid", cluster->dir);
-    FILE *file = fopen(command, "r");
-    must_hold(file && fgets(line, sizeof line, file));
-    fclose(file);
-    pid_t pid = (pid_t)strtol(line, NULL, 10);
+    pid_t pid = first_process(cluster);
     must_hold(pid > 1);
     must_equal(0, kill(pid, SIGKILL));
     /* While its other processes have not noticed, the server refuses to start. */

@@ -40,6 +40,8 @@ static void *publisher_main(void *ctx)
         } while (sent->status == HF_UNKNOWN && !atomic_load(&load->stop));
         if (sent->status == HF_OK) {
             atomic_fetch_add(&load->acknowledged, 1);
+        } else if (sent->status == HF_NOSPACE) {
+            atomic_fetch_add(&load->full_disk, 1);
         }
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
     }
@@ -101,15 +103,25 @@ void load_start(struct load *load, const char *url)
     }
 }
 
-int64_t load_await(struct load *load, int64_t more)
+static int64_t await_more(atomic_int_least64_t *number, int64_t more)
 {
     int64_t begun_us = clock_mono_us();
-    int64_t wanted = atomic_load(&load->acknowledged) + more;
-    while (atomic_load(&load->acknowledged) < wanted) {
+    int64_t wanted = atomic_load(number) + more;
+    while (atomic_load(number) < wanted) {
         must_hold(clock_mono_us() - begun_us < PATIENCE_MS * INT64_C(1000));
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
     }
     return (clock_mono_us() - begun_us) / 1000;
+}
+
+int64_t load_await(struct load *load, int64_t more)
+{
+    return await_more(&load->acknowledged, more);
+}
+
+int64_t load_await_full_disk(struct load *load, int64_t more)
+{
+    return await_more(&load->full_disk, more);
 }
 
 /* What keeps a subscription. */

@@ -43,6 +43,7 @@ struct load {
     atomic_bool stop;
     atomic_bool full;
     atomic_int_least64_t acknowledged;
+    atomic_int_least64_t full_disk; /* answered HF_NOSPACE */
     struct load_publisher publishers[LOAD_PUBLISHERS];
     struct load_inbox ordered;
     struct load_inbox shared;
@@ -54,6 +55,8 @@ struct load {
 void load_start(struct load *load, const char *url);
 /* Waits until so many more publishes have been acknowledged; the milliseconds that it took. */
 int64_t load_await(struct load *load, int64_t more);
+/* The same for publishes that met a full disk. */
+int64_t load_await_full_disk(struct load *load, int64_t more);
 /* Ends the publishers, waits until everything is delivered, and closes the bus. */
 void load_finish(struct load *load);
 /* Judges with what is in the log now, fails the test on any breach, and frees. */
