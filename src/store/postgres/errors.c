@@ -162,6 +162,12 @@ hf_status errors_connect(struct session *session)
     snprintf(session->sqlstate, sizeof session->sqlstate, "%s", code);
     first_line(text, line, sizeof line);
     const struct meaning *meaning = coded ? meaning_of(code) : NULL;
+    if (!coded && PQconnectionNeedsPassword(session->pg)) {
+        return fail(HF_DENIED,
+                    "cannot connect to %s: the server asks for a password and none was given; put "
+                    "it into a password file (PGPASSFILE) or into PGPASSWORD",
+                    session->engine->place);
+    }
     hf_status status = meaning ? meaning->status : HF_UNAVAILABLE;
     bool advised = meaning && meaning->advice;
     return fail(status, "cannot connect to %s: %s%s%s%s%s%s", session->engine->place, line,
