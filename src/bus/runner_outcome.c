@@ -47,7 +47,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         outcome.attempts = slot->entry->attempts;
         outcome.uncounted = slot->entry->uncounted;
         outcome.attempts_json = slot->entry->attempts_json;
-        outcome.next_attempt_us = now_us;
+        outcome.next_attempt_us = 0; /* however late it is stored: in the order of the lane */
         break;
     case ENDED_SPENT:
         status = verdict_spent(options, slot->entry, story, &outcome);

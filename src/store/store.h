@@ -313,7 +313,8 @@ struct outcome {
     int32_t attempts;          /* RETRY, DEAD, BLOCK, BEGUN: recorded attempts, this one included */
     int32_t uncounted;         /* RETRY, BEGUN: of those that did not count */
     struct text attempts_json; /* RETRY, DEAD, BLOCK, BEGUN: the whole story */
-    int64_t next_attempt_us;   /* RETRY */
+    int64_t next_attempt_us;   /* RETRY; 0: as soon as all that waits before it in its lane is over,
+                                  and together with what follows it and says so, too */
     struct text reason;        /* DEAD, BLOCK */
     struct text error;         /* DEAD, BLOCK: the last one; may be absent */
     bool waited;               /* it has a row in retries */
@@ -549,7 +550,7 @@ struct delivery_facts {
     bool settled;       /* has a row in `settled` */
     bool leased;        /* in a lease (shared), or noted as running now */
     bool waiting;       /* has a retries row of that kind ... */
-    bool held;
+    bool held;          /* ... also one that waits for what is before it (next_attempt_us 0) */
     bool blocked;
     int32_t attempts;
     int64_t next_attempt_us;
@@ -598,8 +599,8 @@ hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_
 hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position);
 
 /* Waiting retries of some partitions that are due at now_us, at most `max`, appended to the batch:
- * of each partition by due time, but none behind the first row of its lane if that is due later or
- * blocked; which partition comes first changes, so that none starves another.
+ * of each partition by due time, but none behind the first row of its lane if that is due later
+ * than the row itself or blocked; which partition comes first changes, so that none starves another.
  * ret_next_us: when the next one that is not due yet will be (-1: none). */
 hf_status store_retries_due(struct store *store, int64_t subscription_id, const int32_t *partitions,
                             size_t count, int64_t now_us, int32_t max, struct batch *batch,

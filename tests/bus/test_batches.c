@@ -8,6 +8,10 @@
 #include "support_actor.h"
 #include "support_tables.h"
 
+#ifdef HF_FAULTS
+#include "base/point.h"
+#endif
+
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -42,7 +46,15 @@ static int journal_setup(void **state)
     return scene_setup(state);
 }
 
-#define batch_test(test) cmocka_unit_test_setup_teardown(test, journal_setup, scene_teardown)
+static int journal_teardown(void **state)
+{
+#ifdef HF_FAULTS
+    point_reset(); /* nobody may stay stopped while the bus is closed */
+#endif
+    return scene_teardown(state);
+}
+
+#define batch_test(test) cmocka_unit_test_setup_teardown(test, journal_setup, journal_teardown)
 
 static bool same(const char *a, const char *b)
 {
@@ -359,6 +371,42 @@ static void the_order_of_a_key_is_kept_while_its_units_fail(void **state)
         *last = call->last;
     }
 }
+
+#ifdef HF_FAULTS
+/* The dispatcher stands still after it has stored that the second waits, until the first is due
+ * again; then it reads the third, and stores that, too, before it looks for what is due. */
+static void what_waits_behind_a_unit_keeps_its_order_whenever_it_was_stored(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = batch_options(HF_BATCH_KEY);
+
+    options.retry_base_ms = 1000;
+    options.retry_max_ms = 1000;
+    options.batch = 1;
+    options.batch_extend_max = 0;
+    journal.fail = 1;
+    subscribe_batch(scene->bus, &options);
+    assert_ok(hf_start(scene->bus));
+    publish_run(scene->bus, "k", 1);
+    while (info_of(scene->bus, "a").retrying != 1)
+        usleep(2000);
+    point_arm("after_settle", 1, POINT_STOP_THREAD);
+    publish_run(scene->bus, "k", 1);
+    while (point_wait_blocked("after_settle", PATIENCE_MS) &&
+           info_of(scene->bus, "a").retrying != 2) {
+        point_release("after_settle"); /* it was a checkpoint */
+        point_arm("after_settle", 1, POINT_STOP_THREAD);
+    }
+    publish_run(scene->bus, "k", 1);
+    usleep(1200000);
+    point_release("after_settle");
+    settle_all(scene->bus, "a");
+    assert_int_equal(now(&journal.count), 4);
+    assert_int_equal(now(&journal.events), 3);
+    for (size_t i = 2; i < 4; i++)
+        assert_true(journal.calls[i].first > journal.calls[i - 1].first);
+}
+#endif
 
 static void a_unit_that_fails_comes_again_as_one_after_a_restart(void **state)
 {
@@ -701,6 +749,9 @@ static const struct CMUnitTest tests[] = {
     batch_test(two_units_that_fail_stay_apart),
     batch_test(what_waits_behind_a_unit_follows_in_units),
     batch_test(the_order_of_a_key_is_kept_while_its_units_fail),
+#ifdef HF_FAULTS
+    batch_test(what_waits_behind_a_unit_keeps_its_order_whenever_it_was_stored),
+#endif
     batch_test(a_unit_that_fails_comes_again_as_one_after_a_restart),
     batch_test(after_the_last_attempt_all_its_events_die_with_the_whole_story),
     batch_test(split_isolates_the_poison_event),

@@ -245,6 +245,21 @@ static void due_retries_come_by_due_time_up_to_max(void **state)
     must_equal(T0 + 50, next_us);
 }
 
+/* The second and the third follow the first, which failed; one was stored before the first one's
+ * next attempt was due, the other one after that. */
+static void what_follows_in_a_lane_waits_for_all_before_it_whenever_it_was_stored(void **state)
+{
+    struct scene s = scene_of(*state, "aaa");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0 + 40), retry(2, "a", 0)));
+    must_read("", list_due(s.store, s.id, 0, T0 + 30));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(3, "a", 0)));
+    must_read("1", list_due(s.store, s.id, 0, T0 + 50));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0 + 90)));
+    must_read("", list_due(s.store, s.id, 0, T0 + 80));
+    must_answer(HF_OK, SETTLE(&s.owner, -1, waited(done(1, "a"))));
+    must_read("2 3", list_due(s.store, s.id, 0, T0 + 60));
+}
+
 static void a_retry_replaces_the_row_of_its_position(void **state)
 {
     struct scene s = scene_of(*state, "ab");
@@ -579,6 +594,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_retry_waits_with_its_story_until_it_is_due),
     CLAIM(facts_tell_the_retry),
     CLAIM(due_retries_come_by_due_time_up_to_max),
+    CLAIM(what_follows_in_a_lane_waits_for_all_before_it_whenever_it_was_stored),
     CLAIM(a_retry_replaces_the_row_of_its_position),
     CLAIM(holding_replaces_the_row_of_its_position_too),
     CLAIM(done_takes_the_retry_away),

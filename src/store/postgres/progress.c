@@ -170,12 +170,12 @@ static struct text read_story(struct postgres_engine *engine, const PGresult *re
                               struct delivery_facts *facts)
 {
     enum retry_kind kind = (enum retry_kind)result_int8(result, 0, FACTS_RETRY_KIND, RETRY_NONE);
-    facts->waiting = kind == RETRY_WAITING || kind == RETRY_ALONE;
-    facts->held = kind == RETRY_HELD;
+    int64_t next_us = result_time(result, 0, FACTS_RETRY_NEXT, -1);
+    facts->waiting = (kind == RETRY_WAITING || kind == RETRY_ALONE) && next_us != 0;
+    facts->held = kind == RETRY_HELD || (kind == RETRY_WAITING && next_us == 0);
     facts->blocked = kind == RETRY_BLOCKED;
     facts->leased = facts->leased || kind == RETRY_LEASED;
-    facts->next_attempt_us =
-        facts->waiting ? skew_local(engine, result_time(result, 0, FACTS_RETRY_NEXT, -1)) : -1;
+    facts->next_attempt_us = facts->waiting ? skew_local(engine, next_us) : -1;
     facts->dead_id = result_int8(result, 0, FACTS_DEAD_ID, -1);
     if (facts->dead_id >= 0 && kind == RETRY_NONE && !facts->leased) {
         facts->attempts = (int32_t)result_int8(result, 0, FACTS_DEAD_ATTEMPTS, 0);

@@ -340,8 +340,9 @@ static hf_status find_retry(struct conn *conn, const struct about *about, int64_
     switch ((enum retry_kind)sqlite3_column_int(stmt, 0)) {
     case RETRY_WAITING:
     case RETRY_ALONE:
-        facts->waiting = true;
-        facts->next_attempt_us = sqlite3_column_int64(stmt, 5);
+        facts->held = sqlite3_column_int64(stmt, 5) == 0;
+        facts->waiting = !facts->held;
+        facts->next_attempt_us = facts->held ? -1 : sqlite3_column_int64(stmt, 5);
         break;
     case RETRY_HELD:
         facts->held = true;
