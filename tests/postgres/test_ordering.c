@@ -143,6 +143,29 @@ static void ten_thousand_late_events_come_in_their_order(void **state)
     scene_end(&s);
 }
 
+/* What waits is read again by the new filter, among more that came between than one fetch has. */
+static void a_filter_that_changes_loses_nothing_that_waits(void **state)
+{
+    struct scene s = scene_of(*state);
+    side_must(s.a, "BEGIN");
+    must_equal(1, publish(&s, s.a));
+    must_equal(2, publish(&s, s.b));
+    side_must(s.c, "BEGIN");
+    side_must(s.c, "SELECT holdfast.publish('%s', 't', '{}') FROM generate_series(1, 10000)",
+              s.f->namespace_name);
+    must_equal(10003, publish(&s, s.b));
+    audience_read(&s.strict);
+    must_equal(0, s.strict.count);
+    side_must(s.c, "COMMIT");
+    s.strict.pattern = text_of("t");
+    audience_read(&s.strict);
+    must_equal(0, s.strict.count);
+    side_must(s.a, "COMMIT");
+    audience_await(&s.strict, 10003);
+    must_equal(10003, s.strict.count);
+    scene_end(&s);
+}
+
 /* Nobody publishes: then a single look decides all gaps that there are. */
 static void old_gaps_keep_nobody_waiting(void **state)
 {
@@ -702,6 +725,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_rolled_back_number_does_not_hold_the_floor),
     CLAIM(ten_thousand_rolled_back_numbers_are_passed_at_once),
     CLAIM(ten_thousand_late_events_come_in_their_order),
+    CLAIM(a_filter_that_changes_loses_nothing_that_waits),
     CLAIM(old_gaps_keep_nobody_waiting),
     CLAIM(too_many_gaps_stop_the_reading_until_they_are_decided),
     CLAIM(a_gap_is_decided_soon_after_the_last_publisher_who_might_fill_it),

@@ -46,7 +46,6 @@
 #define READ_BYTES_MAX 4194304      /* ... while a fetch is not larger than this */
 #define READ_LARGE_BYTES 16384      /* as in queries_read.sql */
 #define READ_QUEUE_MAX 8192         /* strict order: then only what is missing below is fetched */
-#define READ_AGAIN_ROWS_MAX 1000000 /* of the queue, when the filter has changed */
 
 #define READ_BYTES_COLUMN EVENT_COLUMNS
 
@@ -402,36 +401,54 @@ static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
     return status;
 }
 
-/* The filter has changed: what is in the queue was read by another one, so it is read again. What
- * is in a hole is not: it comes when the holes are read. */
+/* Puts the rows of a portion that are not in a hole: those come when the holes are read. Answers
+ * the position that the next portion begins at. */
+static hf_status take_again(struct postgres_reader *reader, struct fetched *rows,
+                            struct queue *queue, int64_t *ret_next)
+{
+    int count = PQntuples(rows->result);
+    hf_status status = queue_reserve(queue, (size_t)count);
+    for (int row = 0; row < count && status == HF_OK; row++) {
+        int64_t position = position_at(rows->result, row);
+        if (!result_is_null(rows->result, row, READ_BYTES_COLUMN) &&
+            !gap_is_open(&reader->gap, position)) {
+            queue_put(queue, rows, row, position,
+                      result_int8(rows->result, row, READ_BYTES_COLUMN, 0));
+        }
+        *ret_next = position + 1;
+    }
+    return status;
+}
+
+/* The filter has changed: what is in the queue was read by another one, so it is read again, in
+ * portions, because what has become visible in holes between may be any number of events. */
 static hf_status read_queue_again(struct postgres_reader *reader)
 {
-    const struct gap_hole range = {
+    struct gap_hole range = {
         .first = queue_at(&reader->queue, 0)->position,
         .last = reader->gap.high,
     };
-    struct fetch fetch = fetch_of(reader, READ_AGAIN_ROWS_MAX);
-    fetch.many = true;
-    fetch.holes = &range;
-    fetch.hole_count = 1;
-    hf_status status = ask(reader, &fetch);
-    if (status == HF_OK) {
-        status = make_room(reader, &fetch);
-    }
-    if (status == HF_OK) {
-        queue_clear(&reader->queue);
-        const PGresult *result = fetch.late_rows->result;
-        int rows = PQntuples(result);
-        for (int row = 0; row < rows; row++) {
-            int64_t position = position_at(result, row);
-            if (!result_is_null(result, row, READ_BYTES_COLUMN) &&
-                !gap_is_open(&reader->gap, position)) {
-                queue_put(&reader->queue, fetch.late_rows, row, position,
-                          result_int8(result, row, READ_BYTES_COLUMN, 0));
-            }
+    struct queue again = {0};
+    hf_status status = HF_OK;
+    for (bool more = true; more && status == HF_OK;) {
+        struct fetch fetch = fetch_of(reader, reader->rows);
+        fetch.many = true;
+        fetch.holes = &range;
+        fetch.hole_count = 1;
+        status = ask(reader, &fetch);
+        if (status == HF_OK) {
+            more = rows_of(fetch.late_rows) == (size_t)fetch.limit;
+            status = take_again(reader, fetch.late_rows, &again, &range.first);
         }
+        more = more && range.first <= range.last;
+        fetch_release(&fetch);
     }
-    fetch_release(&fetch);
+    struct queue old = reader->queue;
+    if (status == HF_OK) {
+        reader->queue = again;
+        again = old;
+    }
+    queue_release(&again);
     return status;
 }
 
