@@ -9,12 +9,17 @@
 #include "support/make.h"
 
 #include "base/uuid.h"
+#include "store/postgres/session.h"
 
+#include <dirent.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #define NOTICED_MS 10000  /* within this a silence must have been noticed ... */
 #define GRACE_MS 10000    /* ... on a fast machine */
 #define FAR_MS (10 * PATIENCE_MS)
+#define CANCELS 8         /* as in session.c */
 
 struct scene {
     struct fixture *f;
@@ -134,10 +139,67 @@ static void a_silent_keeper_connects_again(void **state)
     scene_end(&s);
 }
 
+/* Threads of this process with this name. */
+static int threads_named(const char *name)
+{
+    int found = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    must_hold(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300];
+        char line[64] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        if (file) {
+            (void)!fgets(line, sizeof line, file);
+            fclose(file);
+        }
+        line[strcspn(line, "\n")] = '\0';
+        found += strcmp(line, name) == 0;
+    }
+    closedir(tasks);
+    return found;
+}
+
+/* Each is a connection and a thread, and a network that swallows everything ends none of them. */
+static void requests_to_stop_do_not_pile_up(void **state)
+{
+    struct scene s = scene_of(*state);
+    char url[sizeof s.f->url + 64];
+    proxy_url(s.proxy, s.f->url, url, sizeof url);
+    PGconn *pg = side_open_url(url);
+    stall(&s, PROXY_CLIENT, true);
+    must_equal(1, PQsendQuery(pg, "SELECT 1"));
+    int64_t begun_ms = mono_ms();
+    while (!proxy_struck(s.proxy)) {
+        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        usleep(1000);
+    }
+    while (threads_named("hf-cancel") < CANCELS) { /* a thread gives itself its name */
+        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        session_cancel(PQgetCancel(pg));
+        usleep(1000);
+    }
+    for (int i = 0; i < 100; i++) {
+        session_cancel(PQgetCancel(pg));
+        usleep(1000);
+        must_equal(CANCELS, threads_named("hf-cancel"));
+    }
+    proxy_calm(s.proxy);
+    begun_ms = mono_ms();
+    while (threads_named("hf-cancel") > 0) { /* and then there is room for others again */
+        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        usleep(1000);
+    }
+    PQfinish(pg);
+    scene_end(&s);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_publish_on_a_silent_connection_is_resolved),
     CLAIM(a_server_that_falls_silent_is_noticed),
     CLAIM(a_server_that_works_is_waited_for),
+    CLAIM(requests_to_stop_do_not_pile_up),
     CLAIM(a_silent_keeper_connects_again),
 };
 

@@ -22,7 +22,8 @@
  *   hears one must declare anew: somebody else may have taken the flag back. The same goes for few
  *   notifications of many publishers at once: each waits for the one before it to be on disk, so on
  *   a slow disk they are few because of us. Until the crowd has gone there is a look every
- *   DECLARE_MS instead.
+ *   DECLARE_MS instead. A process that dies asleep leaves its flag for at most SLEEP_MS: until then
+ *   publishers notify nobody, which costs them a little and nothing else.
  *
  * Signs of life
  *   The advisory lock on this connection says that the process lives; it vanishes with the process.

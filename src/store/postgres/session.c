@@ -7,13 +7,16 @@
  *
  * A statement that is not answered in time is asked to stop, and its connection is closed without
  * waiting for that: a caller's deadline is kept whatever the server does. The request to stop is a
- * connection of its own, made by libpq's blocking PQcancel, so a thread of its own makes it.
+ * connection of its own, made by libpq's blocking PQcancel, so a thread of its own makes it. When a
+ * network swallows requests they are no help, and their threads pile up: only CANCELS_MAX are made
+ * at a time. A server that was not asked stops when it notices that the connection is gone.
  */
 #include "store/postgres/session.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,6 +28,7 @@
 #define SILENCE_MS 4000      /* without a byte from the server: see silence.c */
 #define POLL_SLICE_MS 1000   /* a fake clock may have moved */
 #define CANCEL_WAIT_MS 1000  /* for the answer to a cancelled statement of the application's */
+#define CANCELS_MAX 8        /* requests to stop that are under way, of the whole process */
 #define NAME_BYTES 80
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -133,11 +137,14 @@ static hf_status collect(struct session *session, PGresult **ret_result)
 
 /* ---- Deadlines ------------------------------------------------------------------------------- */
 
+static atomic_int cancels; /* under way */
+
 static void *cancel_main(void *ctx)
 {
     char why[256];
     PQcancel(ctx, why, sizeof why);
     PQfreeCancel(ctx);
+    atomic_fetch_sub(&cancels, 1);
     return NULL;
 }
 
@@ -147,10 +154,12 @@ void session_cancel(PGcancel *cancel)
     if (!cancel) {
         return;
     }
-    if (thread_start(&thread, "hf-cancel", cancel_main, cancel) == HF_OK) {
+    if (atomic_fetch_add(&cancels, 1) < CANCELS_MAX &&
+        thread_start(&thread, "hf-cancel", cancel_main, cancel) == HF_OK) {
         pthread_detach(thread);
     } else {
-        PQfreeCancel(cancel); /* the server will notice that we are gone */
+        atomic_fetch_sub(&cancels, 1);
+        PQfreeCancel(cancel);
     }
 }
 
