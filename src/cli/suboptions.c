@@ -67,7 +67,7 @@ const struct option_row suboptions_rows[] = {
     {"checkpoint-time", 0, OPTION_DURATION, "TIME", NULL, 0, HOUR_MS,
      "... or after this time (1s)"},
     {"wait-period", 0, OPTION_DURATION, "TIME", NULL, 1, HOUR_MS,
-     "look for work at least this often without a wake-up (1s)"},
+     "look for work at least this often without a wake-up (1s; PostgreSQL: 10s)"},
     {"tx-max", 0, OPTION_DURATION, "TIME", NULL, 1, 60000,
      "longest run of a transactional handler (1s)"},
     {"gap-timeout", 0, OPTION_DURATION, "TIME", NULL, 0, DAY_MS,
