@@ -1,71 +1,17 @@
 /*
  * time.c - RFC 3339 instants and durations with units.
  *
- * Dates are converted by counting days in eras of 400 years, which all have 146097 days. Years are
- * taken to begin in March, so that the leap day is a year's last day and the length of the months
- * before any month is one linear formula, (153 * month + 2) / 5.
- *
  * The parser reads fixed fields from left to right and says which one it did not like. Nothing is
  * guessed: a time without an offset is refused, because the reader's zone is not the writer's.
  */
 #include "base/time.h"
+#include "base/date.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 
 #define SECOND_US INT64_C(1000000)
-#define DAY_US (86400 * SECOND_US)
-#define ERA_DAYS 146097         /* days in 400 years */
-#define EPOCH_FROM_MARCH 719468 /* days from 0000-03-01 to 1970-01-01 */
-
-struct date {
-    int32_t year;
-    int32_t month; /* 1 .. 12 */
-    int32_t day;   /* 1 .. 31 */
-};
-
-/* Years are 0001 .. 9999, so no quotient below is negative. */
-static int64_t days_of_date(struct date date)
-{
-    int64_t year = date.month <= 2 ? date.year - 1 : date.year;
-    int64_t era = year / 400;
-    int64_t year_of_era = year % 400;
-    int64_t month_from_march = (date.month + 9) % 12;
-    int64_t day_of_year = (153 * month_from_march + 2) / 5 + date.day - 1;
-    int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-
-    return era * ERA_DAYS + day_of_era - EPOCH_FROM_MARCH;
-}
-
-static struct date date_of_days(int64_t days)
-{
-    int64_t from_march = days + EPOCH_FROM_MARCH;
-    int64_t era = from_march / ERA_DAYS;
-    int64_t day_of_era = from_march % ERA_DAYS;
-    int64_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t month_from_march = (5 * day_of_year + 2) / 153;
-    int64_t month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
-
-    return (struct date){
-        .year = (int32_t)(era * 400 + year_of_era + (month <= 2)),
-        .month = (int32_t)month,
-        .day = (int32_t)(day_of_year - (153 * month_from_march + 2) / 5 + 1),
-    };
-}
-
-static bool is_leap(int32_t year)
-{
-    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
-static int32_t days_in_month(int32_t year, int32_t month)
-{
-    static const int32_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-
-    return days[month - 1] + (month == 2 && is_leap(year));
-}
+#define DAY_US (DAY_SECONDS * SECOND_US)
 
 /* Writes value as exactly `count` digits and returns the place after them. */
 static char *put_digits(char *out, int64_t value, int count)
@@ -155,9 +101,9 @@ static hf_status take_date(struct text *rest, int64_t *ret_us)
     if (!take_char(rest, "-") || !take_number(rest, 2, 1, 12, &date.month))
         return not_a_time("after the year comes '-' and the month, 01 to 12");
     if (!take_char(rest, "-") ||
-        !take_number(rest, 2, 1, days_in_month(date.year, date.month), &date.day))
+        !take_number(rest, 2, 1, date_days_in_month(date.year, date.month), &date.day))
         return not_a_time("after the month comes '-' and a day which that month has");
-    *ret_us = days_of_date(date) * DAY_US;
+    *ret_us = date_to_days(date) * DAY_US;
     return HF_OK;
 }
 
@@ -240,8 +186,8 @@ hf_status duration_parse(struct text text, int64_t *ret_ms)
         struct text name;
         int64_t ms;
     } units[] = {
-        {TEXT_LITERAL("ms"), 1},          {TEXT_LITERAL("s"), 1000},
-        {TEXT_LITERAL("m"), 60 * 1000},   {TEXT_LITERAL("h"), 3600 * 1000},
+        {TEXT_LITERAL("ms"), 1},           {TEXT_LITERAL("s"), 1000},
+        {TEXT_LITERAL("m"), 60 * 1000},    {TEXT_LITERAL("h"), 3600 * 1000},
         {TEXT_LITERAL("d"), 86400 * 1000},
     };
     int64_t number = 0;
