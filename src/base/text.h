@@ -36,6 +36,16 @@ static inline bool text_is_absent(struct text text)
     return !text.bytes;
 }
 
+/* Takes the first byte off if it is this one. */
+static inline bool text_take(struct text *rest, char c)
+{
+    if (rest->length == 0 || rest->bytes[0] != c)
+        return false;
+    rest->bytes++;
+    rest->length--;
+    return true;
+}
+
 /* Absent equals only absent. */
 bool text_equal(struct text a, struct text b);
 

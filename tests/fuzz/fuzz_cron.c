@@ -1,0 +1,90 @@
+/*
+ * fuzz_cron.c - any bytes as a cron expression; 8 bytes before it are where the search begins.
+ *
+ * Properties: what is refused leaves the result untouched and says why; what is accepted has no
+ * empty set and no bit outside its field; what is found matches and lies on the right side; looking
+ * back from what was found finds it again, and from the second before it something before the
+ * beginning; in UTC the timetable says the same as the calendar.
+ */
+#include "base/cron.h"
+#include "base/err.h"
+#include "base/timetable.h"
+#include "fuzz.h"
+
+#define SECOND_US INT64_C(1000000)
+#define RANGE_S INT64_C(150000000000) /* about 4,700 years before and after 1970 */
+
+static bool within(uint64_t set, int min, int max)
+{
+    uint64_t all = ((UINT64_C(1) << (max + 1)) - 1) & ~((UINT64_C(1) << min) - 1);
+
+    return set != 0 && (set & ~all) == 0;
+}
+
+static void check_sets(const struct cron *cron)
+{
+    HOLDS(within(cron->seconds, 0, 59));
+    HOLDS(within(cron->minutes, 0, 59));
+    HOLDS(within(cron->hours, 0, 23));
+    HOLDS(within(cron->days_of_month, 1, 31));
+    HOLDS(within(cron->months, 1, 12));
+    HOLDS(within(cron->days_of_week, 0, 6));
+}
+
+static void check_search(const struct cron *cron, int64_t from_s)
+{
+    int64_t next_s, previous_s;
+
+    if (cron_next(cron, from_s, &next_s)) {
+        HOLDS(next_s >= from_s);
+        HOLDS(cron_matches(cron, next_s));
+        HOLDS(next_s == from_s || !cron_matches(cron, from_s));
+        HOLDS(cron_previous(cron, next_s, &previous_s) && previous_s == next_s);
+        HOLDS(!cron_previous(cron, next_s - 1, &previous_s) || previous_s < from_s);
+    }
+    if (cron_previous(cron, from_s, &previous_s)) {
+        HOLDS(previous_s <= from_s);
+        HOLDS(cron_matches(cron, previous_s));
+        HOLDS(cron_next(cron, previous_s, &next_s) && next_s == previous_s);
+    }
+}
+
+static void check_timetable(const struct cron *cron, int64_t from_s)
+{
+    struct zone *utc;
+    int64_t wall_s, at_us;
+
+    if (zone_new(text_of("UTC"), NULL, &utc) != HF_OK)
+        return;
+    if (cron_next(cron, from_s, &wall_s) &&
+        timetable_next(cron, utc, from_s * SECOND_US - 1, &at_us))
+        HOLDS(at_us == wall_s * SECOND_US);
+    if (cron_previous(cron, from_s, &wall_s) &&
+        timetable_previous(cron, utc, from_s * SECOND_US + 1, &at_us))
+        HOLDS(at_us == wall_s * SECOND_US);
+    zone_free(utc);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int64_t from_s;
+    struct cron cron = {.seconds = UINT64_MAX};
+
+    if (size < sizeof(from_s))
+        return 0;
+    memcpy(&from_s, data, sizeof(from_s));
+    from_s %= RANGE_S;
+
+    struct text text = {(const char *)data + sizeof(from_s), size - sizeof(from_s)};
+
+    err_clear();
+    if (cron_parse(text, &cron) != HF_OK) {
+        HOLDS(cron.seconds == UINT64_MAX);
+        HOLDS(strstr(err_message(), "cron expression"));
+        return 0;
+    }
+    check_sets(&cron);
+    check_search(&cron, from_s);
+    check_timetable(&cron, from_s);
+    return 0;
+}
