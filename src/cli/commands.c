@@ -29,6 +29,7 @@ const struct command *const commands[] = {
     &command_dlq_edit,
     &command_dlq_resolve,
     &command_dlq_purge,
+    &command_schedule_next,
     &command_config_check,
     &command_config_show,
     &command_config_keys,

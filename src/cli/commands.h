@@ -31,6 +31,7 @@ extern const struct command command_dlq_retry;
 extern const struct command command_dlq_edit;
 extern const struct command command_dlq_resolve;
 extern const struct command command_dlq_purge;
+extern const struct command command_schedule_next;
 extern const struct command command_config_check;
 extern const struct command command_config_show;
 extern const struct command command_config_keys;
