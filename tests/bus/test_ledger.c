@@ -121,6 +121,29 @@ static void an_honest_run_has_no_breach(void **state)
     assert_int_equal(judge(*state, NULL), 0);
 }
 
+/* A kill -9 breaks a write off there. */
+static void no_line_lies_across_the_end_of_a_page(void **state)
+{
+    char text[126], page[4096];
+    int64_t lines = 0;
+    size_t bytes;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s", scene_file(*state, "ledger"));
+    memset(text, 'x', sizeof(text));
+    for (int i = 0; i < 1000; i++)
+        diary_write(path, "%.*s", 1 + i % (int)sizeof(text), text);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while ((bytes = fread(page, 1, sizeof(page), file)) > 0) {
+        assert_int_equal(page[bytes - 1], '\n');
+        for (size_t i = 0; i < bytes; i++)
+            lines += page[i] == '\n';
+    }
+    fclose(file);
+    assert_int_equal(lines, 1000);
+}
+
 static void an_event_that_is_not_in_the_log_is_lost(void **state)
 {
     publish_honestly(*state);
@@ -315,6 +338,7 @@ static void a_joined_event_without_its_row_is_found(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(an_honest_run_has_no_breach),
+    bare_test(no_line_lies_across_the_end_of_a_page),
     scene_test(an_event_that_is_not_in_the_log_is_lost),
     scene_test(an_event_that_was_not_delivered_is_lost),
     scene_test(an_event_that_was_not_sent_is_invented),

@@ -186,26 +186,27 @@ static bool is_explained(const struct ledger *ledger, int32_t before, int32_t no
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-static void read_sent(struct ledger *ledger, const char *path, const char *line)
+static bool read_sent(struct ledger *ledger, const char *path, const char *line)
 {
     char id[HF_ID_BYTES], key[64];
     unsigned long long hash;
     struct record *record;
 
     if (sscanf(line, "S %36s %63s %llx", id, key, &hash) != 3)
-        return;
+        return false;
     record = record_of(ledger, id);
     if (record->sent)
-        return; /* sent again */
+        return true; /* sent again */
     record->sent = true;
     record->hash = hash;
     if (strcmp(key, "-") != 0) {
         record->keyed = key_of(ledger, path, key);
         record->before = record->keyed->count;
     }
+    return true;
 }
 
-static void read_acknowledged(struct ledger *ledger, const char *line)
+static bool read_acknowledged(struct ledger *ledger, const char *line)
 {
     char id[HF_ID_BYTES];
     long long position;
@@ -213,23 +214,24 @@ static void read_acknowledged(struct ledger *ledger, const char *line)
     struct keyed *keyed;
 
     if (sscanf(line, "A %36s %lld", id, &position) != 2)
-        return;
+        return false;
     record = record_of(ledger, id);
     if (record->position) {
         record->other_position |= record->position != position;
-        return;
+        return true;
     }
     record->position = position;
     ledger->acknowledged++;
     keyed = record->keyed;
     if (!keyed)
-        return;
+        return true;
     if (keyed->count == keyed->capacity)
         keyed->records = grow(keyed->records, &keyed->capacity, sizeof(*keyed->records));
     keyed->records[keyed->count++] = record;
+    return true;
 }
 
-static void read_delivered(struct ledger *ledger, const char *line)
+static bool read_delivered(struct ledger *ledger, const char *line)
 {
     char name[64], id[HF_ID_BYTES], verdict;
     int attempt, process, index;
@@ -238,9 +240,11 @@ static void read_delivered(struct ledger *ledger, const char *line)
     struct fate *fate;
 
     if (sscanf(line, "D %63s %36s %d %llx %c %d", name, id, &attempt, &hash, &verdict, &process) !=
-            6 ||
-        (index = subscription_of(ledger, name)) < 0)
-        return;
+        6)
+        return false;
+    index = subscription_of(ledger, name);
+    if (index < 0)
+        return true; /* not judged */
     record = record_of(ledger, id);
     fate = &record->fates[index];
     ledger->calls++;
@@ -256,15 +260,20 @@ static void read_delivered(struct ledger *ledger, const char *line)
     fate->last_verdict = verdict;
     fate->last_process = process;
     record->other_bytes |= record->sent && record->hash != hash;
+    return true;
 }
 
-static void read_undone(struct ledger *ledger, const char *line)
+static bool read_undone(struct ledger *ledger, const char *line)
 {
     char name[64], id[HF_ID_BYTES];
     int index;
 
-    if (sscanf(line, "N %63s %36s", name, id) == 2 && (index = subscription_of(ledger, name)) >= 0)
+    if (sscanf(line, "N %63s %36s", name, id) != 2)
+        return false;
+    index = subscription_of(ledger, name);
+    if (index >= 0)
         record_of(ledger, id)->fates[index].last_verdict = 'r';
+    return true;
 }
 
 static void read_process(struct processes *processes, const char *line)
@@ -274,42 +283,56 @@ static void read_process(struct processes *processes, const char *line)
     processes->pids[processes->count++] = (int32_t)strtol(line + 1, NULL, 10);
 }
 
-static void read_point(struct ledger *ledger, const char *line)
+static bool read_point(struct ledger *ledger, const char *line)
 {
     size_t i;
     char name[64];
 
     if (sscanf(line, "P %63s", name) != 1)
-        return;
+        return false;
     for (i = 0; i < ledger->point_count && strcmp(ledger->points[i].name, name) != 0;)
         i++;
     if (i == 256)
-        return;
+        return true;
     if (i == ledger->point_count)
         snprintf(ledger->points[ledger->point_count++].name, 64, "%s", name);
     ledger->points[i].hits++;
+    return true;
 }
 
-static void read_line(struct ledger *ledger, const char *path, const char *line)
+static bool read_answer(struct ledger *ledger, const char *line)
 {
     char id[HF_ID_BYTES];
 
-    if (line[0] == 'S')
-        read_sent(ledger, path, line);
-    else if (line[0] == 'A')
-        read_acknowledged(ledger, line);
-    else if (line[0] == 'F' && sscanf(line, "F %36s", id) == 1)
-        record_of(ledger, id)->refused = true;
-    else if (line[0] == 'U' && sscanf(line, "U %36s", id) == 1)
-        record_of(ledger, id)->unknown = true;
-    else if (line[0] == 'J' && sscanf(line, "J %36s", id) == 1)
-        record_of(ledger, id)->joined = true;
-    else if (line[0] == 'D')
-        read_delivered(ledger, line);
-    else if (line[0] == 'N')
-        read_undone(ledger, line);
-    else if (line[0] == 'P')
-        read_point(ledger, line);
+    if (sscanf(line + 1, " %36s", id) != 1)
+        return false;
+    record_of(ledger, id)->refused |= line[0] == 'F';
+    record_of(ledger, id)->unknown |= line[0] == 'U';
+    record_of(ledger, id)->joined |= line[0] == 'J';
+    return true;
+}
+
+/* False: it is no line of a ledger. */
+static bool read_line(struct ledger *ledger, const char *path, const char *line)
+{
+    switch (line[0]) {
+    case 'S':
+        return read_sent(ledger, path, line);
+    case 'A':
+        return read_acknowledged(ledger, line);
+    case 'F':
+    case 'U':
+    case 'J':
+        return read_answer(ledger, line);
+    case 'D':
+        return read_delivered(ledger, line);
+    case 'N':
+        return read_undone(ledger, line);
+    case 'P':
+        return read_point(ledger, line);
+    default:
+        return strchr("KZ\n", line[0]) != NULL; /* read before, or an empty line */
+    }
 }
 
 void ledger_read(struct ledger *ledger, const char *path)
@@ -324,9 +347,11 @@ void ledger_read(struct ledger *ledger, const char *path)
         if ((line[0] == 'K' || line[0] == 'Z') && strchr(line, '\n'))
             read_process(line[0] == 'K' ? &ledger->gone : &ledger->frozen, line);
     rewind(file);
+    /* What cannot be read is told: whatever it said is missing, and may look like a loss. */
     while (fgets(line, sizeof(line), file))
-        if (strchr(line, '\n'))
-            read_line(ledger, path, line);
+        if (strchr(line, '\n') && !read_line(ledger, path, line))
+            rig_say("%s has a line that cannot be read: %.*s", path, (int)strcspn(line, "\n"),
+                    line);
     fclose(file);
 }
 
