@@ -119,7 +119,10 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
         runner->lost = true; /* cannot hold its lane back: drop all, it will come again */
     }
     if (ok && in_tx && slot->waited) {
-        if (!result->lane_busy) {
+        /* The dispatcher may have stored events behind it since its transaction has looked. */
+        if (result->before) {
+            runner->lost = true; /* nobody has told what waits behind it: drop all, load it again */
+        } else if (!result->lane_busy && !slot->followed) {
             window_free_lane(window, lane);
         }
         runner->nudged = true;

@@ -331,7 +331,7 @@ static void end_settled(struct runner *runner, struct unit *unit)
     size_t kept = 0;
     for (size_t i = 0; i < unit->count; i++) {
         if (unit->settled[i]) {
-            struct worker_result done = {.verdict = HF_ACK};
+            struct worker_result done = {.verdict = HF_ACK, .before = true};
             runner_slot_ended(runner, unit->slots[i], &done, true);
             continue;
         }
@@ -365,6 +365,7 @@ void unit_ended(struct runner *runner, struct unit *unit, struct worker_result *
     for (size_t i = 0; i < unit->count; i++) {
         struct worker_result own = *result;
         own.lane_busy = unit->lane_busy[i];
+        own.before = false; /* those went with end_settled */
         if (i > 0 && result->error) {
             own.error = mem_dup(result->error, strlen(result->error));
         }

@@ -92,6 +92,7 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
     case SLOT_RUNNING:
         window->busy++;
         share->busy++;
+        slot->followed = false;
         break;
     case SLOT_ENDED:
         window->ended++;
@@ -284,9 +285,21 @@ void window_settle(struct window *window, struct slot *slot)
     set_state(window, slot, SLOT_SETTLED);
 }
 
+static void ring_follow(struct ring *ring, uint64_t lane)
+{
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        slot->followed |= slot->state == SLOT_RUNNING && slot->lane == lane;
+    }
+}
+
 bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition)
 {
     hf_status status = set64_put(&window->failing, lane, partition);
+    if (set64_get(&window->running, lane, NULL)) {
+        ring_follow(&window->retries, lane);
+        ring_follow(&window->log, lane);
+    }
     window->lanes_full |= status == HF_INVALID;
     return status == HF_OK || window->lanes_full;
 }

@@ -61,6 +61,7 @@ struct slot {
     struct story_unit mark; /* the unit that it failed in, and comes again with; see unit.h */
     bool splitting;         /* that unit is being halved */
     bool follows;           /* it is in hand behind the first of its unit */
+    bool followed;          /* since it began to run its lane was found failing */
     uint8_t excused;        /* how often a part of a unit that is being halved was given back */
 };
 
@@ -128,7 +129,9 @@ hf_status window_repartition(struct window *window, struct rack *rack, int32_t p
 bool window_heavy(const struct window *window);
 
 /* Remembers that deliveries of the lane wait in the store. False without memory: then nothing may
- * be run that could be behind them. At WINDOW_LANES_MAX it sets lanes_full and answers true. */
+ * be run that could be behind them. At WINDOW_LANES_MAX it sets lanes_full and answers true. What
+ * runs in the lane is `followed` from then on: its transaction may not have seen those that wait,
+ * so that what it says of the lane does not count. */
 bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition);
 
 size_t ring_count(const struct ring *ring);

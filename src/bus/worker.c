@@ -345,6 +345,7 @@ static bool run_one(struct worker *worker, size_t i)
     *result = (struct worker_result){.verdict = HF_ACK};
     if (worker->tx && !enter(worker, i)) {
         /* Settled before: done, and nothing to run. Or the transaction is no good. */
+        result->before = true;
         return worker->tx_status || next_turn(worker);
     }
     delivery->attempt = entry->attempts + 1;

@@ -35,6 +35,7 @@ struct worker_result {
     hf_verdict verdict;
     char *error;    /* mem_free; NULL if none */
     bool lane_busy; /* transactional: see tx_leave */
+    bool before;    /* transactional: it was settled before, and has not run */
 };
 
 struct worker {
