@@ -68,6 +68,7 @@ struct ledger {
     struct record *buckets[BUCKETS];
     struct keyed *keys[1024];
     int64_t calls, dead, acknowledged, breaches;
+    const struct record *shown[BREACHES_SHOWN]; /* the first breaches, for ledger_explain */
     struct processes {
         int32_t *pids;
         size_t count, capacity;
@@ -474,6 +475,8 @@ static void breach(struct ledger *ledger, const char *what, const struct record 
 
     if (index >= 0)
         fate = &record->fates[index];
+    if (ledger->breaches < BREACHES_SHOWN)
+        ledger->shown[ledger->breaches] = record;
     if (ledger->breaches++ < BREACHES_SHOWN)
         rig_say("%s: %s in %s: position %lld, place %lld, %d calls, attempt %d, %d dead (%d of %d "
                 "told), %d effects",
@@ -648,6 +651,28 @@ int64_t ledger_judge(struct ledger *ledger)
             judge_positions(ledger, s);
     }
     return ledger->breaches;
+}
+
+static int explain_state(const hf_event_state *state, void *ctx)
+{
+    (void)ctx;
+    rig_say("    in %s: %s, %d failed, next %lld, dead letter %lld, story %s", state->subscription,
+            hf_state_name(state->state), (int)state->attempts, (long long)state->next_attempt_at_us,
+            (long long)state->dead_id, state->attempts_json ? state->attempts_json : "-");
+    return 0;
+}
+
+void ledger_explain(const struct ledger *ledger, hf_bus *bus)
+{
+    for (size_t i = 0; i < BREACHES_SHOWN && ledger->shown[i]; i++) {
+        const struct record *record = ledger->shown[i];
+        hf_status status;
+
+        rig_say("what the store says of %s, position %lld:", record->id, (long long)record->place);
+        status = hf_event_states(bus, record->id, explain_state, NULL);
+        if (status != HF_OK)
+            rig_say("    %s: %s", hf_status_name(status), hf_errmsg());
+    }
 }
 
 int64_t ledger_acknowledged(const struct ledger *ledger)

@@ -77,6 +77,8 @@ hf_status ledger_inspect_tables(struct ledger *ledger, const char *database);
 
 /* Judges; prints the first few breaches as TAP comments and answers how many there are. */
 int64_t ledger_judge(struct ledger *ledger);
+/* Tells where the events of the first breaches are in each subscription, by the store. */
+void ledger_explain(const struct ledger *ledger, hf_bus *bus);
 
 /* The number of events that were acknowledged; of calls of handlers; of dead letters. */
 int64_t ledger_acknowledged(const struct ledger *ledger);

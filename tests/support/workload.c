@@ -586,6 +586,10 @@ int64_t workload_judge(const struct workload *workload, int publishers, struct l
         breaches = ledger_judge(ledger);
     else
         rig_say("the database cannot be read: %s: %s", hf_status_name(status), hf_errmsg());
+    if (breaches > 0) {
+        ledger_explain(ledger, bus);
+        workload_tell(bus);
+    }
     hf_close(&bus);
     if (ret_ledger)
         *ret_ledger = ledger;

@@ -249,6 +249,8 @@ static hf_status drain(struct run *run)
         }
         status = workload_settled(bus, 50);
     }
+    if (status != HF_OK)
+        workload_tell(bus);
     for (int i = PUBLISHERS; i < ROLES; i++)
         rig_kill(run->roles[i].pid);
     hf_close(&bus);
