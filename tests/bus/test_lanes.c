@@ -111,6 +111,8 @@ static void begin(struct scene *scene, struct recorder *recorder)
     options.concurrency = 1;
     options.retry_base_ms = 1;
     options.retry_max_ms = 2;
+    options.tx_max_ms = 60000;
+    options.handler_timeout_ms = 60000;
     options.checkpoint_events = 1000;
     options.checkpoint_ms = 60000;
     assert_ok(hf_open(url, &scene->options, &scene->bus));
