@@ -170,6 +170,11 @@ int64_t hash_event(struct text tenant, struct text key, const uint8_t id[16])
     return hash_partition((struct text){id_text, UUID_TEXT_BYTES - 1});
 }
 
+int32_t hash_slice(int64_t hash, int32_t partitions)
+{
+    return (int32_t)((hash & INT64_MAX) % partitions);
+}
+
 static void md5_add_part(struct md5 *md5, struct text part)
 {
     uint8_t present = !text_is_absent(part);

@@ -24,6 +24,10 @@ int64_t hash_partition(struct text text);
  * its id as 36 lower-case characters. */
 int64_t hash_event(struct text tenant, struct text key, const uint8_t id[16]);
 
+/* Which of so many partitions (at least 1) a partition hash belongs to: 0 .. partitions - 1, also
+ * for a number that is no partition hash. SQL: hash % partitions. */
+int32_t hash_slice(int64_t hash, int32_t partitions);
+
 /* Names the lane (tenant, key), the unit of order; an event without both is a lane of its own.
  * Absent and empty differ, and ("a", "b") differs from ("ab", absent). */
 uint64_t hash_lane(struct text tenant, struct text key, const uint8_t id[16]);

@@ -12,6 +12,7 @@
 #include "bus/ordered.h"
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "bus/verdict.h"
 
 /* Gives an event of the log a row of its own: it is a retry from now on, and what is recorded of
@@ -94,7 +95,7 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
 {
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
-    struct part *part = ordered_part(ordered, (int32_t)(entry->hash % window->partitions));
+    struct part *part = ordered_part(ordered, hash_slice(entry->hash, window->partitions));
     pthread_mutex_lock(&runner->mutex);
     /* One that will not run, must wait behind its lane, or is of a partition with which nobody
      * died, needs no record. */
@@ -131,7 +132,7 @@ static bool in_hand(const struct window *window)
 /* Is the entry to be put: of a partition that is ours, and not put before? */
 static bool is_new(struct ordered *ordered, int32_t partitions, const struct entry *entry)
 {
-    const struct part *part = ordered_part(ordered, (int32_t)(entry->hash % partitions));
+    const struct part *part = ordered_part(ordered, hash_slice(entry->hash, partitions));
     if (!part || part->state != PART_OURS || entry->event.position <= part->floor) {
         return false;
     }
@@ -163,7 +164,7 @@ static bool note_read(struct runner *runner, const struct batch *batch, int64_t 
         if (position <= floor) {
             continue;
         }
-        int64_t partition = (int64_t)(batch->entries[i].hash % runner->window.partitions);
+        int64_t partition = hash_slice(batch->entries[i].hash, runner->window.partitions);
         if (set64_put(&ordered->handed, (uint64_t)position, partition)) {
             return false;
         }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "store/story.h"
 
@@ -131,7 +132,7 @@ struct slot *window_put(struct window *window, struct ring *ring, struct shelf *
     slot->alone = story_ends_in_death(entry->attempts_json);
     slot->mark = story_last_unit(entry->attempts_json);
     slot->lane = entry->lane;
-    slot->partition = (int32_t)(entry->hash % window->partitions);
+    slot->partition = hash_slice(entry->hash, window->partitions);
     atomic_fetch_add(&shelf->references, 1);
     window->bytes += entry_bytes(entry);
     set_state(window, slot, SLOT_READY);

@@ -4,6 +4,7 @@
 #include "store/filter.h"
 
 #include "base/glob.h"
+#include "base/hash.h"
 
 bool filter_matches(const struct filter *filter, struct text type)
 {
@@ -21,6 +22,6 @@ bool filter_owns(const struct filter *filter, int64_t hash)
     if (!set) {
         return true;
     }
-    int64_t partition = hash % set->total;
+    int32_t partition = hash_slice(hash, set->total);
     return (set->bits[partition / 64] >> (partition % 64) & 1) != 0;
 }

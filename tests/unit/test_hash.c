@@ -67,6 +67,83 @@ static void the_partition_hash_is_what_postgresql_computes(void **state)
         assert_int_equal(hash_partition(text_of(table[i].text)), table[i].hash);
 }
 
+static const int32_t counts[] = {1, 2, 3, 7, 16, 1000, 1024};
+
+/* Answers that may never change: events are where they were stored. Computed elsewhere, by Python's
+ * hashlib. */
+static void keys_stay_in_their_partitions_for_ever(void **state)
+{
+    static char longest[65536];
+    const struct {
+        struct text text;
+        int64_t hash;
+        int32_t slices[COUNT_OF(counts)];
+    } table[] = {
+        {text_of(""), INT64_C(0x541d8cd98f00b204), {0, 0, 0, 6, 4, 980, 516}},
+        {text_of(" "), INT64_C(0x7215ee9c7d9dc229), {0, 1, 2, 5, 9, 201, 553}},
+        {text_of("a"), INT64_C(0x0cc175b9c0f1b6a8), {0, 0, 0, 6, 8, 800, 680}},
+        {text_of("A"), INT64_C(0x7fc56270e7a70fa8), {0, 0, 2, 0, 8, 720, 936}},
+        {text_of("a\nb"), INT64_C(0x0cdeb44417f3c268), {0, 0, 2, 2, 8, 656, 616}},
+        {text_of("\xd0\xba\xd0\xbb\xd1\x8e\xd1\x87"), /* Cyrillic */
+         INT64_C(0x43657b66c60a3072), {0, 0, 1, 0, 2, 138, 114}},
+        {text_of("\xf0\x9f\x98\x80"), /* beyond the basic plane */
+         INT64_C(0x2a02eac39d716a70), {0, 0, 1, 6, 0, 656, 624}},
+        {{longest, sizeof(longest)}, INT64_C(0x598bf98d5c865461), {0, 1, 2, 5, 1, 745, 97}},
+        /* Of these the digest begins with 0x80000788 and 0xffffff9e: next to INT64_MIN and -1. */
+        {text_of("user-252235"), INT64_C(0x00000788b592aeb1), {0, 1, 2, 0, 1, 761, 689}},
+        {text_of("user-2373272"), INT64_C(0x7fffff9e80185db5), {0, 1, 0, 2, 5, 301, 437}},
+    };
+
+    (void)state;
+    memset(longest, 'x', sizeof(longest));
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        assert_int_equal(hash_partition(table[i].text), table[i].hash);
+        for (size_t n = 0; n < COUNT_OF(counts); n++)
+            assert_int_equal(hash_slice(table[i].hash, counts[n]), table[i].slices[n]);
+    }
+}
+
+static void every_number_has_a_partition(void **state)
+{
+    static const int64_t hashes[] = {
+        0,         1,         2,         INT32_MAX,     INT64_C(0x80000000), UINT32_MAX,
+        INT64_MAX, -1,        INT32_MIN, INT64_MIN + 1, INT64_MIN,           INT64_MAX - 1,
+    };
+
+    (void)state;
+    for (size_t n = 0; n < COUNT_OF(counts); n++) {
+        for (size_t i = 0; i < COUNT_OF(hashes); i++) {
+            int32_t slice = hash_slice(hashes[i], counts[n]);
+
+            assert_in_range(slice, 0, counts[n] - 1);
+            if (hashes[i] >= 0)
+                assert_int_equal(slice, hashes[i] % counts[n]);
+        }
+    }
+}
+
+/* A hundred keys for each partition, named as people name them. */
+static void keys_are_spread_evenly(void **state)
+{
+    static const char *const names[] = {"", "user-", "00000000-0000-7000-8000-00000"};
+    static int found[1024];
+
+    (void)state;
+    for (size_t n = 0; n < COUNT_OF(counts); n++) {
+        for (size_t k = 0; k < COUNT_OF(names); k++) {
+            memset(found, 0, sizeof(found));
+            for (int i = 0; i < 100 * counts[n]; i++) {
+                char key[64];
+
+                snprintf(key, sizeof(key), "%s%d", names[k], 1000000 + i);
+                found[hash_slice(hash_partition(text_of(key)), counts[n])]++;
+            }
+            for (int32_t i = 0; i < counts[n]; i++)
+                assert_in_range(found[i], 50, 150);
+        }
+    }
+}
+
 static const uint8_t some_id[16] = {0x01, 0x93, 0x5D, 0, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, 0, 1};
 
 static void an_event_is_hashed_by_tenant_else_key_else_id(void **state)
@@ -132,6 +209,9 @@ int main(void)
         cmocka_unit_test(md5_equals_the_vectors_of_rfc_1321),
         cmocka_unit_test(md5_is_right_at_every_length_around_a_block),
         cmocka_unit_test(the_partition_hash_is_what_postgresql_computes),
+        cmocka_unit_test(keys_stay_in_their_partitions_for_ever),
+        cmocka_unit_test(every_number_has_a_partition),
+        cmocka_unit_test(keys_are_spread_evenly),
         cmocka_unit_test(an_event_is_hashed_by_tenant_else_key_else_id),
         cmocka_unit_test(lanes_of_different_pairs_differ),
         cmocka_unit_test(a_lane_depends_on_the_id_only_without_tenant_and_key),

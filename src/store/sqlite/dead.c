@@ -17,6 +17,7 @@
  */
 #include "base/err.h"
 #include "base/glob.h"
+#include "base/hash.h"
 #include "base/point.h"
 #include "store/sqlite/outcome.h"
 #include "store/sqlite/row.h"
@@ -88,7 +89,7 @@ static hf_status find_scope(struct sqlite_engine *engine, struct conn *conn, str
     scope->ordered = sqlite3_column_int(stmt, 4) == HF_MODE_ORDERED;
     int64_t partitions = sqlite3_column_int64(stmt, 5);
     conn_done(stmt);
-    scope->partition = scope->ordered && partitions > 1 ? (int32_t)(hash % partitions) : 0;
+    scope->partition = scope->ordered && partitions > 1 ? hash_slice(hash, partitions) : 0;
     grave->subscribed = true;
     bool found;
     return STATEMENT_INT(conn, SQLITE_QUERY_PARTITION_CHECKPOINT_GET, &found, &scope->checkpoint,

@@ -26,6 +26,7 @@
  * recovered by its own acquire: so a note counts only where its event belongs.
  */
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/point.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/lease.h"
@@ -138,7 +139,7 @@ static hf_status is_open(struct recovery *recovery, int64_t position, bool *ret_
     if (status == HF_OK && stmt) {
         int64_t hash = sqlite3_column_int64(stmt, ROW_HASH);
         conn_done(stmt);
-        *ret_open = hash % recovery->partition->partitions == scope->partition;
+        *ret_open = hash_slice(hash, recovery->partition->partitions) == scope->partition;
     }
     return status;
 }

@@ -7,6 +7,7 @@
  * owner is alive is looked at beside it.
  */
 #include "base/err.h"
+#include "base/hash.h"
 #include "store/sqlite/lease.h"
 #include "store/sqlite/outcome.h"
 #include "store/sqlite/partition.h"
@@ -415,7 +416,7 @@ static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
         }
     } else {
         status = find_partition(engine, conn, &about, delivery->position,
-                                (int32_t)(delivery->hash % about.partitions), facts);
+                                hash_slice(delivery->hash, about.partitions), facts);
     }
     if (status == HF_OK) {
         status = find_retry(conn, &about, delivery->position, arena, facts, story);
