@@ -600,7 +600,8 @@ hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret
 
 /* Waiting retries of some partitions that are due at now_us, at most `max`, appended to the batch:
  * of each partition by due time, but none behind the first row of its lane if that is due later
- * than the row itself or blocked; which partition comes first changes, so that none starves another.
+ * than the row itself or blocked; which partition comes first changes, so that none starves
+ * another.
  * ret_next_us: when the next one that is not due yet will be (-1: none). */
 hf_status store_retries_due(struct store *store, int64_t subscription_id, const int32_t *partitions,
                             size_t count, int64_t now_us, int32_t max, struct batch *batch,

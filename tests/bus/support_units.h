@@ -1,10 +1,10 @@
 /*
- * support_units.h - a worker with a transactional batch handler that is killed at a named point, and
- * what must hold afterwards.
+ * support_units.h - a worker with a transactional batch handler that is killed at a named point,
+ * and what must hold afterwards.
  *
  * For every unit the handler writes a row for each event (its position, the number of the call, how
- * many events the call had) and publishes one event, all in the unit's transaction. Then it fails if
- * one of the payloads is poison. So whatever happened to the worker, in the end
+ * many events the call had) and publishes one event, all in the unit's transaction. Then it fails
+ * if one of the payloads is poison. So whatever happened to the worker, in the end
  *   - every event has one row and is done, or has no row and is a dead letter;
  *   - every call whose rows are there has all of them, and published one event.
  */
