@@ -9,8 +9,22 @@
  *
  * The state is one word in the waiting thread's own frame. Only the leader changes it, and only
  * from WAITING to one of the others, after which the thread may return at any moment: so the
- * leader's last touch of a follower is the exchange of that word. The wake-up that follows names an
- * address, not an object, and a stray one is harmless because every wait looks at its word again.
+ * leader's last touch of a follower is the store of that word.
+ *
+ * Waking
+ *   Threads sleep at a bell, a futex of the group that counts how often it was rung. All that wait
+ *   for the same commit sleep at the same one, so that one system call wakes them: a call for each
+ *   would be interrupted again and again by those that it has woken. Those that wait for the commit
+ *   after it sleep at the other one, and the first of the queue, who will lead, at a third. Whoever
+ *   wakes up looks at its own word: a bell that was rung for others costs it another sleep and
+ *   nothing else. A ring is not missed: the word is changed before the bell is rung, and a sleeper
+ *   has read the bell's count before the word.
+ *
+ * Gathering
+ *   Threads that were answered are about to come again. A leader that begins before them carries
+ *   little, and they have to wait for all of its commit. So it waits for as many as took part last
+ *   time or were waiting then, but not longer than a part of what a commit takes, and if they do
+ *   not come, the next few leaders do not wait at all. Somebody who is alone expects nobody.
  *
  * Deadlines: a thread whose deadline passes while its change is still queued takes it out and
  * answers HF_TIMEOUT; nothing has happened. A change that is being applied is past taking back: its
@@ -21,39 +35,54 @@
 #include "store/group.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
 
 #define GROUP_EVENTS_MAX 8192    /* carried by one commit: bounds its duration ... */
 #define GROUP_BYTES_MAX 16777216 /* ... and its memory (one larger change goes alone) */
 #define CHANGE_BYTES_FIXED 256   /* what a change weighs besides its texts */
+#define GATHER_PART 3            /* a leader waits a third of what the last commit took ... */
+#define GATHER_US_MAX 250        /* ... at most */
+#define GATHER_VAIN 8            /* leaders that do not wait after one that did so in vain */
+
+#define BELL_HEIR 2 /* the others are 0 and 1 */
 
 enum waiter_state { WAITING, LEADING, ANSWERED };
 
 struct waiter {
     _Atomic uint32_t state;
+    uint32_t bell; /* where it sleeps */
     int64_t events;
     int64_t bytes;
 };
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t expected, struct deadline deadline)
+/* Sleeps until it is rung once more than `rung`. */
+static void bell_wait(_Atomic uint32_t *bell, uint32_t rung, struct deadline deadline)
 {
     struct timespec until = deadline_timespec(deadline);
-    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, &until, NULL,
-            FUTEX_BITSET_MATCH_ANY);
+    syscall(SYS_futex, bell, FUTEX_WAIT_BITSET_PRIVATE, rung, &until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-/* The last touch of a waiter; see above. */
-static void waiter_tell(struct waiter *waiter, enum waiter_state state)
+static void bell_ring(_Atomic uint32_t *bell)
 {
+    atomic_fetch_add_explicit(bell, 1, memory_order_release);
+    syscall(SYS_futex, bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* The last touch of a waiter; see above. Answers the bell to be rung. */
+static uint32_t waiter_tell(struct waiter *waiter, enum waiter_state state)
+{
+    uint32_t bell = waiter->bell;
     atomic_store_explicit(&waiter->state, state, memory_order_release);
-    syscall(SYS_futex, &waiter->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    return bell;
 }
 
 static void weigh(const struct change *change, struct waiter *waiter)
@@ -84,12 +113,19 @@ hf_status group_init(struct group *group, struct engine *engine, int64_t events_
     status = cond_init(&group->room);
     if (status) {
         pthread_mutex_destroy(&group->mutex);
+        return status;
+    }
+    status = cond_init(&group->gathered);
+    if (status) {
+        pthread_cond_destroy(&group->room);
+        pthread_mutex_destroy(&group->mutex);
     }
     return status;
 }
 
 void group_release(struct group *group)
 {
+    pthread_cond_destroy(&group->gathered);
     pthread_cond_destroy(&group->room);
     pthread_mutex_destroy(&group->mutex);
 }
@@ -101,18 +137,12 @@ static bool has_room(const struct group *group, const struct waiter *waiter)
                              group->bytes + waiter->bytes <= group->bytes_max);
 }
 
-static void enqueue(struct group *group, struct change *change)
+static void add_weight(struct group *group, const struct change *change)
 {
-    struct waiter *waiter = change->waiter;
-    change->next = NULL;
-    if (group->last) {
-        group->last->next = change;
-    } else {
-        group->first = change;
-    }
-    group->last = change;
+    const struct waiter *waiter = change->waiter;
     group->events += waiter->events;
     group->bytes += waiter->bytes;
+    group->count++;
 }
 
 static void forget_weight(struct group *group, const struct change *change)
@@ -120,6 +150,25 @@ static void forget_weight(struct group *group, const struct change *change)
     const struct waiter *waiter = change->waiter;
     group->events -= waiter->events;
     group->bytes -= waiter->bytes;
+    group->count--;
+}
+
+static void enqueue(struct group *group, struct change *change)
+{
+    struct waiter *waiter = change->waiter;
+    change->next = NULL;
+    waiter->bell = group->first ? (uint32_t)(group->shares % 2) : BELL_HEIR;
+    if (group->last) {
+        group->last->next = change;
+    } else {
+        group->first = change;
+    }
+    group->last = change;
+    add_weight(group, change);
+    if (group->wanted > 0 && group->count >= group->wanted) {
+        group->wanted = 0;
+        pthread_cond_signal(&group->gathered);
+    }
 }
 
 /* Takes a change out of the queue; false if it is not there any more. */
@@ -152,6 +201,7 @@ static struct change *take_share(struct group *group)
 {
     struct change *share = group->first;
     struct change *end = NULL;
+    group->shares++;
     int64_t events = 0;
     int64_t bytes = 0;
     for (struct change *at = share; at; at = at->next) {
@@ -180,9 +230,7 @@ static void put_back(struct group *group, struct change *changes)
 {
     struct change *last = changes;
     for (struct change *at = changes; at; at = at->next) {
-        const struct waiter *waiter = at->waiter;
-        group->events += waiter->events;
-        group->bytes += waiter->bytes;
+        add_weight(group, at);
         last = at;
     }
     last->next = group->first;
@@ -198,13 +246,56 @@ static void answer(struct change *change, hf_status status, const char *message)
     snprintf(change->message, sizeof change->message, "%s", message);
 }
 
+/* Waits for those who are about to come; see above. While clocks stand still nobody waits. */
+static void gather(struct group *group)
+{
+    if (group->expected <= group->count || group->rooms_wanted > 0 || clock_is_fake()) {
+        return;
+    }
+    if (group->vain > 0) {
+        group->vain--;
+        return;
+    }
+    int64_t part_us = group->apply_us / GATHER_PART;
+    struct deadline until = {clock_mono_us() + (part_us < GATHER_US_MAX ? part_us : GATHER_US_MAX)};
+    bool in_time = true;
+    group->wanted = group->expected;
+    while (group->wanted > 0 && in_time && !clock_is_fake()) {
+        in_time = cond_wait_until(&group->gathered, &group->mutex, until);
+    }
+    group->vain = group->wanted > 0 ? GATHER_VAIN : 0;
+    group->wanted = 0;
+}
+
+/* Tells all but the leader that they have their answers. */
+static void answer_followers(struct group *group, struct change *share, const struct change *own)
+{
+    bool rung[GROUP_BELLS] = {false};
+    for (struct change *at = share, *next; at; at = next) {
+        next = at->next;
+        if (at != own) {
+            rung[waiter_tell(at->waiter, ANSWERED)] = true;
+        }
+    }
+    for (size_t i = 0; i < GROUP_BELLS; i++) {
+        if (rung[i]) {
+            bell_ring(&group->bells[i]);
+        }
+    }
+}
+
 /* Leads once: `own` is first in the queue. The mutex is held on entry and not on return. */
 static void lead(struct group *group, struct change *own, struct deadline deadline)
 {
+    gather(group);
+    int64_t waited = group->count;
     struct change *share = take_share(group);
+    int64_t taken = waited - group->count;
     pthread_mutex_unlock(&group->mutex);
 
+    int64_t begun_us = clock_mono_us();
     hf_status status = group->engine->class->apply(group->engine, share, deadline);
+    int64_t apply_us = clock_mono_us() - begun_us;
     struct change *undone = NULL;
     if (status == HF_TIMEOUT || status == HF_BUSY) {
         undone = own->next;
@@ -216,12 +307,11 @@ static void lead(struct group *group, struct change *own, struct deadline deadli
         }
     }
 
-    for (struct change *at = share, *next; at; at = next) {
-        next = at->next;
-        if (at != own) {
-            waiter_tell(at->waiter, ANSWERED);
-        }
-    }
+    pthread_mutex_lock(&group->mutex);
+    group->expected = taken + group->count;
+    group->apply_us = apply_us;
+    pthread_mutex_unlock(&group->mutex);
+    answer_followers(group, share, own);
 
     pthread_mutex_lock(&group->mutex);
     if (undone) {
@@ -230,7 +320,7 @@ static void lead(struct group *group, struct change *own, struct deadline deadli
     struct waiter *heir = group->first ? group->first->waiter : NULL;
     group->led = heir != NULL;
     if (heir) {
-        waiter_tell(heir, LEADING);
+        bell_ring(&group->bells[waiter_tell(heir, LEADING)]);
     }
     pthread_mutex_unlock(&group->mutex);
 }
@@ -241,13 +331,15 @@ static bool follow(struct group *group, struct change *change, struct deadline d
                    enum waiter_state *ret_state)
 {
     struct waiter *waiter = change->waiter;
+    _Atomic uint32_t *bell = &group->bells[waiter->bell];
     for (;;) {
+        uint32_t rung = atomic_load_explicit(bell, memory_order_acquire);
         uint32_t state = atomic_load_explicit(&waiter->state, memory_order_acquire);
         if (state != WAITING) {
             *ret_state = (enum waiter_state)state;
             return true;
         }
-        futex_wait(&waiter->state, WAITING, deadline);
+        bell_wait(bell, rung, deadline);
         if (!deadline_passed(deadline)) {
             continue;
         }

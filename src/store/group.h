@@ -1,12 +1,13 @@
 /*
  * group.h - group commit: the changes of all threads that wait at one moment share one commit.
  *
- * There is no writer thread and no timer. The first thread that finds nobody at work becomes the
- * leader: it takes everything that waits, applies it, answers those whose changes it carried, and
- * hands leadership to the first thread that has come meanwhile. The answers come first, so that the
- * answered threads can be back in time for the next commit: with fifty threads that nearly doubles
- * what a commit carries. One thread alone pays nothing for the group. The commit itself is the
- * clock: the slower it is, the more it carries.
+ * There is no writer thread. The first thread that finds nobody at work becomes the leader: it
+ * takes everything that waits, applies it, answers those whose changes it carried, and hands
+ * leadership to the first thread that has come meanwhile. The answers come first, so that the
+ * answered threads can be back in time for the next commit, and its leader waits a moment for them:
+ * with fifty threads that nearly doubles what a commit carries. One thread alone pays nothing for
+ * the group and waits for nobody. The commit itself is the clock: the slower it is, the more it
+ * carries.
  */
 #ifndef HF_STORE_GROUP_H
 #define HF_STORE_GROUP_H
@@ -15,18 +16,28 @@
 
 #include "store/engine.h"
 
+#define GROUP_BELLS 3
+
 struct group {
     struct engine *engine;
     pthread_mutex_t mutex; /* guards everything below */
     struct change *first;  /* the queue */
     struct change *last;
     bool led;       /* somebody applies changes, or has been told to */
-    int64_t events; /* weight of the queue, in events ... */
+    int64_t count;  /* weight of the queue, in changes, ... */
+    int64_t events; /* ... in events ... */
     int64_t bytes;  /* ... and in bytes */
     int64_t events_max;
     int64_t bytes_max;
     int64_t rooms_wanted; /* threads waiting for the queue to shrink */
     pthread_cond_t room;
+    int64_t shares;   /* parts of the queue that were taken so far */
+    int64_t expected; /* changes of the next one, if all come again */
+    int64_t wanted;   /* a leader waits until there are so many; 0: none waits */
+    int64_t vain;     /* how many leaders do not wait, because one did so in vain */
+    int64_t apply_us; /* what the last one took */
+    pthread_cond_t gathered;
+    _Atomic uint32_t bells[GROUP_BELLS]; /* not guarded: where threads sleep, see group.c */
 };
 
 hf_status group_init(struct group *group, struct engine *engine, int64_t events_max,
