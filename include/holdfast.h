@@ -2,9 +2,9 @@
  * holdfast.h - the public interface of Holdfast, a durable event bus.
  *
  * You publish an event; every subscription that wants it either processes it or holds it in its
- * dead letters with the whole story of what went wrong. This header and its parts, one per noun, are
- * the API and its documentation of record. They compile as C11 and as C++. Include this one only:
- * which part declares what may change.
+ * dead letters with the whole story of what went wrong. This header and its parts, one per noun,
+ * are the API and its documentation of record. They compile as C11 and as C++. Include this one
+ * only: which part declares what may change.
  *
  * The life of a program
  *
