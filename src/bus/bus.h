@@ -9,7 +9,7 @@
  *   definition.c    a stored subscription, parsed; handlers.c the handlers of this process
  *   subscription.c  creating, registering handlers, and the runner of each subscription
  *   runner.c        the thread that keeps one subscription moving; runner_report.c what workers
- *                   report to it, runner_outcome.c what is stored of that
+ *                   report to it, runner_outcome.c what is stored of that, harvest.c many at once
  *   ordered.c       one way of getting work and settling it: owning partitions; crew.c shares them
  *                   with other processes (share.c: how many are ours), ordered_fill.c gets
  *                   deliveries, ordered_settle.c stores what became of them

@@ -112,7 +112,7 @@ void crew_drop(struct runner *runner)
     ordered->more = false;
     ordered->unflushed_us = 0;
     ordered->owed = false;
-    ordered->count = 0;
+    harvest_clear(&ordered->harvest);
 }
 
 /* ---- Is it still ours? ----------------------------------------------------------------------- */

@@ -23,7 +23,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "store/story.h"
 
 #define CLOCK_TOLERANCE_US 1000000
 #define FINISH_TRIES 3 /* against others who change the subscription meanwhile */
@@ -47,14 +46,9 @@ hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
 hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret_ordered)
 {
     struct ordered *ordered = mem_calloc(1, sizeof *ordered);
-    if (ordered) {
-        ordered->slots = mem_calloc(flush_max, sizeof(struct slot *));
-        ordered->outcomes = mem_calloc(flush_max, sizeof *ordered->outcomes);
-        ordered->stories = mem_calloc(flush_max, sizeof *ordered->stories);
-    }
-    hf_status status = ordered && ordered->slots && ordered->outcomes && ordered->stories
-                           ? ordered_make_room(ordered, partitions)
-                           : fail(HF_NOMEM, "out of memory for a subscription");
+    hf_status status = ordered ? harvest_init(&ordered->harvest, flush_max)
+                               : fail(HF_NOMEM, "out of memory for a subscription");
+    status = status ? status : ordered_make_room(ordered, partitions);
     if (status) {
         ordered_free(ordered);
         return status;
@@ -64,10 +58,6 @@ hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret
     }
     set64_init(&ordered->ahead, WINDOW_LANES_MAX);
     set64_init(&ordered->handed, WINDOW_LANES_MAX);
-    ordered->flush_max = flush_max;
-    for (size_t i = 0; i < flush_max; i++) {
-        buf_init(&ordered->stories[i], STORY_BYTES_MAX);
-    }
     *ret_ordered = ordered;
     return HF_OK;
 }
@@ -80,12 +70,7 @@ void ordered_free(struct ordered *ordered)
     store_reader_close(ordered->reader);
     set64_release(&ordered->ahead);
     set64_release(&ordered->handed);
-    for (size_t i = 0; i < ordered->flush_max; i++) {
-        buf_release(&ordered->stories[i]);
-    }
-    mem_free(ordered->slots);
-    mem_free(ordered->outcomes);
-    mem_free(ordered->stories);
+    harvest_release(&ordered->harvest);
     mem_free(ordered->parts);
     mem_free(ordered->marks);
     mem_free(ordered);

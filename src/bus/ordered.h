@@ -6,6 +6,7 @@
 #ifndef HF_BUS_ORDERED_H
 #define HF_BUS_ORDERED_H
 
+#include "bus/harvest.h"
 #include "bus/runner.h"
 
 #define STRICT_LANE 1         /* strict order makes all events one lane */
@@ -65,13 +66,8 @@ struct ordered {
     int64_t careful;      /* events still to be run in careful mode */
     int64_t careful_end;  /* ... up to this position */
 
-    /* one flush */
-    struct slot **slots;
-    struct outcome *outcomes;
-    struct buf *stories;
-    size_t count;
-    size_t flush_max;
-    struct mark *marks; /* room for one per partition */
+    struct harvest harvest; /* one flush */
+    struct mark *marks;     /* room for one per partition */
 };
 
 /* ---- crew.c ---------------------------------------------------------------------------------- */

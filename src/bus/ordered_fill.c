@@ -79,14 +79,7 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
         slot->waited = true;
         runner_mark_careful(runner, slot, doubtful);
     }
-    if (runner_is_unhandled(runner, entry)) {
-        slot->ending = ENDED_UNHANDLED;
-        window_end(window, slot);
-    } else if (verdict_is_spent(&runner->definition.options, entry)) {
-        slot->ending = ENDED_SPENT;
-        runner->halting |= runner->definition.options.on_poison == HF_POISON_HALT;
-        window_end(window, slot);
-    }
+    runner_sort_out(runner, slot);
 }
 
 /* Careful mode: one event, with a row, run as a retry. True if an event was put. */

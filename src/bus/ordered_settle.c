@@ -20,13 +20,13 @@
 
 /* ---- What ended ------------------------------------------------------------------------------ */
 
-static void collect_ring(struct ordered *ordered, struct ring *ring, int32_t partition)
+static void collect_ring(struct harvest *harvest, struct ring *ring, int32_t partition)
 {
-    for (uint64_t i = ring->front; i < ring->back && ordered->count < ordered->flush_max; i++) {
+    for (uint64_t i = ring->front; i < ring->back && !harvest_full(harvest); i++) {
         struct slot *slot = ring_at(ring, i);
         if (slot->state == SLOT_ENDED && slot->partition == partition) {
             slot->settling = true;
-            ordered->slots[ordered->count++] = slot;
+            harvest_add(harvest, slot);
         }
     }
 }
@@ -88,16 +88,14 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
 static void settled(struct runner *runner, struct part *part, const struct settle *settle,
                     int64_t now_us)
 {
-    struct ordered *ordered = runner->ordered;
-    for (size_t i = 0; i < ordered->count; i++) {
-        runner_log_failure(runner, ordered->slots[i], &ordered->outcomes[i], now_us);
-    }
+    struct harvest *harvest = &runner->ordered->harvest;
+    harvest_log(harvest, runner, now_us);
     pthread_mutex_lock(&runner->mutex);
-    for (size_t i = 0; i < ordered->count; i++) {
-        note_outcome(runner, ordered->slots[i], &ordered->outcomes[i], now_us);
-        window_settle(&runner->window, ordered->slots[i]);
+    for (size_t i = 0; i < harvest->count; i++) {
+        note_outcome(runner, harvest->slots[i], &harvest->outcomes[i], now_us);
+        window_settle(&runner->window, harvest->slots[i]);
     }
-    runner->window.settled -= (int64_t)ordered->count; /* they are stored already */
+    runner->window.settled -= (int64_t)harvest->count; /* they are stored already */
     window_reap(&runner->window, &runner->rack);
     runner->stale |= runner->halting; /* is it paused now? */
     /* Enough failing lanes have been freed to know them all again. */
@@ -117,10 +115,10 @@ static void settled(struct runner *runner, struct part *part, const struct settl
 
 void ordered_not_settled(struct runner *runner, struct part *part, hf_status status)
 {
-    struct ordered *ordered = runner->ordered;
+    struct harvest *harvest = &runner->ordered->harvest;
     pthread_mutex_lock(&runner->mutex);
-    for (size_t i = 0; i < ordered->count; i++) {
-        ordered->slots[i]->settling = false;
+    for (size_t i = 0; i < harvest->count; i++) {
+        harvest->slots[i]->settling = false;
     }
     if (status == HF_STALE && part) {
         crew_lose(runner, part->number);
@@ -137,40 +135,21 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
     }
 }
 
-/* The outcomes of what was collected. */
-static hf_status make_outcomes(struct runner *runner, int64_t now_us, bool *ret_relaxed)
-{
-    struct ordered *ordered = runner->ordered;
-    for (size_t i = 0; i < ordered->count; i++) {
-        buf_clear(&ordered->stories[i]);
-        hf_status status = runner_outcome(runner, ordered->slots[i], now_us, &ordered->stories[i],
-                                          &ordered->outcomes[i]);
-        if (status) {
-            return status;
-        }
-        if (ordered->outcomes[i].kind == OUTCOME_DEAD ||
-            ordered->outcomes[i].kind == OUTCOME_BLOCK) {
-            *ret_relaxed = false;
-        }
-    }
-    return HF_OK;
-}
-
 hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,
                              bool *ret_all)
 {
-    struct ordered *ordered = runner->ordered;
+    struct harvest *harvest = &runner->ordered->harvest;
     const uint8_t *last_id = NULL;
     pthread_mutex_lock(&runner->mutex);
     window_reap(&runner->window, &runner->rack);
-    ordered->count = 0;
-    collect_ring(ordered, &runner->window.retries, part->number);
-    collect_ring(ordered, &runner->window.log, part->number);
-    *ret_all = (int32_t)ordered->count == runner->window.shares[part->number].ended;
+    harvest_clear(harvest);
+    collect_ring(harvest, &runner->window.retries, part->number);
+    collect_ring(harvest, &runner->window.log, part->number);
+    *ret_all = (int32_t)harvest->count == runner->window.shares[part->number].ended;
     window_survey(&runner->window);
     int64_t checkpoint = move ? next_checkpoint(runner, part, &last_id) : -1;
     pthread_mutex_unlock(&runner->mutex);
-    if (ordered->count == 0 && checkpoint < 0) {
+    if (harvest->count == 0 && checkpoint < 0) {
         return HF_OK;
     }
     struct settle settle = {
@@ -178,15 +157,15 @@ hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t n
         .subscription_id = runner->definition.id,
         .partition = part->number,
         .epoch = part->epoch,
-        .generation = move ? ordered->generation : 0,
+        .generation = move ? runner->ordered->generation : 0,
         .checkpoint = checkpoint,
         .last_event_id = last_id,
-        .outcomes = ordered->outcomes,
-        .count = ordered->count,
+        .outcomes = harvest->outcomes,
     };
-    hf_status status = make_outcomes(runner, now_us, &settle.change.relaxed);
+    hf_status status = harvest_judge(harvest, runner, now_us, &settle.change.relaxed);
+    settle.count = harvest->outcome_count;
     struct halt halt;
-    settle.pause = verdict_halt(&runner->definition.options, ordered->outcomes, ordered->count,
+    settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
                                 runner->bus->node_name, &halt);
     if (!status) {
         HF_POINT("before_settle");
@@ -336,7 +315,7 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
         step->at_us = at_us < step->at_us ? at_us : step->at_us;
         return true;
     }
-    ordered->count = 0;
+    harvest_clear(&ordered->harvest);
     HF_POINT("before_settle");
     hf_status status = runner_run(runner, &checkpoints.change);
     HF_POINT("after_settle");
@@ -360,29 +339,30 @@ bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, boo
 /* Stores the outcomes that were collected, and collects from the beginning. */
 static hf_status store_done(struct runner *runner, const struct part *part, int64_t now_us)
 {
-    struct ordered *ordered = runner->ordered;
+    struct harvest *harvest = &runner->ordered->harvest;
     struct settle settle = {
         .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
         .partition = part->number,
         .epoch = part->epoch,
         .checkpoint = -1,
-        .outcomes = ordered->outcomes,
-        .count = ordered->count,
+        .outcomes = harvest->outcomes,
+        .count = harvest->outcome_count,
     };
-    hf_status status = ordered->count > 0 ? runner_run(runner, &settle.change) : HF_OK;
-    ordered->count = 0;
+    hf_status status = settle.count > 0 ? runner_run(runner, &settle.change) : HF_OK;
+    harvest_clear(harvest);
     return status;
 }
 
 /* Collects one that is done. True: that was as much as can be stored at once. */
 static bool collect_done(struct ordered *ordered, const struct part *part, int64_t position)
 {
+    struct harvest *harvest = &ordered->harvest;
     if (position > part->checkpoint) {
-        ordered->outcomes[ordered->count++] =
+        harvest->outcomes[harvest->outcome_count++] =
             (struct outcome){.kind = OUTCOME_DONE, .position = position};
     }
-    return ordered->count == ordered->flush_max;
+    return harvest->outcome_count == harvest->max;
 }
 
 /* Collects what is still in the window, from `*index` on. True: there may be more. The mutex is
@@ -419,7 +399,7 @@ hf_status ordered_remember(struct runner *runner, const struct part *part, int64
     hf_status status = HF_OK;
     size_t cursor = 0;
     uint64_t index = runner->window.log.front;
-    runner->ordered->count = 0;
+    harvest_clear(&runner->ordered->harvest);
     for (bool more = true; more && !status;) {
         pthread_mutex_lock(&runner->mutex);
         more = collect_early(runner, part, &cursor) || collect_ring_done(runner, part, &index);

@@ -146,9 +146,9 @@ void runner_log_failure(const struct runner *runner, const struct slot *slot,
  * where no notes are taken, has its attempt recorded before it runs; the last one alone. Mutex
  * held. */
 void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful);
-/* Is the entry outside the patterns? One that waited and whose pattern was removed meanwhile
- * becomes a dead letter again: what has a record must not disappear. */
-bool runner_is_unhandled(const struct runner *runner, const struct entry *entry);
+/* Ends a slot that has just been put if no handler is to see it: nobody handles it, or its attempts
+ * are used up. Mutex held. */
+void runner_sort_out(struct runner *runner, struct slot *slot);
 /* Pauses the subscription and says why. */
 void runner_pause(struct runner *runner, const char *reason);
 /* Takes the turn of every worker whose time is up, and replaces it. Answers the monotonic time of

@@ -99,9 +99,23 @@ void runner_mark_careful(const struct runner *runner, struct slot *slot, bool do
                    slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
 }
 
-bool runner_is_unhandled(const struct runner *runner, const struct entry *entry)
+/* Is the entry outside the patterns? One that waited and whose pattern was removed meanwhile
+ * becomes a dead letter again: what has a record must not disappear. */
+static bool is_unhandled(const struct runner *runner, const struct entry *entry)
 {
     struct filter filter = definition_filter(&runner->definition);
     return entry->unhandled ||
            (entry->waited && !filter_matches(&filter, text_of(entry->event.type)));
+}
+
+void runner_sort_out(struct runner *runner, struct slot *slot)
+{
+    if (is_unhandled(runner, slot->entry)) {
+        slot->ending = ENDED_UNHANDLED;
+        window_end(&runner->window, slot);
+    } else if (verdict_is_spent(&runner->definition.options, slot->entry)) {
+        slot->ending = ENDED_SPENT;
+        runner->halting |= runner->definition.options.on_poison == HF_POISON_HALT;
+        window_end(&runner->window, slot);
+    }
 }

@@ -25,11 +25,11 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/uuid.h"
+#include "bus/harvest.h"
 #include "bus/options.h"
 #include "bus/runner.h"
 #include "bus/verdict.h"
 #include "bus/watch.h"
-#include "store/story.h"
 
 #define PARTED_MAX 1024  /* leases that are over, remembered */
 #define STALL_US 1000000 /* a handler that takes longer keeps nothing waiting behind it */
@@ -52,13 +52,7 @@ struct shared {
     uint64_t losses;     /* store_losses, when it was last asked */
     uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
     size_t parted_count; /* ever; the place of the next is modulo PARTED_MAX */
-
-    /* one flush */
-    struct slot **slots;
-    struct outcome *outcomes;
-    struct buf *stories;
-    size_t count;
-    size_t flush_max;
+    struct harvest harvest; /* one flush, of one lease */
 };
 
 const uint8_t *lease_token(const struct lease *lease)
@@ -75,18 +69,11 @@ void lease_lose(struct lease *lease)
 hf_status shared_new(size_t flush_max, struct shared **ret_shared)
 {
     struct shared *shared = mem_calloc(1, sizeof *shared);
-    if (shared) {
-        shared->slots = mem_calloc(flush_max, sizeof(struct slot *));
-        shared->outcomes = mem_calloc(flush_max, sizeof *shared->outcomes);
-        shared->stories = mem_calloc(flush_max, sizeof *shared->stories);
-    }
-    if (!shared || !shared->slots || !shared->outcomes || !shared->stories) {
+    hf_status status = shared ? harvest_init(&shared->harvest, flush_max)
+                              : fail(HF_NOMEM, "out of memory for a subscription");
+    if (status) {
         shared_free(shared);
-        return fail(HF_NOMEM, "out of memory for a subscription");
-    }
-    shared->flush_max = flush_max;
-    for (size_t i = 0; i < flush_max; i++) {
-        buf_init(&shared->stories[i], STORY_BYTES_MAX);
+        return status;
     }
     *ret_shared = shared;
     return HF_OK;
@@ -110,12 +97,7 @@ void shared_free(struct shared *shared)
     while (shared->leases) {
         lease_free(shared, shared->leases);
     }
-    for (size_t i = 0; i < shared->flush_max; i++) {
-        buf_release(&shared->stories[i]);
-    }
-    mem_free(shared->slots);
-    mem_free(shared->outcomes);
-    mem_free(shared->stories);
+    harvest_release(&shared->harvest);
     mem_free(shared);
 }
 
@@ -133,16 +115,16 @@ struct tally {
 /* Collects what has ended of a lease. The mutex is held. */
 static struct tally collect(struct runner *runner, struct lease *lease)
 {
-    struct shared *shared = runner->shared;
+    struct harvest *harvest = &runner->shared->harvest;
     struct ring *ring = &runner->window.log;
     struct tally tally = {.plain = true, .lost = lease->lost};
-    shared->count = 0;
-    for (uint64_t i = ring->front; i < ring->back && shared->count < shared->flush_max; i++) {
+    harvest_clear(harvest);
+    for (uint64_t i = ring->front; i < ring->back && !harvest_full(harvest); i++) {
         struct slot *slot = ring_at(ring, i);
         if (slot->lease != lease || slot->state != SLOT_ENDED) {
             continue;
         }
-        shared->slots[shared->count++] = slot;
+        harvest_add(harvest, slot);
         if (slot->in_tx) {
             tally.in_tx++;
             tally.plain = false;
@@ -172,12 +154,12 @@ static bool flush_due(const struct runner *runner, struct lease *lease, struct t
 /* The collected slots need nothing more. */
 static void close_slots(struct runner *runner, struct lease *lease)
 {
-    struct shared *shared = runner->shared;
+    struct harvest *harvest = &runner->shared->harvest;
     pthread_mutex_lock(&runner->mutex);
-    for (size_t i = 0; i < shared->count; i++) {
-        window_settle(&runner->window, shared->slots[i]);
+    for (size_t i = 0; i < harvest->count; i++) {
+        window_settle(&runner->window, harvest->slots[i]);
     }
-    lease->open -= (int32_t)shared->count;
+    lease->open -= (int32_t)harvest->count;
     lease->unflushed_us = 0;
     runner->window.settled = 0; /* counts for checkpoints, which this mode has none of */
     window_reap(&runner->window, &runner->rack);
@@ -191,39 +173,17 @@ static void close_slots(struct runner *runner, struct lease *lease)
 static hf_status make_outcomes(struct runner *runner, int64_t now_us, struct settle_lease *settle)
 {
     struct shared *shared = runner->shared;
-    size_t count = 0;
-    for (size_t i = 0; i < shared->count; i++) {
-        if (shared->slots[i]->in_tx) {
-            continue;
-        }
-        buf_clear(&shared->stories[count]);
-        struct outcome *outcome = &shared->outcomes[count];
-        hf_status status =
-            runner_outcome(runner, shared->slots[i], now_us, &shared->stories[count], outcome);
-        if (status) {
-            return status;
-        }
+    struct harvest *harvest = &shared->harvest;
+    hf_status status = harvest_judge(harvest, runner, now_us, &settle->change.relaxed);
+    for (size_t i = 0; i < harvest->outcome_count; i++) {
+        const struct outcome *outcome = &harvest->outcomes[i];
         if (outcome->kind == OUTCOME_RETRY && outcome->next_attempt_us < shared->claim_at_us) {
             shared->claim_at_us = outcome->next_attempt_us;
         }
-        settle->change.relaxed &= outcome->kind != OUTCOME_DEAD;
-        count++;
     }
-    settle->outcomes = shared->outcomes;
-    settle->count = count;
-    return HF_OK;
-}
-
-/* The outcomes stand in the order of the slots that are not settled by a transaction. */
-static void log_failures(struct runner *runner, int64_t now_us, bool all)
-{
-    struct shared *shared = runner->shared;
-    size_t at = 0;
-    for (size_t i = 0; i < shared->count && !all; i++) {
-        if (!shared->slots[i]->in_tx) {
-            runner_log_failure(runner, shared->slots[i], &shared->outcomes[at++], now_us);
-        }
-    }
+    settle->outcomes = harvest->outcomes;
+    settle->count = harvest->outcome_count;
+    return status;
 }
 
 /* Stores what was collected of a lease. False: the store failed. */
@@ -262,7 +222,9 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
     } else {
         runner_store_worked(runner);
         runner->stale |= !text_is_absent(settle.pause.reason);
-        log_failures(runner, now_us, settle.all);
+        if (!settle.all) { /* all are done */
+            harvest_log(&runner->shared->harvest, runner, now_us);
+        }
     }
     close_slots(runner, lease);
     return true;
@@ -343,13 +305,13 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
         struct tally tally = collect(runner, lease);
         pthread_mutex_unlock(&runner->mutex);
         int64_t at_us = INT64_MAX;
-        if (runner->shared->count > 0) {
+        if (runner->shared->harvest.count > 0) {
             if (now || flush_due(runner, lease, tally, now_us, &at_us)) {
                 if (!settle_collected(runner, lease, tally, now_us)) {
                     return false;
                 }
                 step->again |= lease->open > 0 &&
-                               (size_t)(tally.ended + tally.in_tx) == runner->shared->flush_max;
+                               harvest_full(&runner->shared->harvest);
             } else if (at_us < step->at_us) {
                 step->at_us = at_us;
             }
@@ -371,18 +333,10 @@ static void put_all(struct runner *runner, struct shelf *shelf, struct lease *le
     struct window *window = &runner->window;
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < shelf->batch.count; i++) {
-        const struct entry *entry = &shelf->batch.entries[i];
-        struct slot *slot = window_put(window, &window->log, shelf, entry);
+        struct slot *slot = window_put(window, &window->log, shelf, &shelf->batch.entries[i]);
         slot->lease = lease;
         runner_mark_careful(runner, slot, careful);
-        if (runner_is_unhandled(runner, entry)) {
-            slot->ending = ENDED_UNHANDLED;
-            window_end(window, slot);
-        } else if (verdict_is_spent(&runner->definition.options, entry)) {
-            slot->ending = ENDED_SPENT;
-            runner->halting |= runner->definition.options.on_poison == HF_POISON_HALT;
-            window_end(window, slot);
-        }
+        runner_sort_out(runner, slot);
     }
     runner_signal_work(runner);
     pthread_mutex_unlock(&runner->mutex);
