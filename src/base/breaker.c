@@ -17,23 +17,6 @@
 
 #include <assert.h>
 
-hf_status breaker_check(const struct breaker_policy *policy)
-{
-    if (policy->events_min < 1)
-        return fail(HF_INVALID, "breaker events_min is %d; it must be at least 1",
-                    policy->events_min);
-    if (policy->failed_percent < 0 || policy->failed_percent > 99)
-        return fail(HF_INVALID, "breaker failed_percent is %d; it must be 0 to 99",
-                    policy->failed_percent);
-    if (policy->window_ms < BREAKER_STEPS || policy->window_ms > BREAKER_MS_MAX)
-        return fail(HF_INVALID, "breaker window is %" PRId64 " ms; it must be %d to %" PRId64,
-                    policy->window_ms, BREAKER_STEPS, BREAKER_MS_MAX);
-    if (policy->pause_ms < 1 || policy->pause_ms > BREAKER_MS_MAX)
-        return fail(HF_INVALID, "breaker pause is %" PRId64 " ms; it must be 1 to %" PRId64,
-                    policy->pause_ms, BREAKER_MS_MAX);
-    return HF_OK;
-}
-
 void breaker_init(struct breaker *breaker)
 {
     *breaker = (struct breaker){.state = BREAKER_CLOSED};

@@ -31,7 +31,7 @@ struct breaker_policy {
     int64_t pause_ms;       /* how long it stays open; 1 .. BREAKER_MS_MAX */
 };
 
-#define BREAKER_MS_MAX (INT64_C(366) * 24 * 3600 * 1000)
+#define BREAKER_MS_MAX (INT64_C(24) * 3600 * 1000)
 
 #define BREAKER_POLICY_DEFAULT                                                                     \
     {                                                                                              \
@@ -59,9 +59,6 @@ struct breaker {
         int32_t failed;
     } steps[BREAKER_STEPS];
 };
-
-/* HF_INVALID with a sentence naming the field and its limits. */
-hf_status breaker_check(const struct breaker_policy *policy);
 
 /* Closed, nothing counted. */
 void breaker_init(struct breaker *breaker);

@@ -360,16 +360,6 @@ hf_status json_double_decode(struct text raw, double *ret_value)
     return HF_OK;
 }
 
-hf_status json_bool_decode(struct text raw, bool *ret_value)
-{
-    bool is_true = text_equal(raw, text_of("true"));
-
-    if (!is_true && !text_equal(raw, text_of("false")))
-        return fail(HF_INVALID, "true or false was expected");
-    *ret_value = is_true;
-    return HF_OK;
-}
-
 /* --- Finding and decoding --- */
 
 static hf_status find_value(struct text object, const char *key, struct text *ret_raw)
@@ -402,20 +392,4 @@ hf_status json_find_int(struct text object, const char *key, int64_t *ret_value)
     hf_status status = find_value(object, key, &raw);
 
     return status == HF_OK ? name_key(json_int_decode(raw, ret_value), key) : status;
-}
-
-hf_status json_find_double(struct text object, const char *key, double *ret_value)
-{
-    struct text raw;
-    hf_status status = find_value(object, key, &raw);
-
-    return status == HF_OK ? name_key(json_double_decode(raw, ret_value), key) : status;
-}
-
-hf_status json_find_bool(struct text object, const char *key, bool *ret_value)
-{
-    struct text raw;
-    hf_status status = find_value(object, key, &raw);
-
-    return status == HF_OK ? name_key(json_bool_decode(raw, ret_value), key) : status;
 }

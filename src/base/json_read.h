@@ -54,12 +54,9 @@ hf_status json_string_decode(struct text raw, struct buf *buf);
 /* HF_INVALID if raw is not a number of this kind: a fraction or an exponent is no int. */
 hf_status json_int_decode(struct text raw, int64_t *ret_value);
 hf_status json_double_decode(struct text raw, double *ret_value);
-hf_status json_bool_decode(struct text raw, bool *ret_value);
 
 /* json_find and decode in one step: HF_NOTFOUND if the key is absent or null. */
 hf_status json_find_string(struct text object, const char *key, struct buf *buf);
 hf_status json_find_int(struct text object, const char *key, int64_t *ret_value);
-hf_status json_find_double(struct text object, const char *key, double *ret_value);
-hf_status json_find_bool(struct text object, const char *key, bool *ret_value);
 
 #endif

@@ -6,31 +6,9 @@
  * [1 - j, 1 + j]; the clamp comes after it, so that max_ms is a promise.
  */
 #include "base/retry.h"
-#include "base/err.h"
 
 #include <assert.h>
 #include <math.h>
-
-hf_status retry_check(const struct retry_policy *policy)
-{
-    if (policy->attempts_max < 1 || policy->attempts_max > RETRY_ATTEMPTS_MAX)
-        return fail(HF_INVALID, "attempts_max is %d; it must be 1 to %d", policy->attempts_max,
-                    RETRY_ATTEMPTS_MAX);
-    if (policy->base_ms < 0 || policy->base_ms > RETRY_DELAY_MS_MAX)
-        return fail(HF_INVALID, "retry base is %" PRId64 " ms; it must be 0 to %" PRId64,
-                    policy->base_ms, RETRY_DELAY_MS_MAX);
-    if (!(policy->multiplier >= 1.0 && policy->multiplier <= RETRY_MULTIPLIER_MAX))
-        return fail(HF_INVALID, "retry multiplier is %g; it must be 1 to %g", policy->multiplier,
-                    RETRY_MULTIPLIER_MAX);
-    if (policy->max_ms < policy->base_ms || policy->max_ms > RETRY_DELAY_MS_MAX)
-        return fail(HF_INVALID,
-                    "retry max is %" PRId64 " ms; it must be the base (%" PRId64 ") to %" PRId64,
-                    policy->max_ms, policy->base_ms, RETRY_DELAY_MS_MAX);
-    if (policy->jitter_percent < 0 || policy->jitter_percent > 100)
-        return fail(HF_INVALID, "retry jitter is %d percent; it must be 0 to 100",
-                    policy->jitter_percent);
-    return HF_OK;
-}
 
 /* Uniform over [-1, 1): 53 bits are what a double holds. */
 static double signed_unit(uint64_t random)

@@ -20,9 +20,9 @@ struct retry_policy {
     int32_t jitter_percent; /* 0 .. 100 */
 };
 
-#define RETRY_ATTEMPTS_MAX 1000
+#define RETRY_ATTEMPTS_MAX 100
 #define RETRY_DELAY_MS_MAX (INT64_C(366) * 24 * 3600 * 1000)
-#define RETRY_MULTIPLIER_MAX 1000.0
+#define RETRY_MULTIPLIER_MAX 100.0
 
 #define RETRY_POLICY_DEFAULT                                                                       \
     {                                                                                              \
@@ -30,11 +30,8 @@ struct retry_policy {
         .jitter_percent = 10                                                                       \
     }
 
-/* HF_INVALID with a sentence naming the field and its limits. */
-hf_status retry_check(const struct retry_policy *policy);
-
 /* The wait before `attempt`, in [0, max_ms]; 0 for attempt 1. random is uniform over 64 bits. The
- * policy must have passed its check; attempt may be any number from 1 on. */
+ * policy is within its limits; attempt may be any number from 1 on. */
 int64_t retry_delay_ms(const struct retry_policy *policy, int32_t attempt, uint64_t random);
 
 #endif

@@ -13,16 +13,3 @@ bool text_equal(struct text a, struct text b)
         return text_is_absent(a) && text_is_absent(b);
     return a.length == b.length && memcmp(a.bytes, b.bytes, a.length) == 0;
 }
-
-int text_compare(struct text a, struct text b)
-{
-    if (text_is_absent(a) || text_is_absent(b))
-        return text_is_absent(b) - text_is_absent(a);
-
-    size_t common = a.length < b.length ? a.length : b.length;
-    int order = memcmp(a.bytes, b.bytes, common);
-
-    if (order != 0)
-        return order;
-    return (a.length > b.length) - (a.length < b.length);
-}

@@ -49,7 +49,4 @@ static inline bool text_take(struct text *rest, char c)
 /* Absent equals only absent. */
 bool text_equal(struct text a, struct text b);
 
-/* <0, 0, >0: absent first, then byte order, then the shorter first. */
-int text_compare(struct text a, struct text b);
-
 #endif

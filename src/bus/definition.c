@@ -55,7 +55,7 @@ static hf_status parse_into(const struct subscription_row *row, struct definitio
     return HF_OK;
 }
 
-hf_status definition_parse(const struct subscription_row *row, struct definition *definition)
+static hf_status parse(const struct subscription_row *row, struct definition *definition)
 {
     struct definition made;
     definition_init(&made);
@@ -78,7 +78,7 @@ struct loading {
 static int load_row(const struct subscription_row *row, void *ctx)
 {
     struct loading *loading = ctx;
-    loading->status = definition_parse(row, loading->definition);
+    loading->status = parse(row, loading->definition);
     return 0;
 }
 

@@ -35,8 +35,6 @@ void definition_release(struct definition *definition);
  * message for HF_NOTFOUND names the subscription. */
 hf_status definition_load(hf_bus *bus, const char *name, struct definition *definition);
 hf_status definition_load_id(hf_bus *bus, int64_t id, struct definition *definition);
-/* From a row that a listing handed out. */
-hf_status definition_parse(const struct subscription_row *row, struct definition *definition);
 struct filter definition_filter(const struct definition *definition);
 
 /* Starts the runners of all subscriptions; stops them (see hf_stop). bus->mutex is not held. */

@@ -67,7 +67,7 @@ int dlq_id(const struct cli *cli, const char *word, int64_t *ret_dead_id)
     return args_usage(&cli->args, "'%s' is not the number of a dead letter", word);
 }
 
-void dlq_json(struct json_out *json, const hf_dead_letter *letter)
+static void dlq_json(struct json_out *json, const hf_dead_letter *letter)
 {
     char number[OUT_WORDS_BYTES];
 

@@ -5,11 +5,6 @@
 
 #include "base/banned.h"
 
-void histogram_clear(struct histogram *histogram)
-{
-    memset(histogram, 0, sizeof(*histogram));
-}
-
 static uint32_t bucket_of(int64_t ns)
 {
     uint64_t value = (uint64_t)ns;

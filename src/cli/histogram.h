@@ -18,7 +18,6 @@ struct histogram {
     uint64_t buckets[HISTOGRAM_BUCKETS];
 };
 
-void histogram_clear(struct histogram *histogram);
 void histogram_add(struct histogram *histogram, int64_t ns); /* negative counts as 0 */
 void histogram_merge(struct histogram *histogram, const struct histogram *from);
 

@@ -23,22 +23,6 @@ static void equal_compares_length_and_all_bytes(void **state)
     assert_false(text_equal(text_of("a"), text_of("ab")));
 }
 
-static void compare_orders_absent_then_bytes_then_length(void **state)
-{
-    const struct text ascending[] = {
-        TEXT_ABSENT, text_of(""), text_of("A"), text_of("AB"), text_of("B"), text_of("\xC3\xA9"),
-    };
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(ascending); i++) {
-        for (size_t j = 0; j < COUNT_OF(ascending); j++) {
-            int order = text_compare(ascending[i], ascending[j]);
-
-            assert_int_equal((order > 0) - (order < 0), (i > j) - (i < j));
-        }
-    }
-}
-
 static void text_can_be_printed_and_absent_prints_nothing(void **state)
 {
     char out[32];
@@ -55,7 +39,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(absent_and_empty_are_not_the_same),
         cmocka_unit_test(equal_compares_length_and_all_bytes),
-        cmocka_unit_test(compare_orders_absent_then_bytes_then_length),
         cmocka_unit_test(text_can_be_printed_and_absent_prints_nothing),
     };
 

@@ -55,7 +55,8 @@ static const struct meaning *meaning_of(const char *sqlstate)
     return NULL;
 }
 
-hf_status postgres_status_of(const char *sqlstate)
+/* The status for a SQLSTATE. */
+static hf_status status_of(const char *sqlstate)
 {
     if (sqlstate[0] == 'H' && sqlstate[1] == 'F' && isdigit((unsigned char)sqlstate[2])) {
         int number = (sqlstate[3] - '0') * 10 + (sqlstate[4] - '0');
@@ -118,7 +119,7 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
                     line);
     }
     first_line(primary ? primary : "", line, sizeof line);
-    hf_status status = postgres_status_of(sqlstate);
+    hf_status status = status_of(sqlstate);
     if (strncmp(sqlstate, "HF", 2) == 0) {
         return fail(status, "%s", line);
     }

@@ -17,7 +17,6 @@
 /* Oids of built-in types never change (pg_type.dat). */
 #define OID_BOOL 16
 #define OID_INT8 20
-#define OID_INT2 21
 #define OID_INT4 23
 #define OID_TEXT 25
 #define OID_JSON 114
@@ -113,12 +112,6 @@ void param_bool(struct params *params, bool value)
 {
     begin(params, OID_BOOL, 1);
     buf_char(&params->buf, value ? 1 : 0);
-}
-
-void param_int2(struct params *params, int16_t value)
-{
-    uint16_t big = htons((uint16_t)value);
-    put_bytes(params, OID_INT2, &big, sizeof big);
 }
 
 void param_int4(struct params *params, int32_t value)

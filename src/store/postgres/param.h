@@ -60,7 +60,6 @@ void params_release(struct params *params);
 hf_status params_finish(struct params *params);
 
 void param_bool(struct params *params, bool value);
-void param_int2(struct params *params, int16_t value);
 void param_int4(struct params *params, int32_t value);
 void param_int8(struct params *params, int64_t value);
 /* Absent is NULL. */

@@ -483,16 +483,6 @@ void session_rollback(struct session *session)
     }
 }
 
-hf_status session_save(struct session *session)
-{
-    return session_script(session, postgres_queries[POSTGRES_QUERY_SAVE].sql);
-}
-
-hf_status session_release_save(struct session *session)
-{
-    return session_script(session, postgres_queries[POSTGRES_QUERY_RELEASE_SAVE].sql);
-}
-
 hf_status session_undo(struct session *session)
 {
     return session_script(session, postgres_queries[POSTGRES_QUERY_UNDO].sql);

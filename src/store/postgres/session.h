@@ -120,9 +120,7 @@ void session_cancel(PGcancel *cancel);
 hf_status session_begin(struct session *session);
 hf_status session_commit(struct session *session);
 void session_rollback(struct session *session);
-/* SAVEPOINT holdfast, RELEASE, ROLLBACK TO: around one step. Not nested. */
-hf_status session_save(struct session *session);
-hf_status session_release_save(struct session *session);
+/* Back to SAVEPOINT holdfast. */
 hf_status session_undo(struct session *session);
 
 /* ---- Pipelines (apply.c) --------------------------------------------------------------------- */
@@ -146,8 +144,6 @@ void session_pipe_leave(struct session *session);
 
 /* What a failed result means to us, with a sentence; copies the code to session->sqlstate. */
 hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query);
-/* The status for a SQLSTATE. */
-hf_status postgres_status_of(const char *sqlstate);
 /* Whether what was sent may have happened in spite of this refusal: it comes from a pooler, which
  * has lost the server. */
 bool session_leaves_open(const struct session *session, const char *sqlstate);

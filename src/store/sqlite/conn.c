@@ -49,7 +49,8 @@ static hf_status status_of_errno(int system_errno, hf_status otherwise)
     }
 }
 
-hf_status conn_status_of(int code, int system_errno)
+/* What a result code means to us. system_errno: sqlite3_system_errno(), or 0. */
+static hf_status status_of(int code, int system_errno)
 {
     if (code == SQLITE_IOERR_NOMEM) {
         return HF_NOMEM;
@@ -94,7 +95,7 @@ hf_status conn_status_of(int code, int system_errno)
 hf_status conn_fail_code(struct conn *conn, int code, const char *doing)
 {
     int system_errno = conn->db ? sqlite3_system_errno(conn->db) : 0;
-    hf_status status = conn_status_of(code, system_errno);
+    hf_status status = status_of(code, system_errno);
     const char *words = conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(code);
     if (status == HF_OK) { /* an error that SQLite does not own up to */
         return fail(HF_IO, "cannot %s: SQLite answered %d", doing, code);

@@ -86,8 +86,6 @@ int64_t conn_changes(struct conn *conn);
 hf_status conn_fail(struct conn *conn, const char *doing);
 /* The same for a result code at hand; the last error of the connection gives the words. */
 hf_status conn_fail_code(struct conn *conn, int code, const char *doing);
-/* What a result code means to us. system_errno: sqlite3_system_errno(), or 0. */
-hf_status conn_status_of(int code, int system_errno);
 
 /* BEGIN IMMEDIATE; waits for foreign writers up to the deadline. */
 hf_status conn_begin(struct conn *conn, struct deadline deadline);
