@@ -17,26 +17,31 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "base/uuid.h"
+#include "store/sqlite/statement.h"
+
+hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
+{
+    bool found = false;
+    int64_t head = 0;
+    hf_status status =
+        STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &head, engine->namespace_id);
+    if (status == HF_OK && !found) {
+        return fail(HF_UNAVAILABLE, "namespace %s is gone", engine->namespace_name);
+    }
+    if (status == HF_OK) {
+        *ret_head = head;
+    }
+    return status;
+}
 
 hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
 {
     if (!conn->head_known) {
-        sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_HEAD);
-        bool found;
-        if (!stmt) {
-            return conn_error(conn);
-        }
-        bind_int(stmt, 1, engine->namespace_id);
-        hf_status status = conn_row(conn, stmt, &found);
+        hf_status status = head_read(engine, conn, &conn->head);
         if (status != HF_OK) {
             return status;
         }
-        if (!found) {
-            return fail(HF_UNAVAILABLE, "namespace %s is gone", engine->namespace_name);
-        }
-        conn->head = sqlite3_column_int64(stmt, 0);
         conn->head_known = true;
-        conn_done(stmt);
     }
     *ret_head = conn->head;
     return HF_OK;

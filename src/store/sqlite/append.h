@@ -11,6 +11,9 @@
 /* struct append's contract, but for durability. Sets conn->ring. */
 hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct append *append);
 
+/* The newest position that is stored. */
+hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head);
+
 /* The newest position as of this moment of the transaction. */
 hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head);
 

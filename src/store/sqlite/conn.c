@@ -315,23 +315,30 @@ hf_status conn_exec(struct conn *conn, enum sqlite_query query)
     return HF_OK;
 }
 
-hf_status conn_number(struct conn *conn, enum sqlite_query query, int64_t otherwise,
-                      int64_t *ret_number)
+hf_status conn_first(struct conn *conn, enum sqlite_query query, sqlite3_stmt **ret_stmt)
 {
     sqlite3_stmt *stmt = conn_statement(conn, query);
-    bool found;
     if (!stmt) {
         return conn_error(conn);
     }
-    hf_status status = conn_row(conn, stmt, &found);
-    if (status != HF_OK) {
-        return status;
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status == HF_OK) {
+        *ret_stmt = row ? stmt : NULL;
     }
-    *ret_number = found ? sqlite3_column_int64(stmt, 0) : otherwise;
-    if (found) {
+    return status;
+}
+
+hf_status conn_number(struct conn *conn, enum sqlite_query query, int64_t otherwise,
+                      int64_t *ret_number)
+{
+    sqlite3_stmt *stmt;
+    hf_status status = conn_first(conn, query, &stmt);
+    if (status == HF_OK) {
+        *ret_number = stmt ? sqlite3_column_int64(stmt, 0) : otherwise;
         conn_done(stmt);
     }
-    return HF_OK;
+    return status;
 }
 
 int64_t conn_changes(struct conn *conn)

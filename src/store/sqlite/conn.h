@@ -76,6 +76,8 @@ hf_status conn_row(struct conn *conn, sqlite3_stmt *stmt, bool *ret_row);
 void conn_done(sqlite3_stmt *stmt);
 /* Runs a query without parameters and rows, unprepared (pragmas act while they are prepared). */
 hf_status conn_exec(struct conn *conn, enum sqlite_query query);
+/* Steps a query without parameters to its first row; NULL: it has none. The caller resets it. */
+hf_status conn_first(struct conn *conn, enum sqlite_query query, sqlite3_stmt **ret_stmt);
 /* The number in the first row of a query without parameters; `otherwise` if there is no row. */
 hf_status conn_number(struct conn *conn, enum sqlite_query query, int64_t otherwise,
                       int64_t *ret_number);

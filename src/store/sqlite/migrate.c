@@ -19,20 +19,13 @@
 static hf_status read_word(struct conn *conn, enum sqlite_query query, const char *word,
                            bool *ret_equal)
 {
-    sqlite3_stmt *stmt = conn_statement(conn, query);
-    bool found;
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    hf_status status = conn_row(conn, stmt, &found);
-    if (status != HF_OK) {
-        return status;
-    }
-    *ret_equal = found && text_equal(column_text(stmt, 0), text_of(word));
-    if (found) {
+    sqlite3_stmt *stmt;
+    hf_status status = conn_first(conn, query, &stmt);
+    if (status == HF_OK) {
+        *ret_equal = stmt && text_equal(column_text(stmt, 0), text_of(word));
         conn_done(stmt);
     }
-    return HF_OK;
+    return status;
 }
 
 /* WAL mode, read back. A file without a page is ours from the start: it may shrink later. */

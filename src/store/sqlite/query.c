@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "store/batch.h"
 #include "store/sqlite/lease.h"
+#include "store/sqlite/lookup.h"
 #include "store/sqlite/outcome.h"
 #include "store/sqlite/row.h"
 #include "store/sqlite/sqlite.h"
@@ -16,40 +17,20 @@
 
 /* ---- The log --------------------------------------------------------------------------------- */
 
-static hf_status find_event(struct sqlite_engine *engine, struct conn *conn, const uint8_t id[16],
-                            struct batch *batch)
-{
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_EVENT_FIND);
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    bind_blob(stmt, 1, id, 16);
-    bind_int(stmt, 2, engine->namespace_id);
-    bool row;
-    hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
-        return status;
-    }
-    if (!row) {
-        return fail(HF_NOTFOUND, "no event with this id is in the log");
-    }
-    struct entry *entry;
-    status = row_push(batch, stmt, &entry);
-    conn_done(stmt);
-    return status;
-}
-
 hf_status sqlite_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)
 {
-    struct sqlite_engine *self = sqlite_of(engine);
-    struct conn *conn;
-    hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
-        return status;
+    struct lookup lookup;
+    if (lookup_begin(&lookup, engine, SQLITE_QUERY_EVENT_FIND)) {
+        bind_blob(lookup.stmt, 1, id, 16);
+        bind_int(lookup.stmt, 2, lookup.engine->namespace_id);
     }
-    status = find_event(self, conn, id, batch);
-    pool_give(self, conn);
-    return status;
+    if (lookup_next(&lookup)) {
+        struct entry *entry;
+        lookup.status = row_push(batch, lookup.stmt, &entry);
+    } else if (lookup.status == HF_OK) {
+        lookup.status = fail(HF_NOTFOUND, "no event with this id is in the log");
+    }
+    return lookup_end(&lookup);
 }
 
 /* The first event with low < position <= high. */
@@ -262,61 +243,31 @@ hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id,
 hf_status sqlite_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
                        lane_fn found, void *ctx)
 {
-    struct sqlite_engine *self = sqlite_of(engine);
-    struct conn *conn;
-    hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
-        return status;
+    struct lookup lookup;
+    if (lookup_begin(&lookup, engine, SQLITE_QUERY_LANE_LIST)) {
+        bind_int(lookup.stmt, 1, subscription_id);
+        bind_int(lookup.stmt, 2, partition);
     }
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_LANE_LIST);
-    if (!stmt) {
-        status = conn_error(conn);
-        pool_give(self, conn);
-        return status;
+    for (int enough = 0; !enough && lookup_next(&lookup);) {
+        uint64_t lane = (uint64_t)sqlite3_column_int64(lookup.stmt, 0);
+        enough = found(lane, sqlite3_column_int64(lookup.stmt, 1), ctx);
     }
-    bind_int(stmt, 1, subscription_id);
-    bind_int(stmt, 2, partition);
-    bool row = true;
-    while (status == HF_OK && row) {
-        status = conn_row(conn, stmt, &row);
-        if (status == HF_OK && row &&
-            found((uint64_t)sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1), ctx)) {
-            break;
-        }
-    }
-    conn_done(stmt);
-    pool_give(self, conn);
-    return status;
+    return lookup_end(&lookup);
 }
 
 hf_status sqlite_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
                        int64_t checkpoint, position_fn found, void *ctx)
 {
-    struct sqlite_engine *self = sqlite_of(engine);
-    struct conn *conn;
-    hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
-        return status;
+    struct lookup lookup;
+    if (lookup_begin(&lookup, engine, SQLITE_QUERY_AHEAD)) {
+        bind_int(lookup.stmt, 1, subscription_id);
+        bind_int(lookup.stmt, 2, partition);
+        bind_int(lookup.stmt, 3, checkpoint);
     }
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_AHEAD);
-    if (!stmt) {
-        status = conn_error(conn);
-        pool_give(self, conn);
-        return status;
+    for (int enough = 0; !enough && lookup_next(&lookup);) {
+        enough = found(sqlite3_column_int64(lookup.stmt, 0), ctx);
     }
-    bind_int(stmt, 1, subscription_id);
-    bind_int(stmt, 2, partition);
-    bind_int(stmt, 3, checkpoint);
-    bool row = true;
-    while (status == HF_OK && row) {
-        status = conn_row(conn, stmt, &row);
-        if (status == HF_OK && row && found(sqlite3_column_int64(stmt, 0), ctx)) {
-            break;
-        }
-    }
-    conn_done(stmt);
-    pool_give(self, conn);
-    return status;
+    return lookup_end(&lookup);
 }
 
 /* ---- Leases ---------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "store/batch.h"
 #include "store/filter.h"
+#include "store/sqlite/append.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/row.h"
 #include "store/sqlite/sqlite.h"
@@ -75,32 +76,12 @@ static hf_status read_rows(struct conn *conn, sqlite3_stmt *stmt, const struct f
     return HF_OK;
 }
 
-static hf_status read_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
-{
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_HEAD);
-    bool found;
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    bind_int(stmt, 1, engine->namespace_id);
-    hf_status status = conn_row(conn, stmt, &found);
-    if (status != HF_OK) {
-        return status;
-    }
-    if (!found) {
-        return fail(HF_UNAVAILABLE, "namespace %s is gone", engine->namespace_name);
-    }
-    *ret_head = sqlite3_column_int64(stmt, 0);
-    conn_done(stmt);
-    return HF_OK;
-}
-
 static hf_status read_log(struct sqlite_engine *engine, struct conn *conn, int64_t *after,
                           const struct filter *filter, int32_t max, struct batch *batch,
                           bool *ret_more)
 {
     int64_t head = 0;
-    hf_status status = read_head(engine, conn, &head);
+    hf_status status = head_read(engine, conn, &head);
     if (status != HF_OK) {
         return status;
     }

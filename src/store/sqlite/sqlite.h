@@ -6,6 +6,7 @@
  *   conn.c     a connection with its cached statements; SQLite's errors as ours
  *   row.c      an event's row as an entry of a batch
  *   pool.c     read-only connections for queries and readers
+ *   lookup.c   a query of one statement
  *   gate.c     the lock that every writer of the file takes first
  *   bell.c     wake-ups across processes
  *   live.c     signs of life, and notes of what runs
@@ -14,7 +15,8 @@
  *   append.c   the log's writing end         reader.c   its reading end
  *   tx.c       transactions for handlers      join.c     the application's own
  *   spare.c    space kept for settling when the disk is full
- *   subscription.c, partition.c, settle.c, lease.c, claim.c, dead.c   the other changes
+ *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c
+ *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer
  *   query.c, progress.c, doctor.c                                     the queries
  *
  * Lock order: gate, then SQLite's own locks. The writer connection is used only by whoever runs

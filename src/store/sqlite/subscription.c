@@ -12,6 +12,7 @@
  * never used again, so whoever still works for the removed one finds nothing to settle.
  */
 #include "base/err.h"
+#include "store/sqlite/lookup.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
 #include "store/sqlite/verbs.h"
@@ -38,142 +39,80 @@ static void read_row(sqlite3_stmt *stmt, struct subscription_row *row)
     };
 }
 
-/* Hands each row to the callback until it has had enough, then resets the statement. */
-static hf_status hand_up(struct conn *conn, sqlite3_stmt *stmt, subscription_row_fn found,
-                         void *ctx, bool *ret_any)
+/* Hands each row to the callback until it has had enough. Whether there was none. */
+static bool hand_up(struct lookup *lookup, subscription_row_fn found, void *ctx)
 {
-    *ret_any = false;
-    for (;;) {
-        bool row;
-        hf_status status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
-            return status;
-        }
-        *ret_any = true;
+    for (int enough = 0; !enough && lookup_next(lookup);) {
         struct subscription_row subscription;
-        read_row(stmt, &subscription);
-        if (found(&subscription, ctx) != 0) {
-            conn_done(stmt);
-            return HF_OK;
-        }
+        read_row(lookup->stmt, &subscription);
+        enough = found(&subscription, ctx);
     }
+    return lookup->status == HF_OK && !lookup->any;
+}
+
+static hf_status no_such_id(int64_t id)
+{
+    return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
 }
 
 hf_status sqlite_subscription_get(struct engine *engine, struct text name,
                                   subscription_row_fn found, void *ctx)
 {
-    struct sqlite_engine *self = sqlite_of(engine);
-    struct conn *conn;
-    hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
-        return status;
+    struct lookup lookup;
+    if (lookup_begin(&lookup, engine, SQLITE_QUERY_SUBSCRIPTION_GET)) {
+        bind_int(lookup.stmt, 1, lookup.engine->namespace_id);
+        bind_text(lookup.stmt, 2, name);
     }
-    bool any = false;
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_GET);
-    if (stmt) {
-        bind_int(stmt, 1, self->namespace_id);
-        bind_text(stmt, 2, name);
-        status = hand_up(conn, stmt, found, ctx, &any);
-    } else {
-        status = conn_error(conn);
+    if (hand_up(&lookup, found, ctx)) {
+        lookup.status = fail(HF_NOTFOUND, "there is no subscription %" TEXT_PRI, TEXT_ARG(name));
     }
-    pool_give(self, conn);
-    if (status == HF_OK && !any) {
-        return fail(HF_NOTFOUND, "there is no subscription %" TEXT_PRI, TEXT_ARG(name));
-    }
-    return status;
+    return lookup_end(&lookup);
 }
 
 hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                     void *ctx)
 {
-    struct sqlite_engine *self = sqlite_of(engine);
-    struct conn *conn;
-    hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
-        return status;
+    struct lookup lookup;
+    if (lookup_begin(&lookup, engine, SQLITE_QUERY_SUBSCRIPTION_BY_ID)) {
+        bind_int(lookup.stmt, 1, lookup.engine->namespace_id);
+        bind_int(lookup.stmt, 2, id);
     }
-    bool any = false;
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_BY_ID);
-    if (stmt) {
-        bind_int(stmt, 1, self->namespace_id);
-        bind_int(stmt, 2, id);
-        status = hand_up(conn, stmt, found, ctx, &any);
-    } else {
-        status = conn_error(conn);
+    if (hand_up(&lookup, found, ctx)) {
+        lookup.status = no_such_id(id);
     }
-    pool_give(self, conn);
-    if (status == HF_OK && !any) {
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
-    }
-    return status;
+    return lookup_end(&lookup);
 }
 
-/* Reads the rows of subscription_standing. *ret_any: there is such a subscription. */
-static hf_status read_standing(struct conn *conn, sqlite3_stmt *stmt, struct standing *ret_standing,
-                               bool *ret_any, epoch_fn found, void *ctx)
+hf_status sqlite_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx)
 {
-    for (;;) {
-        bool row;
-        hf_status status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
-            return status;
-        }
-        *ret_any = true;
-        ret_standing->generation = sqlite3_column_int64(stmt, 0);
-        ret_standing->crew = sqlite3_column_int64(stmt, 1);
-        if (!column_is_null(stmt, 2) &&
-            found(sqlite3_column_int(stmt, 2), sqlite3_column_int64(stmt, 3), ctx)) {
-            conn_done(stmt);
-            return HF_OK;
-        }
+    struct lookup lookup;
+    if (lookup_begin(&lookup, engine, SQLITE_QUERY_SUBSCRIPTION_LIST)) {
+        bind_int(lookup.stmt, 1, lookup.engine->namespace_id);
     }
+    hand_up(&lookup, found, ctx);
+    return lookup_end(&lookup);
 }
 
 hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                           epoch_fn found, void *ctx)
 {
-    struct sqlite_engine *self = sqlite_of(engine);
-    struct conn *conn;
-    hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
-        return status;
+    struct lookup lookup;
+    if (lookup_begin(&lookup, engine, SQLITE_QUERY_SUBSCRIPTION_STANDING)) {
+        bind_int(lookup.stmt, 1, lookup.engine->namespace_id);
+        bind_int(lookup.stmt, 2, id);
+        bind_blob(lookup.stmt, 3, lookup.engine->token, sizeof lookup.engine->token);
     }
-    bool any = false;
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_STANDING);
-    if (stmt) {
-        bind_int(stmt, 1, self->namespace_id);
-        bind_int(stmt, 2, id);
-        bind_blob(stmt, 3, self->token, sizeof self->token);
-        status = read_standing(conn, stmt, ret_standing, &any, found, ctx);
-    } else {
-        status = conn_error(conn);
+    for (int enough = 0; !enough && lookup_next(&lookup);) {
+        sqlite3_stmt *stmt = lookup.stmt;
+        ret_standing->generation = sqlite3_column_int64(stmt, 0);
+        ret_standing->crew = sqlite3_column_int64(stmt, 1);
+        enough = !column_is_null(stmt, 2) &&
+                 found(sqlite3_column_int(stmt, 2), sqlite3_column_int64(stmt, 3), ctx);
     }
-    pool_give(self, conn);
-    if (status == HF_OK && !any) {
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
+    if (lookup.status == HF_OK && !lookup.any) {
+        lookup.status = no_such_id(id);
     }
-    return status;
-}
-
-hf_status sqlite_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx)
-{
-    struct sqlite_engine *self = sqlite_of(engine);
-    struct conn *conn;
-    hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
-        return status;
-    }
-    bool any;
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_LIST);
-    if (stmt) {
-        bind_int(stmt, 1, self->namespace_id);
-        status = hand_up(conn, stmt, found, ctx, &any);
-    } else {
-        status = conn_error(conn);
-    }
-    pool_give(self, conn);
-    return status;
+    return lookup_end(&lookup);
 }
 
 /* ---- Creating and changing ------------------------------------------------------------------- */
