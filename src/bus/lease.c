@@ -319,6 +319,20 @@ static hf_status settle_failed(hf_bus *bus, const struct target *target,
     return status;
 }
 
+/* Finds the subscription, which must be shared. */
+static hf_status target_load(hf_bus *bus, const char *subscription, struct definition *definition,
+                             struct target *target)
+{
+    hf_status status = definition_load(bus, subscription, definition);
+    if (!status) {
+        status = lease_check_mode(definition->options.mode, definition->name);
+    }
+    if (!status) {
+        target->subscription_id = definition->id;
+    }
+    return status;
+}
+
 /* hf_nack and hf_bury. */
 static hf_status settle_with_story(hf_bus *bus, const char *subscription, const char *lease,
                                    const int64_t *positions, size_t count,
@@ -334,13 +348,9 @@ static hf_status settle_with_story(hf_bus *bus, const char *subscription, const 
         status = positions_copy(positions, count, &target);
     }
     if (!status) {
-        status = definition_load(bus, subscription, &definition);
+        status = target_load(bus, subscription, &definition, &target);
     }
     if (!status) {
-        status = lease_check_mode(definition.options.mode, definition.name);
-    }
-    if (!status) {
-        target.subscription_id = definition.id;
         status = store_lease_read(bus->store, definition.id, target.lease, &left);
     }
     if (!status) {
@@ -404,13 +414,9 @@ hf_status hf_touch(hf_bus *bus, const char *subscription, const char *lease, int
                       lease_ms, LEASE_MS_MAX);
     }
     if (!status) {
-        status = definition_load(bus, subscription, &definition);
+        status = target_load(bus, subscription, &definition, &target);
     }
     if (!status) {
-        status = lease_check_mode(definition.options.mode, definition.name);
-    }
-    if (!status) {
-        target.subscription_id = definition.id;
         int64_t now_us = clock_wall_us();
         struct settle_lease settle = settle_of(&target, now_us, true);
         settle.extend_us =

@@ -37,6 +37,20 @@ static void print_count(const struct cli *cli, const char *what, int64_t count, 
     buf_release(&line);
 }
 
+/* Opens the bus if every word is the number of a dead letter. An exit code; 0: it is open. */
+static int open_for_ids(struct cli *cli)
+{
+    const struct args *args = &cli->args;
+
+    for (size_t i = 0; i < args->word_count; i++) {
+        int64_t dead_id;
+        int code = dlq_id(cli, args->words[i], &dead_id);
+        if (code)
+            return code;
+    }
+    return cli_open(cli, HF_OPEN_EXISTING);
+}
+
 /* ---- retry ----------------------------------------------------------------------------------- */
 
 /* The numbers that match, newest first. */
@@ -171,19 +185,13 @@ static int run_retry(struct cli *cli)
 {
     const struct args *args = &cli->args;
     bool all = args_given(args, "all");
-    int64_t dead_id;
     int code;
 
     if (all == (args->word_count > 0))
         return args_usage(args, "name dead letters by their ID, or say --all (with a filter)");
     if (!all && (dlq_filter_given(cli) || args_given(args, "rate")))
         return args_usage(args, "a filter or --rate goes with --all");
-    for (size_t i = 0; i < args->word_count; i++) {
-        code = dlq_id(cli, args->words[i], &dead_id);
-        if (code)
-            return code;
-    }
-    code = cli_open(cli, HF_OPEN_EXISTING);
+    code = open_for_ids(cli);
     if (code)
         return code;
     return all ? retry_all(cli) : retry_named(cli);
@@ -269,12 +277,7 @@ static int run_resolve(struct cli *cli)
 
     if (!by)
         by = getenv("USER");
-    for (size_t i = 0; i < args->word_count; i++) {
-        code = dlq_id(cli, args->words[i], &dead_id);
-        if (code)
-            return code;
-    }
-    code = cli_open(cli, HF_OPEN_EXISTING);
+    code = open_for_ids(cli);
     if (code)
         return code;
     for (size_t i = 0; i < args->word_count; i++) {

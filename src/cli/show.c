@@ -178,7 +178,7 @@ void show_field(const char *name, const char *value)
     putchar('\n');
 }
 
-static void show_field_time(const char *name, int64_t us, int64_t now_us)
+void show_field_time(const char *name, int64_t us, int64_t now_us)
 {
     char time[OUT_WORDS_BYTES];
     char ago[OUT_WORDS_BYTES];

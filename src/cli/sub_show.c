@@ -146,18 +146,6 @@ static void show_number(const char *name, int64_t number)
         show_field(name, out_number(number, words));
 }
 
-static void show_instant(const char *name, int64_t us, int64_t now_us)
-{
-    char time[OUT_WORDS_BYTES];
-    char ago[OUT_WORDS_BYTES];
-    char both[2 * OUT_WORDS_BYTES + 8];
-
-    if (us == -1)
-        return;
-    snprintf(both, sizeof(both), "%s (%s)", out_time(us, time), out_ago(us, now_us, ago));
-    show_field(name, both);
-}
-
 static void show_why(const hf_subscription_info *info)
 {
     if (info->not_moving) {
@@ -187,26 +175,26 @@ static int show_one(const hf_subscription_info *info, void *ctx)
     show_field("name", info->name);
     for (size_t i = 0; i < info->pattern_count; i++)
         show_field(i == 0 ? "patterns" : "", info->patterns[i]);
-    show_instant("created_at", info->created_at_us, now_us);
+    show_field_time("created_at", info->created_at_us, now_us);
     show_number("start_position", info->start_position);
     show_number("checkpoint", info->checkpoint);
-    show_instant("checkpoint_at", info->checkpoint_at_us, now_us);
+    show_field_time("checkpoint_at", info->checkpoint_at_us, now_us);
     show_field("last event", info->checkpoint_event_id);
     if (info->options.mode == HF_MODE_SHARED)
         show_number("cursor", info->cursor);
     show_number("head", info->head);
     show_number("lag", info->lag);
-    show_instant("oldest_waiting", info->oldest_waiting_us, now_us);
+    show_field_time("oldest_waiting", info->oldest_waiting_us, now_us);
     show_number("in_flight", info->in_flight);
     show_number("retrying", info->retrying);
     show_number("held", info->held);
     show_number("blocked", info->blocked);
     show_number("dead", info->dead);
-    show_instant("paused_at", info->paused_at_us, now_us);
+    show_field_time("paused_at", info->paused_at_us, now_us);
     show_field("paused_by", info->paused_by);
     show_field("paused_reason", info->paused_reason);
     show_field("breaker", info->breaker);
-    show_instant("breaker_until", info->breaker_until_us, now_us);
+    show_field_time("breaker_until", info->breaker_until_us, now_us);
     show_field("owner", info->owner);
     if (info->owner)
         show_field("owner_alive", info->owner_alive == 1 ? "yes" : "no");
