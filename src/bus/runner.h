@@ -35,6 +35,17 @@ struct runner_mode {
     hf_status (*finish)(struct runner *runner, int64_t now_us);
 };
 
+/* Why workers may begin nothing now; what runs goes on. Each reason is raised by whoever learns of
+ * it and lowered by the dispatcher alone, in the step that has dealt with it. */
+enum bar {
+    BAR_NONE,
+    BAR_STOPPING,  /* the runner ends */
+    BAR_LOST,      /* what is in hand is not ours any more: until it is dropped and read again */
+    BAR_HELD_BACK, /* paused, removed, changed, or without a handler: until that is looked into */
+    BAR_HALTING,   /* an event dies and the policy is to halt: until that is stored */
+    BAR_BREAKER    /* the breaker is open: until its pause is over, or its probe has ended */
+};
+
 struct runner {
     hf_bus *bus; /* counted */
     const struct runner_mode *mode;
@@ -57,13 +68,13 @@ struct runner {
     bool waiting;                  /* the dispatcher waits */
     bool nudged;                   /* look before waiting */
     bool news;                     /* there may be something new in the store */
-    bool stopping;                 /* take nothing new; finish */
+    bool stopping;                 /* BAR_STOPPING */
     struct deadline stop_deadline; /* then running handlers are given up */
-    bool breaker_hold;             /* the breaker is open: workers take nothing */
+    bool breaker_hold;             /* BAR_BREAKER */
     bool probe_wanted;             /* the breaker allows the next delivery, and only that */
-    bool hold_back;                /* paused, not the owner, or the like: workers take nothing */
-    bool halting;          /* an event dies and the policy is to halt: until that is stored */
-    bool lost;             /* what is in hand is not ours any more */
+    bool hold_back;                /* BAR_HELD_BACK */
+    bool halting;          /* BAR_HALTING */
+    bool lost;             /* BAR_LOST */
     int64_t rest_until_us; /* monotonic; after a failed transaction: no new one before */
     int32_t singly;        /* so many chunks of one delivery are to come */
     int64_t handler_us;    /* how long a handler takes, smoothed */
@@ -159,6 +170,8 @@ void runner_signal_work(struct runner *runner);
 
 /* For the workers; mutex held. */
 
+/* What keeps workers from beginning anything; the first reason, in the order of the enum. */
+enum bar runner_bar(const struct runner *runner);
 /* How many deliveries a worker may take now; 0: none. */
 size_t runner_chunk_size(struct runner *runner);
 /* What a worker reports: the delivery ended (the error is handed over). */

@@ -24,12 +24,21 @@ void runner_signal_work(struct runner *runner)
     }
 }
 
+enum bar runner_bar(const struct runner *runner)
+{
+    return runner->stopping       ? BAR_STOPPING
+           : runner->lost         ? BAR_LOST
+           : runner->hold_back    ? BAR_HELD_BACK
+           : runner->halting      ? BAR_HALTING
+           : runner->breaker_hold ? BAR_BREAKER
+                                  : BAR_NONE;
+}
+
 size_t runner_chunk_size(struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
-    if (runner->stopping || runner->hold_back || runner->halting || runner->breaker_hold ||
-        runner->lost || window->ready == 0) {
+    if (runner_bar(runner) != BAR_NONE || window->ready == 0) {
         return 0;
     }
     if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
@@ -153,8 +162,8 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     const hf_subscription_options *options = &runner->definition.options;
     bool low = window->ready <= options->inflight_max / 4;
     bool due = window->settled >= options->checkpoint_events;
-    if (low || due || window->ended > 0 || runner->stopping || runner->lost || runner->hold_back ||
-        runner->breaker_hold || atomic_load(&runner->bus->waiters) > 0) {
+    if (low || due || window->ended > 0 || runner_bar(runner) != BAR_NONE ||
+        atomic_load(&runner->bus->waiters) > 0) {
         runner->nudged = true; /* also in the middle of a step: it looks once more */
         if (runner->waiting) {
             pthread_cond_signal(&runner->wake);

@@ -542,8 +542,7 @@ static bool steal(struct runner *runner, bool *ret_soon)
 static void find_work(struct runner *runner)
 {
     bool soon = false;
-    bool allowed = !runner->hold_back && !runner->halting && !runner->breaker_hold && !runner->lost;
-    if (allowed && runner->window.busy > 0 && steal(runner, &soon)) {
+    if (runner_bar(runner) == BAR_NONE && runner->window.busy > 0 && steal(runner, &soon)) {
         return;
     }
     runner->idle++;
