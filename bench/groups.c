@@ -26,6 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define BENCH "groups"
+#include "common.h"
+
 #define SUBSCRIPTION "group"
 #define MANY 1000
 #define KEYS 1000
@@ -46,28 +49,6 @@ struct board {
 static struct board *board;
 
 /* ---- Small things ---------------------------------------------------------------------------- */
-
-static void check(hf_status status, const char *what)
-{
-    if (status != HF_OK) {
-        fprintf(stderr, "groups: %s: %s: %s\n", what, hf_status_name(status), hf_errmsg());
-        exit(1);
-    }
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double median(double *values, int count)
 {

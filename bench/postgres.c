@@ -37,6 +37,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define BENCH "postgres"
+#include "common.h"
+
 #define MANY 1000          /* events of one publish_many */
 #define MANY_CALLS 100     /* in one round */
 #define PUBLISHERS 32      /* threads, or connections */
@@ -56,28 +59,6 @@ static void die(const char *what, const char *why)
 {
     fprintf(stderr, "postgres: %s: %s\n", what, why);
     exit(1);
-}
-
-static void check(hf_status status, const char *what)
-{
-    if (status != HF_OK) {
-        fprintf(stderr, "postgres: %s: %s: %s\n", what, hf_status_name(status), hf_errmsg());
-        exit(1);
-    }
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* Sorts. */

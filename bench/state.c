@@ -23,27 +23,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#define BENCH "state"
+#include "common.h"
+
 #define SUBSCRIPTION "bench"
 #define CLAIM_MAX 10000
 #define PAGES 21
 
 static atomic_llong handled;
 static _Atomic double first_at;
-
-static void check(hf_status status, const char *what)
-{
-    if (status != HF_OK) {
-        fprintf(stderr, "state: %s: %s: %s\n", what, hf_status_name(status), hf_errmsg());
-        exit(1);
-    }
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static hf_bus *open_bus(const char *path)
 {
@@ -114,13 +102,6 @@ static int count_letter(const hf_dead_letter *letter, void *ctx)
     (void)letter;
     ++*(int *)ctx;
     return 0;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static void bench_dead(const char *path, long long count)

@@ -6,6 +6,7 @@
  * library and leaves with _exit.
  */
 #include "support_scene.h"
+#include "support/ignore.h"
 
 #include <sys/wait.h>
 
@@ -21,27 +22,6 @@ static int in_child(int (*check)(struct scene *scene), struct scene *scene)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
-}
-
-static int ignore_event(const hf_event *event, void *ctx)
-{
-    (void)event;
-    (void)ctx;
-    return 0;
-}
-
-static int ignore_letter(const hf_dead_letter *letter, void *ctx)
-{
-    (void)letter;
-    (void)ctx;
-    return 0;
-}
-
-static int ignore_subscription(const hf_subscription_info *info, void *ctx)
-{
-    (void)info;
-    (void)ctx;
-    return 0;
 }
 
 #define REFUSED(call)                                                                              \
@@ -88,8 +68,8 @@ static int every_call_is_refused(struct scene *scene)
     REFUSED(hf_event_get(bus, "00000000-0000-0000-0000-000000000000", ignore_event, NULL));
     REFUSED(hf_read(bus, NULL, 10, 0, &value, ignore_event, NULL));
     REFUSED(hf_locate(bus, start, &value));
-    REFUSED(hf_subscription_list(bus, ignore_subscription, NULL));
-    REFUSED(hf_subscription_get(bus, "a", ignore_subscription, NULL));
+    REFUSED(hf_subscription_list(bus, ignore_info, NULL));
+    REFUSED(hf_subscription_get(bus, "a", ignore_info, NULL));
     REFUSED(hf_stats_get(bus, &stats));
     REFUSED(hf_dead_list(bus, &filter, ignore_letter, NULL));
     REFUSED(hf_dead_count(bus, &filter, &value));

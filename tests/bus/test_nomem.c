@@ -8,6 +8,7 @@
 #include "support_scene.h"
 
 #include "base/mem.h"
+#include "support/ignore.h"
 
 #define ALLOCATIONS_MAX 500
 
@@ -16,34 +17,6 @@ typedef hf_status (*call_fn)(struct scene *scene);
 static char lease[HF_LEASE_BYTES];
 static char event_id[HF_ID_BYTES];
 static int64_t dead_id;
-
-static int ignore_event(const hf_event *event, void *ctx)
-{
-    (void)event;
-    (void)ctx;
-    return 0;
-}
-
-static int ignore_state(const hf_event_state *found, void *ctx)
-{
-    (void)found;
-    (void)ctx;
-    return 0;
-}
-
-static int ignore_info(const hf_subscription_info *info, void *ctx)
-{
-    (void)info;
-    (void)ctx;
-    return 0;
-}
-
-static int ignore_letter(const hf_dead_letter *letter, void *ctx)
-{
-    (void)letter;
-    (void)ctx;
-    return 0;
-}
 
 /* ---- The calls ------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "support/make.h"
 #include "support/script.h"
+#include "support/ignore.h"
 
 #ifdef HF_FAULTS
 
@@ -96,13 +97,6 @@ static int ignore_lane(uint64_t lane, int64_t rows, void *ctx)
 static int ignore_position(int64_t position, void *ctx)
 {
     (void)position;
-    (void)ctx;
-    return 0;
-}
-
-static int ignore_letter(const hf_dead_letter *letter, void *ctx)
-{
-    (void)letter;
     (void)ctx;
     return 0;
 }

@@ -2,24 +2,9 @@
  * test_settle.c - what becomes of deliveries of an ordered subscription: checkpoints, waiting, held
  * and blocked rows, promotion in the order of a lane, and what is remembered above the checkpoint.
  */
+#include "support_scene.h"
+
 #include "base/uuid.h"
-#include "support/make.h"
-
-struct scene {
-    struct store *store;
-    int64_t id;
-    struct owner owner;
-};
-
-/* A store with one event per letter (its key) and a subscription that owns them. */
-static struct scene scene_of(struct fixture *f, const char *letters)
-{
-    struct scene scene = {.store = fixture_open(f, "a")};
-    append_lanes(scene.store, letters);
-    scene.id = subscribe_ordered(scene.store, "s", 1);
-    scene.owner = own(scene.store, scene.id, 0);
-    return scene;
-}
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 

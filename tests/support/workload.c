@@ -566,6 +566,36 @@ void workload_tell(hf_bus *bus)
         fprintf(stderr, "# the subscriptions cannot be listed: %s\n", hf_errmsg());
 }
 
+int workload_recover(int argc, char **argv, int64_t settle_ms)
+{
+    static struct workload workload;
+    static struct publisher publisher;
+    static struct consumer consumer;
+    hf_status status;
+
+    rig_child();
+    if (argc < 3)
+        return 2;
+    workload_init(&workload, argv[2]);
+    /* The last run may have ended before there was anything: preparing again must work. */
+    status = workload_prepare(&workload);
+    if (status == HF_OK)
+        status = publisher_open(&publisher, &workload, 0, 1);
+    if (status == HF_OK)
+        status = publisher_resolve(&publisher);
+    if (status == HF_OK)
+        status = consumer_open(&consumer, &workload);
+    if (status == HF_OK)
+        status = workload_settled(consumer.bus, settle_ms);
+    if (status == HF_OK)
+        status = consumer_close(&consumer);
+    if (status == HF_OK)
+        status = publisher_close(&publisher);
+    if (status != HF_OK)
+        fprintf(stderr, "# recover: %s: %s\n", hf_status_name(status), hf_errmsg());
+    return status == HF_OK ? 0 : 3;
+}
+
 /* ---- Judging --------------------------------------------------------------------------------- */
 
 int64_t workload_judge(const struct workload *workload, int publishers, struct ledger **ret_ledger)

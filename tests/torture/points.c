@@ -101,37 +101,6 @@ static int script(int argc, char **argv)
     return status == HF_OK ? 0 : 3;
 }
 
-/* recover DIR: what a fresh process does after the kill. */
-static int recover(int argc, char **argv)
-{
-    static struct workload workload;
-    static struct publisher publisher;
-    static struct consumer consumer;
-    hf_status status;
-
-    rig_child();
-    if (argc < 3)
-        return 2;
-    workload_init(&workload, argv[2]);
-    /* The kill may have come before there was anything: preparing again must work. */
-    status = workload_prepare(&workload);
-    if (status == HF_OK)
-        status = publisher_open(&publisher, &workload, 0, 1);
-    if (status == HF_OK)
-        status = publisher_resolve(&publisher);
-    if (status == HF_OK)
-        status = consumer_open(&consumer, &workload);
-    if (status == HF_OK)
-        status = workload_settled(consumer.bus, SETTLE_MS);
-    if (status == HF_OK)
-        status = consumer_close(&consumer);
-    if (status == HF_OK)
-        status = publisher_close(&publisher);
-    if (status != HF_OK)
-        fprintf(stderr, "# recover: %s: %s\n", hf_status_name(status), hf_errmsg());
-    return status == HF_OK ? 0 : 3;
-}
-
 /* ---- The runs -------------------------------------------------------------------------------- */
 
 struct found {
@@ -244,6 +213,6 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "script") == 0)
         return script(argc, argv);
     if (argc > 1 && strcmp(argv[1], "recover") == 0)
-        return recover(argc, argv);
+        return workload_recover(argc, argv, SETTLE_MS);
     return torture(argc, argv);
 }

@@ -438,36 +438,6 @@ static void disk_write(const struct disk *disk, enum way way, struct chance *cha
 
 /* ---- After the power is back ----------------------------------------------------------------- */
 
-/* recover DIR */
-static int recover(int argc, char **argv)
-{
-    static struct workload workload;
-    static struct publisher publisher;
-    static struct consumer consumer;
-    hf_status status;
-
-    rig_child();
-    if (argc < 3)
-        return 2;
-    workload_init(&workload, argv[2]);
-    status = workload_prepare(&workload);
-    if (status == HF_OK)
-        status = publisher_open(&publisher, &workload, 0, 1);
-    if (status == HF_OK)
-        status = publisher_resolve(&publisher);
-    if (status == HF_OK)
-        status = consumer_open(&consumer, &workload);
-    if (status == HF_OK)
-        status = workload_settled(consumer.bus, SETTLE_MS);
-    if (status == HF_OK)
-        status = consumer_close(&consumer);
-    if (status == HF_OK)
-        status = publisher_close(&publisher);
-    if (status != HF_OK)
-        fprintf(stderr, "# recover: %s: %s\n", hf_status_name(status), hf_errmsg());
-    return status == HF_OK ? 0 : 3;
-}
-
 static bool integrity_ok(const char *path)
 {
     sqlite3_stmt *statement = NULL;
@@ -603,6 +573,6 @@ static int torture(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "recover") == 0)
-        return recover(argc, argv);
+        return workload_recover(argc, argv, SETTLE_MS);
     return torture(argc, argv);
 }

@@ -254,6 +254,10 @@ static void look(struct gap_watch *watch, uint64_t number, const struct gap_hold
 #define LOOK(watch, number, ...)                                                                   \
     look((watch), (number), (const struct gap_holder[]){__VA_ARGS__},                              \
          COUNT_OF(((const struct gap_holder[]){__VA_ARGS__})))
+/* ... and reads again with what that look has shown. */
+#define LOOK_AND_READ(gap, watch, number, ...)                                                     \
+    LOOK(watch, number, __VA_ARGS__);                                                              \
+    reread((gap), NULL, 0, (watch)->look, 0, 0)
 
 static void a_hole_waits_for_everybody_who_held_the_lock_after_it_was_seen(void **state)
 {
@@ -263,13 +267,11 @@ static void a_hole_waits_for_everybody_who_held_the_lock_after_it_was_seen(void 
     gap_init(&gap, 0);
     gap_watch_init(&watch);
     SEE(&gap, 2);
-    LOOK(&watch, 1, {10, false}, {11, false});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
-    LOOK(&watch, 2, {11, false}, {12, false}); /* 12 came later: it cannot have drawn 1 */
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 1, {10, false}, {11, false});
+    /* 12 came later: it cannot have drawn 1. */
+    LOOK_AND_READ(&gap, &watch, 2, {11, false}, {12, false});
     assert_int_equal(gap_floor(&gap), 0);
-    LOOK(&watch, 3, {12, false});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 3, {12, false});
     assert_int_equal(gap_floor(&gap), 2);
     assert_int_equal(gap.dead, 1);
     gap_watch_release(&watch);
@@ -298,15 +300,12 @@ static void holes_of_different_age_wait_for_different_holders(void **state)
     gap_init(&gap, 0);
     gap_watch_init(&watch);
     see(&gap, (const int64_t[]){2}, 1, 0, 0);
-    LOOK(&watch, 1, {10, false});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 1, {10, false});
     LOOK(&watch, 2, {10, false}, {11, false});
     see(&gap, (const int64_t[]){4}, 1, 2, 0);
-    LOOK(&watch, 3, {11, false});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 3, {11, false});
     assert_string_equal(holes_of(&gap), "3"); /* 10 is gone, so 1 is dead; 11 may have drawn 3 */
-    LOOK(&watch, 4, {12, false});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 4, {12, false});
     assert_int_equal(gap_floor(&gap), 4);
     gap_watch_release(&watch);
     gap_release(&gap);
@@ -320,11 +319,9 @@ static void a_transaction_that_is_prepared_under_a_new_name_is_still_waited_for(
     gap_init(&gap, 0);
     gap_watch_init(&watch);
     SEE(&gap, 2);
-    LOOK(&watch, 1, {10, false}, {11, false});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 1, {10, false}, {11, false});
     LOOK(&watch, 2, {11, false}, {77, true});
-    LOOK(&watch, 3, {77, true});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 3, {77, true});
     assert_int_equal(gap_floor(&gap), 0);
     FOUND(&gap, watch.look, 1); /* COMMIT PREPARED */
     assert_int_equal(gap_floor(&gap), 2);
@@ -342,12 +339,10 @@ static void a_transaction_that_is_seen_under_both_names_is_still_waited_for(void
     gap_init(&gap, 0);
     gap_watch_init(&watch);
     SEE(&gap, 2);
-    LOOK(&watch, 1, {10, false});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 1, {10, false});
     LOOK(&watch, 2, {10, false}, {77, true});
     LOOK(&watch, 3, {77, true});
-    LOOK(&watch, 4, {77, true});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 4, {77, true});
     assert_int_equal(gap_floor(&gap), 0);
     FOUND(&gap, watch.look, 1); /* COMMIT PREPARED */
     assert_int_equal(gap_floor(&gap), 2);
@@ -363,14 +358,12 @@ static void a_forgotten_prepared_transaction_does_not_keep_older_holes_open(void
     gap_init(&gap, 0);
     gap_watch_init(&watch);
     SEE(&gap, 2);
-    LOOK(&watch, 1, {10, false});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
-    LOOK(&watch, 2, {10, false}, {77, true}); /* nobody is missing: it began after look 1 ... */
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 1, {10, false});
+    /* Nobody is missing: 77 began after look 1 ... */
+    LOOK_AND_READ(&gap, &watch, 2, {10, false}, {77, true});
     assert_int_equal(gap_floor(&gap), 0);
     LOOK(&watch, 3, {10, false}, {77, true}); /* ... unless it was 10 and look 2 showed both */
-    LOOK(&watch, 4, {77, true});
-    reread(&gap, NULL, 0, watch.look, 0, 0);
+    LOOK_AND_READ(&gap, &watch, 4, {77, true});
     assert_int_equal(gap_floor(&gap), 2);
     gap_watch_release(&watch);
     gap_release(&gap);

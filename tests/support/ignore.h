@@ -1,0 +1,37 @@
+/*
+ * ignore.h - callbacks that look at nothing and want more.
+ */
+#ifndef HF_TESTS_SUPPORT_IGNORE_H
+#define HF_TESTS_SUPPORT_IGNORE_H
+
+#include <holdfast.h>
+
+static inline int ignore_event(const hf_event *event, void *ctx)
+{
+    (void)event;
+    (void)ctx;
+    return 0;
+}
+
+static inline int ignore_state(const hf_event_state *state, void *ctx)
+{
+    (void)state;
+    (void)ctx;
+    return 0;
+}
+
+static inline int ignore_letter(const hf_dead_letter *letter, void *ctx)
+{
+    (void)letter;
+    (void)ctx;
+    return 0;
+}
+
+static inline int ignore_info(const hf_subscription_info *info, void *ctx)
+{
+    (void)info;
+    (void)ctx;
+    return 0;
+}
+
+#endif
