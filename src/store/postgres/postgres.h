@@ -4,12 +4,14 @@
  *   engine.c   opening and closing; the verbs that are one line
  *   address.c  where the servers are                 dial.c  making a connection, and again
  *   session.c  a connection: statements, deadlines   errors.c  SQLSTATEs as ours
+ *   silence.c  is the server still at work on our statement?
  *   pool.c     sessions for queries, readers and handlers
  *   param.c    binary parameters                     row.c  binary results
  *   question.c a query: a session, a statement, its answer       answer.c  how changes answer
  *   migrate.c  the schema and its steps, the namespace
  *   apply.c    a list of changes on the writer's session, in as few round trips as can be
- *   append.c   the log's writing end                 reader.c, probe.c  its reading end
+ *   append.c   the log's writing end                 reader.c, probe.c  its reading end, with
+ *              fetch.c (asking the log), queue.c (rows to be handed up), regex.c (patterns)
  *   keeper.c   the thread that listens, shows signs of life and keeps the house
  *   skew.c     our wall clock and the server's
  *   tx.c       transactions for handlers             join.c  the application's own
