@@ -91,54 +91,51 @@ const struct option_row suboptions_rows[] = {
     OPTION_END,
 };
 
-#define AT(member) offsetof(hf_subscription_options, member)
+/* Rows: option, member of the struct, key in a configuration file, default. */
+#define FIELD(option, member, key, initial, kind, words)                                           \
+    {option, #member, key, initial, kind, offsetof(hf_subscription_options, member), words}
+#define CHOICE(option, member, key, initial, words)                                                \
+    FIELD(option, member, key, initial, FIELD_ENUM, words)
+#define NUMBER(option, member, key, initial)                                                       \
+    FIELD(option, member, key, initial, FIELD_INT32, NULL)
+#define FACTOR(option, member, key, initial)                                                       \
+    FIELD(option, member, key, initial, FIELD_DOUBLE, NULL)
+#define PERIOD(option, member, key, initial)                                                       \
+    FIELD(option, member, key, initial, FIELD_DURATION, NULL)
 
 const struct suboption suboptions_fields[] = {
-    {"mode", "mode", "mode", "ordered", FIELD_ENUM, AT(mode), MODES},
-    {"order", "order", "order", "relaxed", FIELD_ENUM, AT(order), ORDERS},
-    {"instance-mode", "instance_mode", "instance_mode", "coordinated", FIELD_ENUM,
-     AT(instance_mode), INSTANCE_MODES},
-    {"on-unhandled", "on_unhandled", "on_unhandled", "skip", FIELD_ENUM,
-     AT(on_unhandled), UNHANDLED},
-    {"on-poison", "on_poison", "on_poison", "skip", FIELD_ENUM, AT(on_poison), POISON},
-    {"transactional", "transactional", NULL, "off", FIELD_ENUM, AT(transactional), TOGGLE},
-    {"partitions", "partitions", "partitions", "1", FIELD_INT32, AT(partitions), NULL},
-    {"batch", "batch", "batch", "100", FIELD_INT32, AT(batch), NULL},
-    {"concurrency", "concurrency", "concurrency", "1", FIELD_INT32, AT(concurrency), NULL},
-    {"inflight-max", "inflight_max", "inflight_max", "1000", FIELD_INT32, AT(inflight_max), NULL},
-    {"attempts-max", "attempts_max", "retry.attempts", "4", FIELD_INT32, AT(attempts_max), NULL},
-    {"retry-base", "retry_base_ms", "retry.base", "1s", FIELD_DURATION, AT(retry_base_ms), NULL},
-    {"retry-max", "retry_max_ms", "retry.max", "30s", FIELD_DURATION, AT(retry_max_ms), NULL},
-    {"retry-multiplier", "retry_multiplier", "retry.multiplier", "2", FIELD_DOUBLE,
-     AT(retry_multiplier), NULL},
-    {"retry-jitter", "retry_jitter_percent", "retry.jitter", "10", FIELD_INT32,
-     AT(retry_jitter_percent), NULL},
-    {"timeout", "handler_timeout_ms", "handler.timeout", "30s", FIELD_DURATION,
-     AT(handler_timeout_ms), NULL},
-    {"lease", "lease_ms", "lease", "30s", FIELD_DURATION, AT(lease_ms), NULL},
-    {"checkpoint-events", "checkpoint_events", "checkpoint.events", "100", FIELD_INT32,
-     AT(checkpoint_events), NULL},
-    {"checkpoint-time", "checkpoint_ms", "checkpoint.time", "1s", FIELD_DURATION,
-     AT(checkpoint_ms), NULL},
-    {"wait-period", "wait_period_ms", "wait_period", "1s", FIELD_DURATION,
-     AT(wait_period_ms), NULL},
-    {"tx-max", "tx_max_ms", NULL, "1s", FIELD_DURATION, AT(tx_max_ms), NULL},
-    {"gap-timeout", "gap_timeout_ms", "gap_timeout", "0", FIELD_DURATION, AT(gap_timeout_ms), NULL},
-    {"stuck-max", "stuck_max", "stuck_max", "16", FIELD_INT32, AT(stuck_max), NULL},
-    {"breaker", "breaker", "breaker.enabled", "off", FIELD_ENUM, AT(breaker), TOGGLE},
-    {"breaker-events", "breaker_events", "breaker.events", "20", FIELD_INT32,
-     AT(breaker_events), NULL},
-    {"breaker-percent", "breaker_percent", "breaker.percent", "50", FIELD_INT32,
-     AT(breaker_percent), NULL},
-    {"breaker-window", "breaker_window_ms", "breaker.window", "1m", FIELD_DURATION,
-     AT(breaker_window_ms), NULL},
-    {"breaker-pause", "breaker_pause_ms", "breaker.pause", "30s", FIELD_DURATION,
-     AT(breaker_pause_ms), NULL},
-    {"batch-by", "batch_by", "batch_by", "none", FIELD_ENUM, AT(batch_by), BATCH_BY},
-    {"on-batch-failure", "on_batch_failure", "on_batch_failure", "dead_letter_unit", FIELD_ENUM,
-     AT(on_batch_failure), BATCH_FAILURE},
-    {"batch-extend-max", "batch_extend_max", "batch_extend_max", "1000", FIELD_INT32,
-     AT(batch_extend_max), NULL},
+    CHOICE("mode", mode, "mode", "ordered", MODES),
+    CHOICE("order", order, "order", "relaxed", ORDERS),
+    CHOICE("instance-mode", instance_mode, "instance_mode", "coordinated", INSTANCE_MODES),
+    CHOICE("on-unhandled", on_unhandled, "on_unhandled", "skip", UNHANDLED),
+    CHOICE("on-poison", on_poison, "on_poison", "skip", POISON),
+    CHOICE("transactional", transactional, NULL, "off", TOGGLE),
+    NUMBER("partitions", partitions, "partitions", "1"),
+    NUMBER("batch", batch, "batch", "100"),
+    NUMBER("concurrency", concurrency, "concurrency", "1"),
+    NUMBER("inflight-max", inflight_max, "inflight_max", "1000"),
+    NUMBER("attempts-max", attempts_max, "retry.attempts", "4"),
+    PERIOD("retry-base", retry_base_ms, "retry.base", "1s"),
+    PERIOD("retry-max", retry_max_ms, "retry.max", "30s"),
+    FACTOR("retry-multiplier", retry_multiplier, "retry.multiplier", "2"),
+    NUMBER("retry-jitter", retry_jitter_percent, "retry.jitter", "10"),
+    PERIOD("timeout", handler_timeout_ms, "handler.timeout", "30s"),
+    PERIOD("lease", lease_ms, "lease", "30s"),
+    NUMBER("checkpoint-events", checkpoint_events, "checkpoint.events", "100"),
+    PERIOD("checkpoint-time", checkpoint_ms, "checkpoint.time", "1s"),
+    PERIOD("wait-period", wait_period_ms, "wait_period", "1s"),
+    PERIOD("tx-max", tx_max_ms, NULL, "1s"),
+    PERIOD("gap-timeout", gap_timeout_ms, "gap_timeout", "0"),
+    NUMBER("stuck-max", stuck_max, "stuck_max", "16"),
+    CHOICE("breaker", breaker, "breaker.enabled", "off", TOGGLE),
+    NUMBER("breaker-events", breaker_events, "breaker.events", "20"),
+    NUMBER("breaker-percent", breaker_percent, "breaker.percent", "50"),
+    PERIOD("breaker-window", breaker_window_ms, "breaker.window", "1m"),
+    PERIOD("breaker-pause", breaker_pause_ms, "breaker.pause", "30s"),
+    CHOICE("batch-by", batch_by, "batch_by", "none", BATCH_BY),
+    CHOICE("on-batch-failure", on_batch_failure, "on_batch_failure", "dead_letter_unit",
+           BATCH_FAILURE),
+    NUMBER("batch-extend-max", batch_extend_max, "batch_extend_max", "1000"),
 };
 
 #define FIELD_COUNT (sizeof(suboptions_fields) / sizeof(suboptions_fields[0]))
