@@ -106,6 +106,19 @@ void diary_write(const char *path, const char *format, ...)
     close(fd);
 }
 
+/* Takes the padding off a whole line (rig.c). */
+static void trim(char *line)
+{
+    char *end = strchr(line, '\n');
+
+    if (!end)
+        return;
+    while (end > line && end[-1] == ' ')
+        end--;
+    end[0] = '\n';
+    end[1] = '\0';
+}
+
 /* Calls for every line with the prefix; the number of them. */
 static size_t diary_each(const char *path, const char *prefix, size_t index, int64_t *ret_number)
 {
@@ -116,6 +129,7 @@ static size_t diary_each(const char *path, const char *prefix, size_t index, int
     if (!file)
         return 0;
     while (fgets(line, sizeof(line), file)) {
+        trim(line);
         if (strncmp(line, prefix, strlen(prefix)) != 0)
             continue;
         if (count++ == index && ret_number)
