@@ -52,6 +52,7 @@
 #define GATHER_PART 3            /* a leader waits a third of what the last commit took ... */
 #define GATHER_US_MAX 250        /* ... at most */
 #define GATHER_VAIN 8            /* leaders that do not wait after one that did so in vain */
+#define GATHER_ALL 16            /* are waited for to the last one; of more, three quarters */
 
 #define BELL_HEIR 2 /* the others are 0 and 1 */
 
@@ -249,7 +250,11 @@ static void answer(struct change *change, hf_status status, const char *message)
 /* Waits for those who are about to come; see above. While clocks stand still nobody waits. */
 static void gather(struct group *group)
 {
-    if (group->expected <= group->count || group->rooms_wanted > 0 || clock_is_fake()) {
+    int64_t wanted = group->expected;
+    if (wanted > GATHER_ALL) {
+        wanted -= wanted / 4;
+    }
+    if (group->count >= wanted || group->rooms_wanted > 0 || clock_is_fake()) {
         return;
     }
     if (group->vain > 0) {
@@ -259,7 +264,7 @@ static void gather(struct group *group)
     int64_t part_us = group->apply_us / GATHER_PART;
     struct deadline until = {clock_mono_us() + (part_us < GATHER_US_MAX ? part_us : GATHER_US_MAX)};
     bool in_time = true;
-    group->wanted = group->expected;
+    group->wanted = wanted;
     while (group->wanted > 0 && in_time && !clock_is_fake()) {
         in_time = cond_wait_until(&group->gathered, &group->mutex, until);
     }
