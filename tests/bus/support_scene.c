@@ -351,7 +351,8 @@ int scene_bare(void **state)
     }
     pthread_mutex_init(&scene->mutex, NULL);
     scene->options = (hf_options)HF_OPTIONS_INIT;
-    scene->options.shutdown_ms = 10000;
+    scene->options.shutdown_ms = PATIENCE_MS;
+    scene->options.timeout_ms = PATIENCE_MS / 2;
     scene->options.log_level = HF_LOG_DEBUG;
     scene->options.log = scene_log;
     scene->options.log_ctx = scene;

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define COUNTED(array) (sizeof(array) / sizeof((array)[0]))
-#define PATIENCE_MS 20000 /* how long a test waits for what must happen */
+#define PATIENCE_MS 60000 /* how long a test waits for what must happen: a slow machine's minute */
 #define SCENE_BUSES_MAX 8
 
 /* ---- Doors ----------------------------------------------------------------------------------- */

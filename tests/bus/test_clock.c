@@ -73,7 +73,7 @@ static void work_through_jumps(struct scene *scene, hf_mode mode)
 
     options.mode = mode;
     options.concurrency = 2;
-    options.lease_ms = 1000;
+    options.lease_ms = 10000; /* far less than a jump, far more than a pause of the machine */
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     for (size_t i = 0; i < COUNTED(JUMPS_US); i++) {
@@ -110,7 +110,7 @@ static void a_jump_does_not_change_the_owner(void **state)
     hf_bus *other = scene_open(scene, NULL);
 
     recorder->door = scene_door(scene);
-    options.lease_ms = 1000;
+    options.lease_ms = 10000; /* far less than a jump, far more than a pause of the machine */
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "1");

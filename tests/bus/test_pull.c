@@ -102,7 +102,7 @@ static void a_batch_holds_events_under_one_lease(void **state)
     assert_int_equal(hf_batch_attempt(batch, EVENTS), -1);
     assert_int_equal(strlen(hf_batch_lease(batch)), 32);
     assert_int_equal(strspn(hf_batch_lease(batch), "0123456789abcdef"), 32);
-    assert_in_range(hf_batch_expires_at_us(batch), before_us + 30000000, before_us + 40000000);
+    assert_in_range(hf_batch_expires_at_us(batch), before_us + 30000000, wall_us() + 30000000);
     assert_nothing_left(scene->bus);
     hf_batch_free(batch);
     assert_nothing_left(scene->bus); /* freeing settles nothing */
@@ -251,11 +251,13 @@ static void a_waiting_claim_sees_a_retry_become_due(void **state)
     create(scene->bus, "s", &options);
     publish_jobs(scene->bus, 1);
     assert_int_equal(claim_lease(scene->bus, -1, lease), 1);
+    int64_t begin_us = mono_us();
     assert_ok(hf_nack(scene->bus, "s", lease, NULL, 0, 200, "later"));
     start_waiting(scene->bus, PATIENCE_MS);
     pthread_join(waiting.thread, NULL);
     assert_int_equal(waiting.count, 1);
-    assert_in_range(waiting.took_us, 100000, PATIENCE_MS * 1000 / 2);
+    assert_true(mono_us() - begin_us >= 200000);
+    assert_true(waiting.took_us < PATIENCE_MS * 1000 / 2);
 }
 
 static void shutdown_ends_a_waiting_claim(void **state)
@@ -571,12 +573,12 @@ static void touching_makes_a_lease_last(void **state)
     char lease[HF_LEASE_BYTES];
     create(scene->bus, "s", NULL);
     publish_jobs(scene->bus, 1);
-    assert_int_equal(claim_short(scene->bus, 150, HF_TOGGLE_DEFAULT, lease), 1);
+    assert_int_equal(claim_short(scene->bus, 1000, HF_TOGGLE_DEFAULT, lease), 1);
     int64_t begin_us = mono_us();
     assert_ok(hf_touch(scene->bus, "s", lease, 60000));
-    while (mono_us() - begin_us < 200000) {
+    while (mono_us() - begin_us < 1200000) {
         assert_nothing_left(scene->bus);
-        usleep(10000);
+        usleep(20000);
     }
     assert_ok(hf_touch(scene->bus, "s", lease, -1));
     assert_ok(hf_ack(scene->bus, "s", lease, NULL, 0));

@@ -11,6 +11,12 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+/* Of consumers that are killed: far longer than what they are waited for. */
+#define LEASE_MS "30000"
+#define LEASE_US 30000000
+/* Of consumers that are stopped: the others must not seem to be on a machine that pauses. */
+#define FROZEN_MS "2000"
+
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
 static const char *diary;
@@ -108,7 +114,7 @@ static void expect_lines(const char *prefix, size_t count, pid_t one, pid_t two)
 static void what_one_process_publishes_another_consumes(void **state)
 {
     struct scene *scene = *state;
-    pid_t pid = consumer(scene, "first", "ordered", "30000", "coordinated");
+    pid_t pid = consumer(scene, "first", "ordered", LEASE_MS, "coordinated");
     pid_t publisher;
 
     publisher = actor_start("publish", scene->url, diary_of(scene), "50", NULL);
@@ -124,12 +130,12 @@ static void what_one_process_publishes_another_consumes(void **state)
 static void only_one_process_works_and_the_other_stands_by(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = consumer(scene, "first", "ordered", "30000", "coordinated");
+    pid_t first = consumer(scene, "first", "ordered", LEASE_MS, "coordinated");
     pid_t second;
 
     publish(scene->bus, "x", NULL, "1");
     expect_lines("D first", 1, first, 0);
-    second = consumer(scene, "second", "ordered", "30000", "coordinated");
+    second = consumer(scene, "second", "ordered", LEASE_MS, "coordinated");
     for (int i = 0; i < 30; i++)
         publish(scene->bus, "x", NULL, "1");
     settle_all(scene->bus, "a");
@@ -144,13 +150,13 @@ static void only_one_process_works_and_the_other_stands_by(void **state)
 static void a_standby_takes_over_at_once_when_the_owner_is_killed(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = consumer(scene, "first", "ordered", "30000", "coordinated");
+    pid_t first = consumer(scene, "first", "ordered", LEASE_MS, "coordinated");
     pid_t second;
     int64_t begin_us, took_us;
 
     publish(scene->bus, "x", NULL, "1");
     expect_lines("D first", 1, first, 0);
-    second = consumer(scene, "second", "ordered", "30000", "coordinated");
+    second = consumer(scene, "second", "ordered", LEASE_MS, "coordinated");
     begin_us = mono_us();
     actor_kill(first);
     publish(scene->bus, "x", NULL, "1");
@@ -159,7 +165,7 @@ static void a_standby_takes_over_at_once_when_the_owner_is_killed(void **state)
     settle_all(scene->bus, "a");
     actor_kill(second);
     print_message("# taken over after %lld ms\n", (long long)took_us / 1000);
-    assert_true(took_us < 2000000);
+    assert_true(took_us < LEASE_US / 2); /* what a busy machine adds; not by the lease's end */
 }
 
 static bool second_owns(void *ctx)
@@ -170,7 +176,7 @@ static bool second_owns(void *ctx)
 static void in_single_mode_the_newest_process_takes_over_without_asking(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = consumer(scene, "first", "ordered", "30000", "single");
+    pid_t first = consumer(scene, "first", "ordered", LEASE_MS, "single");
     pid_t second;
     hf_status settled;
     bool owned;
@@ -178,7 +184,7 @@ static void in_single_mode_the_newest_process_takes_over_without_asking(void **s
     publish(scene->bus, "x", NULL, "1");
     expect_lines("D first", 1, first, 0);
     settle_all(scene->bus, "a");
-    second = consumer(scene, "second", "ordered", "30000", "single");
+    second = consumer(scene, "second", "ordered", LEASE_MS, "single");
     owned = wait_until(second_owns, scene->bus);
     publish(scene->bus, "x", NULL, "2");
     publish(scene->bus, "x", NULL, "3");
@@ -194,8 +200,8 @@ static void in_single_mode_the_newest_process_takes_over_without_asking(void **s
 static void in_single_mode_the_older_process_gives_up(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = consumer(scene, "first", "ordered", "30000", "single");
-    pid_t second = consumer(scene, "second", "ordered", "30000", "single");
+    pid_t first = consumer(scene, "first", "ordered", LEASE_MS, "single");
+    pid_t second = consumer(scene, "second", "ordered", LEASE_MS, "single");
     bool owned = wait_until(second_owns, scene->bus), still = true;
     hf_status settled = HF_OK;
 
@@ -218,12 +224,12 @@ static void in_single_mode_the_older_process_gives_up(void **state)
 static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = consumer(scene, "first", "ordered", "400", "coordinated");
+    pid_t first = consumer(scene, "first", "ordered", FROZEN_MS, "coordinated");
     pid_t second;
 
     publish(scene->bus, "x", NULL, "1");
     expect_lines("D first", 1, first, 0);
-    second = consumer(scene, "second", "ordered", "400", "coordinated");
+    second = consumer(scene, "second", "ordered", FROZEN_MS, "coordinated");
     settle_all(scene->bus, "a");
     actor_freeze(scene, first);
     publish(scene->bus, "x", NULL, "2");
@@ -248,24 +254,24 @@ static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state
 static void a_standby_notices_by_itself_that_the_owner_was_killed(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = consumer(scene, "first", "ordered", "30000", "coordinated");
+    pid_t first = consumer(scene, "first", "ordered", LEASE_MS, "coordinated");
     pid_t second;
     int64_t begin_us, took_us;
 
     publish(scene->bus, "x", NULL, "1");
     expect_lines("D first", 1, first, 0);
     settle_all(scene->bus, "a");
-    second = consumer(scene, "second", "ordered", "30000", "coordinated");
+    second = consumer(scene, "second", "ordered", LEASE_MS, "coordinated");
     usleep(1500000); /* it has come to rest */
     begin_us = mono_us();
     actor_kill(first);
     do {
         usleep(10000);
         took_us = mono_us() - begin_us;
-    } while (strcmp(info_of(scene->bus, "a").owner, "second") != 0 && took_us < 10000000);
+    } while (strcmp(info_of(scene->bus, "a").owner, "second") != 0 && took_us < LEASE_US);
     actor_kill(second);
     print_message("# taken over after %lld ms\n", (long long)took_us / 1000);
-    assert_true(took_us < 3000000); /* a second, and what a busy machine adds */
+    assert_true(took_us < LEASE_US / 2); /* a second, and what a busy machine adds */
 }
 
 /* How many records of the scene's buses hold this text. */
@@ -311,7 +317,7 @@ static void who_stands_by_says_so_once_and_for_whom(void **state)
 static void shared_work_of_a_killed_process_comes_to_another(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = consumer(scene, "first", "shared", "30000", "coordinated");
+    pid_t first = consumer(scene, "first", "shared", LEASE_MS, "coordinated");
     pid_t second;
     int64_t begin_us;
 
@@ -319,11 +325,11 @@ static void shared_work_of_a_killed_process_comes_to_another(void **state)
     for (int i = 0; i < 20; i++)
         publish(scene->bus, "x", NULL, "1");
     expect_lines("D first 1 1", 1, first, 0);
-    second = consumer(scene, "second", "shared", "30000", "coordinated");
+    second = consumer(scene, "second", "shared", LEASE_MS, "coordinated");
     actor_kill(first);
     begin_us = mono_us();
     settle_all(scene->bus, "a");
-    assert_true(mono_us() - begin_us < 10000000);
+    assert_true(mono_us() - begin_us < LEASE_US / 2);
     actor_kill(second);
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
     /* The hanging one was an attempt that ended with the process; where no notes are taken the
@@ -334,13 +340,13 @@ static void shared_work_of_a_killed_process_comes_to_another(void **state)
 static void shared_work_of_a_frozen_process_comes_to_another_within_a_lease(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = consumer(scene, "first", "shared", "400", "coordinated");
+    pid_t first = consumer(scene, "first", "shared", FROZEN_MS, "coordinated");
     pid_t second;
 
     publish(scene->bus, "hang", NULL, "1");
     expect_lines("D first 1 1", 1, first, 0);
     actor_freeze(scene, first);
-    second = consumer(scene, "second", "shared", "400", "coordinated");
+    second = consumer(scene, "second", "shared", FROZEN_MS, "coordinated");
     expect_lines("D second 1", 1, first, second);
     settle_all(scene->bus, "a");
     /* Its late acknowledgement is refused and harms nobody. */
@@ -365,7 +371,7 @@ static void many_processes_publish_and_consume_on_one_file(void **state)
 
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof(name), "c%d", i);
-        consumers[i] = consumer(scene, name, "shared", "30000", "coordinated");
+        consumers[i] = consumer(scene, name, "shared", LEASE_MS, "coordinated");
     }
     for (int i = 0; i < 4; i++)
         publishers[i] = actor_start("publish", scene->url, diary_of(scene), "100", NULL);

@@ -211,7 +211,7 @@ static void stopping_gives_the_leases_back(void **state)
     begin_us = mono_us();
     assert_ok(hf_start(other));
     settle_all(other, "a");
-    assert_true(mono_us() - begin_us < 10000000);
+    assert_true(mono_us() - begin_us < 30000000); /* half a lease */
     for (int64_t position = 1; position <= 30; position++)
         assert_true(recorder_calls(one, position, NULL) + recorder_calls(two, position, NULL) >= 1);
     assert_int_equal(info_of(other, "a").dead, 0);
@@ -226,14 +226,14 @@ static void a_long_handler_renews_its_lease(void **state)
     hf_bus *other = scene_open(scene, NULL);
 
     one->door = scene_door(scene);
-    options.lease_ms = 150;
+    options.lease_ms = 1000;
     subscribe(scene->bus, "a", "*", one, &options);
     publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(one->door, 1));
     subscribe(other, "a", "*", two, NULL);
     assert_ok(hf_start(other));
-    assert_status(hf_wait(scene->bus, "a", 1, 700), HF_TIMEOUT);
+    assert_status(hf_wait(scene->bus, "a", 1, 2200), HF_TIMEOUT);
     assert_int_equal(recorder_count(two), 0);
     door_open(one->door);
     settle_all(scene->bus, "a");

@@ -59,7 +59,7 @@ static void a_suspect_that_hangs_stops_nobody_else(void **state)
 
     make_suspect(scene);
     suspect->door = scene_door(scene);
-    options.handler_timeout_ms = 300;
+    options.handler_timeout_ms = 1000;
     subscribe(scene->bus, "suspect", "*", suspect, &options);
     subscribe(scene->bus, "healthy", "*", healthy, &options);
     assert_ok(hf_start(scene->bus));
@@ -70,7 +70,7 @@ static void a_suspect_that_hangs_stops_nobody_else(void **state)
     assert_int_equal(recorder_count(healthy), 6);
     begin_us = mono_us();
     stopped = hf_stop(scene->bus, 200);
-    assert_true(mono_us() - begin_us < 5000000);
+    assert_true(mono_us() - begin_us < 15000000);
     assert_true(stopped == HF_TIMEOUT || stopped == HF_OK);
 }
 

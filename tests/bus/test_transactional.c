@@ -718,7 +718,7 @@ static void past_tx_max_the_transaction_is_undone_and_others_go_on(void **state)
     slow.door = scene_door(scene);
     atomic_store(&slow.late, 0);
     recorder->extra = &slow;
-    options.tx_max_ms = 150;
+    options.tx_max_ms = 1000;
     subscribe(scene->bus, "a", "*", recorder, &options);
     receipt = *publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_start(scene->bus));
@@ -726,7 +726,7 @@ static void past_tx_max_the_transaction_is_undone_and_others_go_on(void **state)
     /* Publishing waits for the transaction, but not longer than tx_max_ms. */
     begin_us = mono_us();
     publish(scene->bus, "y", NULL, "1");
-    assert_true(mono_us() - begin_us < 5000000);
+    assert_true(mono_us() - begin_us < 20000000);
     settle_all(scene->bus, "a");
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
     door_open(slow.door);

@@ -205,7 +205,7 @@ hf publish "${db[@]}" sig.one
 hf publish "${db[@]}" sig.two
 "$HOLDFAST" work --config signals.yaml >out 2>err &
 pid=$!
-until_true 10 begun one.pid && until_true 10 begun two.pid
+until_true 60 begun one.pid && until_true 60 begun two.pid
 kill -TERM $pid
 wait $pid
 is "after SIGTERM work ends well" "$?" 0
@@ -217,15 +217,15 @@ hf publish "${db[@]}" sig.one
 hf publish "${db[@]}" sig.two
 "$HOLDFAST" work --config signals.yaml >out 2>err &
 pid=$!
-until_true 10 begun one.pid && until_true 10 begun two.pid
+until_true 60 begun one.pid && until_true 60 begun two.pid
 kill -TERM $pid
-until_true 10 grep -q Stopping err
+until_true 60 grep -q Stopping err
 kill -TERM $pid
 wait $pid
 is "a second SIGTERM ends it at once" "$?" 143
-until_true 10 gone one.pid
+until_true 60 gone one.pid
 is "with its commands" "$?" 0
-until_true 10 gone two.pid
+until_true 60 gone two.pid
 is "all of them" "$?" 0
 sed -i 's/trap "" TERM; while :; do sleep 0.1; done;//' signals.yaml
 exits 0 "their events come again" work --config signals.yaml --until-empty --max-time 60s

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 work() { # SUB COMMAND: works off everything
-    hf work "$1" --exec "$2" --until-empty --max-time 15s
+    hf work "$1" --exec "$2" --until-empty --max-time 60s
 }
 hf sub create mailer --on 'mail.*' --from start --retries 0 --mode shared
 hf sub create audit --on '*' --from start --retries 0

@@ -14,7 +14,8 @@
 #   true_that CLAIM COMMAND...   the command succeeds
 #
 # and end with `finish`. `on ENGINE` succeeds on that engine, `fresh` empties the database, `empty NAME`
-# prints the URL of another one that is empty, and `lock SECONDS` keeps publishers out for so long.
+# prints the URL of another one that is empty, `lock` keeps publishers out, from when the file `locked`
+# is there until the file `unlock` is, and `heeds PID` succeeds when a signal would not just end it.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -48,7 +49,7 @@ if [ -n "${TEST_POSTGRES:-}" ]; then
     }
     lock() {
         psql -qX "$HOLDFAST_URL" -c 'BEGIN' -c 'LOCK TABLE holdfast.events IN EXCLUSIVE MODE' \
-            -c '\! touch locked' -c "SELECT pg_sleep($1)" -c COMMIT >/dev/null
+            -c '\! sh hold' -c COMMIT >/dev/null
     }
     leave() {
         local name
@@ -61,10 +62,12 @@ else
     HOLDFAST_URL=sqlite:bus.db
     fresh() { rm -f bus.db*; }
     empty() { echo "sqlite:$1.db"; }
-    lock() { sqlite3 bus.db 'BEGIN IMMEDIATE' ".shell touch locked; sleep $1" COMMIT; }
+    lock() { sqlite3 bus.db 'BEGIN IMMEDIATE' '.shell sh hold' COMMIT; }
     leave() { :; }
 fi
 export HOLDFAST_URL
+# shellcheck disable=SC2016
+echo 'touch locked; for i in $(seq 600); do [ ! -e unlock ] || break; sleep 0.1; done' >hold
 trap 'leave; rm -rf "$work"' EXIT
 
 # ---- Claims -------------------------------------------------------------------------------------
@@ -149,6 +152,13 @@ until_true() {
         sleep 0.02
     done
     return 1
+}
+
+# heeds PID: the command is up and has its own way to end.
+heeds() {
+    local mask
+    mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status")
+    [ $((0x$mask >> 14 & 1)) -eq 1 ] # SIGTERM
 }
 
 finish() {

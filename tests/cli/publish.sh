@@ -59,9 +59,10 @@ is "--payload-max raises the limit" "$?" 0
 exits 2 "a size has a unit that exists" publish a.b --payload-max 2G
 
 # --- A database that somebody else has locked ---
-lock 1 &
-until_true 5 test -e locked
+lock &
+until_true 60 test -e locked
 exits 5 "a locked database is a timeout" publish a.b '{}' --db-timeout 200ms
+touch unlock
 wait
 exits 0 "and can be written afterwards" publish a.b '{}'
 
@@ -121,7 +122,7 @@ fresh
 seq 1 300000 | sed 's/.*/{"type":"many.x","payload":{"n":&}}/' >huge.ndjson
 "$HOLDFAST" publish --file huge.ndjson >out 2>err &
 pid=$!
-until_true 10 sh -c "'$HOLDFAST' stats --json | grep -q '\"head\":[1-9]'"
+until_true 60 sh -c "'$HOLDFAST' stats --json | grep -q '\"head\":[1-9]'"
 kill -TERM $pid
 wait $pid
 is "an import that is interrupted is an error" "$?" 1
@@ -131,9 +132,9 @@ is "it has published exactly what it says" "$(field out 1 '$.head')" "$((next - 
 
 # --- A pipe that pauses ---
 fresh
-(echo '{"type":"live.a"}'; until_true 10 test -s seen; echo '{"type":"live.b"}') |
+(echo '{"type":"live.a"}'; until_true 60 test -s seen; echo '{"type":"live.b"}') |
     "$HOLDFAST" publish --file - >out 2>err &
-until_true 10 sh -c "'$HOLDFAST' tail --json 2>/dev/null | grep -q live.a"
+until_true 60 sh -c "'$HOLDFAST' tail --json 2>/dev/null | grep -q live.a"
 is "a line of a pipe that pauses is published at once" "$?" 0
 echo yes >seen
 wait
@@ -145,7 +146,7 @@ seq -f '%012.0f' 1 20000 |
     sed 's/.*/{"type":"k.x","id":"00000000-0000-4000-8000-&","payload":"&"}/' >kill.ndjson
 "$HOLDFAST" publish --file kill.ndjson >out 2>err &
 pid=$!
-until_true 10 sh -c "'$HOLDFAST' stats --json | grep -q '\"head\":[1-9]'"
+until_true 60 sh -c "'$HOLDFAST' stats --json | grep -q '\"head\":[1-9]'"
 kill -9 $pid
 wait $pid 2>/dev/null
 exits 0 "an import that was killed can be repeated" publish --file kill.ndjson --json

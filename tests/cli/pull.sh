@@ -35,7 +35,7 @@ is "the same event" "$(field out 1 '$.position')" 3
 is "as the same attempt" "$(field out 1 '$.attempt')" 1
 lease=$(field out 1 '$.lease')
 exits 0 "nack with an error" nack jobs "$lease" 3 --error 'not today' --delay 0
-hf claim jobs --max 1 --json --wait 5s
+hf claim jobs --max 1 --json --wait 60s
 is "it comes again" "$(field out 1 '$.position')" 3
 is "as the second attempt" "$(field out 1 '$.attempt')" 2
 lease=$(field out 1 '$.lease')
@@ -53,14 +53,14 @@ is "the reason is rejected" "$(field out 1 '$.reason')" rejected
 is "the error is kept" "$(field out 1 '$.error')" 'no such address'
 
 # --- Time ---
-hf claim jobs --max 1 --lease 300ms --json
+hf claim jobs --max 1 --lease 2s --json
 lease=$(field out 1 '$.lease')
 exits 0 "touch makes a lease last" touch jobs "$lease" --lease 1m
-sleep 0.4
+sleep 2.1
 exits 0 "beyond its first end" ack jobs "$lease"
 hf claim jobs --max 1 --lease 100ms --json
 lease=$(field out 1 '$.lease')
-exits 0 "after its end the event is anybody's" claim jobs --json --wait 5s
+exits 0 "after its end the event is anybody's" claim jobs --json --wait 60s
 is "the same one" "$(field out 1 '$.position')" 6
 newer=$(field out 1 '$.lease')
 exits 4 "and the old lease is stale" ack jobs "$lease"
@@ -71,16 +71,16 @@ is "nothing at all" "$(cat out)" ''
 begin=${EPOCHREALTIME/./}
 exits 0 "--wait waits" claim jobs --wait 400ms
 true_that "as long as asked" test $((${EPOCHREALTIME/./} - begin)) -ge 400000
-"$HOLDFAST" claim jobs --wait 20s --json >waited 2>/dev/null &
+"$HOLDFAST" claim jobs --wait 60s --json >waited 2>/dev/null &
 pid=$!
 sleep 0.2
 hf publish job.late
-until_true 5 test -s waited
+until_true 60 test -s waited
 is "and ends when an event comes" "$?" 0
 wait $pid
 "$HOLDFAST" claim jobs --wait 60s >/dev/null 2>&1 &
 pid=$!
-sleep 0.2
+until_true 60 heeds $pid
 kill -TERM $pid
 wait $pid
 is "SIGTERM ends the waiting well" "$?" 0

@@ -5,7 +5,7 @@
 drain() { # SUB COMMAND OPTIONS...: works off everything
     local sub=$1 command=$2
     shift 2
-    hf work "$sub" --exec "$command" --until-empty --max-time 15s "$@"
+    hf work "$sub" --exec "$command" --until-empty --max-time 60s "$@"
 }
 
 hf publish user.created '{"id": 1, "n": 1.10}' --key user-1 --tenant acme --producer shop

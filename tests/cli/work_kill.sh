@@ -16,7 +16,7 @@ begin=${EPOCHREALTIME/./}
 hf work slow --exec 'echo $$ >leader; sleep 60 & echo $! >member; echo "I wait" >&2; wait' --until-empty
 spent=$((${EPOCHREALTIME/./} - begin))
 is "a command past its time ends the wait" "$rc" 0
-true_that "after about that time" test $spent -ge 1000000 -a $spent -lt 6000000
+true_that "after about that time" test $spent -ge 1000000 -a $spent -lt 30000000
 true_that "it is really gone" gone leader
 true_that "and so is what it started" gone member
 hf dlq list --json --limit 1
@@ -38,7 +38,7 @@ hf publish sig.a
 hf publish sig.b
 "$HOLDFAST" work signals --exec 'echo "$HOLDFAST_TYPE begins"; : >begun; sleep 0.5; echo "$HOLDFAST_TYPE ends"' >out 2>err &
 pid=$!
-until_true 10 test -e begun
+until_true 60 test -e begun
 kill -TERM $pid
 wait $pid
 is "after SIGTERM work ends well" "$?" 0
@@ -51,43 +51,43 @@ hf publish sig.c
 "$HOLDFAST" work signals --exec 'echo $$ >leader; : >begun; trap "" TERM; while :; do sleep 0.1; done' \
     --drain 600ms >out 2>err &
 pid=$!
-until_true 10 test -e begun
+until_true 60 test -e begun
 kill -TERM $pid
 wait $pid
-until_true 5 gone leader
+until_true 60 gone leader
 is "after the drain a command that does not finish is killed" "$?" 0
 hasnt "before the bus gives up waiting" err 'still run'
-hf work signals --exec 'echo "$HOLDFAST_TYPE $HOLDFAST_ATTEMPT"' --until-empty --retry-base 10ms --max-time 10s
+hf work signals --exec 'echo "$HOLDFAST_TYPE $HOLDFAST_ATTEMPT"' --until-empty --retry-base 10ms --max-time 60s
 is "its attempt did not count" "$(cat out)" "sig.c 1"
 rm -f begun
 hf publish sig.d
 "$HOLDFAST" work signals --exec 'echo $$ >leader; sleep 61 & echo $! >member; : >begun; wait' >out 2>err &
 pid=$!
-until_true 10 test -e begun
+until_true 60 test -e begun
 kill -TERM $pid
-sleep 0.2
+until_true 60 grep -q Stopping err
 kill -TERM $pid
 wait $pid
 is "a second SIGTERM ends at once" "$?" 143
-until_true 5 gone leader
+until_true 60 gone leader
 is "and kills the command" "$?" 0
-until_true 5 gone member
+until_true 60 gone member
 is "with what it started" "$?" 0
 
 # --- kill -9 of a worker ---
 rm -f begun
 "$HOLDFAST" work signals --exec 'echo $$ >leader; sleep 62 & echo $! >member; : >begun; wait' >out 2>err &
 pid=$!
-until_true 10 test -e begun
+until_true 60 test -e begun
 is "the event is taken by another worker" "$?" 0
 true_that "whose command runs" alive member
 kill -9 $pid
 wait $pid 2>/dev/null
-until_true 5 gone leader
+until_true 60 gone leader
 is "when a worker is killed its command dies" "$?" 0
-until_true 5 gone member
+until_true 60 gone member
 is "and what that started, too" "$?" 0
-exits 0 "another worker goes on at once" work signals --exec 'echo "$HOLDFAST_TYPE"' --until-empty --max-time 10s \
+exits 0 "another worker goes on at once" work signals --exec 'echo "$HOLDFAST_TYPE"' --until-empty --max-time 60s \
     --retry-base 10ms
 has "with the event that was in work" out '^sig.d$'
 
@@ -98,9 +98,9 @@ for n in 1 2 3; do
     "$HOLDFAST" work crowd --exec 'sleep 0.02; echo "$HOLDFAST_POSITION" >>done_list' >/dev/null 2>&1 &
     pids[n]=$!
 done
-until_true 10 test -s done_list
+until_true 60 test -s done_list
 kill -9 "${pids[1]}"
-exits 0 "the others finish" work crowd --exec 'echo "$HOLDFAST_POSITION" >>done_list' --until-empty --max-time 15s
+exits 0 "the others finish" work crowd --exec 'echo "$HOLDFAST_POSITION" >>done_list' --until-empty --max-time 60s
 kill -TERM "${pids[2]}" "${pids[3]}"
 wait 2>/dev/null
 is "every event was handled" "$(sort -un done_list | wc -l)" 60
@@ -110,7 +110,7 @@ is "and nothing died" "$(field out 1 '$.dead')" 0
 # --- Output that nobody reads ---
 hf sub create pipe --on 'pipe.*' --from now --mode shared --concurrency 2
 seq 1 20 | sed 's/.*/{"type":"pipe.x","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
-timeout 15 bash -c "'$HOLDFAST' work pipe --exec 'echo line; sleep 0.05' 2>err | head -1 >out; echo \${PIPESTATUS[0]} >status"
+timeout 60 bash -c "'$HOLDFAST' work pipe --exec 'echo line; sleep 0.05' 2>err | head -1 >out; echo \${PIPESTATUS[0]} >status"
 is "a worker whose reader has left ends with an error" "$(cat status)" 1
 
 finish

@@ -55,7 +55,7 @@ beat $C c true
 is "a process that holds its lock is alive" "$(acquire $C 1); $(acquire $A 1); SELECT holdfast.dead_of(1, '{$C}')" "0|1|0|f 11|||f {}"
 is "others see its renewals" "SELECT node_name, renewals, dead FROM holdfast.process_beat(1, '$A', 'a', false) WHERE token = '$C'" "c|0|f"
 shut c
-ok "one whose connection is gone is dead" same "{$C}" "$(for _ in $(seq 500); do
+ok "one whose connection is gone is dead" same "{$C}" "$(for _ in $(seq 3000); do
     [ "$(sql "SELECT holdfast.dead_of(1, '{$C}')")" = "{$C}" ] && break; sleep 0.01; done; sql "SELECT holdfast.dead_of(1, '{$C}')")"
 is "and its partition free, uncleanly" "$(acquire $A 1)" "0|2|0|t"
 is "a dead process that owns nothing is forgotten" "SELECT holdfast.process_sweep(1); SELECT count(*) FROM holdfast.processes" "1 2"
@@ -213,7 +213,7 @@ is "not one that is not there" "SELECT status FROM holdfast.change_pause(1, 99, 
 # counted: tables with updates and deletes, once the statistics have seen 4000 inserts.
 counted() {
     local i
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         [ "$(sql "SELECT sum(n_tup_ins) >= 4000 FROM pg_stat_user_tables WHERE schemaname = 'holdfast'")" = t ] && break
         sleep 0.02
     done

@@ -41,9 +41,9 @@ sql "ALTER TABLE holdfast.retries RESET (autovacuum_enabled)"
 
 # --- Who publishes and does not end ---
 (printf "BEGIN; SELECT FROM holdfast.publish('default', 'a.b', '{}');\n"
- until_true 30 test -e told; echo 'COMMIT;') | PGAPPNAME=billing psql -qX "$HOLDFAST_URL" >/dev/null &
+ until_true 60 test -e told; echo 'COMMIT;') | PGAPPNAME=billing psql -qX "$HOLDFAST_URL" >/dev/null &
 open_publisher() { hf doctor --json; finding warn open_publisher; }
-until_true 20 open_publisher
+until_true 60 open_publisher
 said "a transaction that has published and stays open is named" warn open_publisher \
     'pid [0-9]+ \(billing\), idle in transaction for [0-9]+ s'
 said "with what it does" warn open_publisher 'checkpoints wait for it'

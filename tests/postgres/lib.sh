@@ -12,7 +12,7 @@
 #   open NAME               starts one
 #   ask NAME SQL            runs statements there, waits, prints rows or "ERROR: ..."
 #   tell NAME SQL           sends statements, does not wait
-#   blocked NAME            waits until the session waits for a lock (fails after 10 s)
+#   blocked NAME            waits until the session waits for a lock (fails after 30 s)
 #   hear NAME               waits for the answer to tell
 #   shut NAME               ends it
 set -u
@@ -111,7 +111,7 @@ tell() {
 
 hear() {
     local line all=
-    while IFS= read -r -t 20 line <&"${session_out[$1]}"; do
+    while IFS= read -r -t 60 line <&"${session_out[$1]}"; do
         if [ "$line" = ::done ]; then
             printf '%s\n' "${all# }"
             return 0
@@ -129,7 +129,7 @@ ask() {
 
 blocked() {
     local i
-    for ((i = 0; i < 1000; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         [ "$(sql "SELECT wait_event_type = 'Lock' FROM pg_stat_activity
                   WHERE pid = ${session_backend[$1]}")" = t ] && return 0
         sleep 0.01

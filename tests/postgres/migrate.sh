@@ -59,7 +59,7 @@ publishes >/dev/null 2>&1 &
 pid=$!
 waits() {
     local i
-    for ((i = 0; i < 1000; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE datname = '$PGDATABASE' AND wait_event_type = 'Lock'")" -gt 0 ] && return 0
         sleep 0.01
     done
@@ -72,7 +72,7 @@ ask other "ROLLBACK" >/dev/null
 shut other
 gone() {
     local i
-    for ((i = 0; i < 1000; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE datname = '$PGDATABASE' AND pid <> pg_backend_pid()")" -eq 0 ] && return 0
         sleep 0.01
     done

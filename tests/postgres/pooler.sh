@@ -77,7 +77,7 @@ through() { # DATABASE SQL
 }
 answers() {
     local i
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 1000; i++)); do
         through postgres "SELECT 1" >/dev/null 2>&1 && return 0
         sleep 0.05
     done

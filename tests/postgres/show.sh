@@ -32,19 +32,19 @@ hf stats --json
 is "which is given only once" "$(field out 1 '$.head')" 2
 for sub in o s t; do
     exits 0 "$sub is empty although the last position was never published" \
-        work $sub --exec true --until-empty --max-time 20s
+        work $sub --exec true --until-empty --max-time 60s
     hf sub show $sub --json
     is "$sub has no lag then" "$(field out 1 '$.lag') $(field out 1 '$.not_moving')" "0 "
 done
 exits 0 "nor has a repeated publish" publish a.b --id 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55
 exits 0 "that draws a position and leaves it" publish a.b --id 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55
-exits 0 "to wait for" work o --exec true --until-empty --max-time 20s
+exits 0 "to wait for" work o --exec true --until-empty --max-time 60s
 hf sub show o --json
 is "none at all" "$(field out 1 '$.lag')" 0
 
 # --- A transaction that does not end ---
 for sub in s t; do
-    hf work $sub --exec true --until-empty --max-time 20s
+    hf work $sub --exec true --until-empty --max-time 60s
 done
 say 'BEGIN;'
 drawn=$(say "$publish")
@@ -56,7 +56,7 @@ for sub in o s t; do
 done
 told() { "$HOLDFAST" sub show "$1" --json >told_$1 && grep -q "position $drawn may still come" told_$1; }
 for sub in o s t; do
-    until_true 20 told $sub
+    until_true 60 told $sub
     is "$sub says which position its checkpoint waits for" "$?" 0
     has "and who holds it" told_$sub "pid $pid \(billing\), idle in transaction for [0-9]+ s"
 done
@@ -66,7 +66,7 @@ has "the owner is named" told_o '"owner":"[^"]+","owner_alive":true'
 say 'COMMIT;'
 settled() { "$HOLDFAST" sub show "$1" --json | grep -q '"not_moving":null.*"lag":0'; }
 for sub in o s t; do
-    until_true 20 settled $sub
+    until_true 60 settled $sub
     is "when it ends $sub moves on" "$?" 0
 done
 kill -TERM "${workers[@]}"
@@ -80,10 +80,10 @@ say "PREPARE TRANSACTION 'forgotten $base';"
 "$HOLDFAST" work o --exec true >/dev/null 2>&1 &
 worker=$!
 told_prepared() { told o && grep -q "prepared transaction \\\\\"forgotten $base\\\\\"" told_o; }
-until_true 20 told_prepared
+until_true 60 told_prepared
 is "a prepared transaction is told by its name" "$?" 0
 say "ROLLBACK PREPARED 'forgotten $base';"
-until_true 20 settled o
+until_true 60 settled o
 is "and waited for until it ends" "$?" 0
 kill -TERM $worker
 wait $worker
@@ -93,11 +93,11 @@ hf publish a.b
 "$HOLDFAST" work o --exec 'sleep 60' >/dev/null 2>&1 &
 worker=$!
 owned() { "$HOLDFAST" sub show o --json | grep -q '"owner_alive":true'; }
-until_true 20 owned
+until_true 60 owned
 kill -9 $worker
 { wait $worker; } 2>/dev/null
 dead() { "$HOLDFAST" sub show o | grep -q '^Not moving: its owner .* is dead and no other process'; }
-until_true 20 dead
+until_true 60 dead
 is "a dead owner is told at once" "$?" 0
 
 finish

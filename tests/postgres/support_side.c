@@ -4,7 +4,9 @@
 #include "postgres/support_side.h"
 
 #include "support/fixture.h"
+#include "support/make.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -72,4 +74,30 @@ int64_t side_namespace(PGconn *pg, const struct fixture *fixture)
 {
     return side_number(pg, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
                        fixture->namespace_name);
+}
+
+/* When the store last began the statement that looks, in microseconds; 0 while it is at work on it,
+ * and before. Preparing it counts, too. */
+static int64_t last_look(PGconn *pg, const char *node)
+{
+    return side_number(pg,
+                       "SELECT coalesce(max((extract(epoch FROM query_start) * 1000000)::bigint), "
+                       "0) FROM pg_stat_activity WHERE datname = current_database() AND "
+                       "application_name = '%s' AND state = 'idle' AND "
+                       "query LIKE '%%LEFT JOIN pg_locks l%%'",
+                       node);
+}
+
+/* What is seen first may be that the statement was prepared, what comes after it is a look. */
+void side_await_look(PGconn *pg, const char *node)
+{
+    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t first = 0;
+    int64_t last = 0;
+    while (first == 0 || last <= first) {
+        must_hold(mono_ms() < until_ms);
+        poll(NULL, 0, 2);
+        first = first ? first : last;
+        last = last_look(pg, node);
+    }
 }

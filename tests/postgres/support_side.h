@@ -19,6 +19,9 @@ int64_t side_number(PGconn *pg, const char *format, ...) __attribute__((format(p
 /* Publishes within whatever transaction is open; the position. */
 int64_t side_publish(PGconn *pg, const struct fixture *fixture, const char *type, const char *key);
 int64_t side_publish_in(PGconn *pg, const char *namespace_name, const char *type, const char *key);
+/* Waits until a store of this name, which has just begun to ask for its "now", has looked at who
+ * holds the lock of the sequence, as far as the server shows it. */
+void side_await_look(PGconn *pg, const char *node);
 /* The number of the test's namespace. */
 int64_t side_namespace(PGconn *pg, const struct fixture *fixture);
 

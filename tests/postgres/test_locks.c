@@ -33,12 +33,25 @@ struct watch {
     atomic_llong moved; /* seen in the table */
 };
 
+static bool is_strong(const struct watch *watch)
+{
+    return watch->checks > 100 && watch->kept > 0 && watch->moved > 0;
+}
+
+/* A slow machine gets longer. */
+static bool goes_on(const struct watch *watch)
+{
+    int64_t now_us = mono_us();
+    return now_us < watch->until_us ||
+           (!is_strong(watch) && now_us < watch->until_us + PATIENCE_MS * 1000);
+}
+
 static void hold(struct watch *watch, int index)
 {
     struct holding *self = &watch->holders[index];
     PGconn *pg = side_open_url(watch->url);
     atomic_store(&self->key, PQbackendPID(pg));
-    for (int i = 0; mono_us() < watch->until_us; i++) {
+    for (int i = 0; goes_on(watch); i++) {
         side_must(pg, "BEGIN");
         stage_draw(pg);
         atomic_fetch_add(&self->turn, 1);
@@ -67,7 +80,7 @@ static void look(struct watch *watch)
              "pg_database WHERE datname = current_database()) "
              "AND l.relation = 'holdfast.events_%lld_position'::regclass",
              (long long)stage_namespace(pg));
-    while (mono_us() < watch->until_us) {
+    while (goes_on(watch)) {
         long long before[HOLDERS];
         for (int i = 0; i < HOLDERS; i++)
             before[i] = atomic_load(&watch->holders[i].turn);
@@ -95,7 +108,7 @@ static void ask_for_the_strong_lock(struct watch *watch)
     char sql[128];
     snprintf(sql, sizeof sql, "ALTER SEQUENCE holdfast.events_%lld_position CACHE 1", id);
     side_must(pg, "SET lock_timeout = '2ms'");
-    while (mono_us() < watch->until_us) {
+    while (goes_on(watch)) {
         PQclear(PQexec(pg, sql)); /* it gets it, or gives up: both are well */
         usleep(2000);
     }
@@ -126,7 +139,7 @@ static void whoever_holds_the_lock_throughout_a_look_is_seen(void **state)
            (long long)watch.checks, (long long)watch.missed, (long long)watch.kept,
            (long long)watch.moved);
     assert_int_equal(watch.missed, 0);
-    assert_true(watch.checks > 100 && watch.kept > 0 && watch.moved > 0); /* else too weak */
+    assert_true(is_strong(&watch));
 }
 
 static const struct CMUnitTest tests[] = {

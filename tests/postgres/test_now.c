@@ -47,32 +47,6 @@ static void assert_call_worked(const struct call *call)
         fail_msg("the call answered %s: %s", hf_status_name(call->status), call->message);
 }
 
-/* When the caller last began the statement that looks at who holds the lock, in microseconds; 0
- * while it is at work on it, and before. Preparing it counts, too. */
-static int64_t last_look(struct stage *s)
-{
-    return side_number(s->b, "SELECT coalesce(max((extract(epoch FROM query_start) * 1000000)"
-                             "::bigint), 0) FROM pg_stat_activity "
-                             "WHERE datname = current_database() AND application_name = 'caller' "
-                             "AND state = 'idle' AND query LIKE '%%LEFT JOIN pg_locks l%%'");
-}
-
-/* Waits until the call has read the newest number and looked at who holds the lock, as far as the
- * server shows it: what is seen first may be that the statement was prepared, what is seen
- * afterwards is a look. */
-static void await_looks(struct stage *s)
-{
-    int64_t end_us = mono_us() + PATIENCE_MS * 1000;
-    int64_t first = 0;
-    int64_t last = 0;
-    while (first == 0 || last <= first) {
-        assert_true(mono_us() < end_us);
-        usleep(2000);
-        first = first ? first : last;
-        last = last_look(s);
-    }
-}
-
 static struct call call_of(struct stage *s, bool seek)
 {
     hf_options options = s->scene->options;
@@ -101,7 +75,7 @@ static void begin_now(struct stage *s, bool seek)
     assert_int_equal(stage_publish(s->a), 2); /* drawn before: not for it, though committed later */
     assert_int_equal(stage_publish(s->b), 3);
     crowd_start(&crowd, 1, run_call, &call);
-    await_looks(s);
+    side_await_look(s->b, "caller");
     side_must(s->c, "BEGIN");
     assert_int_equal(stage_publish(s->c), 4); /* drawn after, by somebody who began after */
     assert_int_equal(stage_publish(s->a), 5); /* drawn after, by somebody who was there before */
@@ -155,7 +129,7 @@ static void now_waits_for_a_number_that_was_only_drawn(void **state)
     side_must(s.a, "BEGIN");
     assert_int_equal(stage_draw(s.a), 1);
     crowd_start(&crowd, 1, run_call, &call);
-    await_looks(&s);
+    side_await_look(s.b, "caller");
     stage_let_it_look();
     assert_false(atomic_load(&call.done));
     stage_insert(s.a, 1);

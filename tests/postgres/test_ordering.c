@@ -230,7 +230,7 @@ static void a_gap_is_decided_soon_after_the_last_publisher_who_might_fill_it(voi
     }
     printf("# a gap is decided %d ms after its publisher on average, %d ms at worst\n",
            (int)(sum / 20), (int)worst);
-    must_hold(sum / 20 < 1000); /* 100 ms on a machine that has nothing else to do */
+    must_hold(sum / 20 < 5000); /* 100 ms on a machine that has nothing else to do */
     scene_end(&s);
 }
 
@@ -411,10 +411,10 @@ static void now_waits_for_publishers_that_are_under_way(void **state)
     side_must(s.a, "BEGIN");
     must_equal(2, publish(&s, s.a));
     must_equal(3, publish(&s, s.b));
-    struct now now = {.store = s.store};
+    struct now now = {.store = fixture_open(*state, "caller")};
     struct crowd crowd;
     crowd_start(&crowd, 1, ask_now, &now);
-    usleep(200000);
+    side_await_look(s.b, "caller");
     must_hold(!atomic_load(&now.done));
     side_must(s.c, "BEGIN"); /* begins while it waits: that is after now */
     must_equal(4, publish(&s, s.c));
@@ -456,7 +456,7 @@ static void a_reader_whose_connection_is_lost_is_over(void **state)
     publish(&s, s.b);
     read_both(&s);
     side_must(s.a,
-              "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+              "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
               "WHERE datname = current_database() AND application_name = 'reader' "
               "AND query LIKE 'SELECT t.position%%'");
     struct batch *batch = fixture_batch(s.f);

@@ -22,8 +22,8 @@
 #define HANDLER_US 3000
 #define PERIOD_US 2000 /* between two publishes */
 #define KEYS 7
-#define PATIENCE_US 30000000
-#define TAKEOVER_US_MAX 5000000 /* less than 1 s on a machine that has nothing else to do */
+#define PATIENCE_US 60000000
+#define TAKEOVER_US_MAX 15000000 /* less than 1 s on a machine that has nothing else to do */
 
 struct drama {
     char dir[RIG_PATH_BYTES];

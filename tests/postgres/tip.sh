@@ -32,7 +32,7 @@ both() { # two claimers at once: what they got together
     hear c
 }
 ok "of two that claim at once each event goes to one" same "1 5" "$(both | tr '\n' ' ' | xargs)"
-for _ in $(seq 100); do
+for _ in $(seq 1500); do
     [ "$(sql "SELECT holes IS NULL FROM holdfast.checkpoints WHERE subscription_id = 1")" = t ] && break
     sql "$claim" >/dev/null
     sleep 0.02
@@ -93,7 +93,7 @@ for i in 1 2 3 4; do
     pids+=($!)
 done
 for i in 1 2 3; do
-    sql "CALL claimer(clock_timestamp() + interval '60 s')" >"$cluster_dir.claimer.$i" &
+    sql "CALL claimer(clock_timestamp() + interval '120 s')" >"$cluster_dir.claimer.$i" &
     pids+=($!)
 done
 for pid in "${pids[@]}"; do wait "$pid"; done
@@ -127,7 +127,7 @@ if [ -x "$HOLDFAST" ]; then
     ask a "BEGIN; $put" >/dev/null
     "$HOLDFAST" --db "$url" --namespace gapless publish x 1 >/dev/null &
     pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 2000); do
         [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
             AND wait_event_type = 'Lock'")" -gt 0 ] && break
         sleep 0.02

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define STEPS 12
-#define SETTLE_MS 15000
+#define SETTLE_MS 60000
 
 /* ---- The calls ------------------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define STEPS 30
-#define SETTLE_MS 20000
+#define SETTLE_MS 60000
 
 /* Without these a run proves nothing. */
 static const char *const WINDOWS[] = {

@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #define STEPS 40
-#define SETTLE_MS 20000
+#define SETTLE_MS 60000
 #define SECTOR 512
 #define OPS_MAX 200000
 
