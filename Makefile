@@ -35,7 +35,7 @@ POSTGRES ?=
 # FULL=1: every test that needs a server runs in every variant, and not only a choice of them.
 FULL ?=
 TEST_JOBS ?= 3
-TEST_TIMEOUT ?= 300
+TEST_TIMEOUT ?= 600
 
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
@@ -265,7 +265,7 @@ help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | sort | expand -t 16
 	@echo
 	@echo "Variables: SAN=address|thread|undefined  VARIANT=release|faults|...  WERROR=1  ONLY=pattern"
-	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=3  TEST_TIMEOUT=300"
+	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=3  TEST_TIMEOUT=600"
 
 # --- Installation --------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ void actor_freeze(struct scene *scene, pid_t pid)
     hf_status status = HF_TIMEOUT;
     hf_bus *probe;
 
-    impatient.timeout_ms = 1000;
+    impatient.timeout_ms = 3000;
     probe = scene_open(scene, &impatient);
     assert_ok(hf_subscription_create(probe, "probe", patterns, 1, &options, NULL));
     for (int i = 0; i < 10 && status != HF_OK; i++) {

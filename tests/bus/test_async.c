@@ -240,7 +240,7 @@ static hf_bus *open_small(struct scene *scene, int64_t events, int64_t bytes, in
 static void a_full_queue_makes_the_caller_wait_and_then_refuses(void **state)
 {
     struct scene *scene = *state;
-    int64_t timeout_ms = scene->path ? 50 : 1000; /* also for opening */
+    int64_t timeout_ms = scene->path ? 500 : 2500; /* also for opening */
     hf_bus *bus = open_small(scene, 3, 1 << 20, timeout_ms);
     stop_the_thread(bus);
     hf_new_event event = event_of("a");

@@ -221,7 +221,7 @@ static void an_open_breaker_counts_for_every_handle(void **state)
     options.batch = 5;
     options.breaker_pause_ms = 60000;
     subscribe(scene->bus, "a", "*", one, &options);
-    subscribe(other, "a", "*", two, NULL);
+    subscribe(other, "a", "*", two, &options);
     assert_ok(hf_start(other)); /* it works, and has nothing to do yet */
     assert_ok(hf_start(scene->bus));
     for (int i = 0; i < 50; i++)

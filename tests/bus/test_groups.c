@@ -13,8 +13,8 @@
  * letters. One more process that comes when all is done finds nothing to do: the checkpoints, also
  * of what was settled ahead of them, have passed everything.
  *
- * GROUPS_SECONDS (7) says how long at least, SEED which dice. A run without each kind of disturbance
- * lasts longer, and fails as too weak if that does not help.
+ * GROUPS_SECONDS (7) says how long at least, SEED which dice. A run without each kind of
+ * disturbance lasts longer, and fails as too weak if that does not help.
  */
 #include "support/ledger.h"
 #include "support/rig.h"
@@ -37,6 +37,7 @@
 #define ATTEMPTS_MAX 12 /* more than one event is killed with */
 #define SETTLE_MS 120000
 #define LEAVE_MS 60000
+#define OPENS_MAX 20 /* of a handle that has little time */
 #define LONGER_US 60000000 /* on a slow machine, until the run was strong enough */
 #define URL_BYTES 1024
 
@@ -300,9 +301,9 @@ static hf_status storm_open(struct storm *storm)
     }
     if (status == HF_OK)
         status = hf_subscription_create(storm->bus, "probe", &none, 1, &from, NULL);
-    if (status == HF_OK)
-        status = hf_open(storm->url, &impatient, &storm->probe);
-    return status;
+    for (int i = 0; i < OPENS_MAX && status == HF_OK && !storm->probe; i++)
+        hf_open(storm->url, &impatient, &storm->probe);
+    return status == HF_OK && !storm->probe ? HF_TIMEOUT : status;
 }
 
 static bool storm_begin(struct storm *storm, uint64_t seed)

@@ -262,7 +262,7 @@ static void a_shutdown_spends_its_time_once(void **state)
     int64_t begin_us, took_us;
     hf_bus *bus;
 
-    bus_options.timeout_ms = 1000;
+    bus_options.timeout_ms = 3000;
     bus = scene_open(scene, &bus_options);
     recorder->door = scene_door(scene);
     event.type = "x";

@@ -169,7 +169,7 @@ static void seeking_drops_retries_and_keeps_dead_letters(void **state)
     options.retry_base_ms = 60000;
     options.retry_max_ms = 60000;
     subscribe(scene->bus, "a", "dead", rejecting, &options);
-    subscribe(scene->bus, "a", "retry", failing, NULL);
+    subscribe(scene->bus, "a", "retry", failing, &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "dead", NULL, "1");
     retried = *publish(scene->bus, "retry", NULL, "1");

@@ -124,7 +124,7 @@ static void a_standby_is_refused_as_read_only(void **state)
     char url[URL_BYTES];
     hf_bus *bus = NULL;
     hf_options options = HF_OPTIONS_INIT;
-    options.timeout_ms = 1000;
+    options.timeout_ms = PATIENCE_MS;
     struct replica primary = replica_start();
     struct replica standby = replica_standby(&primary);
     replica_url(&standby, NULL, url, sizeof url);

@@ -13,6 +13,7 @@
 
 #include "base/uuid.h"
 
+#define HASTE_MS 2500   /* for what will not be answered */
 #define RESUMED_MS 20000 /* after the promotion; generous: two seconds are promised */
 #define WARM_EVENTS 100
 #define FAILOVERS 2
@@ -127,10 +128,11 @@ static void what_may_not_be_on_the_standby_is_unknown_until_it_is(void **state)
     struct replica cluster = replica_start();
     replica_url(&cluster, NULL, f->url, sizeof f->url);
     PGconn *pg = replica_open(&cluster);
+    fixture_close(f, fixture_open(f, "maker")); /* which takes its time */
     struct store_options options = fixture_options(f, "victim");
     options.durability = HF_DURABILITY_POWER;
-    options.timeout_ms = 1500;
-    struct attempt attempt = {.store = fixture_open_with(f, &options), .timeout_ms = 1500};
+    options.timeout_ms = HASTE_MS;
+    struct attempt attempt = {.store = fixture_open_with(f, &options), .timeout_ms = HASTE_MS};
     append_one(attempt.store, "t", NULL);
     for (int i = 0; i < 2; i++) {
         replica_set(pg, "synchronous_standby_names", "nobody");
@@ -143,7 +145,7 @@ static void what_may_not_be_on_the_standby_is_unknown_until_it_is(void **state)
         publish_in_a_thread(0, &attempt);
         must_answer(HF_OK, attempt.status);
         must_equal(true, attempt.event.duplicate);
-        attempt.timeout_ms = 1500;
+        attempt.timeout_ms = HASTE_MS;
     }
     fixture_close(f, attempt.store);
     PQfinish(pg);

@@ -11,8 +11,8 @@
  * nothing lost, nothing invented, nothing refused that exists, nothing twice without a kill, every
  * key in its order, "x" in the order of positions, and all checkpoints at the end of the log.
  *
- * STORM_SECONDS (6) says how long at least, SEED which dice. A run in which no event overtook one with a
- * lower position never had an open hole, and fails as too weak.
+ * STORM_SECONDS (6) says how long at least, SEED which dice. A run in which no event overtook one
+ * with a lower position never had an open hole, and fails as too weak.
  */
 #include "postgres/support_consumer.h"
 #include "postgres/support_side.h"
