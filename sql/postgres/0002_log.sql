@@ -104,7 +104,8 @@ CREATE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes_max intege
             $2 || ' ends with white space'
     END;
 
--- namespace_put: finds the namespace, or creates it with its sequence, its log and two months.
+-- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
+-- claim_<id>.
 -- status 0; HF_INVALID (1) for a bad name; HF_NOTFOUND (3) if p_create is false and it does not
 -- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: an advisory lock
 -- for all creations, to the end of the transaction. If the client dies, nothing is left.
@@ -157,6 +158,7 @@ BEGIN
             INSERT INTO heads (namespace_id, head) VALUES (namespace_put.id, 0);
         END IF;
         PERFORM ensure_months(namespace_put.id);
+        PERFORM claim_make(namespace_put.id);
     ELSIF p_gapless <> namespace_put.gapless THEN
         status := 4;
         message := format('namespace %s is %sgapless, which cannot be changed', p_name,

@@ -317,15 +317,22 @@ BEGIN ATOMIC
     WHERE p_holders IS NULL OR p_prepared OR h.high > p_stop OR h.watched && p_holders;
 END;
 
--- change_claim: `struct claim`. p_generation: NULL or 0: any. p_lease: the token to use; NULL: it makes
+-- claim_<id>: `struct claim`, in the namespace of that number. Every namespace has this function for
+-- itself, with the name of its log in it: so the server keeps its plans, and making them would take
+-- longer than running them. This is its text; {namespace} stands for the number. change_claim calls the
+-- one of a namespace that is only known when it runs.
+--
+-- p_generation: NULL or 0: any. p_lease: the token to use; NULL: it makes
 -- one. p_patterns NULL: the stored ones. p_frozen, p_frozen_renewals, p_frozen_ms: processes that the
 -- caller has seen standing still, at which number, and for how long of its own clock. p_look: look for
 -- leases whose owner is dead or stands still (reads pg_locks; a busy caller need not do so more than
 -- a few times a second). A row per event, then a last row with the answer, whose position is NULL:
 -- status (HF_NOTFOUND 3, HF_MISUSE 2, HF_INVALID 1, HF_CONFLICT 4), lease (NULL: an empty batch),
 -- expires_at, wake_at (NULL: not known), paused, more, careful (run these carefully: see above), and
--- with p_look in owners, owner_renewals those who have leases that are over but kept: to be handed in as frozen if they are. Locks the
--- subscription's partition. May be committed asynchronously: what is lost is handed out again.
+-- with p_look in owners, owner_renewals those who have leases that are over but kept: to be handed in as
+-- frozen if they are. wake_at is not asked for when there is more. p_commit: synchronous_commit for this
+-- transaction (NULL: as it is). Locks the subscription's partition. May be committed asynchronously: what
+-- is lost is handed out again.
 --
 -- Order: a retry of kind 5 in its turn, alone; a suspect lease's piece, alone; due retries; free leases;
 -- holes of earlier claims; the log after the cursor. A claim passes only what lies below a visible
@@ -339,15 +346,20 @@ END;
 -- hole is looked at for holders when it is 5 ms old, and then at most every 40 ms.
 --   After a crash the witnesses of the former server are gone. A cursor that survives a crash was
 -- written after the sequence's own record, so no number below it is given again.
-CREATE FUNCTION holdfast.change_claim(
+CREATE FUNCTION holdfast.claim_source() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN $claim$
+CREATE OR REPLACE FUNCTION holdfast.claim_{namespace}(
     p_namespace_id integer, p_subscription_id bigint, p_generation bigint, p_lease uuid,
     p_token uuid, p_node_name text, p_patterns text[], p_unhandled_too boolean, p_max integer,
     p_lease_ms bigint, p_bound boolean, p_kept boolean, p_frozen uuid[],
-    p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz)
+    p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz,
+    p_commit text)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     c_bytes_max constant bigint := 4194304;
@@ -356,9 +368,8 @@ DECLARE
     v_answer    claimed;
     v_out       claimed;
     v_s         record;
-    v_stored    checkpoints_0;
+    v_stored    record;
     v_row       record;
-    v_orphans   record;
     v_probe     record;
     v_clock     timestamptz := clock_timestamp();
     v_from      timestamptz;
@@ -366,9 +377,14 @@ DECLARE
     v_dead      uuid[] := '{}';
     v_silent    uuid[];
     v_silent_ms bigint[];
+    v_free      uuid[] := '{}';                 -- leases that ended without an answer
+    v_suspect   uuid;
+    v_since     timestamptz;
+    v_careful   boolean := false;
+    v_waiting   boolean;                        -- there are retries
     v_regex     text;
-    v_alone     boolean;
-    v_ahead     boolean;
+    v_alone     boolean := false;
+    v_ahead     boolean := false;
     v_turn      boolean;
     v_more      boolean := false;
     v_retries   boolean := false;               -- some events have rows in retries
@@ -384,8 +400,10 @@ DECLARE
     v_stop      bigint := 9223372036854775807;
     v_cursor    bigint;
     v_holes     hole[];
-    v_wake      timestamptz;
 BEGIN
+    IF p_commit IS NOT NULL THEN
+        PERFORM set_config('synchronous_commit', p_commit, true);
+    END IF;
     v_answer.status := 0;
     v_answer.paused := false;
     v_answer.more := false;
@@ -425,7 +443,11 @@ BEGIN
         RETURN NEXT v_answer;
         RETURN;
     END IF;
-    v_stored := journal_newest(p_subscription_id, 0);
+    SELECT c.checkpoint, c.checkpoint_at, c.turn, c.leases_from, c.kept_from, c.holes INTO v_stored
+        FROM checkpoints c WHERE c.subscription_id = p_subscription_id AND c.partition = 0;
+    IF v_stored.checkpoint IS NULL THEN
+        RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
+    END IF;
     v_cursor := v_stored.checkpoint;
     v_holes := coalesce(v_stored.holes, '{}');
     v_turn := v_stored.turn;
@@ -448,29 +470,34 @@ BEGIN
                 WHERE l.subscription_id = p_subscription_id AND l.kept AND l.expires_at >= v_kept_from
                     AND l.expires_at <= p_now AND l.owner <> p_token);
     END IF;
-    v_orphans := claim_orphans(p_namespace_id, p_subscription_id, v_from, v_kept_from, v_dead,
-                               p_look, v_silent, v_silent_ms, p_lease_ms, p_kept, p_now);
-    v_more := v_orphans.more;
+    IF p_look OR v_from <= p_now THEN
+        SELECT o.free, o.suspect, o.suspect_since, o.careful, o.more
+            INTO v_free, v_suspect, v_since, v_careful, v_more
+            FROM claim_orphans(p_namespace_id, p_subscription_id, v_from, v_kept_from, v_dead, p_look,
+                               v_silent, v_silent_ms, p_lease_ms, p_kept, p_now) o;
+    END IF;
+    v_waiting := EXISTS (SELECT FROM retries r WHERE r.subscription_id = p_subscription_id);
 
     -- What is handed out apart from all others: a retry of kind 5, or a piece of a suspect lease.
-    v_alone := coalesce((SELECT r.next_attempt_at <= p_now FROM retries r
-                         WHERE r.subscription_id = p_subscription_id AND r.partition = 0
-                             AND r.kind = 5 ORDER BY r.next_attempt_at LIMIT 1), false);
-    v_more := v_more OR v_alone;
+    IF v_waiting THEN
+        v_alone := coalesce((SELECT r.next_attempt_at <= p_now FROM retries r
+                             WHERE r.subscription_id = p_subscription_id AND r.partition = 0
+                                 AND r.kind = 5 ORDER BY r.next_attempt_at LIMIT 1), false);
+        v_more := v_more OR v_alone;
+    END IF;
     IF v_alone AND NOT v_turn THEN
         v_log := false;
-    ELSIF v_orphans.suspect IS NOT NULL THEN
+    ELSIF v_suspect IS NOT NULL THEN
         v_more := true;
-        v_log := coalesce((SELECT r.next_attempt_at <= least(p_now, v_orphans.suspect_since)
+        v_log := coalesce((SELECT r.next_attempt_at <= least(p_now, v_since)
                            FROM retries r
                            WHERE r.subscription_id = p_subscription_id AND r.partition = 0
                                AND r.kind = 1 ORDER BY r.next_attempt_at LIMIT 1), false);
         IF NOT v_log THEN
-            v_from := least(v_from, p_now);     -- where its rest ends
-            v_answer.careful := v_orphans.careful;
-            FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_orphans.suspect, p_max,
-                                                  c_bytes_max, NOT v_orphans.careful,
-                                                  p_now) LOOP
+            v_from := least(v_from, v_since, p_now);    -- where its rest ends
+            v_answer.careful := v_careful;
+            FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_suspect, p_max, c_bytes_max,
+                                                  NOT v_careful, p_now) LOOP
                 RETURN NEXT v_out;
                 v_list := v_list || v_out.position;
                 v_retries := v_retries OR v_out.waited;
@@ -479,7 +506,7 @@ BEGIN
     END IF;
 
     -- Due retries, then what nobody has.
-    IF v_log THEN
+    IF v_log AND v_waiting THEN
         FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, 1, p_max,
                                                 c_bytes_max, p_now) LOOP
             RETURN NEXT v_out;
@@ -487,9 +514,11 @@ BEGIN
             v_bytes := v_bytes + octet_length(v_out.payload::text);
             v_retries := true;
         END LOOP;
-        FOR i IN 1 .. cardinality(v_orphans.free) LOOP
+    END IF;
+    IF v_log THEN
+        FOR i IN 1 .. cardinality(v_free) LOOP
             EXIT WHEN cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max;
-            FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_orphans.free[i],
+            FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_free[i],
                                            p_max - cardinality(v_list), c_bytes_max - v_bytes,
                                            false, p_now) LOOP
                 RETURN NEXT v_out;
@@ -515,14 +544,13 @@ BEGIN
         ELSE
             SELECT NULL::text[] AS holders, false AS prepared INTO v_probe;
         END IF;
-        FOR v_row IN EXECUTE
-            'SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                    e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
-                    $2 IS NULL OR e.type ~ $2 AS wanted
-             FROM unnest($1) h
-             CROSS JOIN LATERAL (SELECT * FROM holdfast.events_' || p_namespace_id || ' o
-                                 WHERE o.position BETWEEN h.low AND h.high ORDER BY o.position) e'
-            USING v_holes, v_regex
+        FOR v_row IN
+            SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
+                   v_regex IS NULL OR e.type ~ v_regex AS wanted
+            FROM unnest(v_holes) h
+            CROSS JOIN LATERAL (SELECT * FROM events_{namespace} o
+                                WHERE o.position BETWEEN h.low AND h.high ORDER BY o.position) e
         LOOP
             IF cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max THEN
                 v_stop := v_row.position - 1;
@@ -546,39 +574,37 @@ BEGIN
     -- The log after the cursor: usually what is wanted is all there, with nothing missing before it.
     -- Then it is taken at once; else row by row, below.
     v_log := v_log AND cardinality(v_holes) < c_holes_max;
-    IF v_log THEN
+    IF v_log AND v_waiting THEN
         v_ahead := coalesce((SELECT r.position > v_cursor FROM retries r
                              WHERE r.subscription_id = p_subscription_id
                              ORDER BY r.position DESC LIMIT 1), false);
     END IF;
     IF v_log AND NOT v_ahead THEN
-        EXECUTE
-            'SELECT count(*) AS rows, count(*) FILTER (WHERE w) AS taken, max(p) AS last,
-                    coalesce(sum(b), 0) AS bytes,
-                    CASE WHEN bool_and(w) THEN int8multirange(int8range(min(p), max(p), ''[]''))
-                         ELSE range_agg(int8range(p, p, ''[]''))
-                              FILTER (WHERE w AND $2 IS NOT NULL) END AS parts
-             FROM (SELECT e.position AS p, octet_length(e.payload::text) AS b,
-                          $2 IS NULL OR $4 OR e.type ~ $2 AS w
-                   FROM holdfast.events_' || p_namespace_id || ' e
-                   WHERE e.position > $1 ORDER BY e.position LIMIT $3) log'
+        SELECT count(*), count(*) FILTER (WHERE w), max(p), coalesce(sum(b), 0),
+               CASE WHEN bool_and(w) THEN int8multirange(int8range(min(p), max(p), '[]'))
+                    ELSE range_agg(int8range(p, p, '[]')) FILTER (WHERE w AND v_regex IS NOT NULL)
+               END
             INTO v_run_rows, v_count, v_last, v_run_bytes, v_run
-            USING v_cursor, v_regex, p_max - cardinality(v_list), p_unhandled_too;
+            FROM (SELECT e.position AS p, octet_length(e.payload::text) AS b,
+                         v_regex IS NULL OR p_unhandled_too OR e.type ~ v_regex AS w
+                  FROM events_{namespace} e
+                  WHERE e.position > v_cursor
+                  ORDER BY e.position LIMIT p_max - cardinality(v_list)) log;
     END IF;
     IF v_run_rows > 0 AND v_last - v_cursor = v_run_rows AND v_count * 2 >= v_run_rows
        AND v_bytes + v_run_bytes < c_bytes_max THEN
         v_log := false;
         v_more := v_more OR cardinality(v_list) + v_run_rows >= p_max;
-        RETURN QUERY EXECUTE
-            'SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                    e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, 0, 0,
-                    NULL::text, false, $3 IS NOT NULL AND NOT e.type ~ $3, NULL::integer, NULL::text,
-                    NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
-                    NULL::uuid[], NULL::bigint[], NULL::boolean
-             FROM holdfast.events_' || p_namespace_id || ' e
-             WHERE e.position > $1 AND e.position <= $2 AND ($3 IS NULL OR $4 OR e.type ~ $3)
-             ORDER BY e.position'
-            USING v_cursor, v_last, v_regex, p_unhandled_too;
+        RETURN QUERY
+            SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, 0, 0,
+                   NULL::text, false, v_regex IS NOT NULL AND NOT e.type ~ v_regex, NULL::integer,
+                   NULL::text, NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
+                   NULL::boolean, NULL::uuid[], NULL::bigint[], NULL::boolean
+            FROM events_{namespace} e
+            WHERE e.position > v_cursor AND e.position <= v_last
+                AND (v_regex IS NULL OR p_unhandled_too OR e.type ~ v_regex)
+            ORDER BY e.position;
         v_cursor := v_last;
     ELSE
         v_run := '{}';
@@ -588,18 +614,17 @@ BEGIN
     -- Rows that are not wanted come along only if something is missing before them, or as the last
     -- one.
     IF v_log THEN
-        FOR v_row IN EXECUTE
-            'SELECT * FROM (
-                 SELECT e.*, $2 IS NULL OR e.type ~ $2 AS wanted,
-                        lag(e.position, 1, $1) OVER w AS before,
-                        lead(e.position) OVER w IS NULL AS last, row_number() OVER w AS number
-                 FROM (SELECT position, id, type, payload, key, tenant, metadata, producer,
-                              schedule_id, key_version, hash, emitted_at, entered_at
-                       FROM holdfast.events_' || p_namespace_id || '
-                       WHERE position > $1 ORDER BY position LIMIT $3) e
-                 WINDOW w AS (ORDER BY e.position)) log
-             WHERE wanted OR $4 OR last OR before < position - 1'
-            USING v_cursor, v_regex, c_rows_max, p_unhandled_too
+        FOR v_row IN
+            SELECT * FROM (
+                SELECT e.*, v_regex IS NULL OR e.type ~ v_regex AS wanted,
+                       lag(e.position, 1, v_cursor) OVER w AS before,
+                       lead(e.position) OVER w IS NULL AS last, row_number() OVER w AS number
+                FROM (SELECT position, id, type, payload, key, tenant, metadata, producer,
+                             schedule_id, key_version, hash, emitted_at, entered_at
+                      FROM events_{namespace}
+                      WHERE position > v_cursor ORDER BY position LIMIT c_rows_max) e
+                WINDOW w AS (ORDER BY e.position)) log
+            WHERE wanted OR p_unhandled_too OR last OR before < position - 1
         LOOP
             IF cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max
                OR cardinality(v_holes) >= c_holes_max THEN
@@ -653,17 +678,19 @@ BEGIN
                     CASE WHEN v_list = '{}' THEN v_run ELSE positions_of(v_list) + v_run END);
     END IF;
 
-    -- Where leases begin now, and when to look again.
-    SELECT l.expires_at INTO v_from FROM leases l
-        WHERE l.subscription_id = p_subscription_id AND NOT l.kept
-            AND l.expires_at >= least(v_from, v_answer.expires_at)
-        ORDER BY l.expires_at LIMIT 1;
-    SELECT l.expires_at INTO v_kept_from FROM leases l
-        WHERE l.subscription_id = p_subscription_id AND l.kept
-            AND l.expires_at >= least(v_kept_from, v_answer.expires_at)
-        ORDER BY l.expires_at LIMIT 1;
-    v_from := coalesce(v_from, 'infinity');
-    v_kept_from := coalesce(v_kept_from, 'infinity');
+    -- Where leases begin now.
+    IF v_from < 'infinity' OR v_count > 0 AND NOT p_kept THEN
+        v_from := coalesce((SELECT l.expires_at FROM leases l
+                            WHERE l.subscription_id = p_subscription_id AND NOT l.kept
+                                AND l.expires_at >= least(v_from, v_answer.expires_at)
+                            ORDER BY l.expires_at LIMIT 1), 'infinity');
+    END IF;
+    IF v_kept_from < 'infinity' OR v_count > 0 AND p_kept THEN
+        v_kept_from := coalesce((SELECT l.expires_at FROM leases l
+                                 WHERE l.subscription_id = p_subscription_id AND l.kept
+                                     AND l.expires_at >= least(v_kept_from, v_answer.expires_at)
+                                 ORDER BY l.expires_at LIMIT 1), 'infinity');
+    END IF;
     IF v_cursor <> v_stored.checkpoint OR v_turn <> v_stored.turn
        OR v_holes <> coalesce(v_stored.holes, '{}')
        OR v_from < coalesce(v_stored.leases_from, '-infinity')
@@ -671,25 +698,68 @@ BEGIN
         PERFORM journal_add(p_subscription_id, 0, v_cursor, v_stored.checkpoint_at, NULL, v_turn,
                             v_from, v_kept_from, nullif(v_holes, '{}'));
     END IF;
-    SELECT least((SELECT l.expires_at FROM leases l
-                  WHERE l.subscription_id = p_subscription_id AND NOT l.kept
-                      AND l.expires_at >= v_from AND l.expires_at > p_now
-                  ORDER BY l.expires_at LIMIT 1),
-                 (SELECT l.expires_at FROM leases l
-                  WHERE l.subscription_id = p_subscription_id AND l.kept AND l.owner <> p_token
-                      AND l.expires_at >= v_kept_from AND l.expires_at > p_now
-                  ORDER BY l.expires_at LIMIT 1),
-                 (SELECT r.next_attempt_at FROM retries r
-                  WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = 1
-                      AND r.next_attempt_at > p_now
-                  ORDER BY r.next_attempt_at LIMIT 1),
-                 CASE WHEN v_holes <> '{}' THEN p_now + interval '100 ms' END,
-                 CASE WHEN p_look AND EXISTS (
-                          SELECT 1 FROM leases l
-                          WHERE l.subscription_id = p_subscription_id AND l.bound
-                              AND l.owner <> p_token) THEN p_now + interval '800 ms' END) INTO v_wake;
-    v_answer.wake_at := v_wake;
+
+    -- When to look again, if not at once.
     v_answer.more := v_more OR v_count >= p_max OR v_bytes >= c_bytes_max;
+    IF NOT v_answer.more THEN
+        SELECT least((SELECT l.expires_at FROM leases l
+                      WHERE l.subscription_id = p_subscription_id AND NOT l.kept
+                          AND l.expires_at >= v_from AND l.expires_at > p_now
+                      ORDER BY l.expires_at LIMIT 1),
+                     (SELECT l.expires_at FROM leases l
+                      WHERE l.subscription_id = p_subscription_id AND l.kept AND l.owner <> p_token
+                          AND l.expires_at >= v_kept_from AND l.expires_at > p_now
+                      ORDER BY l.expires_at LIMIT 1),
+                     (SELECT r.next_attempt_at FROM retries r
+                      WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = 1
+                          AND r.next_attempt_at > p_now
+                      ORDER BY r.next_attempt_at LIMIT 1),
+                     CASE WHEN v_holes <> '{}' THEN p_now + interval '100 ms' END,
+                     CASE WHEN p_look AND EXISTS (
+                              SELECT 1 FROM leases l
+                              WHERE l.subscription_id = p_subscription_id AND l.bound
+                                  AND l.owner <> p_token) THEN p_now + interval '800 ms' END)
+            INTO v_answer.wake_at;
+    END IF;
     RETURN NEXT v_answer;
+END
+$$;
+$claim$;
+
+-- Makes claim_<id>, or makes it anew. namespace_put does; so must whoever changes the text above.
+CREATE FUNCTION holdfast.claim_make(p_namespace_id integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    EXECUTE replace(claim_source(), '{namespace}', p_namespace_id::text);
+END
+$$;
+
+-- change_claim: claim_<id> of a namespace.
+CREATE FUNCTION holdfast.change_claim(
+    p_namespace_id integer, p_subscription_id bigint, p_generation bigint, p_lease uuid,
+    p_token uuid, p_node_name text, p_patterns text[], p_unhandled_too boolean, p_max integer,
+    p_lease_ms bigint, p_bound boolean, p_kept boolean, p_frozen uuid[],
+    p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz)
+    RETURNS SETOF holdfast.claimed
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_answer claimed;
+BEGIN
+    IF NOT EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id) THEN
+        v_answer.status := 3;
+        v_answer.message := format('there is no namespace with id %s', p_namespace_id);
+        RETURN NEXT v_answer;
+        RETURN;
+    END IF;
+    RETURN QUERY EXECUTE
+        'SELECT * FROM holdfast.claim_' || p_namespace_id
+        || '($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, NULL)'
+        USING p_namespace_id, p_subscription_id, p_generation, p_lease, p_token, p_node_name,
+              p_patterns, p_unhandled_too, p_max, p_lease_ms, p_bound, p_kept, p_frozen,
+              p_frozen_renewals, p_frozen_ms, p_look, p_now;
 END
 $$;

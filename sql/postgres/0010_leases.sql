@@ -39,7 +39,7 @@ $$;
 -- (nor with p_all or p_release_all). HF_STALE (5). ring: something is due for others now. Locks the
 -- lease's row; one that a claim has handed on is not found any more. Releasing, and making a lease
 -- end earlier, also lock the partition: claims never wait for a lease, so nobody waits in a circle.
--- May be committed asynchronously.
+-- p_commit: synchronous_commit for this transaction (NULL: as it is). May be committed asynchronously.
 CREATE FUNCTION holdfast.change_settle_lease(
     p_namespace_id integer, p_subscription_id bigint, p_lease uuid, p_all boolean,
     p_release_all boolean, p_extend timestamptz, p_now timestamptz,
@@ -48,6 +48,7 @@ CREATE FUNCTION holdfast.change_settle_lease(
     p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
     p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
     p_errors text[] DEFAULT NULL, p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
+    p_commit text DEFAULT NULL,
     OUT status integer, OUT message text, OUT ring boolean)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -64,6 +65,9 @@ DECLARE
 BEGIN
     status := 0;
     ring := false;
+    IF p_commit IS NOT NULL THEN
+        PERFORM set_config('synchronous_commit', p_commit, true);
+    END IF;
     IF p_all THEN
         DELETE FROM leases l WHERE l.token = p_lease AND l.subscription_id = p_subscription_id
             AND l.piece IS NULL AND NOT l.has_retries;

@@ -56,13 +56,13 @@ SELECT status, message, generation, stale
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
        emitted_at, entered_at, attempts, uncounted, story, waited, unhandled, status, message,
        lease, expires_at, wake_at, paused, more, owners, owner_renewals, careful
-    FROM holdfast.change_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                               $16, $17);
+    FROM holdfast.claim_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+                                    $15, $16, $17, $18);
 
 -- name: change_settle_lease
 SELECT status, message, ring
     FROM holdfast.change_settle_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-                                      $15, $16, $17, $18);
+                                      $15, $16, $17, $18, $19);
 
 -- name: change_dead_retry
 SELECT status, message, count FROM holdfast.change_dead_retry($1, $2, $3, $4);

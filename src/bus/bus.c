@@ -20,6 +20,7 @@
 #include "base/thread.h"
 #include "bus/async.h"
 #include "bus/attempt.h"
+#include "bus/known.h"
 #include "bus/subscription.h"
 #include "bus/watch.h"
 
@@ -110,6 +111,7 @@ void bus_unreference(hf_bus *bus)
     }
     async_free(bus);
     watch_free(bus);
+    memory_free(bus->memory);
     bool poisoned = store_poisoned(bus->store);
     store_close(bus->store);
     if (!poisoned) {
@@ -225,6 +227,9 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     if (!status) {
         status = solo_init(&bus->solo);
     }
+    if (!status) {
+        status = memory_new(&bus->memory);
+    }
     return status ? status : open_store(bus, url, options);
 }
 
@@ -248,6 +253,7 @@ hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
     atomic_store(&bus->references, 1);
     status = make(bus, url, &own);
     if (status) {
+        memory_free(bus->memory);
         mem_free(bus->node_name);
         mem_free(bus);
         return status;

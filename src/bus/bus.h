@@ -6,7 +6,8 @@
  *   publish.c       publishing, one and many; async.c later; join.c in the application's own
  *                   transaction
  *   options.c       options of subscriptions: defaults, limits, JSON
- *   definition.c    a stored subscription, parsed; handlers.c the handlers of this process
+ *   definition.c    a stored subscription, parsed; known.c those that were claimed from;
+ *                   handlers.c the handlers of this process
  *   subscription.c  creating, registering handlers, and the runner of each subscription
  *   runner.c        the thread that keeps one subscription moving; runner_report.c what workers
  *                   report to it, runner_outcome.c what is stored of that, harvest.c many at once
@@ -40,6 +41,7 @@
 #include "store/store.h"
 
 struct async;
+struct memory;
 struct subscription;
 struct watch;
 
@@ -67,6 +69,7 @@ struct hf_bus {
     struct async *async; /* made by the first asynchronous publish */
     struct watch *watch; /* made when somebody first waits for news */
 
+    struct memory *memory;              /* what names of subscriptions mean: known.c */
     struct solo solo;                   /* who runs handlers, and who must run alone */
     atomic_bool notes[STORE_NOTES_MAX]; /* which notes are in use by workers */
     atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */

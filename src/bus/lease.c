@@ -20,6 +20,7 @@
 #include "base/point.h"
 #include "base/retry.h"
 #include "base/uuid.h"
+#include "bus/known.h"
 #include "bus/verdict.h"
 
 /* ---- The text -------------------------------------------------------------------------------- */
@@ -88,6 +89,7 @@ struct target {
     int64_t *positions; /* ascending, each once; owned */
     size_t count;
     bool all; /* no positions were given: everything that is left */
+    bool remembered; /* the subscription of that name may be another one by now */
 };
 
 static void target_release(struct target *target)
@@ -180,14 +182,19 @@ static hf_status target_check(const hf_bus *bus, const char *subscription, const
     return lease_parse(lease, target->lease);
 }
 
+/* `recall`: with the subscription as it is remembered, if it is. */
 static hf_status target_init(hf_bus *bus, const char *subscription, const char *lease,
-                             const int64_t *positions, size_t count, struct target *target)
+                             const int64_t *positions, size_t count, bool recall,
+                             struct target *target)
 {
     hf_status status = target_check(bus, subscription, lease, target);
     if (!status) {
         status = positions_copy(positions, count, target);
     }
-    if (!status) {
+    if (!status && recall) {
+        target->remembered = known_id(bus, subscription, &target->subscription_id);
+    }
+    if (!status && !target->remembered) {
         status = subscription_brief(bus, subscription, &target->subscription_id);
     }
     return status;
@@ -224,28 +231,36 @@ static hf_status settle_plain(hf_bus *bus, const struct target *target, enum out
     return status;
 }
 
+/* A lease that is not in the subscription as we remember it may be in another one that has its name
+ * now: that is looked up. Nothing has happened yet, so it is done again. */
+static hf_status settle_named(hf_bus *bus, const char *subscription, const char *lease,
+                              const int64_t *positions, size_t count, enum outcome_kind kind)
+{
+    for (bool recall = true;; recall = false) {
+        struct target target;
+        hf_status status =
+            target_init(bus, subscription, lease, positions, count, recall, &target);
+        if (!status) {
+            status = settle_plain(bus, &target, kind);
+        }
+        target_release(&target);
+        if (!target.remembered || (status != HF_STALE && status != HF_NOTFOUND)) {
+            return status;
+        }
+        known_forget(bus, subscription);
+    }
+}
+
 hf_status hf_ack(hf_bus *bus, const char *subscription, const char *lease, const int64_t *positions,
                  size_t count)
 {
-    struct target target;
-    hf_status status = target_init(bus, subscription, lease, positions, count, &target);
-    if (!status) {
-        status = settle_plain(bus, &target, OUTCOME_DONE);
-    }
-    target_release(&target);
-    return status;
+    return settle_named(bus, subscription, lease, positions, count, OUTCOME_DONE);
 }
 
 hf_status hf_release(hf_bus *bus, const char *subscription, const char *lease,
                      const int64_t *positions, size_t count)
 {
-    struct target target;
-    hf_status status = target_init(bus, subscription, lease, positions, count, &target);
-    if (!status) {
-        status = settle_plain(bus, &target, OUTCOME_RELEASE);
-    }
-    target_release(&target);
-    return status;
+    return settle_named(bus, subscription, lease, positions, count, OUTCOME_RELEASE);
 }
 
 /* ---- Failed ---------------------------------------------------------------------------------- */

@@ -9,8 +9,9 @@
  * as dead letters. If that settling fails they are left out all the same; they stay in the lease
  * until it expires and come up again.
  *
- * While it waits it reads the definition again before each try, because patterns and options may be
- * changed meanwhile, and tries at least every wait_period_ms, because a wake-up is only a hint.
+ * The definition is remembered from claim to claim (known.c), and read again when the store says
+ * that it has been changed, also while this waits. It tries at least every wait_period_ms, because
+ * a wake-up is only a hint.
  *
  * A claim need not wait for the disk: lost in a power failure, the events are handed out again.
  */
@@ -18,8 +19,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/uuid.h"
+#include "bus/known.h"
 #include "bus/lease.h"
-#include "bus/subscription.h"
 #include "bus/verdict.h"
 #include "bus/watch.h"
 
@@ -167,6 +168,7 @@ static void give_back(hf_bus *bus, const struct definition *definition, const hf
 struct found {
     bool again;      /* look again at once */
     int64_t wake_us; /* when something is due; -1: not known */
+    int64_t period_ms;
 };
 
 static hf_status claim_once(hf_bus *bus, const struct definition *definition,
@@ -193,10 +195,6 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
         memcpy(batch->lease, claim.lease, sizeof batch->lease);
         give_back(bus, definition, batch, claim.change.now_us); /* it may have happened */
     }
-    if (status == HF_CONFLICT) {
-        *ret_found = (struct found){.again = true, .wake_us = -1}; /* changed since it was read */
-        return HF_OK;
-    }
     if (status) {
         return status;
     }
@@ -210,7 +208,8 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
             give_back(bus, definition, batch, claim.change.now_us);
         }
     }
-    *ret_found = (struct found){weeds || (claim.ret_more && !claim.ret_paused), claim.ret_wake_us};
+    ret_found->again = weeds || (claim.ret_more && !claim.ret_paused);
+    ret_found->wake_us = claim.ret_wake_us;
     return status;
 }
 
@@ -225,22 +224,43 @@ static struct deadline next_look(struct deadline deadline, int64_t wake_us, int6
     return deadline_earlier(deadline, deadline_after_ms(period_ms));
 }
 
-/* Tries until there is something or the time is over. The definition is read again for each try: it
- * may have been changed while this waited. */
+/* One try with the definition that is remembered, or has been read. What is out of date is
+ * forgotten, and tried again at once. */
+static hf_status claim_named(hf_bus *bus, const char *name, const hf_claim_options *options,
+                             hf_batch *batch, struct found *ret_found)
+{
+    struct known *known = NULL;
+    bool remembered = false;
+    hf_status status = known_take(bus, name, &known, &remembered);
+    if (status) {
+        return status;
+    }
+    const struct definition *definition = &known->definition;
+    *ret_found = (struct found){.wake_us = -1};
+    status = lease_check_mode(definition->options.mode, definition->name);
+    if (!status) {
+        status = claim_once(bus, definition, options, batch, ret_found);
+    }
+    ret_found->period_ms = definition->options.wait_period_ms;
+    known_give(known);
+    if (status == HF_CONFLICT ||
+        (remembered && (status == HF_NOTFOUND || status == HF_MISUSE))) {
+        known_forget(bus, name);
+        ret_found->again = true;
+        return HF_OK;
+    }
+    return status;
+}
+
+/* Tries until there is something or the time is over. */
 static hf_status claim_loop(hf_bus *bus, const char *name, const hf_claim_options *options,
-                            struct definition *definition, hf_batch *batch)
+                            hf_batch *batch)
 {
     struct deadline deadline = deadline_after_ms(options->wait_ms);
     for (;;) {
         uint64_t seen = options->wait_ms > 0 ? watch_seen(bus) : 0;
-        hf_status status = definition_load(bus, name, definition);
-        if (!status) {
-            status = lease_check_mode(definition->options.mode, definition->name);
-        }
         struct found found;
-        if (!status) {
-            status = claim_once(bus, definition, options, batch, &found);
-        }
+        hf_status status = claim_named(bus, name, options, batch, &found);
         if (status || batch->batch.count > 0) {
             return status;
         }
@@ -254,8 +274,7 @@ static hf_status claim_loop(hf_bus *bus, const char *name, const hf_claim_option
         if (deadline_passed(deadline)) {
             return HF_OK;
         }
-        watch_wait(bus, seen,
-                   next_look(deadline, found.wake_us, definition->options.wait_period_ms));
+        watch_wait(bus, seen, next_look(deadline, found.wake_us, found.period_ms));
     }
 }
 
@@ -282,10 +301,7 @@ hf_status hf_claim(hf_bus *bus, const char *subscription, const hf_claim_options
         return fail(HF_NOMEM, "out of memory for a batch");
     }
     batch_init(&batch->batch);
-    struct definition definition;
-    definition_init(&definition);
-    status = claim_loop(bus, subscription, &own, &definition, batch);
-    definition_release(&definition);
+    status = claim_loop(bus, subscription, &own, batch);
     if (status) {
         hf_batch_free(batch);
         return status;

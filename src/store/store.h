@@ -401,7 +401,7 @@ struct checkpoints {
  *            to record every attempt (OUTCOME_BEGUN) before it runs.
  * Entries come with the story so far (attempts, attempts_json). Whether one has had enough attempts
  * is for the bus to see.
- * ret_wake_us: when the next retry or lease is due (-1: none known).
+ * ret_wake_us: when the next retry or lease is due (-1: none known, or ret_more: look at once).
  */
 struct claim {
     struct change change;

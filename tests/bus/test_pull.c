@@ -506,6 +506,35 @@ static void bad_leases_and_arguments_are_refused(void **state)
     assert_status(hf_touch(scene->bus, "o", none, -1), HF_MISUSE);
 }
 
+static void a_name_means_the_subscription_that_has_it_now(void **state)
+{
+    struct scene *scene = *state;
+    hf_bus *other = scene_open(scene, NULL);
+    char old[HF_LEASE_BYTES];
+    char lease[HF_LEASE_BYTES];
+    create(scene->bus, "s", NULL);
+    publish_jobs(scene->bus, 2);
+    assert_int_equal(claim_lease(scene->bus, 1, old), 1);
+    assert_ok(hf_subscription_remove(other, "s"));
+    hf_batch *batch = NULL;
+    assert_status(hf_claim(scene->bus, "s", NULL, &batch), HF_NOTFOUND);
+    assert_status(hf_ack(scene->bus, "s", old, NULL, 0), HF_NOTFOUND);
+    create(other, "s", NULL);
+    publish_jobs(other, 3);
+    assert_int_equal(claim_lease(other, 3, lease), 3);
+    assert_ok(hf_subscription_remove(other, "s"));
+    hf_subscription_options start = shared_options();
+    start.from.kind = HF_PLACE_START;
+    create(other, "s", &start);
+    assert_int_equal(claim_lease(scene->bus, 2, lease), 2);
+    assert_status(hf_ack(scene->bus, "s", old, NULL, 0), HF_STALE);
+    assert_ok(hf_subscription_remove(other, "s"));
+    create(other, "s", &start);
+    assert_int_equal(claim_lease(other, 4, lease), 4);
+    assert_ok(hf_ack(scene->bus, "s", lease, NULL, 0)); /* remembers the one before */
+    assert_int_equal(claim_lease(scene->bus, 9, lease), 1);
+}
+
 /* ---- Leases and time ------------------------------------------------------------------------- */
 
 static size_t claim_short(hf_bus *bus, int64_t lease_ms, hf_toggle detached,
@@ -724,6 +753,7 @@ int main(void)
         pull_test(settling_works_from_another_bus),
         pull_test(ten_thousand_can_be_claimed_and_failed_in_one_call),
         pull_test(bad_leases_and_arguments_are_refused),
+        pull_test(a_name_means_the_subscription_that_has_it_now),
         pull_test(an_expired_lease_counts_as_an_attempt_and_is_stale),
         pull_test(an_event_whose_leases_all_expire_is_buried_unseen),
         pull_test(touching_makes_a_lease_last),

@@ -454,7 +454,7 @@ static void the_wake_hint_is_the_next_retry_or_lease(void **state)
 {
     struct scene s = scene_of(*state, 4);
     struct claim claim = take(*state, s.store, s.id, 2, T0);
-    must_equal(T0 + LEASE_US, take(*state, s.store, s.id, 2, T0 + 5).ret_wake_us);
+    must_equal(T0 + LEASE_US, take(*state, s.store, s.id, 3, T0 + 5).ret_wake_us);
     struct claim empty = take(*state, s.store, s.id, 2, T0 + 10);
     must_equal(0, empty.batch->count);
     must_equal(T0 + LEASE_US, empty.ret_wake_us);

@@ -206,4 +206,8 @@ static hf_status append_read(struct postgres_engine *engine, struct change *chan
     return HF_OK;
 }
 
-const struct verb postgres_verb_append = {POSTGRES_QUERY_APPEND, append_fill, append_read};
+const struct verb postgres_verb_append = {
+    .query = POSTGRES_QUERY_APPEND,
+    .fill = append_fill,
+    .read = append_read,
+};

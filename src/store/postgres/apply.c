@@ -193,11 +193,33 @@ static enum pace pace_of(const struct change *change)
     return change->relaxed ? PACE_RELAXED : PACE_NORMAL;
 }
 
+/* What synchronous_commit must be for a transaction; absent: as it is. */
+static struct text commit_of(const struct round *round, enum pace pace)
+{
+    bool process = round->engine->durability == HF_DURABILITY_PROCESS;
+    bool off = pace == PACE_RELAXED || (pace == PACE_NORMAL && process);
+    bool on = !off && (process || round->session->weak_commit);
+    return off ? text_of("off") : on ? text_of("on") : TEXT_ABSENT;
+}
+
+/* Whether the session commits in another way than this. */
+static bool is_other_pace(const struct round *round, enum pace pace)
+{
+    bool power = round->engine->durability == HF_DURABILITY_POWER;
+    return pace == (power ? PACE_RELAXED : PACE_FIRM);
+}
+
 /* Whether a transaction begins with a statement that sets something. */
 static bool has_settings(const struct round *round, enum pace pace)
 {
-    bool power = round->engine->durability == HF_DURABILITY_POWER;
-    return round->pooled || pace == (power ? PACE_RELAXED : PACE_FIRM);
+    return round->pooled || is_other_pace(round, pace);
+}
+
+/* The same for that of one change: its function may be able to do it on the way. */
+static bool change_has_settings(const struct round *round, const struct change *change)
+{
+    return round->pooled ||
+           (is_other_pace(round, pace_of(change)) && !verbs[change->kind]->sets_commit);
 }
 
 /* ---- Sending --------------------------------------------------------------------------------- */
@@ -207,16 +229,20 @@ static hf_status fill(struct round *round, struct change *change)
 {
     struct params *params = session_params(round->session);
     params->shift_us = skew_shift(round->engine, change->now_us);
-    return verbs[change->kind]->fill(round->engine, params, change);
+    const struct verb *verb = verbs[change->kind];
+    hf_status status = verb->fill(round->engine, params, change);
+    if (verb->sets_commit) {
+        enum pace pace = pace_of(change);
+        bool sets = !round->pooled && is_other_pace(round, pace);
+        param_text(params, sets ? commit_of(round, pace) : TEXT_ABSENT);
+    }
+    return status;
 }
 
 static void fill_settings(struct round *round, enum pace pace)
 {
-    bool process = round->engine->durability == HF_DURABILITY_PROCESS;
-    bool off = pace == PACE_RELAXED || (pace == PACE_NORMAL && process);
-    bool on = !off && (process || round->session->weak_commit);
     struct params *params = session_params(round->session);
-    param_text(params, off ? text_of("off") : on ? text_of("on") : TEXT_ABSENT);
+    param_text(params, commit_of(round, pace));
     param_text(params, round->pooled ? text_of(LOCK_TIMEOUT_LOCAL) : TEXT_ABSENT);
 }
 
@@ -256,9 +282,9 @@ static hf_status prepare_all(struct round *round)
     return status;
 }
 
-static hf_status send_settings(struct round *round, enum pace pace)
+static hf_status send_settings(struct round *round, bool has, enum pace pace)
 {
-    if (!has_settings(round, pace)) {
+    if (!has) {
         return HF_OK;
     }
     fill_settings(round, pace);
@@ -271,7 +297,7 @@ static hf_status send_plain(struct round *round)
     if (events == 0 && !next_plain(round, NULL)) {
         return HF_OK;
     }
-    hf_status status = send_settings(round, PACE_NORMAL);
+    hf_status status = send_settings(round, has_settings(round, PACE_NORMAL), PACE_NORMAL);
     if (status == HF_OK) {
         append_fill_plain(session_params(round->session), events, next_plain, round);
         status = session_pipe_send(round->session, POSTGRES_QUERY_APPEND_PLAIN);
@@ -294,7 +320,7 @@ static hf_status send_together(struct round *round)
     if (!has_way(round, WAY_TOGETHER, NOT_BEGUN)) {
         return HF_OK;
     }
-    hf_status status = send_settings(round, PACE_NORMAL);
+    hf_status status = send_settings(round, has_settings(round, PACE_NORMAL), PACE_NORMAL);
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
         if (way_of(at, NOT_BEGUN) == WAY_TOGETHER) {
             status = send_call(round, at);
@@ -311,7 +337,7 @@ static hf_status send_alone(struct round *round)
         if (way_of(at, NOT_BEGUN) != WAY_ALONE) {
             continue;
         }
-        status = send_settings(round, pace_of(at));
+        status = send_settings(round, change_has_settings(round, at), pace_of(at));
         if (status == HF_OK) {
             status = send_call(round, at);
         }
@@ -382,9 +408,9 @@ static hf_status read_sync(struct round *round, struct verdict *verdict)
 }
 
 /* The result of the settings, if they were sent. */
-static hf_status read_settings(struct round *round, enum pace pace, struct verdict *verdict)
+static hf_status read_settings(struct round *round, bool has, struct verdict *verdict)
 {
-    if (!has_settings(round, pace)) {
+    if (!has) {
         return HF_OK;
     }
     PGresult *result;
@@ -425,7 +451,7 @@ static hf_status read_plain(struct round *round)
     }
     struct verdict verdict = {.status = HF_OK};
     PGresult *result = NULL;
-    hf_status status = read_settings(round, PACE_NORMAL, &verdict);
+    hf_status status = read_settings(round, has_settings(round, PACE_NORMAL), &verdict);
     if (status == HF_OK) {
         status = session_pipe_next(round->session, &result);
     }
@@ -482,7 +508,7 @@ static hf_status read_together(struct round *round)
     }
     struct verdict verdict = {.status = HF_OK};
     bool ring = false;
-    hf_status status = read_settings(round, PACE_NORMAL, &verdict);
+    hf_status status = read_settings(round, has_settings(round, PACE_NORMAL), &verdict);
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
         if (way_of(at, SENT) == WAY_TOGETHER) {
             at->draft = HF_OK;
@@ -514,7 +540,7 @@ static hf_status read_one(struct round *round, struct change *change)
     struct verdict verdict = {.status = HF_OK};
     bool ring = false;
     change->draft = HF_OK;
-    hf_status status = read_settings(round, pace_of(change), &verdict);
+    hf_status status = read_settings(round, change_has_settings(round, change), &verdict);
     if (status == HF_OK) {
         status = read_call(round, change, &verdict, &change->draft, &ring);
     }

@@ -133,4 +133,5 @@ const struct verb postgres_verb_claim = {
     .query = POSTGRES_QUERY_CHANGE_CLAIM,
     .fill = claim_fill,
     .read = claim_read,
+    .sets_commit = true,
 };

@@ -239,4 +239,5 @@ const struct verb postgres_verb_settle_lease = {
     .query = POSTGRES_QUERY_CHANGE_SETTLE_LEASE,
     .fill = settle_lease_fill,
     .read = settle_lease_read,
+    .sets_commit = true,
 };

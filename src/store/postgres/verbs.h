@@ -25,6 +25,8 @@ struct verb {
                       struct change *change);
     hf_status (*read)(struct postgres_engine *engine, struct change *change,
                       const PGresult *result, bool *ret_ring);
+    bool sets_commit; /* its last parameter, which apply.c fills in, is synchronous_commit: that
+                         saves a statement for those that are sent all the time */
 };
 
 /* One per kind, `extern const struct verb postgres_verb_settle` and so on, in the file that its
