@@ -117,9 +117,9 @@ END;
 
 -- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
 -- common. Arrays of one length (their meaning: `struct outcome`; kind: 0 done, 1 retry, 2 held, 3 dead,
--- 4 block). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`. The caller has locked
--- the partition's row for rearranging lanes, or the lease. HF_MISUSE (2), HF_CORRUPT (14): a dead
--- one's event is not in the log.
+-- 4 block). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
+-- `ret_due`. The caller has locked the partition's row for rearranging lanes, or the lease. HF_MISUSE
+-- (2), HF_CORRUPT (14): a dead one's event is not in the log.
 CREATE FUNCTION holdfast.outcomes_apply(
     p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
     p_ordered boolean, p_checkpoint bigint, p_now timestamptz, p_kinds integer[],
@@ -137,6 +137,7 @@ DECLARE
     v_gone       bigint[];
     v_left       bigint[];                      -- positions of rows that left a lane ...
     v_left_lanes bigint[];                      -- ... and their lanes
+    v_free       bigint[];                      -- lanes where one was held and nothing moved
 BEGIN
     status := 0;
     lane_busy := array_fill(false, ARRAY[cardinality(p_kinds)]);
@@ -150,10 +151,10 @@ BEGIN
         message := 'only events of a lease can be released';
         RETURN;
     END IF;
-    SELECT array_agg(o.position), bool_or(o.reason IS NULL) INTO v_dead, v_unreasoned
-        FROM unnest(p_kinds, p_positions, p_reasons) o (kind, position, reason)
-        WHERE o.kind IN (3, 4);
-    IF v_dead IS NOT NULL THEN
+    IF p_kinds && '{3,4}'::integer[] THEN
+        SELECT array_agg(o.position), bool_or(o.reason IS NULL) INTO v_dead, v_unreasoned
+            FROM unnest(p_kinds, p_positions, p_reasons) o (kind, position, reason)
+            WHERE o.kind IN (3, 4);
         IF v_unreasoned THEN
             status := 2;
             message := 'a dead letter needs a reason';
@@ -187,9 +188,9 @@ BEGIN
     END IF;
 
     -- Done and dead ones leave, with their copies.
-    SELECT array_agg(o.position) INTO v_gone FROM unnest(p_kinds, p_positions) o (kind, position)
-        WHERE o.kind IN (0, 3);
-    IF v_gone IS NOT NULL THEN
+    IF p_kinds && '{0,3}'::integer[] THEN
+        SELECT array_agg(o.position) INTO v_gone
+            FROM unnest(p_kinds, p_positions) o (kind, position) WHERE o.kind IN (0, 3);
         WITH left_rows AS (
             DELETE FROM retries r
                 WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_gone)
@@ -235,27 +236,31 @@ BEGIN
 
     -- In lanes that a row has left the first one goes on, if it is held; so it does where nothing moves
     -- though one was held: the lane was freed while the caller did not know.
-    IF p_ordered AND (v_left IS NOT NULL OR 2 = ANY (p_kinds)) THEN
+    IF p_ordered AND v_left IS NOT NULL THEN
         PERFORM lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
-        PERFORM lanes_promote(p_subscription_id, p_partition, array_agg(o.lane), p_now)
-            FROM unnest(p_kinds, p_lanes) o (kind, lane)
+    END IF;
+    IF p_ordered AND 2 = ANY (p_kinds) THEN
+        SELECT array_agg(o.lane) INTO v_free FROM unnest(p_kinds, p_lanes) o (kind, lane)
             WHERE o.kind = 2
                 AND NOT EXISTS (SELECT 1 FROM retries r
                                 WHERE r.subscription_id = p_subscription_id
                                     AND r.partition = p_partition AND r.lane = o.lane
                                     AND r.kind <> 2);
-        SELECT array_agg(o.kind = 4 OR
-                         l.lane IS NOT NULL
-                         AND EXISTS (SELECT 1 FROM retries r
-                                     WHERE r.subscription_id = p_subscription_id
-                                         AND r.partition = p_partition AND r.lane = l.lane)
+        IF v_free IS NOT NULL THEN
+            PERFORM lanes_promote(p_subscription_id, p_partition, v_free, p_now);
+        END IF;
+    END IF;
+    IF v_free IS NOT NULL OR p_ordered AND v_left IS NOT NULL OR 4 = ANY (p_kinds) THEN
+        SELECT array_agg(CASE o.kind WHEN 4 THEN true
+                         WHEN 2 THEN coalesce(o.lane = ANY (v_free), false)
+                         ELSE p_ordered AND l.lane IS NOT NULL
+                              AND EXISTS (SELECT 1 FROM retries r
+                                          WHERE r.subscription_id = p_subscription_id
+                                              AND r.partition = p_partition AND r.lane = l.lane) END
                          ORDER BY o.i) INTO lane_busy
-            FROM unnest(p_kinds, p_positions) WITH ORDINALITY o (kind, position, i)
+            FROM unnest(p_kinds, p_positions, p_lanes) WITH ORDINALITY o (kind, position, lane, i)
             LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane)
                 ON l.position = o.position AND o.kind IN (0, 3);
-    ELSIF 4 = ANY (p_kinds) THEN
-        SELECT array_agg(o.kind = 4 ORDER BY o.i) INTO lane_busy
-            FROM unnest(p_kinds) WITH ORDINALITY o (kind, i);
     END IF;
 END
 $$;

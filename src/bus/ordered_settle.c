@@ -73,7 +73,9 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
     case OUTCOME_HELD:
         /* Usually somebody is before it; if that one has just died or been freed, it is due now. */
         runner->lost |= !window_fail_lane(window, outcome->lane, slot->partition);
-        ordered->retry_at_us = now_us;
+        if (outcome->ret_due) {
+            ordered->retry_at_us = now_us;
+        }
         break;
     case OUTCOME_BLOCK:
         window_drop_behind(window, outcome->lane, outcome->position);

@@ -321,6 +321,8 @@ struct outcome {
     /* answer, for DONE and DEAD of a delivery that waited: does its lane still have rows in
      * retries? If a held one was first in line it is waiting now, due at now_us. */
     bool ret_lane_busy;
+    bool ret_due; /* answer, for HELD: nobody was before it any more, so the first of its lane is
+                     waiting now, due at now_us */
     uint64_t left_lane; /* the engine's own: the lane that its row left */
 };
 

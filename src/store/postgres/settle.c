@@ -128,7 +128,10 @@ static hf_status settle_read(struct postgres_engine *engine, struct change *chan
     settle->ret_generation = result_int8(result, 0, 2, 0);
     struct result_array busy = result_array(result, 0, 3);
     for (size_t i = 0; i < settle->count; i++) {
-        settle->outcomes[i].ret_lane_busy = i < busy.count && array_int8(&busy, 0) != 0;
+        struct outcome *outcome = &settle->outcomes[i];
+        bool told = i < busy.count && array_int8(&busy, 0) != 0;
+        outcome->ret_lane_busy = told && outcome->kind != OUTCOME_HELD;
+        outcome->ret_due = told && outcome->kind == OUTCOME_HELD;
     }
     return HF_OK;
 }

@@ -207,14 +207,19 @@ hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, 
     return status;
 }
 
-hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane)
+hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane,
+                             bool *ret_due)
 {
     bool moving;
     int64_t one;
     hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_LANE_MOVING, &moving, &one,
                                      scope->subscription_id, scope->partition, (int64_t)lane);
+    if (status != HF_OK) {
+        return status;
+    }
+    *ret_due = !moving;
     bool busy;
-    return status == HF_OK && !moving ? outcome_promote(conn, scope, lane, &busy) : status;
+    return moving ? HF_OK : outcome_promote(conn, scope, lane, &busy);
 }
 
 /* ---- Attempts that nobody answered for ------------------------------------------------------- */

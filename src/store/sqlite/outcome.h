@@ -56,7 +56,8 @@ hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, 
 
 /* After a row was held: if nothing but held rows is in its lane (an operator has just freed it),
  * the first of them becomes waiting, due now. */
-hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane);
+hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane,
+                             bool *ret_due);
 
 /* Takes the delivery out of retries, with its copy. ret_left: there was a row, of this lane. */
 hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,

@@ -120,7 +120,8 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
     }
     for (size_t i = 0; any_held && i < count; i++) {
         if (outcomes[i].kind == OUTCOME_HELD) {
-            hf_status status = outcome_check_held(conn, scope, outcomes[i].lane);
+            hf_status status =
+                outcome_check_held(conn, scope, outcomes[i].lane, &outcomes[i].ret_due);
             if (status != HF_OK) {
                 return status;
             }
