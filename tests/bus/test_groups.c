@@ -3,11 +3,17 @@
  * and started, and a ledger that must balance.
  *
  * Publishers with keys of their own publish one event after the other. Eight processes consume "p",
- * ordered with 16 partitions, and "s", shared. Twice a second one of them is killed with SIGKILL,
- * stopped for a part of its lease or for longer than it, asked to stop, or started again. At the
- * end all of them work undisturbed until everything is settled, are asked to stop, and the ledger
- * (ledger.h) is judged: nothing is lost or invented, every key of "p" comes in the order of its
- * positions, and whatever came twice was in the hands of a process that was killed or frozen.
+ * ordered with 16 partitions, "s", shared, and "b", ordered with 8 partitions and a transactional
+ * batch handler by key (in every third process: on SQLite its transactions keep out all writers).
+ * Twice a second one of them is killed with SIGKILL, stopped for a part of its lease or for longer
+ * than it, asked to stop, or started again, and now and then the number of partitions is changed.
+ * At the end all of them work undisturbed until everything is settled, are asked to stop, and the
+ * ledger (ledger.h) is judged: nothing is lost or invented, every key of "p" and "b" comes in the
+ * order of its positions, whatever came twice was in the hands of a process that was killed or
+ * frozen, and each event of "b" has one effect.
+ *
+ * The lines of "b" are written for units that succeed only: in one that fails all events come
+ * again, those before the culprit, too.
  *
  * One event in a hundred fails at first, one in five hundred always: exactly those are dead
  * letters. One more process that comes when all is done finds nothing to do: the checkpoints, also
@@ -16,6 +22,8 @@
  * GROUPS_SECONDS (7) says how long at least, SEED which dice. A run without each kind of
  * disturbance lasts longer, and fails as too weak if that does not help.
  */
+#include "support_tables.h"
+
 #include "support/ledger.h"
 #include "support/rig.h"
 #include "support/server.h"
@@ -32,16 +40,18 @@
 #define PROCESSES 8
 #define PUBLISHERS 3
 #define PARTITIONS 16
+#define BATCH_PARTITIONS 8
 #define KEYS 20
 #define LEASE_MS 1500
 #define ATTEMPTS_MAX 12 /* more than one event is killed with */
+#define TRIES_MAX 20 /* of a publish that is not answered in time */
 #define SETTLE_MS 120000
 #define LEAVE_MS 60000
 #define OPENS_MAX 20 /* of a handle that has little time */
 #define LONGER_US 60000000 /* on a slow machine, until the run was strong enough */
 #define URL_BYTES 1024
 
-static const char *const NAMES[] = {"p", "s"};
+static const char *const NAMES[] = {"p", "s", "b"};
 #define GROUPS (sizeof(NAMES) / sizeof(NAMES[0]))
 
 static hf_subscription_options group_options(const char *name)
@@ -52,6 +62,12 @@ static hf_subscription_options group_options(const char *name)
     options.mode = name[0] == 's' ? HF_MODE_SHARED : HF_MODE_ORDERED;
     if (name[0] == 'p')
         options.partitions = PARTITIONS;
+    if (name[0] == 'b') {
+        options.partitions = BATCH_PARTITIONS;
+        options.batch_by = HF_BATCH_KEY;
+        options.on_batch_failure = HF_BATCH_SPLIT;
+        options.transactional = HF_ON;
+    }
     options.concurrency = 2;
     options.batch = 20;
     options.inflight_max = 100; /* so many are run one by one after a kill */
@@ -65,21 +81,58 @@ static hf_subscription_options group_options(const char *name)
 
 /* ---- A process of the group ------------------------------------------------------------------ */
 
+static bool fails(const hf_event *event, int32_t attempt)
+{
+    return strstr(event->payload, "\"always\"") ||
+           (strstr(event->payload, "\"once\"") && attempt == 1);
+}
+
+static void write_down(int fd, const hf_event *event, hf_delivery *delivery, char verdict)
+{
+    rig_append(fd, "D %s %s %d %llx %c %d", hf_delivery_subscription(delivery), event->id,
+               (int)hf_delivery_attempt(delivery),
+               (unsigned long long)rig_hash(event->payload, event->payload_bytes), verdict,
+               (int)getpid());
+}
+
 static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx)
 {
-    int fd = *(const int *)ctx;
     int32_t attempt = hf_delivery_attempt(delivery);
-    bool fails = strstr(event->payload, "\"always\"") ||
-                 (strstr(event->payload, "\"once\"") && attempt == 1);
+    bool failing = fails(event, attempt);
 
-    rig_append(fd, "D %s %s %d %llx %c %d", hf_delivery_subscription(delivery), event->id,
-               (int)attempt, (unsigned long long)rig_hash(event->payload, event->payload_bytes),
-               fails ? 'r' : 'a', (int)getpid());
+    write_down(*(const int *)ctx, event, delivery, failing ? 'r' : 'a');
     usleep((useconds_t)(event->position % 5) * 400);
-    if (!fails)
+    if (!failing)
         return HF_ACK;
     hf_delivery_error(delivery, "poison, attempt %d", (int)attempt);
     return HF_RETRY;
+}
+
+static hf_verdict handle_batch(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                               void *ctx)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!delivery_run(delivery, "INSERT INTO effects VALUES ('%s')", events[i]->id))
+            return HF_RETRY_UNCOUNTED;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (fails(events[i], hf_delivery_attempt(delivery))) {
+            hf_delivery_error(delivery, "poison among %zu", count);
+            return HF_RETRY;
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        write_down(*(const int *)ctx, events[i], delivery, 'a');
+    return HF_ACK;
+}
+
+static hf_status subscribe_group(hf_bus *bus, const char *name, int *fd)
+{
+    hf_subscription_options stored = HF_SUBSCRIPTION_OPTIONS_INIT;
+
+    if (name[0] == 'b')
+        return hf_subscribe_batch(bus, name, "*", handle_batch, fd, &stored, NULL);
+    return hf_subscribe(bus, name, "*", handle, fd, &stored, NULL);
 }
 
 /* member URL LEDGER NAME: works until SIGTERM. */
@@ -87,7 +140,6 @@ static int member_main(int argc, char **argv)
 {
     static int fd;
     hf_options options = HF_OPTIONS_INIT;
-    hf_subscription_options stored = HF_SUBSCRIPTION_OPTIONS_INIT;
     hf_bus *bus = NULL;
     hf_status status;
     sigset_t set;
@@ -102,8 +154,10 @@ static int member_main(int argc, char **argv)
     fd = rig_append_open(argv[3]);
     options.node_name = argv[4];
     status = hf_open(argv[2], &options, &bus);
-    for (size_t i = 0; i < GROUPS && status == HF_OK; i++)
-        status = hf_subscribe(bus, NAMES[i], "*", handle, &fd, &stored, NULL);
+    for (size_t i = 0; i < GROUPS && status == HF_OK; i++) {
+        if (NAMES[i][0] != 'b' || strtol(argv[4] + 1, NULL, 10) % 3 == 0)
+            status = subscribe_group(bus, NAMES[i], &fd);
+    }
     if (status == HF_OK)
         status = hf_start(bus);
     if (status != HF_OK) {
@@ -124,6 +178,7 @@ struct storm {
     char url[URL_BYTES];
     char members[RIG_PATH_BYTES + 32]; /* their ledger */
     int fd;                            /* ... opened to say who is gone */
+    struct scene scene; /* for the application's tables */
     hf_bus *bus;
     hf_bus *probe; /* gives up soon */
     struct chance chance;
@@ -131,6 +186,8 @@ struct storm {
     atomic_int failed, always, published;
     pid_t pids[PROCESSES];
     int killed, frozen, outlived, stopped, unclean;
+    int changes;                /* of the number of partitions */
+    int32_t partitions[GROUPS]; /* wished for */
     struct publisher {
         struct storm *storm;
         pthread_t thread;
@@ -154,6 +211,8 @@ static void publish_some(struct publisher *self)
     hf_receipt receipts[8];
     char ids[8][HF_ID_BYTES], keys[8][16], payloads[8][64];
     size_t count = 1 + chance_below(&self->chance, 8);
+    hf_status status;
+    int tries = 0;
 
     for (size_t i = 0; i < count; i++) {
         uint64_t dice = chance_below(&self->chance, 500);
@@ -173,10 +232,14 @@ static void publish_some(struct publisher *self)
                    (unsigned long long)rig_hash(payloads[i], strlen(payloads[i])));
         self->storm->always += dice == 0;
     }
-    if (hf_publish_many(self->storm->bus, events, count, receipts) != HF_OK) {
+    /* A machine that is too slow answers HF_TIMEOUT or HF_UNKNOWN: the same once more, until it is
+     * known to be there. */
+    while ((status = hf_publish_many(self->storm->bus, events, count, receipts)) != HF_OK) {
         rig_say("publisher %d: %s", self->number, hf_errmsg());
-        self->storm->failed++;
-        return;
+        if ((status != HF_TIMEOUT && status != HF_UNKNOWN) || ++tries == TRIES_MAX) {
+            self->storm->failed++;
+            return;
+        }
     }
     for (size_t i = 0; i < count; i++)
         rig_append(self->fd, "A %s %lld", ids[i], (long long)receipts[i].position);
@@ -242,11 +305,55 @@ static bool freeze(struct storm *storm, int number)
     return false;
 }
 
+static int keep_partitions(const hf_subscription_info *info, void *ctx)
+{
+    *(int32_t *)ctx = info->options.partitions;
+    return 0;
+}
+
+/* Wishes for more or fewer partitions of one group. */
+static void change_partitions(struct storm *storm, int turn)
+{
+    size_t group = turn / 8 % 2 ? 0 : 2;
+    hf_subscription_options options = group_options(NAMES[group]);
+    const char *all = "*";
+    hf_status status;
+
+    options.partitions = 1 + (int32_t)chance_below(&storm->chance, 20);
+    status = hf_subscription_create(storm->bus, NAMES[group], &all, 1, &options, NULL);
+    if (status != HF_OK)
+        rig_say("%s, %d partitions: %s", NAMES[group], options.partitions, hf_errmsg());
+    storm->failed += status != HF_OK;
+    storm->partitions[group] = options.partitions;
+    storm->changes++;
+}
+
+/* Has it come to what was wished for last? */
+static bool are_partitions_changed(struct storm *storm)
+{
+    int64_t end_us = rig_mono_us() + SETTLE_MS * INT64_C(1000);
+    size_t i = 0;
+
+    while (i < GROUPS && rig_mono_us() < end_us) {
+        int32_t now = 0;
+
+        if (storm->partitions[i] > 0)
+            hf_subscription_get(storm->bus, NAMES[i], keep_partitions, &now);
+        if (now == storm->partitions[i])
+            i++;
+        else
+            usleep(20000);
+    }
+    return i == GROUPS;
+}
+
 static void disturb(struct storm *storm, int turn)
 {
     int victim = (int)chance_below(&storm->chance, PROCESSES);
     bool longer = turn % 8 == 2;
 
+    if (turn % 8 == 1)
+        change_partitions(storm, turn);
     switch (turn % 4) {
     case 0:
         rig_kill(storm->pids[victim]);
@@ -315,6 +422,11 @@ static bool storm_begin(struct storm *storm, uint64_t seed)
         server_make(urls, storm->url, sizeof(storm->url));
     else
         snprintf(storm->url, sizeof(storm->url), "sqlite:%s/bus.db", storm->dir);
+    if (strlen(storm->url) >= sizeof(storm->scene.url))
+        abort();
+    memcpy(storm->scene.url, storm->url, strlen(storm->url) + 1);
+    if (!server_is(storm->url))
+        storm->scene.path = storm->scene.url + strlen("sqlite:");
     snprintf(storm->members, sizeof(storm->members), "%s/members", storm->dir);
     storm->fd = rig_append_open(storm->members);
     chance_seed(&storm->chance, seed);
@@ -322,6 +434,7 @@ static bool storm_begin(struct storm *storm, uint64_t seed)
         rig_say("%s", hf_errmsg());
         return false;
     }
+    tables_run(&storm->scene, "CREATE TABLE effects (id TEXT); CREATE TABLE outbox (id TEXT)");
     for (int i = 0; i < PUBLISHERS; i++) {
         struct publisher *self = &storm->publishers[i];
 
@@ -372,6 +485,12 @@ static struct ledger *read_ledger(struct storm *storm)
     const struct ledger_subscription subscriptions[] = {
         {.name = "p", .ordered = true, .attempts_max = ATTEMPTS_MAX, .by_position = true},
         {.name = "s", .attempts_max = ATTEMPTS_MAX},
+        {.name = "b",
+         .ordered = true,
+         .attempts_max = ATTEMPTS_MAX,
+         .by_position = true,
+         .transactional = true,
+         .repeats = true},
     };
     struct ledger *ledger = ledger_new(subscriptions, GROUPS);
 
@@ -384,7 +503,7 @@ static struct ledger *read_ledger(struct storm *storm)
 static bool is_strong(const struct storm *storm)
 {
     return storm->published > 200 && storm->killed > 1 && storm->frozen > 0 &&
-           storm->outlived > 0 && storm->stopped > 0;
+           storm->outlived > 0 && storm->stopped > 0 && storm->changes > 0;
 }
 
 static bool judge(struct storm *storm)
@@ -392,7 +511,10 @@ static bool judge(struct storm *storm)
     struct ledger *ledger = read_ledger(storm), *later;
     int64_t calls = ledger_delivered(ledger), sent = ledger_acknowledged(ledger), breaches;
 
-    rig_ok(ledger_inspect(ledger, storm->bus) == HF_OK, "the log can be read");
+    rig_ok(ledger_inspect(ledger, storm->bus) == HF_OK &&
+               ledger_inspect_tables(ledger, storm->scene.path ? storm->scene.path : storm->url) ==
+                   HF_OK,
+           "the log can be read");
     breaches = ledger_judge(ledger);
     rig_ok(breaches == 0, "nothing is lost, invented, doubled without a reason or out of order");
     rig_ok(ledger_dead(ledger) == (int64_t)GROUPS * storm->always,
@@ -404,9 +526,10 @@ static bool judge(struct storm *storm)
     later = read_ledger(storm);
     rig_ok(ledger_delivered(later) == calls, "nothing comes again: %lld did",
            (long long)(ledger_delivered(later) - calls));
-    rig_say("%lld published, %lld calls, %d killed, %d frozen (%d past the lease), %d stopped",
+    rig_say("%lld published, %lld calls, %d killed, %d frozen (%d past the lease), %d stopped, "
+            "partitions changed %d times",
             (long long)sent, (long long)calls, storm->killed, storm->frozen, storm->outlived,
-            storm->stopped);
+            storm->stopped, storm->changes);
     rig_ok(is_strong(storm), "the run was strong enough");
     ledger_free(later);
     ledger_free(ledger);
@@ -416,7 +539,7 @@ static bool judge(struct storm *storm)
 static int storm_run(uint64_t seed, int64_t seconds)
 {
     static struct storm storm;
-    hf_status status;
+    hf_status status = HF_OK;
     int64_t end_us;
     bool fine;
 
@@ -433,10 +556,10 @@ static int storm_run(uint64_t seed, int64_t seconds)
     for (int i = 0; i < PUBLISHERS; i++)
         pthread_join(storm.publishers[i].thread, NULL);
     rig_ok(storm.failed == 0, "every publish is answered");
-    status = hf_wait(storm.bus, NAMES[0], -1, SETTLE_MS);
-    if (status == HF_OK)
-        status = hf_wait(storm.bus, NAMES[1], -1, SETTLE_MS);
+    for (size_t i = 0; i < GROUPS && status == HF_OK; i++)
+        status = hf_wait(storm.bus, NAMES[i], -1, SETTLE_MS);
     rig_ok(status == HF_OK, "everything is settled: %s", hf_status_name(status));
+    rig_ok(are_partitions_changed(&storm), "there are as many partitions as were wished for last");
     for (int i = 0; i < PROCESSES; i++)
         leave(&storm, i);
     rig_ok(storm.unclean == 0, "whoever is asked to stop does, in peace: %d did not",
@@ -445,12 +568,11 @@ static int storm_run(uint64_t seed, int64_t seconds)
     fine = judge(&storm) && status == HF_OK;
     hf_close(&storm.probe);
     hf_close(&storm.bus);
-    if (fine || server_is(storm.url)) {
-        server_remove(storm.url);
+    server_remove(storm.url);
+    if (fine)
         rig_remove(storm.dir);
-    } else {
+    else
         rig_say("kept: %s", storm.dir);
-    }
     return 0;
 }
 

@@ -528,7 +528,7 @@ static void judge_fate(struct ledger *ledger, const struct record *record,
     /* Uncounted attempts are told, too. */
     if (fate->dead && fate->dead_story < fate->dead_attempts)
         breach(ledger, "story", record, name);
-    if (fate->unexplained)
+    if (fate->unexplained && !subscription->repeats)
         breach(ledger, "unexplained duplicate", record, name);
     if (subscription->transactional && wanted && fate->effects != (fate->dead ? 0 : 1))
         breach(ledger, "effects", record, name);

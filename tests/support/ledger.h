@@ -55,6 +55,7 @@ struct ledger_subscription {
     bool ordered;
     bool transactional; /* leaves one effect for each event ... */
     bool derives;       /* ... and publishes one event (rig_derived_id) inside */
+    bool repeats;       /* a call may be undone and come again for no reason that is told here */
     int32_t attempts_max;
     int64_t after;    /* only positions above it are for it */
     bool strict;      /* first deliveries come in the order of positions ... */
