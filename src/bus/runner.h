@@ -185,6 +185,6 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us);
 struct hold runner_hold(const struct runner *runner, const struct slot *slot);
 const uint8_t *lease_token(const struct lease *lease);
 /* Somebody else has the lease: what is in hand of it will be dropped. */
-void lease_lose(struct lease *lease);
+void lease_lose(struct runner *runner, struct lease *lease);
 
 #endif

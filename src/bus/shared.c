@@ -60,12 +60,6 @@ const uint8_t *lease_token(const struct lease *lease)
     return lease->token;
 }
 
-void lease_lose(struct lease *lease)
-{
-    lease->lost = true;
-    lease->doubtful = true; /* perhaps only an answer was lost, and the lease is still ours */
-}
-
 hf_status shared_new(size_t flush_max, struct shared **ret_shared)
 {
     struct shared *shared = mem_calloc(1, sizeof *shared);
@@ -212,7 +206,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
     }
     if (status == HF_STALE || status == HF_NOTFOUND || status == HF_UNKNOWN) {
         pthread_mutex_lock(&runner->mutex);
-        lease_lose(lease);
+        lease_lose(runner, lease);
         pthread_mutex_unlock(&runner->mutex);
         runner->stale |= status == HF_NOTFOUND;
         runner_say(runner, HF_LOG_WARN, "lost a lease: %s", err_message());
@@ -241,6 +235,15 @@ static void release_ready(struct runner *runner, const struct lease *lease)
             window_end(&runner->window, slot);
         }
     }
+}
+
+/* What has not begun goes at once: the worker that gives it back would take it again before anybody
+ * else looks. */
+void lease_lose(struct runner *runner, struct lease *lease)
+{
+    lease->lost = true;
+    lease->doubtful = true; /* perhaps only an answer was lost, and the lease is still ours */
+    release_ready(runner, lease);
 }
 
 /* A lease that may still be ours in the store (the answer of its claim or of a settle was lost)

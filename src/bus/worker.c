@@ -143,17 +143,24 @@ static size_t take_chunk(struct worker *worker)
     return worker->count;
 }
 
-/* What the delivery of the chunk at `index` belongs to is somebody else's now. */
+/* What the delivery of the chunk at `index` (beyond it: nobody knows which) belongs to is somebody
+ * else's now. */
 static void lose(struct worker *worker, size_t index)
 {
     struct runner *runner = worker->runner;
-    const struct slot *slot = index < worker->count ? worker->chunk[index] : NULL;
-    if (slot && slot->lease) {
-        lease_lose(slot->lease);
-    } else if (slot) {
-        crew_lose(runner, slot->partition);
-    } else {
-        runner->lost = true;
+    bool known = index < worker->count;
+    if (!worker->chunk[0]->lease) {
+        if (known) {
+            crew_lose(runner, worker->chunk[index]->partition);
+        } else {
+            runner->lost = true;
+        }
+        return;
+    }
+    for (size_t i = 0; i < worker->count; i++) {
+        if (!known || i == index) {
+            lease_lose(runner, worker->chunk[i]->lease);
+        }
     }
 }
 
