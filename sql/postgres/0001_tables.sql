@@ -128,6 +128,8 @@ CREATE TABLE holdfast.members (
     id              bigint GENERATED ALWAYS AS IDENTITY,
     subscription_id bigint NOT NULL REFERENCES holdfast.subscriptions ON DELETE CASCADE,
     token           uuid NOT NULL,              -- of the process
+    assigned        text,                       -- the only partitions that it wants, as "3,5-7";
+                                                -- NULL: whatever is its share
     PRIMARY KEY (subscription_id, token)
 );
 

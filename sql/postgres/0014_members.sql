@@ -2,16 +2,16 @@
 -- one function per change of src/store/store.h.
 
 -- change_muster: `struct muster`. p_frozen, p_frozen_renewals: as in change_acquire. `members` are
--- tokens in the order of joining; `owners` is a token per partition, NULL where nobody has it or
+-- tokens in the order of joining, `assigned` what each of them wants; `owners` is a token per partition, NULL where nobody has it or
 -- somebody who is dead or frozen; `seen` and `seen_renewals` are the signs of life of all others that
 -- were met, to be remembered by the caller; `lowest` and `highest` are told only if another number of
 -- partitions is wished for. Writes only if somebody joins, leaves or is struck off.
 -- HF_NOTFOUND (3), HF_MISUSE (2), HF_BUSY (11).
 CREATE FUNCTION holdfast.change_muster(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_leaves boolean,
-    p_members_max integer, p_frozen uuid[], p_frozen_renewals bigint[],
+    p_members_max integer, p_assigned text, p_frozen uuid[], p_frozen_renewals bigint[],
     OUT status integer, OUT message text, OUT ring boolean, OUT crew bigint, OUT members uuid[],
-    OUT owners uuid[], OUT seen uuid[], OUT seen_renewals bigint[], OUT other_name text,
+    OUT assigned text[], OUT owners uuid[], OUT seen uuid[], OUT seen_renewals bigint[], OUT other_name text,
     OUT lowest bigint, OUT highest bigint)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -43,7 +43,8 @@ BEGIN
         JOIN processes p ON p.token = f.token AND p.renewals = f.renewals);
     DELETE FROM members m
         WHERE m.subscription_id = p_subscription_id
-            AND (m.token = ANY (v_gone) OR (p_leaves AND m.token = p_token));
+            AND (m.token = ANY (v_gone)
+                 OR (m.token = p_token AND (p_leaves OR m.assigned IS DISTINCT FROM p_assigned)));
     ring := FOUND;
     members := ARRAY(SELECT m.token FROM members m WHERE m.subscription_id = p_subscription_id
                      ORDER BY m.id);
@@ -54,11 +55,15 @@ BEGIN
                               p_members_max);
             RETURN;
         END IF;
-        INSERT INTO members (subscription_id, token) VALUES (p_subscription_id, p_token)
-            ON CONFLICT DO NOTHING;
+        INSERT INTO members (subscription_id, token, assigned)
+            VALUES (p_subscription_id, p_token, p_assigned) ON CONFLICT DO NOTHING;
         members := members || p_token;
         ring := true;
     END IF;
+    assigned := ARRAY(SELECT m.assigned FROM unnest(members) WITH ORDINALITY o (token, place)
+                      LEFT JOIN members m ON m.subscription_id = p_subscription_id
+                          AND m.token = o.token
+                      ORDER BY o.place);
     IF ring THEN
         UPDATE subscriptions s SET crew = s.crew + 1 WHERE s.id = p_subscription_id;
     END IF;

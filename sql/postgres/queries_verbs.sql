@@ -28,9 +28,9 @@ SELECT status, message FROM holdfast.change_breaker($1, $2, $3);
 SELECT status, message FROM holdfast.change_seek($1, $2, $3, $4);
 
 -- name: change_muster
-SELECT status, message, ring, crew, members, owners, seen, seen_renewals, other_name,
+SELECT status, message, ring, crew, members, assigned, owners, seen, seen_renewals, other_name,
        lowest, highest
-    FROM holdfast.change_muster($1, $2, $3, $4, $5, $6, $7);
+    FROM holdfast.change_muster($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: change_repartition
 SELECT status, message, changed, owner, owner_renewals
@@ -127,6 +127,11 @@ WITH about AS MATERIALIZED (
         SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
                min(lower(l.positions)) AS lowest
         FROM holdfast.leases l WHERE l.subscription_id = $2),
+    zero AS MATERIALIZED (
+        SELECT p.owner, p.owner_name FROM parts p ORDER BY p.owner IS NULL, p.partition LIMIT 1),
+    gone AS MATERIALIZED (
+        SELECT holdfast.dead_of($1, ARRAY(SELECT DISTINCT p.owner FROM parts p
+                                          WHERE p.owner <> $3::uuid)) AS tokens),
     first AS MATERIALIZED (
         SELECT least(waiting.lowest_open, leased.lowest) AS open, low.checkpoint + 1 AS unread
         FROM waiting, leased, low)
@@ -146,9 +151,64 @@ SELECT about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.ow
                            WHERE e.position = first.open))
             ELSE (SELECT e.entered_at FROM holdfast.events_{namespace} e
                   WHERE e.position >= first.unread ORDER BY e.position LIMIT 1) END,
-       holdfast.dead_of($1, ARRAY[zero.owner]) = '{}'
-    FROM about, low, waiting, leased, first, parts zero
-    WHERE zero.partition = 0;
+       zero.owner <> ALL (gone.tokens),
+       (SELECT count(*) FROM parts p WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens))
+    FROM about, low, waiting, leased, first, gone, zero;
+
+-- Members that live (0), by their joining, then partitions (1): whose each is. $3: this process, which
+-- lives. `checkpoint` is NULL as in progress.
+-- name: partitions
+WITH about AS MATERIALIZED (
+        SELECT s.id FROM holdfast.subscriptions s WHERE s.id = $2 AND s.namespace_id = $1),
+    parts AS MATERIALIZED (
+        SELECT c.partition, c.epoch, c.checkpoint, c.checkpoint_at, c.owner, c.owner_name
+        FROM about JOIN holdfast.checkpoints c ON c.subscription_id = about.id),
+    crew AS MATERIALIZED (
+        SELECT m.id, m.token, m.assigned
+        FROM about JOIN holdfast.members m ON m.subscription_id = about.id),
+    gone AS MATERIALIZED (
+        SELECT holdfast.dead_of($1, ARRAY(SELECT t.token FROM (
+                   SELECT p.owner FROM parts p UNION SELECT c.token FROM crew c) t (token)
+                   WHERE t.token <> $3::uuid)) AS tokens),
+    living AS MATERIALIZED (
+        SELECT row_number() OVER (ORDER BY c.id) - 1 AS member, c.token, c.assigned
+        FROM crew c, gone WHERE c.token <> ALL (gone.tokens)),
+    waiting AS MATERIALIZED (
+        SELECT r.partition, count(*) FILTER (WHERE r.kind = 1) AS retrying,
+               count(*) FILTER (WHERE r.kind = 2) AS held,
+               count(*) FILTER (WHERE r.kind = 3) AS blocked
+        FROM holdfast.retries r WHERE r.subscription_id = $2 GROUP BY r.partition)
+SELECT 0 AS what, l.member AS number, l.assigned AS word, NULL::bigint, NULL::bigint,
+       NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
+    FROM living l
+UNION ALL
+SELECT 1, p.partition, p.owner_name, p.epoch, p.checkpoint, p.checkpoint_at,
+       CASE WHEN p.owner IS NOT NULL THEN p.owner <> ALL (gone.tokens) END,
+       (SELECT l.member FROM living l WHERE l.token = p.owner),
+       coalesce(w.retrying, 0), coalesce(w.held, 0), coalesce(w.blocked, 0)
+    FROM gone CROSS JOIN parts p LEFT JOIN waiting w ON w.partition = p.partition
+ORDER BY what, number;
+
+-- Keys that wait for a dead letter: at most $4 after position $3. The first row tells whether there is
+-- such a subscription at all, and is all there is to it if no key is blocked.
+-- name: blocked
+WITH about AS MATERIALIZED (
+        SELECT s.id, s.name FROM holdfast.subscriptions s WHERE s.id = $2 AND s.namespace_id = $1),
+    blocked AS MATERIALIZED (
+        SELECT r.position, r.partition, r.lane, r.last_retry_at
+        FROM about JOIN holdfast.retries r ON r.subscription_id = about.id
+        WHERE r.kind = 3 AND r.position > $3 ORDER BY r.position LIMIT $4::integer)
+SELECT b.position, b.partition, b.last_retry_at,
+       (SELECT count(*) FROM holdfast.retries r
+        WHERE r.subscription_id = $2 AND r.partition = b.partition AND r.lane = b.lane
+            AND r.position > b.position),
+       d.id, e.id, e.type, e.tenant, e.key
+    FROM about LEFT JOIN blocked b ON true
+    LEFT JOIN holdfast.events_at($1, $2, ARRAY(SELECT position FROM blocked)) e
+        ON e.position = b.position
+    LEFT JOIN holdfast.dead_letters d
+        ON d.namespace_id = $1 AND d.subscription = about.name AND d.event_id = e.id
+    ORDER BY b.position;
 
 -- Positions that a subscription's checkpoint waits for: those that are missing below visible ones, and
 -- who has published and has not ended; at most $3 are counted. An ordered subscription's are read off

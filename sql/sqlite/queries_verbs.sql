@@ -129,7 +129,7 @@ UPDATE holdfast_partitions
 
 -- hot
 -- name: partition_list
-SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name
+SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name, epoch
     FROM holdfast_partitions WHERE subscription_id = ?1 ORDER BY partition;
 
 -- ---- Another number of partitions ---------------------------------------------------------------
@@ -186,8 +186,8 @@ UPDATE holdfast_subscriptions SET crew = crew + 1
 SELECT crew FROM holdfast_subscriptions WHERE id = ?1;
 
 -- name: member_add
-INSERT INTO holdfast_members (subscription_id, joined, token)
-    SELECT ?1, 1 + ifnull(max(joined), 0), ?2 FROM holdfast_members WHERE subscription_id = ?1;
+INSERT INTO holdfast_members (subscription_id, joined, token, assigned)
+    SELECT ?1, 1 + ifnull(max(joined), 0), ?2, ?3 FROM holdfast_members WHERE subscription_id = ?1;
 
 -- name: member_remove
 DELETE FROM holdfast_members WHERE subscription_id = ?1 AND token = ?2;
@@ -196,7 +196,7 @@ DELETE FROM holdfast_members WHERE subscription_id = ?1 AND token = ?2;
 DELETE FROM holdfast_members WHERE token = ?1;
 
 -- name: member_list
-SELECT token FROM holdfast_members WHERE subscription_id = ?1 ORDER BY joined;
+SELECT token, assigned FROM holdfast_members WHERE subscription_id = ?1 ORDER BY joined;
 
 -- ---- Settled ahead of the checkpoint ------------------------------------------------------------
 
@@ -317,6 +317,16 @@ UPDATE holdfast_retries SET kind = 1, next_attempt_at = ?3
 -- name: lane_first
 SELECT position, kind FROM holdfast_retries INDEXED BY holdfast_retries_by_lane
     WHERE subscription_id = ?1 AND partition = ?2 AND lane = ?3 ORDER BY position LIMIT 1;
+
+-- Keys that wait for a dead letter, by position.
+-- name: blocked_list
+SELECT position, partition, lane, last_retry_at FROM holdfast_retries NOT INDEXED
+    WHERE subscription_id = ?1 AND position > ?2 AND kind = 3 ORDER BY position LIMIT ?3;
+
+-- How many of the lane are behind a position.
+-- name: lane_behind
+SELECT count(*) FROM holdfast_retries INDEXED BY holdfast_retries_by_lane
+    WHERE subscription_id = ?1 AND partition = ?2 AND lane = ?3 AND position > ?4;
 
 -- Whether anything in the lane can go on by itself, or is blocked.
 -- hot

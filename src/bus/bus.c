@@ -118,6 +118,7 @@ void bus_unreference(hf_bus *bus)
         pthread_mutex_destroy(&bus->mutex);
         pthread_mutex_destroy(&bus->life);
         solo_release(&bus->solo);
+        assignments_release(&bus->assignments);
     }
     mem_free(bus->node_name);
     mem_free(bus);
@@ -229,6 +230,9 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     }
     if (!status) {
         status = memory_new(&bus->memory);
+    }
+    if (!status) {
+        status = assignments_init(&bus->assignments);
     }
     return status ? status : open_store(bus, url, options);
 }

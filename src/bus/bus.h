@@ -12,8 +12,8 @@
  *   runner.c        the thread that keeps one subscription moving; runner_report.c what workers
  *                   report to it, runner_outcome.c what is stored of that, harvest.c many at once
  *   ordered.c       one way of getting work and settling it: owning partitions; crew.c shares them
- *                   with other processes (share.c: how many are ours), ordered_fill.c gets
- *                   deliveries, ordered_settle.c stores what became of them
+ *                   with other processes (share.c: which are ours, assign.c: if that is fixed),
+ *                   ordered_fill.c gets deliveries, ordered_settle.c stores what became of them
  *   shared.c        the other way: leases
  *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events
  *   unit.c          what a batch handler gets at once, and settles as one
@@ -21,7 +21,7 @@
  *                   solo.c who must run alone; careful.c what is recorded before it runs
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   pull.c, lease.c claiming without handlers, and settling that
- *   steer.c, deadletter.c, inspect.c, info.c, wait.c   the rest of holdfast.h
+ *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c   the rest of holdfast.h
  *
  * Lock order: bus->life, bus->mutex, then a runner's mutex. Neither is held while the store is
  * called, except that bus->mutex is held while a subscription is created, so that two threads agree
@@ -37,6 +37,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "bus/assign.h"
 #include "bus/solo.h"
 #include "store/store.h"
 
@@ -70,6 +71,7 @@ struct hf_bus {
     struct watch *watch; /* made when somebody first waits for news */
 
     struct memory *memory;              /* what names of subscriptions mean: known.c */
+    struct assignments assignments;     /* which partitions are fixed */
     struct solo solo;                   /* who runs handlers, and who must run alone */
     atomic_bool notes[STORE_NOTES_MAX]; /* which notes are in use by workers */
     atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */

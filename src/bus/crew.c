@@ -10,10 +10,11 @@
  *                                           +------------------------> (not ours)
  *
  * Every process that has handlers for the subscription is a member. A muster tells who they are and
- * whose each partition is; share.c says from that how many are ours. What is more than our share we
- * give back; what is free we take. Whoever joins, leaves or gives back changes the subscription's
- * crew number and rings, so the others muster at once. Nobody tells that somebody has died, so
- * while there are others we muster every now and then.
+ * whose each partition is; share.c says from that which are ours. What is more than our share we
+ * give back; what is free we take. Which are ours may also be fixed (assign.c): then we take these
+ * and no others, and those who share out leave them to us. Whoever joins, leaves or gives back
+ * changes the subscription's crew number and rings, so the others muster at once. Nobody tells that
+ * somebody has died, so while there are others we muster every now and then.
  *
  * A partition that comes to us is read from its checkpoint, while the others are far ahead: the
  * reader goes back to the lowest floor, and what was put into the window before is not put again.
@@ -36,6 +37,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "bus/assign.h"
 #include "bus/share.h"
 
 #define MUSTER_AGAIN_US 200000 /* between two musters for the sake of others, at least ... */
@@ -374,13 +376,19 @@ static int32_t count_ours(const struct ordered *ordered)
     return ours;
 }
 
-/* Closes what is more than our share, the newest first. */
-static void close_surplus(struct runner *runner, int32_t share)
+/* Closes what is not for us, then what is more than our share, the newest first. */
+static void close_surplus(struct runner *runner, const struct share *share)
 {
     struct ordered *ordered = runner->ordered;
-    int32_t ours = count_ours(ordered);
     pthread_mutex_lock(&runner->mutex);
-    for (int32_t i = ordered->part_count - 1; i >= 0 && ours > share; i--) {
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        struct part *part = &ordered->parts[i];
+        if (part->state == PART_OURS && !ranges_has(&share->may, part->number)) {
+            part_close(runner, part, PART_LEAVING);
+        }
+    }
+    int32_t ours = count_ours(ordered);
+    for (int32_t i = ordered->part_count - 1; i >= 0 && ours > share->size; i--) {
         if (ordered->parts[i].state == PART_OURS) {
             part_close(runner, &ordered->parts[i], PART_LEAVING);
             ours--;
@@ -391,8 +399,8 @@ static void close_surplus(struct runner *runner, int32_t share)
 
 /* Takes what is free, up to our share. Members begin at different places, so that two of them
  * seldom reach for the same one. */
-static void take_share(struct runner *runner, const struct muster *muster, int32_t share,
-                       bool force, int64_t now_us)
+static void take_share(struct runner *runner, const struct muster *muster,
+                       const struct share *share, bool force, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     int32_t total = muster->ret_partitions;
@@ -400,11 +408,12 @@ static void take_share(struct runner *runner, const struct muster *muster, int32
     int32_t start = (int32_t)((int64_t)total * muster->ret_self / muster->ret_members);
     bool first = ours == 0;
     int32_t taken = 0;
-    for (int32_t i = 0; i < total && ours < share; i++) {
+    for (int32_t i = 0; i < total && ours < share->size; i++) {
         int32_t partition = (start + i) % total;
         int32_t owner = muster->ret_owners[partition];
         bool free = owner == MUSTER_FREE || owner == MUSTER_SELF || owner == muster->ret_self;
-        if ((!free && !force) || ordered->places[partition] >= 0) {
+        if ((!free && !force) || ordered->places[partition] >= 0 ||
+            !ranges_has(&share->may, partition)) {
             continue;
         }
         hf_status status = take(runner, partition, force, now_us);
@@ -463,14 +472,47 @@ static void take_forgotten(struct runner *runner, const struct muster *muster, i
     }
 }
 
+/* What should be ours. `force`: it is to be taken from whoever has it. */
+static struct share our_share(const struct runner *runner, const struct muster *muster,
+                              bool *ret_force)
+{
+    *ret_force = false;
+    if (runner->definition.options.instance_mode != HF_INSTANCE_SINGLE) {
+        return share_of(muster);
+    }
+    struct share share = {0};
+    bool newest = muster->ret_self == muster->ret_members - 1;
+    if (newest && !muster->ret_claimants.fixed[muster->ret_self]) {
+        *ret_force = !runner->ordered->owned_before;
+        share.size = muster->ret_partitions;
+        for (int32_t i = 0; i < share.size; i++) {
+            ranges_put(&share.may, i);
+        }
+    }
+    return share;
+}
+
+static void say_standing_by(struct runner *runner, const struct muster *muster)
+{
+    const struct ordered *ordered = runner->ordered;
+    if (muster->ret_claimants.fixed[muster->ret_self]) {
+        assign_say_waiting(runner);
+    } else if (ordered->part_count == 0 && !runner->retry_store_us && !ordered->drained) {
+        runner_say(runner, HF_LOG_INFO, "stands by: %s has it, and is alive",
+                   muster->ret_other_name[0] ? muster->ret_other_name : "somebody else");
+    }
+}
+
 static void muster(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     const hf_subscription_options *options = &runner->definition.options;
+    char assigned[RANGES_BYTES_MAX];
     struct muster muster = {
         .change = {.kind = CHANGE_MUSTER, .now_us = now_us},
         .subscription_id = runner->definition.id,
         .lease_ms = options->lease_ms,
+        .assigned = assign_text(runner, assigned),
     };
     hf_status status = runner_run(runner, &muster.change);
     if (status == HF_NOTFOUND) {
@@ -494,23 +536,18 @@ static void muster(struct runner *runner, int64_t now_us)
         ordered->muster_now = true;
         return;
     }
-    bool single = options->instance_mode == HF_INSTANCE_SINGLE;
-    bool newest = muster.ret_self == muster.ret_members - 1;
-    bool force = single && newest && !ordered->owned_before;
-    int32_t share = single ? (newest ? muster.ret_partitions : 0)
-                           : share_size(muster.ret_owners, muster.ret_partitions,
-                                        muster.ret_members, muster.ret_self);
+    bool force;
+    struct share share = our_share(runner, &muster, &force);
     if (ordered->drained) {
-        share = 0;
+        share = (struct share){0};
         take_forgotten(runner, &muster, now_us);
     }
-    close_surplus(runner, share);
-    take_share(runner, &muster, share, force, now_us);
-    ordered->alone = muster.ret_members == 1 && count_ours(ordered) == muster.ret_partitions;
-    if (ordered->part_count == 0 && !runner->retry_store_us && !ordered->drained) {
-        runner_say(runner, HF_LOG_INFO, "stands by: %s has it, and is alive",
-                   muster.ret_other_name[0] ? muster.ret_other_name : "somebody else");
-    }
+    close_surplus(runner, &share);
+    take_share(runner, &muster, &share, force, now_us);
+    /* Nobody's death is news for us: there is nothing more that we would take. */
+    ordered->alone = (muster.ret_members == 1 && count_ours(ordered) == muster.ret_partitions) ||
+                     assign_has_all(runner);
+    say_standing_by(runner, &muster);
 }
 
 /* Does something of the closed partition run? What has only been taken is taken back. */
@@ -594,7 +631,8 @@ static int64_t muster_at(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
-    bool now = ordered->muster_now || runner->crew != ordered->crew || !ordered->member;
+    bool now = ordered->muster_now || runner->crew != ordered->crew || !ordered->member ||
+               assign_changed(runner);
     pthread_mutex_unlock(&runner->mutex);
     if (now) {
         return 0;
@@ -666,7 +704,7 @@ void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *ste
     struct ordered *ordered = runner->ordered;
     bool leaving = !may && runner->definition.paused_at_us < 0 && !runner->stale;
     if (leaving) { /* handlers that do not cover: somebody else may */
-        close_surplus(runner, 0);
+        close_surplus(runner, &(struct share){0});
     }
     let_go(runner, now_us, step);
     if (leaving && ordered->part_count == 0) {

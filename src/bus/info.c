@@ -11,6 +11,8 @@
  *     the breaker is open                       until when
  *     ordered, nobody owns it                   no process with handlers for it is started
  *     ordered, its owner is dead                waits for somebody to take over
+ *     a partition has no owner, and nobody
+ *     may take it                               which ones
  *     all that is left is in keys that are
  *     blocked by dead letters                   how many, and what frees them
  *     all that is left waits for its retry      how many
@@ -23,6 +25,7 @@
 #include "base/breaker.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/ranges.h"
 #include "base/time.h"
 #include "base/uuid.h"
 #include "bus/inspect.h"
@@ -189,6 +192,30 @@ static void say_why(const struct definition *definition, const hf_subscription_i
     }
 }
 
+static int see_unowned(const hf_partition_info *partition, void *ctx)
+{
+    if (partition->state == HF_PARTITION_UNOWNED) {
+        ranges_put(ctx, partition->partition);
+    }
+    return 0;
+}
+
+/* Partitions that nobody may take, because all who run were assigned others. */
+static hf_status say_unowned(hf_bus *bus, int64_t id, struct buf *out)
+{
+    struct ranges unowned = {{0}};
+    hf_status status = partitions_look(bus, id, see_unowned, &unowned);
+    int32_t count = ranges_count(&unowned);
+    if (!status && count > 0) {
+        char text[RANGES_BYTES_MAX];
+        ranges_format(&unowned, text);
+        buf_printf(out, "%spartition%s %s %s no owner, and no process that runs may take %s",
+                   out->length > 0 ? "; " : "", count == 1 ? "" : "s", text,
+                   count == 1 ? "has" : "have", count == 1 ? "it" : "them");
+    }
+    return status;
+}
+
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static void tell_progress(struct telling *telling, hf_subscription_info *info)
@@ -242,6 +269,13 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
     tell_breaker(definition, now_us, info);
     buf_clear(&telling->sentence);
     say_why(definition, info, &telling->sentence);
+    bool moves = telling->sentence.length == 0 && info->lag > 0;
+    if (telling->progress.unowned > 0 && info->owner_alive && (moves || definition->wanted > 0)) {
+        status = say_unowned(bus, definition->id, &telling->sentence);
+        if (status) {
+            return status;
+        }
+    }
     if (telling->sentence.length == 0 && info->lag > 0) {
         struct gap_facts gaps;
         status = store_gaps(bus->store, definition->id, &gaps);

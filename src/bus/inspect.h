@@ -11,6 +11,9 @@
 hf_state inspect_state(const struct definition *definition, int64_t position, struct text type,
                        const struct delivery_facts *facts);
 
+/* Every partition of an ordered subscription, by number. (partitions.c) */
+hf_status partitions_look(hf_bus *bus, int64_t subscription_id, hf_partition_fn found, void *ctx);
+
 /* Ids of subscriptions. */
 struct subscription_ids {
     int64_t *ids;

@@ -6,6 +6,7 @@
 #ifndef HF_BUS_ORDERED_H
 #define HF_BUS_ORDERED_H
 
+#include "base/ranges.h"
 #include "bus/harvest.h"
 #include "bus/runner.h"
 
@@ -44,6 +45,11 @@ struct ordered {
     bool muster_now;      /* something has happened to what is ours */
     bool muster_wanted;   /* there was news since the last one: perhaps somebody has died */
     int64_t mustered_us;  /* monotonic: the last one */
+    uint64_t assigned;    /* the version of the assignments that the last muster went by */
+    int64_t assigned_generation; /* ... and of the definition */
+    struct ranges wanted; /* what we were assigned then ... */
+    bool fixed;           /* ... if anything */
+    struct ranges waits;  /* what of that somebody else had when we last said so */
     bool owned_before;    /* since the runner started: single mode takes over only once */
 
     int64_t seen_us;    /* the wall clock at the last step */

@@ -1,13 +1,19 @@
 /*
- * share.h - how many partitions of a subscription a member should own.
+ * share.h - which partitions of a subscription a member should own.
  */
 #ifndef HF_BUS_SHARE_H
 #define HF_BUS_SHARE_H
 
-#include <stdint.h>
+#include "base/ranges.h"
+#include "store/store.h"
 
-/* How many partitions the member `self` should own. `owners` says of each partition whose it is, as
- * struct muster does (store.h). */
-int32_t share_size(const int32_t *owners, int32_t partitions, int32_t members, int32_t self);
+/* What a member should own. */
+struct share {
+    int32_t size;      /* so many ... */
+    struct ranges may; /* ... of these; others are to be given back */
+};
+
+/* The share of the member that the muster calls `self`. */
+struct share share_of(const struct muster *muster);
 
 #endif

@@ -7,6 +7,7 @@
 #ifndef HF_STORE_ENGINE_H
 #define HF_STORE_ENGINE_H
 
+#include "store/crew.h"
 #include "store/store.h"
 
 /* The head of every engine's own struct. */
@@ -51,6 +52,8 @@ struct engine_class {
     hf_status (*subscription_list)(struct engine *, subscription_row_fn, void *);
     hf_status (*standing)(struct engine *, int64_t, struct standing *, epoch_fn, void *);
     hf_status (*progress)(struct engine *, int64_t, int64_t, struct progress *);
+    hf_status (*partitions)(struct engine *, int64_t, member_row_fn, partition_row_fn, void *);
+    hf_status (*blocked)(struct engine *, int64_t, int64_t, int32_t, blocked_row_fn, void *);
     hf_status (*delivery_facts)(struct engine *, int64_t, const uint8_t[16], int64_t, int64_t,
                                 struct arena *, struct delivery_facts *, struct text *);
     hf_status (*event_find)(struct engine *, const uint8_t[16], struct batch *);

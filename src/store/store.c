@@ -288,6 +288,18 @@ hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t part
     FORWARD(store, lanes, subscription_id, partition, found, ctx);
 }
 
+hf_status store_partitions(struct store *store, int64_t subscription_id, member_row_fn member,
+                           partition_row_fn partition, void *ctx)
+{
+    FORWARD(store, partitions, subscription_id, member, partition, ctx);
+}
+
+hf_status store_blocked(struct store *store, int64_t subscription_id, int64_t after, int32_t max,
+                        blocked_row_fn found, void *ctx)
+{
+    FORWARD(store, blocked, subscription_id, after, max, found, ctx);
+}
+
 hf_status store_ahead(struct store *store, int64_t subscription_id, int32_t partition,
                       int64_t checkpoint, position_fn found, void *ctx)
 {

@@ -37,6 +37,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/claimants.h"
 #include "store/event.h"
 
 struct store;
@@ -204,15 +205,17 @@ struct seek {
  * is none any more (its partitions stay its own); members that are dead, or whose signs of life
  * have not changed for lease_ms (judged as in acquire), are struck off. Answers, as of one moment,
  * who the members are and whose each partition is, so that each of them works out the same shares
- * from it; the engine decides nothing. A membership also ends when its store is closed. Rings if
- * the members have changed. HF_NOTFOUND; HF_MISUSE for a shared subscription; HF_BUSY if there are
- * STORE_MEMBERS_MAX already.
+ * from it; the engine decides nothing. A membership also ends when its store is closed. A member
+ * may say which partitions it wants, and no others; one that says something else than before is a
+ * new member, the newest. Rings if the members have changed. HF_NOTFOUND; HF_MISUSE for a shared
+ * subscription; HF_BUSY if there are STORE_MEMBERS_MAX already.
  */
 struct muster {
     struct change change;
     int64_t subscription_id;
     int64_t lease_ms;
     bool leaves;
+    struct text assigned; /* the only partitions that it wants (ranges.h); absent: any */
     int32_t ret_members; /* how many ... */
     int32_t ret_self;    /* ... and which of them, in the order of their joining, is this store;
                             -1: none */
@@ -222,10 +225,11 @@ struct muster {
     /* of the first partition that somebody else owns who is alive; "" if there is none */
     char ret_other_name[HF_PRODUCER_BYTES_MAX + 1];
     int32_t ret_partitions;
-    int32_t ret_owners[HF_PARTITIONS_MAX]; /* of each partition: a member's number, or: */
+    int32_t ret_owners[HF_PARTITIONS_MAX]; /* of each partition: a member's number, or one of the
+                                              MUSTER_... below */
+    struct claimants ret_claimants;
 };
 
-#define STORE_MEMBERS_MAX 1024
 #define MUSTER_FREE (-1)  /* nobody owns it, or somebody who is dead or frozen */
 #define MUSTER_OTHER (-2) /* its owner is alive, but no member */
 #define MUSTER_SELF (-3)  /* this store owns it, but is no member (any more) */
@@ -536,7 +540,8 @@ struct progress {
     int64_t blocked;
     int64_t dead;
     int64_t oldest_waiting_us; /* entered_at of the first unsettled event; -1 if none */
-    bool owned;                /* partition 0 has an owner */
+    int32_t unowned;           /* ordered: partitions whose owner is dead, or that have none */
+    bool owned;                /* a partition has an owner; that of the first that has */
     bool owner_alive;
     char owner_name[HF_PRODUCER_BYTES_MAX + 1];
 };

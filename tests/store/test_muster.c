@@ -2,6 +2,7 @@
  * test_muster.c - who works for a subscription: members, whose the partitions are, and the
  * checkpoints of many partitions at once.
  */
+#include "store/crew.h"
 #include "support/make.h"
 #include "support/puppet.h"
 
@@ -276,6 +277,119 @@ static void marks_of_older_patterns_or_going_back_change_nothing(void **state)
     must_equal(5, own(a, id, 0).checkpoint);
 }
 
+/* ---- Assignments ----------------------------------------------------------------------------- */
+
+static struct muster muster_for(struct store *store, int64_t id, const char *assigned)
+{
+    struct muster muster = muster_of(id);
+    muster.assigned = text_of(assigned);
+    must_answer(HF_OK, RUN(store, &muster));
+    return muster;
+}
+
+static void what_members_are_assigned_is_told_to_all(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    struct store *c = fixture_open(*state, "c");
+    int64_t id = subscribe_ordered(a, "s", 4);
+    muster(a, id);
+    muster_for(b, id, "1-2");
+    struct muster seen = muster_for(c, id, "2-3");
+    must_equal(false, seen.ret_claimants.fixed[0]);
+    must_equal(true, seen.ret_claimants.fixed[1]);
+    must_equal(true, seen.ret_claimants.fixed[2]);
+    must_equal(-1, seen.ret_claimants.first[0]);
+    must_equal(1, seen.ret_claimants.first[1]);
+    must_equal(1, seen.ret_claimants.first[2]); /* who came first */
+    must_equal(2, seen.ret_claimants.first[3]);
+    fixture_close(*state, b);
+    seen = muster(a, id);
+    must_equal(-1, seen.ret_claimants.first[1]);
+    must_equal(1, seen.ret_claimants.first[2]);
+}
+
+static void a_member_that_wants_something_else_is_the_newest(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    int64_t id = subscribe_ordered(a, "s", 4);
+    muster_for(a, id, "0");
+    muster_for(b, id, "1");
+    struct muster again = muster_for(a, id, "0");
+    must_equal(0, again.ret_self);
+    int64_t crew = again.ret_crew;
+    uint64_t seen = store_news(b);
+    again = muster_for(a, id, "1");
+    must_equal(1, again.ret_self);
+    must_equal(2, again.ret_members);
+    must_equal(0, again.ret_claimants.first[1]); /* it was the other's before */
+    must_hold(again.ret_crew > crew);
+    must_hold(store_wait(b, seen, PATIENCE_MS) != seen);
+    again = muster_for(a, id, "");
+    must_equal(true, again.ret_claimants.fixed[again.ret_self]);
+    must_equal(-1, again.ret_claimants.first[0]);
+    again = muster(a, id);
+    must_equal(false, again.ret_claimants.fixed[again.ret_self]);
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+struct seen {
+    char text[512];
+};
+
+static int see_member(struct text assigned, void *ctx)
+{
+    struct seen *seen = ctx;
+    size_t length = strlen(seen->text);
+    snprintf(seen->text + length, sizeof seen->text - length, "[%" TEXT_PRI "] ",
+             TEXT_ARG(text_is_absent(assigned) ? text_of("any") : assigned));
+    return 0;
+}
+
+static int see_partition(const struct partition_row *row, void *ctx)
+{
+    struct seen *seen = ctx;
+    size_t length = strlen(seen->text);
+    snprintf(seen->text + length, sizeof seen->text - length, "%d:%s%" TEXT_PRI "/%d/%lld ",
+             row->partition, row->owned && !row->owner_alive ? "dead " : "",
+             TEXT_ARG(row->owner_name), row->member, (long long)row->checkpoint);
+    return 0;
+}
+
+static const char *look(struct store *store, int64_t id)
+{
+    static struct seen seen;
+    seen.text[0] = '\0';
+    must_answer(HF_OK, store_partitions(store, id, see_member, see_partition, &seen));
+    return seen.text;
+}
+
+static void who_looks_sees_members_partitions_and_the_dead(void **state)
+{
+    struct store *a = fixture_open(*state, "node-a");
+    struct store *b = fixture_open(*state, "node-b");
+    append_count(a, "t", 5);
+    int64_t id = subscribe_ordered(a, "s", 4);
+    must_read("0:/-1/0 1:/-1/0 2:/-1/0 3:/-1/0 ", look(a, id));
+    struct child *puppet = puppet_start(*state, "mortal");
+    puppet_do(puppet, "muster %" PRId64, id);
+    puppet_do(puppet, "acquire %" PRId64 " 3", id);
+    muster(a, id);
+    muster_for(b, id, "1");
+    own(a, id, 0);
+    struct owner owner = own(b, id, 1);
+    struct mark mark = {.partition = 1, .epoch = owner.epoch, .checkpoint = 5};
+    must_answer(HF_OK, move(b, id, 0, &mark, 1));
+    must_read("[any] [any] [1] 0:node-a/1/0 1:node-b/2/5 2:/-1/0 3:mortal/0/0 ", look(a, id));
+    child_kill(puppet);
+    must_read("[any] [1] 0:node-a/0/0 1:node-b/1/5 2:/-1/0 3:dead mortal/-1/0 ", look(b, id));
+    must_equal(2, progress_of(a, id).unowned);
+    struct seen none = {""};
+    must_answer(HF_NOTFOUND, store_partitions(a, 4711, see_member, see_partition, &none));
+}
+
 /* ---- Reading for some partitions ------------------------------------------------------------- */
 
 static void a_reader_hands_up_only_what_is_of_the_wanted_partitions(void **state)
@@ -321,6 +435,9 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_mark_of_a_lost_partition_is_left_out),
     CLAIM(marks_fold_what_was_settled_ahead),
     CLAIM(marks_of_older_patterns_or_going_back_change_nothing),
+    CLAIM(what_members_are_assigned_is_told_to_all),
+    CLAIM(a_member_that_wants_something_else_is_the_newest),
+    CLAIM(who_looks_sees_members_partitions_and_the_dead),
     CLAIM(a_reader_hands_up_only_what_is_of_the_wanted_partitions),
 };
 

@@ -351,6 +351,20 @@ static hf_status faulty_retries_due(struct engine *engine, int64_t id, const int
             to->class->retries_due(to, id, partitions, count, now_us, max, batch, ret_next_us));
 }
 
+static hf_status faulty_partitions(struct engine *engine, int64_t id, member_row_fn member,
+                                   partition_row_fn partition, void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_PROGRESS, to->class->partitions(to, id, member, partition, ctx));
+}
+
+static hf_status faulty_blocked(struct engine *engine, int64_t id, int64_t after, int32_t max,
+                                blocked_row_fn found, void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_PROGRESS, to->class->blocked(to, id, after, max, found, ctx));
+}
+
 static hf_status faulty_lanes(struct engine *engine, int64_t id, int32_t partition, lane_fn found,
                               void *ctx)
 {
@@ -616,6 +630,8 @@ static const struct engine_class faulty_engine_class = {
     .subscription_list = faulty_subscription_list,
     .standing = faulty_standing,
     .progress = faulty_progress,
+    .partitions = faulty_partitions,
+    .blocked = faulty_blocked,
     .delivery_facts = faulty_delivery_facts,
     .event_find = faulty_event_find,
     .head = faulty_head,

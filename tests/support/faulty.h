@@ -22,7 +22,7 @@ enum faulty_verb {
     FAULTY_APPLY,
     FAULTY_SUBSCRIPTION_GET, /* by name, by id and the list */
     FAULTY_STANDING,
-    FAULTY_PROGRESS,
+    FAULTY_PROGRESS, /* and partitions and blocked keys */
     FAULTY_DELIVERY_FACTS,
     FAULTY_EVENT_FIND,
     FAULTY_HEAD,

@@ -2,9 +2,41 @@
 #include "unit.h"
 
 #include "bus/share.h"
-#include "store/store.h"
+#include "store/claimants.h"
 
 #define NOBODY MUSTER_FREE
+
+/* A muster of so many members, none of which is assigned anything. */
+static struct muster muster_of(const int32_t *owners, int32_t partitions, int32_t members)
+{
+    struct muster muster = {.ret_members = members, .ret_partitions = partitions};
+
+    memcpy(muster.ret_owners, owners, (size_t)partitions * sizeof(owners[0]));
+    claimants_init(&muster.ret_claimants);
+    return muster;
+}
+
+static int32_t share_size(const int32_t *owners, int32_t partitions, int32_t members, int32_t self)
+{
+    struct muster muster = muster_of(owners, partitions, members);
+
+    muster.ret_self = self;
+    return share_of(&muster).size;
+}
+
+/* "2 of 0-1,3" */
+static const char *share_text(struct muster *muster, int32_t self)
+{
+    static char out[RANGES_BYTES_MAX + 32];
+    char may[RANGES_BYTES_MAX];
+    struct share share;
+
+    muster->ret_self = self;
+    share = share_of(muster);
+    ranges_format(&share.may, may);
+    snprintf(out, sizeof(out), "%d of %s", share.size, may);
+    return out;
+}
 
 static void one_member_owns_everything(void **state)
 {
@@ -50,6 +82,60 @@ static void what_others_keep_for_themselves_is_not_shared_out(void **state)
     (void)state;
     assert_int_equal(share_size(owners, 4, 2, 0), 1);
     assert_int_equal(share_size(owners, 4, 2, 1), 1);
+}
+
+/* ---- Fixed assignments ----------------------------------------------------------------------- */
+
+static void what_is_assigned_is_not_shared_out(void **state)
+{
+    int32_t owners[6] = {0, 0, 0, 0, 0, 0};
+    struct muster muster = muster_of(owners, 6, 3);
+
+    (void)state;
+    claimants_note(&muster.ret_claimants, 1, text_of("4-5"));
+    assert_string_equal(share_text(&muster, 0), "2 of 0-3");
+    assert_string_equal(share_text(&muster, 1), "2 of 4-5");
+    assert_string_equal(share_text(&muster, 2), "2 of 0-3");
+}
+
+static void who_was_assigned_a_partition_first_has_it(void **state)
+{
+    int32_t owners[4] = {NOBODY, NOBODY, NOBODY, NOBODY};
+    struct muster muster = muster_of(owners, 4, 3);
+
+    (void)state;
+    claimants_note(&muster.ret_claimants, 0, text_of("1-2"));
+    claimants_note(&muster.ret_claimants, 1, text_of("2-3"));
+    assert_string_equal(share_text(&muster, 0), "2 of 1-2");
+    assert_string_equal(share_text(&muster, 1), "1 of 3");
+    assert_string_equal(share_text(&muster, 2), "1 of 0");
+}
+
+static void who_is_assigned_nothing_that_exists_gets_nothing(void **state)
+{
+    int32_t owners[2] = {NOBODY, NOBODY};
+    struct muster muster = muster_of(owners, 2, 3);
+
+    (void)state;
+    claimants_note(&muster.ret_claimants, 0, text_of(""));
+    claimants_note(&muster.ret_claimants, 1, text_of("7"));
+    assert_string_equal(share_text(&muster, 0), "0 of ");
+    assert_string_equal(share_text(&muster, 1), "0 of ");
+    assert_string_equal(share_text(&muster, 2), "2 of 0-1");
+    claimants_note(&muster.ret_claimants, 2, text_of("what a newer program wrote"));
+    assert_string_equal(share_text(&muster, 2), "0 of ");
+}
+
+/* What the assigned own does not count when a remainder is shared out. */
+static void shares_are_even_among_those_who_share(void **state)
+{
+    int32_t owners[7] = {2, 2, 2, 2, NOBODY, NOBODY, NOBODY};
+    struct muster muster = muster_of(owners, 7, 3);
+
+    (void)state;
+    claimants_note(&muster.ret_claimants, 2, text_of("0-3"));
+    assert_string_equal(share_text(&muster, 0), "2 of 4-6");
+    assert_string_equal(share_text(&muster, 1), "1 of 4-6");
 }
 
 /* ---- A model: members that come, go and act one after another -------------------------------- */
@@ -160,6 +246,10 @@ int main(void)
         cmocka_unit_test(a_remainder_stays_with_those_who_have_it),
         cmocka_unit_test(the_owner_of_the_only_partition_keeps_it),
         cmocka_unit_test(what_others_keep_for_themselves_is_not_shared_out),
+        cmocka_unit_test(what_is_assigned_is_not_shared_out),
+        cmocka_unit_test(who_was_assigned_a_partition_first_has_it),
+        cmocka_unit_test(who_is_assigned_nothing_that_exists_gets_nothing),
+        cmocka_unit_test(shares_are_even_among_those_who_share),
         cmocka_unit_test(shares_come_to_rest_and_are_even),
         cmocka_unit_test(nothing_moves_without_need),
     };

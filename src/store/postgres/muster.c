@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/point.h"
+#include "store/claimants.h"
 #include "store/postgres/lease.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
@@ -22,6 +23,7 @@ enum {
     MUSTER_RING = 2,
     MUSTER_CREW,
     MUSTER_MEMBERS,
+    MUSTER_ASSIGNED,
     MUSTER_OWNERS,
     MUSTER_SEEN,
     MUSTER_SEEN_RENEWALS,
@@ -39,6 +41,7 @@ static hf_status muster_fill(struct postgres_engine *engine, struct params *para
     param_uuid(params, engine->token);
     param_bool(params, muster->leaves);
     param_int4(params, STORE_MEMBERS_MAX);
+    param_text(params, muster->assigned);
     signs_fill(engine, params, muster->lease_ms, false);
     return HF_OK;
 }
@@ -89,6 +92,15 @@ static void read_owners(struct postgres_engine *engine, struct muster *muster,
     }
 }
 
+static void read_claimants(const PGresult *result, struct claimants *claimants)
+{
+    struct result_array assigned = result_array(result, 0, MUSTER_ASSIGNED);
+    claimants_init(claimants);
+    for (size_t i = 0; i < assigned.count && i < STORE_MEMBERS_MAX; i++) {
+        claimants_note(claimants, (int32_t)i, array_text(&assigned));
+    }
+}
+
 static hf_status muster_read(struct postgres_engine *engine, struct change *change,
                              const PGresult *result, bool *ret_ring)
 {
@@ -106,6 +118,7 @@ static hf_status muster_read(struct postgres_engine *engine, struct change *chan
     snprintf(muster->ret_other_name, sizeof muster->ret_other_name, "%" TEXT_PRI,
              TEXT_ARG(result_text(result, 0, MUSTER_OTHER_NAME)));
     read_owners(engine, muster, result);
+    read_claimants(result, &muster->ret_claimants);
     see_signs(engine, result);
     if (muster->ret_members > 1 || muster->ret_other_name[0]) {
         keeper_guard(engine);

@@ -53,17 +53,17 @@ enum progress_column {
     PROGRESS_DEAD,
     PROGRESS_LOWEST,
     PROGRESS_OLDEST_AT,
-    PROGRESS_OWNER_ALIVE
+    PROGRESS_OWNER_ALIVE,
+    PROGRESS_UNOWNED
 };
 
-static void read_owner(struct postgres_engine *engine, const PGresult *result,
-                       struct progress *progress)
+static void read_owner(const PGresult *result, struct progress *progress)
 {
     uint8_t owner[STORE_TOKEN_BYTES];
     progress->owned = result_uuid(result, 0, PROGRESS_OWNER, owner);
+    progress->unowned = (int32_t)result_int8(result, 0, PROGRESS_UNOWNED, 0);
     if (progress->owned) {
-        progress->owner_alive = memcmp(owner, engine->token, sizeof owner) == 0 ||
-                                result_bool(result, 0, PROGRESS_OWNER_ALIVE);
+        progress->owner_alive = result_bool(result, 0, PROGRESS_OWNER_ALIVE);
         snprintf(progress->owner_name, sizeof progress->owner_name, "%" TEXT_PRI,
                  TEXT_ARG(result_text(result, 0, PROGRESS_OWNER_NAME)));
     }
@@ -100,10 +100,11 @@ hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int6
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_PROGRESS);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
+    param_uuid(params, postgres_of(engine)->token);
     if (ask(&question, PROGRESS_CHECKPOINT, subscription_id)) {
         struct progress progress = {0};
         read_progress(question.result, &progress);
-        read_owner(postgres_of(engine), question.result, &progress);
+        read_owner(question.result, &progress);
         *ret_progress = progress;
     }
     return question_end(&question);

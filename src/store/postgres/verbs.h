@@ -16,6 +16,7 @@
 #ifndef HF_STORE_POSTGRES_VERBS_H
 #define HF_STORE_POSTGRES_VERBS_H
 
+#include "store/crew.h"
 #include "store/postgres/postgres.h"
 
 /* What apply.c knows of a change. */
@@ -70,7 +71,7 @@ void signs_free(struct signs *signs);
 hf_status postgres_give_back_all(struct postgres_engine *engine, struct session *session,
                                  int64_t now_us, bool *ret_ring);
 
-/* ---- Queries (subscription.c, query.c, progress.c, dead.c) ----------------------------------- */
+/* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
 
 hf_status postgres_subscription_get(struct engine *engine, struct text name,
                                     subscription_row_fn found, void *ctx);
@@ -81,6 +82,10 @@ hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *
                              epoch_fn found, void *ctx);
 hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
                             struct progress *ret_progress);
+hf_status postgres_partitions(struct engine *engine, int64_t subscription_id,
+                              member_row_fn member, partition_row_fn partition, void *ctx);
+hf_status postgres_blocked(struct engine *engine, int64_t subscription_id, int64_t after,
+                           int32_t max, blocked_row_fn found, void *ctx);
 hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id,
                                   const uint8_t id[16], int64_t position, int64_t hash,
                                   struct arena *arena, struct delivery_facts *ret_facts,

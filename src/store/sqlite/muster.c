@@ -14,22 +14,43 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/ranges.h"
+#include "store/claimants.h"
 #include "store/sqlite/partition.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
 #include "store/sqlite/verbs.h"
 
+#define ROLL_BYTES_MAX (STORE_MEMBERS_MAX * RANGES_BYTES_MAX)
+
 struct roll {
-    bool changed; /* somebody has joined, left or been struck off */
+    struct arena arena; /* the texts below */
+    bool changed;       /* somebody has joined, left or been struck off */
     size_t count;
     uint8_t tokens[STORE_MEMBERS_MAX][STORE_TOKEN_BYTES];
+    struct text assigned[STORE_MEMBERS_MAX];
 };
 
-/* Adds or removes a member. */
-static hf_status change_roll(struct conn *conn, struct roll *roll, enum sqlite_query query,
-                             int64_t subscription_id, const uint8_t token[STORE_TOKEN_BYTES])
+static hf_status add(struct conn *conn, struct roll *roll, const struct muster *muster,
+                     const uint8_t token[STORE_TOKEN_BYTES])
 {
-    sqlite3_stmt *stmt = conn_statement(conn, query);
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_MEMBER_ADD);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, muster->subscription_id);
+    bind_blob(stmt, 2, token, STORE_TOKEN_BYTES);
+    bind_text(stmt, 3, muster->assigned);
+    memcpy(roll->tokens[roll->count], token, STORE_TOKEN_BYTES);
+    roll->assigned[roll->count++] = muster->assigned;
+    roll->changed = true;
+    return conn_run(conn, stmt);
+}
+
+static hf_status strike(struct conn *conn, struct roll *roll, int64_t subscription_id,
+                        const uint8_t token[STORE_TOKEN_BYTES])
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_MEMBER_REMOVE);
     if (!stmt) {
         return conn_error(conn);
     }
@@ -53,13 +74,15 @@ static hf_status read_roll(struct conn *conn, int64_t subscription_id, struct ro
         if (status != HF_OK || !row) {
             return status;
         }
-        roll->count += column_blob(stmt, 0, roll->tokens[roll->count], STORE_TOKEN_BYTES) ? 1 : 0;
+        if (column_blob(stmt, 0, roll->tokens[roll->count], STORE_TOKEN_BYTES)) {
+            roll->assigned[roll->count++] = arena_text(&roll->arena, column_text(stmt, 1));
+        }
     }
     conn_done(stmt);
-    return status;
+    return arena_status(&roll->arena);
 }
 
-/* Strikes off those who do not live, and us if we leave. */
+/* Strikes off those who do not live, and us if we leave or want something else than before. */
 static hf_status strike_off(struct sqlite_engine *engine, struct conn *conn,
                             const struct muster *muster, struct roll *roll)
 {
@@ -68,11 +91,12 @@ static hf_status strike_off(struct sqlite_engine *engine, struct conn *conn,
     for (size_t i = 0; status == HF_OK && i < roll->count; i++) {
         const uint8_t *token = roll->tokens[i];
         enum live_state state = live_state(engine, token, muster->lease_ms);
-        if (state == LIVE_ALIVE || (state == LIVE_SELF && !muster->leaves)) {
+        bool same = text_equal(roll->assigned[i], muster->assigned);
+        if (state == LIVE_ALIVE || (state == LIVE_SELF && !muster->leaves && same)) {
+            roll->assigned[kept] = roll->assigned[i];
             memmove(roll->tokens[kept++], token, STORE_TOKEN_BYTES);
         } else {
-            status =
-                change_roll(conn, roll, SQLITE_QUERY_MEMBER_REMOVE, muster->subscription_id, token);
+            status = strike(conn, roll, muster->subscription_id, token);
         }
     }
     roll->count = kept;
@@ -100,8 +124,7 @@ static hf_status join(struct sqlite_engine *engine, struct conn *conn, const str
         return fail(HF_BUSY, "%d processes work for this subscription already, which is the limit",
                     STORE_MEMBERS_MAX);
     }
-    memcpy(roll->tokens[roll->count++], engine->token, STORE_TOKEN_BYTES);
-    return change_roll(conn, roll, SQLITE_QUERY_MEMBER_ADD, muster->subscription_id, engine->token);
+    return add(conn, roll, muster, engine->token);
 }
 
 /* Whose a partition is, as struct muster says it. */
@@ -184,6 +207,7 @@ hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct 
     if (!roll) {
         return fail(HF_NOMEM, "no memory for the members of a subscription");
     }
+    arena_init(&roll->arena, ROLL_BYTES_MAX);
     status = read_roll(conn, muster->subscription_id, roll);
     if (status == HF_OK) {
         status = strike_off(engine, conn, muster, roll);
@@ -200,7 +224,12 @@ hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct 
     if (status == HF_OK) {
         muster->ret_members = (int32_t)roll->count;
         muster->ret_self = find(roll, engine->token);
+        claimants_init(&muster->ret_claimants);
+        for (size_t i = 0; i < roll->count; i++) {
+            claimants_note(&muster->ret_claimants, (int32_t)i, roll->assigned[i]);
+        }
     }
+    arena_release(&roll->arena);
     mem_free(roll);
     return status;
 }

@@ -57,15 +57,9 @@ static struct text about_name(sqlite3_stmt *name_stmt)
     return column_text(name_stmt, 1);
 }
 
-static bool owner_is_alive(struct sqlite_engine *engine, const uint8_t owner[STORE_TOKEN_BYTES])
-{
-    enum live_state state = live_state(engine, owner, INT64_MAX);
-    return state == LIVE_SELF || state == LIVE_ALIVE || state == LIVE_FROZEN;
-}
-
 /* ---- Progress -------------------------------------------------------------------------------- */
 
-/* The lowest checkpoint with what belongs to it; who owns partition 0. */
+/* The lowest checkpoint with what belongs to it; who owns the first that is owned. */
 static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn,
                                  const struct about *about, struct progress *progress)
 {
@@ -89,9 +83,12 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
                                                  sizeof progress->checkpoint_event_id);
         }
         uint8_t owner[STORE_TOKEN_BYTES];
-        if (sqlite3_column_int(stmt, 0) == 0 && column_blob(stmt, 4, owner, sizeof owner)) {
+        bool owned = column_blob(stmt, 4, owner, sizeof owner);
+        bool alive = owned && sqlite_owner_is_alive(engine, owner);
+        progress->unowned += alive ? 0 : 1;
+        if (owned && !progress->owned) {
             progress->owned = true;
-            progress->owner_alive = owner_is_alive(engine, owner);
+            progress->owner_alive = alive;
             snprintf(progress->owner_name, sizeof progress->owner_name, "%" TEXT_PRI,
                      TEXT_ARG(column_text(stmt, 5)));
         }
@@ -308,7 +305,7 @@ static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
         return status;
     }
     facts->checkpoint = partition.checkpoint;
-    if (partition.owned && owner_is_alive(engine, partition.owner)) {
+    if (partition.owned && sqlite_owner_is_alive(engine, partition.owner)) {
         struct noted noted = {.position = position};
         bool exact;
         int32_t running;

@@ -17,7 +17,7 @@
  *   spare.c    space kept for settling when the disk is full
  *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c
  *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer
- *   query.c, progress.c, doctor.c                                     the queries
+ *   query.c, progress.c, crew.c, doctor.c                             the queries
  *
  * Lock order: gate, then SQLite's own locks. The writer connection is used only by whoever runs
  * apply (one thread at a time, see group.h) and only under the gate.

@@ -58,7 +58,7 @@ hf_status sqlite_enter(struct sqlite_engine *engine, struct conn *conn, const st
  * any. */
 hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, int64_t now_us);
 
-/* ---- Queries (subscription.c, query.c, progress.c, dead.c) ----------------------------------- */
+/* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
 
 hf_status sqlite_subscription_get(struct engine *engine, struct text name,
                                   subscription_row_fn found, void *ctx);
@@ -69,6 +69,12 @@ hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *re
                            epoch_fn found, void *ctx);
 hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
                           struct progress *ret_progress);
+hf_status sqlite_partitions(struct engine *engine, int64_t subscription_id,
+                            member_row_fn member, partition_row_fn partition, void *ctx);
+/* Does the process of this token exist, frozen or not? */
+bool sqlite_owner_is_alive(struct sqlite_engine *engine, const uint8_t owner[STORE_TOKEN_BYTES]);
+hf_status sqlite_blocked(struct engine *engine, int64_t subscription_id, int64_t after,
+                         int32_t max, blocked_row_fn found, void *ctx);
 hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
                                 const uint8_t id[16], int64_t position, int64_t hash,
                                 struct arena *arena, struct delivery_facts *ret_facts,

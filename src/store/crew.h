@@ -1,0 +1,55 @@
+/*
+ * crew.h - more of the store's contract (store.h), for people who look: whose each partition is,
+ * and which keys are blocked. Each answer is of one moment.
+ */
+#ifndef HF_STORE_CREW_H
+#define HF_STORE_CREW_H
+
+#include "store/store.h"
+
+/* A partition of a subscription, and who has it. */
+struct partition_row {
+    int32_t partition;
+    int64_t epoch;
+    int64_t checkpoint;
+    int64_t checkpoint_at_us; /* -1: never stored */
+    bool owned;
+    bool owner_alive;
+    int32_t member; /* the owner's place among the members that were handed up; -1: it is none */
+    struct text owner_name;
+    int64_t retrying;
+    int64_t held;
+    int64_t blocked;
+};
+
+/* `assigned`: what the member wants; see struct muster. */
+typedef int (*member_row_fn)(struct text assigned, void *ctx);
+typedef int (*partition_row_fn)(const struct partition_row *row, void *ctx);
+
+/* As of one moment: the members that live, in the order of their joining, then the partitions by
+ * number. A callback that answers not 0 ends it. HF_NOTFOUND. */
+hf_status store_partitions(struct store *store, int64_t subscription_id, member_row_fn member,
+                           partition_row_fn partition, void *ctx);
+
+/* A key that waits for its dead letter. What the store cannot tell, because it has neither the
+ * event nor the dead letter any more, is absent or -1. */
+struct blocked_row {
+    int64_t position; /* of the event that died */
+    int32_t partition;
+    int64_t since_us;
+    int64_t held; /* events that wait behind it */
+    int64_t dead_id;
+    bool has_event;
+    uint8_t event_id[16];
+    struct text type;
+    struct text tenant;
+    struct text key;
+};
+
+typedef int (*blocked_row_fn)(const struct blocked_row *row, void *ctx);
+
+/* By position: at most `max` after `after`. A callback that answers not 0 ends it. HF_NOTFOUND. */
+hf_status store_blocked(struct store *store, int64_t subscription_id, int64_t after, int32_t max,
+                        blocked_row_fn found, void *ctx);
+
+#endif
