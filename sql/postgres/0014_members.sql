@@ -23,7 +23,9 @@ DECLARE
 BEGIN
     status := 0;
     ring := false;
-    SELECT s.mode, s.wanted INTO v_mode, v_wanted FROM subscriptions s
+    -- The crew number before the crew: who joins after this statement has a higher one, so whoever
+    -- missed him here looks again.
+    SELECT s.mode, s.wanted, s.crew INTO v_mode, v_wanted, change_muster.crew FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := 3;
@@ -57,17 +59,19 @@ BEGIN
         END IF;
         INSERT INTO members (subscription_id, token, assigned)
             VALUES (p_subscription_id, p_token, p_assigned) ON CONFLICT DO NOTHING;
-        members := members || p_token;
         ring := true;
+    END IF;
+    IF ring THEN
+        -- The row is locked from here on, and who changed the crew before has committed.
+        UPDATE subscriptions s SET crew = s.crew + 1 WHERE s.id = p_subscription_id
+            RETURNING s.crew INTO change_muster.crew;
+        members := ARRAY(SELECT m.token FROM members m WHERE m.subscription_id = p_subscription_id
+                         ORDER BY m.id);
     END IF;
     assigned := ARRAY(SELECT m.assigned FROM unnest(members) WITH ORDINALITY o (token, place)
                       LEFT JOIN members m ON m.subscription_id = p_subscription_id
                           AND m.token = o.token
                       ORDER BY o.place);
-    IF ring THEN
-        UPDATE subscriptions s SET crew = s.crew + 1 WHERE s.id = p_subscription_id;
-    END IF;
-    SELECT s.crew INTO change_muster.crew FROM subscriptions s WHERE s.id = p_subscription_id;
     owners := ARRAY(SELECT CASE WHEN p.owner <> ALL (v_gone) THEN p.owner END FROM partitions p
                     WHERE p.subscription_id = p_subscription_id ORDER BY p.partition);
     SELECT p.owner_name INTO other_name FROM partitions p
