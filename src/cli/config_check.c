@@ -9,6 +9,7 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/glob.h"
+#include "base/ranges.h"
 #include "cli/guard.h"
 
 static hf_status check_by(const struct config_key *key, struct text text)
@@ -22,6 +23,11 @@ static hf_status check_by(const struct config_key *key, struct text text)
         return glob_check_name(text, "the node's name", HF_PRODUCER_BYTES_MAX);
     case CONFIG_TEXT_PATTERN:
         return glob_check_pattern(text);
+    case CONFIG_TEXT_PARTITIONS: {
+        struct ranges ranges;
+        return text.length > 0 ? ranges_parse(text, HF_PARTITIONS_MAX, &ranges)
+                               : fail(HF_INVALID, "it must not be empty");
+    }
     case CONFIG_TEXT_ANY:
     case CONFIG_TEXT_FILE:
     case CONFIG_TEXT_COMMAND:

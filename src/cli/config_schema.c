@@ -16,6 +16,8 @@
 
 static const struct option_row row_pattern = SUBOPTIONS_PATTERNS;
 static const struct option_row row_exec = WORK_OPTION_EXEC;
+static const struct option_row row_partition = WORK_OPTION_PARTITION;
+static const struct option_row row_total = WORK_OPTION_TOTAL;
 static const struct option_row row_drain = WORK_OPTION_DRAIN;
 static const struct option_row row_node = WORK_OPTION_NODE;
 
@@ -57,6 +59,10 @@ static const struct config_key subscription_keys[] = {
     {"on", &row_pattern, NULL, "on", NULL, NULL, CONFIG_TEXT_PATTERN, true, true},
     {"from", &row_from, NULL, "from", NULL, NULL, CONFIG_TEXT_ANY, true, false},
     {"handler.exec", &row_exec, NULL, "exec", NULL, NULL, CONFIG_TEXT_COMMAND, true, true},
+    {"partition", &row_partition, NULL, "partition", NULL, NULL, CONFIG_TEXT_PARTITIONS, false,
+     false},
+    {"total_partitions", &row_total, NULL, "total-partitions", NULL, NULL, CONFIG_TEXT_ANY, false,
+     false},
 };
 
 #define DATABASE_COUNT (sizeof(database_keys) / sizeof(database_keys[0]))
@@ -221,6 +227,9 @@ void config_key_takes(const struct config_key *key, char *ret_form, size_t bytes
     case CONFIG_TEXT_COMMAND:
         snprintf(ret_form, bytes,
                  "takes a command for the shell, or a list: a program and its arguments");
+        return;
+    case CONFIG_TEXT_PARTITIONS:
+        snprintf(ret_form, bytes, "takes numbers and ranges from 0, as 3 or 3,5-7");
         return;
     case CONFIG_TEXT_FILE:
         snprintf(ret_form, bytes, "takes the path of a file");

@@ -231,6 +231,8 @@ static const struct option_row show_options[] = {
     WORK_OPTION_CONFIG,
     WORK_OPTION_EXEC,
     SUBOPTIONS_PATTERNS,
+    WORK_OPTION_PARTITION,
+    WORK_OPTION_TOTAL,
     WORK_OPTION_DRAIN,
     WORK_OPTION_NODE,
     OPTION_END,

@@ -7,7 +7,9 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/out.h"
+#include "cli/args_value.h"
 #include "cli/show.h"
+#include "cli/sub_parts.h"
 #include "cli/suboptions.h"
 #include "cli/table.h"
 
@@ -38,9 +40,12 @@ static void progress_json(struct json_out *json, const hf_subscription_info *inf
     show_bool(json, "owner_alive", info->owner_alive == 1);
 }
 
-static void print_json(struct buf *line, const hf_subscription_info *info)
+/* With the partitions and blocked keys, up to the limit each, unless that is -1. */
+static hf_status print_json(struct buf *line, const hf_subscription_info *info, hf_bus *bus,
+                            int64_t limit)
 {
     struct json_out json;
+    hf_status status = HF_OK;
 
     json_out_init(&json, line);
     json_object_begin(&json);
@@ -52,12 +57,16 @@ static void print_json(struct buf *line, const hf_subscription_info *info)
         json_string(&json, text_of(info->patterns[i]));
     json_array_end(&json);
     progress_json(&json, info);
+    if (limit >= 0)
+        status = sub_parts_json(&json, bus, info, limit);
     json_key(&json, "options");
     json_object_begin(&json);
     suboptions_json(&json, &info->options);
     json_object_end(&json);
     json_object_end(&json);
-    out_json_line(line);
+    if (status == HF_OK)
+        out_json_line(line);
+    return status;
 }
 
 /* ---- sub list -------------------------------------------------------------------------------- */
@@ -88,7 +97,7 @@ static int list_one(const hf_subscription_info *info, void *ctx)
 
     listing->count++;
     if (listing->cli->json) {
-        print_json(&listing->line, info);
+        print_json(&listing->line, info, NULL, -1);
         return out_failed();
     }
     out_table_cell(&listing->table, info->name);
@@ -159,18 +168,15 @@ static void show_why(const hf_subscription_info *info)
     }
 }
 
-static int show_one(const hf_subscription_info *info, void *ctx)
-{
-    const struct cli *cli = ctx;
-    int64_t now_us = cli->started_at_us;
-    struct buf line;
+/* What `sub show` shows, and how that went. */
+struct showing {
+    const struct cli *cli;
+    int64_t limit;
+    int code;
+};
 
-    if (cli->json) {
-        buf_init(&line, LINE_BYTES_MAX);
-        print_json(&line, info);
-        buf_release(&line);
-        return 0;
-    }
+static void show_fields(const hf_subscription_info *info, int64_t now_us)
+{
     show_why(info);
     show_field("name", info->name);
     for (size_t i = 0; i < info->pattern_count; i++)
@@ -200,24 +206,55 @@ static int show_one(const hf_subscription_info *info, void *ctx)
         show_field("owner_alive", info->owner_alive == 1 ? "yes" : "no");
     printf("options:\n");
     suboptions_print(&info->options);
+}
+
+static int show_one(const hf_subscription_info *info, void *ctx)
+{
+    struct showing *showing = ctx;
+    const struct cli *cli = showing->cli;
+    hf_status status;
+    struct buf line;
+
+    if (cli->json) {
+        buf_init(&line, LINE_BYTES_MAX);
+        status = print_json(&line, info, cli->bus, showing->limit);
+        buf_release(&line);
+    } else {
+        show_fields(info, cli->started_at_us);
+        status = sub_parts_print(cli->bus, info, showing->limit, cli->started_at_us);
+    }
+    showing->code = cli_fail(status);
     return 0;
 }
 
 static int run_show(struct cli *cli)
 {
+    struct showing showing = {cli, args_number(&cli->args, "limit", SUB_PARTS_LIMIT), 0};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
     if (code)
         return code;
-    return cli_fail(hf_subscription_get(cli->bus, cli->args.words[0], show_one, cli));
+    code = cli_fail(hf_subscription_get(cli->bus, cli->args.words[0], show_one, &showing));
+    return code ? code : showing.code;
 }
+
+static const struct option_row show_options[] = {
+    {"limit", 0, OPTION_NUMBER, "N", NULL, 0, HF_BLOCKED_LIST_MAX,
+     "show at most so many partitions, and so many blocked keys (20)"},
+    OPTION_END,
+};
 
 const struct command command_sub_show = {
     .name = "sub show",
     .usage = "SUB",
     .summary = "shows all about a subscription: first, why it is not moving",
     .examples = "  holdfast sub show mailer\n"
-                "  holdfast sub show mailer --json\n",
+                "  holdfast sub show mailer --json\n"
+                "  holdfast sub show ledger --limit 1000 --json | jq '.blocked_keys[].key'\n",
+    .details = "Of one that is divided it shows whose each partition is, how far it is, and who\n"
+               "stands by; and which keys wait for a dead letter, since when, and how many events\n"
+               "are held behind it.\n",
+    .options = show_options,
     .words_min = 1,
     .words_max = 1,
     .run = run_show,

@@ -9,7 +9,9 @@
 #include "base/banned.h"
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/err.h"
 #include "base/glob.h"
+#include "base/ranges.h"
 #include "base/thread.h"
 #include "cli/args_value.h"
 #include "cli/commands.h"
@@ -89,6 +91,30 @@ static int declare(struct work *work, struct work_item *item)
     return cli_exit_code(status);
 }
 
+/* Fixes the partitions to work for, if there are such. Nothing has been started yet. */
+static int assign(struct work *work, const struct work_item *item)
+{
+    const struct args *args = &work->cli->args;
+    int32_t total = item->total == -1 ? item->stored.options.partitions : item->total;
+    int32_t partitions[HF_PARTITIONS_MAX];
+    size_t count = 0;
+    struct ranges ranges;
+
+    if (!item->assigned)
+        return item->total == -1 ? 0
+                                 : args_usage(args, "--total-partitions is nothing by itself: say "
+                                                    "which of them with --partition");
+    if (ranges_parse(text_of(item->assigned), total, &ranges) != HF_OK ||
+        ranges_count(&ranges) == 0)
+        return args_usage(args, "subscription %s, --partition: %s", item->name,
+                          item->assigned[0] ? err_message() : "the list is empty");
+    for (int32_t i = 0; i < total; i++) {
+        if (ranges_has(&ranges, i))
+            partitions[count++] = i;
+    }
+    return cli_fail(hf_assign(work->cli->bus, item->name, partitions, count, total));
+}
+
 static int subscribe(struct work *work, struct work_item *item)
 {
     static const hf_subscription_options nothing = HF_SUBSCRIPTION_OPTIONS_INIT;
@@ -123,7 +149,7 @@ static int subscribe(struct work *work, struct work_item *item)
         return code;
     item->deliver.handler_timeout_ms = item->stored.options.handler_timeout_ms;
     item->deliver.inherit_stdout = work->count == 1 && item->stored.options.concurrency == 1;
-    return 0;
+    return assign(work, item);
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -306,6 +332,8 @@ static const struct option_row options_rows[] = {
     WORK_OPTION_EXEC,
     WORK_OPTION_CONFIG,
     SUBOPTIONS_PATTERNS,
+    WORK_OPTION_PARTITION,
+    WORK_OPTION_TOTAL,
     {"until-empty", 0, OPTION_FLAG, NULL, NULL, 0, 0,
      "end when everything published so far is settled"},
     {"max-time", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "end after this time"},
@@ -324,6 +352,7 @@ const struct command command_work = {
         "  holdfast work ledger --on 'order.**' --from now --mode shared --concurrency 8 \\\n"
         "      --timeout 1m --retries 5 --exec ./book\n"
         "  holdfast work report --on '*' --from 24h --exec ./count --until-empty\n"
+        "  holdfast work ledger --partition 0-3 --total-partitions 8 --exec ./book\n"
         "  holdfast work totals --on 'order.**' --from start --batch-by key --exec ./add-up\n"
         "  holdfast work --config shop.yaml\n"
         "  holdfast work mailer ledger --config shop.yaml --concurrency 2\n",
@@ -335,6 +364,8 @@ const struct command command_work = {
         "Just before the timeout its whole process group gets SIGTERM, a second later SIGKILL.\n"
         "With --batch-by it gets several events, one JSON object per line, $HOLDFAST_EVENTS says\n"
         "how many, and the exit status is that of all of them.\n"
+        "Processes that work for one subscription share its partitions out. With --partition one\n"
+        "takes exactly those, and the others leave them to it.\n"
         "A subscription that does not exist is created and needs --on and --from.\n"
         "With --config the file says what to work for: all its subscriptions, or those that are\n"
         "named. Options of the command line win over the file. Without SUB and --config the file\n"

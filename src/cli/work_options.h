@@ -13,6 +13,14 @@
     {"config", 0, OPTION_TEXT, "FILE", NULL, 0, 0,                                                 \
      "take the database and the subscriptions from this file (without SUB: holdfast.yaml)"}
 
+#define WORK_OPTION_PARTITION                                                                      \
+    {"partition", 0, OPTION_TEXT, "LIST", NULL, 0, 0,                                              \
+     "work for exactly these partitions, as 3 or 3,5-7 (else for a fair share)"}
+
+#define WORK_OPTION_TOTAL                                                                          \
+    {"total-partitions", 0, OPTION_NUMBER, "N", NULL, 1, HF_PARTITIONS_MAX,                        \
+     "of how many these are: with another number it does not work"}
+
 #define WORK_OPTION_DRAIN                                                                          \
     {"drain", 0, OPTION_DURATION, "TIME", NULL, 0, 86400000,                                       \
      "when stopping, let running commands finish for so long (30s)"}

@@ -45,6 +45,8 @@ static int plan_by_args(struct work *work, hf_options *options)
     item->pattern_count = count;
     memcpy(item->patterns, patterns, count * sizeof(patterns[0]));
     item->options = suboptions_read(args);
+    item->assigned = args_text(args, "partition");
+    item->total = (int32_t)args_number(args, "total-partitions", -1);
     item->batches = args_given(args, "batch-by");
     item->deliver.command = args_text(args, "exec");
     work->count = 1;
@@ -84,7 +86,7 @@ static struct config_subscription *find_named(const struct args *args, const str
 size_t work_select(const struct args *args, const struct config *config, const char *file,
                    struct config_subscription **ret_chosen)
 {
-    static const char *const of_one[] = {"exec", "on", "from"};
+    static const char *const of_one[] = {"exec", "on", "from", "partition", "total-partitions"};
     size_t count = args->word_count ? args->word_count : config->subscription_count;
 
     assert(count <= CONFIG_SUBSCRIPTIONS_MAX); /* of words, by the table of commands */
@@ -119,9 +121,15 @@ static int plan_item(struct work *work, struct work_item *item,
         &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "handler.exec");
     struct config_setting batch_by = config_setting_of(
         &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "batch_by");
+    struct config_setting assigned = config_setting_of(
+        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "partition");
+    struct config_setting total = config_setting_of(
+        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "total_partitions");
 
     if (patterns.item_count > HF_PATTERNS_MAX)
         return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    item->assigned = assigned.value.text;
+    item->total = total.origin == CONFIG_BY_DEFAULT ? -1 : (int32_t)total.value.number;
     item->batches = batch_by.origin != CONFIG_BY_DEFAULT;
     item->name = subscription->name;
     item->line = subscription->place.line;
