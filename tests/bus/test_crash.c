@@ -123,7 +123,7 @@ static void expect_dead_after(struct scene *scene, const hf_receipt *receipt, co
     char line[64];
 
     for (int attempt = 1; attempt <= attempts + 1; attempt++) {
-        snprintf(line, sizeof(line), "D %s %lld %d ", type, (long long)receipt->position, attempt);
+        snprintf(line, sizeof(line), "D %s %lld %d\n", type, (long long)receipt->position, attempt);
         size_t ran = diary_count(diary_path, line);
         /* Where nobody can know what ran when a process died, the first run is not counted. */
         if (attempt == 1 && !scene->path && ran == 2)

@@ -245,7 +245,7 @@ static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state
     for (int position = 2; position <= 22; position++) {
         char line[32];
 
-        snprintf(line, sizeof(line), "D second %d 1 ", position);
+        snprintf(line, sizeof(line), "D second %d 1\n", position);
         assert_int_equal(diary_count(diary_path, line), 1);
     }
 }
