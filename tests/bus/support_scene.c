@@ -431,7 +431,7 @@ static void open_patiently(const char *url, const hf_options *options, hf_bus **
     int64_t end_us = mono_us() + PATIENCE_MS * 1000;
     hf_status status = hf_open(url, options, ret_bus);
 
-    while (status == HF_TIMEOUT && mono_us() < end_us)
+    while ((status == HF_TIMEOUT || status == HF_UNAVAILABLE) && mono_us() < end_us)
         status = hf_open(url, options, ret_bus);
     assert_ok(status);
 }

@@ -260,7 +260,7 @@ static void a_full_queue_makes_the_caller_wait_and_then_refuses(void **state)
 static void bytes_are_bounded_but_one_event_always_fits(void **state)
 {
     struct scene *scene = *state;
-    hf_bus *bus = open_small(scene, 1000, 2000, scene->path ? 50 : 1000);
+    hf_bus *bus = open_small(scene, 1000, 2000, scene->path ? 500 : 2500);
     char payload[5000];
     memset(payload, '1', sizeof payload);
     hf_new_event event = event_of("a");
@@ -322,7 +322,7 @@ static bool all_again(void *ctx)
 static void a_callback_may_publish_again_even_if_the_queue_holds_one(void **state)
 {
     struct scene *scene = *state;
-    hf_bus *bus = open_small(scene, 1, 1024, 100);
+    hf_bus *bus = open_small(scene, 1, 1024, PATIENCE_MS / 3);
     int64_t wanted = 50;
     answers.bus = bus;
     answers.again = wanted;
