@@ -46,7 +46,7 @@ static struct sizes sizes_for(const hf_subscription_options *options, bool batch
     struct sizes sizes = {options->inflight_max, options->batch, RUNNER_FLUSH_MAX};
     if (batched) {
         int32_t unit = unit_events_max(options);
-        sizes.log = sizes.log < unit ? unit : sizes.log;
+        sizes.log = sizes.log < unit + 1 ? unit + 1 : sizes.log; /* one more shows what is cut */
         sizes.log = sizes.log < 2 * UNIT_EVENTS_MAX ? sizes.log : 2 * UNIT_EVENTS_MAX;
         sizes.retries = 2 * unit;
         sizes.flush = (size_t)(sizes.log + sizes.retries);

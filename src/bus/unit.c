@@ -224,7 +224,7 @@ static bool should_wait(struct runner *runner, const struct unit *unit, bool at_
     }
     /* Slots that are over are free as soon as the dispatcher looks. */
     return at_end && first->from_log && options->batch_by == HF_BATCH_KEY && runner->log_more &&
-           unit->count < (size_t)unit_events_max(options) &&
+           unit->count <= (size_t)unit_events_max(options) && /* then: is it cut? */
            window->ready + window->busy < (int64_t)window->log.capacity;
 }
 

@@ -1,0 +1,235 @@
+/*
+ * Tests of how large a unit is: what the limit of a batch cuts, what it does not cut, and up to
+ * where. And of a poison key among a thousand healthy ones, whatever is done about poison.
+ */
+#include "support_scene.h"
+
+#define BATCH 100
+#define EXTEND 1000
+#define CALLS_MAX 64
+#define HEALTHY 1000
+
+/* What the handler was given. Static: handlers may outlive a failed test. */
+static struct {
+    pthread_mutex_t mutex;
+    size_t counts[CALLS_MAX];
+    size_t calls, events;
+    bool ascending;
+} given = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static hf_verdict take(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                       void *ctx)
+{
+    (void)delivery;
+    (void)ctx;
+    pthread_mutex_lock(&given.mutex);
+    if (given.calls < CALLS_MAX)
+        given.counts[given.calls] = count;
+    given.calls++;
+    given.events += count;
+    for (size_t i = 1; i < count; i++)
+        given.ascending &= events[i]->position > events[i - 1]->position;
+    pthread_mutex_unlock(&given.mutex);
+    return HF_ACK;
+}
+
+static int limits_setup(void **state)
+{
+    given.calls = given.events = 0;
+    given.ascending = true;
+    return scene_setup(state);
+}
+
+#define limit_test(test) cmocka_unit_test_setup_teardown(test, limits_setup, scene_teardown)
+
+/* So many events at once, the key of each by its place. */
+static void publish_all(hf_bus *bus, size_t count, const char *even, const char *odd)
+{
+    static hf_new_event events[BATCH + EXTEND + 1];
+
+    assert_true(count <= COUNTED(events));
+    for (size_t i = 0; i < count; i++) {
+        events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
+        events[i].type = "t";
+        events[i].key = i % 2 ? odd : even;
+        events[i].payload = "1";
+    }
+    assert_ok(hf_publish_many(bus, events, count, NULL));
+}
+
+static void hand_over(struct scene *scene, hf_mode mode, size_t events)
+{
+    hf_subscription_options options = quick_options();
+
+    options.mode = mode;
+    options.batch = BATCH;
+    options.batch_by = HF_BATCH_KEY;
+    options.batch_extend_max = EXTEND;
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", take, NULL, &options, NULL));
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(given.events, events);
+    assert_true(given.ascending);
+}
+
+static void a_run_of_119_events_is_one_unit(void **state)
+{
+    publish_all(((struct scene *)*state)->bus, 119, "user", "user");
+    hand_over(*state, HF_MODE_ORDERED, 119);
+    assert_int_equal(given.calls, 1);
+}
+
+static void a_run_of_120_events_is_one_unit(void **state)
+{
+    publish_all(((struct scene *)*state)->bus, 120, "user", "user");
+    hand_over(*state, HF_MODE_ORDERED, 120);
+    assert_int_equal(given.calls, 1);
+}
+
+static void a_run_that_reaches_the_cap_is_one_unit(void **state)
+{
+    struct scene *scene = *state;
+
+    publish_all(scene->bus, BATCH + EXTEND, "user", "user");
+    hand_over(scene, HF_MODE_ORDERED, BATCH + EXTEND);
+    assert_int_equal(given.calls, 1);
+    assert_false(scene_said(scene, "was cut"));
+}
+
+static void a_run_of_one_more_is_cut_and_the_log_names_the_limits(void **state)
+{
+    struct scene *scene = *state;
+
+    publish_all(scene->bus, BATCH + EXTEND + 1, "user", "user");
+    hand_over(scene, HF_MODE_ORDERED, BATCH + EXTEND + 1);
+    assert_int_equal(given.calls, 2);
+    assert_int_equal(given.counts[0], BATCH + EXTEND);
+    assert_true(scene_said(scene, "was cut after 1100 events"));
+    assert_true(scene_said(scene, "batch is 100, batch_extend_max 1000"));
+}
+
+static void what_is_no_run_is_cut_at_the_batch(void **state)
+{
+    publish_all(((struct scene *)*state)->bus, 240, "a", "b");
+    hand_over(*state, HF_MODE_ORDERED, 240);
+    assert_int_equal(given.calls, 4); /* a hundred and twenty of each */
+    for (size_t i = 0; i < 4; i++)
+        assert_true(given.counts[i] == BATCH || given.counts[i] == 20);
+}
+
+static void in_a_lease_a_unit_has_at_most_a_batch(void **state)
+{
+    publish_all(((struct scene *)*state)->bus, 120, "user", "user");
+    hand_over(*state, HF_MODE_SHARED, 120);
+    for (size_t i = 0; i < given.calls; i++)
+        assert_true(given.counts[i] <= BATCH);
+}
+
+/* ---- Poison ---------------------------------------------------------------------------------- */
+
+static hf_verdict fail_poison(const hf_event *event, hf_delivery *delivery,
+                              struct recorder *recorder)
+{
+    (void)delivery;
+    (void)recorder;
+    return strcmp(event->key, "poison") == 0 ? HF_RETRY : HF_ACK;
+}
+
+static bool healthy_are_done(void *ctx)
+{
+    return recorder_calls(ctx, 0, NULL) - recorder_calls(ctx, 0, "poison") == HEALTHY;
+}
+
+static void publish_healthy(hf_bus *bus, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%d", i);
+        publish(bus, "t", key, "1");
+    }
+}
+
+/* The poison key's two events stand among those of a thousand others. */
+static struct recorder *poison(struct scene *scene, hf_on_poison how)
+{
+    struct recorder *recorder = scene_recorder(scene, fail_poison);
+    hf_subscription_options options = quick_options();
+
+    options.on_poison = how;
+    options.attempts_max = 2;
+    options.partitions = 8;
+    options.concurrency = 2;
+    publish_healthy(scene->bus, 0, 10);
+    publish(scene->bus, "t", "poison", "1");
+    publish(scene->bus, "t", "poison", "1");
+    publish_healthy(scene->bus, 10, HEALTHY);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    return recorder;
+}
+
+static void a_poison_key_that_is_skipped_costs_only_its_own_events(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = poison(scene, HF_POISON_SKIP);
+
+    settle_all(scene->bus, "a");
+    assert_true(healthy_are_done(recorder));
+    assert_int_equal(recorder_calls(recorder, 0, "poison"), 4);
+    assert_int_equal(info_of(scene->bus, "a").dead, 2);
+}
+
+static bool is_blocked(void *ctx)
+{
+    return info_of(ctx, "a").blocked == 1;
+}
+
+static void a_poison_key_that_is_blocked_holds_back_only_itself(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = poison(scene, HF_POISON_BLOCK_KEY);
+
+    assert_true(wait_until(healthy_are_done, recorder));
+    assert_true(wait_until(is_blocked, scene->bus));
+    assert_int_equal(recorder_calls(recorder, 0, "poison"), 2);
+    assert_int_equal(info_of(scene->bus, "a").dead, 1);
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_int_equal(info_of(scene->bus, "a").held, 1);
+    assert_int_equal(info_of(scene->bus, "a").lag, 0);
+}
+
+static bool is_paused(void *ctx)
+{
+    return info_of(ctx, "a").paused_at_us >= 0;
+}
+
+static void a_poison_key_that_halts_loses_nothing_of_the_others(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = poison(scene, HF_POISON_HALT);
+
+    for (int64_t deaths = 1; deaths <= 2; deaths++) { /* each of its events is a reason */
+        assert_true(wait_until(is_paused, scene->bus));
+        assert_int_equal(info_of(scene->bus, "a").dead, deaths);
+        assert_ok(hf_resume(scene->bus, "a"));
+    }
+    settle_all(scene->bus, "a");
+    assert_true(healthy_are_done(recorder));
+    assert_int_equal(recorder_overlaps(recorder), 0);
+    assert_int_equal(info_of(scene->bus, "a").dead, 2);
+}
+
+static const struct CMUnitTest tests[] = {
+    limit_test(a_run_of_119_events_is_one_unit),
+    limit_test(a_run_of_120_events_is_one_unit),
+    limit_test(a_run_that_reaches_the_cap_is_one_unit),
+    limit_test(a_run_of_one_more_is_cut_and_the_log_names_the_limits),
+    limit_test(what_is_no_run_is_cut_at_the_batch),
+    limit_test(in_a_lease_a_unit_has_at_most_a_batch),
+    scene_test(a_poison_key_that_is_skipped_costs_only_its_own_events),
+    scene_test(a_poison_key_that_is_blocked_holds_back_only_itself),
+    scene_test(a_poison_key_that_halts_loses_nothing_of_the_others),
+};
+
+SCENE_MAIN(tests)
