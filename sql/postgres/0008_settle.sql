@@ -397,27 +397,30 @@ BEGIN
 END
 $$;
 
--- tx_leave: settles a delivery within the transaction that its handler ran in, which is to be committed
--- soon: from now on it holds the partition's row (FOR SHARE; for rearranging lanes if it waited) or
--- the lease's. lane_busy: `ret_lane_busy`. Anything but status 0: the caller undoes the delivery. HF_STALE
--- (5), HF_NOTFOUND (3), HF_CONFLICT (4): somebody else has settled it meanwhile.
+-- tx_leave: settles deliveries of one partition or lease within the transaction that their handler ran
+-- in, which is to be committed soon: from now on it holds the partition's row (FOR SHARE; for
+-- rearranging lanes if one of them waited) or the lease's. lane_busy: `ret_lane_busy` of each. Anything
+-- but status 0: the caller undoes all of them. HF_STALE (5), HF_NOTFOUND (3), HF_CONFLICT (4): somebody
+-- else has settled one meanwhile, that at `position`.
 CREATE FUNCTION holdfast.tx_leave(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
-    p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint, p_lane bigint,
-    p_waited boolean, p_now timestamptz,
-    OUT status integer, OUT message text, OUT lane_busy boolean)
+    p_token uuid, p_epoch bigint, p_lease uuid, p_positions bigint[], p_waited boolean[],
+    p_now timestamptz,
+    OUT status integer, OUT message text, OUT "position" bigint, OUT lane_busy boolean[])
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
+#variable_conflict use_column
 DECLARE
     v_lease      leases;
     v_fence      record;
     v_checkpoint bigint;
-    v_left       boolean := false;
-    v_lane       bigint := p_lane;              -- of its row, if it has one: the stored one counts
+    v_left       bigint[];                      -- those that had rows in retries ...
+    v_left_lanes bigint[];                      -- ... and their lanes
+    v_new        bigint[];
 BEGIN
     status := 0;
-    lane_busy := false;
+    lane_busy := array_fill(false, ARRAY[cardinality(p_positions)]);
     IF p_leased THEN
         SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease
             AND l.subscription_id = p_subscription_id AND l.piece IS NULL FOR UPDATE;
@@ -426,62 +429,69 @@ BEGIN
             message := 'the lease has ended: its events were handed out again or are settled';
             RETURN;
         END IF;
-        IF NOT v_lease.positions @> p_position THEN
-            status := 4;
-            message := format('the event at position %s is settled already', p_position);
+        tx_leave.position := (SELECT min(p) FROM unnest(p_positions) p
+                              WHERE NOT v_lease.positions @> p);
+    ELSE
+        v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch,
+                         true = ANY (p_waited));
+        status := v_fence.status;
+        message := v_fence.message;
+        IF status <> 0 THEN
             RETURN;
         END IF;
-        IF v_lease.has_retries THEN
-            DELETE FROM retries r WHERE r.subscription_id = p_subscription_id
-                AND r.position = p_position AND r.kind = 4;
-            IF FOUND THEN
-                DELETE FROM copies c WHERE c.subscription_id = p_subscription_id
-                    AND c.position = p_position;
-            END IF;
-        END IF;
-        IF v_lease.count = 1 THEN
-            DELETE FROM leases l WHERE l.token = p_lease;
-        ELSE
-            UPDATE leases l SET count = l.count - 1,
-                    positions = l.positions - int8multirange(int8range(p_position, p_position + 1))
-                WHERE l.token = p_lease;
-        END IF;
-        RETURN;
+        v_checkpoint := (journal_newest(p_subscription_id, p_partition)).checkpoint;
     END IF;
 
-    v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch, p_waited);
-    status := v_fence.status;
-    message := v_fence.message;
-    IF status <> 0 THEN
-        RETURN;
-    END IF;
-    v_checkpoint := (journal_newest(p_subscription_id, p_partition)).checkpoint;
-    IF p_waited OR p_position <= v_checkpoint THEN
-        DELETE FROM retries r WHERE r.subscription_id = p_subscription_id AND r.position = p_position
-            RETURNING r.lane INTO v_lane;
-        v_left := FOUND;
-        IF v_left THEN
+    IF p_leased AND tx_leave.position IS NULL THEN
+        IF v_lease.has_retries THEN
+            WITH gone AS (
+                DELETE FROM retries r WHERE r.subscription_id = p_subscription_id
+                    AND r.position = ANY (p_positions) AND r.kind = 4 RETURNING r.position)
+            DELETE FROM copies c USING gone g
+                WHERE c.subscription_id = p_subscription_id AND c.position = g.position;
+        END IF;
+        IF v_lease.count = cardinality(p_positions) THEN
+            DELETE FROM leases l WHERE l.token = p_lease;
+        ELSE
+            UPDATE leases l SET count = l.count - cardinality(p_positions),
+                                positions = l.positions - positions_of(p_positions)
+                WHERE l.token = p_lease;
+        END IF;
+    ELSIF NOT p_leased THEN
+        WITH gone AS (
+            DELETE FROM retries r
+                USING unnest(p_positions, p_waited) o (position, waited)
+                WHERE r.subscription_id = p_subscription_id AND r.position = o.position
+                    AND (o.waited OR o.position <= v_checkpoint)
+                RETURNING r.position, r.lane)
+        SELECT array_agg(g.position), array_agg(g.lane) INTO v_left, v_left_lanes FROM gone g;
+        IF v_left IS NOT NULL THEN
             DELETE FROM copies c
-                WHERE c.subscription_id = p_subscription_id AND c.position = p_position;
-        ELSIF p_position <= v_checkpoint THEN
-            status := 4;
+                WHERE c.subscription_id = p_subscription_id AND c.position = ANY (v_left);
         END IF;
+        WITH put AS (
+            INSERT INTO settled (subscription_id, partition, position)
+                SELECT p_subscription_id, p_partition, p FROM unnest(p_positions) p
+                WHERE p > v_checkpoint
+                ON CONFLICT DO NOTHING RETURNING position)
+        SELECT array_agg(p.position) INTO v_new FROM put p;
+        tx_leave.position := (
+            SELECT min(p) FROM unnest(p_positions) p
+            WHERE (p = ANY (CASE WHEN p > v_checkpoint THEN v_new ELSE v_left END)) IS NOT TRUE);
     END IF;
-    IF p_position > v_checkpoint THEN
-        INSERT INTO settled (subscription_id, partition, position)
-            VALUES (p_subscription_id, p_partition, p_position) ON CONFLICT DO NOTHING;
-        IF NOT FOUND THEN
-            status := 4;
-        END IF;
-    END IF;
-    IF status <> 0 THEN
-        message := format('the event at position %s is settled already', p_position);
+    IF tx_leave.position IS NOT NULL THEN
+        status := 4;
+        message := format('the event at position %s is settled already', tx_leave.position);
         RETURN;
     END IF;
-    IF v_left THEN
-        PERFORM lanes_promote(p_subscription_id, p_partition, ARRAY[v_lane], p_now);
-        lane_busy := EXISTS (SELECT 1 FROM retries r WHERE r.subscription_id = p_subscription_id
-                             AND r.partition = p_partition AND r.lane = v_lane);
+    IF v_left IS NOT NULL THEN
+        PERFORM lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
+        SELECT array_agg(EXISTS (SELECT 1 FROM retries r
+                                 WHERE r.subscription_id = p_subscription_id
+                                     AND r.partition = p_partition AND r.lane = l.lane)
+                         ORDER BY o.i) INTO lane_busy
+            FROM unnest(p_positions) WITH ORDINALITY o (position, i)
+            LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane) ON l.position = o.position;
     END IF;
 END
 $$;
@@ -500,11 +510,11 @@ END
 $$;
 
 -- tx_settle: tx_check and tx_leave. Raises whatever is wrong: HF002 as above, else HF and tx_leave's
--- status. Answers lane_busy.
+-- status, with the position as the detail if there is one. Answers lane_busy.
 CREATE FUNCTION holdfast.tx_settle(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
-    p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint, p_mark text, p_lane bigint,
-    p_waited boolean, p_now timestamptz) RETURNS boolean
+    p_token uuid, p_epoch bigint, p_lease uuid, p_mark text, p_positions bigint[],
+    p_waited boolean[], p_now timestamptz) RETURNS boolean[]
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
@@ -513,9 +523,10 @@ DECLARE
 BEGIN
     PERFORM tx_check(p_mark);
     v_done := tx_leave(p_namespace_id, p_subscription_id, p_leased, p_partition, p_token, p_epoch,
-                       p_lease, p_position, p_lane, p_waited, p_now);
+                       p_lease, p_positions, p_waited, p_now);
     IF v_done.status <> 0 THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message,
+            DETAIL = coalesce(v_done.position::text, ''),
             ERRCODE = 'HF' || lpad(v_done.status::text, 3, '0');
     END IF;
     RETURN v_done.lane_busy;

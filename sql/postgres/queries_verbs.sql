@@ -436,8 +436,8 @@ SELECT set_config('holdfast.tx', $1, true),
 
 -- name: tx_enter
 SELECT status, message
-    FROM holdfast.tx_enter($1, $2, $3, $4, $5, $6, $7, $8)
-    WHERE current_setting('holdfast.tx', true) = $9;
+    FROM holdfast.tx_enter($1, $2, $3, $4, $5, $6, $7, $9)
+    WHERE current_setting('holdfast.tx', true) = $8;
 
 -- A delivery begins. The one before, if it was kept, is over only now: that saves a round trip.
 -- name: tx_release
@@ -453,7 +453,7 @@ ROLLBACK TO SAVEPOINT holdfast_delivery; RELEASE SAVEPOINT holdfast_delivery;
 SELECT holdfast.tx_check($1);
 
 -- name: tx_settle
-SELECT holdfast.tx_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+SELECT holdfast.tx_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- ---- Joining the application's transaction ------------------------------------------------------
 

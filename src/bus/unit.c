@@ -73,9 +73,8 @@ static bool unit_grow(struct unit *unit)
     size_t capacity = unit->capacity ? 2 * unit->capacity : UNIT_CAPACITY_FIRST;
     size_t count = unit->count;
     if (!grow_array(&unit->slots, count, capacity, sizeof *unit->slots) ||
-        !grow_array(&unit->holds, count, capacity, sizeof *unit->holds) ||
+        !grow_array(&unit->members, count, capacity, sizeof *unit->members) ||
         !grow_array(&unit->settled, count, capacity, sizeof *unit->settled) ||
-        !grow_array(&unit->lane_busy, count, capacity, sizeof *unit->lane_busy) ||
         !grow_array(&unit->events, 0, capacity, sizeof *unit->events) ||
         !grow_array(&unit->picked, 0, capacity, sizeof *unit->picked) ||
         !grow_array(&unit->notes, 0, capacity, sizeof *unit->notes) ||
@@ -93,9 +92,9 @@ static bool unit_push(struct runner *runner, struct unit *unit, struct slot *slo
     }
     slot->follows = unit->count > 0;
     unit->slots[unit->count] = slot;
-    unit->holds[unit->count] = runner_hold(runner, slot);
+    unit->members[unit->count] =
+        (struct tx_member){.hold = runner_hold(runner, slot), .entry = slot->entry};
     unit->settled[unit->count] = false;
-    unit->lane_busy[unit->count] = false;
     unit->count++;
     return true;
 }
@@ -106,9 +105,8 @@ void unit_release(struct unit *unit)
         rack_return(NULL, unit->shelves[i]);
     }
     mem_free(unit->slots);
-    mem_free(unit->holds);
+    mem_free(unit->members);
     mem_free(unit->settled);
-    mem_free(unit->lane_busy);
     mem_free(unit->events);
     mem_free(unit->picked);
     mem_free(unit->notes);
@@ -335,7 +333,7 @@ static void end_settled(struct runner *runner, struct unit *unit)
             runner_slot_ended(runner, unit->slots[i], &done, true);
             continue;
         }
-        unit->lane_busy[kept] = unit->lane_busy[i];
+        unit->members[kept] = unit->members[i];
         unit->settled[kept] = false;
         unit->slots[kept++] = unit->slots[i];
     }
@@ -364,7 +362,7 @@ void unit_ended(struct runner *runner, struct unit *unit, struct worker_result *
     }
     for (size_t i = 0; i < unit->count; i++) {
         struct worker_result own = *result;
-        own.lane_busy = unit->lane_busy[i];
+        own.lane_busy = unit->members[i].ret_lane_busy;
         own.before = false; /* those went with end_settled */
         if (i > 0 && result->error) {
             own.error = mem_dup(result->error, strlen(result->error));
@@ -394,7 +392,7 @@ hf_status unit_enter(struct unit *unit, struct tx *tx, int64_t now_us)
     size_t i = 0;
     hf_status status = HF_CONFLICT;
     for (; i < unit->count && status == HF_CONFLICT; i++) {
-        status = tx_enter(tx, &unit->holds[i], unit->slots[i]->entry, now_us);
+        status = tx_enter(tx, &unit->members[i].hold, unit->members[i].entry, now_us);
         unit->settled[i] = status == HF_CONFLICT;
     }
     if (status) {
@@ -407,23 +405,33 @@ hf_status unit_enter(struct unit *unit, struct tx *tx, int64_t now_us)
     return HF_OK;
 }
 
+/* Have all that are left the same proof? */
+static bool is_of_one_hold(const struct tx_member *members, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const struct hold *a = &members[0].hold;
+        const struct hold *b = &members[i].hold;
+        if (a->subscription_id != b->subscription_id || a->partition != b->partition ||
+            a->epoch != b->epoch || a->leased != b->leased ||
+            memcmp(a->lease, b->lease, sizeof a->lease) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 hf_status unit_finish(struct unit *unit, struct tx *tx, int64_t now_us, bool *ret_again)
 {
-    *ret_again = false;
-    for (size_t i = unit->entered + 1; i < unit->count; i++) {
-        hf_status status = tx_leave(tx, true, &unit->lane_busy[i - 1]);
-        if (!status) {
-            status = tx_enter(tx, &unit->holds[i], unit->slots[i]->entry, now_us);
-        }
-        if (status) {
-            unit->settled[i] = status == HF_CONFLICT;
-            *ret_again = status == HF_CONFLICT;
-            char message[STORE_MESSAGE_BYTES];
-            snprintf(message, sizeof message, "%s", err_message());
-            tx_rollback(tx);
-            return err_set(status, message);
-        }
-        unit->entered = i;
+    struct tx_member *first = &unit->members[unit->entered];
+    size_t count = unit->count - unit->entered;
+    size_t settled;
+    hf_status status =
+        tx_finish_unit(tx, first + 1, count - 1, is_of_one_hold(first, count), now_us,
+                       &first->ret_lane_busy, &settled);
+    *ret_again = status && settled != SIZE_MAX;
+    if (*ret_again) {
+        unit->settled[unit->entered + settled] = true;
+        status = HF_CONFLICT;
     }
-    return tx_finish(tx, &unit->lane_busy[unit->entered]);
+    return status;
 }

@@ -24,9 +24,8 @@ struct worker_result;
 
 struct unit {
     struct slot **slots; /* in the order of positions */
-    struct hold *holds;  /* the proof for each */
-    bool *settled;       /* ... was settled before, so the handler does not get it */
-    bool *lane_busy;     /* ... transactional: see tx_leave */
+    struct tx_member *members; /* each as its transaction sees it, with the proof */
+    bool *settled;             /* ... was settled before, so the handler does not get it */
     const hf_event **events; /* what the handler gets; and room for those of one pattern */
     const hf_event **picked;
     size_t event_count;
@@ -36,7 +35,7 @@ struct unit {
     size_t shelf_count;
     size_t count;
     size_t capacity;
-    size_t entered; /* transactional: the one that was entered last */
+    size_t entered; /* transactional: the one that was entered */
 };
 
 /* How many events the window has to have room for, so that units fit: `batch` and what it may be

@@ -79,7 +79,7 @@ static void take_unit(struct worker *worker)
         return;
     }
     take_probe(runner, first);
-    worker->holds[0] = worker->unit.holds[0];
+    worker->holds[0] = worker->unit.members[0].hold;
     worker->chunk[0] = first;
     worker->count = 1;
 }
@@ -314,7 +314,7 @@ static void note_begin(struct worker *worker, size_t i)
             return;
         }
         unit->notes[unit->note_count++] = note;
-        store_note(store, note, unit->holds[j].subscription_id,
+        store_note(store, note, unit->members[j].hold.subscription_id,
                    unit->slots[j]->entry->event.position, unit->slots[j]->entry->attempts + 1);
     }
 }

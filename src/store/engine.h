@@ -84,6 +84,8 @@ struct engine_class {
     hf_status (*tx_enter)(struct tx *, const struct hold *, const struct entry *, int64_t);
     hf_status (*tx_leave)(struct tx *, bool, bool *);
     hf_status (*tx_finish)(struct tx *, bool *); /* NULL: it is tx_leave and tx_commit */
+    hf_status (*tx_finish_unit)(struct tx *, struct tx_member *, size_t, bool *, size_t *);
+    /* NULL: it is tx_leave and tx_enter of each, then tx_finish */
     hf_status (*tx_append)(struct tx *, struct append *);
     void *(*tx_connection)(struct tx *);
     void (*tx_abort)(struct tx *);

@@ -406,6 +406,33 @@ hf_status tx_finish(struct tx *tx, bool *ret_lane_busy)
     return status;
 }
 
+hf_status tx_finish_unit(struct tx *tx, struct tx_member *others, size_t count, bool same,
+                         int64_t now_us, bool *ret_lane_busy, size_t *ret_settled)
+{
+    const struct engine_class *class = tx->engine->class;
+    if (same && class->tx_finish_unit) {
+        return class->tx_finish_unit(tx, others, count, ret_lane_busy, ret_settled);
+    }
+    *ret_settled = SIZE_MAX;
+    bool *lane_busy = ret_lane_busy;
+    for (size_t i = 0; i < count; i++) {
+        hf_status status = class->tx_leave(tx, true, lane_busy);
+        bool left = status == HF_OK;
+        if (left) {
+            lane_busy = &others[i].ret_lane_busy;
+            status = class->tx_enter(tx, &others[i].hold, others[i].entry, now_us);
+        }
+        if (status != HF_OK) {
+            *ret_settled = status == HF_CONFLICT ? (left ? i + 1 : i) : SIZE_MAX;
+            char message[STORE_MESSAGE_BYTES];
+            snprintf(message, sizeof message, "%s", err_message());
+            class->tx_rollback(tx);
+            return err_set(status, message);
+        }
+    }
+    return tx_finish(tx, lane_busy);
+}
+
 hf_status tx_append(struct tx *tx, struct append *append)
 {
     return tx->engine->class->tx_append(tx, append);

@@ -727,6 +727,19 @@ hf_status tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy);
  * save a round trip. Ends the tx in every case. Answers as those two, but that HF_CONFLICT comes
  * from the commit only (HF_STALE: somebody else has settled the delivery meanwhile). */
 hf_status tx_finish(struct tx *tx, bool *ret_lane_busy);
+/* One of those that a handler got together with the one that was entered. */
+struct tx_member {
+    struct hold hold;
+    const struct entry *entry;
+    bool ret_lane_busy;
+};
+
+/* The same for a unit: settles these with the delivery inside. *ret_settled is SIZE_MAX, or with a
+ * failure the number of the one that is settled already: 0 is the delivery inside, 1 the first of
+ * the others. They may be settled in one round trip if all have the hold of the one inside, `same`.
+ */
+hf_status tx_finish_unit(struct tx *tx, struct tx_member *others, size_t count, bool same,
+                         int64_t now_us, bool *ret_lane_busy, size_t *ret_settled);
 /* Appends within the transaction; contract of struct append but for durability. */
 hf_status tx_append(struct tx *tx, struct append *append);
 /* The connection for the handler: sqlite3 * or PGconn *. */

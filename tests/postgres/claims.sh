@@ -246,7 +246,7 @@ fresh 2
 sql "SELECT claim(2)" >/dev/null
 lease=$(sql "SELECT token FROM holdfast.leases WHERE positions @> holdfast.head(1)")
 enter="SELECT status FROM holdfast.tx_enter(1, (SELECT max(id) FROM holdfast.subscriptions), true, 0, '$A', 0, '$lease', holdfast.head(1))"
-leave="SELECT status FROM holdfast.tx_leave(1, (SELECT max(id) FROM holdfast.subscriptions), true, 0, '$A', 0, '$lease', holdfast.head(1), 1, false, now())"
+leave="SELECT status FROM holdfast.tx_leave(1, (SELECT max(id) FROM holdfast.subscriptions), true, 0, '$A', 0, '$lease', ARRAY[holdfast.head(1)], '{f}', now())"
 asks "a delivery in a transaction" a "BEGIN; $enter; $leave; $leave; ROLLBACK" "0 0 4"
 asks "undone with it" a "BEGIN; $enter; $leave; COMMIT; $enter; $leave" "0 0 4 4"
 sql "SELECT claim(9, '10')" >/dev/null

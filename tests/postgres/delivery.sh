@@ -142,11 +142,14 @@ enter() { # TOKEN EPOCH POSITION
     echo "SELECT status FROM holdfast.tx_enter(1, 1, false, 0, '$1', $2, NULL, $3)"
 }
 leave() { # TOKEN EPOCH POSITION LANE WAITED
-    echo "SELECT status, lane_busy FROM holdfast.tx_leave(1, 1, false, 0, '$1', $2, NULL, $3, $4, ${5:-false}, $now)"
+    echo "SELECT status, lane_busy[1] FROM holdfast.tx_leave(1, 1, false, 0, '$1', $2, NULL, ARRAY[$3], '{${5:-false}}', $now)"
 }
 is "a delivery in a transaction" "$(enter $A 9 16); $(leave $A 9 16 5); $(enter $A 9 16); $(leave $A 9 16 5)" "0 0|f 4 4|f"
 is "below the checkpoint only what waits is open" "$(enter $A 9 3); $(leave $A 9 3 5); $(enter $A 9 13); $(leave $A 9 13 3 true); $kinds" "4 4|f 0 0|t 14:1"
 is "a former owner is refused" "$(enter $B 8 17); $(leave $B 8 17 5)" "5 5|f"
+is "of several that one is settled is told, with its place" \
+    "SELECT status, position FROM holdfast.tx_leave(1, 1, false, 0, '$A', 9, NULL, '{18,16,19}', '{f,f,f}', $now)" "4|16"
+sql "DELETE FROM holdfast.settled WHERE position IN (18, 19)" >/dev/null # the caller would have undone it
 ask a "BEGIN; $(enter $A 9 17)" >/dev/null
 asks "a handler that runs holds nobody up" b "$(acquire $B 0 'true, NULL, NULL')" "0|10|14|f"
 asks "but cannot settle any more" a "$(leave $A 9 17 5)" "5|f"

@@ -355,6 +355,7 @@ const struct engine_class postgres_engine_class = {
     .tx_enter = postgres_tx_enter,
     .tx_leave = postgres_tx_leave,
     .tx_finish = postgres_tx_finish,
+    .tx_finish_unit = postgres_tx_finish_unit,
     .tx_append = postgres_tx_append,
     .tx_connection = postgres_tx_connection,
     .tx_abort = postgres_tx_abort,

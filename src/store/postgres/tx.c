@@ -9,6 +9,9 @@
  *     ...
  *     -> check, COMMIT       (of the last, if that is known: -> settle, COMMIT)
  *
+ * A unit is entered by its first delivery and settled as a whole, however many they are: one
+ * statement, which goes with the COMMIT.
+ *
  * Nothing of ours is locked or written while a handler runs: entering only looks whether the
  * delivery is ours and open, leaving settles it. So a process that is stopped in the middle of a
  * handler holds up nobody. Of two processes that both believe to have a delivery one settles it;
@@ -32,6 +35,7 @@
  */
 #include <libpq-events.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -57,9 +61,9 @@ struct postgres_tx {
     bool ring_before;
     struct hold hold;
     int64_t position;
-    uint64_t lane;
     bool waited;
     int64_t now_us;
+    int64_t conflict; /* the position that the last HF004 was about; -1: none */
     bool passing;     /* something that was published inside met trouble that passes */
     char sqlstate[6]; /* of the last statement on the connection that failed; "": none */
     /* for tx_abort */
@@ -79,7 +83,8 @@ bool postgres_held_by_caller(struct engine *engine)
 
 /* ---- Between the handler and us -------------------------------------------------------------- */
 
-/* PGEventProc: notes the code of every statement that fails, the handler's included. */
+/* PGEventProc: notes the code of every statement that fails, the handler's included, and which
+ * delivery of a unit was settled already. */
 static int hear_result(PGEventId id, void *info, void *pass_through)
 {
     (void)pass_through;
@@ -87,8 +92,11 @@ static int hear_result(PGEventId id, void *info, void *pass_through)
         const PGEventResultCreate *created = info;
         struct postgres_tx *tx = PQinstanceData(created->conn, hear_result);
         const char *code = PQresultErrorField(created->result, PG_DIAG_SQLSTATE);
+        const char *detail = PQresultErrorField(created->result, PG_DIAG_MESSAGE_DETAIL);
         if (tx && code) {
             snprintf(tx->sqlstate, sizeof tx->sqlstate, "%s", code);
+            bool told = strcmp(code, "HF004") == 0 && detail && *detail;
+            tx->conflict = told ? strtoll(detail, NULL, 10) : -1;
         }
     }
     return 1;
@@ -371,7 +379,7 @@ void postgres_tx_abort(struct tx *base)
 
 /* ---- Deliveries ------------------------------------------------------------------------------ */
 
-/* The first nine parameters of both functions. */
+/* The first eight parameters of both functions. */
 static struct params *fill_hold(struct postgres_tx *tx)
 {
     struct postgres_engine *engine = tx->session->engine;
@@ -384,18 +392,37 @@ static struct params *fill_hold(struct postgres_tx *tx)
     param_uuid(params, engine->token);
     param_int8(params, hold->epoch);
     param_uuid(params, hold->leased ? hold->lease : NULL);
-    param_int8(params, tx->position);
     param_text(params, text_of(tx->mark));
     return params;
 }
 
-static void fill_settle(struct postgres_tx *tx)
+/* The delivery inside, and those behind it in its unit. */
+static void fill_settle(struct postgres_tx *tx, const struct tx_member *others, size_t count)
 {
     struct params *params = fill_hold(tx);
-    param_int8(params, (int64_t)tx->lane);
-    param_bool(params, tx->waited);
+    param_array(params, PARAM_INT8, count + 1);
+    element_int8(params, tx->position);
+    for (size_t i = 0; i < count; i++) {
+        element_int8(params, others[i].entry->event.position);
+    }
+    param_array(params, PARAM_BOOL, count + 1);
+    element_bool(params, tx->waited);
+    for (size_t i = 0; i < count; i++) {
+        element_bool(params, others[i].entry->waited);
+    }
     params->shift_us = skew_shift(tx->session->engine, tx->now_us);
     param_local(params, tx->now_us);
+}
+
+/* What tx_settle answered, for as many. */
+static void read_settle(const PGresult *result, bool *ret_lane_busy, struct tx_member *others,
+                        size_t count)
+{
+    struct result_array busy = result_array(result, 0, 0);
+    *ret_lane_busy = busy.count > 0 && array_int8(&busy, 0) != 0;
+    for (size_t i = 0; i < count; i++) {
+        others[i].ret_lane_busy = i + 1 < busy.count && array_int8(&busy, 0) != 0;
+    }
 }
 
 /* What tx_enter answered. No row: the mark is missing. */
@@ -420,7 +447,6 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     }
     tx->hold = *hold;
     tx->position = entry->event.position;
-    tx->lane = entry->lane;
     tx->waited = entry->waited;
     tx->now_us = now_us;
     tx->ring_before = tx->ring;
@@ -431,7 +457,7 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
         line_add(&line, POSTGRES_QUERY_TX_RELEASE);
     }
     line_add(&line, POSTGRES_QUERY_TX_SAVE);
-    fill_hold(tx);
+    param_int8(fill_hold(tx), tx->position);
     line_add(&line, POSTGRES_QUERY_TX_ENTER);
     status = tx_line_end(tx, &line);
     if (status == HF_OK) {
@@ -452,10 +478,10 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
 static hf_status tx_settle(struct postgres_tx *tx, bool *ret_lane_busy)
 {
     PGresult *result;
-    fill_settle(tx);
+    fill_settle(tx, NULL, 0);
     hf_status status = session_query(tx->session, POSTGRES_QUERY_TX_SETTLE, &result);
     if (status == HF_OK) {
-        *ret_lane_busy = result_bool(result, 0, 0);
+        read_settle(result, ret_lane_busy, NULL, 0);
         PQclear(result);
         HF_POINT("tx_after_settle");
         return HF_OK;
@@ -509,7 +535,26 @@ hf_status postgres_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)
 
 hf_status postgres_tx_finish(struct tx *base, bool *ret_lane_busy)
 {
+    size_t settled;
+    return postgres_tx_finish_unit(base, NULL, 0, ret_lane_busy, &settled);
+}
+
+/* Which of them a conflict was about; count + 1 if that is not known. */
+static size_t index_of_conflict(const struct postgres_tx *tx, const struct tx_member *others,
+                                size_t count)
+{
+    size_t i = 0;
+    while (i < count && others[i].entry->event.position != tx->conflict) {
+        i++;
+    }
+    return tx->conflict == tx->position ? 0 : i + 1;
+}
+
+hf_status postgres_tx_finish_unit(struct tx *base, struct tx_member *others, size_t count,
+                                  bool *ret_lane_busy, size_t *ret_settled)
+{
     struct postgres_tx *tx = (struct postgres_tx *)base;
+    *ret_settled = SIZE_MAX;
     bool broken;
     hf_status status = tx_return(tx, &broken);
     if (status == HF_OK) {
@@ -519,10 +564,14 @@ hf_status postgres_tx_finish(struct tx *base, bool *ret_lane_busy)
         return tx_ended(tx, status);
     }
     struct line line;
-    fill_settle(tx);
+    tx->conflict = -1;
+    fill_settle(tx, others, count);
     status = tx_commit_after(tx, POSTGRES_QUERY_TX_SETTLE, &line);
     if (status == HF_OK) {
-        *ret_lane_busy = result_bool(line.items[0].result, 0, 0);
+        read_settle(line.items[0].result, ret_lane_busy, others, count);
+    } else if (line.failed == 0 && tx->conflict >= 0) {
+        size_t index = index_of_conflict(tx, others, count);
+        *ret_settled = index <= count ? index : SIZE_MAX;
     }
     line_release(&line);
     return tx_ended(tx, status);

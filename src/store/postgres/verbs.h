@@ -137,6 +137,8 @@ hf_status postgres_tx_enter(struct tx *tx, const struct hold *hold, const struct
                             int64_t now_us);
 hf_status postgres_tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy);
 hf_status postgres_tx_finish(struct tx *tx, bool *ret_lane_busy);
+hf_status postgres_tx_finish_unit(struct tx *tx, struct tx_member *others, size_t count,
+                                  bool *ret_lane_busy, size_t *ret_settled);
 hf_status postgres_tx_append(struct tx *tx, struct append *append);
 void *postgres_tx_connection(struct tx *tx);
 void postgres_tx_abort(struct tx *tx);
