@@ -53,11 +53,11 @@ static void a_held_gate_is_refused_at_the_deadline(void **state)
     int64_t begun_us = clock_mono_us();
     assert_int_equal(gate_take(&scene->gates[1], deadline_after_ms(50)), HF_TIMEOUT);
     int64_t took_us = clock_mono_us() - begun_us;
-    assert_in_range(took_us, 50000, 5000000);
+    assert_in_range(took_us, 50000, 30000000);
     /* The same within one store: by another thread it would wait in memory. */
     assert_int_equal(gate_take(&scene->gates[0], deadline_after_ms(20)), HF_TIMEOUT);
     gate_give(&scene->gates[0]);
-    assert_ok(gate_take(&scene->gates[1], deadline_after_ms(1000)));
+    assert_ok(gate_take(&scene->gates[1], deadline_after_ms(30000)));
     gate_give(&scene->gates[1]);
 }
 
@@ -68,9 +68,9 @@ static void a_refused_turn_leaves_the_way_free(void **state)
     assert_int_equal(gate_take(&scene->gates[1], deadline_after_ms(1)), HF_TIMEOUT);
     gate_give(&scene->gates[0]);
     /* The turnstile must not be held by the one that gave up. */
-    assert_ok(gate_take(&scene->gates[0], deadline_after_ms(1000)));
+    assert_ok(gate_take(&scene->gates[0], deadline_after_ms(30000)));
     gate_give(&scene->gates[0]);
-    assert_ok(gate_take(&scene->gates[1], deadline_after_ms(1000)));
+    assert_ok(gate_take(&scene->gates[1], deadline_after_ms(30000)));
     gate_give(&scene->gates[1]);
 }
 
@@ -89,12 +89,12 @@ static void a_deleted_gate_file_is_made_again(void **state)
 {
     struct scene *scene = *state;
     assert_int_equal(unlink(scene->files.gate), 0);
-    assert_ok(gate_take(&scene->gates[0], deadline_after_ms(1000)));
+    assert_ok(gate_take(&scene->gates[0], deadline_after_ms(30000)));
     assert_int_equal(access(scene->files.gate, F_OK), 0);
     /* The other one still has the deleted file open and must end up at the same lock. */
     assert_int_equal(gate_take(&scene->gates[1], deadline_after_ms(20)), HF_TIMEOUT);
     gate_give(&scene->gates[0]);
-    assert_ok(gate_take(&scene->gates[1], deadline_after_ms(1000)));
+    assert_ok(gate_take(&scene->gates[1], deadline_after_ms(30000)));
     gate_give(&scene->gates[1]);
 }
 
@@ -174,7 +174,7 @@ static void a_greedy_store_does_not_starve_another(void **state)
         sched_yield();
     }
     for (int i = 0; i < 100; i++) {
-        assert_ok(gate_take(&scene->gates[1], deadline_after_ms(5000)));
+        assert_ok(gate_take(&scene->gates[1], deadline_after_ms(30000)));
         gate_give(&scene->gates[1]);
     }
     atomic_store(&greedy.stop, true);
@@ -202,7 +202,7 @@ static void the_gate_of_a_killed_process_is_free(void **state)
     assert_int_equal(gate_take(&scene->gates[0], deadline_after_ms(20)), HF_TIMEOUT);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_ok(gate_take(&scene->gates[0], deadline_after_ms(5000)));
+    assert_ok(gate_take(&scene->gates[0], deadline_after_ms(30000)));
     gate_give(&scene->gates[0]);
     close(ready[0]);
     close(ready[1]);
