@@ -18,7 +18,7 @@
 /* ---- One connection at a certain moment ------------------------------------------------------ */
 
 /* The keeper's connection, which listens, shows by a lock that the process lives. */
-#define IS_LISTENER "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+#define IS_LISTENER "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1)"
 /* The writer's, if taking the partition was the last that it did. */
 #define HAS_ACQUIRED "query LIKE '%acquire%'"
 

@@ -189,7 +189,8 @@ static void a_keeper_that_lost_its_connection_misses_nothing(void **state)
         PGconn *pg = PQconnectdb(scene->url);
 
         PQclear(PQexec(pg, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE "
-                           "locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND "
+                           "locktype = 'advisory' AND objsubid = 1 AND granted AND "
+                           "pid <> pg_backend_pid() AND "
                            "database = (SELECT oid FROM pg_database WHERE datname = "
                            "current_database())"));
         PGresult *result = PQexec(pg, "SELECT holdfast.publish('default', 'x', '1')");

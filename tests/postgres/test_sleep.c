@@ -224,7 +224,8 @@ static void a_keeper_that_loses_its_connection_wakes_the_sleepers(void **state)
     must_equal(1, side_number(s.b,
                               "SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l "
                               "JOIN pg_stat_activity a ON a.pid = l.pid "
-                              "WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM "
+                              "WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND "
+                              "l.database = (SELECT oid FROM "
                               "pg_database WHERE datname = current_database()) "
                               "AND a.application_name = 'sleeper'"));
     must_equal(1, publish(&s, s.a));
