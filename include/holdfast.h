@@ -56,6 +56,7 @@
 
 #include <holdfast/deadletter.h>
 #include <holdfast/inspect.h>
+#include <holdfast/namespace.h>
 #include <holdfast/partition.h>
 #include <holdfast/steer.h>
 

@@ -40,12 +40,14 @@ typedef struct hf_options {
     hf_log_level log_level;     /* records below it are not made */
     hf_log_fn log;              /* NULL: no log */
     void *log_ctx;
+    int32_t no_namespace;       /* 1: the database as a whole, to look after its namespaces: only
+                                   hf_namespace_... work, all else answers HF_MISUSE */
 } hf_options;
 
 #define HF_OPTIONS_INIT                                                                            \
     {                                                                                              \
         sizeof(hf_options), NULL, NULL, HF_OPEN_DEFAULT, HF_DURABILITY_DEFAULT, -1, -1, -1, -1,    \
-            -1, HF_LOG_DEFAULT, NULL, NULL                                                         \
+            -1, HF_LOG_DEFAULT, NULL, NULL, 0                                                      \
     }
 
 /*

@@ -100,7 +100,20 @@ SELECT pg_advisory_xact_lock(1215253604, -1)
 SELECT pg_try_advisory_xact_lock(1215253604, -1)
 
 -- name: namespace_put
-SELECT status, message, id, gapless FROM holdfast.namespace_put($1, NULL, $2)
+SELECT status, message, id, gapless FROM holdfast.change_namespace_put($1, NULL, NULL, $2)
+
+-- name: namespace_list
+SELECT n.name, n.metadata::text, n.created_at, n.removing_at, n.gapless,
+       CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END,
+       (SELECT count(*) FROM holdfast.subscriptions s WHERE s.namespace_id = n.id)
+    FROM holdfast.namespaces n WHERE $1::text IS NULL OR n.name = $1 ORDER BY n.name
+
+-- name: change_namespace_put
+SELECT status, message, created
+    FROM holdfast.change_namespace_put($1, $2::text::json, $3::text::boolean, $4)
+
+-- name: change_namespace_remove
+SELECT status, message, more FROM holdfast.change_namespace_remove($1, $2, $3, $4)
 
 -- name: namespace_ids_until
 SELECT ids_until FROM holdfast.namespaces WHERE id = $1

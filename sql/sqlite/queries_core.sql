@@ -92,10 +92,84 @@ INSERT INTO holdfast_meta (name, value) VALUES ('schema_version', ?1)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: namespace_find
-SELECT id FROM holdfast_namespaces WHERE name = ?1;
+SELECT id, removing_at IS NOT NULL FROM holdfast_namespaces WHERE name = ?1;
 
+-- Numbers rise, also past those of namespaces that are gone.
 -- name: namespace_create
-INSERT INTO holdfast_namespaces (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+INSERT INTO holdfast_namespaces (id, name, created_at)
+    SELECT 1 + max(ifnull((SELECT max(id) FROM holdfast_namespaces), 0),
+                   ifnull((SELECT CAST(value AS INTEGER) FROM holdfast_meta
+                           WHERE name = 'last_namespace'), 0)), ?1, ?2;
+
+-- name: namespace_list
+SELECT n.name, n.metadata, n.created_at, n.removing_at,
+       max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
+                           WHERE e.place > n.id << 44 AND e.place <= (n.id << 44) + 17592186044415
+                           ORDER BY e.place DESC LIMIT 1), 0)),
+       (SELECT count(*) FROM holdfast_subscriptions s WHERE s.namespace_id = n.id)
+    FROM holdfast_namespaces n WHERE ?1 IS NULL OR n.name = ?1 ORDER BY n.name;
+
+-- name: namespace_change
+UPDATE holdfast_namespaces SET metadata = ?2 WHERE id = ?1;
+
+-- Removing a namespace: ?1 is its number or that of a subscription, ?2 how many rows at most.
+
+-- name: namespace_mark
+UPDATE holdfast_namespaces SET removing_at = ?2 WHERE id = ?1;
+
+-- name: remove_events
+DELETE FROM holdfast_events
+    WHERE place IN (SELECT place FROM holdfast_events
+                    WHERE place > ?1 << 44 AND place <= (?1 << 44) + 17592186044415
+                    ORDER BY place LIMIT ?2);
+
+-- name: remove_keys
+DELETE FROM holdfast_keys
+    WHERE namespace_id = ?1
+      AND key IN (SELECT key FROM holdfast_keys WHERE namespace_id = ?1 LIMIT ?2);
+
+-- name: remove_dead_letters
+DELETE FROM holdfast_dead_letters
+    WHERE id IN (SELECT id FROM holdfast_dead_letters WHERE namespace_id = ?1 LIMIT ?2);
+
+-- name: remove_next_subscription
+SELECT id FROM holdfast_subscriptions WHERE namespace_id = ?1 LIMIT 1;
+
+-- name: remove_retries
+DELETE FROM holdfast_retries
+    WHERE subscription_id = ?1
+      AND position IN (SELECT position FROM holdfast_retries WHERE subscription_id = ?1 LIMIT ?2);
+
+-- name: remove_copies
+DELETE FROM holdfast_copies
+    WHERE subscription_id = ?1
+      AND position IN (SELECT position FROM holdfast_copies WHERE subscription_id = ?1 LIMIT ?2);
+
+-- name: remove_settled
+DELETE FROM holdfast_settled
+    WHERE subscription_id = ?1
+      AND (partition, position) IN (SELECT partition, position FROM holdfast_settled
+                                    WHERE subscription_id = ?1 LIMIT ?2);
+
+-- name: remove_leases
+DELETE FROM holdfast_leases
+    WHERE token IN (SELECT token FROM holdfast_leases WHERE subscription_id = ?1 LIMIT ?2);
+
+-- name: remove_partitions
+DELETE FROM holdfast_partitions
+    WHERE subscription_id = ?1
+      AND partition IN (SELECT partition FROM holdfast_partitions WHERE subscription_id = ?1 LIMIT ?2);
+
+-- name: namespace_number_keep
+INSERT INTO holdfast_meta (name, value) VALUES ('last_namespace', CAST(?1 AS TEXT))
+    ON CONFLICT (name) DO UPDATE SET value = CAST(max(CAST(value AS INTEGER), ?1) AS TEXT);
+
+-- name: namespace_delete
+DELETE FROM holdfast_namespaces WHERE id = ?1;
+
+-- Hands free pages at the end of the file back to the disk, in files that were made for that.
+-- name: vacuum_step
+PRAGMA incremental_vacuum(2000);
 
 -- The log.
 
@@ -104,7 +178,7 @@ INSERT INTO holdfast_namespaces (name, created_at) VALUES (?1, ?2) ON CONFLICT D
 SELECT max(head, ifnull((SELECT place - (?1 << 44) FROM holdfast_events
                          WHERE place > ?1 << 44 AND place <= (?1 << 44) + 17592186044415
                          ORDER BY place DESC LIMIT 1), 0))
-    FROM holdfast_namespaces WHERE id = ?1;
+    FROM holdfast_namespaces WHERE id = ?1 AND removing_at IS NULL;
 
 -- hot
 -- name: append_event

@@ -55,7 +55,7 @@ const char *hf_version(void)
 
 /* ---- For all files of the bus ---------------------------------------------------------------- */
 
-hf_status bus_check(const hf_bus *bus)
+hf_status bus_check_handle(const hf_bus *bus)
 {
     if (!bus) {
         return fail(HF_INVALID, "the bus is NULL");
@@ -64,6 +64,15 @@ hf_status bus_check(const hf_bus *bus)
         return fail(HF_MISUSE, "this bus belongs to the parent process; open one after fork()");
     }
     return HF_OK;
+}
+
+hf_status bus_check(const hf_bus *bus)
+{
+    hf_status status = bus_check_handle(bus);
+    if (!status && bus->no_namespace) {
+        status = fail(HF_MISUSE, "this bus was opened without a namespace");
+    }
+    return status;
 }
 
 hf_status bus_check_open(const hf_bus *bus)
@@ -171,6 +180,9 @@ static hf_status check_options(hf_options *options)
         status = glob_check_name(text_of(options->namespace_name), "namespace name",
                                  HF_NAMESPACE_BYTES_MAX);
     }
+    if (!status && options->namespace_name && options->no_namespace) {
+        status = fail(HF_INVALID, "a namespace_name is given together with no_namespace");
+    }
     if (!status && options->node_name) {
         status = glob_check_name(text_of(options->node_name), "node name", HF_PRODUCER_BYTES_MAX);
     }
@@ -195,7 +207,7 @@ static hf_status open_store(hf_bus *bus, const char *url, const hf_options *opti
 {
     const char *name = options->namespace_name ? options->namespace_name : "default";
     struct store_options store_options = {
-        .namespace_name = text_of(name),
+        .namespace_name = options->no_namespace ? TEXT_ABSENT : text_of(name),
         .node_name = text_of(bus->node_name),
         .open_mode = options->open_mode ? options->open_mode : HF_OPEN_CREATE,
         .durability = options->durability ? options->durability : HF_DURABILITY_POWER,
@@ -212,6 +224,7 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     bus->log = (struct log){.write = options->log,
                             .ctx = options->log_ctx,
                             .level = options->log_level ? options->log_level : HF_LOG_INFO};
+    bus->no_namespace = options->no_namespace != 0;
     bus->timeout_ms = options->timeout_ms;
     bus->shutdown_ms = options->shutdown_ms;
     bus->payload_bytes_max = options->payload_bytes_max;
@@ -316,7 +329,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
 
 hf_status hf_stop(hf_bus *bus, int64_t timeout_ms)
 {
-    hf_status status = bus_check(bus);
+    hf_status status = bus_check_handle(bus);
     if (!status) {
         status = check_outside(bus, "hf_stop");
     }
@@ -325,7 +338,7 @@ hf_status hf_stop(hf_bus *bus, int64_t timeout_ms)
 
 hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms)
 {
-    hf_status status = bus_check(bus);
+    hf_status status = bus_check_handle(bus);
     if (!status) {
         status = check_outside(bus, "hf_shutdown");
     }

@@ -21,7 +21,8 @@
  *                   solo.c who must run alone; careful.c what is recorded before it runs
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   pull.c, lease.c claiming without handlers, and settling that
- *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c   the rest of holdfast.h
+ *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c   the rest of
+ *                   holdfast.h
  *
  * Lock order: bus->life, bus->mutex, then a runner's mutex. Neither is held while the store is
  * called, except that bus->mutex is held while a subscription is created, so that two threads agree
@@ -53,6 +54,7 @@ struct hf_bus {
     struct store *store;
     struct log log;
     char *node_name; /* producer and owner name; NUL-terminated */
+    bool no_namespace; /* only calls about namespaces are allowed */
     int64_t timeout_ms;
     int64_t shutdown_ms;
     int64_t payload_bytes_max;
@@ -81,6 +83,8 @@ struct hf_bus {
 };
 
 /* HF_INVALID for NULL, HF_MISUSE in a forked child. */
+hf_status bus_check_handle(const hf_bus *bus);
+/* The same, and HF_MISUSE for a bus without a namespace. */
 hf_status bus_check(const hf_bus *bus);
 /* The same, and HF_CLOSED after shutdown. */
 hf_status bus_check_open(const hf_bus *bus);

@@ -8,6 +8,7 @@
 #define HF_STORE_ENGINE_H
 
 #include "store/crew.h"
+#include "store/namespace.h"
 #include "store/store.h"
 
 /* The head of every engine's own struct. */
@@ -50,6 +51,7 @@ struct engine_class {
     hf_status (*subscription_get)(struct engine *, struct text, subscription_row_fn, void *);
     hf_status (*subscription_by_id)(struct engine *, int64_t, subscription_row_fn, void *);
     hf_status (*subscription_list)(struct engine *, subscription_row_fn, void *);
+    hf_status (*namespace_list)(struct engine *, struct text, namespace_row_fn, void *);
     hf_status (*standing)(struct engine *, int64_t, struct standing *, epoch_fn, void *);
     hf_status (*progress)(struct engine *, int64_t, int64_t, struct progress *);
     hf_status (*partitions)(struct engine *, int64_t, member_row_fn, partition_row_fn, void *);

@@ -224,6 +224,12 @@ hf_status store_subscription_list(struct store *store, subscription_row_fn found
     FORWARD(store, subscription_list, found, ctx);
 }
 
+hf_status store_namespace_list(struct store *store, struct text name, namespace_row_fn found,
+                               void *ctx)
+{
+    FORWARD(store, namespace_list, name, found, ctx);
+}
+
 hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
                          epoch_fn found, void *ctx)
 {

@@ -54,7 +54,7 @@ struct sqlite3;
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 struct store_options {
-    struct text namespace_name;
+    struct text namespace_name; /* absent: none; then only verbs about namespaces may be used */
     struct text node_name;    /* shown to others as owner of leases */
     hf_open_mode open_mode;   /* never DEFAULT */
     hf_durability durability; /* never DEFAULT */
@@ -97,6 +97,8 @@ enum change_kind {
     CHANGE_DEAD_RETRY,
     CHANGE_DEAD_RESOLVE,
     CHANGE_DEAD_PURGE,
+    CHANGE_NAMESPACE_PUT,
+    CHANGE_NAMESPACE_REMOVE,
     CHANGE_KINDS
 };
 

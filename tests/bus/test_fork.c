@@ -75,6 +75,8 @@ static int every_call_is_refused(struct scene *scene)
     REFUSED(hf_dead_count(bus, &filter, &value));
     REFUSED(hf_dead_retry(bus, 1, NULL, 0));
     REFUSED(hf_dead_purge(bus, &filter, NULL));
+    REFUSED(hf_namespace_create(bus, "a", NULL, NULL));
+    REFUSED(hf_namespace_remove(bus, "a", HF_ON));
     REFUSED(hf_fd(bus, &fd));
     return 0;
 }

@@ -78,6 +78,8 @@ static const struct verb *const verbs[CHANGE_KINDS] = {
     [CHANGE_DEAD_RETRY] = &postgres_verb_dead_retry,
     [CHANGE_DEAD_RESOLVE] = &postgres_verb_dead_resolve,
     [CHANGE_DEAD_PURGE] = &postgres_verb_dead_purge,
+    [CHANGE_NAMESPACE_PUT] = &postgres_verb_namespace_put,
+    [CHANGE_NAMESPACE_REMOVE] = &postgres_verb_namespace_remove,
 };
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -261,7 +263,7 @@ static hf_status prepare_all(struct round *round)
     if (session->pooled) {
         return HF_OK;
     }
-    if (!session->prepared[POSTGRES_QUERY_APPEND_PLAIN]) {
+    if (!session->prepared[POSTGRES_QUERY_APPEND_PLAIN] && round->engine->namespace_id != 0) {
         append_fill_plain(session_params(session), count_plain(round), next_plain, round);
         status = prepare(round, POSTGRES_QUERY_APPEND_PLAIN);
     }

@@ -137,7 +137,10 @@ static hf_status engine_copy_names(struct postgres_engine *engine, const char *u
         return status;
     }
     engine->place = engine->address.place;
-    engine->namespace_name = mem_dup(options->namespace_name.bytes, options->namespace_name.length);
+    engine->namespace_name = text_is_absent(options->namespace_name)
+                                 ? mem_dup("", 0)
+                                 : mem_dup(options->namespace_name.bytes,
+                                           options->namespace_name.length);
     engine->node_bytes = mem_dup(options->node_name.bytes, options->node_name.length);
     engine->node_name = (struct text){engine->node_bytes, options->node_name.length};
     if (!engine->namespace_name || !engine->node_bytes) {
@@ -171,6 +174,9 @@ static hf_status engine_connect(struct postgres_engine *engine, const struct sto
     }
     if (status == HF_OK) {
         status = signs_new(&engine->signs);
+    }
+    if (engine->namespace_id == 0) {
+        return status; /* the database as a whole: nothing to listen for, nobody to look after */
     }
     if (status == HF_OK) {
         status = prober_new(engine, &engine->prober);
@@ -244,6 +250,9 @@ static hf_status postgres_open(const char *url, const struct store_options *opti
 static void engine_give_back(struct postgres_engine *engine)
 {
     bool ring = false;
+    if (engine->namespace_id == 0) {
+        return; /* it owned nothing */
+    }
     atomic_store(&engine->opened, false); /* no patience with a server that is away */
     engine->writer.deadline = deadline_after_ms(CLOSE_WAIT_MS);
     if (!session_is_up(&engine->writer)) {
@@ -327,6 +336,7 @@ const struct engine_class postgres_engine_class = {
     .subscription_get = postgres_subscription_get,
     .subscription_by_id = postgres_subscription_by_id,
     .subscription_list = postgres_subscription_list,
+    .namespace_list = postgres_namespace_list,
     .standing = postgres_standing,
     .progress = postgres_progress,
     .partitions = postgres_partitions,

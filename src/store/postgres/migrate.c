@@ -216,6 +216,9 @@ hf_status postgres_namespace(struct postgres_engine *engine, hf_open_mode open_m
     struct session *session = &engine->writer;
     hf_status status;
     session->deadline = deadline;
+    if (!engine->namespace_name[0]) {
+        return make_texts(engine);
+    }
     for (;;) {
         session->sqlstate[0] = '\0';
         status = session_connect(session, deadline);

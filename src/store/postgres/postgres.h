@@ -16,7 +16,8 @@
  *   skew.c     our wall clock and the server's
  *   tx.c       transactions for handlers             join.c  the application's own
  *   line.c     a few statements in one round trip, for these two
- *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c   the other changes
+ *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c, namespace.c   the
+ *                    other changes
  *   query.c, progress.c, crew.c, holders.c, doctor.c                  the queries
  *
  * What must be atomic is a function of the schema `holdfast` (sql/postgres), so a change is one

@@ -17,6 +17,7 @@
 #define HF_STORE_POSTGRES_VERBS_H
 
 #include "store/crew.h"
+#include "store/namespace.h"
 #include "store/postgres/postgres.h"
 
 /* What apply.c knows of a change. */
@@ -49,6 +50,8 @@ extern const struct verb postgres_verb_settle_lease;        /* settle.c */
 extern const struct verb postgres_verb_dead_retry;          /* dead.c */
 extern const struct verb postgres_verb_dead_resolve;
 extern const struct verb postgres_verb_dead_purge;
+extern const struct verb postgres_verb_namespace_put;       /* namespace.c */
+extern const struct verb postgres_verb_namespace_remove;
 
 /* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
  * with the message. (answer.c) */
@@ -78,6 +81,8 @@ hf_status postgres_subscription_get(struct engine *engine, struct text name,
 hf_status postgres_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                       void *ctx);
 hf_status postgres_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
+hf_status postgres_namespace_list(struct engine *engine, struct text name, namespace_row_fn found,
+                                  void *ctx);
 hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                              epoch_fn found, void *ctx);
 hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,

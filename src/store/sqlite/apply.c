@@ -201,6 +201,10 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
         return sqlite_dead_resolve(engine, conn, (struct dead_resolve *)change);
     case CHANGE_DEAD_PURGE:
         return sqlite_dead_purge(engine, conn, (struct dead_purge *)change);
+    case CHANGE_NAMESPACE_PUT:
+        return sqlite_namespace_put(engine, conn, (struct namespace_put *)change);
+    case CHANGE_NAMESPACE_REMOVE:
+        return sqlite_namespace_remove(engine, conn, (struct namespace_remove *)change);
     case CHANGE_KINDS:
         break;
     }

@@ -87,7 +87,10 @@ static void engine_unlist(struct sqlite_engine *engine)
 static hf_status engine_copy_names(struct sqlite_engine *engine,
                                    const struct store_options *options)
 {
-    engine->namespace_name = mem_dup(options->namespace_name.bytes, options->namespace_name.length);
+    engine->namespace_name = text_is_absent(options->namespace_name)
+                                 ? mem_dup("", 0)
+                                 : mem_dup(options->namespace_name.bytes,
+                                           options->namespace_name.length);
     engine->node_name_bytes = mem_dup(options->node_name.bytes, options->node_name.length);
     if (!engine->namespace_name || !engine->node_name_bytes) {
         return fail(HF_NOMEM, "no memory for names");
@@ -339,6 +342,7 @@ const struct engine_class sqlite_engine_class = {
     .subscription_get = sqlite_subscription_get,
     .subscription_by_id = sqlite_subscription_by_id,
     .subscription_list = sqlite_subscription_list,
+    .namespace_list = sqlite_namespace_list,
     .standing = sqlite_standing,
     .progress = sqlite_progress,
     .partitions = sqlite_partitions,

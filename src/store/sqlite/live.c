@@ -51,6 +51,7 @@ struct live_file {
     atomic_uint_least64_t counter;
     char node_name[HF_PRODUCER_BYTES_MAX + 1];
     struct live_note notes[STORE_NOTES_MAX];
+    int64_t namespace_id; /* 0: none */
 };
 
 /* ---- Names and locks ------------------------------------------------------------------------- */
@@ -107,6 +108,7 @@ static hf_status live_map(struct sqlite_engine *engine, int fd)
     }
     live_boot_id(file->boot_id);
     file->pid = getpid();
+    file->namespace_id = engine->namespace_id;
     snprintf(file->node_name, sizeof file->node_name, "%" TEXT_PRI, TEXT_ARG(engine->node_name));
     atomic_store(&file->counter, 1);
     file->magic = LIVE_MAGIC;
@@ -348,12 +350,43 @@ static bool token_is_named(struct conn *conn, const uint8_t token[STORE_TOKEN_BY
     return named;
 }
 
-static void live_sweep_one(struct sqlite_engine *engine, struct conn *conn, int directory,
-                           const char *name, const uint8_t token[STORE_TOKEN_BYTES])
+/* What to do with the file `name` of another store in `directory`. */
+typedef void (*live_file_fn)(struct sqlite_engine *engine, int directory, const char *name,
+                             const uint8_t token[STORE_TOKEN_BYTES], void *ctx);
+
+/* Calls `found` for the file of every other store, living or dead. */
+static void live_each(struct sqlite_engine *engine, live_file_fn found, void *ctx)
 {
-    if (memcmp(token, engine->token, STORE_TOKEN_BYTES) == 0) {
+    char *prefix = mem_dup(engine->files.live, strlen(engine->files.live));
+    if (!prefix) {
         return;
     }
+    char *slash = strrchr(prefix, '/'); /* SQLite's path is absolute */
+    assert(slash);
+    *slash = '\0';
+    const char *base = slash + 1;
+    size_t base_length = strlen(base);
+    DIR *directory = opendir(prefix[0] ? prefix : "/");
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory))) {
+        uint8_t token[STORE_TOKEN_BYTES];
+        if (strncmp(entry->d_name, base, base_length) == 0 &&
+            token_parse(entry->d_name + base_length, token) &&
+            memcmp(token, engine->token, STORE_TOKEN_BYTES) != 0) {
+            found(engine, dirfd(directory), entry->d_name, token, ctx);
+        }
+    }
+    if (directory) {
+        closedir(directory);
+    }
+    mem_free(prefix);
+}
+
+static void live_sweep_one(struct sqlite_engine *engine, int directory, const char *name,
+                           const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+{
+    (void)engine;
+    struct conn *conn = ctx;
     int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         return;
@@ -367,26 +400,55 @@ static void live_sweep_one(struct sqlite_engine *engine, struct conn *conn, int 
 void live_sweep(struct sqlite_engine *engine, struct conn *conn)
 {
     engine->live.sweep_due = false;
-    char *prefix = mem_dup(engine->files.live, strlen(engine->files.live));
-    if (!prefix) {
+    live_each(engine, live_sweep_one, conn);
+}
+
+/* ---- Counting -------------------------------------------------------------------------------- */
+
+struct live_tally {
+    int64_t namespace_id;
+    int32_t count;
+    char *names;
+    size_t bytes; /* of names */
+    size_t length;
+    struct live_file file; /* the one being looked at */
+};
+
+/* A file that cannot be read whole is another version's, or being made: it is counted, because it
+ * may be anybody's. */
+static void live_count_one(struct sqlite_engine *engine, int directory, const char *name,
+                           const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+{
+    struct live_tally *tally = ctx;
+    int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
         return;
     }
-    char *slash = strrchr(prefix, '/'); /* SQLite's path is absolute */
-    assert(slash);
-    *slash = '\0';
-    const char *base = slash + 1;
-    size_t base_length = strlen(base);
-    DIR *directory = opendir(prefix[0] ? prefix : "/");
-    struct dirent *found;
-    while (directory && (found = readdir(directory))) {
-        uint8_t token[STORE_TOKEN_BYTES];
-        if (strncmp(found->d_name, base, base_length) == 0 &&
-            token_parse(found->d_name + base_length, token)) {
-            live_sweep_one(engine, conn, dirfd(directory), found->d_name, token);
-        }
+    bool whole = live_read(engine, token, &tally->file);
+    if (live_is_locked(fd) && (!whole || tally->file.namespace_id == tally->namespace_id)) {
+        int length = snprintf(tally->names + tally->length, tally->bytes - tally->length, "%s%s",
+                              tally->count ? ", " : "",
+                              whole ? tally->file.node_name : "one of another version");
+        tally->count++;
+        tally->length += length > 0 ? (size_t)length : 0;
+        tally->length = tally->length < tally->bytes ? tally->length : tally->bytes - 1;
     }
-    if (directory) {
-        closedir(directory);
+    close(fd);
+}
+
+int32_t live_count(struct sqlite_engine *engine, int64_t namespace_id, char *names, size_t bytes)
+{
+    struct live_tally *tally = mem_calloc(1, sizeof *tally);
+    names[0] = '\0';
+    if (!tally) {
+        snprintf(names, bytes, "no memory to find out");
+        return 1;
     }
-    mem_free(prefix);
+    tally->namespace_id = namespace_id;
+    tally->names = names;
+    tally->bytes = bytes;
+    live_each(engine, live_count_one, tally);
+    int32_t count = tally->count;
+    mem_free(tally);
+    return count;
 }

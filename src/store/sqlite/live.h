@@ -76,6 +76,10 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
                      int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact,
                      int32_t *ret_running);
 
+/* How many other living stores have this namespace open, and the names of the first few, separated
+ * by commas. Under the gate, so that nobody is about to open it. */
+int32_t live_count(struct sqlite_engine *engine, int64_t namespace_id, char *names, size_t bytes);
+
 /* Removes files of the dead that nothing names any more; under the gate, outside a transaction. */
 void live_sweep(struct sqlite_engine *engine, struct conn *conn);
 

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/point.h"
+#include "store/sqlite/verbs.h"
 
 /* Whether the first row of a query without parameters is this word. */
 static hf_status read_word(struct conn *conn, enum sqlite_query query, const char *word,
@@ -151,67 +152,32 @@ hf_status migrate_schema(struct sqlite_engine *engine, hf_open_mode open_mode,
     return status;
 }
 
-static hf_status find_namespace(struct sqlite_engine *engine, int64_t *ret_id)
+hf_status migrate_namespace(struct sqlite_engine *engine, hf_open_mode open_mode, int64_t now_us,
+                            struct deadline deadline)
 {
     struct conn *conn = &engine->writer;
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_NAMESPACE_FIND);
-    bool found;
-    if (!stmt) {
-        return conn_error(conn);
+    bool created = false;
+    if (!engine->namespace_name[0]) {
+        return HF_OK; /* the database as a whole */
     }
-    bind_text(stmt, 1, text_of(engine->namespace_name));
-    hf_status status = conn_row(conn, stmt, &found);
-    if (status == HF_OK) {
-        *ret_id = found ? sqlite3_column_int64(stmt, 0) : 0;
+    hf_status status = sqlite_namespace_open(conn, text_of(engine->namespace_name), false, now_us,
+                                             &engine->namespace_id, &created);
+    if (status != HF_NOTFOUND) {
+        return status;
     }
-    if (status == HF_OK && found) {
-        conn_done(stmt);
+    if (open_mode != HF_OPEN_CREATE) {
+        return fail(HF_NOTFOUND, "%s has no namespace %s", engine->files.db,
+                    engine->namespace_name);
     }
-    return status;
-}
-
-static hf_status make_namespace(struct sqlite_engine *engine, int64_t now_us,
-                                struct deadline deadline)
-{
-    struct conn *conn = &engine->writer;
-    hf_status status = conn_begin(conn, deadline);
+    status = conn_begin(conn, deadline);
     if (status != HF_OK) {
         return status;
     }
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_NAMESPACE_CREATE);
-    if (stmt) {
-        bind_text(stmt, 1, text_of(engine->namespace_name));
-        bind_int(stmt, 2, now_us);
-    }
-    status = stmt ? conn_run(conn, stmt) : conn_error(conn);
+    status = sqlite_namespace_open(conn, text_of(engine->namespace_name), true, now_us,
+                                   &engine->namespace_id, &created);
     if (status != HF_OK) {
         conn_rollback(conn);
         return status;
     }
     return conn_commit(conn);
-}
-
-hf_status migrate_namespace(struct sqlite_engine *engine, hf_open_mode open_mode, int64_t now_us,
-                            struct deadline deadline)
-{
-    int64_t id = 0;
-    hf_status status = find_namespace(engine, &id);
-    if (status == HF_OK && id == 0 && open_mode != HF_OPEN_CREATE) {
-        return fail(HF_NOTFOUND, "%s has no namespace %s", engine->files.db,
-                    engine->namespace_name);
-    }
-    if (status == HF_OK && id == 0) {
-        status = make_namespace(engine, now_us, deadline);
-        if (status == HF_OK) {
-            status = find_namespace(engine, &id);
-        }
-    }
-    if (status == HF_OK && (id <= 0 || id > NAMESPACE_ID_MAX)) {
-        status = fail(HF_INVALID, "%s has too many namespaces: the limit is %lld", engine->files.db,
-                      (long long)NAMESPACE_ID_MAX);
-    }
-    if (status == HF_OK) {
-        engine->namespace_id = id;
-    }
-    return status;
 }

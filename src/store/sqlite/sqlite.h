@@ -15,7 +15,8 @@
  *   append.c   the log's writing end         reader.c   its reading end
  *   tx.c       transactions for handlers      join.c     the application's own
  *   spare.c    space kept for settling when the disk is full
- *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c
+ *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c,
+ *   namespace.c
  *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer
  *   query.c, progress.c, crew.c, doctor.c                             the queries
  *

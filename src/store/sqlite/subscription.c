@@ -12,6 +12,7 @@
  * never used again, so whoever still works for the removed one finds nothing to settle.
  */
 #include "base/err.h"
+#include "store/sqlite/append.h"
 #include "store/sqlite/lookup.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
@@ -124,6 +125,11 @@ static hf_status put_new(struct sqlite_engine *engine, struct conn *conn,
         return fail(HF_CONFLICT, "subscription %" TEXT_PRI " does not exist any more",
                     TEXT_ARG(put->name));
     }
+    int64_t head;
+    hf_status status = append_head(engine, conn, &head); /* or the namespace is gone */
+    if (status != HF_OK) {
+        return status;
+    }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_CREATE);
     if (!stmt) {
         return conn_error(conn);
@@ -138,7 +144,7 @@ static hf_status put_new(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 6, put->partitions);
     bind_int(stmt, 7, put->start);
     bind_int(stmt, 8, put->change.now_us);
-    hf_status status = conn_run(conn, stmt);
+    status = conn_run(conn, stmt);
     int64_t id = sqlite3_last_insert_rowid(conn->db);
     int32_t rows = put->mode == HF_MODE_SHARED ? 1 : put->partitions;
     for (int32_t i = 0; status == HF_OK && i < rows; i++) {

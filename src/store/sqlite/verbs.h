@@ -46,6 +46,15 @@ hf_status sqlite_dead_resolve(struct sqlite_engine *engine, struct conn *conn,
                               struct dead_resolve *resolve);
 hf_status sqlite_dead_purge(struct sqlite_engine *engine, struct conn *conn,
                             struct dead_purge *purge);
+hf_status sqlite_namespace_put(struct sqlite_engine *engine, struct conn *conn,
+                               struct namespace_put *put);
+hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *conn,
+                                  struct namespace_remove *remove);
+
+/* Finds a namespace within the present transaction, or makes it. HF_NOTFOUND; HF_BUSY: it is being
+ * removed; HF_INVALID: there are too many. (namespace.c) */
+hf_status sqlite_namespace_open(struct conn *conn, struct text name, bool create, int64_t now_us,
+                                int64_t *ret_id, bool *ret_created);
 
 /* The settling half of tx_enter: checks the hold (HF_STALE, HF_NOTFOUND), settles the position as
  * OUTCOME_DONE does, HF_CONFLICT if it is settled already. Ordered deliveries get their row in
@@ -65,6 +74,8 @@ hf_status sqlite_subscription_get(struct engine *engine, struct text name,
 hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                     void *ctx);
 hf_status sqlite_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
+hf_status sqlite_namespace_list(struct engine *engine, struct text name, namespace_row_fn found,
+                                void *ctx);
 hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                            epoch_fn found, void *ctx);
 hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,

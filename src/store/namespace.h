@@ -1,0 +1,60 @@
+/*
+ * namespace.h - the part of the store's contract (store.h) that is about namespaces as such.
+ *
+ * A store may look after any namespace of its database. One that was opened without a namespace can
+ * do nothing else.
+ */
+#ifndef HF_STORE_NAMESPACE_H
+#define HF_STORE_NAMESPACE_H
+
+#include "store/store.h"
+
+/*
+ * Makes or changes a namespace of the database, which need not be the store's own.
+ *   absent:  made with metadata and gapless if `create`, ret_created = true; else HF_NOTFOUND.
+ *   present: the metadata replaces the stored one if it is not absent. HF_CONFLICT if gapless is
+ *            given and another, where the engine knows the difference. HF_BUSY: being removed.
+ */
+struct namespace_put {
+    struct change change;
+    struct text name;
+    struct text metadata_json; /* an object */
+    hf_toggle gapless;
+    bool create;
+    bool ret_created;
+};
+
+/*
+ * One step of removing a namespace, which is not the store's own: at most about
+ * STORE_REMOVE_STEP_ROWS rows, or a month of a log. ret_more: call it again. The first step marks
+ * it: from then on it cannot be opened, nor changed by struct namespace_put. Without `force` that
+ * step answers HF_CONFLICT if a store that is alive has it open, and names some. The last step
+ * frees the name; the namespace's number is never given again, so whoever still has it open can do
+ * no harm: appends and new subscriptions fail. HF_NOTFOUND. Rings.
+ */
+struct namespace_remove {
+    struct change change;
+    struct text name;
+    bool force;
+    bool ret_more;
+};
+
+#define STORE_REMOVE_STEP_ROWS 1000
+
+/* A namespace as stored. -1: not known. */
+struct namespace_row {
+    struct text name;
+    struct text metadata_json;
+    int64_t created_at_us;
+    int64_t removing_at_us; /* -1: it is not being removed */
+    bool gapless;
+    int64_t head;
+    int64_t subscriptions;
+};
+
+/* All of the database by name, or the one of this name (absent: all). */
+typedef int (*namespace_row_fn)(const struct namespace_row *row, void *ctx);
+hf_status store_namespace_list(struct store *store, struct text name, namespace_row_fn found,
+                               void *ctx);
+
+#endif
