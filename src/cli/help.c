@@ -27,7 +27,7 @@ void help_overview(FILE *to)
           "Commands:\n",
           to);
     for (size_t i = 0; commands[i]; i++)
-        fprintf(to, "  %-16s %s\n", commands[i]->name, commands[i]->summary);
+        fprintf(to, "  %-17s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nThe database is --db URL, else $HOLDFAST_URL, else sqlite:holdfast.db.\n"
           "'holdfast help COMMAND' shows the examples and options of a command.\n",
           to);
@@ -40,7 +40,7 @@ void help_group(FILE *to, const char *group)
     fprintf(to, "Commands of 'holdfast %s':\n", group);
     for (size_t i = 0; commands[i]; i++) {
         if (strncmp(commands[i]->name, group, length) == 0 && commands[i]->name[length] == ' ')
-            fprintf(to, "  %-16s %s\n", commands[i]->name, commands[i]->summary);
+            fprintf(to, "  %-17s %s\n", commands[i]->name, commands[i]->summary);
     }
     fprintf(to, "\n'holdfast help %s COMMAND' shows the examples and options of one.\n", group);
 }

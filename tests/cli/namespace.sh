@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# namespace create, list, show, set, rm.
+. "$(dirname "$0")/lib.sh"
+
+exits 3 "there is no database to list" namespace list
+on postgres || is "and none was made" "$(ls -- *.db 2>/dev/null)" ''
+exits 0 "create makes the database, too" namespace create shop --metadata '{"team":"web"}' --gapless
+has "says what it did" err 'Namespace shop created'
+exits 0 "again is no error" namespace create shop --json
+is "and says so" "$(cat out)" '{"name":"shop","created":false}'
+exits 2 "metadata is an object" namespace create other --metadata '[]'
+exits 2 "a name has limits" namespace create "$(printf 'x%.0s' {1..129})"
+hf publish --namespace "o'ne \"two\"" a.b '{}'
+hf sub create --namespace shop s --on 'a.*' --from start
+exits 0 "list --json is an object each" namespace list --json
+json "valid ones" out
+is "by name, and no other was made" "$(field out 1 '$.name') $(field out 2 '$.name') $(wc -l <out)" "o'ne \"two\" shop 2"
+is "the head" "$(field out 1 '$.head')" 1
+is "subscriptions" "$(field out 2 '$.subscriptions')" 1
+is "gapless" "$(field out 2 '$.gapless')" 1
+is "metadata is JSON" "$(field out 2 '$.metadata.team')" web
+exits 0 "list for people" namespace list
+has "a line each" out '^shop +0 +1 '
+exits 0 "set" namespace set shop --metadata '{"team":"ops"}'
+exits 0 "show" namespace show shop
+has "shows what was set" out 'metadata: .*\{"team":"ops"\}'
+exits 2 "set needs something" namespace set shop
+exits 3 "set of nothing is not found" namespace set nothing --metadata '{}'
+exits 3 "show of nothing is not found" namespace show nothing
+
+exits 2 "rm asks, and there is nobody" namespace rm shop
+has "says what would go" err 'Remove namespace shop for ever.*1 subscriptions'
+exits 0 "rm --yes" namespace rm "o'ne \"two\"" --yes
+has "says so" err 'removed'
+exits 3 "then it is gone" namespace show "o'ne \"two\""
+exits 0 "the other is not" namespace show shop
+
+hf publish --namespace shop a.b '{}'
+"$HOLDFAST" tail --namespace shop --from start --follow >tailed 2>/dev/null &
+reader=$!
+for _ in $(seq 600); do
+    [ -s tailed ] && break
+    sleep 0.1
+done
+exits 4 "a process that has it open keeps it" namespace rm shop --yes
+has "and is named" err 'open in 1 process: .*:'
+has "with advice" err '--force'
+exits 0 "unless forced" namespace rm shop --yes --force
+exits 0 "nothing is left" namespace list
+is "of any" "$(cat out)" ''
+kill "$reader" 2>/dev/null
+wait "$reader"
+finish
