@@ -35,7 +35,31 @@ has "says so" err 'removed'
 exits 3 "then it is gone" namespace show "o'ne \"two\""
 exits 0 "the other is not" namespace show shop
 
-hf publish --namespace shop a.b '{}'
+for n in 1 2 3; do hf publish --namespace shop a.b "{\"n\":$n}" --key k --expect-version $((n - 1)); done
+hf sub create --namespace shop jobs --on 'a.*' --from start --mode shared
+hf claim --namespace shop jobs --max 1 --json
+hf bury --namespace shop jobs "$(field out 1 '$.lease')"
+hf claim --namespace shop jobs --max 1 --json
+hf nack --namespace shop jobs "$(field out 1 '$.lease')" --delay 1h
+hf claim --namespace shop jobs --max 1 --lease 1h
+# rows: how many rows all tables have of namespaces; nothing but the tables' own settings stays.
+rows() {
+    local table sum=0
+    if on sqlite; then
+        for table in $(sqlite3 bus.db "SELECT name FROM sqlite_schema WHERE type = 'table'
+                AND name LIKE 'holdfast_%' AND name <> 'holdfast_meta'"); do
+            sum=$((sum + $(sqlite3 bus.db "SELECT count(*) FROM $table")))
+        done
+    else
+        for table in $(psql -qXAt "$HOLDFAST_URL" -c "SELECT c.oid::regclass FROM pg_class c
+                WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'
+                AND c.relname !~ '^(meta|turns|checkpoints_.)\$'"); do
+            sum=$((sum + $(psql -qXAt "$HOLDFAST_URL" -c "SELECT count(*) FROM $table")))
+        done
+    fi
+    echo "$sum"
+}
+true_that "there are rows of every kind" test "$(rows)" -ge 12
 "$HOLDFAST" tail --namespace shop --from start --follow >tailed 2>/dev/null &
 reader=$!
 for _ in $(seq 600); do
@@ -49,5 +73,6 @@ exits 0 "unless forced" namespace rm shop --yes --force
 exits 0 "nothing is left" namespace list
 is "of any" "$(cat out)" ''
 kill "$reader" 2>/dev/null
-wait "$reader"
+wait "$reader" 2>/dev/null
+is "no table has a row left" "$(rows)" 0
 finish
