@@ -31,6 +31,7 @@
 #include "base/uuid.h"
 #include "bus/watch.h"
 #include "store/filter.h"
+#include "store/verify.h"
 
 #define READ_AGAIN_MAX 3 /* lost connections in a row, without anything read between */
 #define READ_BATCH_MAX 1000 /* events in one look at the log */
@@ -488,4 +489,16 @@ hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx)
         return fail(HF_INVALID, "found is NULL");
     }
     return store_doctor(bus->store, found, ctx);
+}
+
+hf_status hf_verify(hf_bus *bus, hf_finding_fn found, hf_verify_progress_fn progress, void *ctx)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    if (!found) {
+        return fail(HF_INVALID, "found is NULL");
+    }
+    return store_verify(bus->store, found, progress, ctx);
 }

@@ -43,6 +43,7 @@ const struct command *const commands[] = {
     &command_bench_consume,
     &command_bench_e2e,
     &command_doctor,
+    &command_verify,
     &command_migrate,
     &command_completion,
     &command_version,

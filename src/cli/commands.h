@@ -45,6 +45,7 @@ extern const struct command command_bench_publish;
 extern const struct command command_bench_consume;
 extern const struct command command_bench_e2e;
 extern const struct command command_doctor;
+extern const struct command command_verify;
 extern const struct command command_migrate;
 extern const struct command command_completion;
 extern const struct command command_version;

@@ -10,6 +10,7 @@
 #include "store/crew.h"
 #include "store/namespace.h"
 #include "store/store.h"
+#include "store/verify.h"
 
 /* The head of every engine's own struct. */
 struct engine {
@@ -75,6 +76,9 @@ struct engine_class {
     hf_status (*dead_count)(struct engine *, const struct dead_query *, int64_t *);
     hf_status (*sizes)(struct engine *, struct store_sizes *);
     hf_status (*doctor)(struct engine *, hf_finding_fn, void *);
+    hf_status (*verify_check)(struct engine *, enum verify_check, int32_t, verify_said_fn, void *);
+    hf_status (*verify_scan)(struct engine *, enum verify_table, int32_t, struct verify_cursor *,
+                             bool *, verify_row_fn, void *);
 
     hf_status (*reader_open)(struct engine *, int64_t, bool, struct reader **);
     hf_status (*reader_next)(struct reader *, const struct filter *, int32_t, struct batch *,

@@ -344,6 +344,13 @@ hf_status store_doctor(struct store *store, hf_finding_fn found, void *ctx)
     FORWARD(store, doctor, found, ctx);
 }
 
+hf_status store_verify(struct store *store, hf_finding_fn found, hf_verify_progress_fn progress,
+                       void *ctx)
+{
+    hf_status refused = check_process(store);
+    return refused ? refused : verify_engine(store->engine, found, progress, ctx);
+}
+
 hf_status store_reader_open(struct store *store, int64_t after, bool strict,
                             struct reader **ret_reader)
 {

@@ -71,6 +71,7 @@ static int every_call_is_refused(struct scene *scene)
     REFUSED(hf_subscription_list(bus, ignore_info, NULL));
     REFUSED(hf_subscription_get(bus, "a", ignore_info, NULL));
     REFUSED(hf_stats_get(bus, &stats));
+    REFUSED(hf_verify(bus, ignore_finding, NULL, NULL));
     REFUSED(hf_dead_list(bus, &filter, ignore_letter, NULL));
     REFUSED(hf_dead_count(bus, &filter, &value));
     REFUSED(hf_dead_retry(bus, 1, NULL, 0));

@@ -101,17 +101,6 @@ static int ignore_position(int64_t position, void *ctx)
     return 0;
 }
 
-static int ignore_finding(const char *name, const char *value, hf_log_level level,
-                          const char *advice, void *ctx)
-{
-    (void)name;
-    (void)value;
-    (void)level;
-    (void)advice;
-    (void)ctx;
-    return 0;
-}
-
 static hf_status ask_get(struct asker *asker, struct batch *batch)
 {
     (void)batch;

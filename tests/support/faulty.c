@@ -426,6 +426,21 @@ static hf_status faulty_doctor(struct engine *engine, hf_finding_fn found, void 
     FORWARD(FAULTY_DOCTOR, to->class->doctor(to, found, ctx));
 }
 
+static hf_status faulty_verify_check(struct engine *engine, enum verify_check check, int32_t max,
+                                     verify_said_fn said, void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_VERIFY, to->class->verify_check(to, check, max, said, ctx));
+}
+
+static hf_status faulty_verify_scan(struct engine *engine, enum verify_table table, int32_t max,
+                                    struct verify_cursor *cursor, bool *ret_more,
+                                    verify_row_fn found, void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_VERIFY, to->class->verify_scan(to, table, max, cursor, ret_more, found, ctx));
+}
+
 /* ---- Reader ---------------------------------------------------------------------------------- */
 
 static hf_status faulty_reader_open(struct engine *engine, int64_t after, bool strict,
@@ -656,6 +671,8 @@ static const struct engine_class faulty_engine_class = {
     .dead_count = faulty_dead_count,
     .sizes = faulty_sizes,
     .doctor = faulty_doctor,
+    .verify_check = faulty_verify_check,
+    .verify_scan = faulty_verify_scan,
     .reader_open = faulty_reader_open,
     .reader_next = faulty_reader_next,
     .reader_close = faulty_reader_close,

@@ -35,6 +35,7 @@ enum faulty_verb {
     FAULTY_DEAD, /* list, get and count */
     FAULTY_SIZES,
     FAULTY_DOCTOR,
+    FAULTY_VERIFY,
     FAULTY_READER_OPEN,
     FAULTY_READER_NEXT,
     FAULTY_TX_BEGIN,

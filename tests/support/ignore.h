@@ -34,4 +34,15 @@ static inline int ignore_info(const hf_subscription_info *info, void *ctx)
     return 0;
 }
 
+static inline int ignore_finding(const char *name, const char *value, hf_log_level level,
+                                 const char *advice, void *ctx)
+{
+    (void)name;
+    (void)value;
+    (void)level;
+    (void)advice;
+    (void)ctx;
+    return 0;
+}
+
 #endif

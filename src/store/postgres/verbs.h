@@ -164,5 +164,10 @@ hf_status postgres_join_rollback(struct engine *engine, void *connection);
 hf_status postgres_apply(struct engine *base, struct change *changes, struct deadline deadline);
 hf_status postgres_sizes(struct engine *engine, struct store_sizes *ret_sizes);
 hf_status postgres_doctor(struct engine *engine, hf_finding_fn found, void *ctx);
+hf_status postgres_verify_check(struct engine *engine, enum verify_check check, int32_t max,
+                                verify_said_fn said, void *ctx);
+hf_status postgres_verify_scan(struct engine *engine, enum verify_table table, int32_t max,
+                               struct verify_cursor *cursor, bool *ret_more, verify_row_fn found,
+                               void *ctx);
 
 #endif

@@ -48,4 +48,11 @@ hf_status sqlite_join_rollback(struct engine *base, void *connection);
 hf_status sqlite_sizes(struct engine *base, struct store_sizes *ret_sizes);
 hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx);
 
+/* verify.c */
+hf_status sqlite_verify_check(struct engine *engine, enum verify_check check, int32_t max,
+                              verify_said_fn said, void *ctx);
+hf_status sqlite_verify_scan(struct engine *engine, enum verify_table table, int32_t max,
+                             struct verify_cursor *cursor, bool *ret_more, verify_row_fn found,
+                             void *ctx);
+
 #endif

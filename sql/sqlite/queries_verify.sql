@@ -1,0 +1,193 @@
+-- Statements of `verify` (src/store/verify.h), which looks for damage in all namespaces at once. They
+-- may read whole tables. None of them writes. What belongs to a namespace that is being removed need not
+-- fit together any more.
+
+-- ---- Checks: sentences, at most ?1 --------------------------------------------------------------
+
+-- name: verify_file
+SELECT integrity_check FROM pragma_integrity_check(?1) WHERE integrity_check <> 'ok';
+
+-- name: verify_orphan
+WITH owned (what, owner) AS (
+    SELECT 'partitions', subscription_id FROM holdfast_partitions
+    UNION ALL SELECT 'members', subscription_id FROM holdfast_members
+    UNION ALL SELECT 'leases', subscription_id FROM holdfast_leases
+    UNION ALL SELECT 'retries', subscription_id FROM holdfast_retries
+    UNION ALL SELECT 'copies', subscription_id FROM holdfast_copies
+    UNION ALL SELECT 'settled', subscription_id FROM holdfast_settled),
+spaced (what, owner) AS (
+    SELECT 'subscriptions', namespace_id FROM holdfast_subscriptions
+    UNION ALL SELECT 'keys', namespace_id FROM holdfast_keys
+    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast_dead_letters),
+-- From the log's first event of a namespace to that of the next one, without reading those between.
+logged (owner) AS (
+    SELECT min(place) >> 44 FROM holdfast_events
+    UNION ALL
+    SELECT (SELECT min(e.place) >> 44 FROM holdfast_events e WHERE e.place >= (l.owner + 1) << 44)
+    FROM logged l WHERE l.owner IS NOT NULL)
+SELECT printf('%d rows of %s belong to subscription %d, which does not exist', count(*), what, owner)
+    FROM owned WHERE owner NOT IN (SELECT id FROM holdfast_subscriptions) GROUP BY what, owner
+UNION ALL
+SELECT printf('%d rows of %s belong to namespace %d, which does not exist', count(*), what, owner)
+    FROM spaced WHERE owner NOT IN (SELECT id FROM holdfast_namespaces) GROUP BY what, owner
+UNION ALL
+SELECT printf('events in the log belong to namespace %d, which does not exist', owner)
+    FROM logged WHERE owner NOT IN (SELECT id FROM holdfast_namespaces)
+LIMIT ?1;
+
+-- name: verify_partitions
+SELECT printf('namespace "%s", subscription "%s": it has %d partitions, and rows for %d', n.name,
+              s.name, s.wanted_rows, s.found_rows)
+FROM (SELECT namespace_id, name, CASE mode WHEN 1 THEN partitions ELSE 1 END AS wanted_rows,
+             (SELECT count(*) FROM holdfast_partitions p WHERE p.subscription_id = id) AS found_rows,
+             (SELECT max(partition) FROM holdfast_partitions p WHERE p.subscription_id = id) AS highest
+      FROM holdfast_subscriptions) s
+JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+WHERE s.found_rows <> s.wanted_rows OR s.highest <> s.wanted_rows - 1
+LIMIT ?1;
+
+-- name: verify_checkpoint
+WITH tips AS MATERIALIZED (
+    SELECT n.id, n.name,
+           max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
+                               WHERE e.place > n.id << 44
+                                   AND e.place <= (n.id << 44) + 17592186044415
+                               ORDER BY e.place DESC LIMIT 1), 0)) AS tip
+    FROM holdfast_namespaces n WHERE n.removing_at IS NULL)
+SELECT printf('namespace "%s", subscription "%s", partition %d: the checkpoint is %d, but %s', t.name,
+              s.name, p.partition, p.checkpoint,
+              CASE WHEN p.checkpoint > t.tip THEN 'the newest position is ' || t.tip
+                   ELSE 'it began after position ' || s.start END)
+FROM holdfast_partitions p
+JOIN holdfast_subscriptions s ON s.id = p.subscription_id
+JOIN tips t ON t.id = s.namespace_id
+WHERE p.checkpoint > t.tip OR p.checkpoint < s.start
+LIMIT ?1;
+
+-- name: verify_retry
+SELECT printf('namespace "%s", subscription "%s": the delivery of position %d %s', n.name, s.name,
+              r.position,
+              CASE WHEN r.kind NOT BETWEEN 1 AND 5 THEN 'is of kind ' || r.kind || ', which means nothing'
+                   ELSE 'waits, but the event is neither in the log nor among the copies' END)
+FROM holdfast_retries r
+JOIN holdfast_subscriptions s ON s.id = r.subscription_id
+JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+WHERE r.kind NOT BETWEEN 1 AND 5
+    OR (NOT EXISTS (SELECT 1 FROM holdfast_events e
+                    WHERE e.place = (s.namespace_id << 44) + r.position)
+        AND NOT EXISTS (SELECT 1 FROM holdfast_copies c
+                        WHERE c.subscription_id = r.subscription_id AND c.position = r.position))
+LIMIT ?1;
+
+-- name: verify_held
+SELECT printf('namespace "%s", subscription "%s": the delivery of position %d is held, but nothing of '
+              || 'its lane is before it', n.name, s.name, r.position)
+FROM holdfast_retries r
+JOIN holdfast_subscriptions s ON s.id = r.subscription_id
+JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+WHERE r.kind = 2
+    AND NOT EXISTS (SELECT 1 FROM holdfast_retries b
+                    WHERE b.subscription_id = r.subscription_id AND b.partition = r.partition
+                        AND b.lane = r.lane AND b.position < r.position)
+LIMIT ?1;
+
+-- name: verify_slice
+WITH placed (what, subscription_id, position, partition) AS (
+    SELECT 'waiting', subscription_id, position, partition FROM holdfast_retries
+    UNION ALL SELECT 'settled', subscription_id, position, partition FROM holdfast_settled),
+hashed AS (
+    SELECT n.name AS namespace, s.name, s.partitions, p.*,
+           ifnull((SELECT c.hash FROM holdfast_copies c
+                   WHERE c.subscription_id = p.subscription_id AND c.position = p.position),
+                  (SELECT e.hash FROM holdfast_events e
+                   WHERE e.place = (s.namespace_id << 44) + p.position)) AS hash
+    FROM placed p
+    JOIN holdfast_subscriptions s ON s.id = p.subscription_id AND s.mode = 1
+    JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL)
+SELECT printf('namespace "%s", subscription "%s": the %s delivery of position %d is in partition %d, '
+              || 'its event belongs to %d', namespace, name, what, position, partition,
+              hash % partitions)
+FROM hashed WHERE partition <> hash % partitions
+LIMIT ?1;
+
+-- name: verify_copy
+SELECT printf('namespace "%s", subscription "%s": the copy of the event at position %d belongs to no '
+              || 'delivery', n.name, s.name, c.position)
+FROM holdfast_copies c
+JOIN holdfast_subscriptions s ON s.id = c.subscription_id
+JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_retries r
+                  WHERE r.subscription_id = c.subscription_id AND r.position = c.position)
+LIMIT ?1;
+
+-- name: verify_settled
+WITH tips AS MATERIALIZED (
+    SELECT n.id, n.name,
+           max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
+                               WHERE e.place > n.id << 44
+                                   AND e.place <= (n.id << 44) + 17592186044415
+                               ORDER BY e.place DESC LIMIT 1), 0)) AS tip
+    FROM holdfast_namespaces n WHERE n.removing_at IS NULL)
+SELECT printf('namespace "%s", subscription "%s": position %d is settled, but the newest position is %d',
+              t.name, s.name, d.position, t.tip)
+FROM holdfast_settled d
+JOIN holdfast_subscriptions s ON s.id = d.subscription_id
+JOIN tips t ON t.id = s.namespace_id
+WHERE d.position > t.tip
+LIMIT ?1;
+
+-- All leases: what they belong to, the place of position 0, and what they say that they have.
+-- name: verify_lease
+SELECT printf('namespace "%s", subscription "%s", lease of "%s"', n.name, s.name,
+              ifnull(l.owner_name, 'nobody')),
+       s.id, s.namespace_id << 44, l.count, l.first, l.positions
+FROM holdfast_leases l
+JOIN holdfast_subscriptions s ON s.id = l.subscription_id
+JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL;
+
+-- Whether the event of a delivery is anywhere. ?1: its place, ?2: the subscription, ?3: the position.
+-- name: verify_lease_event
+SELECT EXISTS (SELECT 1 FROM holdfast_events WHERE place = ?1)
+    OR EXISTS (SELECT 1 FROM holdfast_copies WHERE subscription_id = ?2 AND position = ?3);
+
+-- ---- Scans: rows after the key (?1, ?2), at most ?4 ---------------------------------------------
+--
+-- first, second (the key), subject, id, hash, type, tenant, key, payload, metadata, story
+
+-- name: verify_events
+SELECT e.place >> 44, e.place & 17592186044415,
+       printf('namespace "%s", event at position %d',
+              ifnull((SELECT n.name FROM holdfast_namespaces n WHERE n.id = e.place >> 44), '?'),
+              e.place & 17592186044415),
+       e.id, e.hash, e.type, e.tenant, e.key, e.payload, e.metadata, NULL
+FROM holdfast_events e WHERE e.place > (?1 << 44) + ?2
+ORDER BY e.place LIMIT ?4;
+
+-- name: verify_copies
+SELECT c.subscription_id, c.position,
+       printf('copy of the event at position %d for subscription "%s"', c.position,
+              ifnull((SELECT s.name FROM holdfast_subscriptions s WHERE s.id = c.subscription_id), '?')),
+       c.id, c.hash, c.type, c.tenant, c.key, c.payload, c.metadata, NULL
+FROM holdfast_copies c WHERE (c.subscription_id, c.position) > (?1, ?2)
+ORDER BY c.subscription_id, c.position LIMIT ?4;
+
+-- name: verify_dead_letters
+SELECT d.id, d.position,
+       printf('dead letter %d of subscription "%s"', d.id, d.subscription),
+       d.event_id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, d.story
+FROM holdfast_dead_letters d WHERE d.id > ?1
+ORDER BY d.id LIMIT ?4;
+
+-- name: verify_retries
+SELECT r.subscription_id, r.position,
+       printf('delivery of position %d that waits for subscription "%s"', r.position,
+              ifnull((SELECT s.name FROM holdfast_subscriptions s WHERE s.id = r.subscription_id), '?')),
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.story
+FROM holdfast_retries r WHERE (r.subscription_id, r.position) > (?1, ?2)
+ORDER BY r.subscription_id, r.position LIMIT ?4;
+
+-- name: verify_subscriptions
+SELECT s.id, 0, printf('subscription "%s"', s.name),
+       NULL, NULL, NULL, NULL, NULL, NULL, s.options, s.patterns
+FROM holdfast_subscriptions s WHERE s.id > ?1
+ORDER BY s.id LIMIT ?4;

@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# verify: a bus with a bit of everything is clean; what is damaged with SQL is named, and nothing else.
+. "$(dirname "$0")/lib.sh"
+
+# The same statements for both engines; position OF EVENTS is an expression of the log's rows.
+if on sqlite; then
+    sql() { sqlite3 -bail bus.db "${1//holdfast./holdfast_}"; }
+    position='place & 17592186044415'
+    keep() { sql 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null && cp bus.db good; }
+    restore() { rm -f bus.db-wal bus.db-shm && cp good bus.db; }
+else
+    sql() { psql -qXAt -v ON_ERROR_STOP=1 "$HOLDFAST_URL" -c "$1"; }
+    position=position
+    keep() {
+        echo "${base}_good" >>databases
+        server "CREATE DATABASE ${base}_good TEMPLATE $base"
+    }
+    restore() {
+        server "DROP DATABASE $base WITH (FORCE)" && server "CREATE DATABASE $base TEMPLATE ${base}_good"
+    }
+fi
+
+damage() { # SQL: one statement, which must succeed
+    sql "$1" >said 2>&1 || true_that "damage is done by: $1" sh -c 'cat said; false'
+}
+names() { # CLAIM KIND PATTERN: the last verify has such a finding
+    has "$1" out "\"name\":\"$2\",\"value\":\"[^}]*$3"
+}
+findings() { # CLAIM COUNT: and so many in all
+    is "$1" "$(wc -l <out)" "$2"
+}
+examine() { # CLAIM
+    exits 7 "$1" verify --json
+    json "findings are objects" out
+}
+
+# --- A bus with a bit of everything ---
+exits 3 "verify makes no database" verify
+hf sub create orders --on 'order.*' --from start --partitions 4 --retries 9
+hf sub create mailer --on 'mail.*' --from start --mode shared --retries 0
+hf sub create jobs --on 'job.*' --from start --mode shared
+hf sub create idle --on 'nothing' --from start
+for n in 1 2 3; do hf publish order.new "{\"n\":$n}" --key k1; done
+for n in 4 5; do hf publish mail.new "{\"n\":$n}" --tenant t --metadata '{"a":"b"}'; done
+for n in 6 7; do hf publish job.new "{\"n\":$n}"; done
+hf publish a.b '{}' --namespace 'oth"er'
+hf sub create leaving --on '*' --from start --namespace 'oth"er'
+"$HOLDFAST" work orders --exec false --retry-base 1h --retry-max 1h >/dev/null 2>&1 &
+worker=$!
+two_held() { hf sub show orders --json; [ "$(field out 1 '$.held')" = 2 ]; }
+until_true 120 two_held
+kill "$worker"
+wait "$worker"
+hf work mailer --exec 'exit 65' --until-empty --max-time 120s
+exits 0 "a dead letter waits again" dlq retry 1
+hf claim jobs --max 2 --lease 1h --json
+exits 0 "what works is clean" verify
+is "nothing on stdout" "$(cat out)" ''
+# 8 events, a copy, a dead letter, 4 waiting deliveries, 5 subscriptions
+has "what was examined is said" err '^19 rows examined, 0 findings\.$'
+exits 0 "in JSON too" verify --json
+is "an object per finding, so none" "$(cat out)" ''
+exits 0 "all namespaces are examined, whichever is named" verify --namespace 'oth"er'
+has "as many rows" err '^19 rows examined'
+keep
+
+# --- Inside of rows ---
+if on postgres; then # so that damage can be written
+    sql 'CREATE CAST (text AS json) WITHOUT FUNCTION; CREATE CAST (bytea AS text) WITHOUT FUNCTION'
+    broken="'{\"n\":'::text::json"
+    not_text="'\\xff41'::bytea::text"
+else
+    broken="'{\"n\":'"
+    not_text="cast(x'ff41' AS text)"
+fi
+damage "UPDATE holdfast.events SET payload = $broken WHERE $position = 2"
+damage "UPDATE holdfast.events SET key = 'k2' WHERE $position = 3"
+damage "UPDATE holdfast.events SET type = $not_text WHERE $position = 5"
+damage "UPDATE holdfast.events SET metadata = '[1]' WHERE $position = 4"
+damage "UPDATE holdfast.copies SET payload = $broken"
+damage "UPDATE holdfast.dead_letters SET story = '{}' WHERE resolved_at IS NULL AND position = 5"
+damage "UPDATE holdfast.retries SET story = 'none' WHERE position = 1"
+damage "UPDATE holdfast.subscriptions SET options = '{' WHERE name = 'idle'"
+damage "UPDATE holdfast.subscriptions SET patterns = '{}' WHERE name = 'jobs'"
+examine "damage inside of rows is found"
+names "a payload that is no JSON" json 'event at position 2: its payload is not valid JSON at byte'
+names "a key that is not the one that was published" hash 'event at position 3: its hash is [0-9]+'
+names "a text that is not UTF-8" text 'event at position 5: its type is not UTF-8 at byte 0'
+names "metadata that is no object" json 'event at position 4: its metadata is not an object'
+names "a copy's payload" json 'copy of the event at position [45] for .*mailer.*payload is not valid'
+names "a dead letter's story" json 'dead letter [12] of .*mailer.*: its story is not an array'
+names "a waiting delivery's story" json 'delivery of position 1 .*orders.*: its story is not valid'
+names "options" json 'subscription .*idle.*: its options is not valid JSON'
+names "patterns" json 'subscription .*jobs.*: its patterns is not an array'
+findings "and nothing else" 9
+exits 7 "for people" verify
+has "it is a line with what to do" out '^json: .*event at position 2: .* \(.*restore it from a backup\)$'
+has "and a sum" err 'rows examined, 9 findings\.$'
+
+# --- Between rows ---
+restore
+of() { echo "(SELECT id FROM holdfast.subscriptions WHERE name = '$1')"; }
+if on sqlite; then
+    damage "UPDATE holdfast.partitions SET checkpoint = 1000 WHERE subscription_id = $(of mailer)"
+else
+    for side in 0 1; do
+        damage "UPDATE holdfast.checkpoints_$side SET checkpoint = 1000
+                WHERE subscription_id = $(of mailer)"
+    done
+fi
+damage "UPDATE holdfast.subscriptions SET start = 5, partitions = 2 WHERE name = 'idle'"
+damage "DELETE FROM holdfast.retries WHERE subscription_id = $(of orders) AND position = 1"
+damage "UPDATE holdfast.retries SET kind = 9 WHERE subscription_id = $(of mailer)"
+damage "INSERT INTO holdfast.settled (subscription_id, partition, position)
+        VALUES ($(of orders), 0, 1000)"
+damage "INSERT INTO holdfast.settled (subscription_id, partition, position)
+        SELECT subscription_id, (partition + 1) % 4, 3 FROM holdfast.retries
+        WHERE subscription_id = $(of orders) AND position = 3"
+damage "UPDATE holdfast.leases SET count = count + 1"
+examine "damage between rows is found"
+names "a checkpoint beyond the log" checkpoint 'mailer.*checkpoint is 1000, but the newest position is 7'
+names "one before the start" checkpoint 'idle.*checkpoint is 0, but it began after position 5'
+names "a partition that is missing" partitions 'idle.*has 2 partitions, and rows for 1'
+names "a delivery that nothing releases" held 'orders.*position 2 is held'
+names "a kind that means nothing" retry 'mailer.*is of kind 9'
+names "what is settled before it is published" settled 'orders.*position 1000 is settled'
+names "a partition that is not the event's" slice 'orders.*settled delivery of position 3 is in'
+names "a lease that cannot be read" lease 'jobs.*list of its positions is damaged'
+findings "and nothing else" 8
+
+# --- What has lost its event ---
+restore
+damage "DELETE FROM holdfast.events WHERE $position IN (2, 6)"
+damage "DELETE FROM holdfast.retries WHERE subscription_id = $(of mailer)"
+if on sqlite; then
+    damage "UPDATE holdfast.events SET id = x'00' WHERE $position = 7"
+    damage "UPDATE holdfast.events SET place = 1 << 44 WHERE $position = 3" # whose delivery waits
+else
+    damage "UPDATE holdfast.events SET position = 5 WHERE position = 4"
+    damage "SELECT setval(sequence, 3) FROM holdfast.namespaces WHERE name = 'default'"
+    damage "UPDATE holdfast.namespaces SET months_to = months_to + interval '2 months'
+            WHERE name = 'default'"
+    for side in 0 1; do
+        damage "DELETE FROM holdfast.checkpoints_$side WHERE subscription_id = $(of jobs)"
+    done
+    damage "UPDATE holdfast.leases SET positions = '{[7,9)}'"
+fi
+examine "what has lost its event is found"
+names "a delivery that waits" retry 'orders.*position 2 waits, but the event is neither'
+names "a leased one" lease 'jobs.*the event at position [68] is neither'
+names "a copy that nothing needs" copy 'mailer.*belongs to no delivery'
+if on sqlite; then
+    names "an id that is none" id 'event at position 7: its id is not 16 bytes'
+    names "a position that is none" position 'event at position 0: positions begin at 1'
+else
+    names "two events at one position" position 'event at position 5: another event has the same'
+    names "a sequence that would give positions again" tip 'has position 7, but the newest one .* is 3'
+    names "a month without its table" month 'table holdfast\.events_[0-9]+_[0-9]{6} of the log is missing'
+    names "a partition without a checkpoint" checkpoint 'jobs.*partition 0: it has no checkpoint'
+    # Two months, and all checkpoints are beyond such a sequence.
+    grep -vE '"name":"(checkpoint","value":"[^}]*newest|month)' out >rest
+    mv rest out
+fi
+findings "and nothing else" 6
+
+# --- What is being removed ---
+restore
+if on sqlite; then since=1; else since='now()'; fi
+damage "DELETE FROM holdfast.partitions WHERE subscription_id = $(of leaving)"
+exits 7 "partitions that are gone are found" verify
+damage "UPDATE holdfast.namespaces SET removing_at = $since WHERE name = 'oth\"er'"
+exits 0 "unless their namespace is being removed" verify
+
+# --- What belongs to nothing ---
+restore
+for table in partitions leases retries copies; do
+    damage "UPDATE holdfast.$table SET subscription_id = subscription_id + 1000"
+done
+damage "INSERT INTO holdfast.settled (subscription_id, partition, position) VALUES (1000, 0, 1)"
+damage "UPDATE holdfast.subscriptions SET namespace_id = 99 WHERE name = 'idle'"
+damage "UPDATE holdfast.dead_letters SET namespace_id = 99 WHERE position = 5"
+if on sqlite; then
+    damage "UPDATE holdfast.events SET place = place + (98 << 44) WHERE $position = 7"
+    damage "INSERT INTO holdfast.members (subscription_id, joined, token) VALUES (1000, 1, x'00')"
+    damage "INSERT INTO holdfast.keys (namespace_id, key, version) VALUES (99, 'k', 1)"
+else
+    damage "INSERT INTO holdfast.keys (namespace_id, digest, version, key)
+            VALUES (99, 'k', 1, 'k')"
+fi
+examine "what belongs to nothing is found"
+for table in partitions leases retries copies settled; do
+    names "$table without their subscription" orphan \
+        "rows of $table belong to subscription 100[0-9], which does not exist"
+done
+for table in subscriptions dead_letters keys; do
+    names "$table without their namespace" orphan \
+        "1 rows of $table belong to namespace 99, which does not exist"
+done
+if on sqlite; then
+    names "members without their subscription" orphan 'rows of members belong to subscription 1000'
+    names "events without their namespace" orphan 'events in the log belong to namespace 99'
+fi
+
+# --- Many ---
+restore
+damage "INSERT INTO holdfast.settled (subscription_id, partition, position)
+        WITH RECURSIVE n (i) AS (SELECT 1001 UNION ALL SELECT i + 1 FROM n WHERE i < 1250)
+        SELECT $(of orders), 0, i FROM n"
+examine "damage that is everywhere is found"
+findings "the first hundred are told" 101
+names "and that there are more" settled 'more than 100 findings'
+
+# --- The file ---
+if on sqlite; then
+    restore
+    bytes=$(sql 'PRAGMA page_size')
+    page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name = 'holdfast_events_by_id'")
+    dd if=/dev/zero of=bus.db bs="$bytes" seek=$((page - 1)) count=1 conv=notrunc 2>/dev/null
+    examine "a page that was lost is found"
+    names "as damage of the file" file .
+    restore
+    page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name = 'holdfast_dead_letters'")
+    dd if=/dev/zero of=bus.db bs="$bytes" seek=$((page - 1)) count=1 conv=notrunc 2>/dev/null
+    examine "what cannot be read does not end it"
+    names "it is a finding" unreadable 'dead letters: '
+fi
+
+# --- Nothing is left of it ---
+restore
+exits 0 "without the damage it is clean" verify
+has "as it was" err 'rows examined, 0 findings\.$'
+finish
