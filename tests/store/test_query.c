@@ -122,20 +122,24 @@ static void the_oldest_waiting_of_a_shared_one_may_be_leased(void **state)
     must_equal(-1, progress_of(store, id).oldest_waiting_us);
 }
 
-static void the_owner_of_partition_zero_is_shown(void **state)
+static void the_owner_of_the_first_partition_that_has_one_is_shown(void **state)
 {
     struct store *a = fixture_open(*state, "node-a");
     struct store *b = fixture_open(*state, "node-b");
     int64_t id = subscribe_ordered(a, "s", 2);
-    own(b, id, 1);
     must_equal(false, progress_of(a, id).owned);
+    must_equal(2, progress_of(a, id).unowned);
+    own(b, id, 1);
+    must_read("node-b", progress_of(a, id).owner_name);
+    must_equal(1, progress_of(a, id).unowned);
     struct owner owner = own(a, id, 0);
     struct progress progress = progress_of(b, id);
     must_equal(true, progress.owned);
     must_equal(true, progress.owner_alive);
+    must_equal(0, progress.unowned);
     must_read("node-a", progress.owner_name);
     must_answer(HF_OK, give_back(&owner));
-    must_equal(false, progress_of(b, id).owned);
+    must_read("node-b", progress_of(b, id).owner_name);
 }
 
 /* ---- Has anything changed? ------------------------------------------------------------------- */
@@ -560,7 +564,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_shared_ones_checkpoint_is_below_cursor_leases_and_retries),
     CLAIM(the_oldest_waiting_is_the_first_unsettled_event),
     CLAIM(the_oldest_waiting_of_a_shared_one_may_be_leased),
-    CLAIM(the_owner_of_partition_zero_is_shown),
+    CLAIM(the_owner_of_the_first_partition_that_has_one_is_shown),
     CLAIM(generation_and_epoch_tell_changes_and_takeovers),
     CLAIM(where_there_is_no_partition_there_is_no_epoch),
     CLAIM(facts_of_an_untouched_event_are_empty),
