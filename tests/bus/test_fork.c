@@ -118,7 +118,6 @@ static void closing_in_the_child_does_not_disturb_the_parent(void **state)
     assert_int_equal(info_of(scene->bus, "a").owner_alive, 1);
 }
 
-/* A handle of its own works in the child, and the dead parent's locks are not kept alive by it. */
 static int use_own_handle(struct scene *scene)
 {
     hf_new_event event = HF_NEW_EVENT_INIT;
@@ -134,25 +133,41 @@ static int use_own_handle(struct scene *scene)
     return (int)status;
 }
 
-static void a_handle_opened_in_the_child_works(void **state)
+/* SQLite's memory of its locks is the parent's; a server has none. */
+static void a_child_of_a_process_with_an_open_bus_opens_one_on_a_server_only(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_status wanted = scene->path ? HF_MISUSE : HF_OK;
 
 #if defined(__SANITIZE_THREAD__)
     skip(); /* this checker forbids new threads after a fork of a process with threads */
 #endif
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
-    assert_int_equal(in_child(use_own_handle, scene), HF_OK);
-    assert_true(recorder_wait(recorder, 1));
+    assert_int_equal(in_child(use_own_handle, scene), wanted);
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, wanted ? 1 : 2));
     settle_all(scene->bus, "a");
+}
+
+static void after_the_parent_has_closed_its_bus_a_child_opens_one(void **state)
+{
+    struct scene *scene = *state;
+    hf_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hf_close(&scene->bus));
+    assert_int_equal(in_child(use_own_handle, scene), HF_OK);
+    assert_ok(hf_open(scene->url, NULL, &scene->bus));
+    assert_ok(hf_stats_get(scene->bus, &stats));
+    assert_int_equal(stats.head, 1);
 }
 
 static const struct CMUnitTest tests[] = {
     scene_test(every_call_in_the_child_is_misuse),
     scene_test(closing_in_the_child_does_not_disturb_the_parent),
-    scene_test(a_handle_opened_in_the_child_works),
+    scene_test(a_child_of_a_process_with_an_open_bus_opens_one_on_a_server_only),
+    scene_test(after_the_parent_has_closed_its_bus_a_child_opens_one),
 };
 
 SCENE_MAIN(tests)

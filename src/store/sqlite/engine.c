@@ -10,7 +10,10 @@
  * forbids to carry a connection across. The handler that runs in the child closes the descriptors
  * of locks and unmaps their files (a child that kept either would keep a dead parent's locks alive)
  * and marks every open engine as poisoned; nothing of it is used there again, and closing it only
- * frees memory.
+ * frees memory. Nor can such a child open a database: SQLite keeps in memory, once per process and
+ * file, which locks it has. The child has a copy of that, but not the locks, and it may have been
+ * copied in the middle of a change by a thread that the child does not have. So opening is refused
+ * there; a process that forks before it opens, or after it has closed, has no such memory.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -32,6 +35,7 @@
 static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static struct sqlite_engine *open_engines; /* under open_mutex */
+static atomic_bool forked_open;            /* we are the child of a process that had one open */
 
 static void fork_prepare(void)
 {
@@ -51,6 +55,7 @@ static void fork_child(void)
         bell_close(&engine->bell);
         live_abandon(&engine->live);
     }
+    atomic_store(&forked_open, open_engines || atomic_load(&forked_open));
     open_engines = NULL;
     pthread_mutex_unlock(&open_mutex);
 }
@@ -190,6 +195,10 @@ static hf_status engine_open_files(struct sqlite_engine *engine,
 static hf_status sqlite_open(const char *location, const struct store_options *options,
                              struct engine **ret_engine)
 {
+    if (atomic_load(&forked_open)) {
+        return fail(HF_MISUSE, "the parent process had a SQLite database open when it forked, so this "
+                    "one cannot use SQLite safely; fork before opening, or exec after fork()");
+    }
     hf_status status = files_check(location);
     if (status != HF_OK) {
         return status;
