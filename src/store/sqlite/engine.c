@@ -196,8 +196,8 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
                              struct engine **ret_engine)
 {
     if (atomic_load(&forked_open)) {
-        return fail(HF_MISUSE, "the parent process had a SQLite database open when it forked, so this "
-                    "one cannot use SQLite safely; fork before opening, or exec after fork()");
+        return fail(HF_MISUSE, "the parent process had a SQLite database open when it forked, so "
+                    "this one cannot use SQLite safely; fork before opening, or exec after fork()");
     }
     hf_status status = files_check(location);
     if (status != HF_OK) {
