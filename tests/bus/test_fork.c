@@ -133,21 +133,23 @@ static int use_own_handle(struct scene *scene)
     return (int)status;
 }
 
-/* SQLite's memory of its locks is the parent's; a server has none. */
-static void a_child_of_a_process_with_an_open_bus_opens_one_on_a_server_only(void **state)
+/* SQLite's memory of its locks is the parent's. A server has none, but no more is promised there
+ * than by the system: beside running threads a child may do little before exec. */
+static void a_child_of_a_process_with_an_open_bus_cannot_open_sqlite(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
-    hf_status wanted = scene->path ? HF_MISUSE : HF_OK;
 
-#if defined(__SANITIZE_THREAD__)
-    skip(); /* this checker forbids new threads after a fork of a process with threads */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    skip(); /* their allocators are not made for a fork beside running threads */
 #endif
+    if (!scene->path)
+        skip();
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
-    assert_int_equal(in_child(use_own_handle, scene), wanted);
+    assert_int_equal(in_child(use_own_handle, scene), HF_MISUSE);
     publish(scene->bus, "x", NULL, "1");
-    assert_true(recorder_wait(recorder, wanted ? 1 : 2));
+    assert_true(recorder_wait(recorder, 1));
     settle_all(scene->bus, "a");
 }
 
@@ -166,7 +168,7 @@ static void after_the_parent_has_closed_its_bus_a_child_opens_one(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(every_call_in_the_child_is_misuse),
     scene_test(closing_in_the_child_does_not_disturb_the_parent),
-    scene_test(a_child_of_a_process_with_an_open_bus_opens_one_on_a_server_only),
+    scene_test(a_child_of_a_process_with_an_open_bus_cannot_open_sqlite),
     scene_test(after_the_parent_has_closed_its_bus_a_child_opens_one),
 };
 
