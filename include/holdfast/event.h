@@ -41,11 +41,15 @@ typedef struct hf_new_event {
     const char *producer;     /* NULL: the node's name */
     int64_t emitted_at_us;    /* -1: now */
     int64_t expected_version; /* -1: any; 0: the key is new; n: the key's version is n */
+    int64_t deliver_at_us;    /* -1: now. Else hf_publish keeps the event, durable at once, and it
+                                 enters the log at this time by this machine's clock; it answers
+                                 the id, and 0 for the position. Not with an expected version, and
+                                 not in a transaction */
 } hf_new_event;
 
 #define HF_NEW_EVENT_INIT                                                                          \
     {                                                                                              \
-        sizeof(hf_new_event), NULL, NULL, HF_AUTO_LENGTH, NULL, NULL, NULL, NULL, NULL, -1, -1     \
+        sizeof(hf_new_event), NULL, NULL, HF_AUTO_LENGTH, NULL, NULL, NULL, NULL, NULL, -1, -1, -1 \
     }
 
 /* What publishing answers. */

@@ -183,8 +183,8 @@ SELECT max(head, ifnull((SELECT place - (?1 << 44) FROM holdfast_events
 -- hot
 -- name: append_event
 INSERT INTO holdfast_events (place, id, type, payload, key, tenant, metadata, producer, key_version,
-                             hash, emitted_at, entered_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
+                             hash, emitted_at, entered_at, schedule_id)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
 -- hot
 -- name: event_by_id

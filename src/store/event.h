@@ -20,10 +20,11 @@ struct new_event {
     uint8_t id[16];
     struct text type;
     struct text payload;
-    struct text key; /* these four may be absent */
+    struct text key; /* these five may be absent */
     struct text tenant;
     struct text metadata;
     struct text producer;
+    struct text schedule_id;
     int64_t emitted_at_us;
     int64_t expected_version; /* -1: none */
     int64_t hash;             /* hash_event() */

@@ -80,6 +80,12 @@ static const struct verb *const verbs[CHANGE_KINDS] = {
     [CHANGE_DEAD_PURGE] = &postgres_verb_dead_purge,
     [CHANGE_NAMESPACE_PUT] = &postgres_verb_namespace_put,
     [CHANGE_NAMESPACE_REMOVE] = &postgres_verb_namespace_remove,
+    [CHANGE_SCHEDULE_PUT] = &postgres_verb_schedule_put,
+    [CHANGE_SCHEDULE_REMOVE] = &postgres_verb_schedule_remove,
+    [CHANGE_SCHEDULE_PAUSE] = &postgres_verb_schedule_pause,
+    [CHANGE_FIRE] = &postgres_verb_fire,
+    [CHANGE_DELAY] = &postgres_verb_delay,
+    [CHANGE_RELEASE] = &postgres_verb_release,
 };
 
 /* ---- Answers --------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
  *   line.c     a few statements in one round trip, for these two
  *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c, namespace.c   the
  *                    other changes
+ *   agenda.c   what is kept for later: schedules, delayed events
  *   query.c, progress.c, crew.c, holders.c, doctor.c, verify.c        the queries
  *
  * What must be atomic is a function of the schema `holdfast` (sql/postgres), so a change is one

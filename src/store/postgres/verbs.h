@@ -52,6 +52,12 @@ extern const struct verb postgres_verb_dead_resolve;
 extern const struct verb postgres_verb_dead_purge;
 extern const struct verb postgres_verb_namespace_put;       /* namespace.c */
 extern const struct verb postgres_verb_namespace_remove;
+extern const struct verb postgres_verb_schedule_put;        /* agenda.c */
+extern const struct verb postgres_verb_schedule_remove;
+extern const struct verb postgres_verb_schedule_pause;
+extern const struct verb postgres_verb_fire;
+extern const struct verb postgres_verb_delay;
+extern const struct verb postgres_verb_release;
 
 /* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
  * with the message. (answer.c) */
@@ -75,6 +81,17 @@ hf_status postgres_give_back_all(struct postgres_engine *engine, struct session 
                                  int64_t now_us, bool *ret_ring);
 
 /* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
+
+/* agenda.c */
+hf_status postgres_schedule_get(struct engine *engine, struct text name, schedule_row_fn found,
+                                void *ctx);
+hf_status postgres_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx);
+hf_status postgres_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
+                                 schedule_row_fn found, void *ctx);
+hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_id[16], int32_t max,
+                                 schedule_run_fn found, void *ctx);
+hf_status postgres_agenda(struct engine *engine, int64_t *ret_due_us);
+int64_t postgres_time(struct engine *engine, int64_t now_us);
 
 hf_status postgres_subscription_get(struct engine *engine, struct text name,
                                     subscription_row_fn found, void *ctx);

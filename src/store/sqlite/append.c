@@ -47,9 +47,8 @@ hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *
     return HF_OK;
 }
 
-/* Fills in the answer of an event whose id is in the log already. */
-static hf_status append_find(struct sqlite_engine *engine, struct conn *conn,
-                             struct new_event *event, bool *ret_found)
+hf_status append_find(struct sqlite_engine *engine, struct conn *conn, struct new_event *event,
+                      bool *ret_found)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_EVENT_BY_ID);
     if (!stmt) {
@@ -131,6 +130,7 @@ static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 10, event->hash);
     bind_int(stmt, 11, event->emitted_at_us);
     bind_int(stmt, 12, now_us);
+    bind_text(stmt, 13, event->schedule_id);
     int code = sqlite3_step(stmt);
     if (code == SQLITE_DONE) {
         sqlite3_reset(stmt);

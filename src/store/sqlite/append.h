@@ -17,7 +17,12 @@ hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *re
 /* The newest position as of this moment of the transaction. */
 hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head);
 
-/* The same in a transaction that the application's code shares: undoes itself when it fails. */
+/* Fills in the answer of an event whose id is in the log already. */
+hf_status append_find(struct sqlite_engine *engine, struct conn *conn, struct new_event *event,
+                      bool *ret_found);
+
+/* sqlite_append in a transaction that the application's code shares: undoes itself when it
+ * fails. */
 hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append);
 
 #endif

@@ -30,6 +30,7 @@
 #include "base/point.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/core.h"
+#include "store/sqlite/schedule.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
 #include "store/sqlite/verbs.h"
@@ -205,6 +206,18 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
         return sqlite_namespace_put(engine, conn, (struct namespace_put *)change);
     case CHANGE_NAMESPACE_REMOVE:
         return sqlite_namespace_remove(engine, conn, (struct namespace_remove *)change);
+    case CHANGE_SCHEDULE_PUT:
+        return sqlite_schedule_put(engine, conn, (struct schedule_put *)change);
+    case CHANGE_SCHEDULE_REMOVE:
+        return sqlite_schedule_remove(engine, conn, (struct schedule_remove *)change);
+    case CHANGE_SCHEDULE_PAUSE:
+        return sqlite_schedule_pause(engine, conn, (struct schedule_pause *)change);
+    case CHANGE_FIRE:
+        return sqlite_fire(engine, conn, (struct fire *)change);
+    case CHANGE_DELAY:
+        return sqlite_delay(engine, conn, (struct delay *)change);
+    case CHANGE_RELEASE:
+        return sqlite_release(engine, conn, (struct release *)change);
     case CHANGE_KINDS:
         break;
     }
@@ -254,9 +267,16 @@ static hf_status run_guarded(struct sqlite_engine *engine, struct conn *conn, st
     return HF_OK;
 }
 
+/* Whether it brings events into the database, which must stop when the disk is full. */
+static bool adds_events(const struct change *change)
+{
+    return change->kind == CHANGE_APPEND || change->kind == CHANGE_FIRE ||
+           change->kind == CHANGE_DELAY || change->kind == CHANGE_RELEASE;
+}
+
 static bool is_skipped(const struct change *change, bool skip_appends)
 {
-    return skip_appends && change->kind == CHANGE_APPEND;
+    return skip_appends && adds_events(change);
 }
 
 /* A claim that was undone must not leave entries in its batch. */
@@ -348,7 +368,7 @@ static hf_status transact(struct sqlite_engine *engine, struct change *changes, 
 static bool has_appends(const struct change *changes)
 {
     for (const struct change *at = changes; at; at = at->next) {
-        if (at->kind == CHANGE_APPEND) {
+        if (adds_events(at)) {
             return true;
         }
     }
@@ -358,21 +378,42 @@ static bool has_appends(const struct change *changes)
 static bool has_others(const struct change *changes)
 {
     for (const struct change *at = changes; at; at = at->next) {
-        if (at->kind != CHANGE_APPEND) {
+        if (!adds_events(at)) {
             return true;
         }
     }
     return false;
 }
 
-/* About how much the appends of a list add to the database. */
+/* The events that a change carries. */
+static const struct new_event *events_of(const struct change *change, size_t *ret_count)
+{
+    switch ((int)change->kind) {
+    case CHANGE_APPEND:
+        *ret_count = ((const struct append *)change)->count;
+        return ((const struct append *)change)->events;
+    case CHANGE_FIRE:
+        *ret_count = ((const struct fire *)change)->count;
+        return ((const struct fire *)change)->events;
+    case CHANGE_DELAY:
+        *ret_count = ((const struct delay *)change)->count;
+        return ((const struct delay *)change)->events;
+    default:
+        *ret_count = 0;
+        return NULL;
+    }
+}
+
+/* About how much the appends of a list add to the database. What a release adds in one place it
+ * takes away in another. */
 static int64_t appended_bytes(const struct change *changes)
 {
     int64_t bytes = 0;
     for (const struct change *at = changes; at; at = at->next) {
-        const struct append *append = (const struct append *)at;
-        for (size_t i = 0; at->kind == CHANGE_APPEND && i < append->count; i++) {
-            const struct new_event *event = &append->events[i];
+        size_t count;
+        const struct new_event *events = events_of(at, &count);
+        for (size_t i = 0; i < count; i++) {
+            const struct new_event *event = &events[i];
             bytes += APPEND_BYTES_FIXED;
             bytes += (int64_t)(event->payload.length + event->metadata.length + event->key.length +
                                event->tenant.length);
@@ -414,6 +455,8 @@ static void refuse_appends(struct change *changes)
     for (struct change *at = changes; at; at = at->next) {
         if (at->kind == CHANGE_APPEND) {
             ((struct append *)at)->failed_index = SIZE_MAX;
+        }
+        if (adds_events(at)) {
             answer(at, HF_NOSPACE);
         }
     }

@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/uuid.h"
+#include "store/sqlite/schedule.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/migrate.h"
 #include "store/sqlite/sqlite.h"
@@ -374,6 +375,11 @@ const struct engine_class sqlite_engine_class = {
     .doctor = sqlite_doctor,
     .verify_check = sqlite_verify_check,
     .verify_scan = sqlite_verify_scan,
+    .schedule_get = sqlite_schedule_get,
+    .schedule_list = sqlite_schedule_list,
+    .schedules_due = sqlite_schedules_due,
+    .schedule_runs = sqlite_schedule_runs,
+    .agenda = sqlite_agenda,
     .reader_open = sqlite_reader_open,
     .reader_next = sqlite_reader_next,
     .reader_close = sqlite_reader_close,

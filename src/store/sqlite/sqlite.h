@@ -18,6 +18,7 @@
  *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c,
  *   namespace.c
  *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer
+ *   schedule.c, delay.c   what is kept for later
  *   query.c, progress.c, crew.c, doctor.c, verify.c                   the queries
  *
  * Lock order: gate, then SQLite's own locks. The writer connection is used only by whoever runs

@@ -1,0 +1,49 @@
+-- Statements of schedules, their ledger, and delayed events (0016_agenda.sql).
+
+-- name: change_schedule_put
+SELECT status, message, created
+    FROM holdfast.change_schedule_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+
+-- name: change_schedule_remove
+SELECT status, message FROM holdfast.change_schedule_remove($1, $2);
+
+-- name: change_schedule_pause
+SELECT status, message FROM holdfast.change_schedule_pause($1, $2, $3, $4, $5, $6, $7);
+
+-- name: change_fire
+SELECT status, message, positions, duplicates
+    FROM holdfast.change_fire($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+                              $17, $18, $19, $20, $21, $22);
+
+-- name: change_delay
+SELECT status, message, positions, duplicates
+    FROM holdfast.change_delay($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- name: change_release
+SELECT status, message, count, next_at FROM holdfast.change_release($1, $2, $3, $4);
+
+-- name: schedule_get
+SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
+       payload, key, tenant, metadata, paused_at, paused_by, paused_reason
+    FROM holdfast.schedules WHERE namespace_id = $1 AND name = $2;
+
+-- name: schedule_list
+SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
+       payload, key, tenant, metadata, paused_at, paused_by, paused_reason
+    FROM holdfast.schedules WHERE namespace_id = $1 ORDER BY name;
+
+-- name: schedules_due
+SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
+       payload, key, tenant, metadata, paused_at, paused_by, paused_reason
+    FROM holdfast.schedules
+    WHERE namespace_id = $1 AND next_at <= $2 AND paused_at IS NULL AND next_at IS NOT NULL
+    ORDER BY next_at LIMIT $3;
+
+-- name: runs_list
+SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast.schedule_runs
+    WHERE schedule_id = $1 ORDER BY planned_at DESC LIMIT $2;
+
+-- name: agenda
+SELECT least((SELECT min(next_at) FROM holdfast.schedules
+                  WHERE namespace_id = $1 AND paused_at IS NULL AND next_at IS NOT NULL),
+             (SELECT min(due_at) FROM holdfast.delayed WHERE namespace_id = $1));

@@ -1,0 +1,163 @@
+/*
+ * agenda.h - what the store keeps for later: schedules, the ledger of their firings, and events
+ * that enter the log when they are due. Part of the contract of store.h, and under its rules.
+ *
+ * Nobody leads. Any process may fire what is due; the change that does so is conditional on what
+ * was read, and whoever comes second is told HF_STALE and has changed nothing (docs/adr/0016). When
+ * a planned time is, is the bus's business: the engine keeps `next_us` and never computes it.
+ */
+#ifndef HF_STORE_AGENDA_H
+#define HF_STORE_AGENDA_H
+
+#include "store/store.h"
+
+#define STORE_FIRE_MAX 100       /* events of one firing */
+#define STORE_RELEASE_MAX 1000   /* delayed events that enter the log in one change */
+#define STORE_RUNS_KEPT 100      /* newest rows of the ledger, of each schedule */
+#define STORE_NEVER INT64_C(-1)
+
+/* What a schedule publishes, and by which rule. The engine reads none of it. */
+struct schedule_definition {
+    struct text expression;
+    struct text zone;
+    struct text type;
+    struct text payload;
+    struct text key; /* these three may be absent */
+    struct text tenant;
+    struct text metadata;
+    int32_t policy;  /* enum misfire_policy */
+    int32_t cap;
+    int64_t grace_us;
+};
+
+/*
+ * Creates a schedule, or replaces what it says. Either way it waits for next_us (STORE_NEVER:
+ * nothing) from now on. `id` is a new one's; one that exists keeps its own. The generation rises
+ * with each change of definition or pause, so that a firing that was worked out by the old
+ * definition is stale. A pause stays. Rings.
+ */
+struct schedule_put {
+    struct change change;
+    uint8_t id[16];
+    struct text name;
+    struct schedule_definition definition;
+    int64_t next_us;
+    bool ret_created;
+};
+
+/* Removes a schedule and its ledger. HF_NOTFOUND. Rings. */
+struct schedule_remove {
+    struct change change;
+    struct text name;
+};
+
+/* Pauses or resumes. Pausing what is paused keeps the first pause. Resuming, also of what runs,
+ * makes it wait for next_us. HF_NOTFOUND. Rings. */
+struct schedule_pause {
+    struct change change;
+    struct text name;
+    bool paused;
+    struct text by;
+    struct text reason;
+    int64_t next_us;
+};
+
+/*
+ * Fires planned times: appends their events in order, writes the ledger, and lets the schedule wait
+ * for next_us, all or nothing. HF_STALE unless the schedule exists, is not paused, has this
+ * generation and waits for waited_us: somebody else has fired it, or it was changed. Planned times
+ * that are left out are one row of the ledger.
+ * by_hand: somebody wants it now. It happens whatever the schedule waits for, paused or not, and
+ * neither that nor next_us changes; the time is planned_us[0].
+ * An event whose id is in the log already answers so, as in struct append. Rings.
+ */
+struct fire {
+    struct change change;
+    uint8_t schedule_id[16];
+    int64_t generation;
+    int64_t waited_us;
+    int64_t next_us;
+    struct new_event *events;
+    const int64_t *planned_us; /* one per event, rising */
+    size_t count;              /* 0 .. STORE_FIRE_MAX */
+    int64_t skipped_first_us;  /* STORE_NEVER: none */
+    int64_t skipped_last_us;
+    bool by_hand;
+    struct text node;
+};
+
+/*
+ * Keeps events until due_us, when struct release brings them into the log. All or none, and durable
+ * as an append is. An id that is in the log, or is kept already, is a duplicate: it answers the
+ * position in the log, or 0, and the first one's time stands. No expected versions. Rings.
+ */
+struct delay {
+    struct change change;
+    struct new_event *events;
+    size_t count;
+    int64_t due_us;
+};
+
+/*
+ * Brings kept events that are due at now_us into the log, in the order of their times, then of
+ * their arrival: at most `max`, and STORE_BATCH_BYTES_MAX of them. One whose id has entered the log
+ * meanwhile goes. ret_next_us: when the next one is due (STORE_NEVER: none is kept). Rings.
+ */
+struct release {
+    struct change change;
+    int32_t max; /* 1 .. STORE_RELEASE_MAX */
+    int64_t ret_count;
+    int64_t ret_next_us;
+};
+
+/* A schedule as stored. */
+struct schedule_row {
+    uint8_t id[16];
+    struct text name;
+    struct schedule_definition definition;
+    int64_t generation;
+    int64_t created_at_us;
+    int64_t next_us;      /* STORE_NEVER */
+    int64_t paused_at_us; /* -1: not paused */
+    struct text paused_by;
+    struct text paused_reason;
+};
+
+typedef int (*schedule_row_fn)(const struct schedule_row *row, void *ctx);
+
+/* By name; calls back once. HF_NOTFOUND. */
+hf_status store_schedule_get(struct store *store, struct text name, schedule_row_fn found,
+                             void *ctx);
+/* All of the namespace, by name. */
+hf_status store_schedule_list(struct store *store, schedule_row_fn found, void *ctx);
+/* Those that are due at now_us and not paused, by due time; at most `max`. */
+hf_status store_schedules_due(struct store *store, int64_t now_us, int32_t max,
+                              schedule_row_fn found, void *ctx);
+
+enum run_kind { RUN_FIRED = 1, RUN_BY_HAND, RUN_SKIPPED };
+
+/* A row of the ledger. */
+struct schedule_run {
+    enum run_kind kind;
+    int64_t planned_us;
+    int64_t until_us; /* RUN_SKIPPED: the last time that was left out */
+    int64_t fired_us;
+    int64_t position; /* -1 for RUN_SKIPPED */
+    struct text node;
+};
+
+typedef int (*schedule_run_fn)(const struct schedule_run *run, void *ctx);
+
+/* The ledger of a schedule, the newest first. */
+hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int32_t max,
+                              schedule_run_fn found, void *ctx);
+
+/* When the earliest schedule or delayed event is due (STORE_NEVER: nothing is). One look at the
+ * ends of two indexes. */
+hf_status store_agenda(struct store *store, int64_t *ret_due_us);
+
+/* What the store's clock shows when ours shows now_us. Planned times and due times are by that
+ * clock and are handed over as they are; only now_us of a change or query is by ours. */
+int64_t store_time(struct store *store, int64_t now_us);
+
+#endif

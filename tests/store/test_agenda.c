@@ -1,0 +1,533 @@
+/*
+ * test_agenda.c - what the store keeps for later: schedules and their ledger, delayed events; and
+ * several processes that fire the same schedule, with kills.
+ */
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/uuid.h"
+#include "store/agenda.h"
+#include "support/make.h"
+
+#include <time.h>
+
+/* ---- Short forms ----------------------------------------------------------------------------- */
+
+static struct schedule_put schedule_of(const char *name, int64_t next_us)
+{
+    struct schedule_put put = {
+        .change = {.kind = CHANGE_SCHEDULE_PUT, .now_us = T0},
+        .name = text_of(name),
+        .definition = {.expression = text_of("* * * * * *"),
+                       .zone = text_of("Europe/Berlin"),
+                       .type = text_of("tick"),
+                       .payload = text_of("{\"n\": 1.50}"),
+                       .key = text_of("k"),
+                       .policy = 2,
+                       .cap = 7,
+                       .grace_us = 60 * SECOND},
+        .next_us = next_us,
+    };
+    uuid_v7(clock_wall_us(), put.id);
+    return put;
+}
+
+static void add_schedule(struct store *store, const char *name, int64_t next_us)
+{
+    struct schedule_put put = schedule_of(name, next_us);
+    must_answer(HF_OK, RUN(store, &put));
+}
+
+/* A copy of what matters of a row. */
+struct seen {
+    int count;
+    uint8_t id[16];
+    char name[64];
+    char expression[64];
+    char payload[64];
+    bool has_tenant;
+    int64_t generation;
+    int64_t next_us;
+    int64_t paused_at_us;
+};
+
+static int note_schedule(const struct schedule_row *row, void *ctx)
+{
+    struct seen *seen = ctx;
+    seen->count++;
+    memcpy(seen->id, row->id, sizeof seen->id);
+    snprintf(seen->name, sizeof seen->name, "%" TEXT_PRI, TEXT_ARG(row->name));
+    snprintf(seen->expression, sizeof seen->expression, "%" TEXT_PRI,
+             TEXT_ARG(row->definition.expression));
+    snprintf(seen->payload, sizeof seen->payload, "%" TEXT_PRI, TEXT_ARG(row->definition.payload));
+    seen->has_tenant = !text_is_absent(row->definition.tenant);
+    seen->generation = row->generation;
+    seen->next_us = row->next_us;
+    seen->paused_at_us = row->paused_at_us;
+    return 0;
+}
+
+static struct seen schedule(struct store *store, const char *name)
+{
+    struct seen seen = {0};
+    must_answer(HF_OK, store_schedule_get(store, text_of(name), note_schedule, &seen));
+    must_equal(1, seen.count);
+    return seen;
+}
+
+static int due_count(struct store *store, int64_t now_us)
+{
+    struct seen seen = {0};
+    must_answer(HF_OK, store_schedules_due(store, now_us, 100, note_schedule, &seen));
+    return seen.count;
+}
+
+static hf_status pause_schedule(struct store *store, const char *name, bool paused, int64_t next_us)
+{
+    struct schedule_pause pause = {.change = {.kind = CHANGE_SCHEDULE_PAUSE, .now_us = T0 + 5},
+                                   .name = text_of(name),
+                                   .paused = paused,
+                                   .by = text_of("me"),
+                                   .next_us = next_us};
+    return RUN(store, &pause);
+}
+
+static hf_status remove_schedule(struct store *store, const char *name)
+{
+    struct schedule_remove remove = {.change = {.kind = CHANGE_SCHEDULE_REMOVE, .now_us = T0},
+                                     .name = text_of(name)};
+    return RUN(store, &remove);
+}
+
+/* Fires one planned time of a schedule as it was seen. */
+static hf_status fire_seen(struct store *store, const struct seen *seen, int64_t next_us,
+                           bool by_hand)
+{
+    struct new_event event = event_of("tick", "k");
+    char id[37];
+    uuid_format(seen->id, id);
+    event.schedule_id = text_of(id);
+    event.hash = hash_event(event.tenant, event.key, event.id);
+    int64_t planned_us = by_hand ? T0 + 77 : seen->next_us;
+    struct fire fire = {.change = {.kind = CHANGE_FIRE, .now_us = planned_us + 10},
+                        .generation = seen->generation,
+                        .waited_us = seen->next_us,
+                        .next_us = next_us,
+                        .events = &event,
+                        .planned_us = &planned_us,
+                        .count = 1,
+                        .skipped_first_us = STORE_NEVER,
+                        .skipped_last_us = STORE_NEVER,
+                        .by_hand = by_hand,
+                        .node = text_of("n")};
+    memcpy(fire.schedule_id, seen->id, sizeof fire.schedule_id);
+    return RUN(store, &fire);
+}
+
+struct ledger {
+    size_t count;
+    struct schedule_run runs[STORE_RUNS_KEPT + 10];
+};
+
+static int note_run(const struct schedule_run *run, void *ctx)
+{
+    struct ledger *ledger = ctx;
+    ledger->runs[ledger->count] = *run;
+    ledger->runs[ledger->count++].node = TEXT_ABSENT;
+    return 0;
+}
+
+static size_t read_ledger(struct store *store, const uint8_t id[16], struct ledger *ledger)
+{
+    ledger->count = 0;
+    must_answer(HF_OK, store_schedule_runs(store, id, STORE_RUNS_KEPT + 10, note_run, ledger));
+    return ledger->count;
+}
+
+/* The whole log. */
+static void read_log(struct fixture *fixture, struct store *store, struct batch *batch)
+{
+    struct reader *reader = fixture_reader(fixture, store, 0);
+    int64_t floor;
+    bool more = true;
+    while (more) {
+        must_answer(HF_OK, store_reader_next(reader, &filter_all, 1000, batch, &floor, &more));
+    }
+}
+
+static int64_t log_count(struct fixture *fixture, struct store *store)
+{
+    struct batch *batch = fixture_batch(fixture);
+    read_log(fixture, store, batch);
+    return (int64_t)batch->count;
+}
+
+/* ---- Schedules ------------------------------------------------------------------------------- */
+
+static void a_schedule_is_kept_as_it_was_put(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct schedule_put put = schedule_of("nightly", T0 + SECOND);
+    must_answer(HF_OK, RUN(store, &put));
+    must_hold(put.ret_created);
+    struct seen seen = schedule(store, "nightly");
+    must_hold(memcmp(seen.id, put.id, sizeof put.id) == 0);
+    must_read("nightly", seen.name);
+    must_read("* * * * * *", seen.expression);
+    must_read("{\"n\": 1.50}", seen.payload);
+    must_hold(!seen.has_tenant);
+    must_equal(1, seen.generation);
+    must_equal(T0 + SECOND, seen.next_us);
+    must_equal(-1, seen.paused_at_us);
+}
+
+static void changing_a_schedule_keeps_its_id_and_raises_its_generation(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    add_schedule(store, "s", T0);
+    struct seen before = schedule(store, "s");
+    struct schedule_put put = schedule_of("s", STORE_NEVER);
+    put.definition.expression = text_of("@daily");
+    must_answer(HF_OK, RUN(store, &put));
+    must_hold(!put.ret_created);
+    struct seen after = schedule(store, "s");
+    must_hold(memcmp(before.id, after.id, sizeof after.id) == 0);
+    must_equal(before.generation + 1, after.generation);
+    must_read("@daily", after.expression);
+    must_equal(STORE_NEVER, after.next_us);
+}
+
+static void due_schedules_are_those_whose_time_has_come(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct store *other = fixture_open_other(*state, "b");
+    int64_t due_us = 0;
+    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_equal(STORE_NEVER, due_us);
+    add_schedule(store, "late", T0 + 20);
+    add_schedule(store, "early", T0 + 10);
+    add_schedule(store, "never", STORE_NEVER);
+    add_schedule(other, "elsewhere", T0);
+    must_equal(0, due_count(store, T0 + 9));
+    must_equal(1, due_count(store, T0 + 10));
+    must_equal(2, due_count(store, T0 + 20));
+    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_equal(T0 + 10, due_us);
+    must_answer(HF_OK, pause_schedule(store, "early", true, 0));
+    must_equal(1, due_count(store, T0 + 20));
+    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_equal(T0 + 20, due_us);
+}
+
+static void a_pause_keeps_its_first_reason_and_ends_at_a_new_time(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    add_schedule(store, "s", T0);
+    must_answer(HF_OK, pause_schedule(store, "s", true, 0));
+    struct seen paused = schedule(store, "s");
+    must_equal(T0 + 5, paused.paused_at_us);
+    must_answer(HF_OK, pause_schedule(store, "s", true, 0));
+    must_equal(paused.generation, schedule(store, "s").generation);
+    must_answer(HF_OK, pause_schedule(store, "s", false, T0 + 99));
+    must_equal(-1, schedule(store, "s").paused_at_us);
+    must_equal(T0 + 99, schedule(store, "s").next_us);
+    must_answer(HF_NOTFOUND, pause_schedule(store, "none", true, 0));
+    must_answer(HF_NOTFOUND, pause_schedule(store, "none", false, 0));
+}
+
+static void a_removed_schedule_is_gone_with_its_ledger(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct ledger ledger;
+    add_schedule(store, "s", T0);
+    struct seen seen = schedule(store, "s");
+    must_answer(HF_OK, fire_seen(store, &seen, T0 + 1, false));
+    must_equal(1, read_ledger(store, seen.id, &ledger));
+    must_answer(HF_OK, remove_schedule(store, "s"));
+    must_answer(HF_NOTFOUND, remove_schedule(store, "s"));
+    must_answer(HF_NOTFOUND, store_schedule_get(store, text_of("s"), note_schedule, &seen));
+    must_equal(0, read_ledger(store, seen.id, &ledger));
+    must_answer(HF_STALE, fire_seen(store, &seen, T0 + 2, false));
+    must_answer(HF_STALE, fire_seen(store, &seen, T0 + 2, true));
+}
+
+/* ---- Firing ---------------------------------------------------------------------------------- */
+
+static void firing_publishes_writes_the_ledger_and_moves_on(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store *store = fixture_open(fixture, "a");
+    struct ledger ledger;
+    add_schedule(store, "s", T0);
+    struct seen seen = schedule(store, "s");
+    must_answer(HF_OK, fire_seen(store, &seen, T0 + SECOND, false));
+    must_equal(T0 + SECOND, schedule(store, "s").next_us);
+    must_equal(seen.generation, schedule(store, "s").generation);
+    struct batch *batch = fixture_batch(fixture);
+    read_log(fixture, store, batch);
+    must_equal(1, batch->count);
+    char id[37];
+    uuid_format(seen.id, id);
+    must_read(id, batch->entries[0].event.schedule_id);
+    must_equal(1, read_ledger(store, seen.id, &ledger));
+    must_equal(RUN_FIRED, ledger.runs[0].kind);
+    must_equal(T0, ledger.runs[0].planned_us);
+    must_equal(T0 + 10, ledger.runs[0].fired_us);
+    must_equal(batch->entries[0].event.position, ledger.runs[0].position);
+}
+
+static void a_planned_time_that_was_fired_is_stale_and_publishes_nothing(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    struct ledger ledger;
+    add_schedule(a, "s", T0);
+    struct seen seen = schedule(b, "s");
+    must_answer(HF_OK, fire_seen(a, &seen, T0 + SECOND, false));
+    must_answer(HF_STALE, fire_seen(b, &seen, T0 + SECOND, false));
+    must_equal(1, log_count(*state, a));
+    must_equal(1, read_ledger(a, seen.id, &ledger));
+    must_equal(T0 + SECOND, schedule(b, "s").next_us);
+}
+
+static void a_schedule_that_was_changed_or_paused_does_not_fire(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    add_schedule(store, "s", T0);
+    struct seen seen = schedule(store, "s");
+    add_schedule(store, "s", T0); /* the same again, but it may say something else now */
+    must_answer(HF_STALE, fire_seen(store, &seen, T0 + 1, false));
+    must_answer(HF_OK, pause_schedule(store, "s", true, 0));
+    seen = schedule(store, "s");
+    must_answer(HF_STALE, fire_seen(store, &seen, T0 + 1, false));
+    must_equal(0, log_count(*state, store));
+}
+
+static void firing_by_hand_changes_nothing_of_the_plan(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct ledger ledger;
+    add_schedule(store, "s", T0 + SECOND);
+    must_answer(HF_OK, pause_schedule(store, "s", true, 0));
+    struct seen seen = schedule(store, "s");
+    must_answer(HF_OK, fire_seen(store, &seen, STORE_NEVER, true));
+    must_equal(T0 + SECOND, schedule(store, "s").next_us);
+    must_equal(1, log_count(*state, store));
+    must_equal(1, read_ledger(store, seen.id, &ledger));
+    must_equal(RUN_BY_HAND, ledger.runs[0].kind);
+}
+
+static void the_ledger_keeps_the_newest_rows_and_what_was_left_out(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    static struct ledger ledger;
+    add_schedule(store, "s", T0);
+    for (int64_t i = 0; i < STORE_RUNS_KEPT + 5; i++) {
+        struct seen seen = schedule(store, "s");
+        must_answer(HF_OK, fire_seen(store, &seen, T0 + (i + 1) * SECOND, false));
+    }
+    struct seen seen = schedule(store, "s");
+    struct fire skip = {.change = {.kind = CHANGE_FIRE, .now_us = T0 + 1000 * SECOND},
+                        .generation = seen.generation,
+                        .waited_us = seen.next_us,
+                        .next_us = T0 + 1001 * SECOND,
+                        .skipped_first_us = seen.next_us,
+                        .skipped_last_us = T0 + 999 * SECOND};
+    memcpy(skip.schedule_id, seen.id, sizeof skip.schedule_id);
+    must_answer(HF_OK, RUN(store, &skip));
+    must_equal(STORE_RUNS_KEPT, read_ledger(store, seen.id, &ledger));
+    must_equal(RUN_SKIPPED, ledger.runs[0].kind);
+    must_equal(seen.next_us, ledger.runs[0].planned_us);
+    must_equal(T0 + 999 * SECOND, ledger.runs[0].until_us);
+    must_equal(-1, ledger.runs[0].position);
+    must_equal(STORE_RUNS_KEPT + 5, log_count(*state, store));
+}
+
+/* ---- Delayed events -------------------------------------------------------------------------- */
+
+static hf_status delay_event(struct store *store, struct new_event *event, int64_t due_us)
+{
+    struct delay delay = {.change = {.kind = CHANGE_DELAY, .now_us = T0},
+                          .events = event,
+                          .count = 1,
+                          .due_us = due_us};
+    event->hash = hash_event(event->tenant, event->key, event->id);
+    return RUN(store, &delay);
+}
+
+static void delay_type(struct store *store, const char *type, int64_t due_us)
+{
+    struct new_event event = event_of(type, NULL);
+    must_answer(HF_OK, delay_event(store, &event, due_us));
+    must_equal(0, event.position);
+    must_hold(!event.duplicate);
+}
+
+static struct release release_at(struct store *store, int64_t now_us, int32_t max)
+{
+    struct release release = {.change = {.kind = CHANGE_RELEASE, .now_us = now_us}, .max = max};
+    must_answer(HF_OK, RUN(store, &release));
+    return release;
+}
+
+/* The types in the log, in their order. */
+static const char *types_of(struct fixture *fixture, struct store *store)
+{
+    static char text[256];
+    struct batch *batch = fixture_batch(fixture);
+    read_log(fixture, store, batch);
+    text[0] = '\0';
+    for (size_t i = 0, at = 0; i < batch->count && at < sizeof text; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? " " : "",
+                               batch->entries[i].event.type);
+    }
+    return text;
+}
+
+static void delayed_events_enter_the_log_when_due_in_order_of_their_times(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store *store = fixture_open(fixture, "a");
+    int64_t due_us = 0;
+    delay_type(store, "third", T0 + 30);
+    delay_type(store, "first", T0 + 10);
+    delay_type(store, "second", T0 + 20);
+    delay_type(store, "also.second", T0 + 20);
+    delay_type(store, "far", T0 + 1000);
+    must_read("", types_of(fixture, store));
+    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_equal(T0 + 10, due_us);
+    struct release release = release_at(store, T0 + 9, 100);
+    must_equal(0, release.ret_count);
+    must_equal(T0 + 10, release.ret_next_us);
+    release = release_at(store, T0 + 30, 2);
+    must_equal(2, release.ret_count);
+    must_equal(T0 + 20, release.ret_next_us);
+    release = release_at(store, T0 + 30, 100);
+    must_equal(2, release.ret_count);
+    must_equal(T0 + 1000, release.ret_next_us);
+    must_read("first second also.second third", types_of(fixture, store));
+    must_equal(1, release_at(store, T0 + 1000, 100).ret_count);
+    must_equal(STORE_NEVER, release_at(store, T0 + 1000, 100).ret_next_us);
+}
+
+static void a_delayed_event_outlives_its_process(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store *store = fixture_open(fixture, "a");
+    delay_type(store, "later", T0 + 10);
+    fixture_close(fixture, store);
+    store = fixture_open(fixture, "b");
+    must_equal(1, release_at(store, T0 + 10, 100).ret_count);
+    must_read("later", types_of(fixture, store));
+}
+
+static void an_id_is_published_once_delayed_or_not(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store *store = fixture_open(fixture, "a");
+    struct new_event event = event_of("once", NULL);
+    must_answer(HF_OK, delay_event(store, &event, T0 + 10));
+    must_answer(HF_OK, delay_event(store, &event, T0 + 5));
+    must_hold(event.duplicate);
+    must_equal(0, event.position);
+    must_equal(0, release_at(store, T0 + 9, 100).ret_count); /* the first one's time stands */
+    must_answer(HF_OK, append_event(store, &event));
+    must_hold(!event.duplicate);
+    int64_t position = event.position;
+    must_equal(1, release_at(store, T0 + 10, 100).ret_count);
+    must_read("once", types_of(fixture, store));
+    must_answer(HF_OK, delay_event(store, &event, T0 + 99));
+    must_hold(event.duplicate);
+    must_equal(position, event.position);
+    must_equal(STORE_NEVER, release_at(store, T0 + 99, 100).ret_next_us);
+}
+
+static void what_is_put_on_the_agenda_rings(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    uint64_t seen = store_news(a);
+    add_schedule(b, "s", T0);
+    must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
+    seen = store_news(a);
+    delay_type(b, "t", T0);
+    must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
+}
+
+/* ---- Several processes ----------------------------------------------------------------------- */
+
+#define PROCESSES 8
+#define PLANNED 150 /* times, a second apart */
+
+/* Fires whatever is due until the last planned time has been fired; then stays until told. */
+static int role_fire(struct fixture *fixture, const char *argument)
+{
+    struct store *store = fixture_open(fixture, argument);
+    role_report("ready", 0);
+    for (;;) {
+        struct seen seen = {0};
+        must_answer(HF_OK, store_schedule_get(store, text_of("s"), note_schedule, &seen));
+        if (seen.next_us >= T0 + PLANNED * SECOND) {
+            char line[CHILD_LINE_BYTES];
+            role_listen(line);
+            return 0;
+        }
+        hf_status status = fire_seen(store, &seen, seen.next_us + SECOND, false);
+        must_hold(status == HF_OK || status == HF_STALE);
+    }
+}
+
+static void eight_processes_with_kills_fire_each_planned_time_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store *store = fixture_open(fixture, "parent");
+    struct child *children[PROCESSES];
+    add_schedule(store, "s", T0);
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fixture_child(fixture, "fire", "child");
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        child_hear(children[i], "ready");
+    }
+    /* All but one die somewhere on the way, each when some more times have been fired. */
+    for (int i = 0; i < PROCESSES - 1; i++) {
+        int64_t until_us = T0 + (i + 1) * (PLANNED / (PROCESSES + 1)) * SECOND;
+        for (int64_t patience = mono_ms() + PATIENCE_MS; schedule(store, "s").next_us < until_us;) {
+            must_hold(mono_ms() < patience);
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        }
+        child_kill(children[i]);
+    }
+    child_finish(children[PROCESSES - 1]);
+    struct ledger ledger;
+    struct seen seen = schedule(store, "s");
+    must_equal(T0 + PLANNED * SECOND, seen.next_us);
+    must_equal(PLANNED, log_count(fixture, store));
+    must_equal(STORE_RUNS_KEPT, read_ledger(store, seen.id, &ledger));
+    for (int i = 0; i < STORE_RUNS_KEPT; i++) {
+        must_equal(T0 + (PLANNED - 1 - i) * SECOND, ledger.runs[i].planned_us);
+        must_hold(i == 0 || ledger.runs[i].position < ledger.runs[i - 1].position);
+    }
+}
+
+static const struct role roles[] = {{"fire", role_fire}, {NULL, NULL}};
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_schedule_is_kept_as_it_was_put),
+    CLAIM(changing_a_schedule_keeps_its_id_and_raises_its_generation),
+    CLAIM(due_schedules_are_those_whose_time_has_come),
+    CLAIM(a_pause_keeps_its_first_reason_and_ends_at_a_new_time),
+    CLAIM(a_removed_schedule_is_gone_with_its_ledger),
+    CLAIM(firing_publishes_writes_the_ledger_and_moves_on),
+    CLAIM(a_planned_time_that_was_fired_is_stale_and_publishes_nothing),
+    CLAIM(a_schedule_that_was_changed_or_paused_does_not_fire),
+    CLAIM(firing_by_hand_changes_nothing_of_the_plan),
+    CLAIM(the_ledger_keeps_the_newest_rows_and_what_was_left_out),
+    CLAIM(delayed_events_enter_the_log_when_due_in_order_of_their_times),
+    CLAIM(a_delayed_event_outlives_its_process),
+    CLAIM(an_id_is_published_once_delayed_or_not),
+    CLAIM(what_is_put_on_the_agenda_rings),
+    CLAIM(eight_processes_with_kills_fire_each_planned_time_once),
+};
+
+FIXTURE_MAIN("agenda", claims, roles)
