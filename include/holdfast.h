@@ -45,6 +45,7 @@
 #include <holdfast/bus.h>
 #include <holdfast/event.h>
 #include <holdfast/publish.h>
+#include <holdfast/schedule.h>
 #include <holdfast/subscription.h>
 
 /* Publishing in a transaction of the application. */

@@ -21,6 +21,7 @@
 #include "bus/async.h"
 #include "bus/attempt.h"
 #include "bus/known.h"
+#include "bus/schedule.h"
 #include "bus/subscription.h"
 #include "bus/watch.h"
 
@@ -306,7 +307,10 @@ hf_status hf_start(hf_bus *bus)
     pthread_mutex_lock(&bus->mutex);
     bus->started = true;
     pthread_mutex_unlock(&bus->mutex);
-    status = subscriptions_start(bus);
+    status = clockwork_start(bus);
+    if (!status) {
+        status = subscriptions_start(bus);
+    }
     pthread_mutex_unlock(&bus->life);
     return status;
 }
@@ -322,6 +326,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     pthread_mutex_lock(&bus->mutex);
     bus->started = false;
     pthread_mutex_unlock(&bus->mutex);
+    clockwork_stop(bus);
     hf_status status = subscriptions_stop(bus, deadline);
     pthread_mutex_unlock(&bus->life);
     return status;

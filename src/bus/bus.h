@@ -20,6 +20,7 @@
  *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means;
  *                   solo.c who must run alone; careful.c what is recorded before it runs
  *   watch.c         waiting for news on behalf of everybody; signs of life
+ *   schedule.c      schedules; clockwork.c the thread that fires them
  *   pull.c, lease.c claiming without handlers, and settling that
  *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c   the rest of
  *                   holdfast.h
@@ -43,6 +44,7 @@
 #include "store/store.h"
 
 struct async;
+struct clockwork;
 struct memory;
 struct subscription;
 struct watch;
@@ -71,6 +73,7 @@ struct hf_bus {
     hf_handler_id last_handler_id;
     struct async *async; /* made by the first asynchronous publish */
     struct watch *watch; /* made when somebody first waits for news */
+    struct clockwork *clockwork; /* while started; guarded by life */
 
     struct memory *memory;              /* what names of subscriptions mean: known.c */
     struct assignments assignments;     /* which partitions are fixed */

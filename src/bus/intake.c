@@ -132,8 +132,8 @@ static hf_status check_id(const char *id, int64_t now_us, uint8_t ret_id[UUID_BY
     return uuid_parse(text_of(id), ret_id);
 }
 
-hf_status intake_check(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
-                       struct new_event *ret)
+hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
+                             struct new_event *ret, int64_t *ret_deliver_at_us)
 {
     hf_new_event own = HF_NEW_EVENT_INIT;
     hf_status status = bus_read_options(&own, sizeof own, event, "hf_new_event");
@@ -148,8 +148,30 @@ hf_status intake_check(const hf_bus *bus, const hf_new_event *event, int64_t now
     if (!status) {
         status = check_numbers(&own, now_us, ret);
     }
+    if (!status && own.deliver_at_us != -1 &&
+        (own.deliver_at_us < TIME_US_MIN || own.deliver_at_us > TIME_US_MAX)) {
+        status = fail(HF_INVALID,
+                      "deliver_at_us is %" PRId64 ", which is outside the years 0001 to 9999",
+                      own.deliver_at_us);
+    }
+    if (!status && own.deliver_at_us != -1 && own.expected_version >= 0) {
+        status = fail(HF_INVALID, "an event with deliver_at_us cannot expect a version: nobody can "
+                                  "know the version at that time");
+    }
     if (!status) {
         ret->hash = hash_event(ret->tenant, ret->key, ret->id);
+        *ret_deliver_at_us = own.deliver_at_us;
+    }
+    return status;
+}
+
+hf_status intake_check(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
+                       struct new_event *ret)
+{
+    int64_t deliver_at_us = -1;
+    hf_status status = intake_check_later(bus, event, now_us, ret, &deliver_at_us);
+    if (!status && deliver_at_us != -1) {
+        status = fail(HF_INVALID, "deliver_at_us is only for hf_publish outside of transactions");
     }
     return status;
 }

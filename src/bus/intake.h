@@ -12,6 +12,11 @@
 hf_status intake_check(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
                        struct new_event *ret);
 
+/* The same for an event that may be for later: ret_deliver_at_us is -1 if it is not. intake_check
+ * refuses such an event. */
+hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
+                             struct new_event *ret, int64_t *ret_deliver_at_us);
+
 /* A payload: valid JSON within the bus's limit. HF_AUTO_LENGTH is understood, NULL is "null". */
 hf_status intake_payload(const hf_bus *bus, const char *payload, size_t payload_bytes,
                          struct text *ret_payload);

@@ -22,6 +22,9 @@
 #include "base/uuid.h"
 #include "bus/attempt.h"
 #include "bus/intake.h"
+#include "store/agenda.h"
+
+#include <stddef.h>
 
 static void receipt_fill(const struct new_event *event, hf_receipt *ret_receipt)
 {
@@ -152,9 +155,46 @@ hf_status publish_many(hf_bus *bus, const hf_new_event *events, size_t count, ca
     return status;
 }
 
+/* Keeps an event until its time has come. The time is by our clock; the store has its own. */
+static hf_status publish_later(hf_bus *bus, struct new_event *event, int64_t now_us,
+                               int64_t deliver_at_us, hf_receipt *ret_receipt)
+{
+    struct delay delay = {
+        .change = {.kind = CHANGE_DELAY, .now_us = now_us},
+        .events = event,
+        .count = 1,
+        .due_us = store_time(bus->store, now_us) + (deliver_at_us - now_us),
+    };
+    if (attempt_tx(bus)) {
+        return fail(HF_MISUSE, "an event with deliver_at_us cannot join a handler's transaction");
+    }
+    hf_status status = bus_run(bus, &delay.change);
+    if (!status && ret_receipt) {
+        receipt_fill(event, ret_receipt);
+    }
+    return status;
+}
+
+/* Is it for later? What is wrong with it is found by whoever publishes it. */
+static bool is_for_later(const hf_new_event *event)
+{
+    return event && event->size > offsetof(hf_new_event, deliver_at_us) &&
+           event->deliver_at_us != -1;
+}
+
 hf_status hf_publish(hf_bus *bus, const hf_new_event *event, hf_receipt *ret_receipt)
 {
-    return publish_one(bus, event, carry, NULL, ret_receipt);
+    if (!is_for_later(event)) {
+        return publish_one(bus, event, carry, NULL, ret_receipt);
+    }
+    struct new_event checked;
+    int64_t now_us = clock_wall_us();
+    int64_t deliver_at_us = -1;
+    hf_status status = bus_check_open(bus);
+    if (!status) {
+        status = intake_check_later(bus, event, now_us, &checked, &deliver_at_us);
+    }
+    return status ? status : publish_later(bus, &checked, now_us, deliver_at_us, ret_receipt);
 }
 
 hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,

@@ -1,0 +1,89 @@
+/*
+ * holdfast/schedule.h - schedules: a cron expression with a time zone that publishes an event.
+ */
+#ifndef HOLDFAST_SCHEDULE_H
+#define HOLDFAST_SCHEDULE_H
+
+#include <holdfast/bus.h>
+#include <holdfast/event.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HF_SCHEDULE_NAME_BYTES_MAX 255
+#define HF_MISFIRE_CAP_MAX 1000
+
+/* What becomes of planned times that were missed by more than grace_ms, because no process was
+ * running or a clock was set. */
+typedef enum hf_misfire {
+    HF_MISFIRE_DEFAULT = 0, /* skip */
+    HF_MISFIRE_SKIP = 1,    /* none of them fires */
+    HF_MISFIRE_ONCE = 2,    /* the latest of them fires, for all of them */
+    HF_MISFIRE_ALL = 3      /* the latest misfire_cap of them fire, in order */
+} hf_misfire;
+
+/* Expressions have five fields (minute, hour, day of month, month, day of week) or six with the
+ * seconds first, or are one of @hourly, @daily, @weekly, @monthly, @yearly. With fixed hours a time
+ * that the clocks jump over fires when they jump, and one that they show twice fires once, the
+ * first time; with * or a step for the hour every real hour counts. */
+typedef struct hf_schedule {
+    size_t size;
+    const char *name;
+    const char *expression;
+    const char *zone; /* of the tz database; NULL: UTC */
+    const char *type; /* of the event, as are the next ones */
+    const char *payload;
+    size_t payload_bytes;
+    const char *key;
+    const char *tenant;
+    const char *metadata;
+    hf_misfire misfire;
+    int32_t misfire_cap; /* -1: 100 */
+    int64_t grace_ms;    /* -1: 60000 */
+} hf_schedule;
+
+#define HF_SCHEDULE_INIT                                                                           \
+    {                                                                                              \
+        sizeof(hf_schedule), NULL, NULL, NULL, NULL, NULL, HF_AUTO_LENGTH, NULL, NULL, NULL,       \
+            HF_MISFIRE_DEFAULT, -1, -1                                                             \
+    }
+
+typedef struct hf_schedule_info {
+    size_t size;
+    const char *id; /* the schedule_id of its events */
+    hf_schedule schedule;
+    int64_t next_at_us;   /* -1: it never comes true again */
+    int64_t paused_at_us; /* -1: it is not paused */
+    const char *paused_by;
+    const char *paused_reason;
+    int64_t created_at_us;
+} hf_schedule_info;
+
+typedef int (*hf_schedule_fn)(const hf_schedule_info *info, void *ctx);
+
+/*
+ * Creates a schedule or changes the one of this name; putting the same again changes nothing. Every
+ * process whose bus is started fires what is due, without a leader, and each planned time once. The
+ * event has the producer "scheduler", the schedule's id, and the planned time as emitted_at.
+ * ret_created may be NULL. HF_INVALID: the message names the field, and in an expression the place.
+ * HF_NOTFOUND: there is no such zone.
+ */
+HF_API hf_status hf_schedule_put(hf_bus *bus, const hf_schedule *schedule, int32_t *ret_created);
+/* HF_NOTFOUND. Its events stay. */
+HF_API hf_status hf_schedule_remove(hf_bus *bus, const char *name);
+/* Nothing fires until hf_schedule_resume; what would have is not made up for. */
+HF_API hf_status hf_schedule_pause(hf_bus *bus, const char *name, const char *reason);
+HF_API hf_status hf_schedule_resume(hf_bus *bus, const char *name);
+/* Publishes its event now, also if it is paused. What it waits for stays. */
+HF_API hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_receipt);
+/* Calls back once. HF_NOTFOUND. */
+HF_API hf_status hf_schedule_get(hf_bus *bus, const char *name, hf_schedule_fn found, void *ctx);
+/* All of the namespace, by name. */
+HF_API hf_status hf_schedule_list(hf_bus *bus, hf_schedule_fn found, void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HOLDFAST_SCHEDULE_H */

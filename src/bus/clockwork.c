@@ -1,0 +1,148 @@
+/*
+ * clockwork.c - the thread that fires schedules and brings delayed events into the log.
+ *
+ * Every started bus has one. It knows when the earliest planned time or delayed event is due, and
+ * sleeps until then or until there is news; then it does what is due, a portion at a time, and asks
+ * again. Many processes do the same at the same moment: the store lets one of them do it and tells
+ * the others that it is done. None of them leads, so none is missed when it dies.
+ *
+ * News comes with every publish, so the question when the next thing is due is asked at most once
+ * in LOOK_MS. No sleep is longer than SLEEP_MS, so that a clock that was set is noticed; where
+ * asking costs a round trip, and an idle process is to make few of them, SLEEP_REMOTE_MS.
+ *
+ * What fails is said in the log and tried again after a pause; what is due stays due.
+ */
+#include "bus/schedule.h"
+
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "bus/watch.h"
+
+#define LOOK_MS 30
+#define SLEEP_MS 10000
+#define SLEEP_REMOTE_MS 60000
+#define FAILED_MS 1000 /* the pause after a failure */
+#define BEATEN_MS 5    /* something is due, but somebody else is doing it */
+#define SCHEDULES_MAX 100
+
+struct clockwork {
+    hf_bus *bus;
+    pthread_t thread;
+    atomic_bool stopping;
+};
+
+/* One turn. */
+struct turn {
+    hf_bus *bus;
+    int64_t now_us;
+    int64_t at_us;  /* by the store's clock */
+    int64_t done;   /* how much was due */
+    bool failed;
+};
+
+static void complain(struct turn *turn)
+{
+    turn->failed = true;
+    log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", err_message());
+}
+
+static int fire_row(const struct schedule_row *row, void *ctx)
+{
+    struct turn *turn = ctx;
+    if (schedule_fire(turn->bus, row, turn->now_us, turn->at_us) != HF_OK) {
+        complain(turn);
+    } else {
+        turn->done++;
+    }
+    return 0;
+}
+
+static void do_what_is_due(struct turn *turn)
+{
+    struct release release = {
+        .change = {.kind = CHANGE_RELEASE, .now_us = turn->now_us},
+        .max = STORE_RELEASE_MAX,
+    };
+    if (bus_run(turn->bus, &release.change) != HF_OK) {
+        complain(turn);
+    }
+    turn->done += release.ret_count;
+    if (store_schedules_due(turn->bus->store, turn->now_us, SCHEDULES_MAX, fire_row, turn) !=
+        HF_OK) {
+        complain(turn);
+    }
+}
+
+/* Does what is due; how long nothing else will be, in ms. */
+static int64_t take_turn(hf_bus *bus)
+{
+    struct turn turn = {.bus = bus, .now_us = clock_wall_us()};
+    int64_t due_us;
+    turn.at_us = store_time(bus->store, turn.now_us);
+    if (store_agenda(bus->store, &due_us) != HF_OK) {
+        complain(&turn);
+        return FAILED_MS;
+    }
+    int64_t longest_ms = store_look_ms(bus->store) > 0 ? SLEEP_REMOTE_MS : SLEEP_MS;
+    if (due_us == STORE_NEVER || due_us - turn.at_us > longest_ms * 1000) {
+        return longest_ms;
+    }
+    if (due_us > turn.at_us) {
+        return (due_us - turn.at_us + 999) / 1000;
+    }
+    do_what_is_due(&turn);
+    return turn.failed ? FAILED_MS : turn.done > 0 ? 0 : BEATEN_MS;
+}
+
+static void *clockwork_main(void *ctx)
+{
+    struct clockwork *clockwork = ctx;
+    hf_bus *bus = clockwork->bus;
+    while (!atomic_load(&clockwork->stopping)) {
+        uint64_t seen = watch_seen(bus);
+        struct deadline due = deadline_after_ms(take_turn(bus));
+        bool news = watch_wait(bus, seen, due);
+        if (news && !atomic_load(&clockwork->stopping)) {
+            int64_t left_ms = deadline_left_ms(due);
+            int64_t pause_ms = left_ms >= 0 && left_ms < LOOK_MS ? left_ms : LOOK_MS;
+            nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
+        }
+    }
+    return NULL;
+}
+
+hf_status clockwork_start(hf_bus *bus)
+{
+    if (bus->clockwork) {
+        return HF_OK;
+    }
+    struct clockwork *clockwork = mem_calloc(1, sizeof *clockwork);
+    if (!clockwork) {
+        return fail(HF_NOMEM, "out of memory");
+    }
+    clockwork->bus = bus;
+    hf_status status = thread_start(&clockwork->thread, "hf-clockwork", clockwork_main, clockwork);
+    if (status) {
+        mem_free(clockwork);
+        return status;
+    }
+    bus->clockwork = clockwork;
+    return HF_OK;
+}
+
+void clockwork_stop(hf_bus *bus)
+{
+    struct clockwork *clockwork = bus->clockwork;
+    if (!clockwork) {
+        return;
+    }
+    atomic_store(&clockwork->stopping, true);
+    watch_poke(bus);
+    pthread_join(clockwork->thread, NULL);
+    mem_free(clockwork);
+    bus->clockwork = NULL;
+}
