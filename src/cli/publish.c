@@ -17,6 +17,9 @@ static const struct option_row options[] = {
     {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "a JSON object to go with the event"},
     {"producer", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "who publishes it (HOST:PID)"},
     {"emitted-at", 0, OPTION_PLACE, "TIME", NULL, 0, 0, "when it happened (now)"},
+    {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+     "keep it, and let it enter the log so much later (10m)"},
+    {"at", 0, OPTION_PLACE, "TIME", NULL, 0, 0, "the same, at this time"},
     {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
      "publish only if the key's version is N; 0: the key is new"},
     {"file", 'f', OPTION_TEXT, "FILE", NULL, 0, 0,
@@ -36,7 +39,10 @@ static void print_receipt(const struct cli *cli, const hf_receipt *receipt)
     struct json_out json;
 
     if (!cli->json) {
-        printf("position %" PRId64 "  id %s", receipt->position, receipt->id);
+        if (receipt->position == 0)
+            printf("waits  id %s", receipt->id);
+        else
+            printf("position %" PRId64 "  id %s", receipt->position, receipt->id);
         if (receipt->key_version != -1)
             printf("  version %" PRId64, receipt->key_version);
         printf("%s\n", receipt->duplicate ? "  (was in the log already)" : "");
@@ -59,7 +65,7 @@ static int publish_one(struct cli *cli)
     const struct args *args = &cli->args;
     hf_new_event event = HF_NEW_EVENT_INIT;
     hf_receipt receipt;
-    hf_place emitted_at;
+    hf_place emitted_at, at;
     hf_status status;
     char *owned = NULL;
 
@@ -76,6 +82,13 @@ static int publish_one(struct cli *cli)
         else if (emitted_at.kind != HF_PLACE_NOW)
             return args_usage(args, "--emitted-at takes a time, now, or how long ago");
     }
+    if (args_given(args, "delay"))
+        event.deliver_at_us = cli->started_at_us + args_number(args, "delay", 0) * 1000;
+    if (args_place(args, "at", &at)) {
+        if (at.kind != HF_PLACE_TIME || args_given(args, "delay"))
+            return args_usage(args, "--at takes a time, and does not go with --delay");
+        event.deliver_at_us = at.value;
+    }
     if (args->word_count > 1 &&
         !cli_payload(args->words[1], &event.payload, &event.payload_bytes, &owned))
         return EXIT_ERROR;
@@ -91,7 +104,8 @@ static int publish_one(struct cli *cli)
 static int check_use(const struct args *args)
 {
     static const char *const single[] = {"key",      "tenant",     "id",            "metadata",
-                                         "producer", "emitted-at", "expect-version"};
+                                         "producer", "emitted-at", "expect-version",
+                                         "delay",    "at"};
 
     if (!args_given(args, "file")) {
         if (args->word_count == 0)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Schedules on the command line: `schedule next`.
+# Schedules on the command line, and events for later.
 . "$(dirname "$0")/lib.sh"
 
 exits 0 "next needs no database" schedule next '30 2 * * *' --zone Europe/Berlin --after 2026-03-28 -n 3
 has "a time before the change" out '^2026-03-28T02:30:00\+01:00 +CET +2026-03-28T01:30:00Z '
 has "a skipped time runs at the jump" out '^2026-03-29T03:00:00\+02:00 +CEST +2026-03-29T01:00:00Z .*jump from 02:00 to 03:00'
 has "a time after the change" out '^2026-03-30T02:30:00\+02:00 +CEST +2026-03-30T00:30:00Z '
-is "it made no database" "$(ls -- *.db 2>/dev/null)" ''
+is "it made no database" "$(find . -name "*.db")" ""
 exits 0 "a time that comes twice runs once" schedule next '30 2 * * *' --zone Europe/Berlin --after 2026-10-24T12:00:00Z -n 2
 has "the first time, and it says so" out '^2026-10-25T02:30:00\+02:00 .*runs the first time'
 has "the next one is the next day" out '^2026-10-26T02:30:00\+01:00 '
@@ -30,4 +30,34 @@ mkdir zones && echo damaged >zones/Here
 rc=0; TZDIR=$PWD/zones "$HOLDFAST" schedule next @daily --zone Here >out 2>err || rc=$?
 is "TZDIR is where zones are looked for, and a damaged one is an error" "$rc" 1
 has "that is explained" err 'the file of time zone Here cannot be used'
+
+# --- Schedules that are kept ---
+exits 3 "without a database there are none" schedule list
+exits 0 "add makes one" schedule add report '0 9 * * MON-FRI' report.due '{"n": 1.50}' --zone Europe/Berlin --misfire once
+exits 0 "list shows it" schedule list
+has "with its expression" out '^report +0 9 \* \* MON-FRI +Europe/Berlin +in .* report.due$'
+exits 0 "show --json tells all" schedule show report --json
+json "as an object" out
+has "byte for byte" out '"payload":\{"n": 1.50\}.*"misfire":"once"'
+exits 2 "a wrong expression is refused" schedule add bad '0 25 * * *' t
+exits 3 "an unknown zone is refused" schedule add bad @daily t --zone Europe/Atlantis
+exits 0 "pause" schedule pause report --reason holidays
+exits 0 "is listed" schedule list
+has "as such" out '^report .* paused '
+exits 0 "run publishes now" schedule run report
+is "and tells the position" "$(cut -d' ' -f1 out)" 1
+exits 0 "the event" event list --json
+has "is the scheduler's" out '"producer":"scheduler","schedule_id":"[0-9a-f-]{36}"'
+exits 0 "resume" schedule resume report
+exits 2 "rm asks" schedule rm report
+exits 0 "or not" schedule rm report --yes
+exits 3 "then it is gone" schedule show report
+
+# --- Later ---
+exits 0 "an event for later is kept" publish later '{}' --delay 1h --json
+has "and has no position yet" out '"position":0,'
+exits 0 "a time is fine, too" publish later '{}' --at 2100-01-01T00:00:00Z
+has "it waits" out '^waits  id '
+exits 2 "not both" publish later '{}' --at 2100-01-01T00:00:00Z --delay 1h
+exits 2 "nor with a version" publish later '{}' --key k --delay 1h --expect-version 0
 finish

@@ -1,0 +1,301 @@
+/*
+ * schedule.c - the commands of schedules: `schedule add`, `list`, `show`, `pause`, `resume`, `run`,
+ * `rm`. `schedule next` is in schedule_next.c.
+ */
+#include "base/banned.h"
+#include "base/mem.h"
+#include "cli/args_value.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/out.h"
+#include "cli/show.h"
+#include "cli/table.h"
+
+#define LINE_BYTES_MAX (512 << 20)
+#define MISFIRES "skip|once|all"
+
+/* ---- add ------------------------------------------------------------------------------------- */
+
+static int run_add(struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    hf_schedule schedule = HF_SCHEDULE_INIT;
+    char *owned = NULL;
+    int32_t created = 0;
+    int code;
+
+    schedule.name = args->words[0];
+    schedule.expression = args->words[1];
+    schedule.type = args->words[2];
+    schedule.zone = args_text(args, "zone");
+    schedule.key = args_text(args, "key");
+    schedule.tenant = args_text(args, "tenant");
+    schedule.metadata = args_text(args, "metadata");
+    schedule.misfire = (hf_misfire)args_number(args, "misfire", 0);
+    schedule.misfire_cap = (int32_t)args_number(args, "misfire-cap", -1);
+    schedule.grace_ms = args_number(args, "grace", -1);
+    if (args->word_count > 3 &&
+        !cli_payload(args->words[3], &schedule.payload, &schedule.payload_bytes, &owned))
+        return EXIT_ERROR;
+    code = cli_open(cli, HF_OPEN_CREATE);
+    if (!code)
+        code = cli_fail(hf_schedule_put(cli->bus, &schedule, &created));
+    mem_free(owned);
+    if (!code)
+        out_say("Schedule %s %s.", args->words[0], created ? "added" : "changed");
+    return code;
+}
+
+static const struct option_row add_options[] = {
+    {"zone", 0, OPTION_TEXT, "ZONE", NULL, 0, 0,
+     "the time zone, such as Europe/Berlin (default: UTC)"},
+    {"key", 0, OPTION_TEXT, "KEY", NULL, 0, 0, "ordering key of the events"},
+    {"tenant", 0, OPTION_TEXT, "TENANT", NULL, 0, 0, "tenant of the events"},
+    {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "metadata of the events, a JSON object"},
+    {"misfire", 0, OPTION_CHOICE, MISFIRES, MISFIRES, 0, 0,
+     "what becomes of times that were missed (default: skip)"},
+    {"misfire-cap", 0, OPTION_NUMBER, "N", NULL, 1, HF_MISFIRE_CAP_MAX,
+     "of --misfire all: the latest so many (100)"},
+    {"grace", 0, OPTION_DURATION, "TIME", NULL, 0, 86400000,
+     "up to so late a time counts as not missed (60s)"},
+    OPTION_END,
+};
+
+const struct command command_schedule_add = {
+    .name = "schedule add",
+    .usage = "NAME EXPRESSION TYPE [JSON|-]",
+    .summary = "adds a schedule that publishes an event, or changes it",
+    .examples = "  holdfast schedule add report '0 9 * * MON-FRI' report.due --zone Europe/Berlin\n"
+                "  holdfast schedule add beat '*/10 * * * * *' beat '{\"from\": \"cron\"}'\n"
+                "  holdfast schedule add bill '0 0 1 * *' bill.due --misfire once\n",
+    .details = "Every process that works (`holdfast work`, or a program with the library) fires\n"
+               "what is due; each planned time is published once. `schedule next` explains\n"
+               "expressions.\n",
+    .options = add_options,
+    .words_min = 3,
+    .words_max = 4,
+    .run = run_add,
+};
+
+/* ---- list, show ------------------------------------------------------------------------------ */
+
+struct schedule_view {
+    const struct cli *cli;
+    struct out_table table;
+};
+
+static void print_json(const hf_schedule_info *info)
+{
+    const hf_schedule *schedule = &info->schedule;
+    struct buf line;
+    struct json_out json;
+
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_string(&json, "name", schedule->name);
+    show_string(&json, "id", info->id);
+    show_string(&json, "expression", schedule->expression);
+    show_string(&json, "zone", schedule->zone);
+    show_time(&json, "next_at", info->next_at_us);
+    show_string(&json, "type", schedule->type);
+    show_raw(&json, "payload", schedule->payload, schedule->payload_bytes);
+    show_string(&json, "key", schedule->key);
+    show_string(&json, "tenant", schedule->tenant);
+    show_raw(&json, "metadata", schedule->metadata,
+             schedule->metadata ? strlen(schedule->metadata) : 0);
+    show_choice(&json, "misfire", MISFIRES, (int)schedule->misfire);
+    show_int(&json, "misfire_cap", schedule->misfire_cap);
+    show_int(&json, "grace_ms", schedule->grace_ms);
+    show_time(&json, "paused_at", info->paused_at_us);
+    show_string(&json, "paused_by", info->paused_by);
+    show_string(&json, "paused_reason", info->paused_reason);
+    show_time(&json, "created_at", info->created_at_us);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+}
+
+static int list_one(const hf_schedule_info *info, void *ctx)
+{
+    struct schedule_view *view = ctx;
+    char words[OUT_WORDS_BYTES];
+
+    if (view->cli->json) {
+        print_json(info);
+        return out_failed();
+    }
+    out_table_cell(&view->table, info->schedule.name);
+    out_table_cell(&view->table, info->schedule.expression);
+    out_table_cell(&view->table, info->schedule.zone);
+    out_table_cell(&view->table, info->paused_at_us >= 0
+                                     ? "paused"
+                                     : out_ago(info->next_at_us, view->cli->started_at_us, words));
+    out_table_cell(&view->table, info->schedule.type);
+    return out_failed();
+}
+
+static int run_list(struct cli *cli)
+{
+    static const struct out_column columns[] = {
+        {"SCHEDULE", false, 40}, {"EXPRESSION", false, 0}, {"ZONE", false, 0}, {"NEXT", false, 0},
+        {"TYPE", false, 0},
+    };
+    struct schedule_view view = {.cli = cli};
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    out_table_init(&view.table, columns, sizeof(columns) / sizeof(columns[0]));
+    code = cli_fail(hf_schedule_list(cli->bus, list_one, &view));
+    out_table_end(&view.table);
+    return code;
+}
+
+const struct command command_schedule_list = {
+    .name = "schedule list",
+    .usage = "",
+    .summary = "lists schedules and when they fire next",
+    .examples = "  holdfast schedule list\n"
+                "  holdfast schedule list --json\n",
+    .run = run_list,
+};
+
+static int show_one(const hf_schedule_info *info, void *ctx)
+{
+    const struct cli *cli = ctx;
+    const hf_schedule *schedule = &info->schedule;
+    char words[OUT_WORDS_BYTES];
+
+    if (cli->json) {
+        print_json(info);
+        return 0;
+    }
+    show_field("schedule", schedule->name);
+    show_field("id", info->id);
+    show_field("expression", schedule->expression);
+    show_field("zone", schedule->zone);
+    show_field("next", out_time(info->next_at_us, words));
+    show_field("type", schedule->type);
+    show_field("key", schedule->key);
+    show_field("tenant", schedule->tenant);
+    show_field("metadata", schedule->metadata);
+    if (info->paused_at_us >= 0) {
+        show_field("paused", out_time(info->paused_at_us, words));
+        show_field("by", info->paused_by);
+        show_field("reason", info->paused_reason);
+    }
+    show_field("payload", schedule->payload);
+    return 0;
+}
+
+static int run_show(struct cli *cli)
+{
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    return code ? code : cli_fail(hf_schedule_get(cli->bus, cli->args.words[0], show_one, cli));
+}
+
+const struct command command_schedule_show = {
+    .name = "schedule show",
+    .usage = "NAME",
+    .summary = "shows a schedule",
+    .examples = "  holdfast schedule show report\n",
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_show,
+};
+
+/* ---- pause, resume, run, rm ------------------------------------------------------------------ */
+
+static int run_pause(struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    return cli_fail(hf_schedule_pause(cli->bus, args->words[0], args_text(args, "reason")));
+}
+
+static const struct option_row pause_options[] = {
+    {"reason", 0, OPTION_TEXT, "TEXT", NULL, 0, 0, "why; shown by `schedule show`"},
+    OPTION_END,
+};
+
+const struct command command_schedule_pause = {
+    .name = "schedule pause",
+    .usage = "NAME",
+    .summary = "fires nothing until `schedule resume`; what is missed is not made up for",
+    .examples = "  holdfast schedule pause report --reason holidays\n",
+    .options = pause_options,
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_pause,
+};
+
+static int run_resume(struct cli *cli)
+{
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    return code ? code : cli_fail(hf_schedule_resume(cli->bus, cli->args.words[0]));
+}
+
+const struct command command_schedule_resume = {
+    .name = "schedule resume",
+    .usage = "NAME",
+    .summary = "ends a pause; the next planned time is the first one from now on",
+    .examples = "  holdfast schedule resume report\n",
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_resume,
+};
+
+static int run_run(struct cli *cli)
+{
+    hf_receipt receipt;
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (!code)
+        code = cli_fail(hf_schedule_run(cli->bus, cli->args.words[0], &receipt));
+    if (!code)
+        printf("%" PRId64 " %s\n", receipt.position, receipt.id);
+    return code;
+}
+
+const struct command command_schedule_run = {
+    .name = "schedule run",
+    .usage = "NAME",
+    .summary = "publishes the event of a schedule now, and prints position and id",
+    .examples = "  holdfast schedule run report\n",
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_run,
+};
+
+static int run_rm(struct cli *cli)
+{
+    const char *name = cli->args.words[0];
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (!code)
+        code = cli_confirm(cli, "Remove schedule %s", name);
+    if (!code)
+        code = cli_fail(hf_schedule_remove(cli->bus, name));
+    if (!code)
+        out_say("Schedule %s removed. Its events stay.", name);
+    return code;
+}
+
+static const struct option_row rm_options[] = {CLI_OPTION_YES, OPTION_END};
+
+const struct command command_schedule_rm = {
+    .name = "schedule rm",
+    .usage = "NAME",
+    .summary = "removes a schedule; its events stay",
+    .examples = "  holdfast schedule rm report --yes\n",
+    .options = rm_options,
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_rm,
+};
