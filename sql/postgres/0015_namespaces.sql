@@ -191,7 +191,15 @@ BEGIN
     IF namespace_drop_log(v_namespace.id) THEN
         RETURN;
     END IF;
-    FOREACH v_table IN ARRAY ARRAY['event_ids', 'keys', 'dead_letters'] LOOP
+    DELETE FROM schedule_runs WHERE ctid = ANY (ARRAY(
+        SELECT r.ctid FROM schedules s JOIN schedule_runs r ON r.schedule_id = s.id
+        WHERE s.namespace_id = v_namespace.id LIMIT v_left));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    v_left := v_left - v_count;
+    IF v_left <= 0 THEN
+        RETURN;
+    END IF;
+    FOREACH v_table IN ARRAY ARRAY['event_ids', 'keys', 'dead_letters', 'schedules', 'delayed'] LOOP
         EXECUTE format('DELETE FROM holdfast.%I WHERE ctid = ANY (ARRAY('
                        'SELECT ctid FROM holdfast.%I WHERE namespace_id = $1 LIMIT $2))',
                        v_table, v_table) USING v_namespace.id, v_left;

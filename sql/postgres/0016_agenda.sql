@@ -62,6 +62,19 @@ CREATE TABLE holdfast.delayed (
 );
 CREATE INDEX delayed_due ON holdfast.delayed (namespace_id, due_at, number);
 
+-- Whoever keeps something for later keeps its namespace from being removed meanwhile.
+CREATE FUNCTION holdfast.namespace_hold(p_namespace_id integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the namespace is gone' USING ERRCODE = 'HF003';
+    END IF;
+END
+$$;
+
 -- ---- Schedules ----------------------------------------------------------------------------------
 
 -- change_schedule_put: `struct schedule_put`.
@@ -75,6 +88,7 @@ CREATE FUNCTION holdfast.change_schedule_put(
 AS $$
 BEGIN
     status := 0;
+    PERFORM namespace_hold(p_namespace_id);
     INSERT INTO schedules (id, namespace_id, name, expression, zone, type, payload, key, tenant,
                            metadata, policy, cap, grace_us, next_at, created_at)
         VALUES (p_id, p_namespace_id, p_name, p_expression, p_zone, p_type, p_payload, p_key,
@@ -222,6 +236,7 @@ DECLARE
     v_found record;
 BEGIN
     status := 0;
+    PERFORM namespace_hold(p_namespace_id);
     positions := array_fill(0::bigint, ARRAY[v_count]);
     duplicates := array_fill(false, ARRAY[v_count]);
     FOR i IN 1 .. v_count LOOP

@@ -18,7 +18,9 @@ spaced (what, owner) AS (
     SELECT 'subscriptions', namespace_id FROM holdfast.subscriptions
     UNION ALL SELECT 'keys', namespace_id FROM holdfast.keys
     UNION ALL SELECT 'event_ids', namespace_id FROM holdfast.event_ids
-    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast.dead_letters)
+    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast.dead_letters
+    UNION ALL SELECT 'schedules', namespace_id FROM holdfast.schedules
+    UNION ALL SELECT 'delayed', namespace_id FROM holdfast.delayed)
 SELECT format('%s rows of %s belong to subscription %s, which does not exist', count(*), o.what, o.owner)
     FROM owned o
     WHERE NOT EXISTS (SELECT FROM holdfast.subscriptions s WHERE s.id = o.owner)
@@ -28,6 +30,11 @@ SELECT format('%s rows of %s belong to namespace %s, which does not exist', coun
     FROM spaced o
     WHERE NOT EXISTS (SELECT FROM holdfast.namespaces n WHERE n.id = o.owner)
     GROUP BY o.what, o.owner
+UNION ALL
+SELECT format('%s rows of schedule_runs belong to a schedule that does not exist', count(*))
+    FROM holdfast.schedule_runs r
+    WHERE NOT EXISTS (SELECT FROM holdfast.schedules s WHERE s.id = r.schedule_id)
+    HAVING count(*) > 0
 UNION ALL
 SELECT format('the table %s of the log belongs to no namespace', c.relname)
     FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
@@ -249,3 +256,17 @@ SELECT s.id, 0::bigint, format('subscription "%s"', s.name),
 FROM holdfast.subscriptions s
 WHERE s.id > $1::bigint AND $2::bigint IS NOT NULL AND $3::uuid IS NOT NULL
 ORDER BY s.id LIMIT $4::bigint;
+
+-- name: verify_schedules
+SELECT 0::bigint, 0::bigint, format('schedule "%s"', s.name),
+       s.id, NULL::bigint, s.type, s.tenant, s.key, s.payload, s.metadata, NULL::text
+FROM holdfast.schedules s
+WHERE s.id > $3::uuid AND $1::bigint IS NOT NULL AND $2::bigint IS NOT NULL
+ORDER BY s.id LIMIT $4::bigint;
+
+-- name: verify_delayed
+SELECT d.number, 0::bigint, format('event for later, number %s', d.number),
+       d.id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, NULL::text
+FROM holdfast.delayed d
+WHERE d.number > $1::bigint AND $2::bigint IS NOT NULL AND $3::uuid IS NOT NULL
+ORDER BY d.number LIMIT $4::bigint;

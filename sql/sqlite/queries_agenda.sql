@@ -54,6 +54,22 @@ UPDATE holdfast_schedules SET next_at = ?5
 -- name: schedule_exists
 SELECT 1 FROM holdfast_schedules WHERE id = ?1 AND namespace_id = ?2;
 
+-- The ledger of a namespace that is removed goes before its schedules. ?2: how many rows at most.
+-- name: remove_runs
+DELETE FROM holdfast_schedule_runs
+    WHERE (schedule_id, planned_at) IN (
+        SELECT r.schedule_id, r.planned_at
+        FROM holdfast_schedules s JOIN holdfast_schedule_runs r ON r.schedule_id = s.id
+        WHERE s.namespace_id = ?1 LIMIT ?2);
+
+-- name: remove_schedules
+DELETE FROM holdfast_schedules
+    WHERE id IN (SELECT id FROM holdfast_schedules WHERE namespace_id = ?1 LIMIT ?2);
+
+-- name: remove_delayed
+DELETE FROM holdfast_delayed
+    WHERE number IN (SELECT number FROM holdfast_delayed WHERE namespace_id = ?1 LIMIT ?2);
+
 -- The ledger.
 
 -- name: run_put

@@ -18,7 +18,9 @@ WITH owned (what, owner) AS (
 spaced (what, owner) AS (
     SELECT 'subscriptions', namespace_id FROM holdfast_subscriptions
     UNION ALL SELECT 'keys', namespace_id FROM holdfast_keys
-    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast_dead_letters),
+    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast_dead_letters
+    UNION ALL SELECT 'schedules', namespace_id FROM holdfast_schedules
+    UNION ALL SELECT 'delayed', namespace_id FROM holdfast_delayed),
 -- From the log's first event of a namespace to that of the next one, without reading those between.
 logged (owner) AS (
     SELECT min(place) >> 44 FROM holdfast_events
@@ -30,6 +32,10 @@ SELECT printf('%d rows of %s belong to subscription %d, which does not exist', c
 UNION ALL
 SELECT printf('%d rows of %s belong to namespace %d, which does not exist', count(*), what, owner)
     FROM spaced WHERE owner NOT IN (SELECT id FROM holdfast_namespaces) GROUP BY what, owner
+UNION ALL
+SELECT printf('%d rows of schedule_runs belong to a schedule that does not exist', count(*))
+    FROM holdfast_schedule_runs WHERE schedule_id NOT IN (SELECT id FROM holdfast_schedules)
+    HAVING count(*) > 0
 UNION ALL
 SELECT printf('events in the log belong to namespace %d, which does not exist', owner)
     FROM logged WHERE owner NOT IN (SELECT id FROM holdfast_namespaces)
@@ -191,3 +197,15 @@ SELECT s.id, 0, printf('subscription "%s"', s.name),
        NULL, NULL, NULL, NULL, NULL, NULL, s.options, s.patterns
 FROM holdfast_subscriptions s WHERE s.id > ?1
 ORDER BY s.id LIMIT ?4;
+
+-- name: verify_schedules
+SELECT s.rowid, 0, printf('schedule "%s"', s.name),
+       NULL, NULL, s.type, s.tenant, s.key, s.payload, s.metadata, NULL
+FROM holdfast_schedules s WHERE s.rowid > ?1
+ORDER BY s.rowid LIMIT ?4;
+
+-- name: verify_delayed
+SELECT d.number, 0, printf('event for later, number %d', d.number),
+       d.id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, NULL
+FROM holdfast_delayed d WHERE d.number > ?1
+ORDER BY d.number LIMIT ?4;

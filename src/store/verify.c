@@ -90,6 +90,8 @@ static const struct {
     [VERIFY_DEAD_LETTERS] = {"the dead letters", "metadata", "story", VERIFY_ROWS_MAX},
     [VERIFY_RETRIES] = {"the waiting deliveries", NULL, "story", VERIFY_ROWS_MAX},
     [VERIFY_SUBSCRIPTIONS] = {"the subscriptions", "options", "patterns", VERIFY_ROWS_MAX},
+    [VERIFY_SCHEDULES] = {"the schedules", "metadata", NULL, VERIFY_ROWS_MAX},
+    [VERIFY_DELAYED] = {"the events for later", "metadata", NULL, VERIFY_ROWS_MAX},
 };
 
 struct walk {

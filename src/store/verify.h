@@ -32,7 +32,7 @@ struct store;
 /* An engine to which a check means nothing answers that all is well. */
 enum verify_check {
     VERIFY_FILE,       /* pages and indexes of the database itself */
-    VERIFY_ORPHAN,     /* rows whose subscription or namespace does not exist */
+    VERIFY_ORPHAN,     /* rows whose subscription, schedule or namespace does not exist */
     VERIFY_TIP,        /* positions in the log above the newest one ever given */
     VERIFY_MONTH,      /* tables of the log that should be there */
     VERIFY_PARTITIONS, /* exactly the rows that a subscription's number of partitions asks for */
@@ -55,6 +55,8 @@ enum verify_table {
     VERIFY_DEAD_LETTERS,
     VERIFY_RETRIES,
     VERIFY_SUBSCRIPTIONS,
+    VERIFY_SCHEDULES,
+    VERIFY_DELAYED,
     VERIFY_TABLES
 };
 
@@ -62,7 +64,7 @@ enum verify_table {
 struct verify_cursor {
     int64_t first;  /* namespace, subscription, or the row's own id */
     int64_t second; /* position */
-    uint8_t id[16]; /* of events: two may claim one position */
+    uint8_t id[16]; /* of events: two may claim one position; of schedules */
 };
 
 /* What a row has inside; what its table does not have is absent. Lives until the callback

@@ -42,6 +42,9 @@ hf bury --namespace shop jobs "$(field out 1 '$.lease')"
 hf claim --namespace shop jobs --max 1 --json
 hf nack --namespace shop jobs "$(field out 1 '$.lease')" --delay 1h
 hf claim --namespace shop jobs --max 1 --lease 1h
+hf schedule add --namespace shop yearly @yearly a.b
+hf schedule run --namespace shop yearly
+hf publish --namespace shop a.b --delay 1d
 # rows: how many rows all tables have of namespaces; nothing but the tables' own settings stays.
 rows() {
     local table sum=0
@@ -59,7 +62,7 @@ rows() {
     fi
     echo "$sum"
 }
-true_that "there are rows of every kind" test "$(rows)" -ge 12
+true_that "there are rows of every kind" test "$(rows)" -ge 16
 "$HOLDFAST" tail --namespace shop --from start --follow >tailed 2>/dev/null &
 reader=$!
 for _ in $(seq 600); do

@@ -54,14 +54,16 @@ wait "$worker"
 hf work mailer --exec 'exit 65' --until-empty --max-time 120s
 exits 0 "a dead letter waits again" dlq retry 1
 hf claim jobs --max 2 --lease 1h --json
+hf schedule add nightly '0 0 1 1 *' night.comes '{"n":8}' --metadata '{"a":"b"}'
+hf publish later.on '{"n":9}' --delay 1000d --key k1
 exits 0 "what works is clean" verify
 is "nothing on stdout" "$(cat out)" ''
-# 8 events, a copy, a dead letter, 4 waiting deliveries, 5 subscriptions
-has "what was examined is said" err '^19 rows examined, 0 findings\.$'
+# 8 events, a copy, a dead letter, 4 waiting deliveries, 5 subscriptions, a schedule, one for later
+has "what was examined is said" err '^21 rows examined, 0 findings\.$'
 exits 0 "in JSON too" verify --json
 is "an object per finding, so none" "$(cat out)" ''
 exits 0 "all namespaces are examined, whichever is named" verify --namespace 'oth"er'
-has "as many rows" err '^19 rows examined'
+has "as many rows" err '^21 rows examined'
 keep
 
 # --- Inside of rows ---
@@ -82,6 +84,8 @@ damage "UPDATE holdfast.dead_letters SET story = '{}' WHERE resolved_at IS NULL 
 damage "UPDATE holdfast.retries SET story = 'none' WHERE position = 1"
 damage "UPDATE holdfast.subscriptions SET options = '{' WHERE name = 'idle'"
 damage "UPDATE holdfast.subscriptions SET patterns = '{}' WHERE name = 'jobs'"
+damage "UPDATE holdfast.schedules SET payload = $broken"
+damage "UPDATE holdfast.delayed SET key = 'k2'"
 examine "damage inside of rows is found"
 names "a payload that is no JSON" json 'event at position 2: its payload is not valid JSON at byte'
 names "a key that is not the one that was published" hash 'event at position 3: its hash is [0-9]+'
@@ -92,10 +96,12 @@ names "a dead letter's story" json 'dead letter [12] of .*mailer.*: its story is
 names "a waiting delivery's story" json 'delivery of position 1 .*orders.*: its story is not valid'
 names "options" json 'subscription .*idle.*: its options is not valid JSON'
 names "patterns" json 'subscription .*jobs.*: its patterns is not an array'
-findings "and nothing else" 9
+names "a schedule's payload" json 'schedule .*nightly.*: its payload is not valid'
+names "the key of an event for later" hash 'event for later, number [0-9]+: its hash is'
+findings "and nothing else" 11
 exits 7 "for people" verify
 has "it is a line with what to do" out '^json: .*event at position 2: .* \(.*restore it from a backup\)$'
-has "and a sum" err 'rows examined, 9 findings\.$'
+has "and a sum" err 'rows examined, 11 findings\.$'
 
 # --- Between rows ---
 restore
@@ -179,6 +185,11 @@ done
 damage "INSERT INTO holdfast.settled (subscription_id, partition, position) VALUES (1000, 0, 1)"
 damage "UPDATE holdfast.subscriptions SET namespace_id = 99 WHERE name = 'idle'"
 damage "UPDATE holdfast.dead_letters SET namespace_id = 99 WHERE position = 5"
+damage "UPDATE holdfast.delayed SET namespace_id = 99"
+damage "UPDATE holdfast.schedules SET namespace_id = 99"
+if on sqlite; then at=1; else at='now()'; fi
+damage "INSERT INTO holdfast.schedule_runs (schedule_id, planned_at, fired_at, kind)
+        SELECT id, $at, $at, 1 FROM holdfast.delayed"
 if on sqlite; then
     damage "UPDATE holdfast.events SET place = place + (98 << 44) WHERE $position = 7"
     damage "INSERT INTO holdfast.members (subscription_id, joined, token) VALUES (1000, 1, x'00')"
@@ -192,7 +203,9 @@ for table in partitions leases retries copies settled; do
     names "$table without their subscription" orphan \
         "rows of $table belong to subscription 100[0-9], which does not exist"
 done
-for table in subscriptions dead_letters keys; do
+names "firings without their schedule" orphan \
+    '1 rows of schedule_runs belong to a schedule that does not exist'
+for table in subscriptions dead_letters keys schedules delayed; do
     names "$table without their namespace" orphan \
         "1 rows of $table belong to namespace 99, which does not exist"
 done

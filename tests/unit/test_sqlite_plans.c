@@ -76,6 +76,8 @@ static const struct {
     {"verify_events", "INTEGER PRIMARY KEY (rowid>?)"},
     {"verify_copies", "(subscription_id,position)>(?,?)"},
     {"verify_dead_letters", "INTEGER PRIMARY KEY (rowid>?)"},
+    {"verify_schedules", "INTEGER PRIMARY KEY (rowid>?)"},
+    {"verify_delayed", "INTEGER PRIMARY KEY (rowid>?)"},
     {"verify_retries", "PRIMARY KEY ((subscription_id,position)>(?,?))"},
 };
 

@@ -47,7 +47,8 @@ static hf_status keep(struct sqlite_engine *engine, struct conn *conn, struct ne
 
 hf_status sqlite_delay(struct sqlite_engine *engine, struct conn *conn, struct delay *delay)
 {
-    hf_status status = HF_OK;
+    int64_t head;
+    hf_status status = append_head(engine, conn, &head); /* or the namespace is gone */
     for (size_t i = 0; i < delay->count && status == HF_OK; i++) {
         status = keep(engine, conn, &delay->events[i], delay->due_us);
     }

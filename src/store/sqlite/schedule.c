@@ -227,6 +227,11 @@ hf_status sqlite_schedule_put(struct sqlite_engine *engine, struct conn *conn,
     hf_status status = conn_run(conn, stmt);
     bool created = status == HF_OK && conn_changes(conn) == 0;
     if (created) {
+        int64_t head;
+        status = append_head(engine, conn, &head); /* or the namespace is gone */
+        if (status != HF_OK) {
+            return status;
+        }
         stmt = conn_statement(conn, SQLITE_QUERY_SCHEDULE_CREATE);
         if (!stmt) {
             return conn_error(conn);
