@@ -175,6 +175,10 @@ FROM (SELECT CASE WHEN $4::boolean THEN
      LATERAL (SELECT holdfast.head(({namespace} + 0 * coalesce(f.flag, 0))::integer) AS head
               OFFSET 0) h
 
+-- name: keeper_glance
+-- The newest position, and nothing else.
+SELECT holdfast.head({namespace})
+
 -- name: keeper_awake
 SELECT holdfast.awake({namespace}, $1)
 

@@ -15,6 +15,7 @@
 #define SLEEP_MS 120000
 #define PROMPT_MS 20000 /* a wake-up of our own takes milliseconds */
 #define SHORT_LEASE_MS 60
+#define CROWD 6 /* publishers at once */
 
 struct sleeper {
     struct fixture *f;
@@ -24,6 +25,7 @@ struct sleeper {
     PGconn *b;
     uint64_t seen;
     atomic_bool woken;
+    atomic_int heard; /* events that sleep_on has read */
     int64_t woken_after_ms;
     struct crowd crowd;
 };
@@ -261,6 +263,7 @@ static void sleep_on(int index, void *ctx)
     while (!atomic_load(&s->woken)) {
         s->seen = store_wait(s->store, s->seen, SLEEP_MS);
         audience_read(&s->audience);
+        atomic_store(&s->heard, (int)s->audience.count);
     }
 }
 
@@ -271,35 +274,68 @@ static void end_sleep(struct sleeper *s)
     crowd_join(&s->crowd);
 }
 
-/* Each commit that notifies waits for the one before it to be on disk, so publishers of whom many
- * are under way are spared, however few notifications come. */
-static void publishers_in_a_crowd_need_not_notify(void **state)
+/* So many publishers are under way that the sleeper spares them. Answers how many events of others
+ * were committed meanwhile. */
+static int gather_crowd(struct sleeper *s, PGconn *crowd[CROWD])
 {
-    enum { CROWD = 6 };
-    struct sleeper s = sleeper_of(*state);
-    PGconn *crowd[CROWD];
-    read_before_sleep(&s);
-    crowd_start(&s.crowd, 1, sleep_on, &s);
-    await_declared(&s);
+    read_before_sleep(s);
+    crowd_start(&s->crowd, 1, sleep_on, s);
+    await_declared(s);
     for (int i = 0; i < CROWD; i++) {
-        crowd[i] = side_open(s.f);
+        crowd[i] = side_open(s->f);
         side_must(crowd[i], "BEGIN");
-        publish(&s, crowd[i]);
+        publish(s, crowd[i]);
     }
+    int published = 0;
     int64_t end_ms = mono_ms() + PATIENCE_MS;
-    bool spared = false;
-    while (!spared && mono_ms() < end_ms) {
+    do {
+        must_hold(mono_ms() < end_ms);
         usleep(5000); /* too slow for a flood */
-        publish(&s, s.a);
-        spared = !is_declared(&s);
-    }
+        publish(s, s->a);
+        published++;
+    } while (is_declared(s));
+    return published;
+}
+
+static void end_crowd(PGconn *crowd[CROWD])
+{
     for (int i = 0; i < CROWD; i++) {
         side_must(crowd[i], "COMMIT");
         PQfinish(crowd[i]);
     }
+}
+
+/* Each commit that notifies waits for the one before it to be on disk, so publishers of whom many
+ * are under way are spared, however few notifications come. */
+static void publishers_in_a_crowd_need_not_notify(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    PGconn *crowd[CROWD];
+    gather_crowd(&s, crowd);
+    end_crowd(crowd);
     await_declared(&s); /* the crowd has gone */
     end_sleep(&s);
-    must_hold(spared);
+    sleeper_end(&s);
+}
+
+/* The position was seen by a glance when it was drawn, and nobody notifies of its commit. */
+static void what_is_committed_late_in_a_crowd_wakes(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    PGconn *crowd[CROWD];
+    int expected = gather_crowd(&s, crowd) + 1;
+    side_must(s.a, "BEGIN");
+    publish(&s, s.a);
+    usleep(60000); /* several glances */
+    side_must(s.a, "COMMIT");
+    int64_t end_ms = mono_ms() + PROMPT_MS;
+    while (atomic_load(&s.heard) < expected && mono_ms() < end_ms) {
+        usleep(1000);
+    }
+    int heard = atomic_load(&s.heard);
+    end_crowd(crowd);
+    end_sleep(&s);
+    must_equal(expected, heard);
     sleeper_end(&s);
 }
 
@@ -327,6 +363,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_keeper_that_loses_its_connection_wakes_the_sleepers),
     CLAIM(without_a_notification_an_event_is_late_and_not_lost),
     CLAIM(publishers_in_a_crowd_need_not_notify),
+    CLAIM(what_is_committed_late_in_a_crowd_wakes),
     CLAIM(who_goes_takes_the_flag_along),
 };
 

@@ -21,9 +21,13 @@
  *   While many notifications come the flag is taken back: whoever works needs no alarm. So whoever
  *   hears one must declare anew: somebody else may have taken the flag back. The same goes for few
  *   notifications of many publishers at once: each waits for the one before it to be on disk, so on
- *   a slow disk they are few because of us. Until the crowd has gone there is a look every
- *   DECLARE_MS instead. A process that dies asleep leaves its flag for at most SLEEP_MS: until then
- *   publishers notify nobody, which costs them a little and nothing else.
+ *   a slow disk they are few because of us. Until the crowd has gone the head is looked at every
+ *   DECLARE_MS instead, by a glance: to ask who is under way goes through all locks of the server,
+ *   at the expense of those who take some. A moving head is news enough; what is committed late
+ *   behind it is a hole, which the reader of the log watches by itself. If the head stands still
+ *   there is a look at once, and one every CROWD_LOOK_MS in any case. A process that dies asleep
+ *   leaves its flag for at most SLEEP_MS: until then publishers notify nobody, which costs them a
+ *   little and nothing else.
  *
  * Signs of life
  *   The advisory lock on this connection says that the process lives; it vanishes with the process.
@@ -66,7 +70,7 @@
 #define SLEEP_MS 30000       /* how long a declaration is good */
 #define POLL_MS 50           /* between two reads while old publishers are not over */
 #define RING_MS 1            /* between two notifications */
-#define DECLARE_MS 10        /* between two declarations in a flood */
+#define DECLARE_MS 10        /* between two declarations in a flood, or glances in a crowd */
 #define HOUSE_MS 3600000     /* between two rounds through the house */
 #define ROTATE_MS 250        /* between two looks at the journal's size ... */
 #define ROTATE_COMMITS 200   /* ... if there were so many commits */
@@ -78,6 +82,8 @@
 #define FLOOD_COUNT 100
 #define CROWD_COUNT 4        /* so many publishers at once are a crowd ... */
 #define CROWD_MS 500         /* ... for so long after they were seen */
+#define CROWD_LOOK_MS 100    /* between two looks in a crowd; glances come between them */
+#define UNDER_WAY 2          /* the column of keeper_look that names publishers */
 #define FAKE_WAIT_MS 5
 
 /* Real time, also when a test has stopped the library's clocks: for what others wait for. */
@@ -223,53 +229,23 @@ static bool is_crowded(const struct keeper *keeper, int64_t now_us)
     return keeper->crowded_until_us > now_us;
 }
 
-/* Remembers who has published and is not over. */
-static void remember_publishers(struct keeper *keeper, const PGresult *result)
+/* In a crowd: has the head moved since it was last seen? Costs the server a read of the sequence,
+ * where a look goes through all its locks. */
+static hf_status glance(struct postgres_engine *engine, bool *ret_moved)
 {
-    struct result_array array = result_array(result, 0, 2);
-    keeper->publisher_count = 0;
-    keeper->publishers_cut = array.count > KEEPER_PUBLISHERS_MAX;
-    for (size_t i = 0; i < array.count && i < KEEPER_PUBLISHERS_MAX; i++) {
-        struct text name = array_text(&array);
-        snprintf(keeper->publishers[i], sizeof keeper->publishers[i], "%" TEXT_PRI, TEXT_ARG(name));
-        keeper->publisher_count++;
+    struct keeper *keeper = &engine->keeper;
+    session_params(&keeper->session);
+    PGresult *result;
+    hf_status status = session_query(&keeper->session, POSTGRES_QUERY_KEEPER_GLANCE, &result);
+    if (status != HF_OK) {
+        return status;
     }
-}
-
-static bool has_prepared(const PGresult *result)
-{
-    struct result_array array = result_array(result, 0, 2);
-    bool found = false;
-    for (size_t i = 0; i < array.count; i++) {
-        struct text name = array_text(&array);
-        found = found || (name.length > 0 && name.bytes[0] == '-');
-    }
-    return found;
-}
-
-/* Keeps of those who are waited for the ones that are still there. When a transaction is prepared
- * it gets another name, so the end of what is expected is waited for under any such name. */
-static void keep_publishers(struct keeper *keeper, const PGresult *result)
-{
-    size_t kept = 0;
-    struct result_array array = result_array(result, 0, 2);
-    for (size_t i = 0; i < array.count; i++) {
-        struct text name = array_text(&array);
-        for (size_t j = kept; j < keeper->publisher_count; j++) {
-            if (text_equal(text_of(keeper->publishers[j]), name)) {
-                char mine[24];
-                memcpy(mine, keeper->publishers[j], sizeof mine);
-                memcpy(keeper->publishers[j], keeper->publishers[kept], sizeof mine);
-                memcpy(keeper->publishers[kept], mine, sizeof mine);
-                kept++;
-                break;
-            }
-        }
-    }
-    keeper->publisher_count = kept;
-    if (keeper->expecting && has_prepared(result)) {
-        remember_publishers(keeper, result);
-    }
+    int64_t head = result_int8(result, 0, 0, 0);
+    PQclear(result);
+    *ret_moved = head != keeper->seen;
+    keeper->seen = head;
+    keeper->seen_at_us = clock_mono_us();
+    return HF_OK;
 }
 
 /* Beats, declares and looks, as wanted, in one statement. */
@@ -284,7 +260,7 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     pthread_mutex_unlock(&keeper->mutex);
     keeper->expecting = keeper->expecting || expect;
     bool fresh = expect || (declare && !is_declared(keeper, now_us));
-    bool polling = keeper->publisher_count > 0;
+    bool polling = keeper->publishers.count > 0;
     struct params *params = session_params(session);
     param_uuid(params, engine->token);
     param_text(params, engine->node_name);
@@ -310,14 +286,16 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     int64_t head = result_int8(result, 0, 1, 0);
     int64_t company = result_int8(result, 0, 4, 0);
     bool moved = head != keeper->told || company != keeper->company;
-    keeper->under_way = result_array(result, 0, 2).count;
-    if (is_crowded(keeper, now_us) && keeper->under_way >= CROWD_COUNT && head != keeper->head) {
+    keeper->under_way = publishers_in(result, UNDER_WAY);
+    if (is_crowded(keeper, now_us) && keeper->under_way >= CROWD_COUNT && head != keeper->looked) {
         keeper->crowded_until_us = now_us + CROWD_MS * MS;
     }
-    keeper->head = head;
+    keeper->looked = head;
+    keeper->seen = head;
+    keeper->seen_at_us = now_us;
     keeper->company = company;
-    keeper->blind = result_is_null(result, 0, 2);
-    keeper->told = !keeper->blind && result_array(result, 0, 2).count == 0 ? head : -1;
+    keeper->blind = result_is_null(result, 0, UNDER_WAY);
+    keeper->told = !keeper->blind && keeper->under_way == 0 ? head : -1;
     if (declare) {
         keeper->flag = result_int8(result, 0, 0, 0);
         keeper->declared_until_us = now_us + SLEEP_MS * MS;
@@ -325,13 +303,13 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     if (fresh) {
         keeper->watch_at_us = now_us;
     }
-    if (fresh || keeper->publishers_cut) {
-        remember_publishers(keeper, result);
-    } else {
-        keep_publishers(keeper, result);
+    publishers_keep(&keeper->publishers, result, UNDER_WAY);
+    if (fresh || keeper->publishers.cut ||
+        (keeper->expecting && publishers_prepared(result, UNDER_WAY))) {
+        publishers_note(&keeper->publishers, result, UNDER_WAY);
     }
     PQclear(result);
-    if (keeper->expecting && keeper->publisher_count == 0 && !keeper->publishers_cut) {
+    if (keeper->expecting && keeper->publishers.count == 0 && !keeper->publishers.cut) {
         keeper->expecting = false;
         keeper_ring_appends(engine);
     } else if (moved || polling || set_back) { /* of those who are over since, one last time */
@@ -364,8 +342,8 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
     keeper->locked = false;
     keeper->listening = false;
     keeper->declared_until_us = 0;
-    keeper->publisher_count = 0;
-    keeper->publishers_cut = keeper->expecting; /* who is still waited for: look anew */
+    keeper->publishers.count = 0;
+    keeper->publishers.cut = keeper->expecting; /* who is still waited for: look anew */
     keeper->session.deadline = deadline;
     hf_status status = session_connect(&keeper->session, deadline);
     atomic_fetch_add(&keeper->connects, status == HF_OK);
@@ -453,35 +431,67 @@ static hf_status take_flag_back(struct postgres_engine *engine)
     return session_run(&keeper->session, POSTGRES_QUERY_KEEPER_AWAKE);
 }
 
-/* When the next look is due, and what it is to do. INT64_MAX: not before something happens. */
-static int64_t next_look(struct keeper *keeper, const struct wishes *wishes, int64_t now_us,
-                         bool *ret_beat, bool *ret_declare)
+/* The next look: when it is due (INT64_MAX: not before something happens), and what it is to do. */
+struct plan {
+    int64_t at_us;
+    bool beat;
+    bool declare;
+    bool glance; /* a glance is enough, if it finds that the head has moved */
+};
+
+static void not_later(struct plan *plan, int64_t at_us)
+{
+    plan->at_us = at_us < plan->at_us ? at_us : plan->at_us;
+}
+
+static struct plan plan_look(struct keeper *keeper, const struct wishes *wishes, int64_t now_us)
 {
     bool sleeps = wishes->waiting && keeper->listening;
+    bool crowded = is_crowded(keeper, now_us);
     int64_t beat_us = keeper->beat_at_us + beat_gap_us(keeper);
     bool wants_beat = atomic_load(&keeper->alive) || wishes->waiting;
-    int64_t due_us = wants_beat ? beat_us : keeper->beat_at_us + HOUSE_MS * MS / 2;
-    if (wishes->expect && keeper->look_at_us + POLL_MS * MS < due_us) {
-        due_us = keeper->look_at_us + POLL_MS * MS;
+    struct plan plan = {
+        .at_us = wants_beat ? beat_us : keeper->beat_at_us + HOUSE_MS * MS / 2,
+        .beat = beat_us <= now_us,
+        .declare = sleeps && !crowded &&
+                   keeper->declared_until_us - now_us < (SLEEP_MS - IDLE_MS / 2) * MS,
+    };
+    if (wishes->expect) {
+        not_later(&plan, keeper->look_at_us + POLL_MS * MS);
     }
     if (sleeps && !is_declared(keeper, now_us)) {
-        bool flood = keeper->heard >= FLOOD_COUNT || is_crowded(keeper, now_us);
-        int64_t gap_us = flood ? keeper->look_at_us + DECLARE_MS * MS - now_us : 0;
-        due_us = now_us + (gap_us > 0 ? gap_us : 0);
-    } else if (keeper->publisher_count > 0 && keeper->look_at_us + poll_gap_us(keeper) < due_us) {
-        due_us = keeper->look_at_us + poll_gap_us(keeper);
-    } else if (wishes->waiting && (!keeper->listening || keeper->blind) &&
-               keeper->look_at_us + DEAF_MS * MS < due_us) {
-        due_us = keeper->look_at_us + DEAF_MS * MS;
+        bool flood = keeper->heard >= FLOOD_COUNT || crowded;
+        int64_t next_us = flood ? keeper->seen_at_us + DECLARE_MS * MS : now_us;
+        plan.at_us = next_us > now_us ? next_us : now_us;
+        plan.glance = crowded && !plan.beat && !wishes->expect && !keeper->expecting &&
+                      now_us - keeper->look_at_us < CROWD_LOOK_MS * MS;
+    } else if (keeper->publishers.count > 0) {
+        not_later(&plan, keeper->look_at_us + poll_gap_us(keeper));
+    } else if (wishes->waiting && (!keeper->listening || keeper->blind)) {
+        not_later(&plan, keeper->look_at_us + DEAF_MS * MS);
     }
-    if (atomic_load(&keeper->guard_until_us) > now_us &&
-        keeper->look_at_us + GUARD_MS * MS < due_us) {
-        due_us = keeper->look_at_us + GUARD_MS * MS;
+    if (atomic_load(&keeper->guard_until_us) > now_us) {
+        not_later(&plan, keeper->look_at_us + GUARD_MS * MS);
     }
-    *ret_beat = beat_us <= now_us;
-    *ret_declare = sleeps && !is_crowded(keeper, now_us) &&
-                   keeper->declared_until_us - now_us < (SLEEP_MS - IDLE_MS / 2) * MS;
-    return due_us;
+    return plan;
+}
+
+/* Looks as planned. Where nothing has moved a glance proves nothing: who is under way must be
+ * known. */
+static hf_status carry_out(struct postgres_engine *engine, const struct plan *plan)
+{
+    struct keeper *keeper = &engine->keeper;
+    hf_status status = keeper->locked ? HF_OK : take_lock(engine);
+    bool moved = false;
+    if (status == HF_OK && plan->glance) {
+        status = glance(engine, &moved);
+    }
+    if (moved) {
+        make_news(keeper);
+    } else if (status == HF_OK) {
+        status = look(engine, plan->beat, plan->declare);
+    }
+    return status;
 }
 
 /* Everything that is due. `*ret_wait_us`: how long nothing will be. */
@@ -503,23 +513,16 @@ static hf_status work(struct postgres_engine *engine, const struct wishes *wishe
             wait_us = left_us;
         }
     }
-    bool beat;
-    bool declare;
-    int64_t due_us = next_look(keeper, wishes, now_us, &beat, &declare);
-    if (status == HF_OK && due_us <= now_us) {
-        if (!keeper->locked) {
-            status = take_lock(engine);
-        }
-        if (status == HF_OK) {
-            status = look(engine, beat, declare);
-        }
-        due_us = next_look(keeper, wishes, now_us, &beat, &declare);
+    struct plan plan = plan_look(keeper, wishes, now_us);
+    if (status == HF_OK && plan.at_us <= now_us) {
+        status = carry_out(engine, &plan);
+        plan = plan_look(keeper, wishes, now_us);
     }
     if (status == HF_OK) {
         status = keep_house(engine, now_us);
     }
-    if (due_us - now_us < wait_us) {
-        wait_us = due_us > now_us ? due_us - now_us : 0;
+    if (plan.at_us - now_us < wait_us) {
+        wait_us = plan.at_us > now_us ? plan.at_us - now_us : 0;
     }
     *ret_wait_us = wait_us;
     return status != HF_OK ? status : rung;

@@ -10,9 +10,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "store/postgres/publishers.h"
 #include "store/postgres/session.h"
 
-#define KEEPER_PUBLISHERS_MAX 64
 #define KEEPER_LOOK_MS 10000 /* between two looks when nothing happens */
 
 struct keeper {
@@ -37,7 +37,6 @@ struct keeper {
     bool locked;               /* the advisory lock of this process is held */
     bool listening;
     bool blind;                /* the server hides its locks: nobody knows who publishes */
-    bool publishers_cut;       /* there were more than fit: look at all of them again */
     bool expecting;            /* when they are over, others are to be notified */
     int32_t heard;             /* notifications since heard_at_us */
     int64_t told;              /* the head when nobody was under way: up to there consumers were
@@ -51,13 +50,14 @@ struct keeper {
     int64_t rung_at_us;
     int64_t heard_at_us;
     size_t under_way;          /* publishers at the last look ... */
-    int64_t head;              /* ... and the newest position */
+    int64_t looked;            /* ... and the newest position */
+    int64_t seen;              /* the same at the last look or glance ... */
+    int64_t seen_at_us;        /* ... and when that was */
     int64_t crowded_until_us;  /* they are so many that they should not notify */
     int64_t house_at_us;       /* months, sweeping */
     int64_t rotated_at_us;
     int64_t rotated_commits;   /* engine->commits then */
-    size_t publisher_count;    /* whose end is waited for: */
-    char publishers[KEEPER_PUBLISHERS_MAX][24];
+    struct publishers publishers; /* whose end is waited for */
     struct session session;
 };
 

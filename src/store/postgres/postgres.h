@@ -13,6 +13,7 @@
  *   append.c   the log's writing end                 reader.c, probe.c  its reading end, with
  *              fetch.c (asking the log), queue.c (rows to be handed up), regex.c (patterns)
  *   keeper.c   the thread that listens, shows signs of life and keeps the house
+ *   publishers.c  whom the keeper saw under way, and waits for
  *   skew.c     our wall clock and the server's
  *   tx.c       transactions for handlers             join.c  the application's own
  *   line.c     a few statements in one round trip, for these two
