@@ -225,6 +225,7 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
             runner->crew = standing.crew;
             pthread_mutex_unlock(&runner->mutex);
             if (standing.generation == runner->definition.generation) {
+                runner->refreshed_us = mono_us;
                 return;
             }
         }
