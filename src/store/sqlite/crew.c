@@ -12,35 +12,13 @@
 #include "store/sqlite/row.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
+#include "store/sqlite/subscription.h"
 #include "store/sqlite/verbs.h"
 
 bool sqlite_owner_is_alive(struct sqlite_engine *engine, const uint8_t owner[STORE_TOKEN_BYTES])
 {
     enum live_state state = live_state(engine, owner, INT64_MAX);
     return state == LIVE_SELF || state == LIVE_ALIVE || state == LIVE_FROZEN;
-}
-
-/* The subscription's name. HF_NOTFOUND. */
-static hf_status read_name(struct sqlite_engine *engine, struct conn *conn, int64_t id,
-                           char ret_name[HF_NAME_BYTES_MAX + 1])
-{
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_BY_ID);
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    bind_int(stmt, 1, engine->namespace_id);
-    bind_int(stmt, 2, id);
-    bool row;
-    hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
-        return status;
-    }
-    if (!row) {
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
-    }
-    snprintf(ret_name, HF_NAME_BYTES_MAX + 1, "%" TEXT_PRI, TEXT_ARG(column_text(stmt, 1)));
-    conn_done(stmt);
-    return HF_OK;
 }
 
 /* ---- Partitions ------------------------------------------------------------------------------ */
@@ -150,9 +128,9 @@ hf_status sqlite_partitions(struct engine *engine, int64_t subscription_id, memb
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
     if (status == HF_OK) {
-        char name[HF_NAME_BYTES_MAX + 1];
+        struct about about;
         bool stop = false;
-        status = read_name(self, conn, subscription_id, name);
+        status = subscription_about(self, conn, subscription_id, &about);
         if (status == HF_OK) {
             status = tell_members(self, conn, subscription_id, living, member, ctx, &stop);
         }
@@ -213,8 +191,8 @@ static hf_status tell_blocked(struct sqlite_engine *engine, struct conn *conn, i
 static hf_status read_blocked(struct sqlite_engine *engine, struct conn *conn, int64_t id,
                               int64_t after, int32_t max, blocked_row_fn found, void *ctx)
 {
-    char name[HF_NAME_BYTES_MAX + 1];
-    hf_status status = read_name(engine, conn, id, name);
+    struct about about;
+    hf_status status = subscription_about(engine, conn, id, &about);
     if (status != HF_OK) {
         return status;
     }
@@ -242,7 +220,7 @@ static hf_status read_blocked(struct sqlite_engine *engine, struct conn *conn, i
         status = STATEMENT_INT(conn, SQLITE_QUERY_LANE_BEHIND, &counted, &row.held, id,
                                row.partition, sqlite3_column_int64(stmt, 2), row.position);
         if (status == HF_OK) {
-            status = tell_blocked(engine, conn, id, name, &row, found, ctx, &stop);
+            status = tell_blocked(engine, conn, id, about.name, &row, found, ctx, &stop);
         }
     }
     conn_done(stmt);

@@ -14,48 +14,8 @@
 #include "store/sqlite/row.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
+#include "store/sqlite/subscription.h"
 #include "store/sqlite/verbs.h"
-
-/* What both queries need of a subscription. */
-struct about {
-    int64_t id;
-    hf_mode mode;
-    int32_t partitions;
-    int64_t start;
-};
-
-/* `name_stmt` stays on the row, because the name is needed later: conn_done it. */
-static hf_status read_about(struct sqlite_engine *engine, struct conn *conn, int64_t id,
-                            struct about *ret_about, sqlite3_stmt **name_stmt)
-{
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_BY_ID);
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    bind_int(stmt, 1, engine->namespace_id);
-    bind_int(stmt, 2, id);
-    bool row;
-    hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
-        return status;
-    }
-    if (!row) {
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
-    }
-    *ret_about = (struct about){
-        .id = id,
-        .mode = (hf_mode)sqlite3_column_int(stmt, 4),
-        .partitions = sqlite3_column_int(stmt, 5),
-        .start = sqlite3_column_int64(stmt, 8),
-    };
-    *name_stmt = stmt;
-    return HF_OK;
-}
-
-static struct text about_name(sqlite3_stmt *name_stmt)
-{
-    return column_text(name_stmt, 1);
-}
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
@@ -203,16 +163,14 @@ static hf_status read_progress(struct sqlite_engine *engine, struct conn *conn,
                                int64_t subscription_id, struct progress *progress)
 {
     struct about about;
-    sqlite3_stmt *name_stmt;
-    hf_status status = read_about(engine, conn, subscription_id, &about, &name_stmt);
+    hf_status status = subscription_about(engine, conn, subscription_id, &about);
     if (status != HF_OK) {
         return status;
     }
     status = read_partitions(engine, conn, &about, progress);
     if (status == HF_OK) {
-        status = read_counts(engine, conn, &about, about_name(name_stmt), progress);
+        status = read_counts(engine, conn, &about, text_of(about.name), progress);
     }
-    conn_done(name_stmt);
     bool found;
     if (status == HF_OK) {
         status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &progress->head,
@@ -398,8 +356,7 @@ static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
                             struct text *story)
 {
     struct about about;
-    sqlite3_stmt *name_stmt;
-    hf_status status = read_about(engine, conn, subscription_id, &about, &name_stmt);
+    hf_status status = subscription_about(engine, conn, subscription_id, &about);
     if (status != HF_OK) {
         return status;
     }
@@ -419,9 +376,8 @@ static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
         status = find_retry(conn, &about, delivery->position, arena, facts, story);
     }
     if (status == HF_OK) {
-        status = find_dead(engine, conn, about_name(name_stmt), delivery->id, arena, facts, story);
+        status = find_dead(engine, conn, text_of(about.name), delivery->id, arena, facts, story);
     }
-    conn_done(name_stmt);
     return status;
 }
 

@@ -11,6 +11,10 @@
  * second finds the first one's row and only compares. Removing frees the name at once; the id is
  * never used again, so whoever still works for the removed one finds nothing to settle.
  */
+#include "store/sqlite/subscription.h"
+
+#include <stdio.h>
+
 #include "base/err.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/lookup.h"
@@ -54,6 +58,29 @@ static bool hand_up(struct lookup *lookup, subscription_row_fn found, void *ctx)
 static hf_status no_such_id(int64_t id)
 {
     return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
+}
+
+hf_status subscription_about(struct sqlite_engine *engine, struct conn *conn, int64_t id,
+                             struct about *ret_about)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_BY_ID);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_int(stmt, 2, id);
+    bool found;
+    hf_status status = conn_row(conn, stmt, &found);
+    if (status != HF_OK || !found) {
+        return status != HF_OK ? status : no_such_id(id);
+    }
+    struct subscription_row row;
+    read_row(stmt, &row);
+    *ret_about = (struct about){
+        .id = id, .mode = row.mode, .partitions = row.partitions, .start = row.start};
+    snprintf(ret_about->name, sizeof ret_about->name, "%" TEXT_PRI, TEXT_ARG(row.name));
+    conn_done(stmt);
+    return HF_OK;
 }
 
 hf_status sqlite_subscription_get(struct engine *engine, struct text name,
