@@ -282,7 +282,7 @@ CREATE TABLE holdfast.settled (
 
 -- Dead letters are complete copies and refer to nothing: the log may forget the event, and the
 -- subscription may go.
-CREATE TABLE holdfast.dead_letters (
+CREATE TABLE holdfast.letters (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     position      bigint NOT NULL,
     hash          bigint NOT NULL,
@@ -310,12 +310,12 @@ CREATE TABLE holdfast.dead_letters (
     UNIQUE (namespace_id, subscription, event_id)
 );
 -- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones, all.
-CREATE INDEX dead_letters_open_of
-    ON holdfast.dead_letters (namespace_id, subscription, id) WHERE resolved_at IS NULL;
-CREATE INDEX dead_letters_open
-    ON holdfast.dead_letters (namespace_id, id) WHERE resolved_at IS NULL;
-CREATE INDEX dead_letters_all
-    ON holdfast.dead_letters (namespace_id, id);
+CREATE INDEX letters_open_of
+    ON holdfast.letters (namespace_id, subscription, id) WHERE resolved_at IS NULL;
+CREATE INDEX letters_open
+    ON holdfast.letters (namespace_id, id) WHERE resolved_at IS NULL;
+CREATE INDEX letters_all
+    ON holdfast.letters (namespace_id, id);
 
 -- Processes that have a namespace open. locked: it holds a session's advisory lock on
 -- holdfast.process_key, so the lock's absence means death. renewals rises while the process runs;

@@ -171,10 +171,10 @@ BEGIN
             RETURN;
         END IF;
         -- Whoever died before and came back leaves his place to the new letter.
-        DELETE FROM dead_letters d
+        DELETE FROM letters d
             USING events_at(p_namespace_id, p_subscription_id, v_dead) e
             WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id;
-        INSERT INTO dead_letters
+        INSERT INTO letters
             (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
              hash, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
              payload, story)

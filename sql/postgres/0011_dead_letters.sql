@@ -15,7 +15,7 @@ AS $$
 DECLARE
     v_letter record;
 BEGIN
-    SELECT d.subscription, d.hash INTO v_letter FROM holdfast.dead_letters d
+    SELECT d.subscription, d.hash INTO v_letter FROM holdfast.letters d
         WHERE d.id = p_dead_id AND d.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         RETURN;
@@ -35,7 +35,7 @@ BEGIN
     END IF;
     SELECT d.id, d.position, holdfast.lane_of(d.tenant, d.key, d.event_id), d.resolved_at IS NOT NULL
         INTO grave.dead_id, grave."position", grave.lane, grave.resolved
-        FROM holdfast.dead_letters d WHERE d.id = p_dead_id FOR UPDATE;
+        FROM holdfast.letters d WHERE d.id = p_dead_id FOR UPDATE;
 END
 $$;
 
@@ -95,7 +95,7 @@ BEGIN
             SELECT g.subscription_id, d.position, d.event_id, d.type, d.hash, d.emitted_at,
                    d.entered_at, d.key_version, d.schedule_id, d.producer, d.key, d.tenant,
                    d.metadata, coalesce(p_payload, d.payload)
-            FROM dead_letters d WHERE d.id = v_id;
+            FROM letters d WHERE d.id = v_id;
         -- The lane of the row that it left behind, if it blocks: in strict order that is not the event's.
         DELETE FROM retries r WHERE r.subscription_id = g.subscription_id
             AND r.position = g."position" RETURNING r.lane INTO v_lane;
@@ -106,7 +106,7 @@ BEGIN
             DELETE FROM settled s WHERE s.subscription_id = g.subscription_id
                 AND s.partition = g.partition AND s.position = g."position";
         END IF;
-        DELETE FROM dead_letters d WHERE d.id = v_id;
+        DELETE FROM letters d WHERE d.id = v_id;
         count := count + 1;
     END LOOP;
 END
@@ -133,7 +133,7 @@ BEGIN
         message := format('dead letter %s is resolved already', p_dead_id);
         RETURN;
     END IF;
-    UPDATE dead_letters SET resolved_at = p_now, resolved_by = p_by, resolved_note = p_note
+    UPDATE letters SET resolved_at = p_now, resolved_by = p_by, resolved_note = p_note
         WHERE id = p_dead_id;
     IF g.subscription_id IS NOT NULL THEN
         PERFORM unblock(g.subscription_id, g.partition, g.ordered, g."position", p_now);
@@ -157,7 +157,7 @@ BEGIN
     FOREACH v_id IN ARRAY p_dead_ids LOOP
         g := grave(p_namespace_id, v_id);
         CONTINUE WHEN g.dead_id IS NULL;
-        DELETE FROM dead_letters d WHERE d.id = v_id;
+        DELETE FROM letters d WHERE d.id = v_id;
         IF g.subscription_id IS NOT NULL THEN
             PERFORM unblock(g.subscription_id, g.partition, g.ordered, g."position", p_now);
         END IF;

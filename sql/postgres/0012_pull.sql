@@ -1,4 +1,4 @@
--- Pulling, for everybody: claim, ack, nack, release, bury, touch, from psql and any driver.
+-- Pulling, for everybody: claim, ack, nack, release, bury, extend, from psql and any driver.
 --
 -- They are what hf_claim and the others are in C (src/bus/pull.c, lease.c), on the same functions
 -- below: change_claim and change_settle_lease. Rules and limits are the same, and so are leases: what
@@ -304,16 +304,17 @@ BEGIN
 END
 $$;
 
--- touch: the lease lasts lease_ms (1 to 604800000; NULL: the subscription's) from now. Answers its end.
-CREATE FUNCTION holdfast.touch(namespace text, subscription text, lease text,
+-- extend (hf_touch of C): the lease lasts lease_ms (1 to 604800000; NULL: the subscription's) from now.
+-- Answers its end.
+CREATE FUNCTION holdfast.extend(namespace text, subscription text, lease text,
                                lease_ms bigint DEFAULT NULL) RETURNS timestamptz
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_pull  pull := pull_find(touch.namespace, touch.subscription);
-    v_token uuid := lease_token(touch.lease);
-    v_ms    bigint := coalesce(touch.lease_ms, (v_pull.options ->> 'lease_ms')::bigint, 30000);
+    v_pull  pull := pull_find(extend.namespace, extend.subscription);
+    v_token uuid := lease_token(extend.lease);
+    v_ms    bigint := coalesce(extend.lease_ms, (v_pull.options ->> 'lease_ms')::bigint, 30000);
     v_now   timestamptz := clock_timestamp();
 BEGIN
     IF v_ms < 1 OR v_ms > 604800000 THEN

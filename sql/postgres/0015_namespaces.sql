@@ -199,7 +199,7 @@ BEGIN
     IF v_left <= 0 THEN
         RETURN;
     END IF;
-    FOREACH v_table IN ARRAY ARRAY['event_ids', 'keys', 'dead_letters', 'schedules', 'delayed'] LOOP
+    FOREACH v_table IN ARRAY ARRAY['event_ids', 'keys', 'letters', 'schedules', 'delayed'] LOOP
         EXECUTE format('DELETE FROM holdfast.%I WHERE ctid = ANY (ARRAY('
                        'SELECT ctid FROM holdfast.%I WHERE namespace_id = $1 LIMIT $2))',
                        v_table, v_table) USING v_namespace.id, v_left;

@@ -102,58 +102,22 @@ SELECT s.generation, s.crew, p.partition, p.epoch
 
 -- ---- Progress -----------------------------------------------------------------------------------
 
--- The numbers of a subscription. `checkpoint` is NULL if the journal was rotated beneath the
--- snapshot: read again. `lowest` is what a shared subscription's cursor has passed and is not
--- settled: leased, waiting, or not visible yet. `oldest_at` is when the first unsettled event
--- entered the log: one that waits or is leased, or the first that was not read.
+-- The numbers of a subscription: see holdfast.progress_of.
 -- name: progress
-WITH about AS MATERIALIZED (
-        SELECT s.id, s.name, s.mode FROM holdfast.subscriptions s
-        WHERE s.id = $2 AND s.namespace_id = $1),
-    parts AS MATERIALIZED (
-        SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner, c.owner_name,
-               (SELECT min(h.low) FROM unnest(c.holes) h) AS hole
-        FROM holdfast.checkpoints c WHERE c.subscription_id = $2),
-    low AS MATERIALIZED (
-        SELECT * FROM parts ORDER BY checkpoint NULLS FIRST, partition LIMIT 1),
-    waiting AS MATERIALIZED (
-        SELECT count(*) FILTER (WHERE r.kind IN (1, 5)) AS retrying,
-               count(*) FILTER (WHERE r.kind = 2) AS held,
-               count(*) FILTER (WHERE r.kind = 3) AS blocked,
-               min(r.position) AS lowest,
-               min(r.position) FILTER (WHERE r.kind <> 3) AS lowest_open
-        FROM holdfast.retries r WHERE r.subscription_id = $2),
-    leased AS MATERIALIZED (
-        SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
-               min(lower(l.positions)) AS lowest
-        FROM holdfast.leases l WHERE l.subscription_id = $2),
-    zero AS MATERIALIZED (
-        SELECT p.owner, p.owner_name FROM parts p ORDER BY p.owner IS NULL, p.partition LIMIT 1),
-    gone AS MATERIALIZED (
-        SELECT holdfast.dead_of($1, ARRAY(SELECT DISTINCT p.owner FROM parts p
-                                          WHERE p.owner <> $3::uuid)) AS tokens),
-    first AS MATERIALIZED (
-        SELECT least(waiting.lowest_open, leased.lowest) AS open, low.checkpoint + 1 AS unread
-        FROM waiting, leased, low)
-SELECT about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner,
-       zero.owner_name, greatest(low.checkpoint, (SELECT e.position FROM holdfast.events_{namespace} e
-                                           ORDER BY e.position DESC LIMIT 1)),
-       leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
-       (SELECT count(*) FROM holdfast.dead_letters d
-        WHERE d.namespace_id = $1 AND d.subscription = about.name AND d.resolved_at IS NULL),
-       least(waiting.lowest, leased.lowest, low.hole),
-       CASE WHEN first.open < first.unread
-            THEN coalesce((SELECT c.entered_at FROM holdfast.copies c
-                           WHERE c.subscription_id = $2 AND c.position = first.open),
+SELECT p.mode, p.checkpoint, p.checkpoint_at, p.last_event_id, p.owner, p.owner_name,
+       greatest(p.checkpoint, (SELECT e.position FROM holdfast.events_{namespace} e
+                               ORDER BY e.position DESC LIMIT 1)),
+       p.in_flight, p.retrying, p.held, p.blocked, p.dead, p.lowest,
+       CASE WHEN p.first_open < p.first_unread
+            THEN coalesce(p.copied_at,
                           (SELECT e.entered_at FROM (
                                SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
-                               WHERE e.position >= first.open ORDER BY e.position LIMIT 1) e
-                           WHERE e.position = first.open))
+                               WHERE e.position >= p.first_open ORDER BY e.position LIMIT 1) e
+                           WHERE e.position = p.first_open))
             ELSE (SELECT e.entered_at FROM holdfast.events_{namespace} e
-                  WHERE e.position >= first.unread ORDER BY e.position LIMIT 1) END,
-       zero.owner <> ALL (gone.tokens),
-       (SELECT count(*) FROM parts p WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens))
-    FROM about, low, waiting, leased, first, gone, zero;
+                  WHERE e.position >= p.first_unread ORDER BY e.position LIMIT 1) END,
+       p.owner_alive, p.unowned
+    FROM holdfast.progress_of($1, $2, $3) p;
 
 -- Members that live (0), by their joining, then partitions (1): whose each is. $3: this process, which
 -- lives. `checkpoint` is NULL as in progress.
@@ -206,7 +170,7 @@ SELECT b.position, b.partition, b.last_retry_at,
     FROM about LEFT JOIN blocked b ON true
     LEFT JOIN holdfast.events_at($1, $2, ARRAY(SELECT position FROM blocked)) e
         ON e.position = b.position
-    LEFT JOIN holdfast.dead_letters d
+    LEFT JOIN holdfast.letters d
         ON d.namespace_id = $1 AND d.subscription = about.name AND d.event_id = e.id
     ORDER BY b.position;
 
@@ -273,7 +237,7 @@ SELECT s.mode, s.start,
     JOIN holdfast.checkpoints c ON c.subscription_id = s.id
         AND c.partition = CASE s.mode WHEN 1 THEN $5 % s.partitions ELSE 0 END
     LEFT JOIN holdfast.retries r ON r.subscription_id = s.id AND r.position = $4
-    LEFT JOIN holdfast.dead_letters d ON d.namespace_id = $1 AND d.subscription = s.name
+    LEFT JOIN holdfast.letters d ON d.namespace_id = $1 AND d.subscription = s.name
         AND d.event_id = $3
     WHERE s.id = $2 AND s.namespace_id = $1;
 
@@ -293,23 +257,8 @@ SELECT holdfast.head($1), 1::bigint;
 -- name: last
 SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position DESC LIMIT 1;
 
--- A binary search for the last event before $2: see query.c. Each step looks at up to 32 events
--- from the middle on, and goes up only if all of them entered before.
 -- name: position_before
-WITH RECURSIVE search (low, high) AS (
-    SELECT 0::bigint, holdfast.head($1) + 1
-    UNION ALL
-    SELECT CASE WHEN seen.late IS NULL THEN coalesce(seen.last, s.low) ELSE s.low END,
-           coalesce(seen.late, CASE WHEN seen.last IS NULL THEN m.middle ELSE s.high END)
-    FROM search s
-    CROSS JOIN LATERAL (SELECT s.low + (s.high - s.low) / 2 AS middle) m
-    CROSS JOIN LATERAL (
-        SELECT max(w.position) AS last, min(w.position) FILTER (WHERE w.entered_at >= $2) AS late
-        FROM (SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
-              WHERE e.position >= m.middle AND e.position < s.high
-              ORDER BY e.position LIMIT 32) w) seen
-    WHERE s.low + 1 < s.high)
-SELECT low FROM search WHERE low + 1 >= high;
+SELECT holdfast.position_before($1, $2);
 
 -- ---- Retries ------------------------------------------------------------------------------------
 
@@ -377,7 +326,7 @@ SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
        resolved_at, resolved_by, resolved_note
-    FROM holdfast.dead_letters WHERE id = $2 AND namespace_id = $1;
+    FROM holdfast.letters WHERE id = $2 AND namespace_id = $1;
 
 -- A page of a list: ids between $2 and $3, $4 subscription, $5 resolved ones too, $6 a pattern of
 -- the type, $7 a part of the error, $8 reason, $9 failed at or before, $10 failed at or after, $11
@@ -387,7 +336,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
        resolved_at, resolved_by, resolved_note
-    FROM holdfast.dead_letters d
+    FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND ($4::text IS NULL OR d.subscription = $4)
         AND ($5::boolean OR d.resolved_at IS NULL)
@@ -402,7 +351,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
        resolved_at, resolved_by, resolved_note
-    FROM holdfast.dead_letters d
+    FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND ($4::text IS NULL OR d.subscription = $4)
         AND ($5::boolean OR d.resolved_at IS NULL)
@@ -415,7 +364,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 
 -- name: dead_count
 SELECT count(*) FROM (
-    SELECT 1 FROM holdfast.dead_letters d
+    SELECT 1 FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND ($4::text IS NULL OR d.subscription = $4)
         AND ($5::boolean OR d.resolved_at IS NULL)

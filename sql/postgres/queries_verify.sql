@@ -18,7 +18,7 @@ spaced (what, owner) AS (
     SELECT 'subscriptions', namespace_id FROM holdfast.subscriptions
     UNION ALL SELECT 'keys', namespace_id FROM holdfast.keys
     UNION ALL SELECT 'event_ids', namespace_id FROM holdfast.event_ids
-    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast.dead_letters
+    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast.letters
     UNION ALL SELECT 'schedules', namespace_id FROM holdfast.schedules
     UNION ALL SELECT 'delayed', namespace_id FROM holdfast.delayed)
 SELECT format('%s rows of %s belong to subscription %s, which does not exist', count(*), o.what, o.owner)
@@ -236,7 +236,7 @@ ORDER BY c.subscription_id, c.position LIMIT $4::bigint;
 SELECT d.id, d.position,
        format('dead letter %s of subscription "%s"', d.id, d.subscription),
        d.event_id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, d.story
-FROM holdfast.dead_letters d
+FROM holdfast.letters d
 WHERE d.id > $1::bigint AND $2::bigint IS NOT NULL AND $3::uuid IS NOT NULL
 ORDER BY d.id LIMIT $4::bigint;
 

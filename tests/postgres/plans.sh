@@ -65,6 +65,7 @@ touches "settle with a dead letter" "holdfast.change_settle(30, 2, 0, '$A', 1, 0
 touches "settle" "holdfast.change_settle(30, 2, 0, '$A', 1, 0, 1, NULL, now())"
 touches "the head" "holdfast.head(30)"
 touches "pulling" "holdfast.claim('n30', 's', 1)"
+touches "numbers" "holdfast.stats('n30')"
 
 
 # reads: the library's reads.
@@ -84,7 +85,7 @@ reads "after a bulk load"
 scans() {
     ok "$1" same "" "$(psql -qXAt -c "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
         SET auto_explain.log_nested_statements = on; SET client_min_messages = log" -c "SELECT FROM $2" 2>&1 |
-        awk '/Seq Scan on (holdfast\.)?(events|checkpoints|leases|retries|settled|copies|dead_letters|event_ids|keys)/
+        awk '/Seq Scan on (holdfast\.)?(events|checkpoints|leases|retries|settled|copies|letters|event_ids|keys)/ && !/_position /
              sorts && /Sort Key: (e\.|o\.|events_)/
              { sorts = /Sort  \(cost/ }' |
         sort -u)"
@@ -93,8 +94,10 @@ scans "a claim uses indexes" "$claim"
 scans "so does a settle" "holdfast.change_settle(30, 2, 0, '$A', 1, 0, 1, NULL, now())"
 scans "and a publish" "holdfast.publish('n30', 'x', key => 'k', expected_version => 0)"
 scans "and finding events" "holdfast.events_at(30, 1, '{1,2,3}')"
+scans "and finding a time" "holdfast.position_before(30, now() - interval '1 min')"
+scans "and looking at the log for numbers" "holdfast.log_look(30, 100, false)"
 
-sql "INSERT INTO holdfast.dead_letters (position, hash, emitted_at, entered_at, failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story)
+sql "INSERT INTO holdfast.letters (position, hash, emitted_at, entered_at, failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story)
      SELECT i, 1, now(), now(), now(), gen_random_uuid(), 30, 1, 's' || i % 5, 'attempts', 't', '1', '[]' FROM generate_series(1, 5000) i" >/dev/null
 ok "a page of dead letters is read by an index" same "" "$(psql -qXAt 2>&1 <<END | grep -E 'Seq Scan|Sort  \(|ERROR'
 SET plan_cache_mode = force_custom_plan;

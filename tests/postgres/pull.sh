@@ -89,8 +89,8 @@ is "types outside the patterns are buried where that is wished" "$(claimed); SEL
 
 fresh 1
 sql "$(claimed 'NULL, 1000')" >/dev/null
-is "touch makes a lease longer" "SELECT holdfast.touch($S, '$(lease)', 60000) > now() + interval '59 s'; SELECT expires_at > now() + interval '59 s' FROM holdfast.leases WHERE subscription_id = $number" "t t"
-is "or as long as the subscription says" "SELECT holdfast.touch($S, '$(lease)') < now() + interval '31 s'" "t"
+is "extend makes a lease longer" "SELECT holdfast.extend($S, '$(lease)', 60000) > now() + interval '59 s'; SELECT expires_at > now() + interval '59 s' FROM holdfast.leases WHERE subscription_id = $number" "t t"
+is "or as long as the subscription says" "SELECT holdfast.extend($S, '$(lease)') < now() + interval '31 s'" "t"
 is "an error is cut between characters" "SELECT holdfast.nack($S, '$(lease)', NULL, 'x' || repeat('ä', 2000)); SELECT octet_length(story::json -> 0 ->> 'error'), right(story::json -> 0 ->> 'error', 1)
     FROM holdfast.retries WHERE subscription_id = $number" " 2047|ä"
 
@@ -119,7 +119,7 @@ fails "an ordered one" "SELECT FROM holdfast.claim('default', 'ordered')" "HF002
 fails "max 0" "SELECT FROM holdfast.claim($S, 0)" "HF001: max is 0; it must be 1 to 10000"
 fails "max 10001" "SELECT FROM holdfast.claim($S, 10001)" "HF001: max is 10001; it must be 1 to 10000"
 fails "lease_ms 0" "SELECT FROM holdfast.claim($S, 1, 0)" "HF001: lease_ms is 0; it must be 1 to 604800000"
-fails "lease_ms of more than a week" "SELECT FROM holdfast.touch($S, '$l', 604800001)" "HF001: lease_ms is 604800001; it must be NULL (as stored) or 1 to 604800000"
+fails "lease_ms of more than a week" "SELECT FROM holdfast.extend($S, '$l', 604800001)" "HF001: lease_ms is 604800001; it must be NULL (as stored) or 1 to 604800000"
 fails "a lease that is too short" "SELECT holdfast.ack($S, 'abc')" "HF001: lease is 3 characters; it has 32 hexadecimal digits"
 fails "one in upper case" "SELECT holdfast.ack($S, repeat('A', 32))" "HF001: lease has a character that is no lower-case hexadecimal digit"
 fails "no lease" "SELECT holdfast.ack($S, NULL)" "HF001: lease is NULL"

@@ -1,0 +1,252 @@
+-- Looking at the bus from SQL: the views event_log and dead_letters, and stats().
+--
+-- They are for people and for programs that never link the library. Columns have the names that the
+-- library uses; a namespace is told by its name. What is not known is NULL, never 0.
+--   Nothing here scans the log: positions are subtracted, first and last events are found by an index,
+-- and only what is exceptional (retries, leases, dead letters) is counted.
+
+-- ---- Views --------------------------------------------------------------------------------------
+
+-- A row per event. Give it a namespace: then only that one's months are looked at.
+CREATE VIEW holdfast.event_log AS
+    SELECT n.name AS namespace, e.position, e.id, e.type, e.key, e.tenant, e.key_version, e.payload,
+           e.metadata, e.producer, e.schedule_id, e.emitted_at, e.entered_at
+    FROM holdfast.namespaces n JOIN holdfast.events e ON e.namespace_id = n.id;
+
+-- A row per dead letter, the resolved ones too. story: every attempt with its time, error and node.
+CREATE VIEW holdfast.dead_letters AS
+    SELECT l.id, n.name AS namespace, l.subscription, l.event_id, l.position, l.type, l.key, l.tenant,
+           l.key_version, l.payload, l.metadata, l.producer, l.schedule_id, l.emitted_at,
+           l.entered_at, l.reason, l.error, l.attempts, l.story::json AS story, l.failed_at,
+           l.resolved_at, l.resolved_by, l.resolved_note
+    FROM holdfast.namespaces n JOIN holdfast.letters l ON l.namespace_id = n.id;
+
+-- ---- Numbers ------------------------------------------------------------------------------------
+
+-- The numbers of a subscription, but for those that are read off the log; no row if there is no such
+-- subscription. `checkpoint` is NULL if the journal was rotated beneath the snapshot: read again.
+-- `lowest` is what a shared subscription's cursor has passed and is not settled: leased, waiting, or
+-- not visible yet. The oldest unsettled event is the one at first_open, if that is below first_unread
+-- (copied_at: when it entered the log, if there is a copy of it), or the first at or after
+-- first_unread. p_token: the calling process, which lives; NULL: none.
+CREATE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_id bigint, p_token uuid)
+    RETURNS TABLE (name text, mode smallint, checkpoint bigint, checkpoint_at timestamptz,
+                   last_event_id uuid, owner uuid, owner_name text, in_flight bigint,
+                   retrying bigint, held bigint, blocked bigint, dead bigint, lowest bigint,
+                   first_open bigint, first_unread bigint, copied_at timestamptz,
+                   owner_alive boolean, unowned bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH about AS MATERIALIZED (
+            SELECT s.id, s.name, s.mode FROM subscriptions s
+            WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id),
+        parts AS MATERIALIZED (
+            SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner,
+                   c.owner_name, (SELECT min(h.low) FROM unnest(c.holes) h) AS hole
+            FROM checkpoints c WHERE c.subscription_id = p_subscription_id),
+        low AS MATERIALIZED (
+            SELECT * FROM parts ORDER BY checkpoint NULLS FIRST, partition LIMIT 1),
+        waiting AS MATERIALIZED (
+            SELECT count(*) FILTER (WHERE r.kind IN (1, 5)) AS retrying,
+                   count(*) FILTER (WHERE r.kind = 2) AS held,
+                   count(*) FILTER (WHERE r.kind = 3) AS blocked,
+                   min(r.position) AS lowest,
+                   min(r.position) FILTER (WHERE r.kind <> 3) AS lowest_open
+            FROM retries r WHERE r.subscription_id = p_subscription_id),
+        leased AS MATERIALIZED (
+            SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
+                   min(lower(l.positions)) AS lowest
+            FROM leases l WHERE l.subscription_id = p_subscription_id),
+        zero AS MATERIALIZED (
+            SELECT p.owner, p.owner_name FROM parts p
+            ORDER BY p.owner IS NULL, p.partition LIMIT 1),
+        gone AS MATERIALIZED (
+            SELECT dead_of(p_namespace_id, ARRAY(SELECT DISTINCT p.owner FROM parts p
+                                                 WHERE p.owner IS DISTINCT FROM p_token
+                                                     AND p.owner IS NOT NULL)) AS tokens)
+    SELECT about.name, about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner,
+           zero.owner_name, leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
+           (SELECT count(*) FROM letters d
+            WHERE d.namespace_id = p_namespace_id AND d.subscription = about.name
+                AND d.resolved_at IS NULL),
+           least(waiting.lowest, leased.lowest, low.hole),
+           least(waiting.lowest_open, leased.lowest), low.checkpoint + 1,
+           (SELECT c.entered_at FROM copies c
+            WHERE c.subscription_id = p_subscription_id
+                AND c.position = least(waiting.lowest_open, leased.lowest)),
+           zero.owner <> ALL (gone.tokens),
+           (SELECT count(*) FROM parts p WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens))
+        FROM about, low, waiting, leased, gone, zero;
+END
+$$;
+
+-- The position of the last event that entered the log of a namespace before p_at, by a binary search:
+-- see src/store/postgres/query.c. Each step looks at up to 32 events from the middle on, and goes up
+-- only if all of them entered before. It is one statement, so that there is one plan to be made.
+CREATE FUNCTION holdfast.position_before(p_namespace_id integer, p_at timestamptz) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    v_position bigint;
+BEGIN
+    EXECUTE replace('
+        WITH RECURSIVE search (low, high) AS (
+            SELECT 0::bigint, $1 + 1
+            UNION ALL
+            SELECT CASE WHEN seen.late IS NULL THEN coalesce(seen.last, s.low) ELSE s.low END,
+                   coalesce(seen.late, CASE WHEN seen.last IS NULL THEN m.middle ELSE s.high END)
+            FROM search s
+            CROSS JOIN LATERAL (SELECT s.low + (s.high - s.low) / 2 AS middle) m
+            CROSS JOIN LATERAL (
+                SELECT max(w.position) AS last,
+                       min(w.position) FILTER (WHERE w.entered_at >= $2) AS late
+                FROM (SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+                      WHERE e.position >= m.middle AND e.position < s.high
+                      ORDER BY e.position LIMIT 32) w) seen
+            WHERE s.low + 1 < s.high)
+        SELECT low FROM search WHERE low + 1 >= high', '{namespace}', p_namespace_id::text)
+        INTO v_position USING head(p_namespace_id), p_at;
+    RETURN v_position;
+END
+$$;
+
+-- How many events entered the log per second during the last minute; positions that were drawn and
+-- never committed count too.
+CREATE FUNCTION holdfast.rate_of(p_namespace_id integer) RETURNS double precision
+    LANGUAGE sql VOLATILE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    SELECT greatest(0, head(p_namespace_id)
+                       - position_before(p_namespace_id, clock_timestamp() - interval '60 s'))
+           / 60::double precision
+$$;
+
+-- What stats() has to read off the log, in one statement: the newest position, and when the first
+-- event at or after a position entered. p_exact: only the one at this very position.
+CREATE FUNCTION holdfast.log_look(p_namespace_id integer, p_position bigint, p_exact boolean,
+                                  OUT newest bigint, OUT entered_at timestamptz)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    EXECUTE replace('
+        SELECT (SELECT e.position FROM holdfast.events_{namespace} e
+                ORDER BY e.position DESC LIMIT 1),
+               (SELECT f.entered_at FROM (
+                    SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+                    WHERE e.position >= $1 ORDER BY e.position LIMIT 1) f
+                WHERE NOT $2 OR f.position = $1)', '{namespace}', p_namespace_id::text)
+        INTO log_look.newest, log_look.entered_at USING p_position, p_exact;
+END
+$$;
+
+-- A row of stats(). rate: events per second.
+CREATE TYPE holdfast.stats AS (
+    namespace      text,
+    subscription   text,
+    head           bigint,
+    checkpoint     bigint,
+    lag            bigint,
+    oldest_waiting interval,
+    in_flight      bigint,
+    retrying       bigint,
+    held           bigint,
+    blocked        bigint,
+    dead           bigint,
+    rate           double precision
+);
+
+-- One subscription's; NULL if it is gone.
+CREATE FUNCTION holdfast.stats_of(p_namespace_id integer, p_subscription_id bigint)
+    RETURNS holdfast.stats
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    c_tries_max constant integer := 10;         -- rotations of the journal in a row
+    v_row       stats;
+    v_progress  record;
+    v_log       record;
+    v_open      boolean;
+BEGIN
+    FOR try IN 1 .. c_tries_max LOOP
+        SELECT * INTO v_progress FROM progress_of(p_namespace_id, p_subscription_id, NULL);
+        EXIT WHEN NOT FOUND OR v_progress.checkpoint IS NOT NULL;
+    END LOOP;
+    IF v_progress.name IS NULL THEN
+        RETURN NULL;
+    END IF;
+    v_open := coalesce(v_progress.first_open < v_progress.first_unread, false);
+    v_log := log_look(p_namespace_id,
+                      CASE WHEN v_open THEN v_progress.first_open ELSE v_progress.first_unread END,
+                      v_open);
+    v_row.subscription := v_progress.name;
+    v_row.head := greatest(v_progress.checkpoint, v_log.newest);
+    v_row.checkpoint := CASE WHEN v_progress.mode = 2
+        THEN least(v_progress.checkpoint, v_progress.lowest - 1) ELSE v_progress.checkpoint END;
+    v_row.lag := v_row.head - v_row.checkpoint;
+    v_row.oldest_waiting := clock_timestamp()
+        - CASE WHEN v_open THEN coalesce(v_progress.copied_at, v_log.entered_at)
+               ELSE v_log.entered_at END;
+    v_row.in_flight := CASE WHEN v_progress.mode = 2 THEN v_progress.in_flight END;
+    v_row.retrying := v_progress.retrying;
+    v_row.held := v_progress.held;
+    v_row.blocked := v_progress.blocked;
+    v_row.dead := v_progress.dead;
+    RETURN v_row;
+END
+$$;
+
+-- stats: for each namespace (or the one that is named; HF003) a row of its own, whose subscription is
+-- NULL, then a row for each of its subscriptions, by name.
+--   head: the newest position. checkpoint: everything up to here is settled; lag: how far it is behind
+-- the head. oldest_waiting: for how long the oldest unsettled event has been in the log; NULL: nothing
+-- waits. in_flight: leased and unsettled; an ordered subscription's is known to its owner only. dead:
+-- unresolved dead letters. rate: events that entered the log per second, over the last minute. The
+-- namespace's own row adds up those of its subscriptions.
+CREATE FUNCTION holdfast.stats(namespace text DEFAULT NULL) RETURNS SETOF holdfast.stats
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_namespace record;
+    v_rows      stats[];
+    v_row       stats;
+BEGIN
+    FOR v_namespace IN SELECT n.id, n.name FROM namespaces n
+                       WHERE n.removing_at IS NULL
+                           AND (stats.namespace IS NULL OR n.name = stats.namespace)
+                       ORDER BY n.name LOOP
+        SELECT array_agg(t ORDER BY (t).subscription) FILTER (WHERE (t).subscription IS NOT NULL)
+            INTO v_rows
+            FROM (SELECT stats_of(v_namespace.id, s.id) AS t FROM subscriptions s
+                  WHERE s.namespace_id = v_namespace.id OFFSET 0) t;
+        SELECT max(r.oldest_waiting), sum(r.in_flight), coalesce(sum(r.retrying), 0),
+               coalesce(sum(r.held), 0), coalesce(sum(r.blocked), 0)
+            INTO v_row.oldest_waiting, v_row.in_flight, v_row.retrying, v_row.held, v_row.blocked
+            FROM unnest(v_rows) r;
+        v_row.namespace := v_namespace.name;
+        v_row.head := head(v_namespace.id);
+        v_row.dead := (SELECT count(*) FROM letters l
+                       WHERE l.namespace_id = v_namespace.id AND l.resolved_at IS NULL);
+        v_row.rate := rate_of(v_namespace.id);
+        RETURN NEXT v_row;
+        FOREACH v_row IN ARRAY coalesce(v_rows, '{}') LOOP
+            v_row.namespace := v_namespace.name;
+            RETURN NEXT v_row;
+        END LOOP;
+        v_row := NULL;
+    END LOOP;
+    IF v_namespace.id IS NULL AND stats.namespace IS NOT NULL THEN
+        RAISE EXCEPTION 'there is no namespace %', stats.namespace USING ERRCODE = 'HF003';
+    END IF;
+END
+$$;

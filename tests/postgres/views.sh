@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# What people look at from SQL: event_log, dead_letters, stats().
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+now=clock_timestamp\(\)
+
+# --- The log ---
+sql "SELECT FROM holdfast.publish('default', 'user.created', '{\"a\":  1}', key => 'k', tenant => 't', metadata => '{\"m\": 2}', producer => 'p', expected_version => 0);
+     SELECT FROM holdfast.publish('default', 'user.renamed')" >/dev/null
+sql "SELECT FROM holdfast.namespace_put('it''s \"other\"')" >/dev/null
+sql "SELECT FROM holdfast.publish('it''s \"other\"', 'x')" >/dev/null
+is "event_log has a row per event, with the bytes that were published" \
+    "SELECT position, type, key, tenant, key_version, payload, metadata, producer, schedule_id FROM holdfast.event_log WHERE namespace = 'default' ORDER BY position" \
+    '1|user.created|k|t|1|{"a":  1}|{"m": 2}|p| 2|user.renamed||||null|||'
+is "and the namespace by its name, whatever that is" \
+    "SELECT namespace, position FROM holdfast.event_log ORDER BY 1, 2" "default|1 default|2 it's \"other\"|1"
+is "and no number or hash of ours" \
+    "SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'holdfast.event_log'::regclass AND attnum > 0" \
+    "namespace,position,id,type,key,tenant,key_version,payload,metadata,producer,schedule_id,emitted_at,entered_at"
+
+# --- Dead letters ---
+sql "SELECT FROM holdfast.change_subscription_put(1, 'jobs', '[\"**\"]', '{\"attempts_max\": 2}', 2, 1, 0, -1, now())" >/dev/null
+lease=$(sql "SELECT lease FROM holdfast.claim('default', 'jobs', 1)")
+sql "SELECT holdfast.bury('default', 'jobs', '$lease', error => 'no good', node => 'me')" >/dev/null
+is "dead_letters has a row per dead letter, with every attempt" \
+    "SELECT id, namespace, subscription, position, type, payload, reason, error, attempts, story -> 0 ->> 'error', story -> 0 ->> 'node', resolved_at FROM holdfast.dead_letters" \
+    '1|default|jobs|1|user.created|{"a":  1}|rejected|no good|1|no good|me|'
+is "and the resolved ones too" \
+    "SELECT status FROM holdfast.change_dead_resolve(1, 1, 'ada', 'fixed', now()); SELECT resolved_at IS NULL, resolved_by, resolved_note FROM holdfast.dead_letters" \
+    "0 f|ada|fixed"
+
+# --- Numbers ---
+sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[118]), NULL);
+     SELECT FROM holdfast.change_subscription_put(1, 'audit', '[\"**\"]', '{}', 1, 4, 20, -1, now())" >/dev/null
+figures="namespace, subscription, head, checkpoint, lag, oldest_waiting > '0', in_flight, retrying, held, blocked, dead, rate > 0"
+is "stats has a row per namespace, then one per subscription; what is not known is NULL" \
+    "SELECT $figures FROM holdfast.stats()" \
+    "default||120|||t|0|0|0|0|0|t default|audit|120|20|100|t||0|0|0|0| default|jobs|120|1|119|t|0|0|0|0|0| it's \"other\"||1|||||0|0|0|0|t"
+lease=$(sql "SELECT DISTINCT lease FROM holdfast.claim('default', 'jobs', 10)")
+sql "SELECT holdfast.ack('default', 'jobs', '$lease', '{2,3}'); SELECT holdfast.nack('default', 'jobs', '$lease', '{4}', delay_ms => 60000); SELECT holdfast.bury('default', 'jobs', '$lease', '{5}')" >/dev/null
+is "what is leased, waits and died is counted, and the checkpoint is below it" \
+    "SELECT checkpoint, lag, in_flight, retrying, dead FROM holdfast.stats('default') WHERE subscription = 'jobs'" "3|117|6|1|1"
+is "the namespace adds up" "SELECT in_flight, retrying, dead FROM holdfast.stats('default') WHERE subscription IS NULL" "6|1|1"
+is "the oldest that waits is as old as it is" \
+    "UPDATE holdfast.events_1 SET entered_at = entered_at - interval '1 ms' WHERE position = 4;
+     SELECT abs(extract(epoch FROM s.oldest_waiting - ($now - e.entered_at))) < 1 FROM holdfast.stats('default') s, holdfast.event_log e WHERE s.subscription = 'jobs' AND e.namespace = 'default' AND e.position = 4" "t"
+is "nothing waits when all is settled" \
+    "SELECT FROM holdfast.change_seek(1, (SELECT id FROM holdfast.subscriptions WHERE name = 'audit'), 120, now()); SELECT checkpoint, lag, oldest_waiting IS NULL FROM holdfast.stats('default') WHERE subscription = 'audit'" "120|0|t"
+is "a namespace without events has numbers, too" \
+    "SELECT FROM holdfast.namespace_put('empty'); SELECT $figures FROM holdfast.stats('empty')" "empty||0|||||0|0|0|0|f"
+fails "no such namespace" "SELECT FROM holdfast.stats('nope')" "HF003: there is no namespace nope"
+
+# --- Rate ---
+sql "SELECT FROM holdfast.namespace_put('fast'); SELECT holdfast.ensure_month(id, now() - interval '5 min') FROM holdfast.namespaces WHERE name = 'fast'" >/dev/null
+sql "SELECT holdfast.publish('fast', 't', id => holdfast.new_id(clock_timestamp() - interval '5 min')) FROM generate_series(1, 600);
+     SELECT holdfast.publish('fast', 't') FROM generate_series(1, 300)" >/dev/null
+is "the rate is that of the last minute" "SELECT rate FROM holdfast.stats('fast')" "5"
+is "a time is found by position" \
+    "SELECT holdfast.position_before(id, now() - interval '1 min'), holdfast.position_before(id, now() - interval '1 h'), holdfast.position_before(id, now() + interval '1 h') FROM holdfast.namespaces WHERE name = 'fast'" "600|0|900"
+
+# --- Whoever calls cannot change what a name means ---
+is "all functions pin their search_path, have parsed bodies, or name everything" \
+    "SELECT string_agg(p.proname, ',' ORDER BY 1) FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+     WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosqlbody IS NULL
+         AND NOT coalesce(p.proconfig, '{}')::text ~ 'search_path=holdfast, pg_catalog, pg_temp'" "publish"
+
+done_testing
