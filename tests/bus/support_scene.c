@@ -198,6 +198,14 @@ static bool recorder_wait_for(struct recorder *recorder, const size_t *number, s
     return enough;
 }
 
+hf_verdict wait_at_first(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    (void)delivery;
+    if (event->position == 1)
+        door_pass(recorder->extra);
+    return HF_ACK;
+}
+
 bool recorder_wait_begun(struct recorder *recorder, size_t count)
 {
     return recorder_wait_for(recorder, &recorder->count, count);

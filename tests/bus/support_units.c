@@ -101,6 +101,16 @@ bool units_round(struct units *units, const char *point, int nth)
     return killed;
 }
 
+void units_go_through(struct units *units, const struct moment *moments, size_t count,
+                      size_t events, int poison)
+{
+    for (size_t i = 0; i < count; i++) {
+        units_publish(units, events, poison);
+        if (!units_round(units, moments[i].point, moments[i].nth) && !moments[i].optional)
+            fail_msg("nobody was killed at %s, %d", moments[i].point, moments[i].nth);
+    }
+}
+
 /* Of events that died in a unit the whole unit did. */
 static void assert_whole(const struct dead *dead, size_t count)
 {

@@ -40,6 +40,17 @@ int units_work(int argc, char **argv);
 /* Runs the part "work", which may be killed at the point, and then, if it was, another one that is
  * not. Answers whether it was. */
 bool units_round(struct units *units, const char *point, int nth);
+
+/* A moment in the life of a unit: the point is passed for the nth time. */
+struct moment {
+    const char *point;
+    int nth;
+    bool optional; /* not every engine and mode comes there so often */
+};
+/* At each moment a worker that has so many new events is killed. One that is not optional and
+ * kills nobody fails the test: it would have shown nothing. */
+void units_go_through(struct units *units, const struct moment *moments, size_t count,
+                      size_t events, int poison);
 /* What is said above, and: all that is poison is dead. Answers how many are dead. */
 size_t units_judge(struct units *units);
 

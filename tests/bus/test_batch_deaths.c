@@ -15,14 +15,8 @@
 
 static const struct part parts[] = {{"work", units_work}};
 
-struct window {
-    const char *point;
-    int nth;
-    bool optional;
-};
-
 /* The first attempt fails, its failure is stored, the second fails, the deaths are stored. */
-static const struct window windows[] = {
+static const struct moment moments[] = {
     {"before_handler", 1, false},
     {"after_handler_before_settle", 2, false},
     {"before_handler", 3, true},
@@ -37,7 +31,7 @@ static const struct window windows[] = {
 };
 
 /* ... and each half is tried, and halved again. */
-static const struct window split_windows[] = {
+static const struct moment split_moments[] = {
     {"before_handler", 4, true},
     {"after_handler_before_settle", 5, true},
     {"tx_before_commit", 2, true},
@@ -58,13 +52,9 @@ static struct units *fail_in(struct scene *scene, hf_batch_by by, hf_on_batch_fa
     return units_begin(scene, options);
 }
 
-static void go_through(struct units *units, const struct window *list, size_t count)
+static void go_through(struct units *units, const struct moment *list, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        units_publish(units, ROUND_EVENTS, ROUND_POISON);
-        if (!units_round(units, list[i].point, list[i].nth) && !list[i].optional)
-            fail_msg("nobody was killed at %s, %d", list[i].point, list[i].nth);
-    }
+    units_go_through(units, list, count, ROUND_EVENTS, ROUND_POISON);
 }
 
 static void a_unit_that_dies_dies_whole_wherever_the_process_is_killed(void **state)
@@ -72,10 +62,10 @@ static void a_unit_that_dies_dies_whole_wherever_the_process_is_killed(void **st
     struct units *units = fail_in(*state, HF_BATCH_KEY, HF_BATCH_DEAD_LETTER_UNIT, HF_MODE_ORDERED);
     size_t dead;
 
-    go_through(units, windows, COUNTED(windows));
+    go_through(units, moments, COUNTED(moments));
     dead = units_judge(units);
     assert_true(units->kills >= 5);
-    assert_true(dead >= COUNTED(windows) && dead <= 5 * COUNTED(windows)); /* only key "k" */
+    assert_true(dead >= COUNTED(moments) && dead <= 5 * COUNTED(moments)); /* only key "k" */
 }
 
 static void one_without_keys_too(void **state)
@@ -83,7 +73,7 @@ static void one_without_keys_too(void **state)
     struct units *units =
         fail_in(*state, HF_BATCH_NONE, HF_BATCH_DEAD_LETTER_UNIT, HF_MODE_ORDERED);
 
-    go_through(units, windows, 6);
+    go_through(units, moments, 6);
     assert_true(units_judge(units) >= 6);
 }
 
@@ -91,9 +81,9 @@ static void a_unit_that_is_split_loses_only_the_poison_event(void **state)
 {
     struct units *units = fail_in(*state, HF_BATCH_KEY, HF_BATCH_SPLIT, HF_MODE_ORDERED);
 
-    go_through(units, windows, 4);
-    go_through(units, split_windows, COUNTED(split_windows));
-    assert_int_equal(units_judge(units), 4 + COUNTED(split_windows));
+    go_through(units, moments, 4);
+    go_through(units, split_moments, COUNTED(split_moments));
+    assert_int_equal(units_judge(units), 4 + COUNTED(split_moments));
     assert_true(units->kills >= 6);
 }
 
@@ -101,8 +91,8 @@ static void in_a_lease_too(void **state)
 {
     struct units *units = fail_in(*state, HF_BATCH_NONE, HF_BATCH_SPLIT, HF_MODE_SHARED);
 
-    go_through(units, split_windows, COUNTED(split_windows));
-    assert_int_equal(units_judge(units), COUNTED(split_windows));
+    go_through(units, split_moments, COUNTED(split_moments));
+    assert_int_equal(units_judge(units), COUNTED(split_moments));
     assert_true(units->kills >= 3);
 }
 

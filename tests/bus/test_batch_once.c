@@ -13,14 +13,8 @@
 
 static const struct part parts[] = {{"work", units_work}};
 
-struct window {
-    const char *point;
-    int nth;       /* the time at which it kills */
-    bool optional; /* not every engine and mode comes there so often */
-};
-
 /* From what is read until it is part of a stored checkpoint. */
-static const struct window ordered_windows[] = {
+static const struct moment ordered_moments[] = {
     {"before_handler", 1, false},
     {"before_handler", 2, true}, /* one unit is committed */
     {"after_handler_before_settle", 1, false},
@@ -34,7 +28,7 @@ static const struct window ordered_windows[] = {
     {"after_settle", 1, false},
 };
 
-static const struct window shared_windows[] = {
+static const struct moment shared_moments[] = {
     {"after_claim", 1, false},
     {"before_handler", 1, false},
     {"handler_tx_before_commit", 1, false},
@@ -45,17 +39,13 @@ static const struct window shared_windows[] = {
 };
 
 static void be_killed_in(struct scene *scene, hf_subscription_options options,
-                         const struct window *windows, size_t count)
+                         const struct moment *moments, size_t count)
 {
     struct units *units;
 
     options.attempts_max = 100;
     units = units_begin(scene, options);
-    for (size_t i = 0; i < count; i++) {
-        units_publish(units, ROUND_EVENTS, -1);
-        if (!units_round(units, windows[i].point, windows[i].nth) && !windows[i].optional)
-            fail_msg("nobody was killed at %s", windows[i].point);
-    }
+    units_go_through(units, moments, count, ROUND_EVENTS, -1);
     assert_int_equal(units_judge(units), 0);
 }
 
@@ -69,7 +59,7 @@ static hf_subscription_options batch_options(hf_batch_by by)
 
 static void of_units_by_key_effects_are_exactly_once(void **state)
 {
-    be_killed_in(*state, batch_options(HF_BATCH_KEY), ordered_windows, COUNTED(ordered_windows));
+    be_killed_in(*state, batch_options(HF_BATCH_KEY), ordered_moments, COUNTED(ordered_moments));
 }
 
 static void of_units_without_keys_too(void **state)
@@ -77,7 +67,7 @@ static void of_units_without_keys_too(void **state)
     hf_subscription_options options = batch_options(HF_BATCH_NONE);
 
     options.batch = 5; /* a round has several units */
-    be_killed_in(*state, options, ordered_windows, COUNTED(ordered_windows));
+    be_killed_in(*state, options, ordered_moments, COUNTED(ordered_moments));
 }
 
 static void of_units_in_partitions_with_many_workers_too(void **state)
@@ -87,7 +77,7 @@ static void of_units_in_partitions_with_many_workers_too(void **state)
     options.partitions = 4;
     options.concurrency = 3;
     options.batch = 3;
-    be_killed_in(*state, options, ordered_windows + 1, 4);
+    be_killed_in(*state, options, ordered_moments + 1, 4);
 }
 
 static void of_units_in_a_lease_too(void **state)
@@ -95,7 +85,7 @@ static void of_units_in_a_lease_too(void **state)
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
     options.mode = HF_MODE_SHARED;
-    be_killed_in(*state, options, shared_windows, COUNTED(shared_windows));
+    be_killed_in(*state, options, shared_moments, COUNTED(shared_moments));
 }
 
 static const struct CMUnitTest tests[] = {

@@ -59,15 +59,6 @@ static void with_one_a_transactional_retry_does_not_stop_the_others(void **state
     settle_all(scene->bus, "a");
 }
 
-static hf_verdict wait_at_first(const hf_event *event, hf_delivery *delivery,
-                                struct recorder *recorder)
-{
-    (void)delivery;
-    if (event->position == 1)
-        door_pass(recorder->extra);
-    return HF_ACK;
-}
-
 static void with_one_and_many_workers_a_slow_event_does_not_stop_the_others(void **state)
 {
     struct scene *scene = *state;

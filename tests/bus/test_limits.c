@@ -8,15 +8,6 @@
 
 #include <sys/resource.h>
 
-static hf_verdict wait_at_first(const hf_event *event, hf_delivery *delivery,
-                                struct recorder *recorder)
-{
-    (void)delivery;
-    if (event->position == 1)
-        door_pass(recorder->extra);
-    return HF_ACK;
-}
-
 static void no_more_than_inflight_max_events_are_ahead_of_the_checkpoint(void **state)
 {
     struct scene *scene = *state;

@@ -1,94 +1,22 @@
 /*
  * Tests of partitions: several processes share one subscription, each key stays in order, nothing
  * is lost or done twice when they come, go, die or freeze.
- *
- * Children are this program started again (support_actor.h). A worker writes a line "D name
- * partition position" to the scene's diary for every call, "R name" when it is ready.
  */
-#include "support_actor.h"
+#include "support_mates.h"
 
 #include <signal.h>
 
 #define PARTITIONS 8
-
-/* ---- Parts ----------------------------------------------------------------------------------- */
-
-static const char *diary;
-static const char *self;
-
-static hf_verdict write_down(const hf_event *event, hf_delivery *delivery, void *ctx)
-{
-    (void)delivery;
-    (void)ctx;
-    diary_write(diary, "D %s %s %lld", self, event->key ? event->key : "-",
-                (long long)event->position);
-    return HF_ACK;
-}
+#define CONCURRENCY 2
 
 static hf_subscription_options shares(void)
 {
-    hf_subscription_options options = quick_options();
-
-    options.partitions = PARTITIONS;
-    options.concurrency = 2;
-    options.lease_ms = 1000;
-    return options;
+    return mates_share(PARTITIONS, CONCURRENCY);
 }
-
-/* work URL DIARY NAME: works for the subscription "a" until a line "STOP name" is there. */
-static int work(int argc, char **argv)
-{
-    hf_subscription_options options = shares();
-    hf_options bus_options = HF_OPTIONS_INIT;
-    char stop[64];
-    hf_bus *bus = NULL;
-
-    if (argc < 3)
-        return 2;
-    diary = argv[1];
-    self = argv[2];
-    bus_options.node_name = self;
-    if (hf_open(argv[0], &bus_options, &bus) != HF_OK ||
-        hf_subscribe(bus, "a", "*", write_down, NULL, &options, NULL) != HF_OK ||
-        hf_start(bus) != HF_OK) {
-        diary_write(diary, "E %s %s", self, hf_errmsg());
-        return 1;
-    }
-    diary_write(diary, "R %s", self);
-    snprintf(stop, sizeof(stop), "STOP %s", self);
-    while (diary_count(diary, stop) == 0)
-        usleep(5000);
-    return hf_close(&bus) == HF_OK ? 0 : 1;
-}
-
-/* ---- The parent's side ----------------------------------------------------------------------- */
-
-static char diary_path[512];
 
 static pid_t worker(struct scene *scene, const char *name)
 {
-    char ready[64];
-    pid_t pid;
-
-    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
-    pid = actor_start("work", scene->url, diary_path, name, NULL);
-    snprintf(ready, sizeof(ready), "R %s", name);
-    if (!diary_wait(diary_path, ready, 1)) {
-        actor_kill(pid);
-        fail_msg("%s did not start", name);
-    }
-    return pid;
-}
-
-static void publish_keys(hf_bus *bus, int keys, int each)
-{
-    for (int i = 0; i < each; i++)
-        for (int k = 0; k < keys; k++) {
-            char key[16];
-
-            snprintf(key, sizeof(key), "k%d", k);
-            publish(bus, "x", key, "1");
-        }
+    return mates_start(scene, name, PARTITIONS, CONCURRENCY, NULL);
 }
 
 /* ---- In one process -------------------------------------------------------------------------- */
@@ -101,7 +29,7 @@ static void one_process_works_for_all_partitions(void **state)
 
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    publish_keys(scene->bus, 20, 10);
+    mates_publish(scene->bus, 20, 10);
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 200);
     assert_int_equal(recorder_overlaps(recorder), 0);
@@ -116,12 +44,12 @@ static void progress_survives_a_restart(void **state)
 
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    publish_keys(scene->bus, 20, 5);
+    mates_publish(scene->bus, 20, 5);
     settle_all(scene->bus, "a");
     scene_reopen(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    publish_keys(scene->bus, 20, 1);
+    mates_publish(scene->bus, 20, 1);
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 120);
 }
@@ -143,7 +71,7 @@ static void a_failing_key_holds_back_only_itself(void **state)
     options.attempts_max = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    publish_keys(scene->bus, 10, 3);
+    mates_publish(scene->bus, 10, 3);
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_calls(recorder, 0, "k3"), 6);
     assert_int_equal(recorder_calls(recorder, 0, "k4"), 3);
@@ -165,7 +93,7 @@ static void a_poison_key_among_a_thousand_holds_back_only_itself(void **state)
     options.retry_base_ms = 3600000; /* it stays what it is while we look */
     options.retry_max_ms = 3600000;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    publish_keys(scene->bus, 1000, 2);
+    mates_publish(scene->bus, 1000, 2);
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(healthy_are_done, recorder));
     assert_int_equal(recorder_calls(recorder, 0, "k3"), 1);
@@ -184,7 +112,7 @@ static void a_seek_takes_all_partitions_back(void **state)
 
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    publish_keys(scene->bus, 20, 2);
+    mates_publish(scene->bus, 20, 2);
     settle_all(scene->bus, "a");
     assert_ok(hf_seek(scene->bus, "a", start, HF_OFF, NULL));
     settle_all(scene->bus, "a");
@@ -226,7 +154,7 @@ static bool both_work(void *ctx)
     struct pair *pair = ctx;
     size_t one = recorder_count(pair->one), two = recorder_count(pair->two);
 
-    publish_keys(pair->other, 20, 1);
+    mates_publish(pair->other, 20, 1);
     pair->published += 20;
     settle_all(pair->other, "a");
     return recorder_count(pair->one) > one && recorder_count(pair->two) > two;
@@ -262,13 +190,13 @@ static void two_processes_share_the_partitions_and_keep_every_key_in_order(void 
     pair.other = scene_open(scene, NULL);
     subscribe(scene->bus, "a", "*", pair.one, &options);
     assert_ok(hf_start(scene->bus));
-    publish_keys(scene->bus, 20, 5);
+    mates_publish(scene->bus, 20, 5);
     pair.published = 100;
     subscribe(pair.other, "a", "*", pair.two, &options);
     assert_ok(hf_start(pair.other));
     assert_true(wait_until(both_work, &pair));
     assert_ok(hf_stop(scene->bus, PATIENCE_MS));
-    publish_keys(pair.other, 20, 5);
+    mates_publish(pair.other, 20, 5);
     pair.published += 100;
     settle_all(pair.other, "a");
     assert_int_equal(recorder_count(pair.one) + recorder_count(pair.two), pair.published);
@@ -287,7 +215,7 @@ static void a_handler_that_runs_keeps_only_its_own_partition(void **state)
     pair.one->door = scene_door(scene);
     subscribe(scene->bus, "a", "*", pair.one, &options);
     assert_ok(hf_start(scene->bus));
-    publish_keys(scene->bus, 20, 1); /* the first handler waits at the door */
+    mates_publish(scene->bus, 20, 1); /* the first handler waits at the door */
     assert_true(door_wait_inside(pair.one->door, 1));
     subscribe(pair.other, "a", "*", pair.two, &options);
     assert_ok(hf_start(pair.other));
@@ -331,7 +259,7 @@ static void what_comes_while_a_partition_is_given_back_is_not_lost(void **state)
     subscribe(pair.other, "a", "*", pair.two, &options);
     assert_ok(hf_start(pair.other));
     for (int i = 0; i < 25; i++, published += 20) {
-        publish_keys(scene->bus, 20, 1);
+        mates_publish(scene->bus, 20, 1);
         usleep(20000); /* for them to share and to read; if they do so later, nothing is shown */
     }
     door_open(pair.one->extra);
@@ -384,49 +312,23 @@ static void what_is_done_above_what_has_not_begun_is_not_done_again(void **state
 
 /* ---- Several processes ----------------------------------------------------------------------- */
 
-/* Every position up to `last` has a line; answers how many lines there are. */
-static size_t assert_all_done(int64_t last)
-{
-    FILE *file = fopen(diary_path, "r");
-    unsigned char *seen = calloc((size_t)last + 1, 1);
-    size_t lines = 0;
-    char line[256];
-
-    assert_non_null(file);
-    assert_non_null(seen);
-    while (fgets(line, sizeof(line), file)) {
-        long long position;
-
-        if (sscanf(line, "D %*s %*s %lld", &position) == 1 && position <= last) {
-            seen[position] = 1;
-            lines++;
-        }
-    }
-    fclose(file);
-    for (int64_t i = 1; i <= last; i++)
-        if (!seen[i])
-            fail_msg("position %lld was not delivered", (long long)i);
-    free(seen);
-    return lines;
-}
-
 static void the_partitions_of_a_killed_process_are_taken_over(void **state)
 {
     struct scene *scene = *state;
     pid_t pids[3];
     size_t lines;
 
-    publish_keys(scene->bus, 40, 2);
+    mates_publish(scene->bus, 40, 2);
     pids[0] = worker(scene, "one");
     pids[1] = worker(scene, "two");
     pids[2] = worker(scene, "three");
-    publish_keys(scene->bus, 40, 10);
+    mates_publish(scene->bus, 40, 10);
     actor_kill(pids[1]);
-    publish_keys(scene->bus, 40, 5);
+    mates_publish(scene->bus, 40, 5);
     settle_all(scene->bus, "a");
     actor_kill(pids[0]);
     actor_kill(pids[2]);
-    lines = assert_all_done(680);
+    lines = mates_assert_done(scene, 680);
     assert_true(lines < 680 + 200); /* what was in its hands, at most, comes again */
 }
 
@@ -435,20 +337,20 @@ static void processes_that_come_and_go_cleanly_do_nothing_twice(void **state)
     struct scene *scene = *state;
     pid_t first = worker(scene, "first"), second, third;
 
-    publish_keys(scene->bus, 40, 3);
+    mates_publish(scene->bus, 40, 3);
     second = worker(scene, "second");
-    publish_keys(scene->bus, 40, 3);
-    diary_write(diary_path, "STOP first");
-    publish_keys(scene->bus, 40, 3);
+    mates_publish(scene->bus, 40, 3);
+    mates_stop(scene, "first");
+    mates_publish(scene->bus, 40, 3);
     third = worker(scene, "third");
     assert_int_equal(actor_wait(first), 0);
-    publish_keys(scene->bus, 40, 3);
+    mates_publish(scene->bus, 40, 3);
     settle_all(scene->bus, "a");
-    diary_write(diary_path, "STOP second");
-    diary_write(diary_path, "STOP third");
+    mates_stop(scene, "second");
+    mates_stop(scene, "third");
     assert_int_equal(actor_wait(second), 0);
     assert_int_equal(actor_wait(third), 0);
-    assert_int_equal(assert_all_done(480), 480);
+    assert_int_equal(mates_assert_done(scene, 480), 480);
 }
 
 static void a_frozen_process_loses_its_partitions_and_is_refused_afterwards(void **state)
@@ -456,19 +358,19 @@ static void a_frozen_process_loses_its_partitions_and_is_refused_afterwards(void
     struct scene *scene = *state;
     pid_t first = worker(scene, "first"), second = worker(scene, "second");
 
-    publish_keys(scene->bus, 40, 3);
+    mates_publish(scene->bus, 40, 3);
     settle_all(scene->bus, "a");
     actor_freeze(scene, first);
-    publish_keys(scene->bus, 40, 3);
+    mates_publish(scene->bus, 40, 3);
     settle_all(scene->bus, "a"); /* after a lease */
     kill(first, SIGCONT);
-    publish_keys(scene->bus, 40, 3);
+    mates_publish(scene->bus, 40, 3);
     settle_all(scene->bus, "a");
-    diary_write(diary_path, "STOP first");
-    diary_write(diary_path, "STOP second");
+    mates_stop(scene, "first");
+    mates_stop(scene, "second");
     assert_int_equal(actor_wait(first), 0);
     assert_int_equal(actor_wait(second), 0);
-    assert_all_done(360);
+    mates_assert_done(scene, 360);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -486,6 +388,6 @@ static const struct CMUnitTest tests[] = {
     scene_test(processes_that_come_and_go_cleanly_do_nothing_twice),
     scene_test(a_frozen_process_loses_its_partitions_and_is_refused_afterwards),
 };
-static const struct part parts[] = {{"work", work}};
+static const struct part parts[] = {MATES_PART};
 
 ACTOR_MAIN(tests, parts)

@@ -1,96 +1,28 @@
 /*
  * Tests of changing the number of partitions while there is work: nothing is lost, nothing is done
  * twice, each key stays in order, and who dies in the middle leaves it to the others.
- *
- * Children are this program started again (support_actor.h). A worker writes a line "D name key
- * position" to the scene's diary for every call, "R name" when it is ready.
  */
-#include "support_actor.h"
+#include "support_mates.h"
 
 #include "base/point.h"
 
 #define KEYS 24
-
-/* ---- Parts ----------------------------------------------------------------------------------- */
-
-static const char *diary;
-static const char *self;
-
-static hf_verdict write_down(const hf_event *event, hf_delivery *delivery, void *ctx)
-{
-    (void)delivery;
-    (void)ctx;
-    diary_write(diary, "D %s %s %lld", self, event->key, (long long)event->position);
-    return HF_ACK;
-}
+#define CONCURRENCY 3
 
 static hf_subscription_options shares(int32_t partitions)
 {
-    hf_subscription_options options = quick_options();
-
-    options.partitions = partitions;
-    options.concurrency = 3;
-    options.lease_ms = 1000;
-    return options;
+    return mates_share(partitions, CONCURRENCY);
 }
 
-/* work URL DIARY NAME [POINT]: works for the subscription "a", whatever its partitions are, until a
- * line "STOP name" is there, or is killed at the point. */
-static int work(int argc, char **argv)
-{
-    hf_subscription_options options = shares(-1);
-    hf_options bus_options = HF_OPTIONS_INIT;
-    char stop[64];
-    hf_bus *bus = NULL;
-
-    if (argc < 3)
-        return 2;
-    diary = argv[1];
-    self = argv[2];
-    bus_options.node_name = self;
-    if (hf_open(argv[0], &bus_options, &bus) != HF_OK ||
-        hf_subscribe(bus, "a", "*", write_down, NULL, &options, NULL) != HF_OK ||
-        hf_start(bus) != HF_OK) {
-        diary_write(diary, "E %s %s", self, hf_errmsg());
-        return 1;
-    }
-    if (argc > 3)
-        point_arm(argv[3], 1, POINT_KILL);
-    diary_write(diary, "R %s", self);
-    snprintf(stop, sizeof(stop), "STOP %s", self);
-    while (diary_count(diary, stop) == 0)
-        usleep(5000);
-    return hf_close(&bus) == HF_OK ? 0 : 1;
-}
-
-/* ---- The parent's side ----------------------------------------------------------------------- */
-
-static char diary_path[512];
-
+/* Works for the subscription whatever its partitions are. */
 static pid_t worker(struct scene *scene, const char *name, const char *point)
 {
-    char ready[64];
-    pid_t pid;
-
-    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
-    pid = actor_start("work", scene->url, diary_path, name, point, NULL);
-    snprintf(ready, sizeof(ready), "R %s", name);
-    if (!diary_wait(diary_path, ready, 1)) {
-        actor_kill(pid);
-        fail_msg("%s did not start", name);
-    }
-    return pid;
+    return mates_start(scene, name, -1, CONCURRENCY, point);
 }
 
 static void publish_keys(hf_bus *bus, int each)
 {
-    for (int i = 0; i < each; i++)
-        for (int k = 0; k < KEYS; k++) {
-            char key[16];
-
-            snprintf(key, sizeof(key), "k%d", k);
-            publish(bus, "x", key, "1");
-        }
+    mates_publish(bus, KEYS, each);
 }
 
 /* Wishes for so many partitions. */
@@ -298,37 +230,6 @@ static void two_processes_keep_every_key_in_order_over_changes(void **state)
 
 /* ---- Several processes ----------------------------------------------------------------------- */
 
-/* Every position has a line, and of each key the first lines are in order; answers how many lines
- * there are. */
-static size_t assert_all_done(int64_t last)
-{
-    FILE *file = fopen(diary_path, "r");
-    unsigned char *seen = calloc((size_t)last + 1, 1);
-    int64_t newest[KEYS] = {0};
-    size_t lines = 0;
-    char line[256];
-
-    assert_non_null(file);
-    assert_non_null(seen);
-    while (fgets(line, sizeof(line), file)) {
-        long long position;
-        int key;
-
-        if (sscanf(line, "D %*s k%d %lld", &key, &position) != 2 || position > last)
-            continue;
-        assert_true(seen[position] || position > newest[key]);
-        newest[key] = position > newest[key] ? position : newest[key];
-        seen[position] = 1;
-        lines++;
-    }
-    fclose(file);
-    for (int64_t i = 1; i <= last; i++)
-        if (!seen[i])
-            fail_msg("position %lld was not delivered", (long long)i);
-    free(seen);
-    return lines;
-}
-
 /* One worker dies at the point, another finishes what it began. */
 static void die_at(struct scene *scene, const char *point)
 {
@@ -345,9 +246,9 @@ static void die_at(struct scene *scene, const char *point)
     other = worker(scene, "other", NULL);
     assert_changes_to(scene->bus, 8);
     settle_all(scene->bus, "a");
-    diary_write(diary_path, "STOP other");
+    mates_stop(scene, "other");
     assert_int_equal(actor_wait(other), 0);
-    assert_true(assert_all_done((int64_t)12 * KEYS) < (size_t)24 * KEYS);
+    assert_true(mates_assert_done(scene, (int64_t)12 * KEYS) < (size_t)24 * KEYS);
 }
 
 static void who_dies_before_the_change_leaves_it_to_the_next(void **state)
@@ -382,11 +283,11 @@ static void processes_that_are_killed_during_a_change_lose_nothing(void **state)
     assert_changes_to(scene->bus, 11);
     publish_keys(scene->bus, 2);
     settle_all(scene->bus, "a");
-    diary_write(diary_path, "STOP two");
-    diary_write(diary_path, "STOP three");
+    mates_stop(scene, "two");
+    mates_stop(scene, "three");
     assert_int_equal(actor_wait(pids[1]), 0);
     assert_int_equal(actor_wait(pids[2]), 0);
-    assert_true(assert_all_done((int64_t)14 * KEYS) < (size_t)28 * KEYS);
+    assert_true(mates_assert_done(scene, (int64_t)14 * KEYS) < (size_t)28 * KEYS);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -402,6 +303,6 @@ static const struct CMUnitTest tests[] = {
     scene_test(who_dies_after_the_change_has_changed_all),
     scene_test(processes_that_are_killed_during_a_change_lose_nothing),
 };
-static const struct part parts[] = {{"work", work}};
+static const struct part parts[] = {MATES_PART};
 
 ACTOR_MAIN(tests, parts)
