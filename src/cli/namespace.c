@@ -38,8 +38,6 @@ static int run_create(struct cli *cli)
     const char *name = cli->args.words[0];
     hf_namespace_options options = read_options(&cli->args);
     int32_t created = 0;
-    struct buf line;
-    struct json_out json;
     int code;
 
     options.gapless = args_given(&cli->args, "gapless") ? HF_ON : HF_TOGGLE_DEFAULT;
@@ -52,14 +50,7 @@ static int run_create(struct cli *cli)
         out_say("Namespace %s %s.", name, created ? "created" : "exists");
         return EXIT_OK;
     }
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "name", name);
-    show_bool(&json, "created", created != 0);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_created(name, created != 0);
     return EXIT_OK;
 }
 

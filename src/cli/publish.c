@@ -33,33 +33,6 @@ static const struct option_row options[] = {
     OPTION_END,
 };
 
-static void print_receipt(const struct cli *cli, const hf_receipt *receipt)
-{
-    struct buf line;
-    struct json_out json;
-
-    if (!cli->json) {
-        if (receipt->position == 0)
-            printf("waits  id %s", receipt->id);
-        else
-            printf("position %" PRId64 "  id %s", receipt->position, receipt->id);
-        if (receipt->key_version != -1)
-            printf("  version %" PRId64, receipt->key_version);
-        printf("%s\n", receipt->duplicate ? "  (was in the log already)" : "");
-        return;
-    }
-    buf_init(&line, 4096);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_int(&json, "position", receipt->position);
-    show_string(&json, "id", receipt->id);
-    show_int(&json, "key_version", receipt->key_version);
-    show_bool(&json, "duplicate", receipt->duplicate != 0);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
-}
-
 static int publish_one(struct cli *cli)
 {
     const struct args *args = &cli->args;
@@ -96,7 +69,7 @@ static int publish_one(struct cli *cli)
     mem_free(owned);
     if (status != HF_OK)
         return cli_fail(status);
-    print_receipt(cli, &receipt);
+    show_receipt(cli->json, &receipt);
     return EXIT_OK;
 }
 

@@ -41,7 +41,9 @@ static int run_add(struct cli *cli)
     if (!code)
         code = cli_fail(hf_schedule_put(cli->bus, &schedule, &created));
     mem_free(owned);
-    if (!code)
+    if (!code && cli->json)
+        show_created(args->words[0], created != 0);
+    else if (!code)
         out_say("Schedule %s %s.", args->words[0], created ? "added" : "changed");
     return code;
 }
@@ -259,7 +261,7 @@ static int run_run(struct cli *cli)
     if (!code)
         code = cli_fail(hf_schedule_run(cli->bus, cli->args.words[0], &receipt));
     if (!code)
-        printf("%" PRId64 " %s\n", receipt.position, receipt.id);
+        show_receipt(cli->json, &receipt);
     return code;
 }
 

@@ -1,8 +1,9 @@
 /*
  * schedule_next.c - the command `schedule next`: when a cron expression comes true in a time zone.
  *
- * It needs no database. Times that are not what the expression says at first sight, because clocks
- * are changed, carry a note.
+ * It needs no database, unless it is asked about a schedule by its name. What has a space or begins
+ * with @ is an expression; a schedule whose name does is meant with --name. Times that are not what
+ * the expression says at first sight, because clocks are changed, carry a note.
  */
 #include "base/banned.h"
 #include "base/time.h"
@@ -127,27 +128,78 @@ static void print_times(const struct cli *cli, const struct cron *cron, const st
     out_table_end(&table);
 }
 
+/* What is asked about. */
+struct question {
+    struct cron cron;
+    struct zone *zone; /* owned */
+    hf_status status;
+    bool paused;
+};
+
+static void read_question(const char *expression, const char *zone, struct question *question)
+{
+    question->status = cron_parse(text_of(expression), &question->cron);
+    if (question->status == HF_OK)
+        question->status =
+            zone_new(text_of(zone ? zone : "UTC"), getenv("TZDIR"), &question->zone);
+}
+
+static int read_schedule(const hf_schedule_info *info, void *ctx)
+{
+    struct question *question = ctx;
+
+    read_question(info->schedule.expression, info->schedule.zone, question);
+    question->paused = info->paused_at_us >= 0;
+    return 0;
+}
+
+static bool is_name(const struct args *args)
+{
+    const char *word = args->words[0];
+
+    return args_given(args, "name") || (word[0] != '@' && !strpbrk(word, " \t"));
+}
+
+/* By the name of a schedule. */
+static int ask_by_name(struct cli *cli, struct question *question)
+{
+    const char *name = cli->args.words[0];
+    int code;
+
+    if (args_text(&cli->args, "zone"))
+        return args_usage(&cli->args, "--zone goes with an expression; a schedule has its own");
+    code = cli_open(cli, HF_OPEN_EXISTING);
+    if (!code)
+        code = cli_fail(hf_schedule_get(cli->bus, name, read_schedule, question));
+    if (!code && question->paused)
+        out_say("Schedule %s is paused: nothing fires until `schedule resume`.", name);
+    return code;
+}
+
 static int run_next(struct cli *cli)
 {
     const struct args *args = &cli->args;
-    const char *zone_text = args_text(args, "zone");
     hf_place after = {.kind = HF_PLACE_NOW};
-    struct cron cron;
-    struct zone *zone;
-    hf_status status;
+    struct question question = {.zone = NULL};
+    int64_t count = args_number(args, "count", TIMES_DEFAULT);
+    int code = EXIT_OK;
 
     if (args_place(args, "after", &after) && after.kind != HF_PLACE_TIME &&
         after.kind != HF_PLACE_NOW)
         return args_usage(args, "--after takes a time, now, or how long ago");
-    status = cron_parse(text_of(args->words[0]), &cron);
-    if (status == HF_OK)
-        status = zone_new(text_of(zone_text ? zone_text : "UTC"), getenv("TZDIR"), &zone);
-    if (status != HF_OK)
-        return cli_fail(status);
-    print_times(cli, &cron, zone, after.kind == HF_PLACE_TIME ? after.value : cli->started_at_us,
-                args_number(args, "count", TIMES_DEFAULT));
-    zone_free(zone);
-    return EXIT_OK;
+    if (args->word_count > 1 && !args_value_number(args->words[1], 1, TIMES_MAX, &count))
+        return args_usage(args, "the second word is how many times are shown, 1 to 10000");
+    if (is_name(args))
+        code = ask_by_name(cli, &question);
+    else
+        read_question(args->words[0], args_text(args, "zone"), &question);
+    if (!code)
+        code = cli_fail(question.status);
+    if (!code)
+        print_times(cli, &question.cron, question.zone,
+                    after.kind == HF_PLACE_TIME ? after.value : cli->started_at_us, count);
+    zone_free(question.zone);
+    return code;
 }
 
 static const struct option_row next_options[] = {
@@ -156,14 +208,16 @@ static const struct option_row next_options[] = {
     {"count", 'n', OPTION_NUMBER, "N", NULL, 1, TIMES_MAX, "so many times (5)"},
     {"after", 0, OPTION_PLACE, "TIME", NULL, 0, 0,
      "times after this one: a time, now (the default), or how long ago (2h)"},
+    {"name", 0, OPTION_FLAG, NULL, NULL, 0, 0, "the word is the name of a schedule in any case"},
     OPTION_END,
 };
 
 const struct command command_schedule_next = {
     .name = "schedule next",
-    .usage = "EXPRESSION",
-    .summary = "shows when a cron expression comes true, and what changes of the clocks do to it",
+    .usage = "EXPRESSION|NAME [COUNT]",
+    .summary = "shows when an expression or a schedule comes true, and what clock changes do to it",
     .examples = "  holdfast schedule next '0 9 * * MON-FRI' --zone Europe/Berlin\n"
+                "  holdfast schedule next report 10\n"
                 "  holdfast schedule next @hourly -n 24 --zone America/St_Johns\n"
                 "  holdfast schedule next '30 2 * * *' --zone Europe/Berlin --after 2026-03-28\n",
     .details =
@@ -174,9 +228,11 @@ const struct command command_schedule_next = {
         "\n"
         "With fixed hours a time that the clocks jump over runs when they jump, and one that\n"
         "they show twice runs once, the first time. With * or a step for the hour every real\n"
-        "hour counts.\n",
+        "hour counts.\n"
+        "\n"
+        "A word without spaces is the name of a schedule, unless it begins with @.\n",
     .options = next_options,
     .words_min = 1,
-    .words_max = 1,
+    .words_max = 2,
     .run = run_next,
 };

@@ -244,3 +244,47 @@ void show_attempts(const char *attempts_json)
     }
     buf_release(&words);
 }
+
+/* ---- Answers of commands that change something ----------------------------------------------- */
+
+void show_receipt(bool as_json, const hf_receipt *receipt)
+{
+    struct buf line;
+    struct json_out json;
+
+    if (!as_json) {
+        if (receipt->position == 0)
+            printf("waits  id %s", receipt->id);
+        else
+            printf("position %" PRId64 "  id %s", receipt->position, receipt->id);
+        if (receipt->key_version != -1)
+            printf("  version %" PRId64, receipt->key_version);
+        printf("%s\n", receipt->duplicate ? "  (was in the log already)" : "");
+        return;
+    }
+    buf_init(&line, 4096);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_int(&json, "position", receipt->position);
+    show_string(&json, "id", receipt->id);
+    show_int(&json, "key_version", receipt->key_version);
+    show_bool(&json, "duplicate", receipt->duplicate != 0);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+}
+
+void show_created(const char *name, bool created)
+{
+    struct buf line;
+    struct json_out json;
+
+    buf_init(&line, 65536);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_string(&json, "name", name);
+    show_bool(&json, "created", created);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+}

@@ -47,4 +47,11 @@ void show_field_time(const char *name, int64_t us, int64_t now_us);
 /* The attempts of a delivery ([{"attempt","at","error","node"}, ...]) as lines. */
 void show_attempts(const char *attempts_json);
 
+/* ---- Answers of commands that change something ----------------------------------------------- */
+
+/* What became of a publish: a line for a human, or an object. */
+void show_receipt(bool as_json, const hf_receipt *receipt);
+/* {"name", "created"} */
+void show_created(const char *name, bool created);
+
 #endif

@@ -46,16 +46,7 @@ static int run_create(struct cli *cli)
     if (code)
         return code;
     if (cli->json) {
-        struct buf line;
-        struct json_out json;
-        buf_init(&line, 65536);
-        json_out_init(&json, &line);
-        json_object_begin(&json);
-        show_string(&json, "name", args->words[0]);
-        show_bool(&json, "created", created != 0);
-        json_object_end(&json);
-        out_json_line(&line);
-        buf_release(&line);
+        show_created(args->words[0], created != 0);
     } else {
         out_say("Subscription %s %s.", args->words[0], created ? "created" : "changed");
         code = cli_fail(hf_subscription_get(cli->bus, args->words[0], say_waiting, &options));

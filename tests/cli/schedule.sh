@@ -45,13 +45,49 @@ exits 0 "pause" schedule pause report --reason holidays
 exits 0 "is listed" schedule list
 has "as such" out '^report .* paused '
 exits 0 "run publishes now" schedule run report
-is "and tells the position" "$(cut -d' ' -f1 out)" 1
+has "and tells the position" out '^position 1  id [0-9a-f-]{36}$'
+exits 0 "in JSON too" schedule run report --json
+is "as publish does" "$(field out 1 '$.position')" 2
 exits 0 "the event" event list --json
 has "is the scheduler's" out '"producer":"scheduler","schedule_id":"[0-9a-f-]{36}"'
+exits 0 "next of a schedule that is paused" schedule next report 3 --after 2026-03-27T12:00:00Z --json
+has "says that" err 'report is paused'
+is "shows as many as asked for" "$(wc -l <out)" 3
+is "in its zone" "$(field out 1 '$.local')" 2026-03-30T09:00:00+02:00
 exits 0 "resume" schedule resume report
+exits 0 "next of a schedule" schedule next report
+has "needs only its name" out 'T09:00:00\+0[12]:00 '
+is "and says nothing else" "$(cat err)" ''
+exits 3 "next of nothing is not found" schedule next nothing
+exits 2 "a schedule has its own zone" schedule next report --zone UTC
+exits 2 "how many is a number" schedule next report many
+exits 0 "the same again changes nothing" schedule add report '0 9 * * MON-FRI' report.due --json
+is "and says so" "$(cat out)" '{"name":"report","created":false}'
 exits 2 "rm asks" schedule rm report
 exits 0 "or not" schedule rm report --yes
 exits 3 "then it is gone" schedule show report
+
+# --- Names that are not what one expects ---
+for name in '@daily' '* * * * *' "o'clock" '"; DROP TABLE holdfast_schedules; --' '%s%n' 'päckchen 📦' \
+    '../../etc/passwd' '--yes' '$(true)' "$(printf 'n%.0s' $(seq 255))"; do
+    exits 0 "add ${name:0:40}" schedule add --json --key "$name" -- "$name" '@yearly' t.t
+    is "it is made" "$(field out 1 '$.created')" 1
+    exits 0 "show" schedule show --json -- "$name"
+    is "by that name" "$(field out 1 '$.name')" "$name"
+    exits 0 "next" schedule next --name -n 1 --json -- "$name"
+    is "shows its time" "$(wc -l <out)" 1
+    exits 0 "pause" schedule pause --reason "$name" -- "$name"
+    exits 0 "list" schedule list
+    exits 0 "run" schedule run -- "$name"
+    exits 0 "resume" schedule resume -- "$name"
+    exits 0 "rm" schedule rm --yes -- "$name"
+    exits 3 "then it is gone" schedule show -- "$name"
+done
+exits 2 "a name of no bytes is refused" schedule add '' @daily t
+exits 2 "one of too many, too" schedule add "$(printf 'n%.0s' $(seq 256))" @daily t
+exits 2 "and one with a control character" schedule add $'a\nb' @daily t
+exits 0 "nothing is left of them" schedule list --json
+is "no line" "$(cat out)" ''
 
 # --- Later ---
 exits 0 "an event for later is kept" publish later '{}' --delay 1h --json
