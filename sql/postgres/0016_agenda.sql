@@ -62,6 +62,17 @@ CREATE TABLE holdfast.delayed (
 );
 CREATE INDEX delayed_due ON holdfast.delayed (namespace_id, due_at, number);
 
+-- agenda: when the earliest schedule or delayed event of the namespace is due; NULL: nothing is.
+CREATE FUNCTION holdfast.agenda(p_namespace_id integer) RETURNS timestamptz
+    LANGUAGE sql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    SELECT least((SELECT min(s.next_at) FROM schedules s
+                      WHERE s.namespace_id = p_namespace_id AND s.paused_at IS NULL
+                          AND s.next_at IS NOT NULL),
+                 (SELECT min(d.due_at) FROM delayed d WHERE d.namespace_id = p_namespace_id))
+$$;
+
 -- Whoever keeps something for later keeps its namespace from being removed meanwhile.
 CREATE FUNCTION holdfast.namespace_hold(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql

@@ -44,6 +44,4 @@ SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast.schedu
     WHERE schedule_id = $1 ORDER BY planned_at DESC LIMIT $2;
 
 -- name: agenda
-SELECT least((SELECT min(next_at) FROM holdfast.schedules
-                  WHERE namespace_id = $1 AND paused_at IS NULL AND next_at IS NOT NULL),
-             (SELECT min(due_at) FROM holdfast.delayed WHERE namespace_id = $1));
+SELECT holdfast.agenda($1);

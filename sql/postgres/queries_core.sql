@@ -163,9 +163,9 @@ SELECT pg_try_advisory_lock(holdfast.process_key({namespace}, $1))
 -- If $4, a sign of life of process $1 named $2, which holds its lock or not ($3). If $5 is not NULL
 -- the declaration that somebody sleeps, for so many ms. Then, in this order: the newest position, and
 -- who has published and is not over yet. Each step refers to the one before, so that they happen in
--- this order. At last the server's clock, and the number of company().
+-- this order. At last the server's clock, the number of company(), and the time of agenda().
 SELECT f.flag, h.head, holdfast.publishers({namespace}, h.head),
-       clock_timestamp(), holdfast.company({namespace}, $1)
+       clock_timestamp(), holdfast.company({namespace}, $1), holdfast.agenda({namespace})
 FROM (SELECT CASE WHEN $4::boolean THEN
                  (SELECT count(*) FROM holdfast.process_beat({namespace}, $1, $2, $3)) END AS others
       OFFSET 0) b,

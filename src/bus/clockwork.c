@@ -6,9 +6,10 @@
  * again. Many processes do the same at the same moment: the store lets one of them do it and tells
  * the others that it is done. None of them leads, so none is missed when it dies.
  *
- * News comes with every publish, so the question when the next thing is due is asked at most once
- * in LOOK_MS. No sleep is longer than SLEEP_MS, so that a clock that was set is noticed; where
- * asking costs a round trip, and an idle process is to make few of them, SLEEP_REMOTE_MS.
+ * News comes with every publish. Where the store can tell that it is none of ours nothing is asked;
+ * else the question when the next thing is due is asked at most once in LOOK_MS. No sleep is longer
+ * than SLEEP_MS, so that a clock that was set is noticed; where asking costs a round trip, and an
+ * idle process is to make few of them, SLEEP_REMOTE_MS.
  *
  * What fails is said in the log and tried again after a pause; what is due stays due.
  */
@@ -98,15 +99,29 @@ static int64_t take_turn(hf_bus *bus)
     return turn.failed ? FAILED_MS : turn.done > 0 ? 0 : BEATEN_MS;
 }
 
+/* Waits until something is due. True: before that the agenda may have changed. */
+static bool wait_for_news(struct clockwork *clockwork, uint64_t seen, uint64_t agenda,
+                          struct deadline due)
+{
+    hf_bus *bus = clockwork->bus;
+    while (watch_wait(bus, seen, due) && !atomic_load(&clockwork->stopping)) {
+        if (store_agenda_news(bus->store) != agenda) {
+            return true;
+        }
+        seen = watch_seen(bus);
+    }
+    return false;
+}
+
 static void *clockwork_main(void *ctx)
 {
     struct clockwork *clockwork = ctx;
     hf_bus *bus = clockwork->bus;
     while (!atomic_load(&clockwork->stopping)) {
         uint64_t seen = watch_seen(bus);
+        uint64_t agenda = store_agenda_news(bus->store);
         struct deadline due = deadline_after_ms(take_turn(bus));
-        bool news = watch_wait(bus, seen, due);
-        if (news && !atomic_load(&clockwork->stopping)) {
+        if (wait_for_news(clockwork, seen, agenda, due)) {
             int64_t left_ms = deadline_left_ms(due);
             int64_t pause_ms = left_ms >= 0 && left_ms < LOOK_MS ? left_ms : LOOK_MS;
             nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);

@@ -155,6 +155,9 @@ hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16]
 /* When the earliest schedule or delayed event is due (STORE_NEVER: nothing is). One look at the
  * ends of two indexes. */
 hf_status store_agenda(struct store *store, int64_t *ret_due_us);
+/* A number that changes when what store_agenda answers may have changed. It does so before
+ * store_news does, so whoever waits for news can tell those that are none of its business. */
+uint64_t store_agenda_news(struct store *store);
 
 /* What the store's clock shows when ours shows now_us. Planned times and due times are by that
  * clock and are handed over as they are; only now_us of a change or query is by ours. */

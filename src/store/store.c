@@ -197,18 +197,9 @@ static hf_status run_until(struct store *store, struct change *change, struct de
     }
 }
 
-static hf_status no_agenda(struct store *store)
-{
-    return fail(HF_MISUSE, "schedules and delayed events cannot be kept by %s yet",
-                store_engine_name(store));
-}
-
 hf_status store_run(struct store *store, struct change *change, struct deadline deadline)
 {
     hf_status status = check_process(store);
-    if (!status && change->kind >= CHANGE_SCHEDULE_PUT && !store->engine->class->agenda) {
-        status = no_agenda(store);
-    }
     if (!status && store->engine->class->held_by_caller(store->engine)) {
         status = fail(HF_MISUSE, "this thread is inside a transaction of the same database and "
                                  "would wait for itself");
@@ -360,41 +351,38 @@ hf_status store_verify(struct store *store, hf_finding_fn found, hf_verify_progr
     return refused ? refused : verify_engine(store->engine, found, progress, ctx);
 }
 
-/* Schedules and delayed events: as FORWARD, for engines that keep an agenda. */
-#define FORWARD_AGENDA(store, verb, ...)                                                           \
-    do {                                                                                           \
-        if (!(store)->engine->class->verb) {                                                       \
-            return no_agenda(store);                                                               \
-        }                                                                                          \
-        FORWARD(store, verb, __VA_ARGS__);                                                         \
-    } while (0)
-
 hf_status store_schedule_get(struct store *store, struct text name, schedule_row_fn found,
                              void *ctx)
 {
-    FORWARD_AGENDA(store, schedule_get, name, found, ctx);
+    FORWARD(store, schedule_get, name, found, ctx);
 }
 
 hf_status store_schedule_list(struct store *store, schedule_row_fn found, void *ctx)
 {
-    FORWARD_AGENDA(store, schedule_list, found, ctx);
+    FORWARD(store, schedule_list, found, ctx);
 }
 
 hf_status store_schedules_due(struct store *store, int64_t now_us, int32_t max,
                               schedule_row_fn found, void *ctx)
 {
-    FORWARD_AGENDA(store, schedules_due, now_us, max, found, ctx);
+    FORWARD(store, schedules_due, now_us, max, found, ctx);
 }
 
 hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int32_t max,
                               schedule_run_fn found, void *ctx)
 {
-    FORWARD_AGENDA(store, schedule_runs, schedule_id, max, found, ctx);
+    FORWARD(store, schedule_runs, schedule_id, max, found, ctx);
 }
 
 hf_status store_agenda(struct store *store, int64_t *ret_due_us)
 {
-    FORWARD_AGENDA(store, agenda, ret_due_us);
+    FORWARD(store, agenda, ret_due_us);
+}
+
+uint64_t store_agenda_news(struct store *store)
+{
+    const struct engine_class *class = store->engine->class;
+    return class->agenda_news ? class->agenda_news(store->engine) : class->news(store->engine);
 }
 
 int64_t store_time(struct store *store, int64_t now_us)

@@ -305,6 +305,11 @@ static uint64_t postgres_news(struct engine *engine)
     return postgres_poisoned(engine) ? 0 : keeper_news(postgres_of(engine));
 }
 
+static uint64_t postgres_agenda_news(struct engine *engine)
+{
+    return atomic_load(&postgres_of(engine)->keeper.agenda_news);
+}
+
 static uint64_t postgres_wait(struct engine *engine, uint64_t seen, int64_t timeout_ms)
 {
     return postgres_poisoned(engine) ? seen : keeper_wait(postgres_of(engine), seen, timeout_ms);
@@ -364,6 +369,7 @@ const struct engine_class postgres_engine_class = {
     .schedules_due = postgres_schedules_due,
     .schedule_runs = postgres_schedule_runs,
     .agenda = postgres_agenda,
+    .agenda_news = postgres_agenda_news,
     .time = postgres_time,
     .reader_open = postgres_reader_open,
     .reader_next = postgres_reader_next,

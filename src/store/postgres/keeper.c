@@ -38,9 +38,10 @@
  * Looking
  *   Nobody rings for some things: a process that died before it could, or that dies now; a change
  *   that was made without the library. So every look also brings a number that changes with the
- *   definitions and with the company of this process, and a new number is news. Beat, declaration
- *   and look are one statement, for all subscriptions: an idle process makes one per IDLE_MS. While
- *   somebody stands by for an owner in another process, there is one per GUARD_MS.
+ *   definitions and with the company of this process, and a new number is news; so is an agenda
+ *   that begins at another time. Beat, declaration and look are one statement, for all
+ *   subscriptions: an idle process makes one per IDLE_MS. While somebody stands by for an owner in
+ *   another process, there is one per GUARD_MS.
  *
  * The house: months ahead of time, the journal's rotation, and the rows of dead processes.
  *
@@ -82,7 +83,7 @@
 #define FLOOD_COUNT 100
 #define CROWD_COUNT 4        /* so many publishers at once are a crowd ... */
 #define CROWD_MS 500         /* ... for so long after they were seen */
-#define CROWD_LOOK_MS 100    /* between two looks in a crowd; glances come between them */
+#define CROWD_LOOK_MS 50     /* between two looks in a crowd; glances come between them */
 #define UNDER_WAY 2          /* the column of keeper_look that names publishers */
 #define FAKE_WAIT_MS 5
 
@@ -126,6 +127,7 @@ static void ring(struct keeper *keeper, bool *flag)
 
 void keeper_ring(struct postgres_engine *engine)
 {
+    atomic_fetch_add(&engine->keeper.agenda_news, 1);
     ring(&engine->keeper, &engine->keeper.ring);
 }
 
@@ -285,7 +287,10 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
     int64_t head = result_int8(result, 0, 1, 0);
     int64_t company = result_int8(result, 0, 4, 0);
-    bool moved = head != keeper->told || company != keeper->company;
+    int64_t agenda = result_time(result, 0, 5, INT64_MAX);
+    bool moved = head != keeper->told || company != keeper->company || agenda != keeper->agenda;
+    atomic_fetch_add(&keeper->agenda_news, agenda != keeper->agenda);
+    keeper->agenda = agenda;
     keeper->under_way = publishers_in(result, UNDER_WAY);
     if (is_crowded(keeper, now_us) && keeper->under_way >= CROWD_COUNT && head != keeper->looked) {
         keeper->crowded_until_us = now_us + CROWD_MS * MS;
@@ -601,6 +606,7 @@ static void *keeper_main(void *ctx)
             session_close(&keeper->session);
             status = keeper_connect(engine, deadline_after_ms(CONNECT_MS));
             if (status == HF_OK) {
+                atomic_fetch_add(&keeper->agenda_news, 1);
                 make_news(keeper); /* who knows what we missed */
             }
         }
