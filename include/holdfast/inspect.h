@@ -108,6 +108,7 @@ typedef struct hf_stats {
     int64_t commits;          /* ... in so many commits */
     int64_t delivered;        /* handlers of this handle: acknowledged */
     int64_t failed;           /* ... failed attempts */
+    double rate;              /* events that entered the log per second, over the last minute */
 } hf_stats;
 
 HF_API hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats);

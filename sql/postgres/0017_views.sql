@@ -116,21 +116,10 @@ BEGIN
 END
 $$;
 
--- How many events entered the log per second during the last minute; positions that were drawn and
--- never committed count too.
-CREATE FUNCTION holdfast.rate_of(p_namespace_id integer) RETURNS double precision
-    LANGUAGE sql VOLATILE
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-    SELECT greatest(0, head(p_namespace_id)
-                       - position_before(p_namespace_id, clock_timestamp() - interval '60 s'))
-           / 60::double precision
-$$;
-
--- What stats() has to read off the log, in one statement: the newest position, and when the first
+-- What is read off the log, in one statement: the oldest and the newest position, and when the first
 -- event at or after a position entered. p_exact: only the one at this very position.
 CREATE FUNCTION holdfast.log_look(p_namespace_id integer, p_position bigint, p_exact boolean,
-                                  OUT newest bigint, OUT entered_at timestamptz)
+                                  OUT oldest bigint, OUT newest bigint, OUT entered_at timestamptz)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
@@ -138,14 +127,28 @@ AS $$
 #variable_conflict use_column
 BEGIN
     EXECUTE replace('
-        SELECT (SELECT e.position FROM holdfast.events_{namespace} e
+        SELECT (SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position LIMIT 1),
+               (SELECT e.position FROM holdfast.events_{namespace} e
                 ORDER BY e.position DESC LIMIT 1),
                (SELECT f.entered_at FROM (
                     SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
                     WHERE e.position >= $1 ORDER BY e.position LIMIT 1) f
                 WHERE NOT $2 OR f.position = $1)', '{namespace}', p_namespace_id::text)
-        INTO log_look.newest, log_look.entered_at USING p_position, p_exact;
+        INTO log_look.oldest, log_look.newest, log_look.entered_at USING p_position, p_exact;
 END
+$$;
+
+-- How many events entered the log per second during the last minute: nobody counts them as they come,
+-- but what lies above the last position of a minute ago has come since. Positions that were drawn in
+-- between and never committed count too; what retention has taken out of the log does not.
+CREATE FUNCTION holdfast.rate_of(p_namespace_id integer) RETURNS double precision
+    LANGUAGE sql VOLATILE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(l.newest - greatest(l.oldest - 1, position_before(
+                        p_namespace_id, clock_timestamp() - interval '60 s')), 0)
+           / 60::double precision
+    FROM log_look(p_namespace_id, 0, false) l
 $$;
 
 -- A row of stats(). rate: events per second.

@@ -36,6 +36,7 @@
 #define READ_AGAIN_MAX 3 /* lost connections in a row, without anything read between */
 #define READ_BATCH_MAX 1000 /* events in one look at the log */
 #define READ_PERIOD_MS 1000 /* look at least so often: a wake-up is only a hint */
+#define RATE_SECONDS 60     /* a rate is that of the last minute */
 #define FACTS_BYTES_MAX ((size_t)4 << 20)
 
 /* ---- States ---------------------------------------------------------------------------------- */
@@ -415,11 +416,36 @@ static hf_status add_progress(hf_bus *bus, const struct subscription_ids *ids, i
     return HF_OK;
 }
 
+/* Nobody counts events as they come: what lies above the last position of a minute ago has come
+ * since. What retention has taken out of the log does not count. */
+static hf_status read_rate(hf_bus *bus, int64_t now_us, hf_stats *stats)
+{
+    int64_t last = 0;
+    int64_t before = 0;
+    hf_status status = store_last(bus->store, &last);
+    if (!status) {
+        status =
+            store_position_before(bus->store, now_us - RATE_SECONDS * INT64_C(1000000), &before);
+    }
+    if (status) {
+        return status;
+    }
+    if (before < stats->first - 1) {
+        before = stats->first - 1;
+    }
+    stats->rate = last > before ? (double)(last - before) / RATE_SECONDS : 0;
+    return HF_OK;
+}
+
 static hf_status stats_read(hf_bus *bus, const struct subscription_ids *ids, hf_stats *stats)
 {
+    int64_t now_us = clock_wall_us();
     hf_status status = store_head(bus->store, &stats->head, &stats->first);
     if (!status) {
-        status = add_progress(bus, ids, clock_wall_us(), stats);
+        status = add_progress(bus, ids, now_us, stats);
+    }
+    if (!status) {
+        status = read_rate(bus, now_us, stats);
     }
     struct dead_query open = {
         .failed_before_us = -1,

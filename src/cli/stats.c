@@ -32,6 +32,7 @@ static void print_json(const hf_stats *stats)
     show_int(&json, "retrying", stats->retrying);
     show_int(&json, "held", stats->held);
     show_int(&json, "dead", stats->dead);
+    show_double(&json, "rate", stats->rate);
     show_int(&json, "store_bytes", stats->store_bytes);
     show_int(&json, "wal_bytes", stats->wal_bytes);
     json_object_end(&json);
@@ -71,6 +72,8 @@ static int print_text(struct cli *cli, const hf_stats *stats)
     show_field("newest position", out_number(stats->head, words));
     show_field("oldest position",
                stats->first > stats->head ? "-" : out_number(stats->first, words));
+    snprintf(words, sizeof words, "%.1f events/s in the last minute", stats->rate);
+    show_field("rate", words);
     show_field("subscriptions", out_number(stats->subscriptions, words));
     show_field("in flight", out_number(stats->in_flight, words));
     show_field("retrying", out_number(stats->retrying, words));

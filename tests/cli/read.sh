@@ -95,6 +95,7 @@ has "and the subscriptions" out '^watcher '
 exits 0 "stats --json is an object" stats --json
 json "a valid one" out
 is "with the newest position" "$(field out 1 '$.head')" $((7 + late))
+true_that "and a rate" test -n "$(field out 1 '$.rate')"
 hf doctor
 true_that "doctor answers 0 or 7" test "$rc" -eq 0 -o "$rc" -eq 7
 has "it names the engine" out "engine +$engine"
