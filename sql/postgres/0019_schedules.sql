@@ -1,0 +1,347 @@
+-- Schedules for everybody: made, paused, fired and dropped from psql and any driver, and tick(), which
+-- does what processes of Holdfast do by themselves, for those who run none.
+--
+-- A planned time is fired by whoever comes first, be it tick(), a job of pg_cron or a process; all of
+-- them use change_fire (0016_agenda.sql), so it is published once. Rules and limits are those of
+-- hf_schedule_put. They raise HF001 (an argument is outside its limits), HF002 (pg_cron is not
+-- installed) and HF003 (no such namespace or schedule); then nothing was changed.
+
+-- Who is told to fire it: a job of pg_cron, by its number; NULL: only processes and tick().
+ALTER TABLE holdfast.schedules ADD COLUMN job bigint;
+
+-- ---- Making them --------------------------------------------------------------------------------
+
+-- A namespace by its name. HF003.
+CREATE FUNCTION holdfast.namespace_find(p_name text) RETURNS holdfast.namespaces
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces;
+BEGIN
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NULL;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace %', p_name USING ERRCODE = 'HF003';
+    END IF;
+    RETURN v_namespace;
+END
+$$;
+
+-- A schedule by its name. HF003.
+CREATE FUNCTION holdfast.schedule_find(p_namespace text, p_name text) RETURNS holdfast.schedules
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_schedule schedules;
+BEGIN
+    SELECT * INTO v_schedule FROM schedules s
+        WHERE s.namespace_id = (namespace_find(p_namespace)).id AND s.name = p_name;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no schedule %', p_name USING ERRCODE = 'HF003';
+    END IF;
+    RETURN v_schedule;
+END
+$$;
+
+-- Why a schedule is refused, but for its expression; NULL if it is good.
+CREATE FUNCTION holdfast.schedule_fault(p_name text, p_zone text, p_type text, p_payload json, p_key text,
+                                        p_tenant text, p_metadata json, p_misfire text, p_cap integer,
+                                        p_grace_ms bigint) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(
+        name_fault(p_name, 'schedule name', 255),
+        event_fault(p_type, p_payload, p_key, p_tenant, p_metadata, NULL, NULL, now()),
+        CASE WHEN p_misfire IS NULL OR p_misfire NOT IN ('skip', 'once', 'all')
+                 THEN format('misfire is %s; it takes skip, once or all', p_misfire)
+             WHEN p_cap IS NULL OR p_cap NOT BETWEEN 1 AND 1000
+                 THEN format('misfire_cap is %s; it takes 1 to 1000', p_cap)
+             WHEN p_grace_ms IS NULL OR p_grace_ms NOT BETWEEN 0 AND 86400000
+                 THEN format('grace_ms is %s; it takes 0 to 86400000', p_grace_ms)
+             WHEN p_zone IS DISTINCT FROM 'UTC'
+                  AND NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = p_zone)
+                 THEN format('there is no time zone %s', p_zone) END)
+$$;
+
+-- Gives a schedule its job of pg_cron, or takes it away. The job only says when to look: what is due,
+-- and whether somebody else was first, is decided as for everybody.
+CREATE FUNCTION holdfast.schedule_drive(p_schedule holdfast.schedules, p_driver text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_job bigint;
+BEGIN
+    IF p_driver IS NOT NULL AND p_driver <> 'pg_cron' THEN
+        RAISE EXCEPTION 'driver is %; it takes pg_cron, or NULL', p_driver USING ERRCODE = 'HF001';
+    ELSIF p_driver = 'pg_cron' AND to_regprocedure('cron.schedule(text,text,text)') IS NULL THEN
+        RAISE EXCEPTION 'the extension pg_cron is not installed in this database'
+            USING ERRCODE = 'HF002', HINT = 'CREATE EXTENSION pg_cron, or leave the driver out.';
+    ELSIF p_driver = 'pg_cron' AND p_schedule.zone <> 'UTC' THEN
+        RAISE EXCEPTION 'pg_cron knows no time zone but UTC, and schedule % is in %', p_schedule.name,
+            p_schedule.zone USING ERRCODE = 'HF001';
+    ELSIF p_driver = 'pg_cron' AND btrim(p_schedule.expression, E' \t') !~ '^(@|[^ \t]+([ \t]+[^ \t]+){4}$)'
+    THEN
+        RAISE EXCEPTION 'pg_cron knows no seconds: "%" has six fields', p_schedule.expression
+            USING ERRCODE = 'HF001';
+    END IF;
+    IF p_schedule.job IS NOT NULL THEN
+        PERFORM cron.unschedule(p_schedule.job);
+    END IF;
+    IF p_driver = 'pg_cron' THEN
+        v_job := cron.schedule('holdfast ' || p_schedule.id, replace(p_schedule.expression, '?', '*'),
+                               format('SELECT holdfast.fire_schedule(%L)', p_schedule.id));
+    END IF;
+    UPDATE schedules s SET job = v_job WHERE s.id = p_schedule.id AND s.job IS DISTINCT FROM v_job;
+END
+$$;
+
+-- Whoever drops a schedule, or its namespace, drops its job; whoever changes it changes the job.
+CREATE FUNCTION holdfast.schedule_job() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF tg_op = 'UPDATE' THEN
+        PERFORM schedule_drive(new, 'pg_cron');
+    ELSE
+        PERFORM cron.unschedule(old.job);
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER schedule_changed AFTER UPDATE OF expression, zone ON holdfast.schedules
+    FOR EACH ROW WHEN (old.job IS NOT NULL AND (old.expression, old.zone) <> (new.expression, new.zone))
+    EXECUTE FUNCTION holdfast.schedule_job();
+CREATE TRIGGER schedule_dropped AFTER DELETE ON holdfast.schedules
+    FOR EACH ROW WHEN (old.job IS NOT NULL) EXECUTE FUNCTION holdfast.schedule_job();
+
+-- create_schedule: makes a schedule or changes the one of this name, and answers its id. Making the same
+-- again changes nothing.
+CREATE FUNCTION holdfast.create_schedule(namespace text, name text, expression text, type text,
+                                         payload json DEFAULT 'null', zone text DEFAULT 'UTC',
+                                         key text DEFAULT NULL, tenant text DEFAULT NULL,
+                                         metadata json DEFAULT NULL, misfire text DEFAULT 'skip',
+                                         misfire_cap integer DEFAULT 100,
+                                         grace_ms bigint DEFAULT 60000, driver text DEFAULT NULL)
+    RETURNS uuid
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_namespace namespaces := namespace_find(create_schedule.namespace);
+    v_cron      cron := cron_parse(create_schedule.expression);
+    v_now       timestamptz := clock_timestamp();
+    v_payload   json := coalesce(create_schedule.payload, 'null');
+    v_policy    integer := array_position('{skip,once,all}', create_schedule.misfire);
+    v_fault     text := schedule_fault(create_schedule.name, create_schedule.zone, create_schedule.type,
+        v_payload, create_schedule.key, create_schedule.tenant, create_schedule.metadata,
+        create_schedule.misfire, create_schedule.misfire_cap, create_schedule.grace_ms);
+    v_schedule  schedules;
+BEGIN
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
+    END IF;
+    PERFORM commit_durably();
+    SELECT * INTO v_schedule FROM schedules s
+        WHERE s.namespace_id = v_namespace.id AND s.name = create_schedule.name FOR UPDATE;
+    IF NOT FOUND OR (v_schedule.expression, v_schedule.zone, v_schedule.type, v_schedule.payload::text,
+                     v_schedule.key, v_schedule.tenant, v_schedule.metadata::text, v_schedule.policy,
+                     v_schedule.cap, v_schedule.grace_us)
+                    IS DISTINCT FROM
+                    (create_schedule.expression, create_schedule.zone, create_schedule.type,
+                     v_payload::text, create_schedule.key, create_schedule.tenant,
+                     create_schedule.metadata::text, v_policy, create_schedule.misfire_cap,
+                     create_schedule.grace_ms * 1000) THEN
+        PERFORM change_schedule_put(
+            v_namespace.id, new_id(v_now), create_schedule.name, create_schedule.expression,
+            create_schedule.zone, create_schedule.type, v_payload, create_schedule.key,
+            create_schedule.tenant, create_schedule.metadata, v_policy, create_schedule.misfire_cap,
+            create_schedule.grace_ms * 1000, cron_next(v_cron, create_schedule.zone, v_now), v_now);
+    END IF;
+    v_schedule := schedule_find(create_schedule.namespace, create_schedule.name);
+    IF (v_schedule.job IS NOT NULL) <> (create_schedule.driver IS NOT NULL) THEN
+        PERFORM schedule_drive(v_schedule, create_schedule.driver);
+    END IF;
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    RETURN v_schedule.id;
+END
+$$;
+
+-- drop_schedule: its events stay.
+CREATE FUNCTION holdfast.drop_schedule(namespace text, name text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_schedule schedules := schedule_find(namespace, name);
+BEGIN
+    PERFORM change_schedule_remove(v_schedule.namespace_id, v_schedule.name);
+END
+$$;
+
+-- pause_schedule: nothing fires until resume_schedule; what would have is not made up for.
+CREATE FUNCTION holdfast.pause_schedule(namespace text, name text, reason text DEFAULT NULL) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_schedule schedules := schedule_find(namespace, name);
+BEGIN
+    PERFORM change_schedule_pause(v_schedule.namespace_id, v_schedule.name, true, session_user::text,
+                                  reason, NULL, clock_timestamp());
+END
+$$;
+
+CREATE FUNCTION holdfast.resume_schedule(namespace text, name text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_schedule  schedules := schedule_find(namespace, name);
+    v_namespace namespaces := namespace_find(namespace);
+    v_now       timestamptz := clock_timestamp();
+BEGIN
+    PERFORM change_schedule_pause(v_schedule.namespace_id, v_schedule.name, false, NULL, NULL,
+                                  cron_next(cron_parse(v_schedule.expression), v_schedule.zone, v_now),
+                                  v_now);
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+END
+$$;
+
+-- ---- Firing -------------------------------------------------------------------------------------
+
+-- The id of the event of a planned time, as make_id of src/bus/schedule.c.
+CREATE FUNCTION holdfast.planned_id(p_schedule_id uuid, p_planned timestamptz) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (SELECT lpad(to_hex(floor(us / 1000)::bigint), 12, '0') || '7' || substr(digest, 14, 3)
+                   || substr('89ab', (('x' || substr(digest, 17, 1))::bit(4)::integer & 3) + 1, 1)
+                   || substr(digest, 18)
+            FROM (SELECT us, md5(uuid_send($1) || int8send(us::bigint)) AS digest
+                  FROM (SELECT extract(epoch FROM $2) * 1000000 AS us) t) d)::uuid;
+
+-- Publishes the events of these planned times, if the schedule still waits for what it waited for when
+-- it was read. By hand: the one event, with a new id.
+CREATE FUNCTION holdfast.fire_times(p_schedule holdfast.schedules, p_times timestamptz[],
+                                    p_next timestamptz, p_skipped_first timestamptz,
+                                    p_skipped_last timestamptz, p_by_hand boolean,
+                                    OUT ids uuid[], OUT positions bigint[])
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_sizes     integer[] := ARRAY[cardinality(p_times)];
+    v_now       timestamptz := clock_timestamp();
+    v_namespace namespaces;
+    v_done      record;
+BEGIN
+    ids := ARRAY(SELECT CASE WHEN p_by_hand THEN new_id(v_now) ELSE planned_id(p_schedule.id, t) END
+                 FROM unnest(p_times) WITH ORDINALITY u (t, i) ORDER BY i);
+    PERFORM commit_durably();
+    v_done := change_fire(
+        p_schedule.namespace_id, p_schedule.id, p_schedule.generation, p_schedule.next_at, p_next,
+        p_by_hand, p_skipped_first, p_skipped_last, 'sql:' || session_user, v_now, 100, p_times, ids,
+        array_fill(p_schedule.type, v_sizes), array_fill(p_schedule.payload, v_sizes),
+        array_fill(p_schedule.key, v_sizes), array_fill(p_schedule.tenant, v_sizes),
+        array_fill(p_schedule.metadata, v_sizes), array_fill('scheduler'::text, v_sizes),
+        array_fill(p_schedule.id::text, v_sizes), p_times,
+        ARRAY(SELECT hash_of(coalesce(p_schedule.tenant, p_schedule.key, i::text))
+              FROM unnest(ids) WITH ORDINALITY u (i, n) ORDER BY n));
+    IF v_done.status = 5 THEN
+        ids := '{}';
+        positions := '{}';
+        RETURN;
+    ELSIF v_done.status <> 0 THEN
+        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF003';
+    END IF;
+    positions := v_done.positions;
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_schedule.namespace_id;
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+END
+$$;
+
+-- run_schedule: publishes its event now, also if it is paused. What it waits for stays.
+CREATE FUNCTION holdfast.run_schedule(namespace text, name text, OUT id uuid, OUT "position" bigint)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_done record;
+BEGIN
+    v_done := fire_times(schedule_find(namespace, name), ARRAY[clock_timestamp()], NULL, NULL, NULL, true);
+    id := v_done.ids[1];
+    "position" := v_done.positions[1];
+    IF id IS NULL THEN
+        RAISE EXCEPTION 'there is no schedule %', name USING ERRCODE = 'HF003';
+    END IF;
+END
+$$;
+
+-- fire_schedule: fires what is due of one schedule; how many events that were. 0, too, if there is none,
+-- if it is paused, or if somebody else is firing it.
+CREATE FUNCTION holdfast.fire_schedule(p_id uuid) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_schedule schedules;
+    v_now      timestamptz := clock_timestamp();
+    v_plan     record;
+BEGIN
+    SELECT * INTO v_schedule FROM schedules s
+        WHERE s.id = p_id AND s.next_at <= v_now AND s.paused_at IS NULL FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    v_plan := misfire_plan(cron_parse(v_schedule.expression), v_schedule.zone, v_schedule.policy,
+                           v_schedule.cap, v_schedule.grace_us * interval '1 microsecond',
+                           v_schedule.next_at, v_now);
+    RETURN cardinality((fire_times(v_schedule, v_plan.times, v_plan.next_at, v_plan.skipped_first,
+                                   v_plan.skipped_last, false)).ids);
+END
+$$;
+
+-- tick: everything that a process would do by itself, for those who run none; of one namespace, or of
+-- all. At most p_max schedules, and 1000 delayed events of each namespace: `more` says that it should be
+-- called again at once. Call it every second, outside of a transaction, from one place or from many.
+CREATE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max integer DEFAULT 1000,
+                              OUT fired bigint, OUT released bigint, OUT months bigint,
+                              OUT more boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces;
+    v_id        uuid;
+    v_done      record;
+    v_now       timestamptz := clock_timestamp();
+BEGIN
+    fired := 0;
+    released := 0;
+    months := 0;
+    PERFORM namespace_find(namespace) WHERE namespace IS NOT NULL;
+    PERFORM commit_durably();
+    FOR v_namespace IN SELECT * FROM namespaces n
+                       WHERE n.removing_at IS NULL AND (tick.namespace IS NULL OR n.name = tick.namespace)
+                       ORDER BY n.id LOOP
+        months := months + ensure_months(v_namespace.id);
+        v_done := change_release(v_namespace.id, 1000, 4194304, v_now);
+        released := released + v_done.count;
+        more := more OR v_done.count > 0 AND v_done.next_at <= v_now;
+        IF v_done.count > 0 THEN
+            PERFORM ring(v_namespace.id, v_namespace.sleep);
+        END IF;
+        FOR v_id IN SELECT s.id FROM schedules s
+                    WHERE s.namespace_id = v_namespace.id AND s.next_at <= v_now
+                        AND s.next_at IS NOT NULL AND s.paused_at IS NULL
+                    ORDER BY s.next_at LIMIT p_max LOOP
+            fired := fired + fire_schedule(v_id);
+        END LOOP;
+    END LOOP;
+    more := coalesce(more, false) OR fired >= p_max;
+    PERFORM upkeep();
+END
+$$;
