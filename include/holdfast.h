@@ -59,6 +59,7 @@
 #include <holdfast/deadletter.h>
 #include <holdfast/inspect.h>
 #include <holdfast/namespace.h>
+#include <holdfast/node.h>
 #include <holdfast/partition.h>
 #include <holdfast/steer.h>
 

@@ -42,12 +42,21 @@ typedef struct hf_options {
     void *log_ctx;
     int32_t no_namespace;       /* 1: the database as a whole, to look after its namespaces: only
                                    hf_namespace_... work, all else answers HF_MISUSE */
+    const char *node_id;        /* names this node in its namespace (holdfast/node.h): the same when
+                                   it comes again. What is not a letter, a digit or one of ._:-
+                                   becomes '-', and such an id gets a number so that different ones
+                                   stay different. HF_CONFLICT from hf_open: another node that is
+                                   live has it; from one that is stale it is taken. NULL: one that
+                                   no other node ever has */
+    const char *node_description;   /* for people; none */
+    const char *node_metadata_json; /* a JSON object, for people and programs; none */
+    int64_t heartbeat_ms;       /* 30 000: between two signs that the node lives, at least 1 000 */
 } hf_options;
 
 #define HF_OPTIONS_INIT                                                                            \
     {                                                                                              \
         sizeof(hf_options), NULL, NULL, HF_OPEN_DEFAULT, HF_DURABILITY_DEFAULT, -1, -1, -1, -1,    \
-            -1, HF_LOG_DEFAULT, NULL, NULL, 0                                                      \
+            -1, HF_LOG_DEFAULT, NULL, NULL, 0, NULL, NULL, NULL, -1                                \
     }
 
 /*

@@ -130,7 +130,7 @@ AS $$
 $$;
 
 -- process_sweep: forgets dead processes that no partition and no lease names any more, and those that
--- showed no sign of life for a day. Answers how many.
+-- showed no sign of life for a day, after their nodes were remembered. Answers how many.
 CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -141,18 +141,22 @@ DECLARE
 BEGIN
     SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
         FROM processes p WHERE p.namespace_id = p_namespace_id;
-    DELETE FROM processes p
+    SELECT array_agg(p.token) INTO v_dead
+        FROM processes p
         WHERE p.namespace_id = p_namespace_id
             AND (p.token = ANY (v_dead) OR p.seen_at < clock_timestamp() - interval '1 day')
             AND NOT EXISTS (SELECT 1 FROM partitions o WHERE o.owner = p.token)
             AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.owner = p.token);
+    PERFORM node_past(p_namespace_id, v_dead, false);
+    DELETE FROM processes p WHERE p.token = ANY (v_dead);
     GET DIAGNOSTICS v_count = ROW_COUNT;
+    PERFORM node_forget(p_namespace_id);
     RETURN v_count;
 END
 $$;
 
 -- process_close: gives back what the process still owns (its partitions have no owner, its leases are
--- free for the next claim) and forgets it. Answers whether anything was given back: then ring.
+-- free for the next claim) and forgets it, but for its node. Answers whether anything was given back: then ring.
 CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_now timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -175,6 +179,7 @@ BEGIN
             WHERE owner = p_token AND subscription_id = v_id;
         v_given := true;
     END LOOP;
+    PERFORM node_past(p_namespace_id, ARRAY[p_token], true);
     DELETE FROM processes WHERE token = p_token;
     UPDATE namespaces n SET closed_at = clock_timestamp()
         WHERE n.id = p_namespace_id

@@ -80,6 +80,7 @@ DECLARE
     v_names text;
 BEGIN
     status := 0;
+    PERFORM pg_advisory_xact_lock(1215253605, p_id); -- nobody registers meanwhile
     SELECT dead_of(p_id, array_agg(p.token)) INTO v_dead
         FROM processes p WHERE p.namespace_id = p_id;
     SELECT count(*), left(string_agg(p.node_name, ', ' ORDER BY p.node_name), 200)
@@ -213,6 +214,7 @@ BEGIN
     IF v_left > 0 THEN
         DELETE FROM heads WHERE namespace_id = v_namespace.id;
         DELETE FROM processes WHERE namespace_id = v_namespace.id;
+        DELETE FROM past_nodes WHERE namespace_id = v_namespace.id;
         DELETE FROM namespaces n WHERE n.id = v_namespace.id;
         more := false;
     END IF;

@@ -159,6 +159,11 @@ LISTEN holdfast_{namespace}
 -- name: keeper_lock
 SELECT pg_try_advisory_lock(holdfast.process_key({namespace}, $1))
 
+-- name: keeper_register
+-- $1 the process; $2: it holds its lock; $3: not for the first time.
+SELECT * FROM holdfast.node_register({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+                                     $12)
+
 -- name: keeper_look
 -- If $4, a sign of life of process $1 named $2, which holds its lock or not ($3). If $5 is not NULL
 -- the declaration that somebody sleeps, for so many ms. Then, in this order: the newest position, and

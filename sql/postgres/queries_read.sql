@@ -102,3 +102,7 @@ LEFT JOIN pg_locks l
 
 -- name: read_head
 SELECT holdfast.head({namespace})
+
+-- name: node_list
+-- $1: who asks; $2 NULL: all.
+SELECT * FROM holdfast.node_list({namespace}, $1, $2)

@@ -132,6 +132,11 @@ DELETE FROM holdfast_keys
 DELETE FROM holdfast_dead_letters
     WHERE id IN (SELECT id FROM holdfast_dead_letters WHERE namespace_id = ?1 LIMIT ?2);
 
+-- name: remove_past_nodes
+DELETE FROM holdfast_past_nodes
+    WHERE namespace_id = ?1
+      AND node_id IN (SELECT node_id FROM holdfast_past_nodes WHERE namespace_id = ?1 LIMIT ?2);
+
 -- name: remove_next_subscription
 SELECT id FROM holdfast_subscriptions WHERE namespace_id = ?1 LIMIT 1;
 

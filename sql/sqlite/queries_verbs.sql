@@ -570,3 +570,32 @@ UPDATE holdfast_retries SET next_attempt_at = ?1, last_retry_at = ?1
 -- name: leases_clock_back
 UPDATE holdfast_leases SET expires_at = ?1 + lease_ms * 1000
     WHERE expires_at > ?1 + lease_ms * 1000;
+
+-- ---- Nodes that ended ---------------------------------------------------------------------------
+
+-- name: past_node_put
+INSERT INTO holdfast_past_nodes
+    (namespace_id, node_id, started_at, seen_at, stopped_at, ended_at, heartbeat_ms, pid, node_name,
+     host, version, description, metadata)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+    ON CONFLICT (namespace_id, node_id) DO UPDATE
+    SET started_at = excluded.started_at, seen_at = excluded.seen_at,
+        stopped_at = excluded.stopped_at, ended_at = excluded.ended_at,
+        heartbeat_ms = excluded.heartbeat_ms, pid = excluded.pid, node_name = excluded.node_name,
+        host = excluded.host, version = excluded.version, description = excluded.description,
+        metadata = excluded.metadata
+    WHERE started_at <= excluded.started_at;
+
+-- ?2: those that ended before are forgotten, and all but the last ?3 + 1.
+-- name: past_node_forget
+DELETE FROM holdfast_past_nodes
+    WHERE namespace_id = ?1
+      AND (ended_at < ?2
+           OR ended_at < (SELECT ended_at FROM holdfast_past_nodes WHERE namespace_id = ?1
+                          ORDER BY ended_at DESC LIMIT 1 OFFSET ?3));
+
+-- name: past_node_list
+SELECT node_id, node_name, description, metadata, host, version, pid, heartbeat_ms, started_at,
+       seen_at, stopped_at
+    FROM holdfast_past_nodes
+    WHERE namespace_id = ?1 AND ended_at >= ?2 AND (?3 IS NULL OR node_id = ?3);

@@ -21,6 +21,7 @@
 #include "bus/async.h"
 #include "bus/attempt.h"
 #include "bus/known.h"
+#include "bus/node.h"
 #include "bus/schedule.h"
 #include "bus/subscription.h"
 #include "bus/watch.h"
@@ -157,6 +158,10 @@ static hf_status check_options(hf_options *options)
             check_number(&options->shutdown_ms, HF_SHUTDOWN_DEFAULT_MS, 0, 86400000, "shutdown_ms");
     }
     if (!status) {
+        status = check_number(&options->heartbeat_ms, HF_HEARTBEAT_DEFAULT_MS, 1000, 86400000,
+                              "heartbeat_ms");
+    }
+    if (!status) {
         status = check_number(&options->payload_bytes_max, HF_PAYLOAD_BYTES_MAX_DEFAULT, 1,
                               PAYLOAD_BYTES_LIMIT, "payload_bytes_max");
     }
@@ -184,32 +189,18 @@ static hf_status check_options(hf_options *options)
     if (!status && options->namespace_name && options->no_namespace) {
         status = fail(HF_INVALID, "a namespace_name is given together with no_namespace");
     }
-    if (!status && options->node_name) {
-        status = glob_check_name(text_of(options->node_name), "node name", HF_PRODUCER_BYTES_MAX);
-    }
-    return status;
-}
-
-static char *make_node_name(const char *given)
-{
-    if (given) {
-        return mem_dup(given, strlen(given));
-    }
-    char host[65] = "";
-    if (gethostname(host, sizeof host - 1)) {
-        memcpy(host, "localhost", sizeof "localhost");
-    }
-    char name[sizeof host + 16];
-    int length = snprintf(name, sizeof name, "%s:%d", host, (int)getpid());
-    return mem_dup(name, (size_t)length);
+    return status ? status : node_check(options);
 }
 
 static hf_status open_store(hf_bus *bus, const char *url, const hf_options *options)
 {
     const char *name = options->namespace_name ? options->namespace_name : "default";
+    struct node_self self;
+    node_describe(options, &self);
     struct store_options store_options = {
         .namespace_name = options->no_namespace ? TEXT_ABSENT : text_of(name),
         .node_name = text_of(bus->node_name),
+        .node = self.facts,
         .open_mode = options->open_mode ? options->open_mode : HF_OPEN_CREATE,
         .durability = options->durability ? options->durability : HF_DURABILITY_POWER,
         .timeout_ms = options->timeout_ms,
@@ -228,10 +219,11 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     bus->no_namespace = options->no_namespace != 0;
     bus->timeout_ms = options->timeout_ms;
     bus->shutdown_ms = options->shutdown_ms;
+    bus->heartbeat_ms = options->heartbeat_ms;
     bus->payload_bytes_max = options->payload_bytes_max;
     bus->queue_events_max = options->queue_events_max;
     bus->queue_bytes_max = options->queue_bytes_max;
-    bus->node_name = make_node_name(options->node_name);
+    bus->node_name = node_make_name(options->node_name);
     if (!bus->node_name) {
         return fail(HF_NOMEM, "out of memory");
     }
@@ -248,7 +240,16 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     if (!status) {
         status = assignments_init(&bus->assignments);
     }
-    return status ? status : open_store(bus, url, options);
+    if (!status) {
+        status = open_store(bus, url, options);
+    }
+    if (!status && !bus->no_namespace) {
+        status = watch_begin(bus);
+        if (status) {
+            store_close(bus->store);
+        }
+    }
+    return status;
 }
 
 hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
@@ -297,12 +298,10 @@ static hf_status check_outside(const hf_bus *bus, const char *call)
 hf_status hf_start(hf_bus *bus)
 {
     hf_status status = bus_check_open(bus);
-    if (!status) {
-        status = watch_ensure(bus);
-    }
     if (status) {
         return status;
     }
+    watch_want(bus);
     pthread_mutex_lock(&bus->life);
     pthread_mutex_lock(&bus->mutex);
     bus->started = true;

@@ -22,8 +22,8 @@
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   schedule.c      schedules; clockwork.c the thread that fires them
  *   pull.c, lease.c claiming without handlers, and settling that
- *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c   the rest of
- *                   holdfast.h
+ *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c, node.c   the
+ *                   rest of holdfast.h
  *
  * Lock order: bus->life, bus->mutex, then a runner's mutex. Neither is held while the store is
  * called, except that bus->mutex is held while a subscription is created, so that two threads agree
@@ -51,6 +51,7 @@ struct watch;
 
 #define HF_TIMEOUT_DEFAULT_MS 10000
 #define HF_SHUTDOWN_DEFAULT_MS 30000
+#define HF_HEARTBEAT_DEFAULT_MS 30000
 
 struct hf_bus {
     struct store *store;
@@ -59,6 +60,7 @@ struct hf_bus {
     bool no_namespace; /* only calls about namespaces are allowed */
     int64_t timeout_ms;
     int64_t shutdown_ms;
+    int64_t heartbeat_ms;
     int64_t payload_bytes_max;
     int64_t queue_events_max;
     int64_t queue_bytes_max;
@@ -72,7 +74,7 @@ struct hf_bus {
     struct subscription *subscriptions; /* those with handlers in this process */
     hf_handler_id last_handler_id;
     struct async *async; /* made by the first asynchronous publish */
-    struct watch *watch; /* made when somebody first waits for news */
+    struct watch *watch; /* NULL: no namespace */
     struct clockwork *clockwork; /* while started; guarded by life */
 
     struct memory *memory;              /* what names of subscriptions mean: known.c */

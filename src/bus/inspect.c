@@ -363,10 +363,7 @@ hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_m
         return status;
     }
     if (wait_ms != 0) {
-        status = watch_ensure(bus);
-        if (status) {
-            return status;
-        }
+        watch_want(bus);
     }
     struct text wanted = text_of(pattern ? pattern : "*");
     struct reading reading = {

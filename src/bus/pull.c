@@ -290,11 +290,11 @@ hf_status hf_claim(hf_bus *bus, const char *subscription, const hf_claim_options
     }
     hf_claim_options own = HF_CLAIM_OPTIONS_INIT;
     status = options_claim(options, &own);
-    if (!status && own.wait_ms > 0) {
-        status = watch_ensure(bus);
-    }
     if (status) {
         return status;
+    }
+    if (own.wait_ms > 0) {
+        watch_want(bus);
     }
     hf_batch *batch = mem_calloc(1, sizeof *batch);
     if (!batch) {

@@ -207,10 +207,7 @@ hf_status hf_wait(hf_bus *bus, const char *subscription, int64_t position, int64
         return fail(HF_INVALID, "position is %" PRId64 "; it must be 1 or more, or -1: everything",
                     position);
     }
-    status = watch_ensure(bus);
-    if (status) {
-        return status;
-    }
+    watch_want(bus);
     struct wait wait;
     struct subscription_ids ids;
     int64_t head;

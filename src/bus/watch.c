@@ -5,6 +5,9 @@
  * may have happened. The watch waits on the store's bell once for all of them and passes the word
  * on. Between rings it wakes up to show a sign of life, often enough for the shortest lease.
  *
+ * Until somebody wants news it does not wait on the bell, which costs publishers and idle processes
+ * a little: it sleeps, and shows the signs of life that are the node's heartbeat.
+ *
  * Where the store does not look by itself (store_look_ms) every return from its wait is passed on,
  * also one by time: a foreign program may have written, and a look too many costs a query, one too
  * few a delay.
@@ -29,6 +32,7 @@ struct watch {
     uint64_t serial;   /* rises with every piece of news */
     int64_t period_ms; /* between signs of life */
     int fd;            /* eventfd; -1: nobody asked */
+    bool wanted;       /* somebody waits for news, or has done so */
     bool stopping;
 };
 
@@ -46,11 +50,30 @@ static void pass_on(struct watch *watch)
     }
 }
 
+/* Sleeps from heartbeat to heartbeat until there is something to do. */
+static void only_live(struct watch *watch)
+{
+    pthread_mutex_lock(&watch->mutex);
+    while (!watch->wanted && !watch->stopping) {
+        pthread_mutex_unlock(&watch->mutex);
+        store_alive(watch->bus->store);
+        struct deadline next = deadline_after_ms(watch->bus->heartbeat_ms);
+        pthread_mutex_lock(&watch->mutex);
+        while (!watch->wanted && !watch->stopping &&
+               cond_wait_until(&watch->changed, &watch->mutex, next)) {
+        }
+    }
+    pthread_mutex_unlock(&watch->mutex);
+}
+
 static void *watch_main(void *ctx)
 {
     struct watch *watch = ctx;
     struct store *store = watch->bus->store;
+    only_live(watch);
     uint64_t seen = store_news(store);
+    pass_on(watch); /* whoever looked before that must look again */
+    subscriptions_nudge(watch->bus);
     for (;;) {
         pthread_mutex_lock(&watch->mutex);
         bool stopping = watch->stopping;
@@ -93,12 +116,20 @@ static hf_status watch_new(hf_bus *bus, struct watch **ret_watch)
     return HF_OK;
 }
 
-hf_status watch_ensure(hf_bus *bus)
+hf_status watch_begin(hf_bus *bus)
 {
-    pthread_mutex_lock(&bus->mutex);
-    hf_status status = bus->watch ? HF_OK : watch_new(bus, &bus->watch);
-    pthread_mutex_unlock(&bus->mutex);
-    return status;
+    return watch_new(bus, &bus->watch);
+}
+
+void watch_want(hf_bus *bus)
+{
+    struct watch *watch = bus->watch;
+    pthread_mutex_lock(&watch->mutex);
+    if (!watch->wanted) {
+        watch->wanted = true;
+        pthread_cond_broadcast(&watch->changed);
+    }
+    pthread_mutex_unlock(&watch->mutex);
 }
 
 uint64_t watch_seen(hf_bus *bus)
@@ -124,9 +155,7 @@ bool watch_wait(hf_bus *bus, uint64_t seen, struct deadline deadline)
 
 void watch_poke(hf_bus *bus)
 {
-    pthread_mutex_lock(&bus->mutex);
     struct watch *watch = bus->watch;
-    pthread_mutex_unlock(&bus->mutex);
     if (watch) {
         pthread_mutex_lock(&watch->mutex);
         watch->serial++;
@@ -137,9 +166,7 @@ void watch_poke(hf_bus *bus)
 
 void watch_lease(hf_bus *bus, int64_t lease_ms)
 {
-    pthread_mutex_lock(&bus->mutex);
     struct watch *watch = bus->watch;
-    pthread_mutex_unlock(&bus->mutex);
     if (!watch) {
         return;
     }
@@ -157,11 +184,8 @@ void watch_lease(hf_bus *bus, int64_t lease_ms)
 
 hf_status watch_fd(hf_bus *bus, int *ret_fd)
 {
-    hf_status status = watch_ensure(bus);
-    if (status) {
-        return status;
-    }
     struct watch *watch = bus->watch;
+    watch_want(bus);
     pthread_mutex_lock(&watch->mutex);
     if (watch->fd < 0) {
         watch->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -177,9 +201,7 @@ hf_status watch_fd(hf_bus *bus, int *ret_fd)
 
 void watch_stop(hf_bus *bus)
 {
-    pthread_mutex_lock(&bus->mutex);
     struct watch *watch = bus->watch;
-    pthread_mutex_unlock(&bus->mutex);
     if (!watch) {
         return;
     }

@@ -6,8 +6,10 @@
 
 #include "bus/bus.h"
 
-/* Starts the watch if it does not run yet. */
-hf_status watch_ensure(hf_bus *bus);
+/* Starts the watch, when the bus is opened: at first it only shows signs of life. */
+hf_status watch_begin(hf_bus *bus);
+/* From now on it waits for news. */
+void watch_want(hf_bus *bus);
 /* A number that changes when there may be news. Read it, look, then watch_wait. */
 uint64_t watch_seen(hf_bus *bus);
 /* Waits until it differs from `seen` or the deadline passes. Answers false when it passed. */

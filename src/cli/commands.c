@@ -42,6 +42,8 @@ const struct command *const commands[] = {
     &command_namespace_show,
     &command_namespace_set,
     &command_namespace_rm,
+    &command_node_list,
+    &command_node_show,
     &command_config_check,
     &command_config_show,
     &command_config_keys,

@@ -20,6 +20,8 @@ static const struct option_row row_partition = WORK_OPTION_PARTITION;
 static const struct option_row row_total = WORK_OPTION_TOTAL;
 static const struct option_row row_drain = WORK_OPTION_DRAIN;
 static const struct option_row row_node = WORK_OPTION_NODE;
+static const struct option_row row_node_id = WORK_OPTION_NODE_ID;
+static const struct option_row row_heartbeat = WORK_OPTION_HEARTBEAT;
 
 static const struct option_row row_url = {
     "db", 0, OPTION_TEXT, "URL", NULL, 0, 0, "the database"};
@@ -49,6 +51,8 @@ static const struct config_key database_keys[] = {
     {"namespace", &row_namespace, "default", "namespace", "HOLDFAST_NAMESPACE", NULL,
      CONFIG_TEXT_NAMESPACE, false, false},
     {"node", &row_node, NULL, "node", NULL, NULL, CONFIG_TEXT_NODE, false, false},
+    {"node_id", &row_node_id, NULL, "node-id", NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"heartbeat", &row_heartbeat, "30s", "heartbeat", NULL, NULL, CONFIG_TEXT_ANY, false, false},
     {"durability", &row_durability, "power", NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
     {"timeout", &row_timeout, "10s", "db-timeout", NULL, NULL, CONFIG_TEXT_ANY, false, false},
     {"drain", &row_drain, "30s", "drain", NULL, NULL, CONFIG_TEXT_ANY, false, false},

@@ -339,6 +339,8 @@ static const struct option_row options_rows[] = {
     {"max-time", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "end after this time"},
     WORK_OPTION_DRAIN,
     WORK_OPTION_NODE,
+    WORK_OPTION_NODE_ID,
+    WORK_OPTION_HEARTBEAT,
     OPTION_END,
 };
 

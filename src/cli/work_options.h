@@ -28,4 +28,12 @@
 #define WORK_OPTION_NODE                                                                           \
     {"node", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "shown as the owner of the work (HOST:PID)"}
 
+#define WORK_OPTION_NODE_ID                                                                        \
+    {"node-id", 0, OPTION_TEXT, "ID", NULL, 0, 0,                                                  \
+     "which node this is, also when it comes again (one that is generated)"}
+
+#define WORK_OPTION_HEARTBEAT                                                                      \
+    {"heartbeat", 0, OPTION_DURATION, "TIME", NULL, 1000, 86400000,                                \
+     "between two signs that the node lives (30s)"}
+
 #endif

@@ -52,6 +52,8 @@ static int plan_by_args(struct work *work, hf_options *options)
     work->count = 1;
     work->drain_ms = args_number(args, "drain", DRAIN_MS);
     options->node_name = args_text(args, "node");
+    options->node_id = args_text(args, "node-id");
+    options->heartbeat_ms = args_number(args, "heartbeat", -1);
     return EXIT_OK;
 }
 
@@ -152,6 +154,10 @@ static int plan_database(struct work *work, hf_options *options)
         config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "namespace");
     struct config_setting node =
         config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "node");
+    struct config_setting node_id =
+        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "node_id");
+    struct config_setting heartbeat =
+        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "heartbeat");
     struct config_setting durability =
         config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "durability");
     struct config_setting timeout =
@@ -163,6 +169,8 @@ static int plan_database(struct work *work, hf_options *options)
         cli->namespace_name = name.value.text;
     options->namespace_name = cli->namespace_name;
     options->node_name = node.value.text;
+    options->node_id = node_id.value.text;
+    options->heartbeat_ms = heartbeat.value.number;
     options->durability = durability.value.number == 2 ? HF_DURABILITY_PROCESS
                                                        : HF_DURABILITY_POWER;
     options->timeout_ms = timeout.value.number;

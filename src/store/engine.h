@@ -54,6 +54,7 @@ struct engine_class {
     hf_status (*subscription_by_id)(struct engine *, int64_t, subscription_row_fn, void *);
     hf_status (*subscription_list)(struct engine *, subscription_row_fn, void *);
     hf_status (*namespace_list)(struct engine *, struct text, namespace_row_fn, void *);
+    hf_status (*node_list)(struct engine *, struct text, node_row_fn, void *);
     hf_status (*standing)(struct engine *, int64_t, struct standing *, epoch_fn, void *);
     hf_status (*progress)(struct engine *, int64_t, int64_t, struct progress *);
     hf_status (*partitions)(struct engine *, int64_t, member_row_fn, partition_row_fn, void *);

@@ -230,6 +230,11 @@ hf_status store_namespace_list(struct store *store, struct text name, namespace_
     FORWARD(store, namespace_list, name, found, ctx);
 }
 
+hf_status store_node_list(struct store *store, struct text id, node_row_fn found, void *ctx)
+{
+    FORWARD(store, node_list, id, found, ctx);
+}
+
 hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
                          epoch_fn found, void *ctx)
 {

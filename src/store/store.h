@@ -39,9 +39,9 @@
 #include "base/text.h"
 #include "store/claimants.h"
 #include "store/event.h"
+#include "store/node.h"
 
 struct store;
-struct sqlite3;
 
 #define STORE_TOKEN_BYTES 16          /* identity of a lease, or of an opened store */
 #define STORE_MESSAGE_BYTES 512       /* what a failed change says */
@@ -56,6 +56,7 @@ struct sqlite3;
 struct store_options {
     struct text namespace_name; /* absent: none; then only verbs about namespaces may be used */
     struct text node_name;    /* shown to others as owner of leases */
+    struct node_facts node;   /* not looked at without a namespace */
     hf_open_mode open_mode;   /* never DEFAULT */
     hf_durability durability; /* never DEFAULT */
     int64_t timeout_ms;       /* waiting for the database while opening */
@@ -794,7 +795,6 @@ void store_note(struct store *store, int32_t slot, int64_t subscription_id, int6
 void store_note_clear(struct store *store, int32_t slot);
 /* Whether it does. Costs nothing. */
 bool store_takes_notes(const struct store *store);
-/* Shows a sign of life; the bus calls it at least every lease_ms / 4 of its shortest lease. */
+/* A sign of life: at least every lease_ms / 4 of the bus's shortest lease, and every heartbeat. */
 void store_alive(struct store *store);
-
 #endif

@@ -31,6 +31,13 @@ static int in_child(int (*check)(struct scene *scene), struct scene *scene)
             return number;                                                                         \
     } while (0)
 
+static int note_node(const hf_node_info *info, void *ctx)
+{
+    (void)info;
+    (void)ctx;
+    return 0;
+}
+
 /* The number of the first call that was not refused; 0 if all were. */
 static int every_call_is_refused(struct scene *scene)
 {
@@ -77,6 +84,7 @@ static int every_call_is_refused(struct scene *scene)
     REFUSED(hf_dead_retry(bus, 1, NULL, 0));
     REFUSED(hf_dead_purge(bus, &filter, NULL));
     REFUSED(hf_namespace_create(bus, "a", NULL, NULL));
+    REFUSED(hf_node_list(bus, note_node, NULL));
     REFUSED(hf_namespace_remove(bus, "a", HF_ON));
     REFUSED(hf_fd(bus, &fd));
     return 0;

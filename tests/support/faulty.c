@@ -288,6 +288,13 @@ static hf_status faulty_namespace_list(struct engine *engine, struct text name,
     FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->namespace_list(to, name, found, ctx));
 }
 
+static hf_status faulty_node_list(struct engine *engine, struct text id, node_row_fn found,
+                                  void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->node_list(to, id, found, ctx));
+}
+
 static hf_status faulty_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                                  epoch_fn found, void *ctx)
 {
@@ -651,6 +658,7 @@ static const struct engine_class faulty_engine_class = {
     .subscription_by_id = faulty_subscription_by_id,
     .subscription_list = faulty_subscription_list,
     .namespace_list = faulty_namespace_list,
+    .node_list = faulty_node_list,
     .standing = faulty_standing,
     .progress = faulty_progress,
     .partitions = faulty_partitions,

@@ -176,6 +176,10 @@ struct store_options fixture_options(struct fixture *fixture, const char *node_n
     return (struct store_options){
         .namespace_name = text_of(fixture->namespace_name),
         .node_name = text_of(node_name),
+        .node = {.id = text_of(node_name),
+                 .host = text_of("test"),
+                 .pid = getpid(),
+                 .heartbeat_ms = 30000},
         .open_mode = HF_OPEN_CREATE,
         .durability = HF_DURABILITY_PROCESS,
         .timeout_ms = PATIENCE_MS,

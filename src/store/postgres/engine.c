@@ -25,6 +25,7 @@
 #include "store/postgres/reader.h"
 #include "store/postgres/verbs.h"
 
+#define NODE_BYTES_MAX 16384 /* what a node says about itself */
 #define CLOSE_WAIT_MS 5000 /* for the server, to give back what we own */
 
 /* ---- fork ------------------------------------------------------------------------------------ */
@@ -146,7 +147,13 @@ static hf_status engine_copy_names(struct postgres_engine *engine, const char *u
     if (!engine->namespace_name || !engine->node_bytes) {
         return fail(HF_NOMEM, "no memory for names");
     }
-    return HF_OK;
+    struct arena *arena = &engine->node_arena;
+    engine->node = options->node;
+    engine->node.id = arena_text(arena, options->node.id);
+    engine->node.description = arena_text(arena, options->node.description);
+    engine->node.metadata_json = arena_text(arena, options->node.metadata_json);
+    engine->node.host = arena_text(arena, options->node.host);
+    return arena_status(arena);
 }
 
 /* Frees whatever engine_open got so far. */
@@ -159,6 +166,7 @@ static void engine_free(struct postgres_engine *engine)
     set64_release(&engine->owned);
     mem_free(engine->namespace_name);
     mem_free(engine->node_bytes);
+    arena_release(&engine->node_arena);
     mem_free(engine);
 }
 
@@ -205,6 +213,7 @@ static struct postgres_engine *engine_new(const struct store_options *options)
     }
     session_init(&engine->writer, engine, SESSION_WRITER);
     set64_init(&engine->owned, OWNED_MAX);
+    arena_init(&engine->node_arena, NODE_BYTES_MAX);
     return engine;
 }
 
@@ -342,6 +351,7 @@ const struct engine_class postgres_engine_class = {
     .subscription_by_id = postgres_subscription_by_id,
     .subscription_list = postgres_subscription_list,
     .namespace_list = postgres_namespace_list,
+    .node_list = postgres_node_list,
     .standing = postgres_standing,
     .progress = postgres_progress,
     .partitions = postgres_partitions,

@@ -32,8 +32,8 @@
  * Signs of life
  *   The advisory lock on this connection says that the process lives; it vanishes with the process.
  *   The number of beats says that it is not frozen; it rises while the bus says that it is alive
- *   (store_alive), three times per lease. If the connection is lost, others may take over at once;
- *   fencing keeps that safe.
+ *   (store_alive), three times per lease, and is the node's heartbeat. If the connection is lost,
+ *   others may take over at once; fencing keeps that safe.
  *
  * Looking
  *   Nobody rings for some things: a process that died before it could, or that dies now; a change
@@ -62,6 +62,7 @@
 #include "base/thread.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/row.h"
+#include "store/postgres/verbs.h"
 
 #define MS INT64_C(1000)
 #define IDLE_MS KEEPER_LOOK_MS
@@ -79,6 +80,7 @@
 #define CONNECT_MS 2000
 #define RETRY_MS 500         /* after a failed connection */
 #define BEAT_MIN_MS 10
+#define BEATS_PER_LEASE 3
 #define FLOOD_MS 100         /* so many notifications in such a time are a flood */
 #define FLOOD_COUNT 100
 #define CROWD_COUNT 4        /* so many publishers at once are a crowd ... */
@@ -208,7 +210,7 @@ void keeper_alive(struct postgres_engine *engine)
 static int64_t beat_gap_us(struct keeper *keeper)
 {
     int64_t lease_ms = atomic_load(&keeper->lease_ms);
-    int64_t gap_ms = lease_ms / 3;
+    int64_t gap_ms = lease_ms / BEATS_PER_LEASE;
     gap_ms = gap_ms > IDLE_MS ? IDLE_MS : gap_ms < BEAT_MIN_MS ? BEAT_MIN_MS : gap_ms;
     return gap_ms * MS;
 }
@@ -358,6 +360,10 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
     }
     if (status == HF_OK) {
         status = take_lock(engine);
+    }
+    if (status == HF_OK) {
+        status = postgres_node_register(engine, &keeper->session, keeper->locked,
+                                        atomic_load(&keeper->connects) > 1);
     }
     if (status == HF_OK) {
         status = look(engine, true, false);
@@ -647,7 +653,7 @@ static hf_status keeper_init(struct postgres_engine *engine)
     }
     session_init(&keeper->session, engine, SESSION_KEEPER);
     atomic_store(&keeper->news, 1);
-    atomic_store(&keeper->lease_ms, INT64_MAX);
+    atomic_store(&keeper->lease_ms, BEATS_PER_LEASE * engine->node.heartbeat_ms);
     keeper->told = -1;
     return HF_OK;
 }

@@ -20,7 +20,7 @@
  *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c, namespace.c   the
  *                    other changes
  *   agenda.c   what is kept for later: schedules, delayed events
- *   query.c, progress.c, crew.c, holders.c, doctor.c, verify.c        the queries
+ *   query.c, progress.c, crew.c, node.c, holders.c, doctor.c, verify.c        the queries
  *
  * What must be atomic is a function of the schema `holdfast` (sql/postgres), so a change is one
  * statement; verbs.h says how it is called. C brings what one statement cannot: the group commit,
@@ -35,6 +35,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/arena.h"
 #include "base/set64.h"
 #include "store/engine.h"
 #include "store/postgres/address.h"
@@ -57,6 +58,8 @@ struct postgres_engine {
     char *namespace_name;       /* NUL-terminated */
     char *node_bytes;           /* owns what follows */
     struct text node_name;      /* NUL-terminated; application_name, owner_name */
+    struct arena node_arena;    /* owns the texts of: */
+    struct node_facts node;
     int32_t namespace_id;
     bool gapless;
     hf_durability durability;

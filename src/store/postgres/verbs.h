@@ -80,6 +80,11 @@ void signs_free(struct signs *signs);
 hf_status postgres_give_back_all(struct postgres_engine *engine, struct session *session,
                                  int64_t now_us, bool *ret_ring);
 
+/* Opening: makes this process known as a node, on the keeper's session. `again`: not for the first
+ * time; then what speaks against it goes into the log. HF_CONFLICT, HF_BUSY. (node.c) */
+hf_status postgres_node_register(struct postgres_engine *engine, struct session *session,
+                                 bool locked, bool again);
+
 /* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
 
 /* agenda.c */
@@ -100,6 +105,7 @@ hf_status postgres_subscription_by_id(struct engine *engine, int64_t id, subscri
 hf_status postgres_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
 hf_status postgres_namespace_list(struct engine *engine, struct text name, namespace_row_fn found,
                                   void *ctx);
+hf_status postgres_node_list(struct engine *engine, struct text id, node_row_fn found, void *ctx);
 hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                              epoch_fn found, void *ctx);
 hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,

@@ -30,6 +30,7 @@
 #include "base/point.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/core.h"
+#include "store/sqlite/node.h"
 #include "store/sqlite/schedule.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
@@ -111,8 +112,8 @@ hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool 
         return HF_OK;
     }
     checkpoint_if_due(engine, conn);
-    if (atomic_load(&engine->live.sweep_due)) {
-        live_sweep(engine, conn);
+    if (conn == &engine->writer) {
+        live_sweep(engine);
     }
     return HF_OK;
 }
@@ -352,10 +353,14 @@ static hf_status transact(struct sqlite_engine *engine, struct change *changes, 
         conn_rollback(conn);
         return status;
     }
+    if (atomic_load(&engine->live.sweep_due)) {
+        node_bury(engine, conn);
+    }
     HF_POINT("before_commit");
     bool ring = conn->ring;
     status = conn_commit(conn);
     if (status != HF_OK) {
+        node_exhume(engine);
         engine->writer_lost = status == HF_UNKNOWN;
         return status;
     }

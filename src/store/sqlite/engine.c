@@ -23,6 +23,7 @@
 #include "store/sqlite/schedule.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/migrate.h"
+#include "store/sqlite/node.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"
 
@@ -145,14 +146,18 @@ static hf_status engine_prepare(struct sqlite_engine *engine, const struct store
         status = bell_open(&engine->bell, &engine->files);
     }
     if (status == HF_OK) {
-        status = live_open(engine);
+        status = node_check_id(engine, &options->node);
+    }
+    if (status == HF_OK) {
+        status = live_open(engine, &options->node);
     }
     engine->spare.files = &engine->files;
     if (status == HF_NOSPACE && spare_spend(&engine->spare)) {
-        status = live_open(engine); /* reading and settling must be possible on a full disk */
+        /* Reading and settling must be possible on a full disk. */
+        status = live_open(engine, &options->node);
     }
     if (status == HF_OK) {
-        live_sweep(engine, &engine->writer);
+        node_sweep(engine, deadline);
         spare_open(&engine->spare, &engine->files);
     }
     return status;
@@ -253,6 +258,9 @@ static void engine_give_back(struct sqlite_engine *engine)
     }
     if (status == HF_OK) {
         status = sqlite_give_back_all(engine, conn, clock_wall_us());
+        if (status == HF_OK) {
+            node_stop(engine, conn);
+        }
         bool ring = conn->ring;
         if (status != HF_OK) {
             conn_rollback(conn);
@@ -353,6 +361,7 @@ const struct engine_class sqlite_engine_class = {
     .subscription_by_id = sqlite_subscription_by_id,
     .subscription_list = sqlite_subscription_list,
     .namespace_list = sqlite_namespace_list,
+    .node_list = sqlite_node_list,
     .standing = sqlite_standing,
     .progress = sqlite_progress,
     .partitions = sqlite_partitions,

@@ -14,6 +14,9 @@
  * not locked yet, for one of the dead. A process that dies while sweeping leaves a file that the
  * next sweep finds. A file that is still named by a partition or a lease stays: its notes are
  * needed by whoever takes that over.
+ *
+ * The card of the node is read by others without the gate. Its texts are written before the magic
+ * number, which is what a reader asks for first, and never after; the two times are words.
  */
 #include "store/sqlite/live.h"
 
@@ -32,7 +35,7 @@
 #include "base/thread.h"
 #include "store/sqlite/sqlite.h"
 
-#define LIVE_MAGIC UINT64_C(0x31306576696c6668) /* "hflive01" */
+#define LIVE_MAGIC UINT64_C(0x32306576696c6668) /* "hflive02" */
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_BYTES 36
 #define TOKEN_HEX_BYTES ((size_t)2 * STORE_TOKEN_BYTES)
@@ -45,13 +48,11 @@ struct live_note {
 
 /* What the file holds. Written by its owner alone. */
 struct live_file {
-    uint64_t magic;
+    atomic_uint_least64_t magic;
     char boot_id[BOOT_ID_BYTES + 4];
-    int64_t pid;
     atomic_uint_least64_t counter;
-    char node_name[HF_PRODUCER_BYTES_MAX + 1];
+    struct live_card card;
     struct live_note notes[STORE_NOTES_MAX];
-    int64_t namespace_id; /* 0: none */
 };
 
 /* ---- Names and locks ------------------------------------------------------------------------- */
@@ -95,7 +96,35 @@ static void live_boot_id(char out[BOOT_ID_BYTES + 4])
 
 /* ---- Our own file ---------------------------------------------------------------------------- */
 
-static hf_status live_map(struct sqlite_engine *engine, int fd)
+static void live_heartbeat(struct live_card *card)
+{
+    atomic_store_explicit(&card->seen_at_us, clock_wall_us(), memory_order_release);
+    atomic_store_explicit(&card->seen_us, clock_steady_us(), memory_order_release);
+}
+
+static void card_write(char *out, size_t bytes, struct text text)
+{
+    snprintf(out, bytes, "%" TEXT_PRI, TEXT_ARG(text));
+}
+
+static void card_fill(struct sqlite_engine *engine, const struct node_facts *node,
+                      struct live_card *card)
+{
+    card->namespace_id = engine->namespace_id;
+    card->pid = node->pid;
+    card->heartbeat_ms = node->heartbeat_ms;
+    card->started_at_us = clock_wall_us();
+    card->given = node->given ? 1 : 0;
+    card_write(card->id, sizeof card->id, node->id);
+    card_write(card->name, sizeof card->name, engine->node_name);
+    card_write(card->host, sizeof card->host, node->host);
+    card_write(card->version, sizeof card->version, text_of(HF_VERSION));
+    card_write(card->description, sizeof card->description, node->description);
+    card_write(card->metadata_json, sizeof card->metadata_json, node->metadata_json);
+    live_heartbeat(card);
+}
+
+static hf_status live_map(struct sqlite_engine *engine, const struct node_facts *node, int fd)
 {
     struct live *live = &engine->live;
     int code = posix_fallocate(fd, 0, sizeof(struct live_file));
@@ -107,16 +136,14 @@ static hf_status live_map(struct sqlite_engine *engine, int fd)
         return fail(files_status(errno), "cannot map %s: %s", live->path, strerror(errno));
     }
     live_boot_id(file->boot_id);
-    file->pid = getpid();
-    file->namespace_id = engine->namespace_id;
-    snprintf(file->node_name, sizeof file->node_name, "%" TEXT_PRI, TEXT_ARG(engine->node_name));
+    card_fill(engine, node, &file->card);
     atomic_store(&file->counter, 1);
-    file->magic = LIVE_MAGIC;
+    atomic_store_explicit(&file->magic, LIVE_MAGIC, memory_order_release);
     live->file = file;
     return HF_OK;
 }
 
-hf_status live_open(struct sqlite_engine *engine)
+hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node)
 {
     struct live *live = &engine->live;
     live->fd = -1;
@@ -137,7 +164,7 @@ hf_status live_open(struct sqlite_engine *engine)
     if (!live_lock(fd)) {
         status = fail(HF_IO, "cannot lock %s: %s", live->path, strerror(errno));
     } else {
-        status = live_map(engine, fd);
+        status = live_map(engine, node, fd);
     }
     if (status == HF_OK) {
         live->fd = fd;
@@ -203,6 +230,7 @@ void live_note_clear(struct live *live, int32_t slot)
 void live_renew(struct live *live)
 {
     atomic_fetch_add(&live->file->counter, 1);
+    live_heartbeat(&live->file->card);
 }
 
 /* ---- Others' files --------------------------------------------------------------------------- */
@@ -281,7 +309,7 @@ static bool live_read(struct sqlite_engine *engine, const uint8_t token[STORE_TO
         done += length > 0 ? (size_t)length : 0;
     } while (done < sizeof *out && (length > 0 || (length < 0 && errno == EINTR)));
     close(fd);
-    return done == sizeof *out && out->magic == LIVE_MAGIC;
+    return done == sizeof *out && atomic_load(&out->magic) == LIVE_MAGIC;
 }
 
 hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
@@ -382,25 +410,79 @@ static void live_each(struct sqlite_engine *engine, live_file_fn found, void *ct
     mem_free(prefix);
 }
 
-static void live_sweep_one(struct sqlite_engine *engine, int directory, const char *name,
-                           const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+static void note_dead(struct sqlite_engine *engine, int directory, const char *name,
+                      const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
 {
     (void)engine;
-    struct conn *conn = ctx;
+    (void)token;
+    int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
+    if (fd >= 0) {
+        *(bool *)ctx = *(bool *)ctx || !live_is_locked(fd);
+        close(fd);
+    }
+}
+
+bool live_any_dead(struct sqlite_engine *engine)
+{
+    bool dead = false;
+    live_each(engine, note_dead, &dead);
+    return dead;
+}
+
+/* What is looked for among the dead, and for whom. */
+struct burial {
+    struct conn *conn;
+    live_card_fn found;
+    void *ctx;
+    struct live_file file; /* the one being looked at */
+};
+
+static void bury_one(struct sqlite_engine *engine, int directory, const char *name,
+                     const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+{
+    struct burial *burial = ctx;
+    struct live *live = &engine->live;
     int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         return;
     }
-    if (!live_is_locked(fd) && !token_is_named(conn, token)) {
-        unlinkat(directory, name, 0);
-    }
+    bool dead = !live_is_locked(fd) && !token_is_named(burial->conn, token);
     close(fd);
+    if (dead && live->buried_count == LIVE_BURY_MAX) {
+        live->sweep_due = true;
+    } else if (dead) {
+        memcpy(live->buried[live->buried_count++], token, STORE_TOKEN_BYTES);
+        if (live_read(engine, token, &burial->file) && burial->file.card.namespace_id != 0) {
+            burial->found(engine, &burial->file.card, LIVE_DEAD, burial->ctx);
+        }
+    }
 }
 
-void live_sweep(struct sqlite_engine *engine, struct conn *conn)
+void live_bury(struct sqlite_engine *engine, struct conn *conn, live_card_fn found, void *ctx)
 {
+    struct burial *burial = mem_calloc(1, sizeof *burial);
+    engine->live.buried_count = 0;
     engine->live.sweep_due = false;
-    live_each(engine, live_sweep_one, conn);
+    if (burial) {
+        burial->conn = conn;
+        burial->found = found;
+        burial->ctx = ctx;
+        live_each(engine, bury_one, burial);
+        mem_free(burial);
+    }
+}
+
+void live_sweep(struct sqlite_engine *engine)
+{
+    struct live *live = &engine->live;
+    for (size_t i = 0; i < live->buried_count; i++) {
+        char *path = live_path(engine, live->buried[i]);
+        if (path) {
+            unlink(path);
+        }
+        mem_free(path);
+    }
+    live->buried_count = 0;
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */
@@ -425,10 +507,10 @@ static void live_count_one(struct sqlite_engine *engine, int directory, const ch
         return;
     }
     bool whole = live_read(engine, token, &tally->file);
-    if (live_is_locked(fd) && (!whole || tally->file.namespace_id == tally->namespace_id)) {
+    if (live_is_locked(fd) && (!whole || tally->file.card.namespace_id == tally->namespace_id)) {
         int length = snprintf(tally->names + tally->length, tally->bytes - tally->length, "%s%s",
                               tally->count ? ", " : "",
-                              whole ? tally->file.node_name : "one of another version");
+                              whole ? tally->file.card.name : "one of another version");
         tally->count++;
         tally->length += length > 0 ? (size_t)length : 0;
         tally->length = tally->length < tally->bytes ? tally->length : tally->bytes - 1;
@@ -451,4 +533,57 @@ int32_t live_count(struct sqlite_engine *engine, int64_t namespace_id, char *nam
     int32_t count = tally->count;
     mem_free(tally);
     return count;
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+struct cards {
+    live_card_fn found;
+    void *ctx;
+    struct live_file file; /* the one being looked at */
+};
+
+static void card_one(struct sqlite_engine *engine, int directory, const char *name,
+                     const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+{
+    struct cards *cards = ctx;
+    int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    /* Before and after: whoever opens or closes meanwhile is seen alive, not as one that died. */
+    bool alive = live_is_locked(fd);
+    bool whole = live_read(engine, token, &cards->file);
+    alive = alive || live_is_locked(fd);
+    close(fd);
+    if (whole && cards->file.card.namespace_id != 0) {
+        cards->found(engine, &cards->file.card, alive ? LIVE_ALIVE : LIVE_DEAD, cards->ctx);
+    }
+}
+
+hf_status live_cards(struct sqlite_engine *engine, live_card_fn found, void *ctx)
+{
+    struct cards *cards = mem_calloc(1, sizeof *cards);
+    if (!cards) {
+        return fail(HF_NOMEM, "no memory for the cards of nodes");
+    }
+    cards->found = found;
+    cards->ctx = ctx;
+    if (engine->live.file && engine->namespace_id != 0) {
+        found(engine, &engine->live.file->card, LIVE_SELF, ctx);
+    }
+    live_each(engine, card_one, cards);
+    mem_free(cards);
+    return HF_OK;
+}
+
+const struct live_card *live_own_card(const struct live *live)
+{
+    return &live->file->card;
+}
+
+bool live_is_stale(const struct live_card *card)
+{
+    int64_t silent_us = clock_steady_us() - atomic_load(&card->seen_us);
+    return silent_us > STORE_NODE_STALE_BEATS * card->heartbeat_ms * 1000;
 }

@@ -7,8 +7,11 @@
  * handlers ran (as long as the machine has not rebooted: then nobody knows what of the file
  * reached the disk).
  *
- * A file is removed by its own store when it closes; files of the dead go (live_sweep) when no
- * partition and no lease names their token any more.
+ * It also holds the card of the node that the store is, with its last heartbeat.
+ *
+ * A file is removed by its own store when it closes; files of the dead go when no partition and no
+ * lease names their token any more: live_bury tells who they were, within a transaction that may
+ * remember it, and live_sweep removes them after its commit.
  */
 #ifndef HF_STORE_SQLITE_LIVE_H
 #define HF_STORE_SQLITE_LIVE_H
@@ -22,6 +25,7 @@
 #include "store/store.h"
 
 #define LIVE_SEEN_MAX 64 /* other stores whose counters are remembered */
+#define LIVE_BURY_MAX 64 /* files of the dead that are removed at once */
 
 struct sqlite_engine;
 struct conn;
@@ -42,17 +46,36 @@ struct live_seen {
     int64_t since_us; /* our monotonic clock when we first saw this counter; 0: slot is free */
 };
 
+/* What a node says about itself, as bytes of the file. An empty text is an absent one. */
+struct live_card {
+    int64_t namespace_id; /* 0: none; then it is no node */
+    int64_t pid;
+    int64_t heartbeat_ms;
+    int64_t started_at_us;          /* wall clock */
+    atomic_int_least64_t seen_at_us; /* the last sign of life: wall clock, for people ... */
+    atomic_int_least64_t seen_us;    /* ... and the machine's steady clock, to judge by */
+    int64_t given;                  /* 1: somebody chose the id */
+    char id[HF_NODE_ID_BYTES_MAX + 1];
+    char name[HF_PRODUCER_BYTES_MAX + 1];
+    char host[STORE_HOST_BYTES_MAX + 1];
+    char version[STORE_VERSION_BYTES_MAX + 1];
+    char description[HF_NODE_DESCRIPTION_BYTES_MAX + 1];
+    char metadata_json[HF_NODE_METADATA_BYTES_MAX + 1];
+};
+
 struct live {
     int fd;                  /* -1: none */
     struct live_file *file;  /* mapped */
     char *path;
     atomic_bool sweep_due;   /* a dead one was looked at: look for files to remove */
+    size_t buried_count;     /* whose files go after the present commit; under the gate */
+    uint8_t buried[LIVE_BURY_MAX][STORE_TOKEN_BYTES];
     pthread_mutex_t mutex;   /* of seen */
     struct live_seen seen[LIVE_SEEN_MAX];
 };
 
 /* Makes this store's own file; under the gate. */
-hf_status live_open(struct sqlite_engine *engine);
+hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node);
 /* Removes it. */
 void live_close(struct sqlite_engine *engine);
 /* In a forked child: lets go of it and changes nothing. */
@@ -80,8 +103,24 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
  * by commas. Under the gate, so that nobody is about to open it. */
 int32_t live_count(struct sqlite_engine *engine, int64_t namespace_id, char *names, size_t bytes);
 
-/* Removes files of the dead that nothing names any more; under the gate, outside a transaction. */
-void live_sweep(struct sqlite_engine *engine, struct conn *conn);
+/* A store's card, and how the store is: LIVE_SELF, LIVE_ALIVE or LIVE_DEAD. The card is valid until
+ * the function returns. */
+typedef void (*live_card_fn)(struct sqlite_engine *engine, const struct live_card *card,
+                             enum live_state state, void *ctx);
+/* Calls `found` for every store of the database that has a namespace. HF_NOMEM. */
+hf_status live_cards(struct sqlite_engine *engine, live_card_fn found, void *ctx);
+const struct live_card *live_own_card(const struct live *live);
+/* Whether a living node was not heard of for so long that it is stale. */
+bool live_is_stale(const struct live_card *card);
+
+/* Whether there is a file of a dead store. */
+bool live_any_dead(struct sqlite_engine *engine);
+/* Calls `found` for each of the dead whose token nothing names any more, as far as the transaction
+ * on `conn` sees, and marks its file for live_sweep. At most LIVE_BURY_MAX; sweep_due if there are
+ * more. Under the gate. */
+void live_bury(struct sqlite_engine *engine, struct conn *conn, live_card_fn found, void *ctx);
+/* Removes the files that were marked; under the gate, after the commit. */
+void live_sweep(struct sqlite_engine *engine);
 
 /* This store's own signs. */
 void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t position,

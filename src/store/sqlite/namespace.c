@@ -192,7 +192,8 @@ hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *con
     static const enum sqlite_query contents[] = {
         SQLITE_QUERY_REMOVE_EVENTS,       SQLITE_QUERY_REMOVE_KEYS,
         SQLITE_QUERY_REMOVE_DEAD_LETTERS, SQLITE_QUERY_REMOVE_RUNS,
-        SQLITE_QUERY_REMOVE_SCHEDULES,    SQLITE_QUERY_REMOVE_DELAYED};
+        SQLITE_QUERY_REMOVE_SCHEDULES,    SQLITE_QUERY_REMOVE_DELAYED,
+        SQLITE_QUERY_REMOVE_PAST_NODES};
     struct found_namespace found;
     hf_status status = find(conn, remove->name, &found);
     remove->ret_more = true;

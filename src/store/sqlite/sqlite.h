@@ -20,6 +20,7 @@
  *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer
  *   schedule.c, delay.c   what is kept for later
  *   query.c, progress.c, crew.c, doctor.c, verify.c                   the queries
+ *   node.c     nodes: who is there, by the live files, and who was
  *
  * Lock order: gate, then SQLite's own locks. The writer connection is used only by whoever runs
  * apply (one thread at a time, see group.h) and only under the gate.

@@ -76,6 +76,7 @@ hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscript
 hf_status sqlite_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
 hf_status sqlite_namespace_list(struct engine *engine, struct text name, namespace_row_fn found,
                                 void *ctx);
+hf_status sqlite_node_list(struct engine *engine, struct text id, node_row_fn found, void *ctx);
 hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                            epoch_fn found, void *ctx);
 hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,

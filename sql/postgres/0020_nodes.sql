@@ -1,0 +1,182 @@
+-- Nodes: what the processes that have a namespace open say about themselves, and those that ended
+-- lately.
+--
+-- Who is there is in processes, with its signs of life. A row goes when its process ends, because
+-- everybody who looks for the living reads them all; what it said about itself goes on for a day in
+-- past_nodes, where nobody looks but whoever asks for nodes.
+
+-- node_id NULL: it is of a version that had no nodes. given: somebody chose the id.
+ALTER TABLE holdfast.processes
+    ADD COLUMN heartbeat_ms bigint NOT NULL DEFAULT 30000,
+    ADD COLUMN pid          bigint,
+    ADD COLUMN given        boolean NOT NULL DEFAULT false,
+    ADD COLUMN node_id      text COLLATE "C",
+    ADD COLUMN host         text,
+    ADD COLUMN version      text,
+    ADD COLUMN description  text,
+    ADD COLUMN metadata     json;
+
+-- Of each id the last one that ended. stopped_at NULL: it did not say that it stops. ended_at: when it
+-- said so, or when somebody noticed.
+CREATE TABLE holdfast.past_nodes (
+    namespace_id integer NOT NULL,
+    started_at   timestamptz NOT NULL,
+    seen_at      timestamptz NOT NULL,
+    stopped_at   timestamptz,
+    ended_at     timestamptz NOT NULL,
+    heartbeat_ms bigint NOT NULL,
+    pid          bigint,
+    node_id      text COLLATE "C" NOT NULL,
+    node_name    text NOT NULL,
+    host         text,
+    version      text,
+    description  text,
+    metadata     json,
+    PRIMARY KEY (namespace_id, node_id)
+);
+CREATE INDEX past_nodes_ended ON holdfast.past_nodes (namespace_id, ended_at);
+
+-- node_register: makes the process known with what it says about itself; again when it has a new
+-- connection. HF_CONFLICT (4) if the id was given and a node that is live has it, HF_BUSY (11) if the
+-- namespace is being removed or gone; with p_again it is registered all the same, and hears that
+-- there is another one. Those who register in a namespace, and the one who removes it, come one after
+-- the other: they would not see each other's rows.
+CREATE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid, p_locked boolean,
+                                       p_again boolean, p_node_id text, p_given boolean,
+                                       p_node_name text, p_description text, p_metadata json,
+                                       p_host text, p_pid bigint, p_version text,
+                                       p_heartbeat_ms bigint, OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_now   timestamptz := clock_timestamp();
+    v_other processes%ROWTYPE;
+BEGIN
+    status := 0;
+    PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
+    PERFORM FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
+    IF NOT FOUND AND NOT p_again THEN
+        status := 11;
+        message := 'the namespace is being removed';
+        RETURN;
+    END IF;
+    IF p_given THEN
+        SELECT * INTO v_other FROM processes p
+            WHERE p.namespace_id = p_namespace_id AND p.node_id = p_node_id AND p.token <> p_token
+                AND p.seen_at >= v_now - p.heartbeat_ms * interval '3 ms'
+                AND dead_of(p_namespace_id, ARRAY[p.token]) = '{}'
+            ORDER BY p.started_at LIMIT 1;
+        IF FOUND THEN
+            status := 4;
+            message := format('node %s is live already: process %s on %s, since %s', p_node_id,
+                              coalesce(v_other.pid::text, '(not known)'),
+                              coalesce(v_other.host, 'a host that is not known'),
+                              to_char(v_other.started_at AT TIME ZONE 'UTC',
+                                      'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
+            IF NOT p_again THEN
+                RETURN;
+            END IF;
+        END IF;
+    END IF;
+    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, node_name,
+                                heartbeat_ms, pid, given, node_id, host, version, description,
+                                metadata)
+        VALUES (p_token, v_now, v_now, p_namespace_id, p_locked, p_node_name, p_heartbeat_ms, p_pid,
+                p_given, p_node_id, p_host, p_version, p_description, p_metadata)
+        ON CONFLICT (token) DO UPDATE
+        SET renewals = p.renewals + 1, seen_at = excluded.seen_at, locked = excluded.locked;
+END
+$$;
+
+-- node_forget: nodes that ended a day ago, and all but the last thousand.
+CREATE FUNCTION holdfast.node_forget(p_namespace_id integer) RETURNS void
+    LANGUAGE sql VOLATILE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    DELETE FROM past_nodes n
+        WHERE n.namespace_id = p_namespace_id
+            AND (n.ended_at < clock_timestamp() - interval '1 day'
+                 OR n.ended_at < (SELECT o.ended_at FROM past_nodes o
+                                  WHERE o.namespace_id = p_namespace_id
+                                  ORDER BY o.ended_at DESC OFFSET 999 LIMIT 1))
+$$;
+
+-- node_past: remembers processes that are about to be forgotten: those that stop (p_stopped), and
+-- those that were found dead. Of those that stop within their first heartbeat only nodes that somebody
+-- gave an id: programs that publish one event and go are not worth a row. Forgets old ones.
+CREATE FUNCTION holdfast.node_past(p_namespace_id integer, p_tokens uuid[], p_stopped boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    INSERT INTO past_nodes AS n (namespace_id, started_at, seen_at, stopped_at, ended_at, heartbeat_ms,
+                                 pid, node_id, node_name, host, version, description, metadata)
+        SELECT DISTINCT ON (p.node_id) p.namespace_id, p.started_at,
+               CASE WHEN p_stopped THEN v_now ELSE p.seen_at END,
+               CASE WHEN p_stopped THEN v_now END, v_now, p.heartbeat_ms,
+               p.pid, p.node_id, p.node_name, p.host, p.version, p.description, p.metadata
+        FROM processes p
+        WHERE p.namespace_id = p_namespace_id AND p.token = ANY (p_tokens) AND p.node_id IS NOT NULL
+            AND (p.given OR NOT p_stopped
+                 OR p.started_at <= v_now - p.heartbeat_ms * interval '1 ms')
+        ORDER BY p.node_id, p.started_at DESC
+        ON CONFLICT (namespace_id, node_id) DO UPDATE
+        SET started_at = excluded.started_at, seen_at = excluded.seen_at,
+            stopped_at = excluded.stopped_at, ended_at = excluded.ended_at,
+            heartbeat_ms = excluded.heartbeat_ms, pid = excluded.pid,
+            node_name = excluded.node_name, host = excluded.host, version = excluded.version,
+            description = excluded.description, metadata = excluded.metadata
+        WHERE n.started_at <= excluded.started_at;
+    IF FOUND THEN
+        PERFORM node_forget(p_namespace_id);
+    END IF;
+END
+$$;
+
+-- node_list: `store_node_list`. p_token: who asks. state: 1 live, 2 stale, 3 gone. Of those that are
+-- gone the last of each id, unless one that is not has the id.
+CREATE FUNCTION holdfast.node_list(p_namespace_id integer, p_token uuid, p_node_id text)
+    RETURNS TABLE (node_id text, node_name text, description text, metadata text, host text,
+                   version text, pid bigint, heartbeat_ms bigint, started_at timestamptz,
+                   seen_at timestamptz, stopped_at timestamptz, state integer, self boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := clock_timestamp();
+    v_dead uuid[];
+BEGIN
+    SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
+        FROM processes p WHERE p.namespace_id = p_namespace_id;
+    RETURN QUERY
+    WITH seen AS (
+        SELECT coalesce(p.node_id, p.token::text) AS node_id, p.node_name, p.description,
+               p.metadata::text AS metadata, p.host, p.version, p.pid, p.heartbeat_ms, p.started_at,
+               p.seen_at, NULL::timestamptz AS stopped_at,
+               CASE WHEN p.token = p_token THEN 1
+                    WHEN p.token = ANY (v_dead) THEN 3
+                    WHEN p.seen_at < v_now - p.heartbeat_ms * interval '3 ms' THEN 2
+                    ELSE 1 END AS state,
+               p.token = p_token AS self, p.seen_at AS ended_at
+        FROM processes p WHERE p.namespace_id = p_namespace_id
+        UNION ALL
+        SELECT n.node_id, n.node_name, n.description, n.metadata::text, n.host, n.version, n.pid,
+               n.heartbeat_ms, n.started_at, n.seen_at, n.stopped_at, 3, false, n.ended_at
+        FROM past_nodes n WHERE n.namespace_id = p_namespace_id
+    ), placed AS (
+        SELECT s.*, row_number() OVER (PARTITION BY s.node_id ORDER BY s.state, s.started_at DESC)
+                    AS place
+        FROM seen s WHERE p_node_id IS NULL OR s.node_id = p_node_id
+    )
+    SELECT s.node_id, s.node_name, s.description, s.metadata, s.host, s.version, s.pid,
+           s.heartbeat_ms, s.started_at, s.seen_at, s.stopped_at, s.state, s.self
+    FROM placed s
+    WHERE s.state < 3 OR s.place = 1 AND s.ended_at >= v_now - interval '1 day'
+    ORDER BY s.node_id COLLATE "C", s.state, s.started_at DESC;
+END
+$$;
