@@ -5,9 +5,9 @@
  *     later burst DB [N]       N schedules that are all due in the same second
  *     later delay DB [N]       N delayed events (1 000), one every 5 ms
  *
- * Late is the time from the planned moment until a handler has the event. Each prints one JSON object:
- * p50, p99 and max of it in ms, and how many there were. DB is a file that does not exist yet, or the
- * URL of an empty database.
+ * Late is the time from the planned moment until a handler has the event. Each prints one JSON
+ * object: p50, p99 and max of it in ms, and how many there were. DB is a file that does not exist
+ * yet, or the URL of an empty database.
  */
 #include <holdfast.h>
 #include <inttypes.h>
@@ -89,8 +89,8 @@ static void report(const char *what)
         exit(1);
     }
     qsort(late_ms, (size_t)count, sizeof late_ms[0], compare);
-    printf("{\"bench\":\"%s\",\"count\":%d,\"p50_ms\":%.2f,\"p99_ms\":%.2f,\"max_ms\":%.2f}\n", what,
-           count, late_ms[count / 2], late_ms[(count * 99) / 100], late_ms[count - 1]);
+    printf("{\"bench\":\"%s\",\"count\":%d,\"p50_ms\":%.2f,\"p99_ms\":%.2f,\"max_ms\":%.2f}\n",
+           what, count, late_ms[count / 2], late_ms[(count * 99) / 100], late_ms[count - 1]);
 }
 
 static void fire(const char *path, int count, int for_s)
