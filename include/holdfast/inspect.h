@@ -73,6 +73,8 @@ typedef struct hf_subscription_info {
     int64_t blocked;            /* keys parked by on_poison=block_key */
     int64_t dead;               /* unresolved dead letters */
     int64_t oldest_waiting_us;  /* when the oldest unsettled event entered the log */
+    int64_t dropped_through;    /* up to here retention took events that it had not finished ... */
+    int64_t dropped;            /* ... so many positions altogether; -1, 0: none */
     int64_t paused_at_us;       /* -1: not paused */
     const char *paused_by;
     const char *paused_reason;

@@ -16,17 +16,30 @@
 extern "C" {
 #endif
 
+/* What retention does with a subscription that has not finished events that are to go. */
+typedef enum hf_lagging {
+    HF_LAGGING_DEFAULT = 0, /* HF_LAGGING_KEEP */
+    HF_LAGGING_KEEP = 1,    /* the events stay until it has */
+    HF_LAGGING_DROP = 2     /* it is moved past them; logged, and shown with the subscription */
+} hf_lagging;
+
+#define HF_RETENTION_DEFAULT_MS INT64_C(15897600000) /* 184 days */
+
 typedef struct hf_namespace_options {
     size_t size;
     const char *metadata_json; /* a JSON object, for people and programs; none */
     hf_toggle gapless;         /* off: PostgreSQL leaves out positions of publishes that were rolled
                                   back; on: it does not, and publishers wait for each other's
                                   commits. Cannot be changed. SQLite never leaves one out. */
+    int64_t retention_ms;      /* HF_RETENTION_DEFAULT_MS: events stay at least so long; 0: for
+                                  ever. PostgreSQL removes whole months. */
+    int64_t retention_bytes;   /* 0: no limit; else the oldest events go while the log is larger */
+    hf_lagging lagging;        /* keep */
 } hf_namespace_options;
 
 #define HF_NAMESPACE_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        sizeof(hf_namespace_options), NULL, HF_TOGGLE_DEFAULT                                      \
+        sizeof(hf_namespace_options), NULL, HF_TOGGLE_DEFAULT, -1, -1, HF_LAGGING_DEFAULT          \
     }
 
 /* Makes a namespace, or changes what is given of one that exists. A name is 1 to
@@ -47,6 +60,9 @@ typedef struct hf_namespace_info {
     int32_t gapless;        /* 1: no position is left out */
     int64_t head;           /* the log's newest position */
     int64_t subscriptions;
+    int64_t retention_ms;    /* 0: for ever */
+    int64_t retention_bytes; /* 0: no limit */
+    hf_lagging lagging;      /* never DEFAULT */
 } hf_namespace_info;
 
 typedef int (*hf_namespace_fn)(const hf_namespace_info *info, void *ctx);
@@ -65,6 +81,36 @@ HF_API hf_status hf_namespace_get(hf_bus *bus, const char *name, hf_namespace_fn
  * while it is being removed goes with it. HF_NOTFOUND. HF_MISUSE: it is the bus's own.
  */
 HF_API hf_status hf_namespace_remove(hf_bus *bus, const char *name, hf_toggle force);
+
+/* ---- Retention ------------------------------------------------------------------------------- */
+
+/* What a run of retention has taken away so far, or would. Numbers are about right: PostgreSQL
+ * counts positions and the disk's bytes, SQLite the events' own. */
+typedef struct hf_retention_info {
+    int64_t events;
+    int64_t bytes;
+    int64_t planned_events; /* all that the run will take */
+    int64_t planned_bytes;
+    int64_t through;        /* the highest position that goes; 0: nothing does */
+    int32_t by_size;        /* 1: some go because the log is too large, not only for their age */
+    const char *kept_by;    /* a subscription that keeps others from going; NULL: none */
+    const char *dropped_name; /* one that was moved (lagging=drop) just now; NULL: none ... */
+    int64_t dropped_from;     /* ... from this position ... */
+    int64_t dropped_through;  /* ... to that one */
+} hf_retention_info;
+
+/* Not 0: that is enough, the run ends with HF_OK. */
+typedef int (*hf_retention_fn)(const hf_retention_info *info, void *ctx);
+
+/*
+ * Takes away what a namespace (NULL: the bus's own) need not keep any more, in steps that let
+ * others through. Every started bus does that about hourly, one process at a time; this does it
+ * now. `progress` (may be NULL) is called after every step, and at least once. dry_run HF_ON: only
+ * looks, and calls it once. Dead letters stay. If it ends early, however, the next run goes on.
+ * HF_NOTFOUND. HF_BUSY: transactions of others use what is to go for too long; try again later.
+ */
+HF_API hf_status hf_retention_run(hf_bus *bus, const char *name, hf_toggle dry_run,
+                                  hf_retention_fn progress, void *ctx);
 
 #ifdef __cplusplus
 }

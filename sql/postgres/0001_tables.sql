@@ -35,7 +35,12 @@ CREATE SEQUENCE holdfast.namespace_ids AS integer;
 -- sequence gives the positions. sleep is a flag that needs no row: see holdfast.sleep. months_from,
 -- months_to: the log has all months between them, so that publishing need not look for a month.
 -- ids_until: the largest time inside an id that was about a day or more ahead of the clock when it was
--- published (see 0003_append.sql).
+-- published (see 0003_append.sql). removing_at: since when it is being removed; NULL: it is not.
+--   Of retention (0021_retention.sql): retention_ms, how long events stay, 0: for ever; retention_bytes,
+-- how large the log may become, 0: no limit; lagging_drop, whether events go that a subscription has not
+-- finished. retained_at: when somebody last took the turn to look. retained_through: the highest position
+-- that has gone. ids_from: ids of events that entered
+-- the log before have been taken out of event_ids; ids_after: a sweep for a later time has got so far.
 CREATE TABLE holdfast.namespaces (
     id          integer PRIMARY KEY,
     gapless     boolean NOT NULL DEFAULT false,
@@ -46,6 +51,14 @@ CREATE TABLE holdfast.namespaces (
     ids_until   timestamptz NOT NULL DEFAULT '-infinity',
     created_at  timestamptz NOT NULL,
     closed_at   timestamptz,                    -- when its last process left: see clock_mind
+    removing_at timestamptz,
+    retention_ms    bigint NOT NULL DEFAULT 15897600000, -- 184 days
+    retention_bytes bigint NOT NULL DEFAULT 0,
+    lagging_drop    boolean NOT NULL DEFAULT false,
+    retained_at     timestamptz,
+    retained_through bigint NOT NULL DEFAULT 0,
+    ids_from        timestamptz NOT NULL DEFAULT '-infinity',
+    ids_after       uuid,
     name        text COLLATE "C" NOT NULL UNIQUE,
     metadata    json
 ) WITH (fillfactor = 50);
@@ -118,6 +131,8 @@ CREATE TABLE holdfast.subscriptions (
     paused_by     text,
     paused_reason text,
     breaker       text,
+    dropped_through bigint,                     -- up to here retention has taken what was not finished
+    dropped       bigint NOT NULL DEFAULT 0,    -- ... so many positions altogether
     created_at    timestamptz NOT NULL,
     UNIQUE (namespace_id, name)
 );

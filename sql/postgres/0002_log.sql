@@ -67,8 +67,8 @@ BEGIN
 END
 $$;
 
--- ensure_months: makes this month and the next of every namespace, or of one. Answers how many were
--- made. For every process that opens, once an hour, and at will.
+-- ensure_months: makes this month and the next of every namespace, or of one, but of none that is being
+-- removed. Answers how many were made. For every process that opens, once an hour, and at will.
 CREATE FUNCTION holdfast.ensure_months(p_namespace_id integer DEFAULT NULL) RETURNS integer
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -80,7 +80,8 @@ DECLARE
     v_next timestamptz := (date_trunc('month', v_now AT TIME ZONE 'UTC') + interval '1 month')
                           AT TIME ZONE 'UTC';
 BEGIN
-    FOR v_id IN SELECT id FROM namespaces WHERE id = p_namespace_id OR p_namespace_id IS NULL
+    FOR v_id IN SELECT id FROM namespaces
+                WHERE (id = p_namespace_id OR p_namespace_id IS NULL) AND removing_at IS NULL
                 ORDER BY id LOOP
         v_made := v_made + ensure_month(v_id, v_now)::integer + ensure_month(v_id, v_next)::integer;
     END LOOP;

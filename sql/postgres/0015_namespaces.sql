@@ -4,36 +4,15 @@
 -- nobody opens it; the log goes month by month, then row by row what other tables have of it. Whoever
 -- dies in between leaves a marked namespace, and removing it again goes on from there.
 
--- Since when it is being removed. NULL: it is not.
-ALTER TABLE holdfast.namespaces ADD COLUMN removing_at timestamptz;
-
--- As before, but not for namespaces that are being removed.
-CREATE OR REPLACE FUNCTION holdfast.ensure_months(p_namespace_id integer DEFAULT NULL) RETURNS integer
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-DECLARE
-    v_id   integer;
-    v_made integer := 0;
-    v_now  timestamptz := clock_timestamp();
-    v_next timestamptz := (date_trunc('month', v_now AT TIME ZONE 'UTC') + interval '1 month')
-                          AT TIME ZONE 'UTC';
-BEGIN
-    FOR v_id IN SELECT id FROM namespaces
-                WHERE (id = p_namespace_id OR p_namespace_id IS NULL) AND removing_at IS NULL
-                ORDER BY id LOOP
-        v_made := v_made + ensure_month(v_id, v_now)::integer + ensure_month(v_id, v_next)::integer;
-    END LOOP;
-    RETURN v_made;
-END
-$$;
-
--- change_namespace_put: `struct namespace_put`, and what opening does. Answers as namespace_put does;
--- HF_BUSY (11) if it is being removed.
+-- change_namespace_put: `struct namespace_put`, and what opening does. What is NULL stays as it is.
+-- Answers as namespace_put does; HF_BUSY (11) if it is being removed.
 CREATE FUNCTION holdfast.change_namespace_put(p_name text, p_metadata json, p_gapless boolean,
                                               p_create boolean, OUT status integer,
                                               OUT message text, OUT id integer,
-                                              OUT gapless boolean, OUT created boolean)
+                                              OUT gapless boolean, OUT created boolean,
+                                              p_retention_ms bigint DEFAULT NULL,
+                                              p_retention_bytes bigint DEFAULT NULL,
+                                              p_lagging_drop boolean DEFAULT NULL)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
@@ -46,8 +25,14 @@ BEGIN
     IF EXISTS (SELECT FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NOT NULL) THEN
         change_namespace_put.status := 11;
         change_namespace_put.message := format('namespace %s is being removed', p_name);
-    ELSIF change_namespace_put.status = 0 AND p_metadata IS NOT NULL THEN
-        UPDATE namespaces n SET metadata = p_metadata WHERE n.id = change_namespace_put.id;
+    ELSIF change_namespace_put.status = 0
+        AND num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop) > 0 THEN
+        UPDATE namespaces n
+            SET metadata = coalesce(p_metadata, n.metadata),
+                retention_ms = coalesce(p_retention_ms, n.retention_ms),
+                retention_bytes = coalesce(p_retention_bytes, n.retention_bytes),
+                lagging_drop = coalesce(p_lagging_drop, n.lagging_drop)
+            WHERE n.id = change_namespace_put.id;
     END IF;
 END
 $$;

@@ -343,5 +343,6 @@ BEGIN
     END LOOP;
     more := coalesce(more, false) OR fired >= p_max;
     PERFORM upkeep();
+    PERFORM retain(namespace); -- last: it may lock a log to the end of the transaction
 END
 $$;

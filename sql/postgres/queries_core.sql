@@ -105,15 +105,36 @@ SELECT status, message, id, gapless FROM holdfast.change_namespace_put($1, NULL,
 -- name: namespace_list
 SELECT n.name, n.metadata::text, n.created_at, n.removing_at, n.gapless,
        CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END,
-       (SELECT count(*) FROM holdfast.subscriptions s WHERE s.namespace_id = n.id)
+       (SELECT count(*) FROM holdfast.subscriptions s WHERE s.namespace_id = n.id),
+       n.retention_ms, n.retention_bytes, n.lagging_drop
     FROM holdfast.namespaces n WHERE $1::text IS NULL OR n.name = $1 ORDER BY n.name
 
 -- name: change_namespace_put
 SELECT status, message, created
-    FROM holdfast.change_namespace_put($1, $2::text::json, $3::text::boolean, $4)
+    FROM holdfast.change_namespace_put($1, $2::text::json, $3::text::boolean, $4, $5, $6,
+                                       $7::text::boolean)
 
 -- name: change_namespace_remove
 SELECT status, message, more FROM holdfast.change_namespace_remove($1, $2, $3, $4)
+
+-- $1: the name of the namespace; NULL: it is $2.
+-- name: change_retain
+SELECT status, message, taken, more, command, events, bytes, dropped_name, dropped_from,
+       dropped_through
+    FROM holdfast.change_retain(
+        CASE WHEN $1::text IS NULL THEN $2
+             ELSE coalesce((SELECT n.id FROM holdfast.namespaces n WHERE n.name = $1), 0) END,
+        $3, $4, $5, false)
+
+-- name: retention_plan
+SELECT p.due, p.through, p.events, p.bytes, p.by_size, n.lagging_drop, p.kept_by
+    FROM holdfast.namespaces n CROSS JOIN LATERAL holdfast.retention_plan(n.id) p
+    WHERE n.removing_at IS NULL
+        AND CASE WHEN $1::text IS NULL THEN n.id = $2 ELSE n.name = $1 END
+
+-- For a command that waits for others' transactions: no publisher waits behind it.
+-- name: retain_patience
+SELECT set_config('lock_timeout', '2s', false), set_config('statement_timeout', '0', false)
 
 -- name: namespace_ids_until
 SELECT ids_until FROM holdfast.namespaces WHERE id = $1

@@ -80,17 +80,17 @@ SELECT holdfast.process_close($1, $2, $3);
 
 -- name: subscription_get
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker, wanted
+       paused_by, paused_reason, breaker, wanted, dropped_through, dropped
     FROM holdfast.subscriptions WHERE namespace_id = $1 AND name = $2;
 
 -- name: subscription_by_id
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker, wanted
+       paused_by, paused_reason, breaker, wanted, dropped_through, dropped
     FROM holdfast.subscriptions WHERE id = $2 AND namespace_id = $1;
 
 -- name: subscription_list
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker, wanted
+       paused_by, paused_reason, breaker, wanted, dropped_through, dropped
     FROM holdfast.subscriptions WHERE namespace_id = $1 ORDER BY name;
 
 -- A row per partition that $3 owns; one without a partition if there is none.
@@ -251,8 +251,13 @@ SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.produ
                         WHERE e.id = $2 AND e.entered_at = f.entered_at LIMIT 1) e;
 
 -- Whatever was ever published may still be in the log, or come into it when its transaction commits.
+-- What is visible need not be the oldest: a transaction that is open may have drawn a lower position. But
+-- none has drawn one that retention has passed; and months overlap a little in their positions.
 -- name: head_and_first
-SELECT holdfast.head($1), 1::bigint;
+SELECT holdfast.head($1), least(n.retained_through + 1,
+                                (SELECT e.position FROM holdfast.events_{namespace} e
+                                 ORDER BY e.position LIMIT 1))
+    FROM holdfast.namespaces n WHERE n.id = $1;
 
 -- name: last
 SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position DESC LIMIT 1;

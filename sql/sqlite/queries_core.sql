@@ -106,11 +106,15 @@ SELECT n.name, n.metadata, n.created_at, n.removing_at,
        max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
                            WHERE e.place > n.id << 44 AND e.place <= (n.id << 44) + 17592186044415
                            ORDER BY e.place DESC LIMIT 1), 0)),
-       (SELECT count(*) FROM holdfast_subscriptions s WHERE s.namespace_id = n.id)
+       (SELECT count(*) FROM holdfast_subscriptions s WHERE s.namespace_id = n.id),
+       n.retention_ms, n.retention_bytes, n.lagging_drop
     FROM holdfast_namespaces n WHERE ?1 IS NULL OR n.name = ?1 ORDER BY n.name;
 
 -- name: namespace_change
-UPDATE holdfast_namespaces SET metadata = ?2 WHERE id = ?1;
+UPDATE holdfast_namespaces
+    SET metadata = ifnull(?2, metadata), retention_ms = ifnull(?3, retention_ms),
+        retention_bytes = ifnull(?4, retention_bytes), lagging_drop = ifnull(?5, lagging_drop)
+    WHERE id = ?1;
 
 -- Removing a namespace: ?1 is its number or that of a subscription, ?2 how many rows at most.
 

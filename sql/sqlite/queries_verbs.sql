@@ -9,7 +9,7 @@
 -- hot
 -- name: subscription_get
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker, wanted
+       paused_by, paused_reason, breaker, wanted, dropped_through, dropped
     FROM holdfast_subscriptions WHERE namespace_id = ?1 AND name = ?2;
 
 -- A row per partition that ?3 owns; one without a partition if there is none.
@@ -23,13 +23,13 @@ SELECT s.generation, s.crew, p.partition, p.epoch
 -- hot
 -- name: subscription_by_id
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker, wanted
+       paused_by, paused_reason, breaker, wanted, dropped_through, dropped
     FROM holdfast_subscriptions WHERE id = ?2 AND namespace_id = ?1;
 
 -- hot
 -- name: subscription_list
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
-       paused_by, paused_reason, breaker, wanted
+       paused_by, paused_reason, breaker, wanted, dropped_through, dropped
     FROM holdfast_subscriptions WHERE namespace_id = ?1 ORDER BY name;
 
 -- name: subscription_create

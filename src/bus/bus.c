@@ -22,6 +22,7 @@
 #include "bus/attempt.h"
 #include "bus/known.h"
 #include "bus/node.h"
+#include "bus/retention.h"
 #include "bus/schedule.h"
 #include "bus/subscription.h"
 #include "bus/watch.h"
@@ -122,6 +123,7 @@ void bus_unreference(hf_bus *bus)
     }
     async_free(bus);
     watch_free(bus);
+    retention_free(bus);
     memory_free(bus->memory);
     bool poisoned = store_poisoned(bus->store);
     store_close(bus->store);
@@ -308,6 +310,9 @@ hf_status hf_start(hf_bus *bus)
     pthread_mutex_unlock(&bus->mutex);
     status = clockwork_start(bus);
     if (!status) {
+        status = retention_start(bus);
+    }
+    if (!status) {
         status = subscriptions_start(bus);
     }
     pthread_mutex_unlock(&bus->life);
@@ -326,6 +331,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     bus->started = false;
     pthread_mutex_unlock(&bus->mutex);
     clockwork_stop(bus);
+    retention_stop(bus);
     hf_status status = subscriptions_stop(bus, deadline);
     pthread_mutex_unlock(&bus->life);
     return status;

@@ -21,6 +21,7 @@
  *                   solo.c who must run alone; careful.c what is recorded before it runs
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   schedule.c      schedules; clockwork.c the thread that fires them
+ *   retention.c     what a namespace need not keep any more
  *   pull.c, lease.c claiming without handlers, and settling that
  *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c, node.c   the
  *                   rest of holdfast.h
@@ -46,6 +47,7 @@
 struct async;
 struct clockwork;
 struct memory;
+struct retention;
 struct subscription;
 struct watch;
 
@@ -76,6 +78,7 @@ struct hf_bus {
     struct async *async; /* made by the first asynchronous publish */
     struct watch *watch; /* NULL: no namespace */
     struct clockwork *clockwork; /* while started; guarded by life */
+    struct retention *retention; /* while started; guarded by life */
 
     struct memory *memory;              /* what names of subscriptions mean: known.c */
     struct assignments assignments;     /* which partitions are fixed */

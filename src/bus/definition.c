@@ -16,7 +16,7 @@
 
 void definition_init(struct definition *definition)
 {
-    *definition = (struct definition){.paused_at_us = -1};
+    *definition = (struct definition){.paused_at_us = -1, .dropped_through = -1};
     arena_init(&definition->arena, DEFINITION_BYTES_MAX);
 }
 
@@ -34,6 +34,8 @@ static hf_status parse_into(const struct subscription_row *row, struct definitio
     made->created_at_us = row->created_at_us;
     made->start = row->start;
     made->paused_at_us = row->paused_at_us;
+    made->dropped_through = row->dropped_through;
+    made->dropped = row->dropped;
     made->name = arena_text(&made->arena, row->name);
     made->paused_by = arena_text(&made->arena, row->paused_by);
     made->paused_reason = arena_text(&made->arena, row->paused_reason);

@@ -13,6 +13,8 @@
 #include "bus/bus.h"
 #include "store/namespace.h"
 
+#define RETENTION_MS_MAX (INT64_C(86400000) * 366 * 1000) /* a thousand years */
+
 static hf_status check(const hf_bus *bus, const char *name)
 {
     hf_status status = bus_check_handle(bus);
@@ -36,6 +38,22 @@ static hf_status check_metadata(const char *metadata_json)
     return json_check_object(text.bytes, text.length, NULL, "metadata");
 }
 
+static hf_status check_retention(const hf_namespace_options *options)
+{
+    if (options->retention_ms < -1 || options->retention_ms > RETENTION_MS_MAX) {
+        return fail(HF_INVALID, "retention_ms is %lld; it takes 0 to %lld",
+                    (long long)options->retention_ms, (long long)RETENTION_MS_MAX);
+    }
+    if (options->retention_bytes < -1) {
+        return fail(HF_INVALID, "retention_bytes is %lld; it takes 0 and more",
+                    (long long)options->retention_bytes);
+    }
+    if (options->lagging < HF_LAGGING_DEFAULT || options->lagging > HF_LAGGING_DROP) {
+        return fail(HF_INVALID, "lagging is %d, which is no hf_lagging", (int)options->lagging);
+    }
+    return HF_OK;
+}
+
 static hf_status put(hf_bus *bus, const char *name, const hf_namespace_options *options,
                      bool create, int32_t *ret_created)
 {
@@ -50,6 +68,9 @@ static hf_status put(hf_bus *bus, const char *name, const hf_namespace_options *
     if (!status && (own.gapless < HF_TOGGLE_DEFAULT || own.gapless > HF_ON)) {
         status = fail(HF_INVALID, "gapless is %d, which is no hf_toggle", (int)own.gapless);
     }
+    if (!status) {
+        status = check_retention(&own);
+    }
     if (status) {
         return status;
     }
@@ -58,6 +79,9 @@ static hf_status put(hf_bus *bus, const char *name, const hf_namespace_options *
         .name = text_of(name),
         .metadata_json = own.metadata_json ? text_of(own.metadata_json) : TEXT_ABSENT,
         .gapless = own.gapless,
+        .retention_ms = own.retention_ms,
+        .retention_bytes = own.retention_bytes,
+        .lagging = own.lagging,
         .create = create,
     };
     status = bus_run(bus, &change.change);
@@ -97,6 +121,9 @@ static int hand_up(const struct namespace_row *row, void *ctx)
         .gapless = row->gapless ? 1 : 0,
         .head = row->head,
         .subscriptions = row->subscriptions,
+        .retention_ms = row->retention_ms,
+        .retention_bytes = row->retention_bytes,
+        .lagging = row->drops_lagging ? HF_LAGGING_DROP : HF_LAGGING_KEEP,
     };
     listing->calls++;
     return listing->found(&info, listing->ctx);

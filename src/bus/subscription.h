@@ -24,6 +24,8 @@ struct definition {
     int64_t created_at_us;
     int64_t start;
     int64_t paused_at_us; /* -1: not paused */
+    int64_t dropped_through; /* what retention took: hf_subscription_info */
+    int64_t dropped;
     struct text paused_by;
     struct text paused_reason;
     struct text breaker_json;

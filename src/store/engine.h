@@ -10,6 +10,7 @@
 #include "store/agenda.h"
 #include "store/crew.h"
 #include "store/namespace.h"
+#include "store/retention.h"
 #include "store/store.h"
 #include "store/verify.h"
 
@@ -55,6 +56,10 @@ struct engine_class {
     hf_status (*subscription_list)(struct engine *, subscription_row_fn, void *);
     hf_status (*namespace_list)(struct engine *, struct text, namespace_row_fn, void *);
     hf_status (*node_list)(struct engine *, struct text, node_row_fn, void *);
+    hf_status (*retention_plan)(struct engine *, struct text, int64_t, struct retention_plan *);
+    /* Runs what a step of retention has left to be done outside of its transaction. NULL: nothing
+     * ever is. HF_BUSY: somebody else's transaction was in the way. */
+    hf_status (*retain_command)(struct engine *, const char *command, struct deadline);
     hf_status (*standing)(struct engine *, int64_t, struct standing *, epoch_fn, void *);
     hf_status (*progress)(struct engine *, int64_t, int64_t, struct progress *);
     hf_status (*partitions)(struct engine *, int64_t, member_row_fn, partition_row_fn, void *);

@@ -11,15 +11,18 @@
 
 /*
  * Makes or changes a namespace of the database, which need not be the store's own.
- *   absent:  made with metadata and gapless if `create`, ret_created = true; else HF_NOTFOUND.
- *   present: the metadata replaces the stored one if it is not absent. HF_CONFLICT if gapless is
- *            given and another, where the engine knows the difference. HF_BUSY: being removed.
+ *   absent:  made with what is given if `create`, ret_created = true; else HF_NOTFOUND.
+ *   present: what is given replaces what is stored. HF_CONFLICT if gapless is given and another,
+ *            where the engine knows the difference. HF_BUSY: being removed.
  */
 struct namespace_put {
     struct change change;
     struct text name;
     struct text metadata_json; /* an object */
     hf_toggle gapless;
+    int64_t retention_ms;    /* -1: not given; 0: for ever (retention.h) */
+    int64_t retention_bytes; /* -1: not given; 0: no limit */
+    hf_lagging lagging;
     bool create;
     bool ret_created;
 };
@@ -50,6 +53,9 @@ struct namespace_row {
     bool gapless;
     int64_t head;
     int64_t subscriptions;
+    int64_t retention_ms;
+    int64_t retention_bytes;
+    bool drops_lagging;
 };
 
 /* All of the database by name, or the one of this name (absent: all). */

@@ -235,6 +235,22 @@ hf_status store_node_list(struct store *store, struct text id, node_row_fn found
     FORWARD(store, node_list, id, found, ctx);
 }
 
+hf_status store_retention_plan(struct store *store, struct text name, int64_t now_us,
+                               struct retention_plan *ret_plan)
+{
+    FORWARD(store, retention_plan, name, now_us, ret_plan);
+}
+
+hf_status store_retain(struct store *store, struct retain *retain, struct deadline deadline)
+{
+    const struct engine_class *class = store->engine->class;
+    hf_status status = store_run(store, &retain->change, deadline);
+    if (status == HF_OK && retain->ret_command[0]) {
+        status = class->retain_command(store->engine, retain->ret_command, deadline);
+    }
+    return status;
+}
+
 hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
                          epoch_fn found, void *ctx)
 {

@@ -100,7 +100,7 @@ enum change_kind {
     CHANGE_DEAD_PURGE,
     CHANGE_NAMESPACE_PUT, CHANGE_NAMESPACE_REMOVE,
     CHANGE_SCHEDULE_PUT, CHANGE_SCHEDULE_REMOVE, CHANGE_SCHEDULE_PAUSE, /* these six: agenda.h */
-    CHANGE_FIRE, CHANGE_DELAY, CHANGE_RELEASE,
+    CHANGE_FIRE, CHANGE_DELAY, CHANGE_RELEASE, CHANGE_RETAIN,
     CHANGE_KINDS
 };
 
@@ -504,14 +504,14 @@ struct subscription_row {
     struct text paused_by;
     struct text paused_reason;
     struct text breaker_json;
+    int64_t dropped_through, dropped; /* retention.h; -1, 0: nothing was */
 };
 
 typedef int (*subscription_row_fn)(const struct subscription_row *row, void *ctx);
 
-/* By name; calls back once. HF_NOTFOUND. */
+/* By name, or by id; calls back once. HF_NOTFOUND. */
 hf_status store_subscription_get(struct store *store, struct text name, subscription_row_fn found,
                                  void *ctx);
-/* By id; calls back once. HF_NOTFOUND. */
 hf_status store_subscription_by_id(struct store *store, int64_t id, subscription_row_fn found,
                                    void *ctx);
 /* All of the namespace, by name. */

@@ -7,7 +7,9 @@
 static struct namespace_put put_named(const char *name)
 {
     return (struct namespace_put){.change = {.kind = CHANGE_NAMESPACE_PUT, .now_us = T0},
-                                  .name = text_of(name)};
+                                  .name = text_of(name),
+                                  .retention_ms = -1,
+                                  .retention_bytes = -1};
 }
 
 static struct namespace_remove remove_named(const char *name)

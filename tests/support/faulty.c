@@ -295,6 +295,20 @@ static hf_status faulty_node_list(struct engine *engine, struct text id, node_ro
     FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->node_list(to, id, found, ctx));
 }
 
+static hf_status faulty_retention_plan(struct engine *engine, struct text name, int64_t now_us,
+                                       struct retention_plan *ret_plan)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->retention_plan(to, name, now_us, ret_plan));
+}
+
+static hf_status faulty_retain_command(struct engine *engine, const char *command,
+                                       struct deadline deadline)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->retain_command(to, command, deadline));
+}
+
 static hf_status faulty_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                                  epoch_fn found, void *ctx)
 {
@@ -659,6 +673,8 @@ static const struct engine_class faulty_engine_class = {
     .subscription_list = faulty_subscription_list,
     .namespace_list = faulty_namespace_list,
     .node_list = faulty_node_list,
+    .retention_plan = faulty_retention_plan,
+    .retain_command = faulty_retain_command,
     .standing = faulty_standing,
     .progress = faulty_progress,
     .partitions = faulty_partitions,

@@ -23,6 +23,7 @@ static const char *const may_scan[] = {
     "schema_exists",           /* at opening */
     "retries_clock_back",      /* when the clock was set back */
     "leases_clock_back",       /* the same */
+    "retention_lagging", /* hourly, the subscriptions of a namespace */
 };
 
 /* Which index a statement must use. */

@@ -86,6 +86,7 @@ static const struct verb *const verbs[CHANGE_KINDS] = {
     [CHANGE_FIRE] = &postgres_verb_fire,
     [CHANGE_DELAY] = &postgres_verb_delay,
     [CHANGE_RELEASE] = &postgres_verb_release,
+    [CHANGE_RETAIN] = &postgres_verb_retain,
 };
 
 /* ---- Answers --------------------------------------------------------------------------------- */

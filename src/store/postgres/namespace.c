@@ -29,10 +29,28 @@ hf_status postgres_namespace_list(struct engine *engine, struct text name, names
             .gapless = result_bool(result, row, 4),
             .head = result_int8(result, row, 5, -1),
             .subscriptions = result_int8(result, row, 6, -1),
+            .retention_ms = result_int8(result, row, 7, -1),
+            .retention_bytes = result_int8(result, row, 8, -1),
+            .drops_lagging = result_bool(result, row, 9),
         };
         enough = found(&one, ctx);
     }
     return question_end(&question);
+}
+
+/* NULL: as it is. */
+static void param_given(struct params *params, bool given, int64_t value)
+{
+    if (given) {
+        param_int8(params, value);
+    } else {
+        param_null(params, PARAM_INT8);
+    }
+}
+
+static void param_given_bool(struct params *params, bool given, bool value)
+{
+    param_text(params, !given ? TEXT_ABSENT : text_of(value ? "true" : "false"));
 }
 
 static hf_status put_fill(struct postgres_engine *engine, struct params *params,
@@ -40,11 +58,13 @@ static hf_status put_fill(struct postgres_engine *engine, struct params *params,
 {
     (void)engine;
     const struct namespace_put *put = (const struct namespace_put *)change;
-    bool given = put->gapless != HF_TOGGLE_DEFAULT;
     param_text(params, put->name);
     param_text(params, put->metadata_json);
-    param_text(params, !given ? TEXT_ABSENT : text_of(put->gapless == HF_ON ? "true" : "false"));
+    param_given_bool(params, put->gapless != HF_TOGGLE_DEFAULT, put->gapless == HF_ON);
     param_bool(params, put->create);
+    param_given(params, put->retention_ms >= 0, put->retention_ms);
+    param_given(params, put->retention_bytes >= 0, put->retention_bytes);
+    param_given_bool(params, put->lagging != HF_LAGGING_DEFAULT, put->lagging == HF_LAGGING_DROP);
     return HF_OK;
 }
 

@@ -20,6 +20,7 @@
  *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c, namespace.c   the
  *                    other changes
  *   agenda.c   what is kept for later: schedules, delayed events
+ *   retention.c  what need not be kept any more
  *   query.c, progress.c, crew.c, node.c, holders.c, doctor.c, verify.c        the queries
  *
  * What must be atomic is a function of the schema `holdfast` (sql/postgres), so a change is one

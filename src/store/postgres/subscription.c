@@ -36,6 +36,8 @@ static struct subscription_row read_row(const PGresult *result, int row)
         .paused_reason = result_text(result, row, 11),
         .breaker_json = result_text(result, row, 12),
         .wanted = (int32_t)result_int8(result, row, 13, 0),
+        .dropped_through = result_int8(result, row, 14, -1),
+        .dropped = result_int8(result, row, 15, 0),
     };
 }
 

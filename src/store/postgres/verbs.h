@@ -18,6 +18,7 @@
 
 #include "store/crew.h"
 #include "store/namespace.h"
+#include "store/retention.h"
 #include "store/postgres/postgres.h"
 
 /* What apply.c knows of a change. */
@@ -58,6 +59,7 @@ extern const struct verb postgres_verb_schedule_pause;
 extern const struct verb postgres_verb_fire;
 extern const struct verb postgres_verb_delay;
 extern const struct verb postgres_verb_release;
+extern const struct verb postgres_verb_retain;              /* retention.c */
 
 /* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
  * with the message. (answer.c) */
@@ -106,6 +108,10 @@ hf_status postgres_subscription_list(struct engine *engine, subscription_row_fn 
 hf_status postgres_namespace_list(struct engine *engine, struct text name, namespace_row_fn found,
                                   void *ctx);
 hf_status postgres_node_list(struct engine *engine, struct text id, node_row_fn found, void *ctx);
+hf_status postgres_retention_plan(struct engine *engine, struct text name, int64_t now_us,
+                                  struct retention_plan *ret_plan);
+hf_status postgres_retain_command(struct engine *engine, const char *command,
+                                  struct deadline deadline);
 hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                              epoch_fn found, void *ctx);
 hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,

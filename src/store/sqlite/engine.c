@@ -362,6 +362,7 @@ const struct engine_class sqlite_engine_class = {
     .subscription_list = sqlite_subscription_list,
     .namespace_list = sqlite_namespace_list,
     .node_list = sqlite_node_list,
+    .retention_plan = sqlite_retention_plan,
     .standing = sqlite_standing,
     .progress = sqlite_progress,
     .partitions = sqlite_partitions,

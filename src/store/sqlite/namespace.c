@@ -35,6 +35,9 @@ static struct namespace_row read_row(sqlite3_stmt *stmt)
         .gapless = true,
         .head = sqlite3_column_int64(stmt, 4),
         .subscriptions = sqlite3_column_int64(stmt, 5),
+        .retention_ms = sqlite3_column_int64(stmt, 6),
+        .retention_bytes = sqlite3_column_int64(stmt, 7),
+        .drops_lagging = sqlite3_column_int(stmt, 8) != 0,
     };
 }
 
@@ -114,6 +117,14 @@ hf_status sqlite_namespace_open(struct conn *conn, struct text name, bool create
     return status;
 }
 
+/* NULL: as it is. */
+static void bind_given(sqlite3_stmt *stmt, int at, bool given, int64_t value)
+{
+    if (given) {
+        bind_int(stmt, at, value);
+    }
+}
+
 hf_status sqlite_namespace_put(struct sqlite_engine *engine, struct conn *conn,
                                struct namespace_put *put)
 {
@@ -121,7 +132,7 @@ hf_status sqlite_namespace_put(struct sqlite_engine *engine, struct conn *conn,
     int64_t id = 0;
     hf_status status = sqlite_namespace_open(conn, put->name, put->create, put->change.now_us, &id,
                                              &put->ret_created);
-    if (status != HF_OK || text_is_absent(put->metadata_json)) {
+    if (status != HF_OK) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_NAMESPACE_CHANGE);
@@ -130,6 +141,9 @@ hf_status sqlite_namespace_put(struct sqlite_engine *engine, struct conn *conn,
     }
     bind_int(stmt, 1, id);
     bind_text(stmt, 2, put->metadata_json);
+    bind_given(stmt, 3, put->retention_ms >= 0, put->retention_ms);
+    bind_given(stmt, 4, put->retention_bytes >= 0, put->retention_bytes);
+    bind_given(stmt, 5, put->lagging != HF_LAGGING_DEFAULT, put->lagging == HF_LAGGING_DROP);
     return conn_run(conn, stmt);
 }
 

@@ -41,6 +41,8 @@ static void read_row(sqlite3_stmt *stmt, struct subscription_row *row)
         .paused_reason = column_text(stmt, 11),
         .breaker_json = column_text(stmt, 12),
         .wanted = sqlite3_column_int(stmt, 13),
+        .dropped_through = column_int(stmt, 14, -1),
+        .dropped = sqlite3_column_int64(stmt, 15),
     };
 }
 

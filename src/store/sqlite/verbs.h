@@ -50,6 +50,7 @@ hf_status sqlite_namespace_put(struct sqlite_engine *engine, struct conn *conn,
                                struct namespace_put *put);
 hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *conn,
                                   struct namespace_remove *remove);
+hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct retain *retain);
 
 /* Finds a namespace within the present transaction, or makes it. HF_NOTFOUND; HF_BUSY: it is being
  * removed; HF_INVALID: there are too many. (namespace.c) */
@@ -74,6 +75,8 @@ hf_status sqlite_subscription_get(struct engine *engine, struct text name,
 hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                     void *ctx);
 hf_status sqlite_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx);
+hf_status sqlite_retention_plan(struct engine *engine, struct text name, int64_t now_us,
+                                struct retention_plan *ret_plan);
 hf_status sqlite_namespace_list(struct engine *engine, struct text name, namespace_row_fn found,
                                 void *ctx);
 hf_status sqlite_node_list(struct engine *engine, struct text id, node_row_fn found, void *ctx);

@@ -1,0 +1,437 @@
+/*
+ * Tests of retention: what is too old or too much goes, what a subscription needs stays, or is
+ * dropped and that is told; a run that is killed is gone on with; buses do it by themselves.
+ *
+ * Events become old by a change of the time at which they entered the log. On PostgreSQL they move
+ * to the table of that month, because whole months go.
+ */
+#include "base/clock.h"
+#include "base/point.h"
+#include "support_actor.h"
+#include "support_tables.h"
+
+#define AGE_DAYS 400
+#define EVENTS 2500 /* more than two steps on SQLite */
+
+/* ---- Short ways ------------------------------------------------------------------------------ */
+
+/* All that was published so far entered the log AGE_DAYS ago. */
+static void grow_old(struct scene *scene)
+{
+    if (scene->path) {
+        tables_run(scene, "UPDATE holdfast_events SET entered_at = entered_at - 400 * 86400000000");
+        return;
+    }
+    tables_run(scene,
+               "SET timezone = 'UTC';"
+               "DO $$ DECLARE"
+               "    v_from timestamp := date_trunc('month', now() - interval '400 days');"
+               "    v_name text := 'events_1_' || to_char(v_from, 'YYYYMM');"
+               "BEGIN"
+               "    EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events)', v_name);"
+               "    EXECUTE format('CREATE INDEX ON holdfast.%I (position)', v_name);"
+               "    EXECUTE format('INSERT INTO holdfast.%I SELECT * FROM holdfast.events_1', "
+               "                   v_name);"
+               "    EXECUTE format('UPDATE holdfast.%I SET entered_at = %L', v_name, v_from);"
+               "    DELETE FROM holdfast.events_1;"
+               "    EXECUTE format('ALTER TABLE holdfast.events_1 ATTACH PARTITION holdfast.%I "
+               "                    FOR VALUES FROM (%L) TO (%L)', v_name, v_from, "
+               "                   v_from + interval '1 month');"
+               "END $$");
+}
+
+static void publish_many(hf_bus *bus, const char *type, int count)
+{
+    enum { PART = 500 };
+    static hf_new_event items[PART];
+
+    for (int done = 0; done < count; done += PART) {
+        int part = count - done < PART ? count - done : PART;
+        for (int i = 0; i < part; i++) {
+            items[i] = (hf_new_event)HF_NEW_EVENT_INIT;
+            items[i].type = type;
+            items[i].payload = "{\"some\": \"text that takes a little room in the log\"}";
+        }
+        assert_ok(hf_publish_many(bus, items, (size_t)part, NULL));
+    }
+}
+
+struct told {
+    hf_retention_info last;
+    char kept_by[64];
+    int calls;
+    int drops;
+};
+
+static int note(const hf_retention_info *info, void *ctx)
+{
+    struct told *told = ctx;
+
+    told->calls++;
+    told->drops += info->dropped_name != NULL;
+    told->last = *info;
+    snprintf(told->kept_by, sizeof(told->kept_by), "%s", info->kept_by ? info->kept_by : "");
+    return 0;
+}
+
+static struct told retain(hf_bus *bus, hf_toggle dry_run)
+{
+    struct told told = {.calls = 0};
+
+    assert_ok(hf_retention_run(bus, NULL, dry_run, note, &told));
+    assert_true(told.calls > 0);
+    return told;
+}
+
+static int64_t first_of(hf_bus *bus)
+{
+    hf_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hf_stats_get(bus, &stats));
+    return stats.first;
+}
+
+static int note_dropped(const hf_subscription_info *info, void *ctx)
+{
+    int64_t *dropped = ctx;
+
+    dropped[0] = info->dropped_through;
+    dropped[1] = info->dropped;
+    return 0;
+}
+
+static void set(hf_bus *bus, int64_t retention_ms, int64_t retention_bytes, hf_lagging lagging)
+{
+    hf_namespace_options options = HF_NAMESPACE_OPTIONS_INIT;
+
+    options.retention_ms = retention_ms;
+    options.retention_bytes = retention_bytes;
+    options.lagging = lagging;
+    assert_ok(hf_namespace_set(bus, "default", &options));
+}
+
+/* ---- Age ------------------------------------------------------------------------------------- */
+
+static void what_is_old_goes_and_positions_go_on(void **state)
+{
+    struct scene *scene = *state;
+
+    publish_many(scene->bus, "old", EVENTS);
+    grow_old(scene);
+    publish_many(scene->bus, "new", 10);
+
+    struct told dry = retain(scene->bus, HF_ON);
+    assert_int_equal(dry.last.planned_events, EVENTS);
+    assert_int_equal(dry.last.through, EVENTS);
+    assert_int_equal(dry.last.events, 0);
+    assert_int_equal(tables_events(scene), EVENTS + 10);
+
+    struct told told = retain(scene->bus, HF_OFF);
+    assert_int_equal(told.last.events, EVENTS);
+    assert_int_equal(told.last.by_size, 0);
+    assert_int_equal(tables_events(scene), 10);
+    assert_int_equal(first_of(scene->bus), EVENTS + 1);
+    assert_int_equal(retain(scene->bus, HF_OFF).last.through, 0);
+
+    grow_old(scene);
+    retain(scene->bus, HF_OFF);
+    assert_int_equal(tables_events(scene), 0);
+    assert_int_equal(publish(scene->bus, "x", NULL, "1")->position, EVENTS + 11);
+}
+
+static void an_id_may_come_again_when_its_event_is_gone(void **state)
+{
+    static const char id[] = "5c1b1a8e-39a4-4e3c-9df5-0b6c3a2f7d11";
+    struct scene *scene = *state;
+    hf_new_event item = HF_NEW_EVENT_INIT;
+    hf_receipt receipt;
+
+    item.type = "x";
+    item.payload = "1";
+    item.id = id;
+    assert_ok(hf_publish(scene->bus, &item, &receipt));
+    assert_ok(hf_publish(scene->bus, &item, &receipt));
+    assert_int_equal(receipt.duplicate, 1);
+    grow_old(scene);
+    if (!scene->path) {
+        tables_run(scene, "UPDATE holdfast.event_ids SET entered_at = now() - interval '400 days'");
+    }
+    retain(scene->bus, HF_OFF);
+    assert_ok(hf_publish(scene->bus, &item, &receipt));
+    assert_int_equal(receipt.duplicate, 0);
+}
+
+static void a_slow_subscription_keeps_its_events(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    subscribe(scene->bus, "slow", "*", recorder, &options);
+    publish_many(scene->bus, "old", 100);
+    grow_old(scene);
+    struct told told = retain(scene->bus, HF_OFF);
+    assert_int_equal(told.last.events, 0);
+    assert_string_equal(told.kept_by, "slow");
+    assert_int_equal(tables_events(scene), 100);
+
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "slow");
+    assert_int_equal(recorder_count(recorder), 100);
+    assert_ok(hf_stop(scene->bus, -1)); /* the last checkpoint is stored */
+    told = retain(scene->bus, HF_OFF);
+    assert_int_equal(told.last.events, 100);
+    assert_string_equal(told.kept_by, "");
+}
+
+static hf_verdict fail_first(const hf_event *event, hf_delivery *delivery,
+                             struct recorder *recorder)
+{
+    (void)delivery;
+    (void)recorder;
+    return event->position == 1 ? HF_RETRY : HF_ACK;
+}
+
+static bool has_settled_rest(void *ctx)
+{
+    struct info info = info_of(ctx, "s");
+
+    return info.retrying == 1 && info.checkpoint >= 20;
+}
+
+static void a_retry_keeps_its_event(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_first);
+    hf_subscription_options options = quick_options();
+
+    options.retry_base_ms = 3600000;
+    options.retry_max_ms = 3600000;
+    subscribe(scene->bus, "s", "*", recorder, &options);
+    publish_many(scene->bus, "old", 20);
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(has_settled_rest, scene->bus));
+    assert_ok(hf_stop(scene->bus, -1));
+    grow_old(scene);
+    struct told told = retain(scene->bus, HF_OFF);
+    assert_string_equal(told.kept_by, "s");
+    assert_int_equal(tables_events(scene), 20);
+}
+
+/* ---- Lagging --------------------------------------------------------------------------------- */
+
+static void drop_beside_a_handler(struct scene *scene, hf_mode mode)
+{
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    int64_t dropped[2] = {0, 0};
+
+    options.mode = mode;
+    recorder->door = scene_door(scene);
+    subscribe(scene->bus, "s", "*", recorder, &options);
+    publish_many(scene->bus, "old", EVENTS);
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    grow_old(scene);
+    publish_many(scene->bus, "new", 50);
+    set(scene->bus, -1, -1, HF_LAGGING_DROP);
+    struct told told = retain(scene->bus, HF_OFF);
+    assert_int_equal(told.drops, 1);
+    assert_int_equal(told.last.events, EVENTS);
+    assert_int_equal(tables_events(scene), 50);
+    assert_true(scene_said(scene, "lagging=drop"));
+
+    door_open(recorder->door);
+    settle_all(scene->bus, "s");
+    for (int64_t i = 1; i <= 50; i++)
+        assert_true(recorder_calls(recorder, EVENTS + i, NULL) >= 1);
+    assert_ok(hf_subscription_get(scene->bus, "s", note_dropped, dropped));
+    assert_int_equal(dropped[0], EVENTS);
+    assert_int_equal(dropped[1], EVENTS);
+    assert_int_equal(info_of(scene->bus, "s").dead, 0);
+}
+
+static void an_ordered_one_that_lags_is_dropped_and_goes_on(void **state)
+{
+    drop_beside_a_handler(*state, HF_MODE_ORDERED);
+}
+
+static void a_shared_one_that_lags_is_dropped_and_goes_on(void **state)
+{
+    drop_beside_a_handler(*state, HF_MODE_SHARED);
+}
+
+/* ---- Size ------------------------------------------------------------------------------------ */
+
+static void what_is_too_much_goes_in_a_file_that_shrinks(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_sqlite(scene);
+    publish_many(scene->bus, "x", EVENTS);
+    set(scene->bus, 0, 100000, HF_LAGGING_DEFAULT);
+    struct told dry = retain(scene->bus, HF_ON);
+    int64_t pages = tables_number(scene, "PRAGMA page_count");
+    struct told told = retain(scene->bus, HF_OFF);
+    assert_int_equal(told.last.by_size, 1);
+    assert_int_equal(told.last.events, dry.last.planned_events);
+    assert_in_range(tables_events(scene), 1, EVENTS - 1);
+    assert_int_equal(tables_events(scene), EVENTS - told.last.events);
+    assert_true(tables_number(scene, "PRAGMA page_count") < pages);
+    assert_int_equal(tables_number(scene, "PRAGMA freelist_count"), 0);
+    int64_t bytes = tables_number(scene, "SELECT log_bytes FROM holdfast_namespaces");
+    assert_in_range(bytes, 1, 100000);
+    assert_true(bytes + bytes / tables_events(scene) > 100000); /* and not one too many */
+    publish_many(scene->bus, "x", 10);
+    assert_int_equal(retain(scene->bus, HF_OFF).last.events, 10);
+}
+
+static void a_file_that_is_not_ours_is_not_vacuumed(void **state)
+{
+    struct scene *scene = *state;
+    char path[512];
+
+    scene_sqlite(scene);
+    snprintf(path, sizeof(path), "%s", scene_file(scene, "theirs.db"));
+    char url[600];
+    snprintf(url, sizeof(url), "sqlite:%s", path);
+    char command[700];
+    snprintf(command, sizeof(command), "sqlite3 '%s' 'CREATE TABLE theirs (x)'", path);
+    if (system(command) != 0)
+        skip(); /* there is no sqlite3 here */
+    hf_bus *bus = NULL;
+    assert_ok(hf_open(url, NULL, &bus));
+    publish_many(bus, "x", EVENTS);
+    set(bus, 0, 1000, HF_LAGGING_DEFAULT);
+    assert_true(retain(bus, HF_OFF).last.events > 0);
+    assert_ok(hf_close(&bus));
+    snprintf(command, sizeof(command),
+             "test \"$(sqlite3 '%s' 'PRAGMA auto_vacuum; SELECT count(*) > 0 FROM theirs')\" = "
+             "\"$(printf '0\\n0')\"",
+             path);
+    assert_int_equal(system(command), 0);
+}
+
+/* ---- Death ----------------------------------------------------------------------------------- */
+
+#ifdef HF_FAULTS
+
+/* url, point, number of the hit at which it dies */
+static int run_retention(int argc, char **argv)
+{
+    hf_bus *bus = NULL;
+
+    if (argc > 2)
+        point_arm(argv[1], strtoll(argv[2], NULL, 10), POINT_KILL);
+    if (hf_open(argv[0], NULL, &bus) || hf_retention_run(bus, NULL, HF_OFF, NULL, NULL)) {
+        fprintf(stderr, "%s\n", hf_errmsg());
+        return 1;
+    }
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
+static void who_is_killed_leaves_nothing_undone(void **state)
+{
+    static const char *const points[] = {"mid_retention", "mid_retain", "before_detach",
+                                         "after_detach"};
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    int killed = 0;
+    int64_t gone = 0;
+
+    set(scene->bus, -1, -1, HF_LAGGING_DROP);
+    subscribe(scene->bus, "s", "*", recorder, &options);
+    for (size_t i = 0; i < COUNTED(points); i++) {
+        for (int hit = 1; hit <= 2; hit++) {
+            char number[16];
+
+            snprintf(number, sizeof(number), "%d", hit);
+            publish_many(scene->bus, "old", 1200);
+            gone = publish(scene->bus, "old", NULL, "1")->position;
+            grow_old(scene);
+            publish(scene->bus, "new", NULL, "1");
+            killed += actor_wait(actor_start("retain", scene->url, points[i], number, NULL)) != 0;
+            retain(scene->bus, HF_OFF);
+            assert_int_equal(tables_events(scene), 1);
+            assert_int_equal(first_of(scene->bus), gone + 1);
+        }
+    }
+    assert_true(killed >= 4); /* not every point is on this engine's way */
+    int64_t dropped[2] = {0, 0};
+    assert_ok(hf_subscription_get(scene->bus, "s", note_dropped, dropped));
+    assert_int_equal(dropped[0], gone);
+    assert_int_equal(dropped[1], gone);
+    if (!scene->path) {
+        int64_t left = tables_number(scene, "SELECT count(*) FROM holdfast.retention_left(1)");
+        assert_int_equal(left, 0);
+    }
+}
+
+#endif
+
+/* ---- By itself ------------------------------------------------------------------------------- */
+
+static bool is_empty(void *ctx)
+{
+    return tables_events(ctx) == 0;
+}
+
+static int clock_teardown(void **state)
+{
+    int result = scene_teardown(state);
+
+    clock_fake_off();
+    return result;
+}
+
+static void a_started_bus_does_it_by_itself_and_only_one(void **state)
+{
+    struct scene *scene = *state;
+    hf_bus *other = scene_open(scene, NULL);
+
+    publish_many(scene->bus, "old", 10);
+    grow_old(scene);
+    clock_fake_set(wall_us(), mono_us());
+    assert_ok(hf_start(scene->bus));
+    assert_ok(hf_start(other));
+    for (int i = 0; i < 100 && !is_empty(scene); i++) {
+        clock_fake_advance(1000000); /* the thread may have begun to wait just now */
+        usleep(10000);
+    }
+    assert_true(wait_until(is_empty, scene));
+    publish_many(scene->bus, "old", 10);
+    grow_old(scene);
+    for (int i = 0; i < 20; i++) { /* twenty minutes: both have looked, and it was nobody's turn */
+        clock_fake_advance(INT64_C(60000000));
+        usleep(1000);
+    }
+    assert_int_equal(tables_events(scene), 10);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        scene_test(what_is_old_goes_and_positions_go_on),
+        scene_test(an_id_may_come_again_when_its_event_is_gone),
+        scene_test(a_slow_subscription_keeps_its_events),
+        scene_test(a_retry_keeps_its_event),
+        scene_test(an_ordered_one_that_lags_is_dropped_and_goes_on),
+        scene_test(a_shared_one_that_lags_is_dropped_and_goes_on),
+        scene_test(what_is_too_much_goes_in_a_file_that_shrinks),
+        scene_test(a_file_that_is_not_ours_is_not_vacuumed),
+#ifdef HF_FAULTS
+        scene_test(who_is_killed_leaves_nothing_undone),
+#endif
+        cmocka_unit_test_setup_teardown(a_started_bus_does_it_by_itself_and_only_one, scene_setup,
+                                        clock_teardown),
+    };
+#ifdef HF_FAULTS
+    static const struct part parts[] = {{"retain", run_retention}};
+    if (actor_is_asked_for(argc, argv))
+        return actor_run(argc, argv, parts, COUNTED(parts));
+#endif
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

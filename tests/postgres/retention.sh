@@ -1,0 +1,218 @@
+#!/usr/bin/env bash
+# Retention keeps its word: months that nobody needs go, others stay; publishing never stops meanwhile;
+# whoever dies on the way leaves nothing that the next one does not end.
+#
+# Eight months are simulated by making the tables of past months, with events that entered then.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+: "${HOLDFAST:=$ROOT/build/release/holdfast}"
+if [ ! -x "$HOLDFAST" ]; then
+    skip "everything" "there is no $HOLDFAST"
+    done_testing
+    exit
+fi
+
+begin() {
+    schema
+    url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
+    : >"$cluster_dir.out"
+}
+hf() {
+    local code=0
+    "$HOLDFAST" --db "$url" "$@" >"$cluster_dir.out" 2>"$cluster_dir.err" || code=$?
+    [ "$code" = 0 ] || cat "$cluster_dir.err"
+    return "$code"
+}
+said() { cat "$cluster_dir.out"; }
+
+# past MONTHS COUNT: the month so long ago, with so many events.
+past() {
+    sql "SET timezone = 'UTC'; DO \$\$
+        DECLARE
+            v_from timestamp := date_trunc('month', now()) - interval '$1 months';
+            v_name text := 'events_1_' || to_char(v_from, 'YYYYMM');
+        BEGIN
+            EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL)', v_name);
+            EXECUTE format('CREATE UNIQUE INDEX ON holdfast.%I (id, entered_at)', v_name);
+            EXECUTE format('CREATE INDEX ON holdfast.%I (position)', v_name);
+            EXECUTE format('ALTER TABLE holdfast.events_1 ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
+                           v_name, v_from, v_from + interval '1 month');
+            UPDATE holdfast.namespaces SET months_from = least(months_from, v_from) WHERE id = 1;
+            INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type, payload)
+                SELECT nextval('holdfast.events_1_position'), holdfast.hash_of(id::text), t, t, id, 1, 'old',
+                       to_json(repeat('x', 100))
+                FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id
+                      FROM generate_series(1, $2) i) e;
+        END \$\$" >/dev/null
+}
+eight() { # 100 events a month: positions 1 to 800
+    for month in 8 7 6 5 4 3 2 1; do past "$month" 100; done
+}
+month() { date -u -d "$(date -u +%Y-%m-15) $((-$1)) month" +%Y%m; }
+# from MONTHS: the months from so long ago to the next one.
+from() {
+    local list='' i
+    for ((i = $1; i >= -1; i--)); do list="$list $(month "$i")"; done
+    echo "${list# }"
+}
+months="SELECT string_agg(right(relid::regclass::text, 6), ' ' ORDER BY relid::regclass::text) FROM pg_partition_tree('holdfast.events_1') WHERE isleaf"
+leftovers="SELECT count(*) FROM holdfast.retention_left(1)"
+
+# ---- Age ----------------------------------------------------------------------------------------
+
+begin
+eight
+# So that the months from six ago on stay, whatever day it is.
+hf namespace set default --retain-age "$((($(date -u +%s) - $(date -u -d "$(month 6)01" +%s)) / 86400 - 1))d"
+ok "a dry run says what would go" hf retention run --dry-run --json
+ok "the two oldest months" like '{"dry_run":true,"events":200,*"through":200,"by_size":false,"kept_by":null,*' "$(said)"
+is "and takes nothing" "$months" "$(from 8)"
+
+hf sub create slow --on '**' --from start
+hf sub create swift --on '**' --from now
+ok "a run beside a slow subscription" hf retention run --json
+ok "takes nothing that it needs, and says whose it is" like '{"dry_run":false,"events":0,*"through":0,*"kept_by":"slow",*' "$(said)"
+is "so all stay" "$months" "$(from 8)"
+hf sub seek slow --to 150 --yes
+ok "half a month" hf retention run
+is "is no month" "$months" "$(from 7)"
+is "but the one before is gone" "SELECT min(position), count(*) FROM holdfast.events" "101|700"
+hf sub rm slow --yes
+
+# Somebody publishes all the time.
+(i=0; while [ -e "$cluster_dir.go" ]; do i=$((i + 1)); sql "SELECT FROM holdfast.publish('default', 'new', id => gen_random_uuid())" || echo "failed"; done >"$cluster_dir.pub"; echo "$i" >"$cluster_dir.count") &
+publisher=$!
+: >"$cluster_dir.go"
+sleep 0.2
+ok "a run beside a publisher" hf retention run --json
+ok "takes the other old month" like '*"events":100,*"through":200,*' "$(said)"
+is "and no more" "$months" "$(from 6)"
+rm "$cluster_dir.go"
+wait "$publisher"
+ok "no publish failed" same '' "$(cat "$cluster_dir.pub")"
+is "and none was lost" "SELECT count(*) FROM holdfast.events WHERE type = 'new'" "$(cat "$cluster_dir.count")"
+is "the log says where it begins" "SELECT to_char(months_from AT TIME ZONE 'UTC', 'YYYYMM') FROM holdfast.namespaces" "$(month 6)"
+ok "verify finds nothing" hf verify
+hf sub create late --on '**' --from start --mode shared
+ok "who begins at the start" hf claim late --max 1 --json
+ok "begins with what is left" like '*"position":201,*' "$(said)"
+hf sub rm late --yes
+ok "again there is nothing to do" hf retention run
+ok "(it says so)" grep -q 'Nothing had to go' "$cluster_dir.err"
+hf namespace set default --retain-age 0
+past 20 10
+ok "for ever" hf retention run
+is "is for ever" "SELECT count(*) FROM holdfast.events WHERE position > 800 AND type = 'old'" 10
+
+# ---- Ids ----------------------------------------------------------------------------------------
+
+begin
+eight
+sql "INSERT INTO holdfast.event_ids SELECT 1, gen_random_uuid(), 50, now() - interval '300 days' FROM generate_series(1, 12000);
+     INSERT INTO holdfast.event_ids SELECT 1, gen_random_uuid(), 750, now() FROM generate_series(1, 100)" >/dev/null
+ok "a run with many ids of old events" hf retention run
+is "forgets those, and no others" "SELECT count(*), min(position) FROM holdfast.event_ids" "100|750"
+is "and remembers that" "SELECT ids_from = months_from, ids_after IS NULL FROM holdfast.namespaces" "t|t"
+
+# ---- Size ---------------------------------------------------------------------------------------
+
+begin
+eight
+hf namespace set default --retain-age 0 --retain-bytes 1K
+hf sub create slow --on '**' --from 250
+ok "a run by size" hf retention run --json
+ok "says why" like '*"events":200,*"by_size":true,"kept_by":"slow",*' "$(said)"
+is "stops at what is needed" "$months" "$(from 6)"
+hf sub rm slow --yes
+ok "without subscriptions" hf retention run
+is "all go that are past" "SELECT count(*) FROM pg_partition_tree('holdfast.events_1') WHERE isleaf AND right(relid::regclass::text, 6) < '$(month 1)'" 0
+ok "publishing goes on" hf publish x '{}'
+is "with the next position" "SELECT max(position) FROM holdfast.events" 801
+
+# ---- Lagging ------------------------------------------------------------------------------------
+
+begin
+eight
+hf sub create ordered --on '**' --from start --partitions 2
+hf sub create shared --on '**' --from start --mode shared
+hf claim shared --max 5 --lease 1h --json
+lease=$(sed -n '1s/.*"lease":"\([^"]*\)".*/\1/p' "$cluster_dir.out")
+hf claim shared --max 5 --lease 1h --json
+hf bury shared "$(sed -n '1s/.*"lease":"\([^"]*\)".*/\1/p' "$cluster_dir.out")"
+hf sub create ahead --on '**' --from 750
+hf namespace set default --retain-bytes 1K --retain-age 0 --lagging drop
+sql "UPDATE holdfast.namespaces SET retention_bytes = (SELECT sum(pg_total_relation_size(i.inhrelid)) - 1 FROM pg_inherits i WHERE i.inhparent = 'holdfast.events_1'::regclass)" >/dev/null
+ok "a run that drops" hf retention run --json
+ok "tells how many lost something" like '*"events":100,*"through":100,*"kept_by":null,"dropped_subscriptions":2}*' "$(said)"
+ok "and whom" grep -q 'subscription ordered lost' "$cluster_dir.err"
+is "the month is gone" "$months" "$(from 7)"
+is "they are moved, and it is written down" "SELECT name, dropped_through, dropped FROM holdfast.subscriptions ORDER BY name" "ahead||0 ordered|100|100 shared|100|100"
+is "all partitions are past it" "SELECT s.name, min(c.checkpoint), max(c.checkpoint) FROM holdfast.checkpoints c JOIN holdfast.subscriptions s ON s.id = c.subscription_id GROUP BY 1 ORDER BY 1" "ahead|750|750 ordered|100|100 shared|100|100"
+ok "sub show" hf sub show ordered
+ok "shows it" grep -Eq '^dropped: +100' "$cluster_dir.out"
+ok "a lease of what is gone is refused" same 4 "$(hf ack shared "$lease" >/dev/null; echo $?)"
+ok "dead letters stay" hf dlq list --json
+ok "(all five)" same 5 "$(wc -l <"$cluster_dir.out")"
+ok "the next claim" hf claim shared --max 1 --json
+ok "gets the first event that is left" like '*"position":101,*' "$(said)"
+ok "a dead letter can be tried again though its event is gone" hf dlq retry --all
+ok "verify finds nothing" hf verify
+sql "UPDATE holdfast.namespaces SET retention_bytes = 1" >/dev/null
+ok "the rest" hf retention run --json
+is "goes past what waits with its copy" "SELECT count(*), min(position) FROM holdfast.retries WHERE subscription_id = (SELECT id FROM holdfast.subscriptions WHERE name = 'shared')" "5|6"
+is "which is counted, too" "SELECT name, dropped_through >= 700, dropped >= 600 FROM holdfast.subscriptions WHERE name <> 'ahead' ORDER BY name" "ordered|t|t shared|t|t"
+ok "verify finds nothing then" hf verify
+
+# ---- Death on the way ---------------------------------------------------------------------------
+
+begin
+eight
+sql "SELECT holdfast.retention_ids(1, 1000)" >/dev/null
+is "noted, and then nothing: as if the process had died" "SELECT more, command LIKE 'ALTER TABLE % CONCURRENTLY' FROM holdfast.change_retain(1, 100, NULL, 1000, false)" "t|t"
+is "so the month is there" "$months" "$(from 8)"
+open holder
+ask holder "BEGIN; SELECT count(*) FROM holdfast.events_1" >/dev/null
+PGOPTIONS="$PGOPTIONS -c lock_timeout=100ms" sql "ALTER TABLE holdfast.events_1 DETACH PARTITION holdfast.events_1_$(month 8) CONCURRENTLY" >/dev/null
+is "half detached" "SELECT month, pending FROM holdfast.retention_left(1)" "holdfast.events_1_$(month 8)|t"
+is "nobody who comes sees it" "SELECT count(*) FROM holdfast.events_1" 700
+ok "publishing goes on" hf publish x '{}'
+exits_busy() { hf retention run; [ $? -ne 0 ]; }
+ok "an old transaction is in the way" exits_busy
+ok "(it says so)" grep -q 'in use' "$cluster_dir.err"
+ok "publishing goes on even so" hf publish x '{}'
+ask holder "COMMIT" >/dev/null
+shut holder
+ok "the next run" hf retention run
+is "ends it" "$leftovers; $months" "0 $(from 6)"
+sql "ALTER TABLE holdfast.events_1 DETACH PARTITION holdfast.events_1_$(month 6)" >/dev/null
+ok "detached, and then nothing" hf retention run
+is "is ended too" "$leftovers; SELECT to_regclass('holdfast.events_1_$(month 6)') IS NULL" "0 t"
+
+# ---- In SQL alone -------------------------------------------------------------------------------
+
+begin
+eight
+is "retain takes a month per call" "SELECT holdfast.retain('default', 0); SELECT holdfast.retain('default', 0)" "1 1"
+is "until none is left" "SELECT holdfast.retain('default', 0); $months" "0 $(from 6)"
+is "and waits for its turn" "SELECT holdfast.retain()" 0
+sql "UPDATE holdfast.namespaces SET retention_ms = 86400000, retained_at = now() - interval '2 hours'" >/dev/null
+open publisher
+ask publisher "BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
+is "a log that is in use is left alone" "SELECT holdfast.retain(); $months" "0 $(from 6)"
+asks "whoever publishes goes on" publisher "SELECT duplicate FROM holdfast.publish('default', 'x'); COMMIT" "f"
+shut publisher
+is "and for a while" "SELECT holdfast.retain(); $months" "0 $(from 6)"
+sql "UPDATE holdfast.namespaces SET retained_at = now() - interval '2 hours'" >/dev/null
+is "then it goes" "SELECT count(*) FROM holdfast.tick(); $months" "1 $(from 5)"
+
+# ---- Names and turns ----------------------------------------------------------------------------
+
+is "one turn an hour" "SELECT holdfast.retention_take(1, 3600000), holdfast.retention_take(1, 3600000), holdfast.retention_take(1, 0)" "f|f|t"
+for name in "o'ne \"two\"" '$$; DROP' 'a%sb' 'Ünïcode \ x'; do
+    hf publish --namespace "$name" x '{}'
+    ok "a namespace called $name is retained" hf retention run --namespace "$name" --dry-run
+    ok "and set" hf namespace set "$name" --retain-age 1d --lagging drop
+done
+rm -f "$cluster_dir".*
+done_testing
