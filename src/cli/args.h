@@ -30,7 +30,7 @@ enum option_kind {
     OPTION_PLACE,    /* start, now (or end), a position, a time, or a duration: so long ago */
     OPTION_CHOICE,   /* one of `choices` */
     OPTION_RATE,     /* "50/s", "100/m"; kept as a decimal, per second */
-    OPTION_SIZE      /* "100", "64KiB" or "64K", "16MiB" or "16M": bytes */
+    OPTION_SIZE      /* "100", "64KiB" or "64K", "16MiB" or "16M", "2GiB" or "2G": bytes */
 };
 
 struct option_row {

@@ -111,6 +111,8 @@ static bool value_size(const char *text, int64_t min, int64_t max, int64_t *ret_
         unit = 1024;
     else if (strcmp(text + length, "M") == 0 || strcmp(text + length, "MiB") == 0)
         unit = INT64_C(1024) * 1024;
+    else if (strcmp(text + length, "G") == 0 || strcmp(text + length, "GiB") == 0)
+        unit = INT64_C(1024) * 1024 * 1024;
     else if (text[length])
         return false;
     if (!args_value_number(digits, 0, INT64_MAX / unit, ret_bytes))

@@ -44,6 +44,7 @@ const struct command *const commands[] = {
     &command_namespace_rm,
     &command_node_list,
     &command_node_show,
+    &command_retention_run,
     &command_config_check,
     &command_config_show,
     &command_config_keys,

@@ -46,6 +46,7 @@ extern const struct command command_namespace_set;
 extern const struct command command_namespace_rm;
 extern const struct command command_node_list;
 extern const struct command command_node_show;
+extern const struct command command_retention_run;
 extern const struct command command_config_check;
 extern const struct command command_config_show;
 extern const struct command command_config_keys;

@@ -13,6 +13,7 @@
 #include "cli/table.h"
 
 #define LINE_BYTES_MAX 1048576
+#define RETAIN_AGE_MAX_MS (INT64_C(86400000) * 366 * 1000)
 
 static int open_whole(struct cli *cli, hf_open_mode mode)
 {
@@ -30,6 +31,9 @@ static hf_namespace_options read_options(const struct args *args)
     hf_namespace_options options = HF_NAMESPACE_OPTIONS_INIT;
 
     options.metadata_json = args_text(args, "metadata");
+    options.retention_ms = args_number(args, "retain-age", -1);
+    options.retention_bytes = args_number(args, "retain-bytes", -1);
+    options.lagging = (hf_lagging)args_number(args, "lagging", HF_LAGGING_DEFAULT);
     return options;
 }
 
@@ -57,8 +61,20 @@ static int run_create(struct cli *cli)
 #define OPTION_METADATA                                                                            \
     {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "an object that is kept with it"}
 
+#define LAGGING_CHOICES "keep|drop"
+
+/* What create and set have in common. */
+#define OPTION_RETENTION                                                                           \
+    {"retain-age", 0, OPTION_DURATION, "TIME", NULL, 0, RETAIN_AGE_MAX_MS,                         \
+     "how long events stay (184d); 0: for ever"},                                                  \
+        {"retain-bytes", 0, OPTION_SIZE, "BYTES", NULL, 0, INT64_MAX,                              \
+         "how large the log may become; 0: no limit"},                                             \
+        {"lagging", 0, OPTION_CHOICE, "WHAT", LAGGING_CHOICES, 0, 0,                               \
+         "what becomes of old events that a subscription has not finished (keep)"}
+
 static const struct option_row create_options[] = {
     OPTION_METADATA,
+    OPTION_RETENTION,
     {"gapless", 0, OPTION_FLAG, NULL, NULL, 0, 0,
      "leave no position out; on PostgreSQL publishers then wait for each other"},
     OPTION_END,
@@ -71,7 +87,7 @@ const struct command command_namespace_create = {
     .examples = "  holdfast namespace create shop\n"
                 "  holdfast namespace create ledger --gapless --metadata '{\"team\": \"money\"}'\n",
     .details = "Publishing makes a missing namespace by itself; this makes one with settings. Of\n"
-               "one that exists the metadata is replaced if it is given.\n",
+               "one that exists, what is given replaces what is stored.\n",
     .options = create_options,
     .words_min = 1,
     .words_max = 1,
@@ -83,21 +99,26 @@ static int run_set(struct cli *cli)
     hf_namespace_options options = read_options(&cli->args);
     int code;
 
-    if (!options.metadata_json)
-        return args_usage(&cli->args, "set what? --metadata JSON");
+    if (!options.metadata_json && options.retention_ms < 0 && options.retention_bytes < 0 &&
+        options.lagging == HF_LAGGING_DEFAULT)
+        return args_usage(&cli->args, "set what? --metadata, --retain-age, --retain-bytes or "
+                                      "--lagging");
     code = open_whole(cli, HF_OPEN_EXISTING);
     if (code)
         return code;
     return cli_fail(hf_namespace_set(cli->bus, cli->args.words[0], &options));
 }
 
-static const struct option_row set_options[] = {OPTION_METADATA, OPTION_END};
+static const struct option_row set_options[] = {OPTION_METADATA, OPTION_RETENTION, OPTION_END};
 
 const struct command command_namespace_set = {
     .name = "namespace set",
-    .usage = "NAME --metadata JSON",
+    .usage = "NAME",
     .summary = "changes the settings of a namespace",
-    .examples = "  holdfast namespace set shop --metadata '{\"team\": \"web\"}'\n",
+    .examples = "  holdfast namespace set shop --metadata '{\"team\": \"web\"}'\n"
+                "  holdfast namespace set shop --retain-age 30d --retain-bytes 10GiB\n",
+    .details = "Older events go, but never those that a subscription has not finished, unless\n"
+               "--lagging is drop. PostgreSQL removes whole months. See holdfast retention run.\n",
     .options = set_options,
     .words_min = 1,
     .words_max = 1,
@@ -118,6 +139,9 @@ static void print_json(const hf_namespace_info *info)
     show_int(&json, "head", info->head);
     show_int(&json, "subscriptions", info->subscriptions);
     show_bool(&json, "gapless", info->gapless != 0);
+    show_int(&json, "retention_ms", info->retention_ms);
+    show_int(&json, "retention_bytes", info->retention_bytes);
+    show_choice(&json, "lagging", LAGGING_CHOICES, (int)info->lagging);
     show_time(&json, "created_at", info->created_at_us);
     show_time(&json, "removing_at", info->removing_at_us);
     show_raw(&json, "metadata", info->metadata_json,
@@ -190,6 +214,11 @@ static int show_one(const hf_namespace_info *info, void *ctx)
     show_field("head", out_number(info->head, words));
     show_field("subscriptions", out_number(info->subscriptions, words));
     show_field("gapless", info->gapless ? "yes" : "no");
+    show_field("retained", info->retention_ms == 0 ? "for ever"
+                                                   : out_duration(info->retention_ms, words));
+    if (info->retention_bytes > 0)
+        show_field("up to", out_bytes(info->retention_bytes, words));
+    show_field("lagging", info->lagging == HF_LAGGING_DROP ? "drop" : "keep");
     show_field("created", out_time(info->created_at_us, words));
     show_field("metadata", info->metadata_json);
     return 0;

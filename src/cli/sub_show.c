@@ -31,6 +31,8 @@ static void progress_json(struct json_out *json, const hf_subscription_info *inf
     show_int(json, "blocked", info->blocked);
     show_int(json, "dead", info->dead);
     show_time(json, "oldest_waiting", info->oldest_waiting_us);
+    show_int(json, "dropped_through", info->dropped_through);
+    show_int(json, "dropped", info->dropped);
     show_time(json, "paused_at", info->paused_at_us);
     show_string(json, "paused_by", info->paused_by);
     show_string(json, "paused_reason", info->paused_reason);
@@ -196,6 +198,10 @@ static void show_fields(const hf_subscription_info *info, int64_t now_us)
     show_number("held", info->held);
     show_number("blocked", info->blocked);
     show_number("dead", info->dead);
+    if (info->dropped > 0) {
+        show_number("dropped", info->dropped);
+        show_number("dropped_through", info->dropped_through);
+    }
     show_field_time("paused_at", info->paused_at_us, now_us);
     show_field("paused_by", info->paused_by);
     show_field("paused_reason", info->paused_reason);
