@@ -6,17 +6,23 @@
  * back; its beats are the heartbeat. Closing, or whoever sweeps the dead, moves the node to
  * past_nodes.
  *
- * An id that was given is looked for when the store is opened. If it is found to be another's later
- * (we were frozen, or cut off, for so long that somebody took it) there is nobody to answer to, so
- * it goes into the log; work is not affected, ids are for people.
+ * An id that was given is looked for when the store is opened. The server learns of a process's
+ * death a moment later than whoever starts it again, so it is asked for a little while. If the id
+ * is found to be another's later (we were frozen, or cut off, for so long that somebody took it)
+ * there is nobody to answer to, so it goes into the log; work is not affected, ids are for people.
  */
+#include <time.h>
+
 #include "base/err.h"
 #include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
-hf_status postgres_node_register(struct postgres_engine *engine, struct session *session,
-                                 bool locked, bool again)
+#define CONFLICT_WAIT_MS 1000 /* for the end of whoever has our id */
+#define CONFLICT_PAUSE_MS 50
+
+static hf_status register_once(struct postgres_engine *engine, struct session *session, bool locked,
+                               bool again)
 {
     const struct node_facts *node = &engine->node;
     struct params *params = session_params(session);
@@ -42,11 +48,23 @@ hf_status postgres_node_register(struct postgres_engine *engine, struct session 
         struct text message = result_text(result, 0, 1);
         status = fail(status, "%s: %" TEXT_PRI, engine->place, TEXT_ARG(message));
     }
-    if (status != HF_OK && again) {
+    PQclear(result);
+    return status;
+}
+
+hf_status postgres_node_register(struct postgres_engine *engine, struct session *session,
+                                 bool locked, bool again)
+{
+    hf_status status = register_once(engine, session, locked, again);
+    for (int waited_ms = 0; status == HF_CONFLICT && !again && waited_ms < CONFLICT_WAIT_MS;
+         waited_ms += CONFLICT_PAUSE_MS) {
+        nanosleep(&(struct timespec){.tv_nsec = CONFLICT_PAUSE_MS * 1000000L}, NULL);
+        status = register_once(engine, session, locked, again);
+    }
+    if (again && (status == HF_CONFLICT || status == HF_BUSY)) {
         log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
         status = HF_OK;
     }
-    PQclear(result);
     return status;
 }
 

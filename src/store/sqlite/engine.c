@@ -157,7 +157,7 @@ static hf_status engine_prepare(struct sqlite_engine *engine, const struct store
         status = live_open(engine, &options->node);
     }
     if (status == HF_OK) {
-        node_sweep(engine, deadline);
+        node_sweep(engine);
         spare_open(&engine->spare, &engine->files);
     }
     return status;

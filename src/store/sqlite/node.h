@@ -12,7 +12,7 @@
 /* Before the own live file is made: HF_CONFLICT if the id was given and another node has it. */
 hf_status node_check_id(struct sqlite_engine *engine, const struct node_facts *node);
 /* Outside a transaction: remembers the dead that nothing names any more and removes their files. */
-void node_sweep(struct sqlite_engine *engine, struct deadline deadline);
+void node_sweep(struct sqlite_engine *engine);
 /* The same in two halves: in the writer's transaction, and live_sweep after its commit ... */
 void node_bury(struct sqlite_engine *engine, struct conn *conn);
 /* ... or this, if that failed. */
