@@ -568,11 +568,12 @@ static int storm_run(uint64_t seed, int64_t seconds)
     fine = judge(&storm) && status == HF_OK;
     hf_close(&storm.probe);
     hf_close(&storm.bus);
-    server_remove(storm.url);
-    if (fine)
+    if (fine) {
+        server_remove(storm.url);
         rig_remove(storm.dir);
-    else
-        rig_say("kept: %s", storm.dir);
+    } else {
+        rig_say("kept: %s and %s", storm.dir, storm.url);
+    }
     return 0;
 }
 
