@@ -88,23 +88,31 @@ BEGIN
 END
 $$;
 
--- change_checkpoints: `struct checkpoints`. `stale`: of each mark, whether its partition is not the
--- caller's with its epoch. The partitions' rows are locked FOR SHARE in the order of their numbers.
+-- change_checkpoints: `struct checkpoints`. p_held_ends: of each mark, where its held ones end in
+-- p_held_positions and p_held_lanes; NULL: nobody is held. `stale`: of each mark, whether its partition
+-- is not the caller's with its epoch. `due`: of each held one, as in outcomes_apply. The partitions' rows
+-- are locked in the order of their numbers: FOR SHARE, or for rearranging lanes if somebody is held.
 -- HF_NOTFOUND (3), HF_CONFLICT (4), HF_MISUSE (2). May be committed asynchronously.
 CREATE FUNCTION holdfast.change_checkpoints(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_generation bigint,
     p_partitions integer[], p_epochs bigint[], p_checkpoints bigint[], p_last_event_ids uuid[],
-    p_now timestamptz,
-    OUT status integer, OUT message text, OUT generation bigint, OUT stale boolean[])
+    p_now timestamptz, p_held_ends integer[] DEFAULT NULL, p_held_positions bigint[] DEFAULT '{}',
+    p_held_lanes bigint[] DEFAULT '{}',
+    OUT status integer, OUT message text, OUT generation bigint, OUT stale boolean[],
+    OUT due boolean[])
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
     v_mark record;
+    v_from integer;
+    v_to   integer;
+    v_done record;
 BEGIN
     status := 0;
     stale := array_fill(true, ARRAY[cardinality(p_partitions)]);
+    due := array_fill(false, ARRAY[cardinality(p_held_positions)]);
     SELECT s.generation INTO change_checkpoints.generation FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
@@ -117,9 +125,15 @@ BEGIN
                           change_checkpoints.generation, p_generation);
         RETURN;
     END IF;
-    PERFORM 1 FROM partitions p
-        WHERE p.subscription_id = p_subscription_id AND p.partition = ANY (p_partitions)
-        ORDER BY p.partition FOR SHARE;
+    IF cardinality(p_held_positions) > 0 THEN
+        PERFORM 1 FROM partitions p
+            WHERE p.subscription_id = p_subscription_id AND p.partition = ANY (p_partitions)
+            ORDER BY p.partition FOR NO KEY UPDATE;
+    ELSE
+        PERFORM 1 FROM partitions p
+            WHERE p.subscription_id = p_subscription_id AND p.partition = ANY (p_partitions)
+            ORDER BY p.partition FOR SHARE;
+    END IF;
     FOR v_mark IN
         SELECT m.partition, m.checkpoint, m.last_event_id, m.ordinality, j.checkpoint AS stored,
                j.last_event_id AS stored_id
@@ -135,6 +149,16 @@ BEGIN
                 v_mark.stored USING ERRCODE = 'HF002';
         END IF;
         stale[v_mark.ordinality] := false;
+        v_from := coalesce(p_held_ends[v_mark.ordinality - 1], 0) + 1;
+        v_to := coalesce(p_held_ends[v_mark.ordinality], 0);
+        IF v_from <= v_to THEN
+            v_done := outcomes_apply(p_namespace_id, p_subscription_id, NULL, v_mark.partition, true,
+                                     v_mark.checkpoint, p_now,
+                                     array_fill(2, ARRAY[v_to - v_from + 1]),
+                                     p_held_positions[v_from:v_to], p_held_lanes[v_from:v_to],
+                                     NULL, NULL, NULL, NULL, NULL, NULL);
+            due[v_from:v_to] := v_done.lane_busy;
+        END IF;
         PERFORM journal_add(p_subscription_id, v_mark.partition, v_mark.checkpoint, p_now,
                             coalesce(v_mark.last_event_id, v_mark.stored_id));
         DELETE FROM settled s

@@ -49,8 +49,8 @@ SELECT status, message, generation, lane_busy
                                 $16, $17, $18, $19, $20, $21);
 
 -- name: change_checkpoints
-SELECT status, message, generation, stale
-    FROM holdfast.change_checkpoints($1, $2, $3, $4, $5, $6, $7, $8, $9);
+SELECT status, message, generation, stale, due
+    FROM holdfast.change_checkpoints($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
 -- name: change_claim
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,

@@ -68,6 +68,7 @@ struct ordered {
     int64_t unflushed_us; /* since when there is something to store; 0: nothing */
     bool owed;            /* something was done above a gap: when it ends there is something to
                              store, although nothing more is done */
+    int64_t held_us;      /* since when somebody is held and not stored; 0: nobody */
     int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known */
     int64_t careful;      /* events still to be run in careful mode */
     int64_t careful_end;  /* ... up to this position */

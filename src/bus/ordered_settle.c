@@ -8,6 +8,29 @@
  * Outcomes are stored at once, together with the checkpoint they allow; a checkpoint on its own
  * waits for checkpoint_events or checkpoint_ms, because losing it only means delivering again. What
  * fails to be stored stays in hand and is tried again.
+ *
+ * Held ones
+ *   A key that always fails would cost a settle for each of its events. What is only held waits for
+ *   the next checkpoints instead and is stored by the same statement; not for long, and not if
+ *   nothing else is to be done or another outcome of its partition goes. Until then it is open as
+ *   if it had not been run: its partition's checkpoint stays below it. What can happen meanwhile
+ *   (e fails, f is a later event of its lane, held and not stored):
+ *
+ *   the process dies             f is above the checkpoint and is read again. The lane fails by e's
+ *                                row; or e has none yet, then e is above the checkpoint, too, and
+ *                                comes before f.
+ *   e failed, and is not stored  f must not be stored before e: in a lane without rows it would be
+ *                                due at once. So nothing held goes with the checkpoint of a
+ *                                partition in which something else has ended.
+ *   e's retry is done, stored    f goes with it (ordered_flush_part) and is due, behind whatever
+ *   by the dispatcher            waits in the lane.
+ *   e's transaction has settled  Nothing waits in the store: f is READY again (window_free_lane).
+ *   it and seen nobody behind    If f is being stored at that moment, or was while e ran, the lane
+ *                                goes on failing: the store finds f alone in it, or e's
+ *                                transaction has found f, and f is due.
+ *   the partition is given back  All that has ended goes first (ordered_flush_part).
+ *   ... or lost, or the answer   f is dropped and read again above the stored checkpoint, which has
+ *   of the store is              passed it only if its row was stored, too.
  */
 #include "bus/ordered.h"
 
@@ -17,6 +40,7 @@
 #include "bus/watch.h"
 
 #define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: at most this often */
+#define HELD_WAIT_US 100000        /* the longest that held ones wait to be stored */
 
 /* ---- What ended ------------------------------------------------------------------------------ */
 
@@ -115,13 +139,19 @@ static void settled(struct runner *runner, struct part *part, const struct settl
     }
 }
 
-void ordered_not_settled(struct runner *runner, struct part *part, hf_status status)
+/* What was collected is for the next time. The mutex is held. */
+static void leave(struct harvest *harvest)
 {
-    struct harvest *harvest = &runner->ordered->harvest;
-    pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < harvest->count; i++) {
         harvest->slots[i]->settling = false;
     }
+    harvest_clear(harvest);
+}
+
+void ordered_not_settled(struct runner *runner, struct part *part, hf_status status)
+{
+    pthread_mutex_lock(&runner->mutex);
+    leave(&runner->ordered->harvest);
     if (status == HF_STALE && part) {
         crew_lose(runner, part->number);
     }
@@ -186,6 +216,15 @@ static bool is_answered(hf_status status)
     return status == HF_CONFLICT || status == HF_STALE || status == HF_NOTFOUND;
 }
 
+/* Must what ended of the partition be stored now? What is only held may wait for the checkpoints,
+ * if those may move. The mutex is held. */
+static bool is_pressing(const struct runner *runner, const struct part *part, bool move)
+{
+    const struct window_share *share = &runner->window.shares[part->number];
+    int32_t patient = move && !runner->batched ? share->held : 0;
+    return share->ended > patient && part->state != PART_LOST;
+}
+
 /* Stores what ended of every partition. */
 static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step, bool move)
 {
@@ -193,7 +232,7 @@ static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step
     for (int32_t i = 0; i < ordered->part_count; i++) {
         struct part *part = &ordered->parts[i];
         pthread_mutex_lock(&runner->mutex);
-        bool any = runner->window.shares[part->number].ended > 0 && part->state != PART_LOST;
+        bool any = is_pressing(runner, part, move);
         pthread_mutex_unlock(&runner->mutex);
         if (!any) {
             continue;
@@ -237,18 +276,73 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
            (idle && atomic_load(&runner->bus->waiters) > 0);
 }
 
-/* The checkpoints that have moved. The mutex is held; marks point into the window's shares, which
- * only the dispatcher surveys. */
+/* Is it time to store the held ones that were collected: are there as many as done ones for a
+ * checkpoint, is there little else to do, have they waited long? The mutex is held. */
+static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
+{
+    struct ordered *ordered = runner->ordered;
+    const hf_subscription_options *options = &runner->definition.options;
+    const struct window *window = &runner->window;
+    if (ordered->harvest.count == 0) {
+        ordered->held_us = 0;
+        return false;
+    }
+    if (ordered->held_us == 0 || now_us < ordered->held_us) {
+        ordered->held_us = now_us;
+    }
+    int64_t at_us = ordered->held_us + HELD_WAIT_US;
+    *ret_at_us = at_us < *ret_at_us ? at_us : *ret_at_us;
+    return window->settled + window->held >= options->checkpoint_events || now_us >= at_us ||
+           window->ready <= options->inflight_max / 4 || runner->stopping;
+}
+
+/* Collects those that are held, partition by partition, of partitions of which nothing else has to
+ * be stored first. The mutex is held. */
+static void collect_held(struct runner *runner)
+{
+    struct ordered *ordered = runner->ordered;
+    struct harvest *harvest = &ordered->harvest;
+    harvest_clear(harvest);
+    bool any = runner->window.held > 0 && !runner->batched;
+    for (int32_t i = 0; any && i < ordered->part_count; i++) {
+        const struct part *part = &ordered->parts[i];
+        if (part->state != PART_LOST && !is_pressing(runner, part, true)) {
+            collect_ring(harvest, &runner->window.log, part->number);
+        }
+    }
+    for (; harvest->outcome_count < harvest->count; harvest->outcome_count++) {
+        const struct slot *slot = harvest->slots[harvest->outcome_count];
+        harvest->outcomes[harvest->outcome_count] = (struct outcome){
+            .kind = OUTCOME_HELD,
+            .position = slot->entry->event.position,
+            .lane = slot->lane,
+        };
+    }
+}
+
+/* The checkpoints that have moved, and those of partitions with held ones. The mutex is held; marks
+ * point into the window's shares, which only the dispatcher surveys. */
 static size_t collect_marks(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
+    struct harvest *harvest = &ordered->harvest;
     size_t count = 0;
+    size_t at = 0;
     window_reap(&runner->window, &runner->rack);
+    collect_held(runner);
     window_survey(&runner->window);
     for (int32_t i = 0; i < ordered->part_count; i++) {
         const struct part *part = &ordered->parts[i];
         struct mark mark = {.partition = part->number, .epoch = part->epoch};
         mark.checkpoint = next_checkpoint(runner, part, &mark.last_event_id);
+        mark.held = &harvest->outcomes[at];
+        for (; at < harvest->count && harvest->slots[at]->partition == part->number; at++) {
+            mark.held_count++;
+        }
+        if (mark.checkpoint < 0 && mark.held_count > 0) {
+            mark.checkpoint = part->checkpoint;
+            mark.last_event_id = NULL;
+        }
         if (mark.checkpoint >= 0 && part->state != PART_LOST) {
             ordered->marks[count++] = mark;
         }
@@ -256,33 +350,70 @@ static size_t collect_marks(struct runner *runner)
     return count;
 }
 
-/* The marks are stored. */
-static void marked(struct runner *runner, const struct checkpoints *checkpoints,
+/* Keeps only the marks of partitions with held ones. */
+static size_t pick_held(struct mark *marks, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (marks[i].held_count > 0) {
+            marks[kept++] = marks[i];
+        }
+    }
+    return kept;
+}
+
+/* The held ones of a mark are stored, or not if it is stale. Answers how many. The mutex is
+ * held. */
+static size_t note_held(struct runner *runner, const struct mark *mark, int64_t now_us)
+{
+    struct harvest *harvest = &runner->ordered->harvest;
+    struct slot **slots = harvest->slots + (mark->held - harvest->outcomes);
+    for (size_t i = 0; i < mark->held_count; i++) {
+        slots[i]->settling = false;
+        if (!mark->ret_stale) {
+            note_outcome(runner, slots[i], &mark->held[i], now_us);
+            window_settle(&runner->window, slots[i]);
+        }
+    }
+    return mark->ret_stale ? 0 : mark->held_count;
+}
+
+/* The marks are stored: all of them, or only those with held ones. */
+static void marked(struct runner *runner, const struct checkpoints *checkpoints, bool all,
                    int64_t settled_before, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     bool lost = false;
+    size_t held = 0;
+    bool moved = false;
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < checkpoints->count; i++) {
         const struct mark *mark = &checkpoints->marks[i];
+        held += note_held(runner, mark, now_us);
         if (mark->ret_stale) {
             crew_lose(runner, mark->partition);
             lost = true;
         } else {
-            ordered_part(ordered, mark->partition)->checkpoint = mark->checkpoint;
+            struct part *part = ordered_part(ordered, mark->partition);
+            moved |= part->checkpoint < mark->checkpoint;
+            part->checkpoint = mark->checkpoint;
         }
     }
     /* What ended while the store was busy is for the next time. */
-    runner->window.settled -= settled_before;
+    runner->window.settled -= (int64_t)held + (all ? settled_before : 0);
+    window_reap(&runner->window, &runner->rack);
     pthread_mutex_unlock(&runner->mutex);
     if (lost) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
     } else {
         runner->stale |= checkpoints->ret_generation != runner->definition.generation;
     }
-    ordered->flushed_us = now_us;
-    ordered->unflushed_us = 0;
-    ordered->owed = false;
+    ordered->held_us = 0;
+    if (all) {
+        ordered->flushed_us = now_us;
+        ordered->unflushed_us = 0;
+        ordered->owed = !moved && (ordered->owed || settled_before > 0);
+    }
     runner_store_worked(runner);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
@@ -303,7 +434,8 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
         .marks = ordered->marks,
         .count = collect_marks(runner),
     };
-    bool due = checkpoints.count > 0 && checkpoints_due(runner, now_us, &at_us);
+    bool all = checkpoints.count > 0 && checkpoints_due(runner, now_us, &at_us);
+    bool due = held_due(runner, now_us, &at_us);
     if (checkpoints.count == 0 && settled_before > 0) {
         /* What is done has been stored (a retry, by its transaction), or lies above a gap: whoever
          * waits for the checkpoint waits in vain. */
@@ -312,12 +444,17 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
         ordered->owed = true;
         runner_signal_work(runner);
     }
+    if (!all && due) {
+        checkpoints.count = pick_held(checkpoints.marks, checkpoints.count);
+    } else if (!all) {
+        leave(&ordered->harvest);
+    }
     pthread_mutex_unlock(&runner->mutex);
-    if (!due) {
+    if (!all && !due) {
         step->at_us = at_us < step->at_us ? at_us : step->at_us;
         return true;
     }
-    harvest_clear(&ordered->harvest);
+    step->again |= harvest_full(&ordered->harvest);
     HF_POINT("before_settle");
     hf_status status = runner_run(runner, &checkpoints.change);
     HF_POINT("after_settle");
@@ -326,14 +463,17 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
         step->again |= is_answered(status);
         return false;
     }
-    marked(runner, &checkpoints, settled_before, now_us);
+    marked(runner, &checkpoints, all, settled_before, now_us);
     return true;
 }
 
 bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, bool move)
 {
-    return flush_ended(runner, now_us, step, move) &&
-           (!move || flush_checkpoints(runner, now_us, step));
+    if (!flush_ended(runner, now_us, step, move)) {
+        return false;
+    }
+    HF_POINT("before_marks");
+    return !move || flush_checkpoints(runner, now_us, step);
 }
 
 /* ---- What is done, but not up to a checkpoint ------------------------------------------------ */

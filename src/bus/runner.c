@@ -264,7 +264,7 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
         }
     }
     runner->breaker_on = on;
-    runner->halting &= runner->window.ended > 0; /* stored: whether it is paused is known now */
+    runner->halting &= runner_is_urgent(runner); /* stored: whether it is paused is known now */
     runner->breaker_hold &= on;
     pthread_mutex_unlock(&runner->mutex);
     definition_release(&old);

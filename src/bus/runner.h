@@ -172,6 +172,8 @@ void runner_signal_work(struct runner *runner);
 
 /* What keeps workers from beginning anything; the first reason, in the order of the enum. */
 enum bar runner_bar(const struct runner *runner);
+/* Has something ended that is to be stored at once? */
+bool runner_is_urgent(const struct runner *runner);
 /* How many deliveries a worker may take now; 0: none. */
 size_t runner_chunk_size(struct runner *runner);
 /* What a worker reports: the delivery ended (the error is handed over). */

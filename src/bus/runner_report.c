@@ -34,6 +34,13 @@ enum bar runner_bar(const struct runner *runner)
                                   : BAR_NONE;
 }
 
+/* What is only held may wait (ordered_settle.c), unless units would be torn apart. */
+bool runner_is_urgent(const struct runner *runner)
+{
+    const struct window *window = &runner->window;
+    return window->ended > (runner->batched ? 0 : window->held);
+}
+
 size_t runner_chunk_size(struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
@@ -161,8 +168,8 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     struct window *window = &runner->window;
     const hf_subscription_options *options = &runner->definition.options;
     bool low = window->ready <= options->inflight_max / 4;
-    bool due = window->settled >= options->checkpoint_events;
-    if (low || due || window->ended > 0 || runner_bar(runner) != BAR_NONE ||
+    bool due = window->settled + window->held >= options->checkpoint_events;
+    if (low || due || runner_is_urgent(runner) || runner_bar(runner) != BAR_NONE ||
         atomic_load(&runner->bus->waiters) > 0) {
         runner->nudged = true; /* also in the middle of a step: it looks once more */
         if (runner->waiting) {

@@ -60,6 +60,18 @@ struct slot *ring_at(struct ring *ring, uint64_t index)
     return &ring->slots[index % ring->capacity];
 }
 
+/* How it ended was said before and does not change while it is ENDED. */
+static void count_ended(struct window *window, const struct slot *slot, int32_t by)
+{
+    struct window_share *share = &window->shares[slot->partition];
+    int32_t held = slot->ending == ENDED_HELD ? by : 0;
+    window->ended += by;
+    window->held += held;
+    window->ended_careful += slot->careful ? by : 0;
+    share->ended += by;
+    share->held += held;
+}
+
 static void set_state(struct window *window, struct slot *slot, enum slot_state state)
 {
     struct window_share *share = &window->shares[slot->partition];
@@ -78,9 +90,7 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
         }
         break;
     case SLOT_ENDED:
-        window->ended--;
-        window->ended_careful -= slot->careful ? 1 : 0;
-        share->ended--;
+        count_ended(window, slot, -1);
         break;
     case SLOT_FREE:
     case SLOT_SETTLED:
@@ -96,9 +106,7 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
         slot->followed = false;
         break;
     case SLOT_ENDED:
-        window->ended++;
-        window->ended_careful += slot->careful ? 1 : 0;
-        share->ended++;
+        count_ended(window, slot, 1);
         break;
     case SLOT_SETTLED:
         window->settled++;
@@ -507,6 +515,7 @@ void window_clear(struct window *window, struct rack *rack)
     window->ready = 0;
     window->busy = 0;
     window->ended = 0;
+    window->held = 0;
     window->ended_careful = 0;
     window->settled = 0;
     window->lanes_full = false;

@@ -78,6 +78,7 @@ struct window_share {
     bool closed;           /* nothing of it may begin */
     int32_t busy;          /* RUNNING */
     int32_t ended;         /* ENDED */
+    int32_t held;          /* of these, as HELD */
     int64_t floor;         /* the log is decided up to here: see `early` */
     int64_t forgotten;     /* closed: the lowest position in the log ring that was not settled and
                               has gone; INT64_MAX: none */
@@ -103,6 +104,7 @@ struct window {
     int64_t ready;
     int64_t busy; /* RUNNING */
     int64_t ended;
+    int64_t held;          /* of these, as HELD: they are in no hurry to be stored */
     int64_t ended_careful; /* of these, recorded before they ran */
     int64_t settled;             /* settled by being done, since last asked */
     struct set64 early;          /* done above the floor and gone: position -> partition; at most

@@ -366,17 +366,16 @@ struct settle {
     int64_t ret_generation;
 };
 
-/*
- * Moves the checkpoints of several partitions that we own, as a settle without outcomes does for
- * one. A mark whose partition is not ours with its epoch is left out and says so; the others
- * happen. HF_NOTFOUND, HF_CONFLICT (generation) and HF_MISUSE (a checkpoint would go back) as in
- * settle.
- */
+/* Moves the checkpoints of several partitions that we own, as settles with no outcomes but HELD
+ * ones do. A mark whose partition is not ours with its epoch is left out and says so; the others
+ * happen. HF_NOTFOUND, HF_CONFLICT (generation) and HF_MISUSE (a checkpoint goes back) as there. */
 struct mark {
     int32_t partition;
     int64_t epoch;
     int64_t checkpoint;
     const uint8_t *last_event_id; /* 16 bytes or NULL: unchanged */
+    struct outcome *held;         /* of the partition; may be NULL if there are none */
+    size_t held_count;
     bool ret_stale;
 };
 

@@ -1,9 +1,10 @@
 /*
- * Tests of what waits behind a failed event whose retry succeeds in a transaction, while others
- * change what is known of its key: its later events come in their order all the same.
+ * Tests of what waits behind a failed event, while it is stored, and while others change what is
+ * known of its key: its later events come in their order all the same.
  *
- * Each test brings its retry, and later events of the key, into the hands of the one worker while
- * that stands after the commit of another event, where it holds nothing of the store.
+ * In those about a retry that succeeds in a transaction it comes, with later events of the key,
+ * into the hands of the one worker while that stands after the commit of another event, where it
+ * holds nothing of the store.
  */
 #include "support_scene.h"
 
@@ -192,11 +193,145 @@ static void those_behind_a_retry_whose_commit_got_lost_come_in_order(void **stat
     assert_in_order(recorder, 7);
 }
 
+/* ---- What is held and not stored yet --------------------------------------------------------- */
+
+enum { FAILING_DOOR, FIRST_DOOR, SLOW_DOOR, DOORS };
+
+/* "once" passes its door and fails, the first time; "first" and "slow" pass others. */
+static hf_verdict gated(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    struct door **doors = recorder->extra;
+
+    if (strcmp(event->type, "slow") == 0)
+        door_pass(doors[SLOW_DOOR]);
+    if (strcmp(event->type, "first") == 0)
+        door_pass(doors[FIRST_DOOR]);
+    if (strcmp(event->type, "once") != 0 || hf_delivery_attempt(delivery) > 1)
+        return HF_ACK;
+    door_pass(doors[FAILING_DOOR]);
+    return HF_RETRY;
+}
+
+static struct recorder *gated_recorder(struct scene *scene, struct door *doors[DOORS])
+{
+    struct recorder *recorder = scene_recorder(scene, gated);
+
+    for (int i = 0; i < DOORS; i++)
+        doors[i] = scene_door(scene);
+    recorder->extra = doors;
+    return recorder;
+}
+
+static void start_with(struct scene *scene, struct recorder *recorder,
+                       const hf_subscription_options *options)
+{
+    assert_ok(hf_open(url, &scene->options, &scene->bus));
+    subscribe(scene->bus, "a", "*", recorder, options);
+}
+
+/* The failure is reported when the dispatcher has stored what had ended and is about to store the
+ * checkpoint: what is held behind it does not go with that. Alone in its lane it would be due at
+ * once, before the failed one. It is looked at when the first of both has been stored. */
+static void what_is_held_is_not_stored_before_the_failure(void **state)
+{
+    struct scene *scene = *state;
+    static struct door *doors[DOORS];
+    struct recorder *recorder = gated_recorder(scene, doors);
+    hf_subscription_options options = quick_options();
+    char behind[HF_ID_BYTES];
+
+    options.concurrency = 2;
+    options.checkpoint_events = 1; /* a worker takes one at a time */
+    options.handler_timeout_ms = 2 * PATIENCE_MS;
+    start_with(scene, recorder, &options);
+    publish(scene->bus, "slow", NULL, "1");
+    publish(scene->bus, "once", "k", "2");
+    publish_as(scene, "x", "k", behind);
+    publish(scene->bus, "last", NULL, "4");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(doors[SLOW_DOOR], 1));
+    assert_true(door_wait_inside(doors[FAILING_DOOR], 1));
+    point_arm("before_marks", 1, POINT_STOP_THREAD);
+    publish(scene->bus, "news", NULL, "5");
+    assert_true(point_wait_blocked("before_marks", PATIENCE_MS));
+    door_open(doors[FAILING_DOOR]);
+    assert_true(recorder_wait(recorder, 2)); /* "last", too: so the worker has passed "x" */
+    point_arm("before_settle", 2, POINT_STOP_THREAD);
+    point_release("before_marks");
+    assert_true(point_wait_blocked("before_settle", PATIENCE_MS));
+    assert_int_equal(state_of(scene->bus, "a", behind, NULL), HF_STATE_HELD);
+    point_release("before_settle");
+    door_open(doors[SLOW_DOOR]);
+    settle_all(scene->bus, "a");
+    assert_in_order(recorder, 2);
+}
+
+/* It has been stored, but the answer is lost: it is loaded again, and comes once, in its place. */
+static void what_is_held_comes_in_order_when_the_answer_is_lost(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, once);
+    hf_subscription_options options = quick_options();
+    char failing[HF_ID_BYTES];
+
+    options.retry_base_ms = 1000;
+    options.retry_max_ms = 1000;
+    start_with(scene, recorder, &options);
+    publish_as(scene, "once", "k", failing);
+    assert_ok(hf_start(scene->bus));
+    wait_for_state(scene, failing, HF_STATE_RETRYING);
+    point_arm("before_settle", 1, POINT_STOP_THREAD);
+    publish(scene->bus, "x", "k", "2");
+    assert_true(point_wait_blocked("before_settle", PATIENCE_MS));
+    struct calls calls = {FAULTY_APPLY, faulty_calls(FAULTY_APPLY)};
+    faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
+    point_release("before_settle");
+    assert_true(wait_until(called_again, &calls));
+    publish(scene->bus, "x", "k", "3");
+    settle_all(scene->bus, "a");
+    assert_in_order(recorder, 3);
+}
+
+/* Nothing else ends, and enough is left to be done: it does not wait for that. */
+static void what_is_held_is_stored_soon_also_while_handlers_take_long(void **state)
+{
+    struct scene *scene = *state;
+    static struct door *doors[DOORS];
+    struct recorder *recorder = gated_recorder(scene, doors);
+    hf_subscription_options options = quick_options();
+    char failing[HF_ID_BYTES], behind[HF_ID_BYTES];
+
+    options.concurrency = 1;
+    options.breaker = HF_ON; /* a worker takes one at a time */
+    options.inflight_max = 8;
+    options.checkpoint_events = 1000;
+    options.checkpoint_ms = 3600000;
+    options.retry_base_ms = options.retry_max_ms = 3600000;
+    options.handler_timeout_ms = 2 * PATIENCE_MS;
+    start_with(scene, recorder, &options);
+    publish_as(scene, "once", "k", failing);
+    publish(scene->bus, "first", NULL, "2");
+    publish_as(scene, "x", "k", behind);
+    for (int i = 0; i < 5; i++)
+        publish(scene->bus, "slow", NULL, "4");
+    door_open(doors[FAILING_DOOR]);
+    assert_ok(hf_start(scene->bus));
+    wait_for_state(scene, failing, HF_STATE_RETRYING);
+    assert_true(door_wait_inside(doors[FIRST_DOOR], 1));
+    door_open(doors[FIRST_DOOR]);
+    assert_true(door_wait_inside(doors[SLOW_DOOR], 1));
+    wait_for_state(scene, behind, HF_STATE_HELD);
+    door_open(doors[SLOW_DOOR]);
+}
+
 #define lanes_test(test) cmocka_unit_test_setup_teardown(test, lanes_setup, lanes_teardown)
 
 static const struct CMUnitTest tests[] = {
     lanes_test(what_is_held_while_a_retry_commits_is_not_overtaken),
     lanes_test(those_behind_a_retry_whose_commit_got_lost_come_in_order),
+    lanes_test(what_is_held_is_not_stored_before_the_failure),
+    lanes_test(what_is_held_comes_in_order_when_the_answer_is_lost),
+    lanes_test(what_is_held_is_stored_soon_also_while_handlers_take_long),
 };
 
 SCENE_MAIN(tests)

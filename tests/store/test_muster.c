@@ -258,6 +258,39 @@ static void marks_fold_what_was_settled_ahead(void **state)
     must_read("7", list_ahead(a, id, 0, 0));
 }
 
+/* Those of a mark that is left out are, too. One whose lane is empty waits instead, and says so. */
+static void held_ones_are_stored_with_their_marks(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    append_count(a, "t", 9);
+    int64_t id = subscribe_ordered(a, "s", 3);
+    struct owner owner = own(a, id, 0);
+    must_answer(HF_OK, SETTLE(&owner, -1, retry(1, "k", T0 + SECOND)));
+    struct outcome kept[3] = {held(3, "k"), held(4, "free"), held(7, "k")};
+    struct outcome lost[1] = {held(5, "other")};
+    struct outcome last[1] = {held(6, "z")};
+    struct mark marks[3] = {
+        {.partition = 0, .epoch = owner.epoch, .checkpoint = 4, .held = kept, .held_count = 3},
+        {.partition = 1, .epoch = own(a, id, 1).epoch - 1, .checkpoint = 8, .held = lost,
+         .held_count = 1},
+        {.partition = 2, .epoch = own(a, id, 2).epoch, .checkpoint = 0, .held = last,
+         .held_count = 1},
+    };
+    must_answer(HF_OK, move(a, id, 0, marks, 3));
+    must_equal(true, marks[1].ret_stale);
+    must_equal(false, kept[0].ret_due);
+    must_equal(true, kept[1].ret_due);
+    must_equal(false, kept[2].ret_due);
+    must_equal(true, last[0].ret_due);
+    must_read("4", list_due(a, id, 0, T0));
+    must_read("", list_due(a, id, 1, T0));
+    must_read("6", list_due(a, id, 2, T0));
+    must_read("7", list_ahead(a, id, 0, 4));
+    must_equal(2, progress_of(a, id).held);
+    must_answer(HF_OK, SETTLE(&owner, -1, done(1, "k")));
+    must_read("3 4", list_due(a, id, 0, T0));
+}
+
 static void marks_of_older_patterns_or_going_back_change_nothing(void **state)
 {
     struct store *a = fixture_open(*state, "a");
@@ -434,6 +467,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(checkpoints_of_several_partitions_move_at_once),
     CLAIM(a_mark_of_a_lost_partition_is_left_out),
     CLAIM(marks_fold_what_was_settled_ahead),
+    CLAIM(held_ones_are_stored_with_their_marks),
     CLAIM(marks_of_older_patterns_or_going_back_change_nothing),
     CLAIM(what_members_are_assigned_is_told_to_all),
     CLAIM(a_member_that_wants_something_else_is_the_newest),

@@ -142,6 +142,31 @@ const struct verb postgres_verb_settle = {
     .read = settle_read,
 };
 
+/* Where the held ones of each mark end in the arrays of their positions and lanes. Answers how many
+ * there are. */
+static size_t fill_held(struct params *params, const struct mark *marks, size_t count)
+{
+    size_t held = 0;
+    param_array(params, PARAM_INT4, count);
+    for (size_t i = 0; i < count; i++) {
+        held += marks[i].held_count;
+        element_int4(params, (int32_t)held);
+    }
+    param_array(params, PARAM_INT8, held);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < marks[i].held_count; j++) {
+            element_int8(params, marks[i].held[j].position);
+        }
+    }
+    param_array(params, PARAM_INT8, held);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < marks[i].held_count; j++) {
+            element_int8(params, (int64_t)marks[i].held[j].lane);
+        }
+    }
+    return held;
+}
+
 static hf_status checkpoints_fill(struct postgres_engine *engine, struct params *params,
                                   struct change *change)
 {
@@ -170,8 +195,9 @@ static hf_status checkpoints_fill(struct postgres_engine *engine, struct params 
         element_uuid(params, marks[i].last_event_id);
     }
     param_local(params, change->now_us);
+    size_t held = fill_held(params, marks, count);
     HF_POINT("mid_settle");
-    return HF_OK;
+    return check_count(held);
 }
 
 static hf_status checkpoints_read(struct postgres_engine *engine, struct change *change,
@@ -188,6 +214,13 @@ static hf_status checkpoints_read(struct postgres_engine *engine, struct change 
     struct result_array stale = result_array(result, 0, 3);
     for (size_t i = 0; i < checkpoints->count; i++) {
         checkpoints->marks[i].ret_stale = i < stale.count && array_int8(&stale, 0) != 0;
+    }
+    struct result_array due = result_array(result, 0, 4);
+    size_t at = 0;
+    for (size_t i = 0; i < checkpoints->count; i++) {
+        for (size_t j = 0; j < checkpoints->marks[i].held_count; j++, at++) {
+            checkpoints->marks[i].held[j].ret_due = at < due.count && array_int8(&due, 0) != 0;
+        }
     }
     return HF_OK;
 }

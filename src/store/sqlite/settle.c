@@ -177,6 +177,16 @@ hf_status sqlite_checkpoints(struct sqlite_engine *engine, struct conn *conn,
         mark->ret_stale = status == HF_STALE;
         if (status == HF_OK) {
             checkpoints->ret_generation = partition.generation;
+            struct outcome_scope scope = {
+                .subscription_id = checkpoints->subscription_id,
+                .partition = mark->partition,
+                .ordered = true,
+                .checkpoint = mark->checkpoint,
+                .now_us = checkpoints->change.now_us,
+            };
+            status = apply_outcomes(engine, conn, &scope, mark->held, mark->held_count);
+        }
+        if (status == HF_OK) {
             status = move_checkpoint(conn, checkpoints->subscription_id, mark,
                                      partition.checkpoint, checkpoints->change.now_us);
         }
