@@ -309,6 +309,51 @@ static hf_status faulty_retain_command(struct engine *engine, const char *comman
     FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->retain_command(to, command, deadline));
 }
 
+static hf_status faulty_schedule_get(struct engine *engine, struct text name,
+                                     schedule_row_fn found, void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_AGENDA, to->class->schedule_get(to, name, found, ctx));
+}
+
+static hf_status faulty_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_AGENDA, to->class->schedule_list(to, found, ctx));
+}
+
+static hf_status faulty_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
+                                      schedule_row_fn found, void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_AGENDA, to->class->schedules_due(to, now_us, max, found, ctx));
+}
+
+static hf_status faulty_schedule_runs(struct engine *engine, const uint8_t id[16], int32_t max,
+                                      schedule_run_fn found, void *ctx)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_AGENDA, to->class->schedule_runs(to, id, max, found, ctx));
+}
+
+static hf_status faulty_agenda(struct engine *engine, int64_t *ret_due_us)
+{
+    struct engine *to = inner(engine);
+    FORWARD(FAULTY_AGENDA, to->class->agenda(to, ret_due_us));
+}
+
+static uint64_t faulty_agenda_news(struct engine *engine)
+{
+    struct engine *to = inner(engine);
+    return to->class->agenda_news ? to->class->agenda_news(to) : to->class->news(to);
+}
+
+static int64_t faulty_time(struct engine *engine, int64_t now_us)
+{
+    struct engine *to = inner(engine);
+    return to->class->time ? to->class->time(to, now_us) : now_us;
+}
+
 static hf_status faulty_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                                  epoch_fn found, void *ctx)
 {
@@ -697,6 +742,13 @@ static const struct engine_class faulty_engine_class = {
     .doctor = faulty_doctor,
     .verify_check = faulty_verify_check,
     .verify_scan = faulty_verify_scan,
+    .schedule_get = faulty_schedule_get,
+    .schedule_list = faulty_schedule_list,
+    .schedules_due = faulty_schedules_due,
+    .schedule_runs = faulty_schedule_runs,
+    .agenda = faulty_agenda,
+    .agenda_news = faulty_agenda_news,
+    .time = faulty_time,
     .reader_open = faulty_reader_open,
     .reader_next = faulty_reader_next,
     .reader_close = faulty_reader_close,
