@@ -56,6 +56,7 @@
 #include <holdfast/handler.h>
 #include <holdfast/pull.h>
 
+#include <holdfast/copy.h>
 #include <holdfast/deadletter.h>
 #include <holdfast/inspect.h>
 #include <holdfast/namespace.h>

@@ -15,18 +15,15 @@ CREATE FUNCTION holdfast.month_table(p_namespace_id integer, p_at timestamptz) R
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN 'holdfast.events_' || $1::text || '_' || to_char($2 AT TIME ZONE 'UTC', 'YYYYMM');
 
--- ensure_month: makes the month of p_at of a namespace's log, if it is not there. True: it was made
--- now.
+-- make_month: makes the month of p_at of a namespace's log, if it is not there. True: it was made
+-- now. HF003: there is no such namespace.
 --
 -- A new table gets its indexes and is attached: ATTACH disturbs no publisher (CREATE ... PARTITION OF
 -- would wait for every open transaction). Callers that come at the same moment wait for the first
 -- one's transaction, by an advisory lock per namespace, then find the month.
--- It runs with the rights of the owner of the schema, since whoever publishes may need it; so only
--- months around the present can be made. HF001: p_at is more than 60 days away from the clock.
--- HF003: there is no such namespace. If the caller's transaction rolls back, the month is gone and
--- the next publisher makes it again.
-CREATE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
+-- If the caller's transaction rolls back, the month is gone and the next publisher makes it again.
+CREATE FUNCTION holdfast.make_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
+    LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
     SET datestyle = 'ISO, YMD' SET timezone = 'UTC'
 AS $$
@@ -39,9 +36,6 @@ DECLARE
 BEGIN
     IF to_regclass(v_table) IS NOT NULL THEN
         RETURN false;
-    END IF;
-    IF p_at IS NULL OR abs(extract(epoch FROM p_at - clock_timestamp())) > 60 * 86400 THEN
-        RAISE EXCEPTION 'months more than 60 days away are not made' USING ERRCODE = 'HF001';
     END IF;
     PERFORM pg_advisory_xact_lock(1215253604, p_namespace_id);
     -- Not to_regclass: this session may remember that there is none.
@@ -64,6 +58,24 @@ BEGIN
             months_to = greatest(n.months_to, v_to)
         WHERE n.id = p_namespace_id AND (v_to = n.months_from OR v_from >= n.months_to);
     RETURN true;
+END
+$$;
+
+-- ensure_month: the same for whoever publishes and may need it: it runs with the rights of the owner of
+-- the schema, so only months around the present can be made. HF001: p_at is more than 60 days away from
+-- the clock. HF003: there is no such namespace.
+CREATE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF to_regclass(month_table(p_namespace_id, p_at)) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    IF p_at IS NULL OR abs(extract(epoch FROM p_at - clock_timestamp())) > 60 * 86400 THEN
+        RAISE EXCEPTION 'months more than 60 days away are not made' USING ERRCODE = 'HF001';
+    END IF;
+    RETURN make_month(p_namespace_id, p_at);
 END
 $$;
 

@@ -8,6 +8,7 @@
 --   HF003  no such namespace, subscription ...
 --   HF004  the expected version is not the key's; the message says which it is
 --   HF005  the lease was lost: somebody else has the work now
+--   HF011  the namespace is the target of a copy that is not complete
 --
 -- Idempotence. A month's unique index on (id, entered_at) guards an id if everybody who publishes it
 -- writes the same entered_at. So for a version 7 id whose time is less than a day away from the

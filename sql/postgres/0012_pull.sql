@@ -37,6 +37,9 @@ BEGIN
         WHERE n.name = p_namespace;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
+    ELSIF EXISTS (SELECT FROM namespaces n WHERE n.name = p_namespace AND n.copying IS NOT NULL) THEN
+        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_namespace
+            USING ERRCODE = 'HF011';
     ELSIF v_pull.subscription_id IS NULL THEN
         RAISE EXCEPTION 'there is no subscription %', p_subscription USING ERRCODE = 'HF003';
     ELSIF v_mode <> 2 THEN

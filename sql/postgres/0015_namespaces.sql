@@ -5,7 +5,7 @@
 -- dies in between leaves a marked namespace, and removing it again goes on from there.
 
 -- change_namespace_put: `struct namespace_put`, and what opening does. What is NULL stays as it is.
--- Answers as namespace_put does; HF_BUSY (11) if it is being removed.
+-- Answers as namespace_put does; HF_BUSY (11) if it is being removed, or copied into.
 CREATE FUNCTION holdfast.change_namespace_put(p_name text, p_metadata json, p_gapless boolean,
                                               p_create boolean, OUT status integer,
                                               OUT message text, OUT id integer,
@@ -25,6 +25,11 @@ BEGIN
     IF EXISTS (SELECT FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NOT NULL) THEN
         change_namespace_put.status := 11;
         change_namespace_put.message := format('namespace %s is being removed', p_name);
+    ELSIF EXISTS (SELECT FROM namespaces n WHERE n.name = p_name AND n.copying IS NOT NULL) THEN
+        change_namespace_put.status := 11;
+        change_namespace_put.message := format(
+            'namespace %s is a copy that is not complete: run the same holdfast copy again, or remove it',
+            p_name);
     ELSIF change_namespace_put.status = 0
         AND num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop) > 0 THEN
         UPDATE namespaces n

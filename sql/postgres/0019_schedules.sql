@@ -22,6 +22,8 @@ BEGIN
     SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NULL;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no namespace %', p_name USING ERRCODE = 'HF003';
+    ELSIF v_namespace.copying IS NOT NULL THEN
+        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_name USING ERRCODE = 'HF011';
     END IF;
     RETURN v_namespace;
 END
@@ -325,7 +327,8 @@ BEGIN
     PERFORM namespace_find(namespace) WHERE namespace IS NOT NULL;
     PERFORM commit_durably();
     FOR v_namespace IN SELECT * FROM namespaces n
-                       WHERE n.removing_at IS NULL AND (tick.namespace IS NULL OR n.name = tick.namespace)
+                       WHERE n.removing_at IS NULL AND n.copying IS NULL
+                           AND (tick.namespace IS NULL OR n.name = tick.namespace)
                        ORDER BY n.id LOOP
         months := months + ensure_months(v_namespace.id);
         v_done := change_release(v_namespace.id, 1000, 4194304, v_now);

@@ -341,6 +341,7 @@ DECLARE
 BEGIN
     FOR v_id IN SELECT n.id FROM namespaces n
                 WHERE (n.name = p_namespace OR p_namespace IS NULL) AND n.removing_at IS NULL
+                    AND n.copying IS NULL
                     AND (n.retained_at BETWEEN clock_timestamp() - p_every_ms * interval '1 ms'
                                            AND clock_timestamp() + interval '1 minute') IS NOT TRUE
                 ORDER BY n.id LOOP

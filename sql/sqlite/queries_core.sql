@@ -92,7 +92,7 @@ INSERT INTO holdfast_meta (name, value) VALUES ('schema_version', ?1)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: namespace_find
-SELECT id, removing_at IS NOT NULL FROM holdfast_namespaces WHERE name = ?1;
+SELECT id, removing_at IS NOT NULL, copying IS NOT NULL FROM holdfast_namespaces WHERE name = ?1;
 
 -- Numbers rise, also past those of namespaces that are gone.
 -- name: namespace_create

@@ -23,6 +23,7 @@
  *   schedule.c      schedules; clockwork.c the thread that fires them
  *   retention.c     what a namespace need not keep any more
  *   pull.c, lease.c claiming without handlers, and settling that
+ *   copy.c          the whole bus into another database; copy_rows.c rows on their way
  *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c, node.c   the
  *                   rest of holdfast.h
  *

@@ -54,6 +54,7 @@ const struct command *const commands[] = {
     &command_bench_e2e,
     &command_doctor,
     &command_verify,
+    &command_copy,
     &command_migrate,
     &command_completion,
     &command_version,

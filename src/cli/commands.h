@@ -56,6 +56,7 @@ extern const struct command command_bench_consume;
 extern const struct command command_bench_e2e;
 extern const struct command command_doctor;
 extern const struct command command_verify;
+extern const struct command command_copy;
 extern const struct command command_migrate;
 extern const struct command command_completion;
 extern const struct command command_version;

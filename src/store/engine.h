@@ -12,6 +12,7 @@
 #include "store/namespace.h"
 #include "store/retention.h"
 #include "store/store.h"
+#include "store/transfer.h"
 #include "store/verify.h"
 
 /* The head of every engine's own struct. */
@@ -19,11 +20,14 @@ struct engine {
     const struct engine_class *class;
 };
 
-/* The heads of an engine's reader and transaction. */
+/* The heads of an engine's reader, transaction and exporter. */
 struct reader {
     struct engine *engine;
 };
 struct tx {
+    struct engine *engine;
+};
+struct exporter {
     struct engine *engine;
 };
 
@@ -95,6 +99,12 @@ struct engine_class {
     hf_status (*agenda)(struct engine *, int64_t *);
     uint64_t (*agenda_news)(struct engine *); /* NULL: all news may be of the agenda */
     int64_t (*time)(struct engine *, int64_t); /* NULL: the store's clock is ours */
+    hf_status (*identity)(struct engine *, char[TRANSFER_IDENTITY_BYTES]);
+    hf_status (*transfer_facts)(struct engine *, struct text, struct transfer_facts *);
+    hf_status (*export_open)(struct engine *, struct exporter **);
+    hf_status (*export_rows)(struct exporter *, int64_t, enum transfer_table, int64_t, int64_t,
+                             transfer_row_fn, void *);
+    void (*export_close)(struct exporter *);
 
     hf_status (*reader_open)(struct engine *, int64_t, bool, struct reader **);
     hf_status (*reader_next)(struct reader *, const struct filter *, int32_t, struct batch *,

@@ -412,6 +412,57 @@ int64_t store_time(struct store *store, int64_t now_us)
     return class->time ? class->time(store->engine, now_us) : now_us;
 }
 
+hf_status store_identity(struct store *store, char ret_identity[TRANSFER_IDENTITY_BYTES])
+{
+    FORWARD(store, identity, ret_identity);
+}
+
+hf_status store_transfer_facts(struct store *store, struct text name,
+                               struct transfer_facts *ret_facts)
+{
+    FORWARD(store, transfer_facts, name, ret_facts);
+}
+
+hf_status store_export_open(struct store *store, struct exporter **ret_exporter)
+{
+    FORWARD(store, export_open, ret_exporter);
+}
+
+hf_status store_export_rows(struct exporter *exporter, int64_t namespace_id,
+                            enum transfer_table table, int64_t after, int64_t upto,
+                            transfer_row_fn row, void *ctx)
+{
+    return exporter->engine->class->export_rows(exporter, namespace_id, table, after, upto, row,
+                                                ctx);
+}
+
+void store_export_close(struct exporter *exporter)
+{
+    if (exporter) {
+        exporter->engine->class->export_close(exporter);
+    }
+}
+
+const char *transfer_table_name(enum transfer_table table)
+{
+    static const char *const names[TRANSFER_TABLES] = {
+        [TRANSFER_EVENTS] = "events",
+        [TRANSFER_KEYS] = "keys",
+        [TRANSFER_SUBSCRIPTIONS] = "subscriptions",
+        [TRANSFER_PARTITIONS] = "partitions",
+        [TRANSFER_RETRIES] = "retries",
+        [TRANSFER_COPIES] = "copies",
+        [TRANSFER_SETTLED] = "settled",
+        [TRANSFER_LEASES] = "leases",
+        [TRANSFER_DEAD_LETTERS] = "dead letters",
+        [TRANSFER_SCHEDULES] = "schedules",
+        [TRANSFER_RUNS] = "runs of schedules",
+        [TRANSFER_DELAYED] = "delayed events",
+        [TRANSFER_NAMESPACE] = "namespace",
+    };
+    return names[table];
+}
+
 hf_status store_reader_open(struct store *store, int64_t after, bool strict,
                             struct reader **ret_reader)
 {

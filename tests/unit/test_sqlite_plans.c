@@ -24,6 +24,8 @@ static const char *const may_scan[] = {
     "retries_clock_back",      /* when the clock was set back */
     "leases_clock_back",       /* the same */
     "retention_lagging", /* hourly, the subscriptions of a namespace */
+    "transfer_read_leases",    /* by token; a subscription has few */
+    "transfer_end",            /* once per copy */
 };
 
 /* Which index a statement must use. */

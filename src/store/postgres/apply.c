@@ -87,7 +87,14 @@ static const struct verb *const verbs[CHANGE_KINDS] = {
     [CHANGE_DELAY] = &postgres_verb_delay,
     [CHANGE_RELEASE] = &postgres_verb_release,
     [CHANGE_RETAIN] = &postgres_verb_retain,
+    [CHANGE_TRANSFER] = &postgres_verb_transfer,
 };
+
+static enum postgres_query query_of(const struct change *change)
+{
+    const struct verb *verb = verbs[change->kind];
+    return verb->choose ? verb->choose(change) : verb->query;
+}
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
@@ -281,10 +288,10 @@ static hf_status prepare_all(struct round *round)
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
         enum way way = way_of(at, NOT_BEGUN);
         bool called = way == WAY_TOGETHER || way == WAY_ALONE;
-        if (called && !session->prepared[verbs[at->kind]->query]) {
+        if (called && !session->prepared[query_of(at)]) {
             status = fill(round, at);
             if (status == HF_OK) {
-                status = prepare(round, verbs[at->kind]->query);
+                status = prepare(round, query_of(at));
             }
         }
     }
@@ -321,7 +328,7 @@ static hf_status send_plain(struct round *round)
 static hf_status send_call(struct round *round, struct change *change)
 {
     hf_status status = fill(round, change);
-    return status == HF_OK ? session_pipe_send(round->session, verbs[change->kind]->query) : status;
+    return status == HF_OK ? session_pipe_send(round->session, query_of(change)) : status;
 }
 
 static hf_status send_together(struct round *round)
@@ -500,7 +507,7 @@ static hf_status read_call(struct round *round, struct change *change, struct ve
         return status;
     }
     const struct verb *verb = verbs[change->kind];
-    judge(round, result, verb->query, verdict);
+    judge(round, result, query_of(change), verdict);
     if (PQresultStatus(result) == PGRES_TUPLES_OK) {
         *ret_answer = verb->read(round->engine, change, result, ret_ring);
         snprintf(change->message, sizeof change->message, "%s",

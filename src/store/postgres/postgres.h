@@ -17,8 +17,8 @@
  *   skew.c     our wall clock and the server's
  *   tx.c       transactions for handlers             join.c  the application's own
  *   line.c     a few statements in one round trip, for these two
- *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c, namespace.c   the
- *                    other changes
+ *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c, namespace.c,
+ *   transfer.c       the other changes
  *   agenda.c   what is kept for later: schedules, delayed events
  *   retention.c  what need not be kept any more
  *   query.c, progress.c, crew.c, node.c, holders.c, doctor.c, verify.c        the queries

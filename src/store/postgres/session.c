@@ -30,6 +30,7 @@
 #define CANCEL_WAIT_MS 1000  /* for the answer to a cancelled statement of the application's */
 #define CANCELS_MAX 8        /* requests to stop that are under way, of the whole process */
 #define NAME_BYTES 80
+#define STREAM_LOOK_ROWS 256 /* after so many rows the clock is read again */
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
@@ -418,6 +419,52 @@ hf_status session_script(struct session *session, const char *sql)
         finish(session, PQsendQuery(session->pg, sql), POSTGRES_QUERY_COUNT, &result);
     if (status == HF_OK) {
         PQclear(result);
+    }
+    return status;
+}
+
+/* The next row is one result; the last result has none, and says how it ended. */
+static hf_status stream_rows(struct session *session, enum postgres_query query,
+                             int64_t silence_ms, session_row_fn row, void *ctx)
+{
+    hf_status status = flush(session);
+    for (int64_t count = 0; status == HF_OK; count++) {
+        if (count % STREAM_LOOK_ROWS == 0) {
+            session->deadline = deadline_after_ms(silence_ms);
+        }
+        status = await_result(session);
+        PGresult *result = status == HF_OK ? PQgetResult(session->pg) : NULL;
+        if (!result) {
+            break;
+        }
+        if (PQresultStatus(result) == PGRES_SINGLE_TUPLE) {
+            status = row(result, ctx);
+        } else if (is_failure(result)) {
+            status = session_fail(session, result, query);
+        }
+        PQclear(result);
+    }
+    return status;
+}
+
+hf_status session_stream(struct session *session, enum postgres_query query, int64_t silence_ms,
+                         session_row_fn row, void *ctx)
+{
+    hf_status status = params_finish(&session->params);
+    if (status == HF_OK && session_is_lost(session)) {
+        status = fail(HF_UNAVAILABLE, "%s: the connection was lost", session->engine->place);
+    }
+    if (status != HF_OK) {
+        return status;
+    }
+    session->deadline = deadline_after_ms(silence_ms);
+    if (!send_query(session, query, true) || !PQsetSingleRowMode(session->pg)) {
+        return session_fail(session, NULL, query);
+    }
+    status = stream_rows(session, query, silence_ms, row, ctx);
+    if (status != HF_OK && session->pg && PQtransactionStatus(session->pg) == PQTRANS_ACTIVE) {
+        session_cancel(PQgetCancel(session->pg));
+        session_cut(session);
     }
     return status;
 }

@@ -102,6 +102,13 @@ hf_status session_query_once(struct session *session, enum postgres_query query,
                              PGresult **ret_result);
 /* The same, without a result. */
 hf_status session_run(struct session *session, enum postgres_query query);
+/* Runs a statement with those parameters, planned for them, and hands up its rows one by one as
+ * they arrive: each is row 0 of a result that lives until the function returns. Anything but HF_OK
+ * from it ends the statement, and the connection with it. silence_ms: how long the next row may
+ * take. */
+typedef hf_status (*session_row_fn)(const PGresult *result, void *ctx);
+hf_status session_stream(struct session *session, enum postgres_query query, int64_t silence_ms,
+                         session_row_fn row, void *ctx);
 /* Runs several statements without parameters, in the simple protocol. */
 hf_status session_script(struct session *session, const char *sql);
 

@@ -24,6 +24,7 @@
 /* What apply.c knows of a change. */
 struct verb {
     enum postgres_query query;
+    enum postgres_query (*choose)(const struct change *change); /* NULL: always `query` */
     hf_status (*fill)(struct postgres_engine *engine, struct params *params,
                       struct change *change);
     hf_status (*read)(struct postgres_engine *engine, struct change *change,
@@ -60,6 +61,7 @@ extern const struct verb postgres_verb_fire;
 extern const struct verb postgres_verb_delay;
 extern const struct verb postgres_verb_release;
 extern const struct verb postgres_verb_retain;              /* retention.c */
+extern const struct verb postgres_verb_transfer;            /* transfer.c */
 
 /* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
  * with the message. (answer.c) */
@@ -147,6 +149,17 @@ hf_status postgres_dead_get(struct engine *engine, int64_t dead_id, hf_dead_lett
                             void *ctx);
 hf_status postgres_dead_count(struct engine *engine, const struct dead_query *query,
                               int64_t *ret_count);
+
+/* ---- Copying (transfer.c) -------------------------------------------------------------------- */
+
+hf_status postgres_identity(struct engine *engine, char ret_identity[TRANSFER_IDENTITY_BYTES]);
+hf_status postgres_transfer_facts(struct engine *engine, struct text name,
+                                  struct transfer_facts *ret_facts);
+hf_status postgres_export_open(struct engine *engine, struct exporter **ret_exporter);
+hf_status postgres_export_rows(struct exporter *base, int64_t namespace_id,
+                               enum transfer_table table, int64_t after, int64_t upto,
+                               transfer_row_fn row, void *ctx);
+void postgres_export_close(struct exporter *base);
 
 /* ---- Reading the log (reader.c, probe.c) ----------------------------------------------------- */
 

@@ -221,6 +221,8 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
         return sqlite_release(engine, conn, (struct release *)change);
     case CHANGE_RETAIN:
         return sqlite_retain(engine, conn, (struct retain *)change);
+    case CHANGE_TRANSFER:
+        return sqlite_transfer(engine, conn, (struct transfer *)change);
     case CHANGE_KINDS:
         break;
     }

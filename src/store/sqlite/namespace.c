@@ -61,6 +61,7 @@ hf_status sqlite_namespace_list(struct engine *engine, struct text name, namespa
 struct found_namespace {
     int64_t id; /* 0: there is none */
     bool removing;
+    bool copying;
 };
 
 static hf_status find(struct conn *conn, struct text name, struct found_namespace *ret_found)
@@ -72,10 +73,11 @@ static hf_status find(struct conn *conn, struct text name, struct found_namespac
     }
     bind_text(stmt, 1, name);
     hf_status status = conn_row(conn, stmt, &row);
-    *ret_found = (struct found_namespace){0, false};
+    *ret_found = (struct found_namespace){0, false, false};
     if (status == HF_OK && row) {
         ret_found->id = sqlite3_column_int64(stmt, 0);
         ret_found->removing = sqlite3_column_int(stmt, 1) != 0;
+        ret_found->copying = sqlite3_column_int(stmt, 2) != 0;
         conn_done(stmt);
     }
     return status;
@@ -86,8 +88,8 @@ static hf_status fail_removing(struct text name)
     return fail(HF_BUSY, "namespace %" TEXT_PRI " is being removed", TEXT_ARG(name));
 }
 
-hf_status sqlite_namespace_open(struct conn *conn, struct text name, bool create, int64_t now_us,
-                                int64_t *ret_id, bool *ret_created)
+hf_status sqlite_namespace_find(struct conn *conn, struct text name, bool create, int64_t now_us,
+                                int64_t *ret_id, bool *ret_created, bool *ret_copying)
 {
     struct found_namespace found;
     hf_status status = find(conn, name, &found);
@@ -114,7 +116,22 @@ hf_status sqlite_namespace_open(struct conn *conn, struct text name, bool create
                     (long long)NAMESPACE_ID_MAX);
     }
     *ret_id = found.id;
+    *ret_copying = found.copying;
     return status;
+}
+
+hf_status sqlite_namespace_open(struct conn *conn, struct text name, bool create, int64_t now_us,
+                                int64_t *ret_id, bool *ret_created)
+{
+    bool copying = false;
+    hf_status status =
+        sqlite_namespace_find(conn, name, create, now_us, ret_id, ret_created, &copying);
+    return status != HF_OK || !copying
+               ? status
+               : fail(HF_BUSY,
+                      "namespace %" TEXT_PRI " is a copy that is not complete: run the same "
+                      "holdfast copy again, or remove it",
+                      TEXT_ARG(name));
 }
 
 /* NULL: as it is. */
@@ -200,14 +217,20 @@ static hf_status drop_subscriptions(struct conn *conn, int64_t namespace_id, int
     return status;
 }
 
+hf_status sqlite_namespace_empty(struct conn *conn, int64_t id, int64_t *left)
+{
+    static const enum sqlite_query contents[] = {
+        SQLITE_QUERY_REMOVE_KEYS, SQLITE_QUERY_REMOVE_DEAD_LETTERS, SQLITE_QUERY_REMOVE_RUNS,
+        SQLITE_QUERY_REMOVE_SCHEDULES, SQLITE_QUERY_REMOVE_DELAYED};
+    hf_status status = drop_rows(conn, contents, sizeof contents / sizeof contents[0], id, left);
+    return status == HF_OK ? drop_subscriptions(conn, id, left) : status;
+}
+
 hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *conn,
                                   struct namespace_remove *remove)
 {
-    static const enum sqlite_query contents[] = {
-        SQLITE_QUERY_REMOVE_EVENTS,       SQLITE_QUERY_REMOVE_KEYS,
-        SQLITE_QUERY_REMOVE_DEAD_LETTERS, SQLITE_QUERY_REMOVE_RUNS,
-        SQLITE_QUERY_REMOVE_SCHEDULES,    SQLITE_QUERY_REMOVE_DELAYED,
-        SQLITE_QUERY_REMOVE_PAST_NODES};
+    static const enum sqlite_query own[] = {SQLITE_QUERY_REMOVE_EVENTS,
+                                            SQLITE_QUERY_REMOVE_PAST_NODES};
     struct found_namespace found;
     hf_status status = find(conn, remove->name, &found);
     remove->ret_more = true;
@@ -224,9 +247,9 @@ hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *con
         return mark(engine, conn, found.id, remove);
     }
     int64_t left = STORE_REMOVE_STEP_ROWS;
-    status = drop_rows(conn, contents, sizeof contents / sizeof contents[0], found.id, &left);
+    status = drop_rows(conn, own, sizeof own / sizeof own[0], found.id, &left);
     if (status == HF_OK) {
-        status = drop_subscriptions(conn, found.id, &left);
+        status = sqlite_namespace_empty(conn, found.id, &left);
     }
     if (status == HF_OK && left > 0) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_NAMESPACE_NUMBER_KEEP, found.id);

@@ -16,7 +16,7 @@
  *   tx.c       transactions for handlers      join.c     the application's own
  *   spare.c    space kept for settling when the disk is full
  *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c,
- *   namespace.c, retention.c
+ *   namespace.c, retention.c, transfer.c
  *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer
  *   schedule.c, delay.c   what is kept for later
  *   query.c, progress.c, crew.c, doctor.c, verify.c                   the queries

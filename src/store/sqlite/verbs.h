@@ -52,8 +52,18 @@ hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *con
                                   struct namespace_remove *remove);
 hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct retain *retain);
 
+hf_status sqlite_transfer(struct sqlite_engine *engine, struct conn *conn,
+                          struct transfer *transfer);
+
 /* Finds a namespace within the present transaction, or makes it. HF_NOTFOUND; HF_BUSY: it is being
  * removed; HF_INVALID: there are too many. (namespace.c) */
+hf_status sqlite_namespace_find(struct conn *conn, struct text name, bool create, int64_t now_us,
+                                int64_t *ret_id, bool *ret_created, bool *ret_copying);
+/* Takes out at most *left rows of all that a namespace has beside its events, and counts them off:
+ * if some are left over nothing is in it any more. (namespace.c) */
+hf_status sqlite_namespace_empty(struct conn *conn, int64_t id, int64_t *left);
+/* The same as find, for whoever wants to use it: HF_BUSY also if it is a copy that is not complete.
+ * (namespace.c) */
 hf_status sqlite_namespace_open(struct conn *conn, struct text name, bool create, int64_t now_us,
                                 int64_t *ret_id, bool *ret_created);
 
@@ -67,6 +77,17 @@ hf_status sqlite_enter(struct sqlite_engine *engine, struct conn *conn, const st
  * to it so that the next claim hands their events out at once. Sets conn->ring if there were
  * any. */
 hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, int64_t now_us);
+
+/* ---- Copying (transfer.c) -------------------------------------------------------------------- */
+
+hf_status sqlite_identity(struct engine *engine, char ret_identity[TRANSFER_IDENTITY_BYTES]);
+hf_status sqlite_transfer_facts(struct engine *engine, struct text name,
+                                struct transfer_facts *ret_facts);
+hf_status sqlite_export_open(struct engine *engine, struct exporter **ret_exporter);
+hf_status sqlite_export_rows(struct exporter *base, int64_t namespace_id,
+                             enum transfer_table table, int64_t after, int64_t upto,
+                             transfer_row_fn row, void *ctx);
+void sqlite_export_close(struct exporter *base);
 
 /* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
 

@@ -1,0 +1,220 @@
+-- Copying a bus into this database (src/store/transfer.h).
+--
+-- The mark of a namespace that is being copied into is "<identity of the source> <run>". Every step
+-- locks the namespace's row and compares all of it, so of two runs only the later one writes, and
+-- whoever dies leaves a marked namespace that a later run goes on with.
+
+-- copying: the mark. While it is there nobody else may use the namespace. copied_to: the events of the
+-- source up to this position are all there.
+ALTER TABLE holdfast.namespaces ADD COLUMN copying text;
+ALTER TABLE holdfast.namespaces ADD COLUMN copied_to bigint NOT NULL DEFAULT 0;
+
+-- Who this database is.
+INSERT INTO holdfast.meta (name, value)
+    VALUES ('identity', replace(gen_random_uuid()::text, '-', ''));
+
+-- The number of the namespace that this run copies into, whose row is locked then; NULL: another run
+-- has taken over.
+CREATE FUNCTION holdfast.copy_target(p_name text, p_mark text) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_id integer;
+BEGIN
+    SELECT n.id INTO v_id FROM namespaces n WHERE n.name = p_name AND n.copying = p_mark FOR UPDATE;
+    RETURN v_id;
+END
+$$;
+
+-- copy_begin: TRANSFER_BEGIN. HF_CONFLICT (4), HF_BUSY (11).
+CREATE FUNCTION holdfast.copy_begin(p_name text, p_source text, p_run text, p_gapless boolean,
+                                    OUT status integer, OUT message text, OUT resumed boolean,
+                                    OUT copied_to bigint)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_space namespaces%ROWTYPE;
+    v_dead  uuid[];
+    v_count bigint;
+    v_names text;
+BEGIN
+    SELECT p.status, p.message INTO copy_begin.status, copy_begin.message
+        FROM namespace_put(p_name, p_gapless, true) p;
+    IF copy_begin.status <> 0 THEN
+        RETURN;
+    END IF;
+    SELECT * INTO v_space FROM namespaces n WHERE n.name = p_name FOR UPDATE;
+    resumed := v_space.copying IS NOT NULL;
+    copy_begin.copied_to := v_space.copied_to;
+    IF v_space.removing_at IS NOT NULL THEN
+        status := 11;
+        message := format('namespace %s of the target is being removed', p_name);
+        RETURN;
+    ELSIF resumed AND split_part(v_space.copying, ' ', 1) <> p_source THEN
+        status := 4;
+        message := format('namespace %s of the target is the unfinished copy of another database',
+                          p_name);
+        RETURN;
+    ELSIF NOT resumed THEN
+        IF head(v_space.id) > 0
+           OR EXISTS (SELECT FROM subscriptions s WHERE s.namespace_id = v_space.id)
+           OR EXISTS (SELECT FROM keys k WHERE k.namespace_id = v_space.id)
+           OR EXISTS (SELECT FROM letters d WHERE d.namespace_id = v_space.id)
+           OR EXISTS (SELECT FROM schedules c WHERE c.namespace_id = v_space.id)
+           OR EXISTS (SELECT FROM delayed l WHERE l.namespace_id = v_space.id) THEN
+            status := 4;
+            message := format('namespace %s of the target is not empty', p_name);
+            RETURN;
+        END IF;
+        SELECT dead_of(v_space.id, array_agg(p.token)) INTO v_dead
+            FROM processes p WHERE p.namespace_id = v_space.id;
+        SELECT count(*), left(string_agg(p.node_name, ', ' ORDER BY p.node_name), 200)
+            INTO v_count, v_names
+            FROM processes p WHERE p.namespace_id = v_space.id AND p.token <> ALL (v_dead);
+        IF v_count > 0 THEN
+            status := 4;
+            message := format('namespace %s of the target is open in %s process%s: %s', p_name, v_count,
+                              CASE WHEN v_count = 1 THEN '' ELSE 'es' END, v_names);
+            RETURN;
+        END IF;
+    END IF;
+    UPDATE namespaces n SET copying = p_source || ' ' || p_run WHERE n.id = v_space.id;
+END
+$$;
+
+-- copy_clear: TRANSFER_CLEAR, at most about p_rows rows.
+CREATE FUNCTION holdfast.copy_clear(p_name text, p_mark text, p_floor bigint, p_rows bigint,
+                                    OUT status integer, OUT message text, OUT more boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_id    integer := copy_target(p_name, p_mark);
+    v_left  bigint := p_rows;
+    v_count bigint;
+    v_table text;
+    v_where text;
+BEGIN
+    status := 0;
+    more := true;
+    IF v_id IS NULL THEN
+        status := 5;
+        message := 'another run of the copy has taken over';
+        RETURN;
+    END IF;
+    DELETE FROM schedule_runs WHERE ctid = ANY (ARRAY(
+        SELECT r.ctid FROM schedules s JOIN schedule_runs r ON r.schedule_id = s.id
+        WHERE s.namespace_id = v_id LIMIT v_left));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    v_left := v_left - v_count;
+    IF v_left <= 0 THEN
+        RETURN;
+    END IF;
+    FOREACH v_table IN ARRAY ARRAY['events_' || v_id, 'event_ids', 'keys', 'letters', 'schedules',
+                                   'delayed'] LOOP
+        v_where := CASE WHEN v_table LIKE 'event%' THEN 'namespace_id = $1 AND position > $3'
+                        ELSE 'namespace_id = $1 AND $3 IS NOT NULL' END;
+        EXECUTE format('DELETE FROM holdfast.%I WHERE (tableoid, ctid) IN ('
+                       'SELECT tableoid, ctid FROM holdfast.%I WHERE %s LIMIT $2)',
+                       v_table, v_table, v_where) USING v_id, v_left, p_floor;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        v_left := v_left - v_count;
+        IF v_left <= 0 THEN
+            RETURN;
+        END IF;
+    END LOOP;
+    more := namespace_drop_subscriptions(v_id, v_left) <= 0;
+END
+$$;
+
+-- copy_months: makes the months of these times, whenever they are.
+CREATE FUNCTION holdfast.copy_months(p_namespace_id integer, p_at timestamptz[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_month timestamptz;
+BEGIN
+    FOR v_month IN SELECT DISTINCT date_trunc('month', t AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
+                   FROM unnest(p_at) t ORDER BY 1 DESC LOOP
+        PERFORM make_month(p_namespace_id, v_month);
+    END LOOP;
+END
+$$;
+
+-- copy_events: TRANSFER_PUT of events. An id that its month's index does not guard, because the event
+-- did not enter the log at the time inside its id, goes into event_ids, and ids_until makes sure that
+-- it is looked for there.
+CREATE FUNCTION holdfast.copy_events(
+    p_name text, p_mark text, p_floor bigint, p_positions bigint[], p_ids uuid[], p_types text[],
+    p_hashes bigint[], p_emitted timestamptz[], p_entered timestamptz[], p_key_versions bigint[],
+    p_schedule_ids text[], p_producers text[], p_keys text[], p_tenants text[], p_metadata json[],
+    p_payloads json[], OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET jit = off
+AS $$
+DECLARE
+    v_id    integer := copy_target(p_name, p_mark);
+    v_until timestamptz;
+BEGIN
+    status := 0;
+    IF v_id IS NULL THEN
+        status := 5;
+        message := 'another run of the copy has taken over';
+        RETURN;
+    END IF;
+    PERFORM copy_months(v_id, p_entered);
+    INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type, key_version,
+                        schedule_id, producer, key, tenant, metadata, payload)
+        SELECT e.position, e.hash, e.emitted_at, e.entered_at, e.id, v_id, e.type, e.key_version,
+               e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload
+        FROM unnest(p_positions, p_ids, p_types, p_hashes, p_emitted, p_entered, p_key_versions,
+                    p_schedule_ids, p_producers, p_keys, p_tenants, p_metadata, p_payloads)
+             e (position, id, type, hash, emitted_at, entered_at, key_version, schedule_id, producer,
+                key, tenant, metadata, payload);
+    WITH listed AS (
+        INSERT INTO event_ids (namespace_id, id, position, entered_at)
+        SELECT v_id, e.id, e.position, e.entered_at
+        FROM unnest(p_positions, p_ids, p_entered) e (position, id, entered_at)
+        WHERE id_time(e.id) IS DISTINCT FROM e.entered_at
+        RETURNING id)
+    SELECT max(id_time(l.id)) INTO v_until FROM listed l;
+    UPDATE namespaces n
+        SET copied_to = p_floor, ids_until = greatest(n.ids_until, v_until)
+        WHERE n.id = v_id;
+END
+$$;
+
+-- copy_head: the newest position of a namespace that nobody uses.
+CREATE FUNCTION holdfast.copy_head(p_namespace_id integer, p_head bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE heads h SET head = p_head WHERE h.namespace_id = p_namespace_id;
+    IF NOT FOUND THEN
+        PERFORM setval(('holdfast.events_' || p_namespace_id || '_position')::regclass,
+                       greatest(p_head, 1), p_head > 0);
+    END IF;
+END
+$$;
+
+-- copy_end: TRANSFER_END.
+CREATE FUNCTION holdfast.copy_end(p_name text, p_mark text, OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    status := 0;
+    UPDATE namespaces n SET copying = NULL, copied_to = 0
+        WHERE n.copying = p_mark AND (n.name = p_name OR p_name IS NULL);
+    IF NOT FOUND THEN
+        status := 5;
+        message := 'another run of the copy has taken over';
+    END IF;
+END
+$$;

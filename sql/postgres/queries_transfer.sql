@@ -1,0 +1,343 @@
+-- Statements that copy a namespace to another database (src/store/transfer.h). Those that read a table
+-- answer the columns that those that write it take, in the same order, on every engine.
+
+-- name: transfer_identity
+SELECT value FROM holdfast.meta WHERE name = 'identity'
+
+-- The head is read before the holders of the sequence's lock: if there is none of them, every position
+-- up to the head has committed, or never will. A gapless namespace's head is committed with its events.
+-- name: transfer_facts
+WITH space AS MATERIALIZED (
+    SELECT n.*, CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END AS head
+    FROM holdfast.namespaces n WHERE n.name = $1)
+SELECT s.id::bigint, s.head, s.removing_at IS NOT NULL, s.copying IS NOT NULL, s.gapless,
+       (SELECT count(*) FROM holdfast.processes p WHERE p.namespace_id = s.id AND p.token <> ALL (d.dead)),
+       (SELECT left(string_agg(p.node_name, ', ' ORDER BY p.node_name), 200)
+        FROM holdfast.processes p WHERE p.namespace_id = s.id AND p.token <> ALL (d.dead))
+FROM space s
+CROSS JOIN LATERAL (SELECT holdfast.dead_of(s.id, (SELECT array_agg(p.token) FROM holdfast.processes p
+                                                   WHERE p.namespace_id = s.id)) AS dead) d
+
+-- name: transfer_holders
+SELECT cardinality(h.holders)::bigint
+FROM holdfast.namespaces n, holdfast.sequence_holders(n.sequence) h WHERE n.id = $1::bigint::integer
+
+-- The locks come before the snapshot: what is truncated after it would be empty for it.
+-- name: transfer_snapshot
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL enable_sort = off;
+SET LOCAL jit = off;
+LOCK TABLE holdfast.checkpoints_0, holdfast.checkpoints_1, holdfast.leases, holdfast.settled
+    IN ACCESS SHARE MODE;
+
+-- ---- Reading: $1 is the namespace's number; of events those above $2 up to $3 -------------------
+
+-- name: transfer_read_events
+SELECT e.position, e.id, e.type, e.hash, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
+       e.producer, e.key, e.tenant, e.metadata, e.payload
+FROM holdfast.events e
+WHERE e.namespace_id = $1::bigint::integer AND e.position > $2::bigint AND e.position <= $3::bigint
+ORDER BY e.position
+
+-- name: transfer_read_keys
+SELECT k.key, k.version FROM holdfast.keys k WHERE k.namespace_id = $1::bigint::integer ORDER BY k.key
+
+-- name: transfer_read_subscriptions
+SELECT s.name, s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generation, s.start,
+       s.paused_at, s.paused_by, s.paused_reason, s.breaker, s.created_at, s.dropped_through, s.dropped
+FROM holdfast.subscriptions s WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name
+
+-- name: transfer_read_partitions
+SELECT s.name, c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.epoch, c.turn
+FROM holdfast.subscriptions s JOIN holdfast.checkpoints c ON c.subscription_id = s.id
+WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, c.partition
+
+-- name: transfer_read_retries
+SELECT s.name, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted, r.next_attempt_at,
+       r.last_retry_at, r.story
+FROM holdfast.subscriptions s JOIN holdfast.retries r ON r.subscription_id = s.id
+WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, r.position
+
+-- name: transfer_read_copies
+SELECT s.name, c.position, c.id, c.type, c.hash, c.emitted_at, c.entered_at, c.key_version,
+       c.schedule_id, c.producer, c.key, c.tenant, c.metadata, c.payload
+FROM holdfast.subscriptions s JOIN holdfast.copies c ON c.subscription_id = s.id
+WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, c.position
+
+-- name: transfer_read_settled
+SELECT s.name, d.partition, d.position
+FROM holdfast.subscriptions s JOIN holdfast.settled d ON d.subscription_id = s.id
+WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, d.partition, d.position
+
+-- name: transfer_read_leases
+SELECT s.name, l.token, coalesce(l.piece, 0), l.has_retries, l.lease_ms, l.count, l.positions::text
+FROM holdfast.subscriptions s JOIN holdfast.leases l ON l.subscription_id = s.id
+WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, l.token
+
+-- name: transfer_read_dead_letters
+SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
+       d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
+       d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story
+FROM holdfast.letters d WHERE d.namespace_id = $1::bigint::integer
+ORDER BY d.subscription, d.event_id
+
+-- name: transfer_read_schedules
+SELECT s.name, s.id, s.generation, s.next_at, s.paused_at, s.created_at, s.policy, s.cap, s.grace_us,
+       s.expression, s.zone, s.paused_by, s.paused_reason, s.type, s.key, s.tenant, s.metadata,
+       s.payload
+FROM holdfast.schedules s WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name
+
+-- name: transfer_read_runs
+SELECT s.name, r.planned_at, r.kind, r.until_at, r.fired_at, r.position, r.node
+FROM holdfast.schedules s JOIN holdfast.schedule_runs r ON r.schedule_id = s.id
+WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, r.planned_at
+
+-- name: transfer_read_delayed
+SELECT d.due_at, d.id, d.type, d.hash, d.emitted_at, d.producer, d.key, d.tenant, d.metadata, d.payload
+FROM holdfast.delayed d WHERE d.namespace_id = $1::bigint::integer ORDER BY d.due_at, d.number
+
+-- name: transfer_read_namespace
+SELECT holdfast.head(n.id), n.created_at, n.metadata, n.retention_ms, n.retention_bytes, n.lagging_drop
+FROM holdfast.namespaces n WHERE n.id = $1::bigint::integer
+
+-- ---- Steps: $1 is the namespace's name, $2 the mark ---------------------------------------------
+
+-- name: transfer_begin
+SELECT status, message, resumed, copied_to FROM holdfast.copy_begin($1, $2, $3, $4::text::boolean)
+
+-- name: transfer_clear
+SELECT status, message, more FROM holdfast.copy_clear($1, $2, $3, $4)
+
+-- name: transfer_end
+SELECT status, message FROM holdfast.copy_end($1, $2)
+
+-- ---- Writing: an array for each column from $3 on -----------------------------------------------
+--
+-- Status 5: another run of the copy has taken over. 14: rows without a subscription.
+
+-- $16: the floor.
+-- name: transfer_write_events
+SELECT status, message
+FROM holdfast.copy_events($1, $2, $16, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+
+-- name: transfer_write_keys
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.keys (namespace_id, digest, version, key)
+    SELECT t.id, sha256(convert_to(r.key, 'UTF8')), r.version, r.key
+    FROM target t, unnest($3::text[], $4::bigint[]) r (key, version) WHERE t.id IS NOT NULL
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the keys could not be written'
+FROM target t
+
+-- name: transfer_write_subscriptions
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.subscriptions (namespace_id, name, patterns, options, mode, partitions, wanted,
+                                        generation, start, paused_at, paused_by, paused_reason, breaker,
+                                        created_at, dropped_through, dropped)
+    SELECT t.id, r.*
+    FROM target t, unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
+                          $9::bigint[], $10::bigint[], $11::timestamptz[], $12::text[], $13::text[],
+                          $14::text[], $15::timestamptz[], $16::bigint[], $17::bigint[]) r
+    WHERE t.id IS NOT NULL
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the subscriptions could not be written'
+FROM target t
+
+-- name: transfer_write_partitions
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+rows AS MATERIALIZED (
+    SELECT s.id AS subscription_id, r.*
+    FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::uuid[],
+                          $8::bigint[], $9::bigint[])
+                   r (subscription, partition, checkpoint, checkpoint_at, last_event_id, epoch, turn)
+    JOIN holdfast.subscriptions s ON s.name = r.subscription
+    WHERE s.namespace_id = t.id),
+put AS (
+    INSERT INTO holdfast.partitions (subscription_id, partition, epoch)
+    SELECT r.subscription_id, r.partition, r.epoch FROM rows r
+    RETURNING 1),
+journal AS MATERIALIZED (
+    SELECT holdfast.journal_add(r.subscription_id, r.partition::integer, r.checkpoint, r.checkpoint_at,
+                                r.last_event_id, r.turn <> 0) FROM rows r)
+SELECT CASE WHEN t.id IS NULL THEN 5
+            WHEN (SELECT count(*) FROM put) <> cardinality($3)
+                OR (SELECT count(*) FROM journal) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the checkpoints could not be written'
+FROM target t
+
+-- name: transfer_write_retries
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
+                                  next_attempt_at, last_retry_at, story)
+    SELECT s.id, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted, r.next_attempt_at,
+           r.last_retry_at, r.story
+    FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                          $8::bigint[], $9::bigint[], $10::timestamptz[], $11::timestamptz[],
+                          $12::text[])
+                   r (subscription, position, kind, partition, lane, attempts, uncounted,
+                      next_attempt_at, last_retry_at, story)
+    JOIN holdfast.subscriptions s ON s.name = r.subscription
+    WHERE s.namespace_id = t.id
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the waiting deliveries could not be written'
+FROM target t
+
+-- name: transfer_write_copies
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.copies (subscription_id, position, id, type, hash, emitted_at, entered_at,
+                                 key_version, schedule_id, producer, key, tenant, metadata, payload)
+    SELECT s.id, r.position, r.id, r.type, r.hash, r.emitted_at, r.entered_at, r.key_version,
+           r.schedule_id, r.producer, r.key, r.tenant, r.metadata, r.payload
+    FROM target t, unnest($3::text[], $4::bigint[], $5::uuid[], $6::text[], $7::bigint[],
+                          $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::text[],
+                          $12::text[], $13::text[], $14::text[], $15::json[], $16::json[])
+                   r (subscription, position, id, type, hash, emitted_at, entered_at, key_version,
+                      schedule_id, producer, key, tenant, metadata, payload)
+    JOIN holdfast.subscriptions s ON s.name = r.subscription
+    WHERE s.namespace_id = t.id
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the copies of events could not be written'
+FROM target t
+
+-- name: transfer_write_settled
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.settled (subscription_id, partition, position)
+    SELECT s.id, r.partition, r.position
+    FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[]) r (subscription, partition, position)
+    JOIN holdfast.subscriptions s ON s.name = r.subscription
+    WHERE s.namespace_id = t.id
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'what is settled could not be written'
+FROM target t
+
+-- Nobody has it, and its time was over long ago. One that was under suspicion is handed out carefully.
+-- name: transfer_write_leases
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
+                                 careful, has_retries, count, positions)
+    SELECT r.token, s.id, to_timestamp(0), r.lease_ms, false, false, r.piece, r.piece > 0,
+           r.has_retries <> 0, r.count, r.positions::int8multirange
+    FROM target t, unnest($3::text[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[],
+                          $8::bigint[], $9::text[])
+                   r (subscription, token, piece, has_retries, lease_ms, count, positions)
+    JOIN holdfast.subscriptions s ON s.name = r.subscription
+    WHERE s.namespace_id = t.id
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the leases could not be written'
+FROM target t
+
+-- The id stays if no other dead letter of the database has it; those that are given from now on are
+-- higher.
+-- name: transfer_write_dead_letters
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+rows AS MATERIALIZED (
+    SELECT t.id AS namespace_id, r.*, EXISTS (SELECT FROM holdfast.letters d WHERE d.id = r.id) AS taken
+    FROM target t, unnest($3::text[], $4::uuid[], $5::bigint[], $6::bigint[], $7::timestamptz[],
+                          $8::timestamptz[], $9::bigint[], $10::text[], $11::text[], $12::text[],
+                          $13::text[], $14::text[], $15::bigint[], $16::timestamptz[],
+                          $17::timestamptz[], $18::bigint[], $19::text[], $20::text[], $21::text[],
+                          $22::text[], $23::json[], $24::json[], $25::text[])
+                   r (subscription, event_id, id, position, failed_at, resolved_at, attempts, reason,
+                      type, error, resolved_by, resolved_note, hash, emitted_at, entered_at,
+                      key_version, schedule_id, producer, key, tenant, metadata, payload, story)
+    WHERE t.id IS NOT NULL),
+raised AS MATERIALIZED (
+    SELECT setval(q.name, greatest((SELECT max(r.id) FROM rows r), nextval(q.name)))
+    FROM (SELECT pg_get_serial_sequence('holdfast.letters', 'id')::regclass) q (name)
+    WHERE EXISTS (SELECT FROM rows)),
+put AS (
+    INSERT INTO holdfast.letters (id, namespace_id, subscription, event_id, position, failed_at,
+                                       resolved_at, attempts, reason, type, error, resolved_by,
+                                       resolved_note, hash, emitted_at, entered_at, key_version,
+                                       schedule_id, producer, key, tenant, metadata, payload, story)
+    OVERRIDING SYSTEM VALUE
+    SELECT CASE WHEN r.taken THEN nextval(pg_get_serial_sequence('holdfast.letters', 'id'))
+                ELSE r.id END,
+           r.namespace_id, r.subscription, r.event_id, r.position, r.failed_at, r.resolved_at,
+           r.attempts, r.reason, r.type, r.error, r.resolved_by, r.resolved_note, r.hash, r.emitted_at,
+           r.entered_at, r.key_version, r.schedule_id, r.producer, r.key, r.tenant, r.metadata,
+           r.payload, r.story
+    FROM rows r WHERE (SELECT count(*) FROM raised) > 0
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the dead letters could not be written'
+FROM target t
+
+-- name: transfer_write_schedules
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.schedules (namespace_id, name, id, generation, next_at, paused_at, created_at,
+                                    policy, cap, grace_us, expression, zone, paused_by, paused_reason,
+                                    type, key, tenant, metadata, payload)
+    SELECT t.id, r.*
+    FROM target t, unnest($3::text[], $4::uuid[], $5::bigint[], $6::timestamptz[], $7::timestamptz[],
+                          $8::timestamptz[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[],
+                          $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[],
+                          $19::json[], $20::json[]) r
+    WHERE t.id IS NOT NULL
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the schedules could not be written'
+FROM target t
+
+-- name: transfer_write_runs
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.schedule_runs (schedule_id, planned_at, kind, until_at, fired_at, position,
+                                        node)
+    SELECT s.id, r.planned_at, r.kind, r.until_at, r.fired_at, r.position, r.node
+    FROM target t, unnest($3::text[], $4::timestamptz[], $5::bigint[], $6::timestamptz[],
+                          $7::timestamptz[], $8::bigint[], $9::text[])
+                   r (schedule, planned_at, kind, until_at, fired_at, position, node)
+    JOIN holdfast.schedules s ON s.name = r.schedule
+    WHERE s.namespace_id = t.id
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the runs of schedules could not be written'
+FROM target t
+
+-- Those of one time keep their order.
+-- name: transfer_write_delayed
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast.delayed (namespace_id, due_at, id, type, hash, emitted_at, producer, key,
+                                  tenant, metadata, payload)
+    SELECT t.id, r.due_at, r.id, r.type, r.hash, r.emitted_at, r.producer, r.key, r.tenant, r.metadata,
+           r.payload
+    FROM target t, unnest($3::timestamptz[], $4::uuid[], $5::text[], $6::bigint[], $7::timestamptz[],
+                          $8::text[], $9::text[], $10::text[], $11::json[], $12::json[])
+                   WITH ORDINALITY r (due_at, id, type, hash, emitted_at, producer, key, tenant,
+                                      metadata, payload, i)
+    WHERE t.id IS NOT NULL
+    ORDER BY r.i
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the delayed events could not be written'
+FROM target t
+
+-- name: transfer_write_namespace
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS (
+    UPDATE holdfast.namespaces n
+    SET created_at = r.created_at, metadata = r.metadata, retention_ms = r.retention_ms,
+        retention_bytes = r.retention_bytes, lagging_drop = r.lagging_drop <> 0
+    FROM target t, unnest($3::bigint[], $4::timestamptz[], $5::json[], $6::bigint[], $7::bigint[],
+                          $8::bigint[])
+                   r (head, created_at, metadata, retention_ms, retention_bytes, lagging_drop)
+    WHERE n.id = t.id
+    RETURNING holdfast.copy_head(n.id, r.head))
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the namespace could not be written'
+FROM target t

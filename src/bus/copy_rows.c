@@ -1,0 +1,102 @@
+/*
+ * copy_rows.c - rows on their way to another database. See copy_rows.h.
+ *
+ * A chunk has its memory for good: values for the largest number of rows, and an arena for their
+ * texts that is emptied with it. So copying takes the same memory for a thousand events as for a
+ * hundred million.
+ *
+ * A digest takes each row in a form in which different rows are different bytes (kind, length,
+ * content), hashes it, and chains the hashes, so that order counts. Left out is what a copy may
+ * change: the id of a dead letter, which another one of the target may have, and the newest
+ * position, which on PostgreSQL is no part of a snapshot and is compared by itself.
+ */
+#include "bus/copy_rows.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+#define ROW_BYTES_MAX ((size_t)1 << 30)
+#define DEAD_LETTER_COLUMN_ID 2
+#define NAMESPACE_COLUMN_HEAD 0
+
+hf_status chunk_init(struct chunk *chunk)
+{
+    *chunk = (struct chunk){.rows = 0};
+    arena_init(&chunk->arena, ROW_BYTES_MAX);
+    chunk->values =
+        mem_calloc((size_t)TRANSFER_ROWS_MAX * TRANSFER_COLUMNS_MAX, sizeof *chunk->values);
+    return chunk->values ? HF_OK : fail(HF_NOMEM, "no memory for a copy");
+}
+
+void chunk_release(struct chunk *chunk)
+{
+    mem_free(chunk->values);
+    arena_release(&chunk->arena);
+}
+
+void chunk_clear(struct chunk *chunk)
+{
+    chunk->rows = 0;
+    arena_clear(&chunk->arena);
+}
+
+hf_status chunk_add(struct chunk *chunk, const struct transfer_value *values, int columns)
+{
+    struct transfer_value *to = chunk->values + chunk->rows * (size_t)columns;
+    chunk->columns = columns;
+    for (int i = 0; i < columns; i++) {
+        to[i] = values[i];
+        to[i].text = arena_text(&chunk->arena, values[i].text);
+    }
+    chunk->rows++;
+    return arena_status(&chunk->arena);
+}
+
+bool chunk_is_full(const struct chunk *chunk)
+{
+    return chunk->rows == TRANSFER_ROWS_MAX || chunk->arena.used_bytes >= STORE_BATCH_BYTES_MAX;
+}
+
+void digest_init(struct digest *digest, enum transfer_table table)
+{
+    *digest = (struct digest){.table = table};
+    buf_init(&digest->row, ROW_BYTES_MAX);
+}
+
+void digest_release(struct digest *digest)
+{
+    buf_release(&digest->row);
+}
+
+static bool is_left_out(enum transfer_table table, int column)
+{
+    return (table == TRANSFER_DEAD_LETTERS && column == DEAD_LETTER_COLUMN_ID) ||
+           (table == TRANSFER_NAMESPACE && column == NAMESPACE_COLUMN_HEAD);
+}
+
+hf_status digest_add(struct digest *digest, const struct transfer_value *values, int columns)
+{
+    uint8_t md5[HASH_MD5_BYTES];
+    uint64_t hash;
+    buf_clear(&digest->row);
+    for (int i = 0; i < columns; i++) {
+        if (is_left_out(digest->table, i)) {
+            continue;
+        }
+        uint64_t head = values[i].kind == TRANSFER_NUMBER ? (uint64_t)values[i].number
+                                                          : (uint64_t)values[i].text.length;
+        buf_char(&digest->row, (char)values[i].kind);
+        buf_append(&digest->row, &head, sizeof head);
+        buf_append_text(&digest->row, values[i].text);
+    }
+    hash_md5(digest->row.bytes, digest->row.length, md5);
+    memcpy(&hash, md5, sizeof hash);
+    digest->hash = hash_mix(digest->hash ^ hash) + 1;
+    if (digest->rows++ == 0 && values[0].kind == TRANSFER_NUMBER) {
+        digest->first = values[0].number;
+    }
+    return buf_status(&digest->row);
+}

@@ -1,0 +1,41 @@
+/*
+ * copy_rows.h - rows on their way to another database: a chunk of them, and the digest that proves
+ * that they have arrived.
+ */
+#ifndef HF_BUS_COPY_ROWS_H
+#define HF_BUS_COPY_ROWS_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "store/transfer.h"
+
+/* Rows of one table that are written at once. */
+struct chunk {
+    struct transfer_value *values; /* owned */
+    size_t rows;
+    int columns;
+    struct arena arena; /* their texts */
+};
+
+hf_status chunk_init(struct chunk *chunk);
+void chunk_release(struct chunk *chunk);
+/* Forgets the rows, keeps the memory. */
+void chunk_clear(struct chunk *chunk);
+/* Copies a row, of which all in a chunk have the same number of columns. */
+hf_status chunk_add(struct chunk *chunk, const struct transfer_value *values, int columns);
+bool chunk_is_full(const struct chunk *chunk);
+
+/* What a table of a database comes to: equal for equal rows in the same order. */
+struct digest {
+    enum transfer_table table;
+    uint64_t hash;
+    int64_t rows;
+    int64_t first; /* number in the first column of the first row, if it is one; else 0 */
+    struct buf row;
+};
+
+void digest_init(struct digest *digest, enum transfer_table table);
+void digest_release(struct digest *digest);
+hf_status digest_add(struct digest *digest, const struct transfer_value *values, int columns);
+
+#endif

@@ -1,0 +1,572 @@
+/*
+ * Tests of copying a bus into another database: what arrives is what was there, whatever happens on
+ * the way; nobody sees half of it; and consumers go on where they were.
+ *
+ * Each test copies from the scene's database to a file (there.db) and mostly from there to a
+ * database of the scene's kind (back), so that on a server both directions are tried.
+ */
+#include "base/hash.h"
+#include "base/point.h"
+#include "support/server.h"
+#include "support_actor.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define EVENTS 5600 /* more than one chunk */
+#define URL_BYTES 1024
+
+static char there[URL_BYTES];
+static char back[URL_BYTES];
+
+static int setup(void **state)
+{
+    const char *pattern = getenv("HOLDFAST_TEST_URLS");
+    int failed = scene_setup(state);
+
+    if (failed)
+        return failed;
+    snprintf(there, sizeof(there), "sqlite:%s", scene_file(*state, "there.db"));
+    if (pattern && strstr(pattern, "{database}"))
+        server_make(pattern, back, sizeof(back));
+    else
+        snprintf(back, sizeof(back), "sqlite:%s", scene_file(*state, "back.db"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    server_remove(back);
+    return scene_teardown(state);
+}
+
+#define copy_test(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+/* ---- Short ways ------------------------------------------------------------------------------ */
+
+static hf_bus *open_whole(const char *url)
+{
+    hf_options options = HF_OPTIONS_INIT;
+    hf_bus *bus = NULL;
+
+    options.no_namespace = 1;
+    options.timeout_ms = PATIENCE_MS;
+    assert_ok(hf_open(url, &options, &bus));
+    return bus;
+}
+
+static hf_status open_default(const char *url, hf_bus **ret_bus)
+{
+    hf_options options = HF_OPTIONS_INIT;
+
+    options.timeout_ms = PATIENCE_MS;
+    return hf_open(url, &options, ret_bus);
+}
+
+static hf_status copy_with(const char *from, const char *to, const hf_copy_options *options,
+                           hf_copy_progress_fn progress, void *ctx, hf_copy_report *ret_report)
+{
+    hf_bus *source = open_whole(from);
+    hf_bus *target = open_whole(to);
+    hf_status status = hf_copy(source, target, options, progress, ctx, ret_report);
+    char said[1024];
+
+    snprintf(said, sizeof(said), "%s", hf_errmsg());
+    assert_ok(hf_close(&source));
+    assert_ok(hf_close(&target));
+    if (status)
+        print_message("# %s\n", said);
+    return status;
+}
+
+static hf_copy_report copy_all(const char *from, const char *to)
+{
+    hf_copy_report report = HF_COPY_REPORT_INIT;
+
+    assert_ok(copy_with(from, to, NULL, NULL, NULL, &report));
+    assert_int_equal(report.complete, 1);
+    return report;
+}
+
+static void publish_plenty(hf_bus *bus, size_t count)
+{
+    hf_new_event *events = calloc(count, sizeof(*events));
+
+    for (size_t i = 0; i < count; i++) {
+        events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
+        events[i].type = i % 2 ? "plenty.odd" : "plenty.even";
+        events[i].key = i % 3 ? "k" : NULL;
+        events[i].payload = "{\"a\": [1, 2.50,  \"\\u00e9\"]}";
+    }
+    assert_ok(hf_publish_many(bus, events, count, NULL));
+    free(events);
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+struct content {
+    int64_t count;
+    int64_t last;
+    uint64_t hash;
+};
+
+static void add(struct content *content, const void *bytes, size_t length)
+{
+    uint8_t md5[HASH_MD5_BYTES];
+    uint64_t part;
+
+    hash_md5(bytes, length, md5);
+    memcpy(&part, md5, sizeof(part));
+    content->hash = hash_mix(content->hash ^ part) + 1;
+}
+
+static int add_event(const hf_event *event, void *ctx)
+{
+    struct content *content = ctx;
+    char line[1024];
+    int length = snprintf(line, sizeof(line), "%lld %s %s %s %s %lld %lld %lld",
+                          (long long)event->position, event->id, event->type,
+                          event->key ? event->key : "-", event->payload,
+                          (long long)event->emitted_at_us, (long long)event->entered_at_us,
+                          (long long)event->key_version);
+
+    add(content, line, (size_t)length);
+    content->count++;
+    content->last = event->position;
+    return 0;
+}
+
+static int add_dead(const hf_dead_letter *letter, void *ctx)
+{
+    struct content *content = ctx;
+    char line[4096];
+    int length = snprintf(line, sizeof(line), "%lld %s %s %lld %s %s", (long long)letter->dead_id,
+                          letter->subscription, letter->event.id, (long long)letter->failed_at_us,
+                          letter->error, letter->attempts_json);
+
+    add(content, line, (size_t)length);
+    return 0;
+}
+
+static int add_subscription(const hf_subscription_info *info, void *ctx)
+{
+    struct content *content = ctx;
+    char line[1024];
+    int length = snprintf(
+        line, sizeof(line), "%s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld", info->name,
+        info->patterns[0], (long long)info->start_position, (long long)info->checkpoint,
+        (long long)info->checkpoint_at_us, (long long)info->cursor, (long long)info->head,
+        (long long)info->retrying, (long long)info->held, (long long)info->blocked,
+        (long long)info->dead);
+
+    add(content, line, (size_t)length);
+    return 0;
+}
+
+/* What a consumer could tell apart. */
+static struct content content_of(const char *url)
+{
+    struct content content = {0};
+    int64_t cursor = 0;
+    int64_t before;
+    hf_bus *bus = NULL;
+
+    assert_ok(open_default(url, &bus));
+    do {
+        before = content.count;
+        assert_ok(hf_read(bus, NULL, 10000, 0, &cursor, add_event, &content));
+    } while (content.count > before);
+    assert_ok(hf_dead_list(bus, NULL, add_dead, &content));
+    assert_ok(hf_subscription_list(bus, add_subscription, &content));
+    assert_ok(hf_close(&bus));
+    return content;
+}
+
+static int count_finding(const char *name, const char *value, hf_log_level level,
+                         const char *advice, void *ctx)
+{
+    (void)level;
+    (void)advice;
+    print_message("# %s: %s\n", name, value);
+    (*(int *)ctx)++;
+    return 0;
+}
+
+static void assert_sound(const char *url)
+{
+    int findings = 0;
+    hf_bus *bus = NULL;
+
+    assert_ok(open_default(url, &bus));
+    assert_ok(hf_verify(bus, count_finding, NULL, &findings));
+    assert_ok(hf_close(&bus));
+    assert_int_equal(findings, 0);
+}
+
+static void assert_same(const char *a, const char *b)
+{
+    struct content one = content_of(a);
+    struct content other = content_of(b);
+
+    assert_int_equal(one.count, other.count);
+    assert_int_equal(one.last, other.last);
+    assert_true(one.hash == other.hash);
+    assert_sound(b);
+}
+
+/* ---- What is copied -------------------------------------------------------------------------- */
+
+static hf_verdict fail_some(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    (void)delivery;
+    (void)recorder;
+    return strcmp(event->type, "bad") == 0 ? HF_DEAD : HF_ACK;
+}
+
+/* Events, dead letters, a claimed and a failed delivery, a version, and a gap if there can be. */
+static void furnish(struct scene *scene)
+{
+    hf_subscription_options options = quick_options();
+    hf_new_event versioned = HF_NEW_EVENT_INIT;
+    struct recorder *recorder = scene_recorder(scene, fail_some);
+    const char *all[] = {"*", "**"};
+
+    publish(scene->bus, "bad", "k", "{}");
+    publish(scene->bus, "good", "k", "{}");
+    publish(scene->bus, "bad", NULL, "[]");
+    versioned.type = "good";
+    versioned.key = "v";
+    versioned.expected_version = 0;
+    assert_ok(hf_publish(scene->bus, &versioned, NULL));
+    versioned.expected_version = 7; /* refused; it may use up a position */
+    assert_status(hf_publish(scene->bus, &versioned, NULL), HF_CONFLICT);
+    subscribe(scene->bus, "o'rdered \"one\" \xe6\x97\xa5", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, NULL);
+    options.mode = HF_MODE_SHARED;
+    assert_ok(hf_subscription_create(scene->bus, "shared", all, 2, &options, NULL));
+}
+
+static void close_bus(struct scene *scene)
+{
+    scene_close(scene, scene->bus);
+    scene->bus = NULL;
+}
+
+static void what_arrives_is_what_was_there(void **state)
+{
+    struct scene *scene = *state;
+    hf_copy_report report;
+
+    furnish(scene);
+    publish_plenty(scene->bus, EVENTS);
+    close_bus(scene);
+    report = copy_all(scene->url, there);
+    assert_int_equal(report.events, EVENTS + 4);
+    assert_int_equal(report.resumed, 0);
+    assert_same(scene->url, there);
+    copy_all(there, back);
+    assert_same(scene->url, back);
+}
+
+static void an_id_that_was_copied_is_not_published_again(void **state)
+{
+    struct scene *scene = *state;
+    const char *urls[] = {there, back};
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_receipt first = {0};
+    char fresh[HF_ID_BYTES];
+
+    event.type = "a";
+    event.id = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff";
+    assert_ok(hf_publish(scene->bus, &event, NULL));
+    event.id = NULL;
+    assert_ok(hf_publish(scene->bus, &event, &first));
+    snprintf(fresh, sizeof(fresh), "%s", first.id);
+    close_bus(scene);
+    copy_all(scene->url, there);
+    copy_all(there, back);
+    for (size_t i = 0; i < COUNTED(urls); i++) {
+        hf_receipt again = {0};
+        hf_bus *bus = NULL;
+
+        assert_ok(open_default(urls[i], &bus));
+        event.id = fresh;
+        assert_ok(hf_publish(bus, &event, &again));
+        assert_int_equal(again.duplicate, 1);
+        assert_int_equal(again.position, first.position);
+        event.id = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff";
+        assert_ok(hf_publish(bus, &event, &again));
+        assert_int_equal(again.duplicate, 1);
+        event.id = NULL;
+        assert_ok(hf_publish(bus, &event, &again));
+        assert_int_equal(again.duplicate, 0);
+        assert_true(again.position > first.position);
+        assert_ok(hf_close(&bus));
+    }
+}
+
+/* Half of the events done in the source, and one more claimed; the others come in the copy. */
+static void consumers_go_on_where_they_were(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    struct recorder *before = scene_recorder(scene, NULL);
+    struct recorder *after = scene_recorder(scene, NULL);
+    hf_batch *batch = NULL;
+    hf_options opening = HF_OPTIONS_INIT;
+    const char *all[] = {"*"};
+    hf_bus *bus;
+
+    for (int i = 0; i < 5; i++)
+        publish(scene->bus, "a", "k", "{}");
+    subscribe(scene->bus, "s", "*", before, &options);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, NULL);
+    options.mode = HF_MODE_SHARED;
+    assert_ok(hf_subscription_create(scene->bus, "shared", all, 1, &options, NULL));
+    assert_ok(hf_claim(scene->bus, "shared", NULL, &batch));
+    hf_batch_free(batch);
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    for (int i = 0; i < 3; i++)
+        publish(scene->bus, "a", "k", "{}");
+    close_bus(scene);
+    copy_all(scene->url, there);
+    copy_all(there, back);
+
+    opening.timeout_ms = PATIENCE_MS;
+    assert_ok(hf_open(back, &opening, &bus));
+    assert_ok(hf_subscribe(bus, "s", "*", recorder_handle, after, NULL, NULL));
+    assert_ok(hf_start(bus));
+    assert_ok(hf_wait(bus, "s", -1, PATIENCE_MS));
+    assert_ok(hf_claim(bus, "shared", NULL, &batch));
+    assert_int_equal(hf_batch_count(batch), 8);
+    hf_batch_free(batch);
+    assert_ok(hf_close(&bus));
+    assert_int_equal(recorder_count(before), 5);
+    assert_int_equal(recorder_count(after), 3);
+}
+
+/* ---- Interrupted ----------------------------------------------------------------------------- */
+
+/* copy FROM TO POINT NTH */
+static int copy_part(int argc, char **argv)
+{
+    hf_options options = HF_OPTIONS_INIT;
+    hf_bus *from = NULL;
+    hf_bus *to = NULL;
+
+    if (argc != 4)
+        return 2;
+    options.no_namespace = 1;
+    options.timeout_ms = PATIENCE_MS;
+    if (hf_open(argv[0], &options, &from) != HF_OK || hf_open(argv[1], &options, &to) != HF_OK)
+        return 3;
+    point_arm(argv[2], strtoll(argv[3], NULL, 10), POINT_KILL);
+    if (hf_copy(from, to, NULL, NULL, NULL, NULL) != HF_OK) {
+        fprintf(stderr, "# %s\n", hf_errmsg());
+        return 4;
+    }
+    return 0;
+}
+
+static const struct part parts[] = {{"copy", copy_part}};
+
+static void be_killed(const char *from, const char *to, const char *point, const char *nth)
+{
+    int status = actor_wait(actor_start("copy", from, to, point, nth, NULL));
+
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+        fail_msg("at %s the copy ended with %d", point, status);
+}
+
+/* One target lives through all these deaths, in the order in which a copy comes to the points. */
+static void killed_anywhere_it_goes_on(const char *from, const char *to)
+{
+    static const struct {
+        const char *point;
+        const char *nth;
+    } deaths[] = {
+        {"copy_marked", "1"},       {"copy_before_chunk", "1"}, {"copy_after_chunk", "1"},
+        {"copy_before_chunk", "4"}, {"copy_mid_clear", "1"},    {"copy_before_proof", "1"},
+        {"copy_before_end", "1"},
+    };
+    hf_copy_report report;
+
+    for (size_t i = 0; i < COUNTED(deaths); i++) {
+        hf_bus *bus = NULL;
+
+        be_killed(from, to, deaths[i].point, deaths[i].nth);
+        assert_status(open_default(to, &bus), HF_BUSY);
+        assert_non_null(strstr(hf_errmsg(), "holdfast copy"));
+    }
+    report = copy_all(from, to);
+    assert_int_equal(report.resumed, 1);
+    assert_int_equal(report.events, 0); /* all were there */
+    assert_same(from, to);
+}
+
+static void a_copy_that_is_killed_anywhere_goes_on(void **state)
+{
+    struct scene *scene = *state;
+
+    furnish(scene);
+    publish_plenty(scene->bus, EVENTS);
+    close_bus(scene);
+    killed_anywhere_it_goes_on(scene->url, there);
+    killed_anywhere_it_goes_on(there, back);
+}
+
+static int stop_once(const hf_copy_progress *progress, void *ctx)
+{
+    (void)ctx;
+    return progress->events > 0;
+}
+
+static void a_copy_that_was_stopped_can_be_removed_or_gone_on_with(void **state)
+{
+    struct scene *scene = *state;
+    hf_copy_report report = HF_COPY_REPORT_INIT;
+    hf_bus *bus;
+
+    publish_plenty(scene->bus, EVENTS);
+    close_bus(scene);
+    assert_ok(copy_with(scene->url, there, NULL, stop_once, NULL, &report));
+    assert_int_equal(report.complete, 0);
+    assert_true(report.events > 0 && report.events < EVENTS);
+    bus = open_whole(there);
+    assert_ok(hf_namespace_remove(bus, "default", HF_OFF));
+    assert_ok(hf_close(&bus));
+    assert_ok(copy_with(scene->url, there, NULL, stop_once, NULL, &report));
+    assert_int_equal(report.resumed, 0);
+    assert_int_equal(copy_all(scene->url, there).resumed, 1);
+    assert_same(scene->url, there);
+}
+
+/* ---- Refused --------------------------------------------------------------------------------- */
+
+static void a_source_in_use_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    hf_copy_options live = HF_COPY_OPTIONS_INIT;
+
+    publish(scene->bus, "a", NULL, "{}");
+    assert_status(copy_with(scene->url, there, NULL, NULL, NULL, NULL), HF_CONFLICT);
+    live.live = HF_ON;
+    assert_ok(copy_with(scene->url, there, &live, NULL, NULL, NULL));
+    close_bus(scene);
+    assert_same(scene->url, there);
+}
+
+static void a_target_with_anything_in_it_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    hf_bus *bus = NULL;
+
+    publish(scene->bus, "a", NULL, "{}");
+    close_bus(scene);
+    assert_ok(open_default(there, &bus));
+    assert_status(copy_with(scene->url, there, NULL, NULL, NULL, NULL), HF_CONFLICT); /* open */
+    publish(bus, "b", NULL, "{}");
+    assert_ok(hf_close(&bus));
+    assert_status(copy_with(scene->url, there, NULL, NULL, NULL, NULL), HF_CONFLICT);
+    assert_int_equal(content_of(there).count, 1);
+    assert_status(copy_with(scene->url, scene->url, NULL, NULL, NULL, NULL), HF_INVALID);
+    assert_ok(open_default(back, &bus)); /* an empty one is taken */
+    assert_ok(hf_close(&bus));
+    copy_all(scene->url, back);
+    assert_same(scene->url, back);
+}
+
+static void the_unfinished_copy_of_another_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    hf_bus *bus = NULL;
+
+    publish_plenty(scene->bus, EVENTS);
+    close_bus(scene);
+    assert_ok(copy_with(scene->url, there, NULL, stop_once, NULL, NULL));
+    assert_status(copy_with(there, back, NULL, NULL, NULL, NULL), HF_CONFLICT);
+    assert_ok(open_default(back, &bus));
+    publish(bus, "a", NULL, "{}");
+    assert_ok(hf_close(&bus));
+    assert_status(copy_with(back, there, NULL, NULL, NULL, NULL), HF_CONFLICT);
+    copy_all(scene->url, there);
+    assert_same(scene->url, there);
+}
+
+/* ---- A source that moves --------------------------------------------------------------------- */
+
+struct intruder {
+    const char *url;
+    int times;         /* that it comes */
+    const char *phase; /* in this one; NULL: in all */
+};
+
+/* Publishes while the copy is under way, and leaves. */
+static int intrude(const hf_copy_progress *progress, void *ctx)
+{
+    struct intruder *intruder = ctx;
+    hf_bus *bus = NULL;
+
+    if (progress->events > 0 &&
+        (!intruder->phase || strcmp(intruder->phase, progress->phase) == 0) &&
+        intruder->times-- > 0) {
+        assert_ok(open_default(intruder->url, &bus));
+        publish(bus, "late", NULL, "{}");
+        assert_ok(hf_close(&bus));
+    }
+    return 0;
+}
+
+static void what_came_meanwhile_is_seen_and_copied_by_the_next_run(void **state)
+{
+    struct scene *scene = *state;
+    struct intruder intruder = {scene->url, 1, "state"};
+    hf_copy_report report;
+
+    publish_plenty(scene->bus, 10);
+    close_bus(scene);
+    assert_status(copy_with(scene->url, there, NULL, intrude, &intruder, NULL), HF_CONFLICT);
+    report = copy_all(scene->url, there);
+    assert_int_equal(report.events, 1);
+    assert_same(scene->url, there);
+}
+
+/* Intrusions in every phase: the copy is a beginning of the log, and says how much is missing. */
+static void a_live_copy_is_one_moment_of_its_source(void **state)
+{
+    struct scene *scene = *state;
+    struct intruder intruder = {scene->url, 1000, NULL};
+    hf_copy_options live = HF_COPY_OPTIONS_INIT;
+    hf_copy_report report = HF_COPY_REPORT_INIT;
+    struct content source;
+    struct content copied;
+
+    furnish(scene);
+    publish_plenty(scene->bus, 10);
+    live.live = HF_ON;
+    assert_ok(copy_with(scene->url, there, &live, intrude, &intruder, &report));
+    assert_int_equal(report.complete, 1);
+    close_bus(scene);
+    source = content_of(scene->url);
+    copied = content_of(there);
+    assert_true(report.later > 0);
+    assert_int_equal(source.last - copied.last, report.later);
+    assert_sound(there);
+}
+
+static const struct CMUnitTest tests[] = {
+    copy_test(what_arrives_is_what_was_there),
+    copy_test(an_id_that_was_copied_is_not_published_again),
+    copy_test(consumers_go_on_where_they_were),
+    copy_test(a_copy_that_is_killed_anywhere_goes_on),
+    copy_test(a_copy_that_was_stopped_can_be_removed_or_gone_on_with),
+    copy_test(a_source_in_use_is_refused),
+    copy_test(a_target_with_anything_in_it_is_refused),
+    copy_test(the_unfinished_copy_of_another_is_refused),
+    copy_test(what_came_meanwhile_is_seen_and_copied_by_the_next_run),
+    copy_test(a_live_copy_is_one_moment_of_its_source),
+};
+
+ACTOR_MAIN(tests, parts)
