@@ -37,7 +37,7 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
        payload, key, tenant, metadata, paused_at, paused_by, paused_reason
     FROM holdfast.schedules
     WHERE namespace_id = $1 AND next_at <= $2 AND paused_at IS NULL AND next_at IS NOT NULL
-    ORDER BY next_at LIMIT $3;
+    ORDER BY next_at, id LIMIT $3;
 
 -- name: runs_list
 SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast.schedule_runs

@@ -29,6 +29,8 @@
 #define FAILED_MS 1000 /* the pause after a failure */
 #define BEATEN_MS 5    /* something is due, but somebody else is doing it */
 #define SCHEDULES_MAX 100
+#define TURN_BYTES (16 << 20)           /* of schedules in one turn; the rest comes with the next */
+#define TURN_BYTES_MAX ((size_t)1 << 30) /* one of them may be larger */
 
 struct clockwork {
     hf_bus *bus;
@@ -43,6 +45,9 @@ struct turn {
     int64_t at_us;  /* by the store's clock */
     int64_t done;   /* how much was due */
     bool failed;
+    struct arena arena; /* of what is due */
+    struct due *due[SCHEDULES_MAX];
+    size_t due_count;
 };
 
 static void complain(struct turn *turn)
@@ -51,15 +56,35 @@ static void complain(struct turn *turn)
     log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", err_message());
 }
 
-static int fire_row(const struct schedule_row *row, void *ctx)
+static int plan_row(const struct schedule_row *row, void *ctx)
 {
     struct turn *turn = ctx;
-    if (schedule_fire(turn->bus, row, turn->now_us, turn->at_us) != HF_OK) {
+    struct due *due = NULL;
+    if (schedule_due(turn->bus, row, turn->now_us, turn->at_us, &turn->arena, &due) != HF_OK) {
         complain(turn);
-    } else {
-        turn->done++;
+    } else if (due) {
+        turn->due[turn->due_count++] = due;
     }
-    return 0;
+    return turn->arena.used_bytes >= TURN_BYTES;
+}
+
+/* Together, so that one commit carries many of them: a thousand may be due in the same second. */
+static void fire_all(struct turn *turn)
+{
+    struct change *changes[SCHEDULES_MAX];
+    for (size_t i = 0; i < turn->due_count; i++) {
+        changes[i] = &turn->due[i]->fire.change;
+    }
+    store_run_together(turn->bus->store, changes, turn->due_count, bus_deadline(turn->bus));
+    for (size_t i = 0; i < turn->due_count; i++) {
+        if (changes[i]->status == HF_OK || changes[i]->status == HF_STALE) {
+            turn->done++;
+            continue;
+        }
+        turn->failed = true;
+        log_about(&turn->bus->log, HF_LOG_WARN, NULL, "schedule %" TEXT_PRI ": %s",
+                  TEXT_ARG(turn->due[i]->name), changes[i]->message);
+    }
 }
 
 static void do_what_is_due(struct turn *turn)
@@ -72,10 +97,13 @@ static void do_what_is_due(struct turn *turn)
         complain(turn);
     }
     turn->done += release.ret_count;
-    if (store_schedules_due(turn->bus->store, turn->now_us, SCHEDULES_MAX, fire_row, turn) !=
+    arena_init(&turn->arena, TURN_BYTES_MAX);
+    if (store_schedules_due(turn->bus->store, turn->now_us, SCHEDULES_MAX, plan_row, turn) !=
         HF_OK) {
         complain(turn);
     }
+    fire_all(turn);
+    arena_release(&turn->arena);
 }
 
 /* Does what is due; how long nothing else will be, in ms. */

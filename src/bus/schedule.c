@@ -369,32 +369,46 @@ static struct fire fire_of(hf_bus *bus, const struct schedule_row *row, int64_t 
     return fire;
 }
 
-/* Publishes the events of a firing. */
-static hf_status carry_out(hf_bus *bus, const struct schedule_row *row,
-                           const struct firing *firing, int64_t now_us)
+/* A copy of the firing in the arena, with the texts of the row. */
+static hf_status keep_firing(hf_bus *bus, const struct schedule_row *row,
+                             const struct firing *firing, int64_t now_us, struct arena *arena,
+                             struct due **ret_due)
 {
-    char schedule_id[UUID_TEXT_BYTES];
-    struct fire fire = fire_of(bus, row, now_us);
-    struct new_event *events = mem_calloc(MISFIRE_TIMES_MAX, sizeof *events);
-    if (!events) {
-        return fail(HF_NOMEM, "out of memory");
+    char id[UUID_TEXT_BYTES];
+    struct schedule_row own = *row;
+    struct schedule_definition *definition = &own.definition;
+    uuid_format(row->id, id);
+    definition->type = arena_text(arena, definition->type);
+    definition->payload = arena_text(arena, definition->payload);
+    definition->key = arena_text(arena, definition->key);
+    definition->tenant = arena_text(arena, definition->tenant);
+    definition->metadata = arena_text(arena, definition->metadata);
+    struct text schedule_id = arena_text(arena, text_of(id));
+    struct text name = arena_text(arena, row->name);
+    struct due *due = arena_alloc(arena, sizeof *due);
+    struct new_event *events = arena_alloc(arena, (firing->count + 1) * sizeof *events);
+    int64_t *planned_us = arena_alloc(arena, (firing->count + 1) * sizeof *planned_us);
+    hf_status status = arena_status(arena);
+    if (status) {
+        return status;
     }
-    uuid_format(row->id, schedule_id);
+    *due = (struct due){.fire = fire_of(bus, row, now_us), .name = name};
     for (size_t i = 0; i < firing->count; i++) {
-        events[i] = make_event(row, schedule_id, firing->times_us[i]);
+        events[i] = make_event(&own, schedule_id.bytes, firing->times_us[i]);
+        planned_us[i] = firing->times_us[i];
     }
-    fire.events = events;
-    fire.planned_us = firing->times_us;
-    fire.count = firing->count;
-    fire.next_us = firing->next_us;
-    fire.skipped_first_us = firing->skipped_first_us;
-    fire.skipped_last_us = firing->skipped_last_us;
-    hf_status status = bus_run(bus, &fire.change);
-    mem_free(events);
-    return status == HF_STALE ? HF_OK : status;
+    due->fire.events = events;
+    due->fire.planned_us = planned_us;
+    due->fire.count = firing->count;
+    due->fire.next_us = firing->next_us;
+    due->fire.skipped_first_us = firing->skipped_first_us;
+    due->fire.skipped_last_us = firing->skipped_last_us;
+    *ret_due = due;
+    return HF_OK;
 }
 
-hf_status schedule_fire(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us)
+hf_status schedule_due(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us,
+                       struct arena *arena, struct due **ret_due)
 {
     const struct schedule_definition *definition = &row->definition;
     struct misfire misfire = {(enum misfire_policy)definition->policy, definition->cap,
@@ -402,10 +416,11 @@ hf_status schedule_fire(hf_bus *bus, const struct schedule_row *row, int64_t now
     struct plan plan = {.zone = NULL};
     struct firing firing;
     hf_status status = plan_open(&plan, definition->expression, definition->zone);
+    *ret_due = NULL;
     if (!status) {
         misfire_plan(&plan.cron, plan.zone, &misfire, row->next_us, at_us, &firing);
         if (firing.next_us != row->next_us) {
-            status = carry_out(bus, row, &firing, now_us);
+            status = keep_firing(bus, row, &firing, now_us, arena, ret_due);
         }
     }
     zone_free(plan.zone);

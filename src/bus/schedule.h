@@ -4,12 +4,19 @@
 #ifndef HF_BUS_SCHEDULE_H
 #define HF_BUS_SCHEDULE_H
 
+#include "base/arena.h"
 #include "bus/bus.h"
 #include "store/agenda.h"
 
-/* Fires what is due of a schedule at at_us, a time of the store's clock. HF_OK also if somebody
- * else has done it. */
-hf_status schedule_fire(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us);
+/* A firing that is to be carried out. It lives in the arena that it was made in. */
+struct due {
+    struct fire fire;
+    struct text name; /* of the schedule */
+};
+
+/* Works out what is due of a schedule at at_us, a time of the store's clock. NULL: nothing. */
+hf_status schedule_due(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us,
+                       struct arena *arena, struct due **ret_due);
 
 /* The thread that fires schedules and releases delayed events while the bus is started. Both under
  * bus->life. Stopping what does not run is allowed. */

@@ -110,6 +110,11 @@ struct release {
     int64_t ret_next_us;
 };
 
+/* As store_run for each of them, but one commit may carry several. The answers are in the changes,
+ * status and message. */
+void store_run_together(struct store *store, struct change *const *changes, size_t count,
+                        struct deadline deadline);
+
 /* A schedule as stored. */
 struct schedule_row {
     uint8_t id[16];

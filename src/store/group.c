@@ -26,6 +26,10 @@
  *   time or were waiting then, but not longer than a part of what a commit takes, and if they do
  *   not come, the next few leaders do not wait at all. Somebody who is alone expects nobody.
  *
+ * A thread may also bring several changes. Each has its word, and the thread waits for one after
+ * the other in the order of the queue: when it comes to one that was told to lead, those before it
+ * have been answered.
+ *
  * Deadlines: a thread whose deadline passes while its change is still queued takes it out and
  * answers HF_TIMEOUT; nothing has happened. A change that is being applied is past taking back: its
  * thread waits for the answer. The engine keeps the leader's deadline while it waits for the
@@ -34,6 +38,7 @@
  */
 #include "store/group.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -377,13 +382,19 @@ static hf_status wait_for_room(struct group *group, const struct waiter *waiter,
                 (long long)group->bytes_max);
 }
 
-hf_status group_run(struct group *group, struct change *change, struct deadline deadline)
+static void prepare(struct change *change, struct waiter *waiter)
 {
-    struct waiter waiter = {.state = WAITING};
-    weigh(change, &waiter);
-    change->waiter = &waiter;
+    *waiter = (struct waiter){.state = WAITING};
+    weigh(change, waiter);
+    change->waiter = waiter;
     change->status = HF_OK;
     change->message[0] = '\0';
+}
+
+hf_status group_run(struct group *group, struct change *change, struct deadline deadline)
+{
+    struct waiter waiter;
+    prepare(change, &waiter);
 
     pthread_mutex_lock(&group->mutex);
     if (!has_room(group, &waiter)) {
@@ -411,4 +422,50 @@ hf_status group_run(struct group *group, struct change *change, struct deadline 
         lead(group, change, deadline);
     }
     return change->status ? err_set(change->status, change->message) : HF_OK;
+}
+
+/* Waits for the answer of a change that was handed over, and leads if it is told to. */
+static void await_answer(struct group *group, struct change *change, struct deadline deadline)
+{
+    enum waiter_state state;
+    if (!follow(group, change, deadline, &state)) {
+        answer(change, HF_TIMEOUT, "the deadline passed before the database could be written");
+    } else if (state == LEADING) {
+        pthread_mutex_lock(&group->mutex);
+        lead(group, change, deadline);
+    }
+}
+
+size_t group_run_together(struct group *group, struct change *const *changes, size_t count,
+                          struct deadline deadline)
+{
+    struct waiter waiters[GROUP_TOGETHER_MAX];
+    size_t entered = 0;
+    assert(count >= 1 && count <= GROUP_TOGETHER_MAX);
+    for (size_t i = 0; i < count; i++) {
+        prepare(changes[i], &waiters[i]);
+    }
+    pthread_mutex_lock(&group->mutex);
+    if (!has_room(group, &waiters[0])) {
+        hf_status status = wait_for_room(group, &waiters[0], deadline);
+        if (status) {
+            pthread_mutex_unlock(&group->mutex);
+            answer(changes[0], status, err_message());
+            return 1;
+        }
+    }
+    do {
+        enqueue(group, changes[entered++]);
+    } while (entered < count && has_room(group, &waiters[entered]));
+    bool leads = !group->led;
+    group->led = true;
+    if (leads) {
+        lead(group, changes[0], deadline);
+    } else {
+        pthread_mutex_unlock(&group->mutex);
+    }
+    for (size_t i = leads ? 1 : 0; i < entered; i++) {
+        await_answer(group, changes[i], deadline);
+    }
+    return entered;
 }

@@ -197,14 +197,49 @@ static hf_status run_until(struct store *store, struct change *change, struct de
     }
 }
 
-hf_status store_run(struct store *store, struct change *change, struct deadline deadline)
+/* May this thread hand changes over? */
+static hf_status check_caller(struct store *store)
 {
     hf_status status = check_process(store);
     if (!status && store->engine->class->held_by_caller(store->engine)) {
         status = fail(HF_MISUSE, "this thread is inside a transaction of the same database and "
                                  "would wait for itself");
     }
+    return status;
+}
+
+hf_status store_run(struct store *store, struct change *change, struct deadline deadline)
+{
+    hf_status status = check_caller(store);
     return status ? (change->status = status) : run_until(store, change, deadline);
+}
+
+void store_run_together(struct store *store, struct change *const *changes, size_t count,
+                        struct deadline deadline)
+{
+    hf_status refused = check_caller(store);
+    for (size_t at = 0; at < count && !refused;) {
+        size_t left = count - at;
+        for (size_t i = at; i < count; i++) {
+            changes[i]->again = changes[i]->doubtful = false;
+        }
+        at += group_run_together(&store->group, changes + at,
+                                 left < GROUP_TOGETHER_MAX ? left : GROUP_TOGETHER_MAX, deadline);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct change *change = changes[i];
+        if (refused) {
+            change->status = refused;
+        } else if (change->status && change->again) {
+            run_until(store, change, deadline);
+        } else if (change->status) {
+            err_set(change->status, change->message);
+            change->status = doubt(change, change->status);
+        }
+        if (change->status) {
+            snprintf(change->message, sizeof change->message, "%s", err_message());
+        }
+    }
 }
 
 hf_status store_subscription_get(struct store *store, struct text name, subscription_row_fn found,

@@ -5,6 +5,8 @@
 #include "support/faulty.h"
 #include "support/make.h"
 
+#include "store/agenda.h"
+
 #define THREADS 16
 #define APPENDS 100
 
@@ -118,6 +120,55 @@ static void status_and_message_are_in_the_change_and_the_thread(void **state)
     event.expected_version = 0;
     must_answer(HF_OK, RUN(store, &append));
     must_equal(HF_OK, append.change.status);
+}
+
+/* ---- Several of one thread ------------------------------------------------------------------- */
+
+#define TOGETHER 250 /* more than one commit takes of them */
+
+/* Every third change cannot succeed. */
+static void run_together(struct store *store)
+{
+    struct new_event *events = calloc(TOGETHER, sizeof *events);
+    struct append *appends = calloc(TOGETHER, sizeof *appends);
+    struct change *changes[TOGETHER];
+    must_hold(events && appends);
+    for (int i = 0; i < TOGETHER; i++) {
+        events[i] = event_of("t", "k");
+        events[i].expected_version = i % 3 == 0 ? 999999 : -1;
+        appends[i] = append_of(&events[i], 1);
+        changes[i] = &appends[i].change;
+    }
+    store_run_together(store, changes, TOGETHER, deadline_after_ms(60000));
+    for (int i = 0; i < TOGETHER; i++) {
+        must_equal(i % 3 == 0 ? HF_CONFLICT : HF_OK, changes[i]->status);
+        must_hold((changes[i]->message[0] != '\0') == (i % 3 == 0));
+        must_hold(i < 2 || i % 3 != 2 || events[i].position > events[i - 1].position);
+    }
+    free(appends);
+    free(events);
+}
+
+static void changes_of_one_thread_share_a_commit_and_keep_their_answers(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    int64_t before = commits_of(store);
+    run_together(store);
+    must_equal(TOGETHER - (TOGETHER + 2) / 3, head_of(store));
+    must_hold(commits_of(store) - before < TOGETHER / 10);
+}
+
+static void run_together_at(int index, void *ctx)
+{
+    (void)index;
+    run_together(ctx);
+}
+
+static void changes_of_many_threads_go_together(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    crowd_run(THREADS, run_together_at, store);
+    must_hold(head_of(store) >= (int64_t)THREADS * (TOGETHER - (TOGETHER + 2) / 3));
 }
 
 /* ---- Deadlines ------------------------------------------------------------------------------- */
@@ -398,6 +449,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(every_commit_is_counted_once),
     CLAIM(a_failing_change_does_not_disturb_the_others),
     CLAIM(status_and_message_are_in_the_change_and_the_thread),
+    CLAIM(changes_of_one_thread_share_a_commit_and_keep_their_answers),
+    CLAIM(changes_of_many_threads_go_together),
     CLAIM(a_passed_deadline_does_not_wait),
     CLAIM(a_change_that_timed_out_is_never_done_later),
     CLAIM(each_change_has_its_own_deadline),
