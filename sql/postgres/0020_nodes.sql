@@ -121,6 +121,7 @@ BEGIN
                p.pid, p.node_id, p.node_name, p.host, p.version, p.description, p.metadata
         FROM processes p
         WHERE p.namespace_id = p_namespace_id AND p.token = ANY (p_tokens) AND p.node_id IS NOT NULL
+            AND EXISTS (SELECT FROM namespaces s WHERE s.id = p_namespace_id)
             AND (p.given OR NOT p_stopped
                  OR p.started_at <= v_now - p.heartbeat_ms * interval '1 ms')
         ORDER BY p.node_id, p.started_at DESC

@@ -573,11 +573,13 @@ UPDATE holdfast_leases SET expires_at = ?1 + lease_ms * 1000
 
 -- ---- Nodes that ended ---------------------------------------------------------------------------
 
+-- Of a namespace that was removed while the node had it open nothing is kept.
 -- name: past_node_put
 INSERT INTO holdfast_past_nodes
     (namespace_id, node_id, started_at, seen_at, stopped_at, ended_at, heartbeat_ms, pid, node_name,
      host, version, description, metadata)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+        WHERE EXISTS (SELECT 1 FROM holdfast_namespaces WHERE id = ?1)
     ON CONFLICT (namespace_id, node_id) DO UPDATE
     SET started_at = excluded.started_at, seen_at = excluded.seen_at,
         stopped_at = excluded.stopped_at, ended_at = excluded.ended_at,

@@ -604,6 +604,12 @@ static void a_removed_namespace_takes_its_nodes_along(void **state)
     bus = scene_open(scene, &options);
     assert_int_equal(look_at(bus, "").count, 1);
     assert_int_equal(look_at(bus, "api").count, 0);
+    /* One that was not asked leaves nothing behind either. */
+    assert_ok(hf_namespace_remove(scene->bus, "trial", HF_ON));
+    scene_close(scene, bus);
+    assert_int_equal(tables_number(scene, scene->path ? "SELECT count(*) FROM holdfast_past_nodes"
+                                                      : "SELECT count(*) FROM holdfast.past_nodes"),
+                     0);
 }
 
 static const struct CMUnitTest tests[] = {
