@@ -86,6 +86,7 @@ static int every_call_is_refused(struct scene *scene)
     REFUSED(hf_namespace_create(bus, "a", NULL, NULL));
     REFUSED(hf_node_list(bus, note_node, NULL));
     REFUSED(hf_namespace_remove(bus, "a", HF_ON));
+    REFUSED(hf_copy(bus, bus, NULL, NULL, NULL, NULL));
     REFUSED(hf_fd(bus, &fd));
     return 0;
 }
