@@ -63,6 +63,7 @@ typedef struct hf_namespace_info {
     int64_t retention_ms;    /* 0: for ever */
     int64_t retention_bytes; /* 0: no limit */
     hf_lagging lagging;      /* never DEFAULT */
+    const char *grants_json; /* [{"role", "to"}, ...]; NULL: nothing is granted */
 } hf_namespace_info;
 
 typedef int (*hf_namespace_fn)(const hf_namespace_info *info, void *ctx);
@@ -111,6 +112,21 @@ typedef int (*hf_retention_fn)(const hf_retention_info *info, void *ctx);
  */
 HF_API hf_status hf_retention_run(hf_bus *bus, const char *name, hf_toggle dry_run,
                                   hf_retention_fn progress, void *ctx);
+
+/* ---- Roles ----------------------------------------------------------------------------------- */
+
+/*
+ * On PostgreSQL a namespace is a boundary: a role of the server that does not own the schema may do
+ * in it what it was granted, and nothing elsewhere. `role` is "viewer" (reads), "publisher"
+ * (publishes, reads no payloads), "consumer" (reads, subscribes, delivers, resolves dead letters)
+ * or "owner" (all of these); `grantee` is the server's role. For the owner of the schema.
+ * HF_INVALID: no such `role`. HF_NOTFOUND: no such namespace or grantee. HF_MISUSE: SQLite, which
+ * knows no roles, or PostgreSQL 14. ret_changed (may be NULL): 0 if it was so before.
+ */
+HF_API hf_status hf_namespace_grant(hf_bus *bus, const char *name, const char *role,
+                                    const char *grantee, int32_t *ret_changed);
+HF_API hf_status hf_namespace_revoke(hf_bus *bus, const char *name, const char *role,
+                                     const char *grantee, int32_t *ret_changed);
 
 #ifdef __cplusplus
 }

@@ -95,14 +95,15 @@ BEGIN
             AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
             AND strpos(current_setting('search_path'), 'pg_catalog') = 0;
     IF FOUND THEN
-        INSERT INTO holdfast.events AS e (position, hash, emitted_at, entered_at, id, namespace_id,
-                                          type, producer, key, tenant, payload)
-            VALUES (nextval(v_quick.sequence),
+        -- Not RETURNING: who may only publish may not see what is in the log.
+        publish."position" := nextval(v_quick.sequence);
+        INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type,
+                                     producer, key, tenant, payload)
+            VALUES (publish."position",
                     holdfast.hash_of(coalesce(publish.tenant, publish.key, publish.id::text)), v_now,
                     v_entered, publish.id, v_quick.id, publish.type, publish.producer, publish.key,
                     publish.tenant, publish.payload)
-            ON CONFLICT DO NOTHING
-            RETURNING e.position INTO publish."position";
+            ON CONFLICT DO NOTHING;
         IF FOUND THEN
             publish.duplicate := false;
             IF pg_sequence_last_value(v_quick.sleep)
@@ -198,24 +199,23 @@ BEGIN
         END LOOP;
         BEGIN
             RETURN QUERY
-                WITH given AS (
-                    SELECT e.* FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
-                                           publish_many.metadata, producers,
-                                           publish_many.emitted_at) WITH ORDINALITY
-                        AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)
-                    ORDER BY e.i),
+                WITH given AS MATERIALIZED (
+                    SELECT e.*, nextval(v_namespace.sequence) AS position
+                    FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
+                                publish_many.metadata, producers,
+                                publish_many.emitted_at) WITH ORDINALITY
+                        AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
                 stored AS (
                     INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type,
                                         producer, key, tenant, metadata, payload)
-                    SELECT nextval(v_namespace.sequence),
+                    SELECT g.position,
                            ('x' || substr(md5(coalesce(g.tenant, g.key, g.id::text)), 1, 16))::bit(64)
                                ::bigint & 9223372036854775807,
                            coalesce(g.emitted_at, v_now), id_time(g.id), g.id, v_namespace.id, g.type,
                            g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
-                    FROM given g
-                    RETURNING id, position)
-                SELECT (g.i - 1)::integer, g.id, s.position, false, NULL::bigint
-                    FROM given g JOIN stored s ON s.id = g.id ORDER BY g.i;
+                    FROM given g)
+                SELECT (g.i - 1)::integer, g.id, g.position, false, NULL::bigint
+                    FROM given g ORDER BY g.i;
             PERFORM ring(v_namespace.id, v_namespace.sleep);
             RETURN;
         EXCEPTION WHEN unique_violation THEN

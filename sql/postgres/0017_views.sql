@@ -151,6 +151,19 @@ AS $$
     FROM log_look(p_namespace_id, 0, false) l
 $$;
 
+-- How large the server's write-ahead log is; NULL if whoever asks may not see it.
+CREATE FUNCTION holdfast.wal_bytes() RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT has_function_privilege('pg_catalog.pg_ls_waldir()', 'EXECUTE') THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT sum(w.size)::bigint FROM pg_ls_waldir() w);
+END
+$$;
+
 -- A row of stats(). rate: events per second.
 CREATE TYPE holdfast.stats AS (
     namespace      text,

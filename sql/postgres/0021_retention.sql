@@ -130,12 +130,16 @@ $$;
 
 -- retention_take: true if it is our turn: nobody has run for p_every_ms. One row, one moment: of two who
 -- ask at once the second waits for the first and finds that it is too early. A time in the future was
--- written by a clock that has been set back since.
+-- written by a clock that has been set back since. Never the turn of a role that only has a part in the
+-- namespace (0023_grants.sql): the months are not its own to be dropped.
 CREATE FUNCTION holdfast.retention_take(p_namespace_id integer, p_every_ms bigint) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF NOT has_column_privilege('holdfast.namespaces', 'retained_at', 'UPDATE') THEN
+        RETURN false;
+    END IF;
     UPDATE namespaces n SET retained_at = clock_timestamp()
         WHERE n.id = p_namespace_id AND n.removing_at IS NULL
             AND (n.retained_at IS NULL

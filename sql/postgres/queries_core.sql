@@ -106,13 +106,23 @@ SELECT status, message, id, gapless FROM holdfast.change_namespace_put($1, NULL,
 SELECT n.name, n.metadata::text, n.created_at, n.removing_at, n.gapless,
        CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END,
        (SELECT count(*) FROM holdfast.subscriptions s WHERE s.namespace_id = n.id),
-       n.retention_ms, n.retention_bytes, n.lagging_drop
+       n.retention_ms, n.retention_bytes, n.lagging_drop,
+       (SELECT json_agg(json_build_object('role', g.role, 'to', r.rolname)
+                        ORDER BY r.rolname, g.role)::text
+        FROM holdfast.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.grantee
+        WHERE g.namespace_id = n.id)
     FROM holdfast.namespaces n WHERE $1::text IS NULL OR n.name = $1 ORDER BY n.name
 
 -- name: change_namespace_put
 SELECT status, message, created
     FROM holdfast.change_namespace_put($1, $2::text::json, $3::text::boolean, $4, $5, $6,
                                        $7::text::boolean)
+
+-- name: change_namespace_grant
+SELECT 0, NULL::text, holdfast.namespace_grant($1, $2, $3)
+
+-- name: change_namespace_revoke
+SELECT 0, NULL::text, holdfast.namespace_revoke($1, $2, $3)
 
 -- name: change_namespace_remove
 SELECT status, message, more FROM holdfast.change_namespace_remove($1, $2, $3, $4)
@@ -230,8 +240,7 @@ SELECT holdfast.process_sweep({namespace})
 SELECT (SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint
         FROM pg_partition_tree('holdfast.events_{namespace}') t WHERE t.isleaf),
        pg_database_size(current_database()),
-       CASE WHEN pg_has_role('pg_monitor', 'USAGE') THEN
-           (SELECT sum(w.size)::bigint FROM pg_ls_waldir() w) END
+       holdfast.wal_bytes()
 
 -- name: doctor
 -- $1: the time here; $2, $3: seconds after which a prepared transaction and any other is worth

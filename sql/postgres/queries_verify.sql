@@ -38,7 +38,7 @@ SELECT format('%s rows of schedule_runs belong to a schedule that does not exist
 UNION ALL
 SELECT format('the table %s of the log belongs to no namespace', c.relname)
     FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = 'holdfast.events'::regclass
+    WHERE i.inhparent = 'holdfast.events'::regclass AND has_table_privilege(c.oid, 'SELECT')
         AND NOT EXISTS (SELECT FROM holdfast.namespaces n WHERE c.relname = 'events_' || n.id)
 LIMIT $1::bigint;
 

@@ -124,6 +124,7 @@ static int hand_up(const struct namespace_row *row, void *ctx)
         .retention_ms = row->retention_ms,
         .retention_bytes = row->retention_bytes,
         .lagging = row->drops_lagging ? HF_LAGGING_DROP : HF_LAGGING_KEEP,
+        .grants_json = row->grants_json.bytes,
     };
     listing->calls++;
     return listing->found(&info, listing->ctx);
@@ -151,6 +152,43 @@ hf_status hf_namespace_get(hf_bus *bus, const char *name, hf_namespace_fn found,
     }
     return status || listing.calls > 0 ? status
                                        : fail(HF_NOTFOUND, "there is no namespace %s", name);
+}
+
+/* ---- Granting -------------------------------------------------------------------------------- */
+
+static hf_status grant(hf_bus *bus, enum change_kind kind, const char *name, const char *role,
+                       const char *grantee, int32_t *ret_changed)
+{
+    hf_status status = check(bus, name);
+    if (!status && (!role || !grantee)) {
+        status = fail(HF_INVALID, "%s is NULL", role ? "grantee" : "role");
+    }
+    if (status) {
+        return status;
+    }
+    struct namespace_grant change = {
+        .change = {.kind = kind, .now_us = clock_wall_us()},
+        .role = text_of(role),
+        .name = text_of(name),
+        .grantee = text_of(grantee),
+    };
+    status = bus_run(bus, &change.change);
+    if (!status && ret_changed) {
+        *ret_changed = change.ret_changed ? 1 : 0;
+    }
+    return status;
+}
+
+hf_status hf_namespace_grant(hf_bus *bus, const char *name, const char *role, const char *grantee,
+                             int32_t *ret_changed)
+{
+    return grant(bus, CHANGE_NAMESPACE_GRANT, name, role, grantee, ret_changed);
+}
+
+hf_status hf_namespace_revoke(hf_bus *bus, const char *name, const char *role, const char *grantee,
+                              int32_t *ret_changed)
+{
+    return grant(bus, CHANGE_NAMESPACE_REVOKE, name, role, grantee, ret_changed);
 }
 
 /* ---- Removing -------------------------------------------------------------------------------- */

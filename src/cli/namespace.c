@@ -1,10 +1,12 @@
 /*
- * namespace.c - the commands about namespaces: `namespace create`, `list`, `show`, `set`, `rm`.
+ * namespace.c - the commands about namespaces: `namespace create`, `list`, `show`, `set`, `rm`,
+ * `grant`, `revoke`, `grants`.
  *
  * They open the database as a whole, so none of them makes a namespace in passing, and the last one
  * can be removed, too. rm loses everything that is in it: it asks, and says how much that is.
  */
 #include "base/banned.h"
+#include "base/json_read.h"
 #include "cli/args_value.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -146,6 +148,8 @@ static void print_json(const hf_namespace_info *info)
     show_time(&json, "removing_at", info->removing_at_us);
     show_raw(&json, "metadata", info->metadata_json,
              info->metadata_json ? strlen(info->metadata_json) : 0);
+    show_raw(&json, "grants", info->grants_json,
+             info->grants_json ? strlen(info->grants_json) : 0);
     json_object_end(&json);
     out_json_line(&line);
     buf_release(&line);
@@ -305,4 +309,121 @@ const struct command command_namespace_rm = {
     .words_min = 1,
     .words_max = 1,
     .run = run_rm,
+};
+
+/* ---- grant, revoke, grants ------------------------------------------------------------------- */
+
+typedef hf_status grant_fn(hf_bus *bus, const char *name, const char *role, const char *grantee,
+                           int32_t *ret_changed);
+
+static int change_grant(struct cli *cli, grant_fn *change, const char *done, const char *was_so)
+{
+    const char *const *words = cli->args.words;
+    int32_t changed = 0;
+    int code = open_whole(cli, HF_OPEN_EXISTING);
+
+    if (!code)
+        code = cli_fail(change(cli->bus, words[1], words[0], words[2], &changed));
+    if (!code)
+        out_say("%s %s %s of namespace %s.", words[2], changed ? done : was_so, words[0],
+                words[1]);
+    return code;
+}
+
+static int run_grant(struct cli *cli)
+{
+    return change_grant(cli, hf_namespace_grant, "is now", "is already");
+}
+
+static int run_revoke(struct cli *cli)
+{
+    return change_grant(cli, hf_namespace_revoke, "is no longer", "was not");
+}
+
+const struct command command_namespace_grant = {
+    .name = "namespace grant",
+    .usage = "ROLE NAMESPACE DBROLE",
+    .summary = "lets a role of the PostgreSQL server work in a namespace",
+    .examples = "  holdfast namespace grant publisher shop web\n"
+                "  holdfast namespace grant consumer shop mailer\n",
+    .details = "ROLE is one of\n"
+               "  viewer     reads the log, subscriptions, dead letters and numbers\n"
+               "  publisher  publishes, now or later, and runs schedules; reads no payloads\n"
+               "  consumer   reads, subscribes, delivers, resolves dead letters\n"
+               "  owner      all of these\n"
+               "DBROLE, and who is a member of it, may do that in this namespace and nothing in\n"
+               "any other. For the owner of the schema; PostgreSQL 15 or newer.\n",
+    .words_min = 3,
+    .words_max = 3,
+    .run = run_grant,
+};
+
+const struct command command_namespace_revoke = {
+    .name = "namespace revoke",
+    .usage = "ROLE NAMESPACE DBROLE",
+    .summary = "takes back what was granted",
+    .examples = "  holdfast namespace revoke consumer shop mailer\n",
+    .words_min = 3,
+    .words_max = 3,
+    .run = run_revoke,
+};
+
+/* One of [{"role", "to"}, ...] as a row, or as a line of JSON. */
+static void list_grant(struct list *list, struct text grant, struct buf *text)
+{
+    static const char *const keys[] = {"role", "to"};
+
+    if (list->cli->json) {
+        buf_printf(text, "%" TEXT_PRI, TEXT_ARG(grant));
+        out_json_line(text);
+        buf_clear(text);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        json_find_string(grant, keys[i], text);
+        out_table_cell(&list->table, buf_terminate(text));
+        buf_clear(text);
+    }
+}
+
+static int list_grants(const hf_namespace_info *info, void *ctx)
+{
+    struct list *list = ctx;
+    struct json_iter iter;
+    struct text grant;
+    struct buf text;
+
+    if (!info->grants_json)
+        return 0;
+    buf_init(&text, LINE_BYTES_MAX);
+    if (json_iter_init(&iter, text_of(info->grants_json))) {
+        while (json_iter_next(&iter, NULL, &grant))
+            list_grant(list, grant, &text);
+    }
+    buf_release(&text);
+    return out_failed();
+}
+
+static int run_grants(struct cli *cli)
+{
+    static const struct out_column columns[] = {{"ROLE", false, 0}, {"TO", false, 0}};
+    struct list list = {.cli = cli};
+    int code = open_whole(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    out_table_init(&list.table, columns, sizeof(columns) / sizeof(columns[0]));
+    code = cli_fail(hf_namespace_get(cli->bus, cli->args.words[0], list_grants, &list));
+    out_table_end(&list.table);
+    return code;
+}
+
+const struct command command_namespace_grants = {
+    .name = "namespace grants",
+    .usage = "NAME",
+    .summary = "shows who may do what in a namespace, besides the owner of the schema",
+    .examples = "  holdfast namespace grants shop\n",
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_grants,
 };

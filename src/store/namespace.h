@@ -44,6 +44,20 @@ struct namespace_remove {
 
 #define STORE_REMOVE_STEP_ROWS 1000
 
+/*
+ * Gives a role of the database's server a part in a namespace, or takes it back (two kinds of
+ * change, one struct). ret_changed: it was not so before. HF_INVALID: no such part. HF_NOTFOUND: no
+ * such namespace, or no such role of the server. HF_MISUSE: the engine knows no roles. HF_DENIED:
+ * the store's own role is not the owner.
+ */
+struct namespace_grant {
+    struct change change;
+    struct text role; /* "viewer", "publisher", "consumer", "owner" */
+    struct text name; /* of the namespace */
+    struct text grantee;
+    bool ret_changed;
+};
+
 /* A namespace as stored. -1: not known. */
 struct namespace_row {
     struct text name;
@@ -56,6 +70,7 @@ struct namespace_row {
     int64_t retention_ms;
     int64_t retention_bytes;
     bool drops_lagging;
+    struct text grants_json; /* [{"role", "to"}, ...]; absent: none, or no roles */
 };
 
 /* All of the database by name, or the one of this name (absent: all). */

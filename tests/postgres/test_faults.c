@@ -125,7 +125,7 @@ static void a_role_without_rights_is_told_what_it_lacks(void **state)
               "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
     must_answer(HF_DENIED,
                 open_at(f, url_with(f, "user=nobody_special"), PATIENCE_MS, HF_OPEN_CREATE));
-    must_say("GRANT USAGE ON SCHEMA holdfast TO \"nobody_special\"");
+    must_say("holdfast namespace grant ROLE NAMESPACE \"nobody_special\"");
 }
 
 static void a_read_only_server_is_unavailable(void **state)

@@ -98,8 +98,7 @@ static hf_status fail_denied(struct session *session, const char *line)
         database && role
             ? fail(HF_DENIED,
                    "%s: %s (42501); to make the schema, the role needs: GRANT CREATE ON DATABASE "
-                   "%s TO %s; to use one that exists: GRANT USAGE ON SCHEMA holdfast TO %s, and "
-                   "rights on what is in it",
+                   "%s TO %s; to use a namespace: holdfast namespace grant ROLE NAMESPACE %s",
                    place, line, database, role, role)
             : fail(HF_DENIED, "%s: %s (42501)", place, line);
     PQfreemem(database);

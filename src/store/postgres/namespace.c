@@ -32,6 +32,7 @@ hf_status postgres_namespace_list(struct engine *engine, struct text name, names
             .retention_ms = result_int8(result, row, 7, -1),
             .retention_bytes = result_int8(result, row, 8, -1),
             .drops_lagging = result_bool(result, row, 9),
+            .grants_json = result_text(result, row, 10),
         };
         enough = found(&one, ctx);
     }
@@ -84,6 +85,38 @@ const struct verb postgres_verb_namespace_put = {
     .query = POSTGRES_QUERY_CHANGE_NAMESPACE_PUT,
     .fill = put_fill,
     .read = put_read,
+};
+
+static hf_status grant_fill(struct postgres_engine *engine, struct params *params,
+                            struct change *change)
+{
+    (void)engine;
+    const struct namespace_grant *grant = (const struct namespace_grant *)change;
+    param_text(params, grant->role);
+    param_text(params, grant->name);
+    param_text(params, grant->grantee);
+    return HF_OK;
+}
+
+static hf_status grant_read(struct postgres_engine *engine, struct change *change,
+                            const PGresult *result, bool *ret_ring)
+{
+    (void)engine;
+    (void)ret_ring;
+    ((struct namespace_grant *)change)->ret_changed = result_bool(result, 0, 2);
+    return HF_OK;
+}
+
+const struct verb postgres_verb_namespace_grant = {
+    .query = POSTGRES_QUERY_CHANGE_NAMESPACE_GRANT,
+    .fill = grant_fill,
+    .read = grant_read,
+};
+
+const struct verb postgres_verb_namespace_revoke = {
+    .query = POSTGRES_QUERY_CHANGE_NAMESPACE_REVOKE,
+    .fill = grant_fill,
+    .read = grant_read,
 };
 
 static hf_status remove_fill(struct postgres_engine *engine, struct params *params,

@@ -54,6 +54,8 @@ extern const struct verb postgres_verb_dead_resolve;
 extern const struct verb postgres_verb_dead_purge;
 extern const struct verb postgres_verb_namespace_put;       /* namespace.c */
 extern const struct verb postgres_verb_namespace_remove;
+extern const struct verb postgres_verb_namespace_grant;
+extern const struct verb postgres_verb_namespace_revoke;
 extern const struct verb postgres_verb_schedule_put;        /* agenda.c */
 extern const struct verb postgres_verb_schedule_remove;
 extern const struct verb postgres_verb_schedule_pause;

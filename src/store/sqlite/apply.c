@@ -207,6 +207,9 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
         return sqlite_namespace_put(engine, conn, (struct namespace_put *)change);
     case CHANGE_NAMESPACE_REMOVE:
         return sqlite_namespace_remove(engine, conn, (struct namespace_remove *)change);
+    case CHANGE_NAMESPACE_GRANT:
+    case CHANGE_NAMESPACE_REVOKE:
+        return fail(HF_MISUSE, "SQLite knows no roles: whoever may write the file may do all");
     case CHANGE_SCHEDULE_PUT:
         return sqlite_schedule_put(engine, conn, (struct schedule_put *)change);
     case CHANGE_SCHEDULE_REMOVE:

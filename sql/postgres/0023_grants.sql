@@ -1,0 +1,237 @@
+-- Namespaces as boundaries: which role of the server may do what in which namespace.
+--
+-- Whoever owns the schema may do everything, and so may a superuser. Any other role is given one or
+-- more of these, for a namespace each:
+--
+--   viewer     reads the log, subscriptions, dead letters and numbers
+--   publisher  publishes, now or for later, and fires schedules; reads no payloads
+--   consumer   reads as a viewer, and subscribes, claims, settles, resolves dead letters
+--   owner      all of these
+--
+-- Functions run with the rights of their caller. The tables that all namespaces share have policies
+-- (row-level security), which ask the table grants whose rows a statement may see or write, once per
+-- statement. What belongs to one namespace alone, its log and its sequences, is granted as such. The
+-- owner of the schema passes by all policies and pays nothing for them. Making and removing
+-- namespaces, and granting, stay with that owner.
+--   Views must ask in the name of their reader, which PostgreSQL does from version 15 on; before, nothing
+-- can be granted. Not guarded, because the server has no rights for them: advisory locks and notifying,
+-- with which a role that is connected may disturb, but neither read nor write.
+
+CREATE TABLE holdfast.grants (
+    namespace_id integer NOT NULL,
+    grantee      regrole NOT NULL,
+    role         text COLLATE "C" NOT NULL CHECK (role IN ('viewer', 'publisher', 'consumer', 'owner')),
+    granted_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (namespace_id, grantee, role)
+);
+
+-- The namespaces where whoever asks has one of these.
+CREATE FUNCTION holdfast.namespaces_of(VARIADIC p_roles text[]) RETURNS integer[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(SELECT g.namespace_id FROM grants g
+                 WHERE g.role = ANY (p_roles) AND pg_has_role(g.grantee, 'USAGE'));
+END
+$$;
+
+-- ---- Policies -----------------------------------------------------------------------------------
+
+-- Who sees and who writes the rows of each table. Those of subscriptions and schedules go with them.
+DO $$
+DECLARE
+    c_all        constant text := $f$'viewer', 'publisher', 'consumer', 'owner'$f$;
+    c_readers    constant text := $f$'viewer', 'consumer', 'owner'$f$;
+    c_publishers constant text := $f$'publisher', 'owner'$f$;
+    c_consumers  constant text := $f$'consumer', 'owner'$f$;
+    t            record;
+    v_see        text;
+    v_write      text;
+BEGIN
+    FOR t IN
+        SELECT * FROM (VALUES
+            ('namespaces', 'id', c_all, c_all),
+            ('processes', 'namespace_id', c_all, c_all),
+            ('past_nodes', 'namespace_id', c_all, c_all),
+            ('events', 'namespace_id', c_readers, c_publishers),
+            ('heads', 'namespace_id', c_all, c_publishers),
+            ('event_ids', 'namespace_id', c_all, c_publishers),
+            ('keys', 'namespace_id', c_all, c_publishers),
+            ('schedules', 'namespace_id', c_publishers, c_publishers),
+            ('delayed', 'namespace_id', c_publishers, c_publishers),
+            ('subscriptions', 'namespace_id', c_readers, c_consumers),
+            ('letters', 'namespace_id', c_readers, c_consumers),
+            ('members', NULL, NULL, NULL), ('partitions', NULL, NULL, NULL),
+            ('checkpoints_0', NULL, NULL, NULL), ('checkpoints_1', NULL, NULL, NULL),
+            ('leases', NULL, NULL, NULL), ('retries', NULL, NULL, NULL),
+            ('copies', NULL, NULL, NULL), ('settled', NULL, NULL, NULL))
+            v (name, "column", see, write)
+    LOOP
+        IF t."column" IS NOT NULL THEN
+            v_see := format('%I = ANY ((SELECT holdfast.namespaces_of(%s))::integer[])',
+                            t."column", t.see);
+            v_write := format('%I = ANY ((SELECT holdfast.namespaces_of(%s))::integer[])',
+                              t."column", t.write);
+        ELSE
+            v_see := 'EXISTS (SELECT FROM holdfast.subscriptions s WHERE s.id = subscription_id)';
+            v_write := format('(SELECT s.namespace_id FROM holdfast.subscriptions s '
+                              'WHERE s.id = subscription_id) '
+                              '= ANY ((SELECT holdfast.namespaces_of(%s))::integer[])', c_consumers);
+        END IF;
+        EXECUTE format('ALTER TABLE holdfast.%I ENABLE ROW LEVEL SECURITY', t.name);
+        EXECUTE format('CREATE POLICY see ON holdfast.%I FOR SELECT USING (%s)', t.name, v_see);
+        EXECUTE format('CREATE POLICY "add" ON holdfast.%I FOR INSERT WITH CHECK (%s)', t.name, v_write);
+        EXECUTE format('CREATE POLICY change ON holdfast.%I FOR UPDATE USING (%s)', t.name, v_write);
+        EXECUTE format('CREATE POLICY remove ON holdfast.%I FOR DELETE USING (%s)', t.name, v_write);
+    END LOOP;
+    ALTER TABLE holdfast.schedule_runs ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY with_its_schedule ON holdfast.schedule_runs
+        USING (EXISTS (SELECT FROM holdfast.schedules s WHERE s.id = schedule_id));
+    ALTER TABLE holdfast.grants ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY see ON holdfast.grants FOR SELECT USING (pg_has_role(grantee, 'USAGE'));
+    IF current_setting('server_version_num')::integer >= 150000 THEN
+        ALTER VIEW holdfast.checkpoints SET (security_invoker = on);
+        ALTER VIEW holdfast.event_log SET (security_invoker = on);
+        ALTER VIEW holdfast.dead_letters SET (security_invoker = on);
+    END IF;
+END
+$$;
+
+-- ---- Granting -----------------------------------------------------------------------------------
+
+-- Makes the server's grants to a role what the table grants says, whatever they were: those that any
+-- namespace needs, and those of one namespace, if it still has a log.
+CREATE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    c_read    constant text := 'meta, turns, grants, namespaces, event_log, dead_letters, checkpoints';
+    c_written constant text := 'processes, past_nodes, heads, event_ids, keys, schedules, schedule_runs, delayed, '
+        'subscriptions, letters, members, partitions, checkpoints_0, checkpoints_1, leases, retries, '
+        'copies, settled';
+    v_log     text := 'events_' || p_namespace_id;
+    v_roles   text[] := ARRAY(SELECT g.role FROM grants g WHERE g.grantee = p_grantee
+                              AND g.namespace_id = p_namespace_id);
+    v_writes  boolean := v_roles && '{publisher,owner}';
+BEGIN
+    IF EXISTS (SELECT FROM grants g WHERE g.grantee = p_grantee) THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA holdfast TO %s', p_grantee);
+        EXECUTE format('GRANT SELECT ON %s TO %s', c_read, p_grantee);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s', c_written, p_grantee);
+        EXECUTE format('GRANT UPDATE (ids_until, closed_at) ON namespaces TO %s', p_grantee);
+        EXECUTE format('GRANT SELECT, INSERT ON events TO %s', p_grantee);
+        EXECUTE format('GRANT USAGE ON SEQUENCE journal_seq TO %s', p_grantee);
+    ELSE
+        EXECUTE format('REVOKE ALL ON %s, %s, events FROM %s', c_read, c_written, p_grantee);
+        EXECUTE format('REVOKE ALL ON SEQUENCE journal_seq FROM %s', p_grantee);
+        EXECUTE format('REVOKE ALL ON SCHEMA holdfast FROM %s', p_grantee);
+    END IF;
+    IF to_regclass(v_log) IS NULL THEN
+        RETURN;
+    END IF;
+    EXECUTE format('REVOKE ALL ON %s FROM %s', v_log, p_grantee);
+    EXECUTE format('REVOKE ALL ON SEQUENCE %1$s_position, %1$s_sleep FROM %2$s', v_log, p_grantee);
+    IF v_roles = '{}' THEN
+        RETURN;
+    END IF;
+    EXECUTE format('GRANT SELECT%s ON %s TO %s',
+                   CASE WHEN v_roles = '{publisher}' THEN ' (position, id, entered_at, key_version)'
+                        ELSE '' END, v_log, p_grantee);
+    EXECUTE format('GRANT SELECT%s ON SEQUENCE %s_position TO %s',
+                   CASE WHEN v_writes THEN ', USAGE' ELSE '' END, v_log, p_grantee);
+    EXECUTE format('GRANT SELECT, USAGE, UPDATE ON SEQUENCE %s_sleep TO %s', v_log, p_grantee);
+    IF v_writes THEN
+        EXECUTE format('GRANT INSERT ON %s TO %s', v_log, p_grantee);
+    END IF;
+END
+$$;
+
+-- What both of the following need: the namespace's number and the role, or HF001, HF002, HF003.
+CREATE FUNCTION holdfast.grant_find(p_role text, p_namespace text, p_grantee text,
+                                    OUT namespace_id integer, OUT grantee regrole)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_role IS NULL OR p_role NOT IN ('viewer', 'publisher', 'consumer', 'owner') THEN
+        RAISE EXCEPTION 'role is %; it must be viewer, publisher, consumer or owner', p_role
+            USING ERRCODE = 'HF001';
+    ELSIF current_setting('server_version_num')::integer < 150000 THEN
+        RAISE EXCEPTION 'granting needs PostgreSQL 15 or newer; this is %',
+            current_setting('server_version') USING ERRCODE = 'HF002';
+    END IF;
+    SELECT n.id INTO grant_find.namespace_id FROM namespaces n
+        WHERE n.name = p_namespace AND n.removing_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
+    END IF;
+    SELECT r.oid::regrole INTO grant_find.grantee FROM pg_roles r WHERE r.rolname = p_grantee;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the server has no role %', p_grantee USING ERRCODE = 'HF003';
+    END IF;
+END
+$$;
+
+-- namespace_grant: from now on the server's role `grantee`, and who is a member of it, is `role` in a
+-- namespace. True: it was not before. For the owner of the schema. HF001, HF002, HF003.
+CREATE FUNCTION holdfast.namespace_grant(role text, namespace text, grantee text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_found record := grant_find(namespace_grant.role, namespace_grant.namespace,
+                                 namespace_grant.grantee);
+    v_new   boolean;
+BEGIN
+    INSERT INTO grants (namespace_id, grantee, role)
+        VALUES (v_found.namespace_id, v_found.grantee, namespace_grant.role)
+        ON CONFLICT DO NOTHING;
+    v_new := FOUND;
+    PERFORM grants_apply(v_found.namespace_id, v_found.grantee);
+    RETURN v_new;
+END
+$$;
+
+-- namespace_revoke: takes it back. False: there was nothing to be taken back.
+CREATE FUNCTION holdfast.namespace_revoke(role text, namespace text, grantee text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_found record := grant_find(namespace_revoke.role, namespace_revoke.namespace,
+                                 namespace_revoke.grantee);
+    v_gone  boolean;
+BEGIN
+    DELETE FROM grants g WHERE g.namespace_id = v_found.namespace_id
+        AND g.grantee = v_found.grantee AND g.role = namespace_revoke.role;
+    v_gone := FOUND;
+    IF v_gone THEN
+        PERFORM grants_apply(v_found.namespace_id, v_found.grantee);
+    END IF;
+    RETURN v_gone;
+END
+$$;
+
+-- The grants go with their namespace.
+CREATE FUNCTION holdfast.grants_drop() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_grantee regrole;
+BEGIN
+    FOR v_grantee IN WITH gone AS (DELETE FROM grants g WHERE g.namespace_id = old.id
+                                   RETURNING g.grantee)
+                     SELECT DISTINCT gone.grantee FROM gone LOOP
+        PERFORM grants_apply(old.id, v_grantee);
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER grants_drop AFTER DELETE ON holdfast.namespaces
+    FOR EACH ROW EXECUTE FUNCTION holdfast.grants_drop();

@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Roles of a namespace: each may do what it is for, in its namespace, and nothing in another.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ]; then
+    sql "CREATE ROLE some" >/dev/null
+    fails "an old server is told" "SELECT holdfast.namespace_grant('viewer', 'default', 'some')" "HF002: granting needs PostgreSQL 15 or newer*"
+    done_testing
+    exit
+fi
+roles="viewer publisher consumer owner"
+
+# Two namespaces with the same things in them; every role has the first one, `other` has the second.
+sql "$(for role in $roles; do echo "CREATE ROLE \"$role's\" LOGIN;"; done) CREATE ROLE other LOGIN; CREATE ROLE nobody LOGIN" >/dev/null
+for namespace in 'it"s ours' theirs; do
+    sql "SELECT FROM holdfast.namespace_put('$namespace');
+         SELECT FROM holdfast.publish_many('$namespace', '[{\"type\": \"t\", \"payload\": \"secret\", \"key\": \"k\", \"expected_version\": 0, \"id\": \"00000000-0000-4000-8000-000000000001\"}, {\"type\": \"t\"}, {\"type\": \"t\"}, {\"type\": \"t\"}]');
+         SELECT holdfast.change_subscription_put(id, 'jobs', '[\"**\"]', '{}', 2, 1, 0, -1, now()), holdfast.change_subscription_put(id, 'audit', '[\"**\"]', '{}', 1, 2, 0, -1, now()),
+             holdfast.process_beat(id, ('00000000-0000-4000-8000-00000000000' || id)::uuid, 'node', false)
+         FROM holdfast.namespaces WHERE name = '$namespace'" >/dev/null
+    lease=$(sql "SELECT DISTINCT lease FROM holdfast.claim('$namespace', 'jobs', 3, 604800000)")
+    sql "SELECT holdfast.bury('$namespace', 'jobs', '$lease', '{1}'); SELECT holdfast.nack('$namespace', 'jobs', '$lease', '{2}', delay_ms => 3600000)" >/dev/null
+    case $namespace in theirs) their_lease=$lease ;; esac
+done
+ours=$(sql "SELECT id FROM holdfast.namespaces WHERE name = 'it\"s ours'")
+theirs=$(sql "SELECT id FROM holdfast.namespaces WHERE name = 'theirs'")
+their_jobs=$(sql "SELECT id FROM holdfast.subscriptions WHERE namespace_id = $theirs AND name = 'jobs'")
+their_audit=$(sql "SELECT id FROM holdfast.subscriptions WHERE namespace_id = $theirs AND name = 'audit'")
+
+# --- Granting ---
+for role in $roles; do
+    is "$role is granted" "SELECT holdfast.namespace_grant('$role', 'it\"s ours', '$role''s')" t
+done
+is "granting again changes nothing" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'viewer''s')" f
+fails "an unknown role" "SELECT holdfast.namespace_grant('admin', 'theirs', 'other')" "HF001: role is admin; it must be viewer, publisher, consumer or owner"
+fails "an unknown namespace" "SELECT holdfast.namespace_grant('viewer', 'nowhere', 'other')" "HF003: there is no namespace nowhere"
+fails "an unknown role of the server" "SELECT holdfast.namespace_grant('viewer', 'theirs', 'no\"one')" "HF003: the server has no role no\"one"
+sql "SELECT holdfast.namespace_grant('viewer', 'theirs', 'other')" >/dev/null
+
+# as ROLE SQL: rows, or SQLSTATE alone.
+as() {
+    PGUSER=$1 psql -qXAt -v ON_ERROR_STOP=1 -v VERBOSITY=sqlstate -c "$2" 2>&1 | paste -sd' ' -
+}
+# tries ROLE: the statements on standard input, each by itself, in one session: rows and SQLSTATEs.
+tries() {
+    PGUSER=$1 psql -qXAt -v VERBOSITY=sqlstate 2>&1
+}
+may() { ok "$1: $2" same "$4" "$(as "$1's" "$3")"; } # ROLE CLAIM SQL WANTED
+denied="ERROR:  42501"
+
+# --- Each in its own namespace ---
+everything() { # SQL that touches one namespace: rows of a kind of everything
+    echo "(SELECT count(*) FROM holdfast.event_log WHERE namespace = '$1') || ' '
+       || (SELECT count(*) FROM holdfast.dead_letters WHERE namespace = '$1') || ' '
+       || (SELECT count(*) FROM holdfast.subscriptions WHERE namespace_id = $2)"
+}
+for role in viewer consumer owner; do
+    may $role "reads the log, dead letters and subscriptions" "SELECT $(everything 'it"s ours' "$ours")" "4 1 2"
+    may $role "reads payloads" "SELECT payload FROM holdfast.event_log WHERE position = 1" '"secret"'
+    may $role "sees numbers" "SELECT subscription, head, retrying, dead FROM holdfast.stats()" "|4|1|1 audit|4|0|0 jobs|4|1|1"
+done
+may publisher "reads none of them" "SELECT $(everything 'it"s ours' "$ours")" "0 0 0"
+may publisher "nor payloads of the log itself" "SELECT payload FROM holdfast.events_$ours" "$denied"
+for role in publisher owner; do
+    may $role "publishes" "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', key => 'a')" f
+    may $role "publishes many" "SELECT count(*), max(index) FROM holdfast.publish_many('it\"s ours', '{x,y}', NULL)" "2|1"
+    may $role "publishes an id again" "SELECT position, duplicate FROM holdfast.publish('it\"s ours', 't', id => '00000000-0000-4000-8000-000000000001')" "1|t"
+    may $role "publishes an id of another kind" "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', id => gen_random_uuid())" f
+    may $role "publishes versions" "SELECT key_version FROM holdfast.publish('it\"s ours', 't', key => '$role', expected_version => 0)" 1
+done
+for role in viewer consumer; do
+    may $role "does not publish" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
+    may $role "nor many" "SELECT FROM holdfast.publish_many('it\"s ours', '{x}', NULL)" "$denied"
+    may $role "nor into the log itself" "INSERT INTO holdfast.events_$ours (position, hash, emitted_at, entered_at, id, namespace_id, type, payload) VALUES (99, 0, now(), now(), gen_random_uuid(), $ours, 't', '1')" "$denied"
+done
+for role in consumer owner; do
+    ok "$role: claims and settles" same "" "$(as "$role's" "SELECT holdfast.ack('it\"s ours', 'jobs', lease, ARRAY[position]) FROM holdfast.claim('it\"s ours', 'jobs', 1)")"
+    may $role "subscribes, seeks and unsubscribes" "SELECT status FROM holdfast.change_subscription_put($ours, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now());
+        SELECT s.status FROM holdfast.subscriptions n, holdfast.change_seek($ours, n.id, 1, now()) s WHERE n.name = 'new';
+        SELECT status FROM holdfast.change_subscription_remove($ours, 'new')" "0 0 0"
+    may $role "owns partitions and settles" "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000aa', 'n', false);
+        SELECT a.status, t.status FROM holdfast.subscriptions s, holdfast.change_acquire($ours, s.id, 0, '00000000-0000-4000-8000-0000000000aa', 'n', false, NULL, NULL) a,
+            LATERAL holdfast.change_settle($ours, s.id, 0, '00000000-0000-4000-8000-0000000000aa', a.epoch, 0, 1, NULL, now()) t WHERE s.name = 'audit' AND a.status = 0;
+        SELECT FROM holdfast.process_close($ours, '00000000-0000-4000-8000-0000000000aa', now())" "0|0"
+    may $role "looks after the journal" "SELECT holdfast.upkeep(), holdfast.rotate(0) IS NOT NULL" "f|t"
+done
+for role in viewer publisher; do
+    ok "$role: claims nothing" like "ERROR:*" "$(as "$role's" "SELECT FROM holdfast.claim('it\"s ours', 'jobs', 1)")"
+    ok "$role: subscribes to nothing" like "ERROR:*" "$(as "$role's" "SELECT FROM holdfast.change_subscription_put($ours, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now())")"
+done
+
+# --- Nothing in the other one ---
+snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t)) FROM (SELECT e::text AS t FROM holdfast.events_$theirs e
+    UNION ALL SELECT n::text FROM holdfast.namespaces n WHERE id = $theirs UNION ALL SELECT s::text FROM holdfast.subscriptions s WHERE namespace_id = $theirs
+    UNION ALL SELECT l::text FROM holdfast.leases l WHERE subscription_id IN ($their_jobs, $their_audit) UNION ALL SELECT r::text FROM holdfast.retries r WHERE subscription_id IN ($their_jobs, $their_audit)
+    UNION ALL SELECT c::text FROM holdfast.checkpoints c WHERE subscription_id IN ($their_jobs, $their_audit) UNION ALL SELECT l::text FROM holdfast.letters l WHERE namespace_id = $theirs
+    UNION ALL SELECT k::text FROM holdfast.keys k WHERE namespace_id = $theirs UNION ALL SELECT i::text FROM holdfast.event_ids i WHERE namespace_id = $theirs
+    UNION ALL SELECT p::text FROM holdfast.processes p WHERE namespace_id = $theirs UNION ALL SELECT g::text FROM holdfast.grants g WHERE namespace_id = $theirs
+    UNION ALL SELECT q::text FROM holdfast.events_${theirs}_position q) x"
+before=$(sql "$snapshot")
+said=$(mktemp)
+tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_'")
+for role in $roles; do
+    may $role "sees none of its names" "SELECT name FROM holdfast.namespaces" 'it"s ours'
+    may $role "nor what is in it" "SELECT $(everything theirs "$theirs")" "0 0 0"
+    may $role "nor its grants" "SELECT count(*) FROM holdfast.grants WHERE namespace_id = $theirs" 0
+    may $role "nor its log" "SELECT FROM holdfast.events_$theirs" "$denied"
+    may $role "nor its head" "SELECT holdfast.head($theirs)" "$denied"
+    may $role "nor its numbers" "SELECT FROM holdfast.stats('theirs')" "ERROR:  HF003"
+    ok "$role: nor a row of it in any table" same 0 "$(for table in $tables; do
+        echo "SELECT count(*) FROM $table t WHERE to_jsonb(t) @> '{\"namespace_id\": $theirs}' OR to_jsonb(t) @> '{\"namespace\": \"theirs\"}'
+              OR to_jsonb(t) @> '{\"subscription_id\": $their_jobs}' OR to_jsonb(t) @> '{\"subscription_id\": $their_audit}';"
+    done | tries "$role's" | sort -u | paste -sd' ' -)"
+    for call in \
+        "holdfast.publish('theirs', 't')" "holdfast.publish_many('theirs', '{x}', NULL)" \
+        "holdfast.publish('theirs', 't', id => '00000000-0000-4000-8000-000000000001')" \
+        "holdfast.append($theirs, ARRAY[gen_random_uuid()], '{t}', '{1}', '{k}', NULL, NULL, NULL, ARRAY[now()], NULL, '{1}')" \
+        "nextval('holdfast.events_${theirs}_position')" "setval('holdfast.events_${theirs}_sleep', 1)" \
+        "holdfast.claim('theirs', 'jobs', 1)" "holdfast.change_claim($theirs, $their_jobs, 0, NULL, '00000000-0000-4000-8000-0000000000aa', 'a', NULL, false, 10, 1000, false, false, NULL, NULL, NULL, true, now())" \
+        "holdfast.ack('theirs', 'jobs', '$their_lease')" "holdfast.nack('theirs', 'jobs', '$their_lease')" \
+        "holdfast.bury('theirs', 'jobs', '$their_lease')" "holdfast.release('theirs', 'jobs', '$their_lease')" "holdfast.extend('theirs', 'jobs', '$their_lease')" \
+        "holdfast.change_settle_lease($ours, $their_jobs, '$their_lease', true, false, NULL, now())" \
+        "holdfast.lease_read($theirs, $their_jobs, '$their_lease')" \
+        "holdfast.change_seek($theirs, $their_jobs, 0, now())" "holdfast.change_pause($theirs, $their_jobs, true, 'x', 'y', now())" \
+        "holdfast.change_acquire($theirs, $their_audit, 0, '00000000-0000-4000-8000-0000000000aa', 'n', true, NULL, NULL)" \
+        "holdfast.change_subscription_put($theirs, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now())" "holdfast.change_subscription_remove($theirs, 'jobs')" \
+        "holdfast.change_dead_purge($theirs, '{1,2,3}', now())" "holdfast.change_dead_retry($theirs, '{1,2,3}', NULL, now())" "holdfast.change_dead_resolve($theirs, 2, 'x', 'y', now())" \
+        "holdfast.process_beat($theirs, gen_random_uuid(), 'n', false)" "holdfast.process_beat($ours, '00000000-0000-4000-8000-00000000000$theirs', 'n', false)" \
+        "holdfast.process_close($theirs, '00000000-0000-4000-8000-00000000000$theirs', now())" "holdfast.process_sweep($theirs)" \
+        "holdfast.journal_add($their_audit, 0, 4, now(), NULL)" "holdfast.subscription_clear($their_jobs)" "holdfast.events_at($theirs, NULL, '{1}')" \
+        "holdfast.change_namespace_remove(0, 'theirs', true, 1000)" "holdfast.namespace_grant('owner', 'theirs', '$role''s')" "holdfast.namespace_put('a new one')"; do
+        echo "SELECT $call;"
+    done | tries "$role's" >"$said"
+    ok "$role: (all of these functions exist)" same "" "$(grep -E '42883|42601|42725' "$said")"
+    {
+        for table in $tables; do
+            for column in "namespace_id = $theirs" "subscription_id = $their_jobs"; do
+                echo "DELETE FROM $table WHERE $column; UPDATE $table SET ${column%% *} = ${column%% *} WHERE $column;"
+            done
+        done
+        echo "UPDATE holdfast.namespaces SET ids_until = 'infinity' WHERE id = $theirs; TRUNCATE holdfast.leases;
+              INSERT INTO holdfast.grants VALUES ($theirs, '\"$role''s\"'::regrole, 'owner');"
+    } | tries "$role's" >"$said"
+    ok "$role: nothing of it was changed by any function or statement" same "$before" "$(sql "$snapshot")"
+done
+is "no namespace was made" "SELECT count(*) FROM holdfast.namespaces" 3
+is "who has nothing sees nothing" "SELECT has_schema_privilege('nobody', 'holdfast', 'USAGE')" f
+
+# --- The library, as each role ---
+if [ -x "${HOLDFAST:=$ROOT/build/release/holdfast}" ]; then
+# run ROLE ARGUMENTS: the command as this role, in our namespace; its exit status.
+run() {
+    local role=$1
+    shift
+    "$HOLDFAST" "$@" --namespace 'it"s ours' --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=$role%27s" </dev/null >"$said" 2>&1
+    echo $?
+}
+for role in publisher owner; do
+    ok "$role: publishes by the library" same 0 "$(run $role publish a.b '{}')"
+    ok "$role: for later" same 0 "$(run $role publish a.b '{}' --delay 1h)"
+    ok "$role: adds a schedule" same 0 "$(run $role schedule add "$role" @hourly a.b)"
+done
+for role in viewer consumer; do
+    ok "$role: does not" same 1 "$(run $role publish a.b '{}')"
+    ok "$role: and is told what is missing" grep -q "namespace grant ROLE NAMESPACE" "$said"
+done
+for role in consumer owner; do
+    ok "$role: works" same 0 "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"
+done
+for role in viewer publisher; do
+    ok "$role: does not work" same 1 "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"
+done
+for role in $roles; do
+    ok "$role: looks at its numbers" same 0 "$(run $role stats)"
+    ok "$role: finds nothing wrong with what it sees" same 0 "$(run $role verify)"
+done
+run viewer tail >/dev/null
+ok "viewer: reads the log" grep -q secret "$said"
+admin() { "$HOLDFAST" namespace "$@" --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=holdfast" </dev/null 2>&1; }
+ok "grants are made by a command" same "other is now consumer of namespace theirs." "$(admin grant consumer theirs other)"
+ok "and shown" same '{"role":"consumer","to":"other"} {"role":"viewer","to":"other"}' "$(admin grants theirs --json | tr -d ' ' | paste -sd' ' -)"
+ok "and taken back" same "other is no longer consumer of namespace theirs." "$(admin revoke consumer theirs other)"
+ok "an unknown role is refused" like "*role is admin; it must be viewer, publisher, consumer or owner" "$(admin grant admin theirs other)"
+ok "nobody grants to themselves" same 1 "$(run owner namespace grant publisher 'it"s ours' "owner's")"
+ok "nor in a namespace that they do not see" same 3 "$(run owner namespace grant owner theirs "owner's")"
+fi
+rm -f "$said"
+
+# --- Several, members, and taking it back ---
+sql "SELECT holdfast.namespace_grant('publisher', 'theirs', 'viewer''s')" >/dev/null
+may viewer "it publishes there" "SELECT duplicate FROM holdfast.publish('theirs', 't')" f
+may viewer "and reads nothing there" "SELECT count(*) FROM holdfast.event_log WHERE namespace = 'theirs'; SELECT count(*) FROM holdfast.events WHERE namespace_id = $theirs" "0 0"
+may viewer "and publishes nothing here" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
+sql "GRANT \"publisher's\" TO nobody" >/dev/null
+ok "members of a role may what it may" same f "$(as nobody "SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
+is "what is revoked is gone" "SELECT holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s'), holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s')" "t|f"
+may viewer "(it publishes no more)" "SELECT FROM holdfast.publish('theirs', 't')" "ERROR:  HF003"
+may viewer "(and still sees its own)" "SELECT name FROM holdfast.namespaces" 'it"s ours'
+is "who has lost everything leaves nothing behind" "SELECT holdfast.namespace_revoke('viewer', 'theirs', 'other'); DROP ROLE other" t
+for _ in 1 2 3 4 5 6 7 8 9; do
+    sql "SELECT FROM holdfast.change_namespace_remove(0, 'it\"s ours', true, 1000)" >/dev/null
+done
+is "so does a namespace that is removed" "SELECT count(*) FROM holdfast.grants; DROP ROLE \"owner's\", \"consumer's\", \"viewer's\"" 0
+
+done_testing
