@@ -154,9 +154,11 @@ until_true() {
     return 1
 }
 
-# heeds PID: the command is up and has its own way to end.
+# heeds PID: the command is up (before that it is this shell, which has its own way to end) and has
+# its own way to end.
 heeds() {
     local mask
+    [ "/proc/$1/exe" -ef "$HOLDFAST" ] || return 1
     mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status")
     [ $((0x$mask >> 14 & 1)) -eq 1 ] # SIGTERM
 }
