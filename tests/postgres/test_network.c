@@ -468,7 +468,7 @@ static hf_status settle_dead(struct trial *t)
 static void judge_dead(struct trial *t, hf_status status)
 {
     bool happened = judge_settled(t, status);
-    must_equal(happened, side_number(t->side, "SELECT count(*) FROM holdfast.dead_letters WHERE "
+    must_equal(happened, side_number(t->side, "SELECT count(*) FROM holdfast.letters WHERE "
                                      "namespace_id = %" PRId64 " AND position = %" PRId64,
                                      t->namespace_id, t->position));
     if (!happened) {
