@@ -29,13 +29,15 @@ CREATE VIEW holdfast.dead_letters AS
 -- not visible yet. The oldest unsettled event is the one at first_open, if that is below first_unread
 -- (copied_at: when it entered the log, if there is a copy of it), or the first at or after
 -- first_unread. p_token: the calling process, which lives; NULL: none.
+--   VOLATILE, so that its statement has a snapshot of its own, taken when its tables are locked: with an
+-- older one leases that compact has written anew (0006) would not be seen.
 CREATE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_id bigint, p_token uuid)
     RETURNS TABLE (name text, mode smallint, checkpoint bigint, checkpoint_at timestamptz,
                    last_event_id uuid, owner uuid, owner_name text, in_flight bigint,
                    retrying bigint, held bigint, blocked bigint, dead bigint, lowest bigint,
                    first_open bigint, first_unread bigint, copied_at timestamptz,
                    owner_alive boolean, unowned bigint)
-    LANGUAGE plpgsql STABLE
+    LANGUAGE plpgsql VOLATILE
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
