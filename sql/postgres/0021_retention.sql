@@ -20,7 +20,8 @@
 -- ---- What is needed -----------------------------------------------------------------------------
 
 -- subscription_floor: a position that the subscription needs nothing at or below of: everything there is
--- settled, or kept as a copy. NULL: not known now (the journal is being rotated): keep everything.
+-- settled, or kept as a copy. NULL: not known now (the journal is being rotated): keep everything. It is
+-- true if leases were locked before the statement's snapshot was taken: see change_retain.
 CREATE FUNCTION holdfast.subscription_floor(p_subscription_id bigint) RETURNS bigint
     LANGUAGE sql STABLE
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -290,7 +291,9 @@ BEGIN
         more := true;
         RETURN;
     END IF;
-    -- Nobody seeks back while we look.
+    -- Nobody seeks back while we look, and compact (0006) does not write the leases anew beneath a
+    -- snapshot that is older: they would not be seen, and what they need would go.
+    LOCK TABLE leases IN ACCESS SHARE MODE;
     PERFORM FROM subscriptions s WHERE s.namespace_id = p_namespace_id FOR SHARE;
     SELECT * INTO v_month FROM retention_months(p_namespace_id) m
         WHERE coalesce(m.highest, 0) <= p_through ORDER BY m.ends_at LIMIT 1;
