@@ -457,17 +457,24 @@ static bool is_drained(const struct runner *runner, const struct muster *muster)
     return drained;
 }
 
-/* Takes what the store says is ours though it is not in hand (a seek takes it away from us like
- * that), so that it can be given back. */
-static void take_forgotten(struct runner *runner, const struct muster *muster, int64_t now_us)
+/* What the store says is ours though it is not in hand (a seek takes it away from us like that, or
+ * we have dropped all) and is more than our share is taken only to be given back: nobody else can
+ * take it while we live. */
+static void return_forgotten(struct runner *runner, const struct muster *muster, int64_t now_us)
 {
-    const struct ordered *ordered = runner->ordered;
+    struct ordered *ordered = runner->ordered;
     hf_status status = HF_OK;
     for (int32_t i = 0; i < muster->ret_partitions && !status; i++) {
         int32_t owner = muster->ret_owners[i];
         bool ours = owner == MUSTER_SELF || (owner >= 0 && owner == muster->ret_self);
-        if (ours && ordered->places[i] < 0) {
-            status = take(runner, i, false, now_us);
+        if (!ours || ordered->places[i] >= 0) {
+            continue;
+        }
+        status = take(runner, i, false, now_us);
+        if (!status) {
+            pthread_mutex_lock(&runner->mutex);
+            part_close(runner, ordered_part(ordered, i), PART_LEAVING);
+            pthread_mutex_unlock(&runner->mutex);
         }
     }
 }
@@ -540,10 +547,10 @@ static void muster(struct runner *runner, int64_t now_us)
     struct share share = our_share(runner, &muster, &force);
     if (ordered->drained) {
         share = (struct share){0};
-        take_forgotten(runner, &muster, now_us);
     }
     close_surplus(runner, &share);
     take_share(runner, &muster, &share, force, now_us);
+    return_forgotten(runner, &muster, now_us);
     /* Nobody's death is news for us: there is nothing more that we would take. */
     ordered->alone = (muster.ret_members == 1 && count_ours(ordered) == muster.ret_partitions) ||
                      assign_has_all(runner);

@@ -143,11 +143,20 @@ static struct step reread(struct runner *runner, int64_t now_us)
     return step;
 }
 
+/* Others have changed the number of partitions, which they can only if they took us for dead: the
+ * numbers in hand mean other keys now, and none of them is ours. */
+static bool is_renumbered(const struct runner *runner)
+{
+    return runner->ordered->part_count > 0 &&
+           runner->definition.options.partitions != runner->window.partitions;
+}
+
 static struct step ordered_step(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     struct step step = {.at_us = INT64_MAX};
     pthread_mutex_lock(&runner->mutex);
+    runner->lost |= is_renumbered(runner);
     bool lost = runner->lost;
     bool busy = runner->window.busy > 0;
     pthread_mutex_unlock(&runner->mutex);

@@ -82,7 +82,8 @@ static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
     runner_sort_out(runner, slot);
 }
 
-/* Careful mode: one event, with a row, run as a retry. True if an event was put. */
+/* Careful mode: one event of a partition that is ours, with a row, run as a retry. True if an event
+ * was put. */
 static bool put_carefully(struct runner *runner, struct shelf *shelf, struct entry *entry,
                           int64_t now_us)
 {
@@ -92,7 +93,7 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
     pthread_mutex_lock(&runner->mutex);
     /* One that will not run, must wait behind its lane, or is of a partition with which nobody
      * died, needs no record. */
-    bool plain = !part || !part->unclean || entry->unhandled ||
+    bool plain = !part->unclean || entry->unhandled ||
                  verdict_is_spent(&runner->definition.options, entry) ||
                  (!entry->waited && set64_get(&window->failing, entry->lane, NULL));
     if (plain) {
@@ -122,11 +123,17 @@ static bool in_hand(const struct window *window)
     return window->ready > 0 || window->busy > 0 || window->ended > 0;
 }
 
+static bool is_ours(struct ordered *ordered, int32_t partitions, const struct entry *entry)
+{
+    const struct part *part = ordered_part(ordered, hash_slice(entry->hash, partitions));
+    return part && part->state == PART_OURS;
+}
+
 /* Is the entry to be put: of a partition that is ours, and not put before? */
 static bool is_new(struct ordered *ordered, int32_t partitions, const struct entry *entry)
 {
     const struct part *part = ordered_part(ordered, hash_slice(entry->hash, partitions));
-    if (!part || part->state != PART_OURS || entry->event.position <= part->floor) {
+    if (!is_ours(ordered, partitions, entry) || entry->event.position <= part->floor) {
         return false;
     }
     return set64_count(&ordered->ahead) == 0 ||
@@ -213,6 +220,24 @@ static void stop_waiting(struct runner *runner)
     pthread_mutex_unlock(&runner->mutex);
 }
 
+/* Puts the only event that was read, if it is new. False: the reader is past it, and must begin
+ * again at the checkpoint. */
+static bool fill_carefully(struct runner *runner, struct shelf *shelf, int64_t now_us,
+                           struct step *step, bool *ret_any)
+{
+    struct ordered *ordered = runner->ordered;
+    struct entry *entry = &shelf->batch.entries[0];
+    if (definition_changed(runner)) {
+        step->again = true;
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost = true;
+        pthread_mutex_unlock(&runner->mutex);
+        return false;
+    }
+    *ret_any = is_new(ordered, runner->window.partitions, entry);
+    return !*ret_any || put_carefully(runner, shelf, entry, now_us);
+}
+
 void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
@@ -256,9 +281,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     bool put_all = true;
     bool any = false;
     if (careful && shelf->batch.count == 1) {
-        struct entry *entry = &shelf->batch.entries[0];
-        any = is_new(ordered, owned.total, entry);
-        put_all = !any || put_carefully(runner, shelf, entry, now_us);
+        put_all = fill_carefully(runner, shelf, now_us, step, &any);
     } else {
         bool changed = shelf->batch.count > 0 && definition_changed(runner);
         step->again |= changed;
@@ -333,17 +356,22 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     }
     ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
     join_lanes(ordered, &shelf->batch);
+    bool changed = shelf->batch.count > 0 && definition_changed(runner);
+    int32_t partitions = runner->window.partitions;
+    step->again |= changed;
     if (careful && shelf->batch.count == 1) {
-        put_carefully(runner, shelf, &shelf->batch.entries[0], now_us);
+        struct entry *entry = &shelf->batch.entries[0];
+        if (!changed && is_ours(ordered, partitions, entry)) {
+            put_carefully(runner, shelf, entry, now_us);
+        }
     } else {
-        bool changed = shelf->batch.count > 0 && definition_changed(runner);
-        step->again |= changed;
         pthread_mutex_lock(&runner->mutex);
         runner->hold_back |= changed;
         for (size_t i = 0; i < shelf->batch.count; i++) {
             const struct entry *entry = &shelf->batch.entries[i];
             bool here = set64_get(&runner->window.positions, (uint64_t)entry->event.position, NULL);
-            if (!here && ring_room(&runner->window.retries) > 0) {
+            if (!here && is_ours(ordered, partitions, entry) &&
+                ring_room(&runner->window.retries) > 0) {
                 put(runner, &runner->window.retries, shelf, entry, false);
             }
         }

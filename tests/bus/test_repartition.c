@@ -4,7 +4,7 @@
  */
 #include "support_mates.h"
 
-#include "base/point.h"
+#include <signal.h>
 
 #define KEYS 24
 #define CONCURRENCY 3
@@ -290,6 +290,64 @@ static void processes_that_are_killed_during_a_change_lose_nothing(void **state)
     assert_true(mates_assert_done(scene, (int64_t)14 * KEYS) < (size_t)28 * KEYS);
 }
 
+struct owned {
+    hf_bus *bus;
+    const char *name;
+    int count;
+};
+
+static int count_owned(const hf_partition_info *info, void *ctx)
+{
+    struct owned *owned = ctx;
+
+    owned->count += info->owner && strcmp(info->owner, owned->name) == 0;
+    return 0;
+}
+
+static bool owns_some(void *ctx)
+{
+    struct owned *owned = ctx;
+
+    owned->count = 0;
+    return hf_partition_list(owned->bus, "a", count_owned, owned) == HF_OK && owned->count > 0;
+}
+
+static void assert_comes_to_own(hf_bus *bus, const char *name)
+{
+    struct owned owned = {.bus = bus, .name = name};
+
+    assert_true(wait_until(owns_some, &owned));
+}
+
+/* Its partitions have other numbers when it wakes up, and nothing new comes by which it would learn
+ * that they are not its own any more. */
+static void who_was_frozen_during_a_change_takes_its_share_of_the_new_ones(void **state)
+{
+    struct scene *scene = *state;
+    pid_t frozen, other;
+
+    change_to(scene->bus, 4);
+    publish_keys(scene->bus, 2);
+    frozen = worker(scene, "frozen", NULL);
+    other = worker(scene, "other", NULL);
+    settle_all(scene->bus, "a");
+    assert_comes_to_own(scene->bus, "frozen");
+    assert_comes_to_own(scene->bus, "other");
+    actor_freeze(scene, frozen);
+    change_to(scene->bus, 9);
+    assert_changes_to(scene->bus, 9);
+    assert_comes_to_own(scene->bus, "other");
+    kill(frozen, SIGCONT);
+    assert_comes_to_own(scene->bus, "frozen");
+    publish_keys(scene->bus, 3);
+    settle_all(scene->bus, "a");
+    mates_stop(scene, "frozen");
+    mates_stop(scene, "other");
+    assert_int_equal(actor_wait(frozen), 0);
+    assert_int_equal(actor_wait(other), 0);
+    mates_assert_done(scene, (int64_t)5 * KEYS);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(with_nobody_at_work_it_changes_at_once),
     scene_test(one_process_goes_up_and_down_under_load),
@@ -302,6 +360,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(who_dies_within_the_change_has_changed_nothing),
     scene_test(who_dies_after_the_change_has_changed_all),
     scene_test(processes_that_are_killed_during_a_change_lose_nothing),
+    scene_test(who_was_frozen_during_a_change_takes_its_share_of_the_new_ones),
 };
 static const struct part parts[] = {MATES_PART};
 
