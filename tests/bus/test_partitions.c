@@ -3,6 +3,7 @@
  * is lost or done twice when they come, go, die or freeze.
  */
 #include "support_mates.h"
+#include "support_tables.h"
 
 #include <signal.h>
 
@@ -203,6 +204,31 @@ static void two_processes_share_the_partitions_and_keep_every_key_in_order(void 
     assert_keys_in_order(&pair);
 }
 
+/* As after a drop of all that was in hand: the store says that a partition belongs to a process that
+ * has its share without it, and nobody else may take it. */
+static void what_a_process_owns_beyond_its_share_is_given_back(void **state)
+{
+    struct scene *scene = *state;
+    struct pair pair = {.one = scene_recorder(scene, NULL), .two = scene_recorder(scene, NULL)};
+    hf_subscription_options options = shares();
+    const char *table = scene->path ? "holdfast_partitions" : "holdfast.partitions";
+    char sql[256];
+
+    pair.other = scene_open(scene, NULL);
+    subscribe(scene->bus, "a", "*", pair.one, &options);
+    assert_ok(hf_start(scene->bus));
+    subscribe(pair.other, "a", "*", pair.two, &options);
+    assert_ok(hf_start(pair.other));
+    assert_true(wait_until(both_work, &pair));
+    snprintf(sql, sizeof(sql),
+             "UPDATE %s AS o SET epoch = epoch + 1, owner = (SELECT p.owner FROM %s p "
+             "WHERE p.owner <> o.owner LIMIT 1) WHERE o.partition = 0",
+             table, table);
+    tables_run(scene, sql);
+    mates_publish(scene->bus, 20, 5);
+    settle_all(scene->bus, "a");
+}
+
 static void a_handler_that_runs_keeps_only_its_own_partition(void **state)
 {
     struct scene *scene = *state;
@@ -381,6 +407,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_seek_takes_all_partitions_back),
     scene_test(partitions_are_for_relaxed_ordered_subscriptions),
     scene_test(two_processes_share_the_partitions_and_keep_every_key_in_order),
+    scene_test(what_a_process_owns_beyond_its_share_is_given_back),
     scene_test(a_handler_that_runs_keeps_only_its_own_partition),
     scene_test(what_comes_while_a_partition_is_given_back_is_not_lost),
     scene_test(what_is_done_above_what_has_not_begun_is_not_done_again),
