@@ -46,6 +46,7 @@
 #define LIMIT_TIGHT_BYTES (64 << 20)  /* files may not become larger: keep the WAL short */
 #define APPEND_BYTES_FIXED 512        /* what an event may take besides its texts */
 #define CLOCK_TOLERANCE_US 1000000     /* threads read the clock at slightly different times */
+#define CLOCK_BACK_US 10000000         /* so long times of a clock that was set back may come */
 #define WAL_PAGE_BYTES 4120           /* a page and its header */
 
 /* ---- After a commit -------------------------------------------------------------------------- */
@@ -310,18 +311,22 @@ static void answer_all(struct change *changes, bool skip_appends, hf_status stat
 
 /* When the clock was set back, what is stored for later would come later by as much. Leases then
  * end lease_ms from now at the latest, and retries that were recorded in the future are due now:
- * early at worst. */
-static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn, int64_t now_us)
+ * early at worst. For a while this is done with every write: changes that were made before the
+ * clock was set, and wait for their turn, still bring times of the old one. */
+static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn)
 {
     int64_t wall_us = clock_wall_us();
-    int64_t latest_us = engine->latest_us;
+    int64_t mono_us = clock_mono_us();
+    if (wall_us < engine->latest_us - CLOCK_TOLERANCE_US) {
+        engine->set_back_until_us = mono_us + CLOCK_BACK_US;
+    }
     engine->latest_us = wall_us;
-    if (wall_us >= latest_us - CLOCK_TOLERANCE_US) {
+    if (mono_us >= engine->set_back_until_us) {
         return HF_OK;
     }
-    hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_CLOCK_BACK, now_us);
+    hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_CLOCK_BACK, wall_us);
     if (status == HF_OK) {
-        status = STATEMENT_RUN(conn, SQLITE_QUERY_LEASES_CLOCK_BACK, now_us);
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_LEASES_CLOCK_BACK, wall_us);
     }
     conn->ring = true;
     return status;
@@ -341,7 +346,7 @@ static hf_status transact(struct sqlite_engine *engine, struct change *changes, 
     *ret_begun = true;
     assert(changes);
     bool alone = !changes->next;
-    status = mind_the_clock(engine, conn, changes->now_us);
+    status = mind_the_clock(engine, conn);
     for (struct change *at = changes; at; at = at->next) {
         if (!is_skipped(at, skip_appends)) {
             at->status = HF_OK;

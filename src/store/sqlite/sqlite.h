@@ -74,6 +74,7 @@ struct sqlite_engine {
     bool limited;                   /* files may not become large (spare.h): keep the WAL short */
     int64_t wal_pages;              /* of the WAL when apply last looked */
     int64_t latest_us;              /* wall clock, when something was last written */
+    int64_t set_back_until_us;      /* monotonic: the clock was set back a moment before this */
     int64_t checkpoint_after_pages; /* at which it checkpoints next */
     struct tx_conn *tx_idle;        /* tx.c's connection between two transactions, or NULL */
     struct join *join;              /* join.c's: the application's transaction, or NULL */
