@@ -22,12 +22,12 @@
  *   hears one must declare anew: somebody else may have taken the flag back. The same goes for few
  *   notifications of many publishers at once: each waits for the one before it to be on disk, so on
  *   a slow disk they are few because of us. Until the crowd has gone the head is looked at every
- *   DECLARE_MS instead, by a glance: to ask who is under way goes through all locks of the server,
- *   at the expense of those who take some. A moving head is news enough; what is committed late
- *   behind it is a hole, which the reader of the log watches by itself. If the head stands still
- *   there is a look at once, and one every CROWD_LOOK_MS in any case. A process that dies asleep
- *   leaves its flag for at most SLEEP_MS: until then publishers notify nobody, which costs them a
- *   little and nothing else.
+ *   CROWD_GLANCE_MS instead, by a glance: to ask who is under way goes through all locks of the
+ *   server, at the expense of those who take some. A moving head is news enough; what is committed
+ *   late behind it is a hole, which the reader of the log watches by itself. If the head stands
+ *   still there is a look at once, and one every CROWD_LOOK_MS in any case. A process that dies
+ *   asleep leaves its flag for at most SLEEP_MS: until then publishers notify nobody, which costs
+ *   them a little and nothing else.
  *
  * Signs of life
  *   The advisory lock on this connection says that the process lives; it vanishes with the process.
@@ -72,7 +72,7 @@
 #define SLEEP_MS 30000       /* how long a declaration is good */
 #define POLL_MS 50           /* between two reads while old publishers are not over */
 #define RING_MS 1            /* between two notifications */
-#define DECLARE_MS 10        /* between two declarations in a flood, or glances in a crowd */
+#define DECLARE_MS 10        /* between two declarations in a flood */
 #define HOUSE_MS 3600000     /* between two rounds through the house */
 #define ROTATE_MS 250        /* between two looks at the journal's size ... */
 #define ROTATE_COMMITS 200   /* ... if there were so many commits */
@@ -85,7 +85,8 @@
 #define FLOOD_COUNT 100
 #define CROWD_COUNT 4        /* so many publishers at once are a crowd ... */
 #define CROWD_MS 500         /* ... for so long after they were seen */
-#define CROWD_LOOK_MS 50     /* between two looks in a crowd; glances come between them */
+#define CROWD_GLANCE_MS 25   /* between two glances in a crowd ... */
+#define CROWD_LOOK_MS 50     /* ... and between two looks */
 #define UNDER_WAY 2          /* the column of keeper_look that names publishers */
 #define FAKE_WAIT_MS 5
 
@@ -471,9 +472,9 @@ static struct plan plan_look(struct keeper *keeper, const struct wishes *wishes,
         not_later(&plan, keeper->look_at_us + POLL_MS * MS);
     }
     if (sleeps && !is_declared(keeper, now_us)) {
-        bool flood = keeper->heard >= FLOOD_COUNT || crowded;
-        int64_t next_us = flood ? keeper->seen_at_us + DECLARE_MS * MS : now_us;
-        plan.at_us = next_us > now_us ? next_us : now_us;
+        int64_t gap_ms = crowded ? CROWD_GLANCE_MS : keeper->heard >= FLOOD_COUNT ? DECLARE_MS : 0;
+        int64_t next_us = keeper->seen_at_us + gap_ms * MS;
+        plan.at_us = gap_ms > 0 && next_us > now_us ? next_us : now_us;
         plan.glance = crowded && !plan.beat && !wishes->expect && !keeper->expecting &&
                       now_us - keeper->look_at_us < CROWD_LOOK_MS * MS;
     } else if (keeper->publishers.count > 0) {
