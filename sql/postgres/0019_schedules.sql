@@ -1,5 +1,5 @@
--- Schedules for everybody: made, paused, fired and dropped from psql and any driver, and tick(), which
--- does what processes of Holdfast do by themselves, for those who run none.
+-- Schedules and delayed events for everybody: made, paused, fired and dropped from psql and any driver,
+-- and tick(), which does what processes of Holdfast do by themselves, for those who run none.
 --
 -- A planned time is fired by whoever comes first, be it tick(), a job of pg_cron or a process; all of
 -- them use change_fire (0016_agenda.sql), so it is published once. Rules and limits are those of
@@ -214,6 +214,51 @@ BEGIN
 END
 $$;
 
+-- ---- Delayed events -----------------------------------------------------------------------------
+
+-- publish_later: as publish, but the event is kept, in the caller's own transaction, and enters the log
+-- when deliver_at has come by the server's clock: by the hand of a process, or of tick(). One whose time
+-- is past enters it at the next of their turns. The answer's position is NULL unless the id is in the log
+-- already; duplicate: it is, or waits already, and nothing was changed. A version cannot be expected:
+-- nobody can know that of then. HF001, HF003, HF011.
+CREATE FUNCTION holdfast.publish_later(namespace text, type text, payload json, deliver_at timestamptz,
+                                       INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
+                                       tenant text DEFAULT NULL, metadata json DEFAULT NULL,
+                                       producer text DEFAULT NULL,
+                                       emitted_at timestamptz DEFAULT NULL,
+                                       OUT "position" bigint, OUT duplicate boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    v_namespace namespaces := namespace_find(namespace);
+    v_payload   json := coalesce(payload, 'null');
+    v_now       timestamptz := clock_timestamp();
+    v_emitted   timestamptz := coalesce(emitted_at, v_now);
+    v_fault     text := event_fault(type, v_payload, key, tenant, metadata, producer, NULL, v_emitted);
+    v_done      record;
+BEGIN
+    IF v_fault IS NULL AND deliver_at IS NULL THEN
+        v_fault := 'deliver_at is missing; publish needs none';
+    ELSIF v_fault IS NULL AND (deliver_at < '0001-01-01 00:00:00+00'
+                               OR deliver_at >= '10000-01-01 00:00:00+00') THEN
+        v_fault := 'deliver_at is outside the years 0001 to 9999';
+    END IF;
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
+    END IF;
+    PERFORM commit_durably();
+    id := coalesce(id, new_id(v_now));
+    v_done := change_delay(v_namespace.id, deliver_at, ARRAY[id], ARRAY[type], ARRAY[v_payload],
+                           ARRAY[key], ARRAY[tenant], ARRAY[metadata], ARRAY[producer],
+                           ARRAY[v_emitted], ARRAY[hash_of(coalesce(tenant, key, id::text))]);
+    "position" := nullif(v_done.positions[1], 0);
+    duplicate := v_done.duplicates[1];
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+END
+$$;
+
 -- ---- Firing -------------------------------------------------------------------------------------
 
 -- The id of the event of a planned time, as make_id of src/bus/schedule.c.
@@ -343,6 +388,9 @@ BEGIN
                     ORDER BY s.next_at LIMIT p_max LOOP
             fired := fired + fire_schedule(v_id);
         END LOOP;
+        PERFORM process_sweep(v_namespace.id)
+            WHERE EXISTS (SELECT FROM processes p WHERE p.namespace_id = v_namespace.id
+                              AND p.seen_at < v_now - interval '1 day');
     END LOOP;
     more := coalesce(more, false) OR fired >= p_max;
     PERFORM upkeep();

@@ -36,6 +36,26 @@ CREATE TABLE holdfast.past_nodes (
 );
 CREATE INDEX past_nodes_ended ON holdfast.past_nodes (namespace_id, ended_at);
 
+-- Which live node but the one with this token, started later than p_since, has the id, in words; NULL:
+-- none.
+CREATE FUNCTION holdfast.node_rival(p_namespace_id integer, p_node_id text, p_token uuid,
+                                    p_since timestamptz) RETURNS text
+    LANGUAGE sql VOLATILE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    SELECT format('node %s is live already: %s, since %s', p_node_id,
+                  CASE WHEN p.pid IS NULL THEN 'by holdfast.heartbeat'
+                       ELSE format('process %s on %s', p.pid,
+                                   coalesce(p.host, 'a host that is not known')) END,
+                  to_char(p.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+        FROM processes p
+        WHERE p.namespace_id = p_namespace_id AND p.node_id = p_node_id AND p.token <> p_token
+            AND p.started_at > p_since
+            AND p.seen_at >= clock_timestamp() - p.heartbeat_ms * interval '3 ms'
+            AND dead_of(p_namespace_id, ARRAY[p.token]) = '{}'
+        ORDER BY p.started_at LIMIT 1
+$$;
+
 -- node_register: makes the process known with what it says about itself; again when it has a new
 -- connection. HF_CONFLICT (4) if the id was given and a node that is live has it, HF_BUSY (11) if the
 -- namespace is being removed or gone; with p_again it is registered all the same, and hears that
@@ -50,8 +70,7 @@ CREATE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid, p_l
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_now   timestamptz := clock_timestamp();
-    v_other processes%ROWTYPE;
+    v_now timestamptz := clock_timestamp();
 BEGIN
     status := 0;
     PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
@@ -62,18 +81,9 @@ BEGIN
         RETURN;
     END IF;
     IF p_given THEN
-        SELECT * INTO v_other FROM processes p
-            WHERE p.namespace_id = p_namespace_id AND p.node_id = p_node_id AND p.token <> p_token
-                AND p.seen_at >= v_now - p.heartbeat_ms * interval '3 ms'
-                AND dead_of(p_namespace_id, ARRAY[p.token]) = '{}'
-            ORDER BY p.started_at LIMIT 1;
-        IF FOUND THEN
+        message := node_rival(p_namespace_id, p_node_id, p_token, '-infinity');
+        IF message IS NOT NULL THEN
             status := 4;
-            message := format('node %s is live already: process %s on %s, since %s', p_node_id,
-                              coalesce(v_other.pid::text, '(not known)'),
-                              coalesce(v_other.host, 'a host that is not known'),
-                              to_char(v_other.started_at AT TIME ZONE 'UTC',
-                                      'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
             IF NOT p_again THEN
                 RETURN;
             END IF;
@@ -179,5 +189,122 @@ BEGIN
     FROM placed s
     WHERE s.state < 3 OR s.place = 1 AND s.ended_at >= v_now - interval '1 day'
     ORDER BY s.node_id COLLATE "C", s.state, s.started_at DESC;
+END
+$$;
+
+-- ---- Without the library ------------------------------------------------------------------------
+
+-- Why what a node says about itself is refused; NULL if it is good. The limits are those of node_check
+-- in C, which makes a good id of any; here it is refused.
+CREATE FUNCTION holdfast.node_fault(p_node_id text, p_description text, p_metadata json,
+                                    p_heartbeat_ms bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(
+        name_fault(p_node_id, 'node', 128),
+        CASE WHEN p_node_id COLLATE "C" !~ '^[A-Za-z0-9._:-]+$'
+                 THEN 'node has a character that is no letter, no digit and none of ._:-'
+             WHEN octet_length(p_description) > 1024
+                 THEN format('description is %s bytes; the limit is 1024', octet_length(p_description))
+             WHEN p_description COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]'
+                 THEN 'description has a control character'
+             WHEN octet_length(p_metadata::text) > 4096
+                 THEN format('metadata is %s bytes; the limit is 4096', octet_length(p_metadata::text))
+             WHEN json_typeof(p_metadata) <> 'object' THEN 'metadata is JSON but not an object'
+             WHEN json_escapes_badly(p_metadata::text)
+                 THEN E'metadata has \\u0000 or an unpaired surrogate, which cannot be stored'
+             WHEN json_too_deep(p_metadata::text)
+                 THEN 'metadata has arrays and objects nested more than 64 deep'
+             WHEN p_heartbeat_ms NOT BETWEEN 1000 AND 86400000
+                 THEN format('heartbeat_ms is %s; it takes 1000 to 86400000', p_heartbeat_ms) END)
+$$;
+
+-- Since when the token is registered for this node, by heartbeat, which knows no process; NULL: it is
+-- not. HF001: it is somebody else's.
+CREATE FUNCTION holdfast.node_started(p_namespace_id integer, p_node_id text, p_token uuid)
+    RETURNS timestamptz
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_found processes;
+BEGIN
+    SELECT * INTO v_found FROM processes p WHERE p.token = p_token;
+    IF FOUND AND (v_found.namespace_id, v_found.node_id) IS DISTINCT FROM (p_namespace_id, p_node_id)
+       OR v_found.pid IS NOT NULL THEN
+        RAISE EXCEPTION 'token is not one of node %', p_node_id USING ERRCODE = 'HF001';
+    END IF;
+    RETURN v_found.started_at;
+END
+$$;
+
+-- heartbeat: registers a node that works without the library, and answers its token; with that token,
+-- shows that it still lives. Whoever has the token is the node: one that is not registered (any more)
+-- is, again, under the one it brings. Of what it says about itself NULL stays as it was; heartbeat_ms is
+-- 30000 at first. HF001; HF003; HF004 if another node that is live has the id: when it registers, any;
+-- later one that came while this one was silent, so that of two the same one gives way, always.
+--   It holds no lock that would vanish with it, so it is never called dead, but stale when it is silent,
+-- and gone after a day. It owns no partition and no lease: what it claims ends by the clock. Locks, to the
+-- end of the transaction: its row; when it registers, all who register in the namespace.
+CREATE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT NULL,
+                                   description text DEFAULT NULL, metadata json DEFAULT NULL,
+                                   heartbeat_ms bigint DEFAULT NULL) RETURNS uuid
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_id      integer := (namespace_find(heartbeat.namespace)).id;
+    v_token   uuid := coalesce(heartbeat.token, gen_random_uuid());
+    v_message text := node_fault(heartbeat.node, heartbeat.description, heartbeat.metadata,
+                                 heartbeat.heartbeat_ms);
+    v_started timestamptz;
+    v_done    record;
+BEGIN
+    IF v_message IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_message, ERRCODE = 'HF001';
+    END IF;
+    PERFORM clock_mind(v_id);
+    v_started := node_started(v_id, heartbeat.node, v_token);
+    IF v_started IS NOT NULL THEN
+        v_message := node_rival(v_id, heartbeat.node, v_token, v_started);
+        IF v_message IS NOT NULL THEN
+            RAISE EXCEPTION USING MESSAGE = v_message, ERRCODE = 'HF004';
+        END IF;
+        UPDATE processes p
+            SET renewals = p.renewals + 1, seen_at = clock_timestamp(),
+                description = coalesce(heartbeat.description, p.description),
+                metadata = coalesce(heartbeat.metadata, p.metadata),
+                heartbeat_ms = coalesce(heartbeat.heartbeat_ms, p.heartbeat_ms)
+            WHERE p.token = v_token;
+        IF FOUND THEN
+            RETURN v_token;
+        END IF;
+    END IF;
+    v_done := node_register(v_id, v_token, false, false, heartbeat.node, true, heartbeat.node,
+                            heartbeat.description, heartbeat.metadata, NULL, NULL, NULL,
+                            coalesce(heartbeat.heartbeat_ms, 30000));
+    IF v_done.status <> 0 THEN
+        RAISE EXCEPTION USING MESSAGE = v_done.message,
+            ERRCODE = CASE WHEN v_done.status = 4 THEN 'HF004' ELSE 'HF003' END;
+    END IF;
+    RETURN v_token;
+END
+$$;
+
+-- goodbye: the node stops. False: it was not registered (any more). HF001, HF003.
+CREATE FUNCTION holdfast.goodbye(namespace text, node text, token uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_id integer := (namespace_find(namespace)).id;
+BEGIN
+    IF node_started(v_id, node, token) IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM process_close(v_id, token, clock_timestamp());
+    RETURN true;
 END
 $$;

@@ -8,6 +8,8 @@
 --   consumer   reads as a viewer, and subscribes, claims, settles, resolves dead letters
 --   owner      all of these
 --
+-- Each of them may be a node.
+--
 -- Functions run with the rights of their caller. The tables that all namespaces share have policies
 -- (row-level security), which ask the table grants whose rows a statement may see or write, once per
 -- statement. What belongs to one namespace alone, its log and its sequences, is granted as such. The

@@ -67,10 +67,12 @@ for role in publisher owner; do
     may $role "publishes many" "SELECT count(*), max(index) FROM holdfast.publish_many('it\"s ours', '{x,y}', NULL)" "2|1"
     may $role "publishes an id again" "SELECT position, duplicate FROM holdfast.publish('it\"s ours', 't', id => '00000000-0000-4000-8000-000000000001')" "1|t"
     may $role "publishes an id of another kind" "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', id => gen_random_uuid())" f
+    may $role "publishes for later" "SELECT position, duplicate FROM holdfast.publish_later('it\"s ours', 't', '1', now() + interval '1 d')" "|f"
     may $role "publishes versions" "SELECT key_version FROM holdfast.publish('it\"s ours', 't', key => '$role', expected_version => 0)" 1
 done
 for role in viewer consumer; do
     may $role "does not publish" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
+    may $role "nor for later" "SELECT FROM holdfast.publish_later('it\"s ours', 't', '1', now())" "$denied"
     may $role "nor many" "SELECT FROM holdfast.publish_many('it\"s ours', '{x}', NULL)" "$denied"
     may $role "nor into the log itself" "INSERT INTO holdfast.events_$ours (position, hash, emitted_at, entered_at, id, namespace_id, type, payload) VALUES (99, 0, now(), now(), gen_random_uuid(), $ours, 't', '1')" "$denied"
 done
@@ -89,6 +91,11 @@ for role in viewer publisher; do
     ok "$role: claims nothing" like "ERROR:*" "$(as "$role's" "SELECT FROM holdfast.claim('it\"s ours', 'jobs', 1)")"
     ok "$role: subscribes to nothing" like "ERROR:*" "$(as "$role's" "SELECT FROM holdfast.change_subscription_put($ours, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now())")"
 done
+for role in $roles; do
+    may $role "is a node" "SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb');
+        SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb');
+        SELECT holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" "00000000-0000-4000-8000-0000000000bb 00000000-0000-4000-8000-0000000000bb t"
+done
 
 # --- Nothing in the other one ---
 snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t)) FROM (SELECT e::text AS t FROM holdfast.events_$theirs e
@@ -96,6 +103,7 @@ snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t)) FROM (SELECT e::text AS t 
     UNION ALL SELECT l::text FROM holdfast.leases l WHERE subscription_id IN ($their_jobs, $their_audit) UNION ALL SELECT r::text FROM holdfast.retries r WHERE subscription_id IN ($their_jobs, $their_audit)
     UNION ALL SELECT c::text FROM holdfast.checkpoints c WHERE subscription_id IN ($their_jobs, $their_audit) UNION ALL SELECT l::text FROM holdfast.letters l WHERE namespace_id = $theirs
     UNION ALL SELECT k::text FROM holdfast.keys k WHERE namespace_id = $theirs UNION ALL SELECT i::text FROM holdfast.event_ids i WHERE namespace_id = $theirs
+    UNION ALL SELECT d::text FROM holdfast.delayed d WHERE namespace_id = $theirs UNION ALL SELECT n::text FROM holdfast.past_nodes n WHERE namespace_id = $theirs
     UNION ALL SELECT p::text FROM holdfast.processes p WHERE namespace_id = $theirs UNION ALL SELECT g::text FROM holdfast.grants g WHERE namespace_id = $theirs
     UNION ALL SELECT q.last_value::text FROM holdfast.events_${theirs}_position q) x"
 before=$(sql "$snapshot")
@@ -114,6 +122,9 @@ for role in $roles; do
               OR to_jsonb(t) @> '{\"subscription_id\": $their_jobs}' OR to_jsonb(t) @> '{\"subscription_id\": $their_audit}';"
     done | tries "$role's" | sort -u | paste -sd' ' -)"
     for call in \
+        "holdfast.publish_later('theirs', 't', '1', now())" "holdfast.heartbeat('theirs', 'n')" \
+        "holdfast.heartbeat('it\"s ours', 'n', '00000000-0000-4000-8000-00000000000$theirs')" "holdfast.goodbye('theirs', 'n', '00000000-0000-4000-8000-00000000000$theirs')" \
+        "holdfast.goodbye('it\"s ours', 'n', '00000000-0000-4000-8000-00000000000$theirs')" \
         "holdfast.publish('theirs', 't')" "holdfast.publish_many('theirs', '{x}', NULL)" \
         "holdfast.publish('theirs', 't', id => '00000000-0000-4000-8000-000000000001')" \
         "holdfast.append($theirs, ARRAY[gen_random_uuid()], '{t}', '{1}', '{k}', NULL, NULL, NULL, ARRAY[now()], NULL, '{1}')" \

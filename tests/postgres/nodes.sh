@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# Nodes without the library, and events for later: heartbeat, goodbye and publish_later as SQL functions,
+# what they refuse, and that C sees what SQL has done.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+database="postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast"
+hf() { "$HOLDFAST" --db "$database" "$@"; }
+beat() { sql "SELECT holdfast.heartbeat('default', $1)"; }
+# silent NODE TIME: it was last seen so long ago.
+silent() {
+    sql "UPDATE holdfast.processes SET seen_at = seen_at - interval '$2' WHERE node_id = '$1'" >/dev/null
+}
+state() { hf node list --all --json | sed -n "s/^{\"node_id\":\"$1\",\"state\":\"\([a-z]*\)\".*/\1/p" | paste -sd' ' -; }
+
+# --- Signs of life ---
+token=$(beat "'mail-1', description => 'sends mail', metadata => '{\"zone\": 1.50}', heartbeat_ms => 3600000")
+ok "a node gets a token" like '????????-????-4???-????-????????????' "$token"
+ok "and is live" same live "$(state mail-1)"
+ok "the command shows what it says about itself" like '*"description":"sends mail","metadata":{"zone": 1.50}}' "$(hf node show mail-1 --json)"
+silent mail-1 '4 h'
+ok "silent for three heartbeats it is stale" same stale "$(state mail-1)"
+ok "with its token it is the same node" same "$token" "$(beat "'mail-1', '$token'")"
+ok "and live again" same live "$(state mail-1)"
+is "what it does not say again stays" "SELECT renewals, description, metadata, heartbeat_ms, locked FROM holdfast.processes
+    WHERE node_id = 'mail-1'" '1|sends mail|{"zone": 1.50}|3600000|f'
+beat "'mail-1', '$token', description => 'moved', heartbeat_ms => 7200000" >/dev/null
+is "what it does say is new" "SELECT description, metadata, heartbeat_ms FROM holdfast.processes
+    WHERE node_id = 'mail-1'" 'moved|{"zone": 1.50}|7200000'
+is "it is not called dead" "SELECT holdfast.dead_of(1, ARRAY['$token']::uuid[])" '{}'
+is "and nobody's company changes with its heartbeats" "SELECT a = b FROM (SELECT holdfast.company(1, gen_random_uuid()) AS a) x,
+    LATERAL (SELECT holdfast.heartbeat('default', 'mail-1', '$token')) y (t),
+    LATERAL (SELECT holdfast.company(1, gen_random_uuid()) AS b WHERE y.t IS NOT NULL) z" t
+ok "one without anything said" like '????????-*' "$(beat "'plain'")"
+is "beats every 30 seconds" "SELECT heartbeat_ms FROM holdfast.processes WHERE node_id = 'plain'" 30000
+
+# --- Two with one id ---
+fails "another one with the id of a live one" "SELECT holdfast.heartbeat('default', 'mail-1')" 'HF004: node mail-1 is live already: by holdfast.heartbeat, since *Z'
+fails "or a token of its own" "SELECT holdfast.heartbeat('default', 'mail-1', gen_random_uuid())" 'HF004: *'
+ok "or a process of the library" same 4 "$(hf work none --on none --from now --node-id mail-1 --until-empty --exec true >/dev/null 2>&1; echo $?)"
+silent mail-1 '7 h'
+second=$(beat "'mail-1', heartbeat_ms => 3600000")
+ok "takes the place of a silent one" like '????????-*' "$second"
+fails "which hears of it when it comes back" "SELECT holdfast.heartbeat('default', 'mail-1', '$token')" 'HF004: node mail-1 is live already*'
+ok "the other one does not" same "$second" "$(beat "'mail-1', '$second'")"
+ok "both are seen" same "live stale" "$(state mail-1)"
+fails "a token of another node" "SELECT holdfast.heartbeat('default', 'plain', '$second')" 'HF001: token is not one of node plain'
+fails "does not stop it, either" "SELECT holdfast.goodbye('default', 'plain', '$second')" 'HF001: token is not one of node plain'
+other=$(sql "SELECT id FROM holdfast.namespace_put('other')")
+fails "nor a node of another namespace" "SELECT holdfast.heartbeat('other', 'mail-1', '$second')" 'HF001: token is not one of node mail-1'
+is "which may have the id" "SELECT holdfast.heartbeat('other', 'mail-1', heartbeat_ms => 3600000) IS NOT NULL" t
+"$HOLDFAST" --db "$database" work jobs --on none --from now --node-id worker --exec true >/dev/null 2>&1 &
+worker=$!
+trap 'kill "$worker" 2>/dev/null; cluster_stop' EXIT
+for _ in $(seq 600); do
+    [ "$(state worker)" != live ] || break
+    sleep 0.1
+done
+ok "a process of the library is live" same live "$(state worker)"
+fails "and keeps its id" "SELECT holdfast.heartbeat('default', 'worker')" "HF004: node worker is live already: process $worker on *"
+fails "and its token" "SELECT holdfast.heartbeat('default', 'worker', token) FROM holdfast.processes WHERE node_id = 'worker'" 'HF001: token is not one of node worker'
+fails "with which nobody stops it" "SELECT holdfast.goodbye('default', 'worker', token) FROM holdfast.processes WHERE node_id = 'worker'" 'HF001: *'
+open a
+open b
+ask a "BEGIN; SELECT FROM holdfast.heartbeat('default', 'twin')" >/dev/null
+tell b "SELECT holdfast.heartbeat('default', 'twin')"
+ok "two that come at once come one after the other" blocked b
+ask a COMMIT >/dev/null
+hears "and one is refused" b 'ERROR:  HF004'
+
+# --- The end ---
+is "a node says goodbye" "SELECT holdfast.goodbye('default', 'mail-1', '$second')" t
+is "once" "SELECT holdfast.goodbye('default', 'mail-1', '$second')" f
+is "it has stopped" "SELECT stopped_at IS NOT NULL, description FROM holdfast.past_nodes WHERE node_id = 'mail-1'" 't|'
+ok "the silent one is back, then" same "$token" "$(beat "'mail-1', '$token'")"
+is "stopped, too" "SELECT holdfast.goodbye('default', 'mail-1', '$token')" t
+ok "both are gone" same gone "$(state mail-1)"
+ok "a token that is not registered any more is, again" same "$token" "$(beat "'mail-1', '$token'")"
+ok "and is live" same live "$(state mail-1)"
+sql "SELECT holdfast.goodbye('default', 'mail-1', '$token')" >/dev/null
+sql "SELECT FROM holdfast.heartbeat('other', 'quiet')" >/dev/null # no process clears up there
+silent quiet '25 h'
+is "one that is silent for a day is stale" "SELECT state FROM holdfast.node_list($other, NULL, 'quiet')" 2
+sql "SELECT FROM holdfast.tick('other')" >/dev/null
+is "until somebody ticks: it is gone" "SELECT state FROM holdfast.node_list($other, NULL, 'quiet')" 3
+is "without a word" "SELECT stopped_at IS NULL FROM holdfast.past_nodes WHERE node_id = 'quiet'" t
+is "those that are not stay" "SELECT state FROM holdfast.node_list($other, NULL, 'mail-1')" 1
+
+# --- What is refused ---
+for id in "''" NULL "'a b'" "'a/b'" "'ä'" "E'a\\n'" "repeat('x', 129)"; do
+    fails "node $id" "SELECT holdfast.heartbeat('default', $id)" 'HF001: node *'
+done
+is "the longest id" "SELECT holdfast.goodbye('default', n, holdfast.heartbeat('default', n)) FROM (SELECT repeat('x', 128)) v (n)" t
+fails "a long description" "SELECT holdfast.heartbeat('default', 'x', description => repeat('x', 1025))" 'HF001: description is 1025 bytes; the limit is 1024'
+fails "one with control characters" "SELECT holdfast.heartbeat('default', 'x', description => E'a\\u001b')" 'HF001: description has a control character'
+fails "metadata that is no object" "SELECT holdfast.heartbeat('default', 'x', metadata => '[]')" 'HF001: metadata is JSON but not an object'
+fails "long metadata" "SELECT holdfast.heartbeat('default', 'x', metadata => json_build_object('x', repeat('x', 4096)))" 'HF001: metadata is 41?? bytes; the limit is 4096'
+fails "metadata that nobody can store" "SELECT holdfast.heartbeat('default', 'x', metadata => '{\"x\": \"\\u0000\"}')" 'HF001: metadata has *'
+fails "a heart that is too fast" "SELECT holdfast.heartbeat('default', 'x', heartbeat_ms => 999)" 'HF001: heartbeat_ms is 999; it takes 1000 to 86400000'
+fails "or too slow" "SELECT holdfast.heartbeat('default', 'x', heartbeat_ms => 86400001)" 'HF001: heartbeat_ms *'
+fails "a namespace that is none" "SELECT holdfast.heartbeat('no', 'x')" 'HF003: there is no namespace no'
+fails "for a goodbye, too" "SELECT holdfast.goodbye('no', 'x', gen_random_uuid())" 'HF003: there is no namespace no'
+is "and nothing is left of it" "SELECT count(*) FROM holdfast.processes WHERE node_id = 'x'" 0
+
+# --- For later ---
+later() { echo "SELECT position, duplicate FROM holdfast.publish_later('default', $1)"; }
+one=00000000-0000-4000-8000-000000000001
+is "an event is kept" "$(later "'later.on', '{\"n\": 1.50}', now() + interval '1 h', id => '$one', key => 'k', tenant => 't', metadata => '{\"m\": 1}', producer => 'p'")" '|f'
+is "once" "$(later "'later.on', '2', now(), id => '$one'")" '|t'
+is "it is not in the log" "SELECT count(*) FROM holdfast.event_log" 0
+is "and the namespace waits for it" "SELECT holdfast.agenda(1) = due_at FROM holdfast.delayed" t
+is "it gets an id of version 7" "SELECT id::text LIKE '________-____-7%' FROM holdfast.publish_later('default', 'much.later', NULL, now() + interval '1 d')" t
+asks "what is rolled back" a "BEGIN; $(later "'never', '1', now()"); ROLLBACK" '|f'
+sql "$(later "'soon', '1', clock_timestamp() + interval '1 s', id => '00000000-0000-4000-8000-000000000002'")" >/dev/null
+for _ in $(seq 600); do
+    [ "$(sql "SELECT count(*) FROM holdfast.event_log")" = 0 ] || break
+    sleep 0.1
+done
+is "a process brings into the log what is due, and nothing else" "SELECT type FROM holdfast.event_log" soon
+is "its id answers its position" "$(later "'soon', '1', now() + interval '1 d', id => '00000000-0000-4000-8000-000000000002'")" '1|t'
+kill "$worker"
+wait "$worker" 2>/dev/null
+sql "UPDATE holdfast.delayed SET due_at = now() WHERE id = '$one'" >/dev/null
+is "so does tick" "SELECT released FROM holdfast.tick('default')" 1
+is "as it was given" "SELECT type, key, tenant, metadata, producer, payload, schedule_id IS NULL FROM holdfast.event_log WHERE id = '$one'" 'later.on|k|t|{"m": 1}|p|{"n": 1.50}|t'
+is "with the hash that publishing gives" "SELECT count(DISTINCT hash) FROM holdfast.events, holdfast.publish('default', 'now', tenant => 't') p WHERE tenant = 't'" 1
+sql "$(later "'past', '1', '2001-01-01'")" >/dev/null
+is "a time that is past is due at once" "SELECT released FROM holdfast.tick('default')" 1
+fails "no time" "$(later "'t', '1', NULL")" 'HF001: deliver_at is missing; publish needs none'
+fails "no time of the calendar" "$(later "'t', '1', 'infinity'")" 'HF001: deliver_at is outside the years 0001 to 9999'
+fails "a type with a star" "$(later "'*', '1', now()")" 'HF001: type has*'
+fails "a payload that nobody can store" "$(later "'t', '\"\\u0000\"', now()")" 'HF001: payload has *'
+fails "metadata that is no object" "$(later "'t', '1', now(), metadata => '1'")" 'HF001: metadata is JSON but not an object'
+fails "a namespace that is none" "SELECT holdfast.publish_later('no', 't', '1', now())" 'HF003: there is no namespace no'
+is "and only one is left" "SELECT type, payload FROM holdfast.delayed" 'much.later|null'
+is "and verify finds nothing" "SELECT '$(hf verify 2>&1 | grep -c ' 0 findings')'" 1
+shut a
+shut b
+done_testing
