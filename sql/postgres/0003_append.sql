@@ -6,7 +6,7 @@
 --   HF001  an argument is outside its limits; the message names it and the limit
 --   HF002  not allowed in this state
 --   HF003  no such namespace, subscription ...
---   HF004  the expected version is not the key's; the message says which it is; or a live node has the id
+--   HF004  the expected version is not the key's, and the message says which it is; a live node has the id
 --   HF005  the lease was lost: somebody else has the work now
 --   HF011  the namespace is the target of a copy that is not complete
 --

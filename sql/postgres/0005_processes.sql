@@ -130,7 +130,8 @@ AS $$
 $$;
 
 -- process_sweep: forgets dead processes that no partition and no lease names any more, and those that
--- showed no sign of life for a day, after their nodes were remembered. Answers how many.
+-- showed no sign of life for a day (or three heartbeats, if that is longer), after their nodes were
+-- remembered. Answers how many.
 CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -144,7 +145,7 @@ BEGIN
     SELECT array_agg(p.token) INTO v_dead
         FROM processes p
         WHERE p.namespace_id = p_namespace_id
-            AND (p.token = ANY (v_dead) OR p.seen_at < clock_timestamp() - interval '1 day')
+            AND (p.token = ANY (v_dead) OR process_is_silent(p))
             AND NOT EXISTS (SELECT 1 FROM partitions o WHERE o.owner = p.token)
             AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.owner = p.token);
     PERFORM node_past(p_namespace_id, v_dead, false);

@@ -22,6 +22,19 @@ CREATE TYPE holdfast.pull AS (
     options         json
 );
 
+-- Who waits for others and then looks again must see what they did. p_who: "leases need". HF002.
+CREATE FUNCTION holdfast.demand_read_committed(p_who text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION '% a transaction that is READ COMMITTED, not %', p_who,
+            upper(current_setting('transaction_isolation')) USING ERRCODE = 'HF002';
+    END IF;
+END
+$$;
+
 CREATE FUNCTION holdfast.pull_find(p_namespace text, p_subscription text) RETURNS holdfast.pull
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -45,10 +58,8 @@ BEGIN
     ELSIF v_mode <> 2 THEN
         RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases', p_subscription
             USING ERRCODE = 'HF002';
-    ELSIF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        RAISE EXCEPTION 'leases need a transaction that is READ COMMITTED, not %',
-            upper(current_setting('transaction_isolation')) USING ERRCODE = 'HF002';
     END IF;
+    PERFORM demand_read_committed('leases need');
     RETURN v_pull;
 END
 $$;

@@ -106,10 +106,7 @@ DECLARE
     v_bad       record;
     v_month     timestamptz;
 BEGIN
-    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        RAISE EXCEPTION 'import_table needs a transaction that is READ COMMITTED, not %',
-            upper(current_setting('transaction_isolation')) USING ERRCODE = 'HF002';
-    END IF;
+    PERFORM demand_read_committed('import_table needs');
     SELECT * INTO v_namespace FROM namespaces n WHERE n.name = import_table.namespace;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no namespace %', import_table.namespace USING ERRCODE = 'HF003';

@@ -65,21 +65,15 @@ CREATE FUNCTION holdfast.namespace_mark(p_id integer, p_name text, p_force boole
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_dead  uuid[];
-    v_count bigint;
-    v_names text;
+    v_open record;
 BEGIN
     status := 0;
     PERFORM pg_advisory_xact_lock(1215253605, p_id); -- nobody registers meanwhile
-    SELECT dead_of(p_id, array_agg(p.token)) INTO v_dead
-        FROM processes p WHERE p.namespace_id = p_id;
-    SELECT count(*), left(string_agg(p.node_name, ', ' ORDER BY p.node_name), 200)
-        INTO v_count, v_names
-        FROM processes p WHERE p.namespace_id = p_id AND p.token <> ALL (v_dead);
-    IF v_count > 0 AND NOT p_force THEN
+    v_open := nodes_present(p_id);
+    IF v_open.count > 0 AND NOT p_force THEN
         status := 4;
-        message := format('namespace %s is open in %s process%s: %s', p_name, v_count,
-                          CASE WHEN v_count = 1 THEN '' ELSE 'es' END, v_names);
+        message := format('namespace %s is open in %s process%s: %s', p_name, v_open.count,
+                          CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END, v_open.names);
         RETURN;
     END IF;
     UPDATE namespaces SET removing_at = clock_timestamp() WHERE id = p_id;

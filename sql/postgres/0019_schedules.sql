@@ -390,7 +390,7 @@ BEGIN
         END LOOP;
         PERFORM process_sweep(v_namespace.id)
             WHERE EXISTS (SELECT FROM processes p WHERE p.namespace_id = v_namespace.id
-                              AND p.seen_at < v_now - interval '1 day');
+                              AND process_is_silent(p));
     END LOOP;
     more := coalesce(more, false) OR fired >= p_max;
     PERFORM upkeep();

@@ -36,6 +36,32 @@ CREATE TABLE holdfast.past_nodes (
 );
 CREATE INDEX past_nodes_ended ON holdfast.past_nodes (namespace_id, ended_at);
 
+-- Whether it was silent for so long that nobody waits for it any more.
+CREATE FUNCTION holdfast.process_is_silent(p_process holdfast.processes) RETURNS boolean
+    LANGUAGE sql VOLATILE
+    RETURN $1.seen_at < clock_timestamp() - greatest(interval '1 day', $1.heartbeat_ms * interval '3 ms');
+
+-- Who has a namespace open, so that it is neither removed nor copied: those whose lock is held. Those
+-- whose lock nobody can see, or who have none, are believed for three heartbeats.
+CREATE FUNCTION holdfast.nodes_present(p_namespace_id integer, OUT count bigint, OUT names text)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_seen boolean := has_table_privilege('pg_catalog.pg_locks', 'SELECT');
+    v_dead uuid[];
+BEGIN
+    SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
+        FROM processes p WHERE p.namespace_id = p_namespace_id;
+    SELECT count(*), left(string_agg(p.node_name, ', ' ORDER BY p.node_name), 200)
+        INTO nodes_present.count, nodes_present.names
+        FROM processes p
+        WHERE p.namespace_id = p_namespace_id AND p.token <> ALL (v_dead)
+            AND (p.locked AND v_seen
+                 OR p.seen_at >= clock_timestamp() - p.heartbeat_ms * interval '3 ms');
+END
+$$;
+
 -- Which live node but the one with this token, started later than p_since, has the id, in words; NULL:
 -- none.
 CREATE FUNCTION holdfast.node_rival(p_namespace_id integer, p_node_id text, p_token uuid,
@@ -242,10 +268,10 @@ $$;
 -- heartbeat: registers a node that works without the library, and answers its token; with that token,
 -- shows that it still lives. Whoever has the token is the node: one that is not registered (any more)
 -- is, again, under the one it brings. Of what it says about itself NULL stays as it was; heartbeat_ms is
--- 30000 at first. HF001; HF003; HF004 if another node that is live has the id: when it registers, any;
+-- 30000 at first. HF001; HF002; HF003; HF004 if another node that is live has the id: when it registers, any;
 -- later one that came while this one was silent, so that of two the same one gives way, always.
 --   It holds no lock that would vanish with it, so it is never called dead, but stale when it is silent,
--- and gone after a day. It owns no partition and no lease: what it claims ends by the clock. Locks, to the
+-- and gone after a day. One that is stale keeps no namespace from being removed. It owns no partition and no lease: what it claims ends by the clock. Locks, to the
 -- end of the transaction: its row; when it registers, all who register in the namespace.
 CREATE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT NULL,
                                    description text DEFAULT NULL, metadata json DEFAULT NULL,
@@ -265,6 +291,7 @@ BEGIN
     IF v_message IS NOT NULL THEN
         RAISE EXCEPTION USING MESSAGE = v_message, ERRCODE = 'HF001';
     END IF;
+    PERFORM demand_read_committed('heartbeat needs');
     PERFORM clock_mind(v_id);
     v_started := node_started(v_id, heartbeat.node, v_token);
     IF v_started IS NOT NULL THEN
@@ -289,6 +316,7 @@ BEGIN
         RAISE EXCEPTION USING MESSAGE = v_done.message,
             ERRCODE = CASE WHEN v_done.status = 4 THEN 'HF004' ELSE 'HF003' END;
     END IF;
+    PERFORM node_started(v_id, heartbeat.node, v_token); -- somebody may have come with the same token
     RETURN v_token;
 END
 $$;

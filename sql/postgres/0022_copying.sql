@@ -37,9 +37,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_space namespaces%ROWTYPE;
-    v_dead  uuid[];
-    v_count bigint;
-    v_names text;
+    v_open  record;
 BEGIN
     SELECT p.status, p.message INTO copy_begin.status, copy_begin.message
         FROM namespace_put(p_name, p_gapless, true) p;
@@ -69,15 +67,11 @@ BEGIN
             message := format('namespace %s of the target is not empty', p_name);
             RETURN;
         END IF;
-        SELECT dead_of(v_space.id, array_agg(p.token)) INTO v_dead
-            FROM processes p WHERE p.namespace_id = v_space.id;
-        SELECT count(*), left(string_agg(p.node_name, ', ' ORDER BY p.node_name), 200)
-            INTO v_count, v_names
-            FROM processes p WHERE p.namespace_id = v_space.id AND p.token <> ALL (v_dead);
-        IF v_count > 0 THEN
+        v_open := nodes_present(v_space.id);
+        IF v_open.count > 0 THEN
             status := 4;
-            message := format('namespace %s of the target is open in %s process%s: %s', p_name, v_count,
-                              CASE WHEN v_count = 1 THEN '' ELSE 'es' END, v_names);
+            message := format('namespace %s of the target is open in %s process%s: %s', p_name,
+                              v_open.count, CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END, v_open.names);
             RETURN;
         END IF;
     END IF;

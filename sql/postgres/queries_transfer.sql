@@ -11,12 +11,8 @@ WITH space AS MATERIALIZED (
     SELECT n.*, CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END AS head
     FROM holdfast.namespaces n WHERE n.name = $1)
 SELECT s.id::bigint, s.head, s.removing_at IS NOT NULL, s.copying IS NOT NULL, s.gapless,
-       (SELECT count(*) FROM holdfast.processes p WHERE p.namespace_id = s.id AND p.token <> ALL (d.dead)),
-       (SELECT left(string_agg(p.node_name, ', ' ORDER BY p.node_name), 200)
-        FROM holdfast.processes p WHERE p.namespace_id = s.id AND p.token <> ALL (d.dead))
-FROM space s
-CROSS JOIN LATERAL (SELECT holdfast.dead_of(s.id, (SELECT array_agg(p.token) FROM holdfast.processes p
-                                                   WHERE p.namespace_id = s.id)) AS dead) d
+       o.count, o.names
+FROM space s CROSS JOIN LATERAL holdfast.nodes_present(s.id) o
 
 -- name: transfer_holders
 SELECT cardinality(h.holders)::bigint

@@ -67,6 +67,16 @@ tell b "SELECT holdfast.heartbeat('default', 'twin')"
 ok "two that come at once come one after the other" blocked b
 ask a COMMIT >/dev/null
 hears "and one is refused" b 'ERROR:  HF004'
+ask a "BEGIN; SELECT FROM holdfast.heartbeat('default', 'cuckoo', '00000000-0000-4000-8000-0000000000cc')" >/dev/null
+tell b "SELECT holdfast.heartbeat('default', 'chick', '00000000-0000-4000-8000-0000000000cc')"
+ok "so do two with one token" blocked b
+ask a COMMIT >/dev/null
+hears "of which the second is refused" b 'ERROR:  HF001'
+is "and the first is as it was" "SELECT node_id, renewals FROM holdfast.processes WHERE token = '00000000-0000-4000-8000-0000000000cc'" 'cuckoo|0'
+asks "a snapshot of before would not show the other one" a "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT holdfast.heartbeat('default', 'twin-2')" 'ERROR:  HF002'
+ask a ROLLBACK >/dev/null
+asks "what is rolled back" a "BEGIN; SELECT holdfast.heartbeat('default', 'never', '00000000-0000-4000-8000-0000000000dd'); ROLLBACK" 00000000-0000-4000-8000-0000000000dd
+is "was never there" "SELECT count(*) FROM holdfast.processes WHERE node_id = 'never'" 0
 
 # --- The end ---
 is "a node says goodbye" "SELECT holdfast.goodbye('default', 'mail-1', '$second')" t
@@ -84,7 +94,32 @@ is "one that is silent for a day is stale" "SELECT state FROM holdfast.node_list
 sql "SELECT FROM holdfast.tick('other')" >/dev/null
 is "until somebody ticks: it is gone" "SELECT state FROM holdfast.node_list($other, NULL, 'quiet')" 3
 is "without a word" "SELECT stopped_at IS NULL FROM holdfast.past_nodes WHERE node_id = 'quiet'" t
+sql "SELECT FROM holdfast.heartbeat('other', 'slow', heartbeat_ms => 86400000)" >/dev/null
+silent slow '2 d'
+sql "SELECT FROM holdfast.tick('other')" >/dev/null
+is "whose heart beats once a day is live for three" "SELECT state FROM holdfast.node_list($other, NULL, 'slow')" 1
+silent slow '2 d'
+sql "SELECT FROM holdfast.tick('other')" >/dev/null
+is "then it is gone" "SELECT state FROM holdfast.node_list($other, NULL, 'slow')" 3
 is "those that are not stay" "SELECT state FROM holdfast.node_list($other, NULL, 'mail-1')" 1
+
+# --- Removing its namespace ---
+remove() { hf namespace rm other --yes "$@" 2>&1 | head -1; }
+"$HOLDFAST" --db "$database" --namespace other tail --follow >/dev/null 2>&1 &
+tail=$!
+trap 'kill "$worker" "$tail" 2>/dev/null; cluster_stop' EXIT
+for _ in $(seq 600); do
+    [ "$(sql "SELECT count(*) FROM holdfast.processes WHERE namespace_id = $other AND locked")" != 1 ] || break
+    sleep 0.1
+done
+ok "a namespace is not removed while nodes are live" like "*namespace other is open in 2 processes: *mail-1*" "$(remove)"
+silent mail-1 '4 h'
+sql "UPDATE holdfast.processes SET seen_at = seen_at - interval '4 h' WHERE namespace_id = $other AND locked" >/dev/null
+ok "one that is silent does not keep it, but a process that exists does" like "*namespace other is open in 1 process: *" "$(remove)"
+kill "$tail"
+wait "$tail" 2>/dev/null
+ok "until it ends" same "Namespace other removed." "$(remove)"
+fails "and the silent one hears of it" "SELECT holdfast.heartbeat('other', 'mail-1')" 'HF003: there is no namespace other'
 
 # --- What is refused ---
 for id in "''" NULL "'a b'" "'a/b'" "'ä'" "E'a\\n'" "repeat('x', 129)"; do
