@@ -7,6 +7,7 @@
  */
 #include "base/err.h"
 #include "store/agenda.h"
+#include "store/postgres/event_columns.h"
 #include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
@@ -210,81 +211,6 @@ const struct verb postgres_verb_schedule_pause = {
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* The columns of events as arrays, in this order. */
-enum agenda_column {
-    COLUMN_ID,
-    COLUMN_TYPE,
-    COLUMN_PAYLOAD,
-    COLUMN_KEY,
-    COLUMN_TENANT,
-    COLUMN_METADATA,
-    COLUMN_PRODUCER,
-    COLUMN_SCHEDULE_ID, /* of a firing */
-    COLUMN_EMITTED_AT,
-    COLUMN_HASH,
-    COLUMNS
-};
-
-static void put_element(struct params *params, const struct new_event *event,
-                        enum agenda_column column)
-{
-    switch (column) {
-    case COLUMN_ID:
-        element_uuid(params, event->id);
-        break;
-    case COLUMN_TYPE:
-        element_text(params, event->type);
-        break;
-    case COLUMN_PAYLOAD:
-        element_text(params, event->payload);
-        break;
-    case COLUMN_KEY:
-        element_text(params, event->key);
-        break;
-    case COLUMN_TENANT:
-        element_text(params, event->tenant);
-        break;
-    case COLUMN_METADATA:
-        element_text(params, event->metadata);
-        break;
-    case COLUMN_PRODUCER:
-        element_text(params, event->producer);
-        break;
-    case COLUMN_SCHEDULE_ID:
-        element_text(params, event->schedule_id);
-        break;
-    case COLUMN_EMITTED_AT:
-        element_time(params, event->emitted_at_us);
-        break;
-    case COLUMN_HASH:
-        element_int8(params, event->hash);
-        break;
-    case COLUMNS:
-        break;
-    }
-}
-
-static void fill_events(struct params *params, const struct new_event *events, size_t count,
-                        bool with_schedule)
-{
-    static const enum param_type types[COLUMNS] = {
-        [COLUMN_ID] = PARAM_UUID,         [COLUMN_TYPE] = PARAM_TEXT,
-        [COLUMN_PAYLOAD] = PARAM_JSON,    [COLUMN_KEY] = PARAM_TEXT,
-        [COLUMN_TENANT] = PARAM_TEXT,     [COLUMN_METADATA] = PARAM_JSON,
-        [COLUMN_PRODUCER] = PARAM_TEXT,   [COLUMN_SCHEDULE_ID] = PARAM_TEXT,
-        [COLUMN_EMITTED_AT] = PARAM_TIME, [COLUMN_HASH] = PARAM_INT8,
-    };
-    for (int column = 0; column < COLUMNS; column++) {
-        if (column == COLUMN_SCHEDULE_ID && !with_schedule) {
-            continue;
-        }
-        param_array(params, types[column], count);
-        for (size_t i = 0; i < count; i++) {
-            put_element(params, &events[i], (enum agenda_column)column);
-        }
-    }
-}
-
 /* Positions and duplicates, in columns 2 and 3. */
 static hf_status read_events(struct postgres_engine *engine, const PGresult *result,
                              struct new_event *events, size_t count, bool *ret_ring)
@@ -327,7 +253,7 @@ static hf_status fire_fill(struct postgres_engine *engine, struct params *params
     for (size_t i = 0; i < fire->count; i++) {
         element_time(params, fire->planned_us[i]);
     }
-    fill_events(params, fire->events, fire->count, true);
+    event_columns_fill_one(params, NEW_COLUMNS_FIRE, change);
     return HF_OK;
 }
 
@@ -350,7 +276,7 @@ static hf_status delay_fill(struct postgres_engine *engine, struct params *param
     const struct delay *delay = (const struct delay *)change;
     param_int4(params, engine->namespace_id);
     param_time(params, delay->due_us);
-    fill_events(params, delay->events, delay->count, false);
+    event_columns_fill_one(params, NEW_COLUMNS_DELAY, change);
     return HF_OK;
 }
 

@@ -31,121 +31,9 @@ bool append_is_plain(const struct postgres_engine *engine, const struct append *
     return true;
 }
 
-enum append_column {
-    COLUMN_ID,
-    COLUMN_TYPE,
-    COLUMN_PAYLOAD,
-    COLUMN_KEY,
-    COLUMN_TENANT,
-    COLUMN_METADATA,
-    COLUMN_PRODUCER,
-    COLUMN_EMITTED_AT,
-    COLUMN_ENTERED_AT,       /* plain */
-    COLUMN_EXPECTED_VERSION, /* exact */
-    COLUMN_HASH
-};
-
-static const enum param_type column_types[] = {
-    [COLUMN_ID] = PARAM_UUID,
-    [COLUMN_TYPE] = PARAM_TEXT,
-    [COLUMN_PAYLOAD] = PARAM_JSON,
-    [COLUMN_KEY] = PARAM_TEXT,
-    [COLUMN_TENANT] = PARAM_TEXT,
-    [COLUMN_METADATA] = PARAM_JSON,
-    [COLUMN_PRODUCER] = PARAM_TEXT,
-    [COLUMN_EMITTED_AT] = PARAM_TIME,
-    [COLUMN_ENTERED_AT] = PARAM_TIME,
-    [COLUMN_EXPECTED_VERSION] = PARAM_INT8,
-    [COLUMN_HASH] = PARAM_INT8,
-};
-
-static void put_element(struct params *params, const struct new_event *event,
-                        enum append_column column)
+void append_fill_plain(struct params *params, change_walk_fn next, void *ctx)
 {
-    switch (column) {
-    case COLUMN_ID:
-        element_uuid(params, event->id);
-        break;
-    case COLUMN_TYPE:
-        element_text(params, event->type);
-        break;
-    case COLUMN_PAYLOAD:
-        element_text(params, event->payload);
-        break;
-    case COLUMN_KEY:
-        element_text(params, event->key);
-        break;
-    case COLUMN_TENANT:
-        element_text(params, event->tenant);
-        break;
-    case COLUMN_METADATA:
-        element_text(params, event->metadata);
-        break;
-    case COLUMN_PRODUCER:
-        element_text(params, event->producer);
-        break;
-    case COLUMN_EMITTED_AT:
-        element_time(params, event->emitted_at_us);
-        break;
-    case COLUMN_ENTERED_AT:
-        element_time(params, uuid_v7_time_us(event->id));
-        break;
-    case COLUMN_EXPECTED_VERSION:
-        element_int8(params, event->expected_version);
-        break;
-    case COLUMN_HASH:
-        element_int8(params, event->hash);
-        break;
-    }
-}
-
-/* Whether all events lack it: then the column does not travel at all. */
-static bool is_absent(const struct append *append, enum append_column column)
-{
-    for (size_t i = 0; i < append->count; i++) {
-        const struct new_event *event = &append->events[i];
-        struct text text = column == COLUMN_KEY      ? event->key
-                           : column == COLUMN_TENANT ? event->tenant
-                                                     : event->metadata;
-        if (!text_is_absent(text)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool is_optional(enum append_column column)
-{
-    return column == COLUMN_KEY || column == COLUMN_TENANT || column == COLUMN_METADATA;
-}
-
-static void put_column(struct params *params, const struct append *append,
-                       enum append_column column)
-{
-    for (size_t i = 0; i < append->count; i++) {
-        put_element(params, &append->events[i], column);
-    }
-}
-
-void append_fill_plain(struct params *params, size_t events, append_walk_fn next, void *ctx)
-{
-    for (enum append_column column = COLUMN_ID; column <= COLUMN_HASH; column++) {
-        if (column == COLUMN_EXPECTED_VERSION) {
-            continue;
-        }
-        bool absent = is_optional(column);
-        for (struct append *at = next(ctx, NULL); at && absent; at = next(ctx, at)) {
-            absent = is_absent(at, column);
-        }
-        if (absent) {
-            param_no_array(params, column_types[column]);
-            continue;
-        }
-        param_array(params, column_types[column], events);
-        for (struct append *at = next(ctx, NULL); at; at = next(ctx, at)) {
-            put_column(params, at, column);
-        }
-    }
+    event_columns_fill(params, NEW_COLUMNS_PLAIN, next, ctx);
 }
 
 bool append_take_plain(struct append *append, const PGresult *result, int *at)
@@ -168,13 +56,7 @@ static hf_status append_fill(struct postgres_engine *engine, struct params *para
                              struct change *change)
 {
     (void)engine;
-    const struct append *append = (const struct append *)change;
-    for (enum append_column column = COLUMN_ID; column <= COLUMN_HASH; column++) {
-        if (column != COLUMN_ENTERED_AT) {
-            param_array(params, column_types[column], append->count);
-            put_column(params, append, column);
-        }
-    }
+    event_columns_fill_one(params, NEW_COLUMNS_EXACT, change);
     return HF_OK;
 }
 

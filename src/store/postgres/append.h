@@ -8,6 +8,7 @@
 #ifndef HF_STORE_POSTGRES_APPEND_H
 #define HF_STORE_POSTGRES_APPEND_H
 
+#include "store/postgres/event_columns.h"
 #include "store/postgres/verbs.h"
 
 /* Whether an append may go the plain way. The server looks at the ids' times again, by its own
@@ -15,10 +16,8 @@
 bool append_is_plain(const struct postgres_engine *engine, const struct append *append,
                      int64_t now_us);
 
-/* The parameters of the plain INSERT. For each append: begin once, add each, in order, per column;
- * so the caller hands over a walk through its list: next(ctx, NULL) is the first, NULL the end. */
-typedef struct append *(*append_walk_fn)(void *ctx, struct append *after);
-void append_fill_plain(struct params *params, size_t events, append_walk_fn next, void *ctx);
+/* The parameters of the plain INSERT. */
+void append_fill_plain(struct params *params, change_walk_fn next, void *ctx);
 
 /* Takes the positions from the rows of the plain INSERT, from row `*at` on, which moves. False:
  * there are too few. */

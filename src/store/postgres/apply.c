@@ -156,23 +156,14 @@ static enum way way_of(const struct change *change, hf_status open)
     return change->status == open ? (enum way)change->way : WAY_NONE;
 }
 
-static struct append *next_plain(void *ctx, struct append *after)
+static struct change *next_plain(void *ctx, struct change *after)
 {
     const struct round *round = ctx;
-    struct change *at = after ? after->change.next : round->changes;
+    struct change *at = after ? after->next : round->changes;
     while (at && way_of(at, NOT_BEGUN) != WAY_PLAIN) {
         at = at->next;
     }
-    return (struct append *)at;
-}
-
-static size_t count_plain(struct round *round)
-{
-    size_t events = 0;
-    for (struct append *at = next_plain(round, NULL); at; at = next_plain(round, at)) {
-        events += at->count;
-    }
-    return events;
+    return at;
 }
 
 static bool has_way(const struct round *round, enum way way, hf_status open)
@@ -280,7 +271,7 @@ static hf_status prepare_all(struct round *round)
         return HF_OK;
     }
     if (!session->prepared[POSTGRES_QUERY_APPEND_PLAIN] && round->engine->namespace_id != 0) {
-        append_fill_plain(session_params(session), count_plain(round), next_plain, round);
+        append_fill_plain(session_params(session), next_plain, round);
         status = prepare(round, POSTGRES_QUERY_APPEND_PLAIN);
     }
     if (status == HF_OK && !session->prepared[POSTGRES_QUERY_TX_SETTINGS]) {
@@ -311,13 +302,12 @@ static hf_status send_settings(struct round *round, bool has, enum pace pace)
 
 static hf_status send_plain(struct round *round)
 {
-    size_t events = count_plain(round);
-    if (events == 0 && !next_plain(round, NULL)) {
+    if (!next_plain(round, NULL)) {
         return HF_OK;
     }
     hf_status status = send_settings(round, has_settings(round, PACE_NORMAL), PACE_NORMAL);
     if (status == HF_OK) {
-        append_fill_plain(session_params(round->session), events, next_plain, round);
+        append_fill_plain(session_params(round->session), next_plain, round);
         status = session_pipe_send(round->session, POSTGRES_QUERY_APPEND_PLAIN);
     }
     if (status == HF_OK) {

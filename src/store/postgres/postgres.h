@@ -10,8 +10,9 @@
  *   question.c a query: a session, a statement, its answer       answer.c  how changes answer
  *   migrate.c  the schema and its steps, the namespace
  *   apply.c    a list of changes on the writer's session, in as few round trips as can be
- *   append.c   the log's writing end                 reader.c, probe.c  its reading end, with
- *              fetch.c (asking the log), queue.c (rows to be handed up), regex.c (patterns)
+ *   append.c   the log's writing end, with event_columns.c (events as arrays)
+ *   reader.c, probe.c  its reading end, with fetch.c (asking the log), queue.c (rows to be handed
+ *              up), regex.c (patterns)
  *   keeper.c   the thread that listens, shows signs of life and keeps the house
  *   publishers.c  whom the keeper saw under way, and waits for
  *   skew.c     our wall clock and the server's
