@@ -13,6 +13,7 @@ extern "C" {
 
 #define HF_SCHEDULE_NAME_BYTES_MAX 255
 #define HF_MISFIRE_CAP_MAX 1000
+#define HF_SCHEDULE_RUNS_MAX 1000 /* at once */
 
 /* What becomes of planned times that were missed by more than grace_ms, because no process was
  * running or a clock was set. */
@@ -62,6 +63,26 @@ typedef struct hf_schedule_info {
 
 typedef int (*hf_schedule_fn)(const hf_schedule_info *info, void *ctx);
 
+typedef enum hf_run_kind {
+    HF_RUN_FIRED = 1,   /* a planned time came */
+    HF_RUN_BY_HAND = 2, /* somebody wanted it */
+    HF_RUN_SKIPPED = 3  /* planned times were missed and are not made up for */
+} hf_run_kind;
+
+/* A row of the ledger of a schedule. */
+typedef struct hf_schedule_run_info {
+    size_t size;
+    hf_run_kind kind;
+    int64_t planned_at_us;
+    int64_t until_at_us; /* skipped: the last planned time that was, planned_at_us is the first */
+    int64_t fired_at_us; /* skipped: when that was decided */
+    int64_t position;    /* of the event; -1 if skipped */
+    const char *event_id; /* NULL if skipped or by hand */
+    const char *node;     /* who did it; "sql:ROLE" if it was done in SQL */
+} hf_schedule_run_info;
+
+typedef int (*hf_schedule_run_fn)(const hf_schedule_run_info *run, void *ctx);
+
 /*
  * Creates a schedule or changes the one of this name; putting the same again changes nothing. Every
  * process whose bus is started fires what is due, without a leader, and each planned time once. The
@@ -81,6 +102,11 @@ HF_API hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_
 HF_API hf_status hf_schedule_get(hf_bus *bus, const char *name, hf_schedule_fn found, void *ctx);
 /* All of the namespace, by name. */
 HF_API hf_status hf_schedule_list(hf_bus *bus, hf_schedule_fn found, void *ctx);
+/* What became of the planned times of a schedule, the newest first: the last 100 are kept. At most
+ * `limit` (-1: 100) that were planned before before_us (-1: all), which is the planned_at_us of the
+ * last one to go on after it. HF_NOTFOUND. */
+HF_API hf_status hf_schedule_runs(hf_bus *bus, const char *name, int64_t before_us, int32_t limit,
+                                  hf_schedule_run_fn found, void *ctx);
 
 #ifdef __cplusplus
 }

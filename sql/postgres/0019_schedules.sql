@@ -261,7 +261,7 @@ $$;
 
 -- ---- Firing -------------------------------------------------------------------------------------
 
--- The id of the event of a planned time, as make_id of src/bus/schedule.c.
+-- The id of the event of a planned time, as schedule_event_id of src/bus/schedule.c.
 CREATE FUNCTION holdfast.planned_id(p_schedule_id uuid, p_planned timestamptz) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (SELECT lpad(to_hex(floor(us / 1000)::bigint), 12, '0') || '7' || substr(digest, 14, 3)

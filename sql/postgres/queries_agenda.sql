@@ -41,7 +41,7 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
 
 -- name: runs_list
 SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast.schedule_runs
-    WHERE schedule_id = $1 ORDER BY planned_at DESC LIMIT $2;
+    WHERE schedule_id = $1 AND planned_at < coalesce($2, 'infinity') ORDER BY planned_at DESC LIMIT $3;
 
 -- name: agenda
 SELECT holdfast.agenda($1);

@@ -87,7 +87,7 @@ DELETE FROM holdfast_schedule_runs WHERE schedule_id = ?1;
 
 -- name: runs_list
 SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast_schedule_runs
-    WHERE schedule_id = ?1 ORDER BY planned_at DESC LIMIT ?2;
+    WHERE schedule_id = ?1 AND planned_at < ?2 ORDER BY planned_at DESC LIMIT ?3;
 
 -- Delayed events.
 

@@ -21,6 +21,7 @@
  *                   solo.c who must run alone; careful.c what is recorded before it runs
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   schedule.c      schedules; clockwork.c the thread that fires them
+ *   ledger.c        what became of their planned times
  *   retention.c     what a namespace need not keep any more
  *   pull.c, lease.c claiming without handlers, and settling that
  *   copy.c          the whole bus into another database; copy_rows.c rows on their way

@@ -187,7 +187,7 @@ hf_status hf_schedule_put(hf_bus *bus, const hf_schedule *schedule, int32_t *ret
 
 /* ---- By name --------------------------------------------------------------------------------- */
 
-static hf_status check_name(hf_bus *bus, const char *name)
+hf_status schedule_check_name(hf_bus *bus, const char *name)
 {
     hf_status status = bus_check(bus);
     return status ? status
@@ -196,7 +196,7 @@ static hf_status check_name(hf_bus *bus, const char *name)
 
 hf_status hf_schedule_remove(hf_bus *bus, const char *name)
 {
-    hf_status status = check_name(bus, name);
+    hf_status status = schedule_check_name(bus, name);
     struct schedule_remove remove = {
         .change = {.kind = CHANGE_SCHEDULE_REMOVE, .now_us = clock_wall_us()},
         .name = text_of(name),
@@ -211,7 +211,7 @@ hf_status hf_schedule_pause(hf_bus *bus, const char *name, const char *reason)
         .name = text_of(name),
         .paused = true,
     };
-    hf_status status = check_name(bus, name);
+    hf_status status = schedule_check_name(bus, name);
     if (!status) {
         pause.by = text_of(bus->node_name);
         status = intake_text(reason, "reason", HF_METADATA_BYTES_MAX, &pause.reason);
@@ -244,7 +244,7 @@ hf_status hf_schedule_resume(hf_bus *bus, const char *name)
         .change = {.kind = CHANGE_SCHEDULE_PAUSE, .now_us = clock_wall_us()},
         .name = text_of(name),
     };
-    hf_status status = check_name(bus, name);
+    hf_status status = schedule_check_name(bus, name);
     if (status) {
         return status;
     }
@@ -301,7 +301,10 @@ static int hand_up(const struct schedule_row *row, void *ctx)
 hf_status hf_schedule_get(hf_bus *bus, const char *name, hf_schedule_fn found, void *ctx)
 {
     struct listing listing = {found, ctx};
-    hf_status status = check_name(bus, name);
+    hf_status status = schedule_check_name(bus, name);
+    if (!status && !found) {
+        status = fail(HF_INVALID, "found is NULL");
+    }
     return status ? status : store_schedule_get(bus->store, text_of(name), hand_up, &listing);
 }
 
@@ -309,14 +312,16 @@ hf_status hf_schedule_list(hf_bus *bus, hf_schedule_fn found, void *ctx)
 {
     struct listing listing = {found, ctx};
     hf_status status = bus_check(bus);
+    if (!status && !found) {
+        status = fail(HF_INVALID, "found is NULL");
+    }
     return status ? status : store_schedule_list(bus->store, hand_up, &listing);
 }
 
 /* ---- Firing ---------------------------------------------------------------------------------- */
 
-/* The id of the event of a planned time: version 7 with that time, the rest from both. */
-static void make_id(const uint8_t schedule_id[UUID_BYTES], int64_t planned_us,
-                    uint8_t out[UUID_BYTES])
+void schedule_event_id(const uint8_t schedule_id[UUID_BYTES], int64_t planned_us,
+                       uint8_t out[UUID_BYTES])
 {
     uint8_t source[UUID_BYTES + 8];
     uint8_t digest[HASH_MD5_BYTES];
@@ -350,7 +355,7 @@ static struct new_event make_event(const struct schedule_row *row, const char *s
         .expected_version = -1,
         .key_version = -1,
     };
-    make_id(row->id, planned_us, event.id);
+    schedule_event_id(row->id, planned_us, event.id);
     event.hash = hash_event(event.tenant, event.key, event.id);
     return event;
 }
@@ -459,7 +464,7 @@ static int run_by_hand(const struct schedule_row *row, void *ctx)
 hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_receipt)
 {
     struct by_hand hand = {.bus = bus, .now_us = clock_wall_us()};
-    hf_status status = check_name(bus, name);
+    hf_status status = schedule_check_name(bus, name);
     if (!status) {
         status = bus_check_open(bus);
     }

@@ -5,6 +5,7 @@
 #define HF_BUS_SCHEDULE_H
 
 #include "base/arena.h"
+#include "base/uuid.h"
 #include "bus/bus.h"
 #include "store/agenda.h"
 
@@ -17,6 +18,13 @@ struct due {
 /* Works out what is due of a schedule at at_us, a time of the store's clock. NULL: nothing. */
 hf_status schedule_due(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us,
                        struct arena *arena, struct due **ret_due);
+
+/* The bus is open, and this could be a schedule's name. */
+hf_status schedule_check_name(hf_bus *bus, const char *name);
+
+/* The id of the event of a planned time: version 7 with that time, the rest made of both. */
+void schedule_event_id(const uint8_t schedule_id[UUID_BYTES], int64_t planned_us,
+                       uint8_t out[UUID_BYTES]);
 
 /* The thread that fires schedules and releases delayed events while the bus is started. Both under
  * bus->life. Stopping what does not run is allowed. */

@@ -8,11 +8,13 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/out.h"
+#include "cli/schedule_runs.h"
 #include "cli/show.h"
 #include "cli/table.h"
 
 #define LINE_BYTES_MAX (512 << 20)
 #define MISFIRES "skip|once|all"
+#define RUNS_DEFAULT 10
 
 /* ---- add ------------------------------------------------------------------------------------- */
 
@@ -86,7 +88,8 @@ struct schedule_view {
     struct out_table table;
 };
 
-static void print_json(const hf_schedule_info *info)
+/* With the ledger, if there is one to show. */
+static void print_json(const hf_schedule_info *info, struct buf *runs)
 {
     const hf_schedule *schedule = &info->schedule;
     struct buf line;
@@ -113,6 +116,8 @@ static void print_json(const hf_schedule_info *info)
     show_string(&json, "paused_by", info->paused_by);
     show_string(&json, "paused_reason", info->paused_reason);
     show_time(&json, "created_at", info->created_at_us);
+    if (runs)
+        show_raw(&json, "runs", buf_terminate(runs), runs->length);
     json_object_end(&json);
     out_json_line(&line);
     buf_release(&line);
@@ -124,7 +129,7 @@ static int list_one(const hf_schedule_info *info, void *ctx)
     char words[OUT_WORDS_BYTES];
 
     if (view->cli->json) {
-        print_json(info);
+        print_json(info, NULL);
         return out_failed();
     }
     out_table_cell(&view->table, info->schedule.name);
@@ -165,12 +170,12 @@ const struct command command_schedule_list = {
 
 static int show_one(const hf_schedule_info *info, void *ctx)
 {
-    const struct cli *cli = ctx;
+    struct buf *runs = ctx;
     const hf_schedule *schedule = &info->schedule;
     char words[OUT_WORDS_BYTES];
 
-    if (cli->json) {
-        print_json(info);
+    if (runs) {
+        print_json(info, runs);
         return 0;
     }
     show_field("schedule", schedule->name);
@@ -193,16 +198,37 @@ static int show_one(const hf_schedule_info *info, void *ctx)
 
 static int run_show(struct cli *cli)
 {
+    const char *name = cli->args.words[0];
+    int32_t count = (int32_t)args_number(&cli->args, "runs", RUNS_DEFAULT);
+    struct buf runs;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    return code ? code : cli_fail(hf_schedule_get(cli->bus, cli->args.words[0], show_one, cli));
+    buf_init(&runs, LINE_BYTES_MAX);
+    if (!code && cli->json)
+        code = schedule_runs_json(cli->bus, name, count, &runs);
+    if (!code)
+        code = cli_fail(hf_schedule_get(cli->bus, name, show_one, cli->json ? &runs : NULL));
+    if (!code && !cli->json)
+        code = schedule_runs_print(cli->bus, name, count);
+    buf_release(&runs);
+    return code;
 }
+
+static const struct option_row show_options[] = {
+    {"runs", 0, OPTION_NUMBER, "N", NULL, 0, HF_SCHEDULE_RUNS_MAX,
+     "the last so many firings; 0 is none (10)"},
+    OPTION_END,
+};
 
 const struct command command_schedule_show = {
     .name = "schedule show",
     .usage = "NAME",
-    .summary = "shows a schedule",
-    .examples = "  holdfast schedule show report\n",
+    .summary = "shows a schedule, and what became of its planned times",
+    .examples = "  holdfast schedule show report\n"
+                "  holdfast schedule show report --runs 100\n",
+    .details = "The last 100 are kept: those that fired, those that somebody ran by hand, and\n"
+               "those that were missed and skipped.\n",
+    .options = show_options,
     .words_min = 1,
     .words_max = 1,
     .run = run_show,

@@ -153,9 +153,10 @@ struct schedule_run {
 
 typedef int (*schedule_run_fn)(const struct schedule_run *run, void *ctx);
 
-/* The ledger of a schedule, the newest first. */
-hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int32_t max,
-                              schedule_run_fn found, void *ctx);
+/* The ledger of a schedule, the newest first: at most `max` rows that were planned before before_us
+ * (STORE_NEVER: all). */
+hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int64_t before_us,
+                              int32_t max, schedule_run_fn found, void *ctx);
 
 /* When the earliest schedule or delayed event is due (STORE_NEVER: nothing is). One look at the
  * ends of two indexes. */

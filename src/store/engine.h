@@ -94,8 +94,8 @@ struct engine_class {
     hf_status (*schedule_get)(struct engine *, struct text, schedule_row_fn, void *);
     hf_status (*schedule_list)(struct engine *, schedule_row_fn, void *);
     hf_status (*schedules_due)(struct engine *, int64_t, int32_t, schedule_row_fn, void *);
-    hf_status (*schedule_runs)(struct engine *, const uint8_t[16], int32_t, schedule_run_fn,
-                               void *);
+    hf_status (*schedule_runs)(struct engine *, const uint8_t[16], int64_t, int32_t,
+                               schedule_run_fn, void *);
     hf_status (*agenda)(struct engine *, int64_t *);
     uint64_t (*agenda_news)(struct engine *); /* NULL: all news may be of the agenda */
     int64_t (*time)(struct engine *, int64_t); /* NULL: the store's clock is ours */

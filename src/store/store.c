@@ -424,10 +424,10 @@ hf_status store_schedules_due(struct store *store, int64_t now_us, int32_t max,
     FORWARD(store, schedules_due, now_us, max, found, ctx);
 }
 
-hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int32_t max,
-                              schedule_run_fn found, void *ctx)
+hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int64_t before_us,
+                              int32_t max, schedule_run_fn found, void *ctx)
 {
-    FORWARD(store, schedule_runs, schedule_id, max, found, ctx);
+    FORWARD(store, schedule_runs, schedule_id, before_us, max, found, ctx);
 }
 
 hf_status store_agenda(struct store *store, int64_t *ret_due_us)

@@ -67,6 +67,7 @@ struct events {
     char schedule_ids[EVENTS_MAX][HF_ID_BYTES];
     char producers[EVENTS_MAX][32];
     int64_t emitted_at_us[EVENTS_MAX];
+    int64_t positions[EVENTS_MAX];
 };
 
 static int take(const hf_event *event, void *ctx)
@@ -82,6 +83,7 @@ static int take(const hf_event *event, void *ctx)
              event->schedule_id ? event->schedule_id : "");
     snprintf(events->producers[at], sizeof events->producers[at], "%s", event->producer);
     events->emitted_at_us[at] = event->emitted_at_us;
+    events->positions[at] = event->position;
     events->count++;
     return 0;
 }
@@ -238,6 +240,121 @@ static void a_stopped_bus_fires_nothing_and_a_started_one_catches_up(void **stat
     assert_int_equal(events.emitted_at_us[1], events.emitted_at_us[0] + SECOND_US);
 }
 
+/* ---- The ledger ------------------------------------------------------------------------------ */
+
+#define RUNS_MAX 128
+struct runs {
+    size_t count;
+    size_t enough; /* 0: all are wanted */
+    hf_schedule_run_info runs[RUNS_MAX];
+    char event_ids[RUNS_MAX][HF_ID_BYTES];
+    hf_bus *bus; /* to use while listing */
+};
+
+static int take_run(const hf_schedule_run_info *run, void *ctx)
+{
+    struct runs *runs = ctx;
+    assert_true(runs->count < RUNS_MAX);
+    assert_int_equal(run->size, sizeof *run);
+    assert_non_null(run->node);
+    if (runs->bus) {
+        known_of(runs->bus, "s");
+    }
+    runs->runs[runs->count] = *run;
+    snprintf(runs->event_ids[runs->count], HF_ID_BYTES, "%s", run->event_id ? run->event_id : "");
+    runs->count++;
+    return runs->count == runs->enough;
+}
+
+/* A schedule that missed some times, fired, was stopped, and was run by hand. */
+static void make_history(struct scene *scene, struct events *events, hf_receipt *ret_receipt)
+{
+    hf_schedule schedule = schedule_of("s", "* * * * * *");
+    schedule.misfire = HF_MISFIRE_ONCE;
+    schedule.grace_ms = 0;
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    int64_t first_us = known_of(scene->bus, "s").next_at_us;
+    while (wall_us() < first_us + 3 * SECOND_US) {
+        usleep(10000);
+    }
+    assert_ok(hf_start(scene->bus));
+    read_events(scene->bus, events, 2);
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_read(scene->bus, NULL, 100, 0, &events->cursor, take, events));
+    assert_ok(hf_schedule_run(scene->bus, "s", ret_receipt));
+}
+
+static void the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_hand(void **state)
+{
+    struct scene *scene = *state;
+    static struct events events;
+    static struct runs runs;
+    hf_receipt receipt;
+    memset(&events, 0, sizeof events);
+    memset(&runs, 0, sizeof runs);
+    runs.bus = scene->bus;
+    make_history(scene, &events, &receipt);
+    assert_ok(hf_schedule_runs(scene->bus, "s", -1, -1, take_run, &runs));
+    assert_true(runs.count > events.count + 1);
+    assert_int_equal(runs.runs[0].kind, HF_RUN_BY_HAND);
+    assert_int_equal(runs.runs[0].position, receipt.position);
+    size_t fired = events.count;
+    size_t skipped = 0;
+    for (size_t i = 1; i < runs.count; i++) {
+        const hf_schedule_run_info *run = &runs.runs[i];
+        assert_true(run->planned_at_us < runs.runs[i - 1].planned_at_us);
+        if (run->kind == HF_RUN_SKIPPED) {
+            skipped++;
+            assert_int_equal(run->position, -1);
+            assert_true(run->until_at_us >= run->planned_at_us);
+            assert_string_equal(runs.event_ids[i], "");
+            continue;
+        }
+        assert_int_equal(run->kind, HF_RUN_FIRED);
+        fired--;
+        assert_int_equal(run->planned_at_us, events.emitted_at_us[fired]);
+        assert_int_equal(run->position, events.positions[fired]);
+        assert_string_equal(runs.event_ids[i], events.ids[fired]);
+        assert_true(run->fired_at_us >= run->planned_at_us);
+    }
+    assert_int_equal(fired, 0);
+    assert_true(skipped >= 1);
+}
+
+static void the_ledger_is_read_in_pages_and_after_a_mistake_nobody_is_called(void **state)
+{
+    struct scene *scene = *state;
+    static struct events events;
+    static struct runs all;
+    static struct runs paged;
+    hf_receipt receipt;
+    memset(&events, 0, sizeof events);
+    memset(&all, 0, sizeof all);
+    memset(&paged, 0, sizeof paged);
+    make_history(scene, &events, &receipt);
+    assert_ok(hf_schedule_runs(scene->bus, "s", -1, HF_SCHEDULE_RUNS_MAX, take_run, &all));
+    int64_t before_us = -1;
+    for (size_t count = 1; paged.count < all.count; count++) {
+        assert_ok(hf_schedule_runs(scene->bus, "s", before_us, 1, take_run, &paged));
+        assert_int_equal(paged.count, count);
+        before_us = paged.runs[count - 1].planned_at_us;
+        assert_int_equal(before_us, all.runs[count - 1].planned_at_us);
+    }
+    assert_ok(hf_schedule_runs(scene->bus, "s", before_us, 1, take_run, &paged));
+    assert_int_equal(paged.count, all.count);
+    paged.enough = paged.count + 1;
+    assert_ok(hf_schedule_runs(scene->bus, "s", -1, -1, take_run, &paged));
+    assert_int_equal(paged.count, all.count + 1);
+    assert_status(hf_schedule_runs(scene->bus, "t", -1, -1, take_run, &paged), HF_NOTFOUND);
+    assert_status(hf_schedule_runs(scene->bus, "", -1, -1, take_run, &paged), HF_INVALID);
+    assert_status(hf_schedule_runs(scene->bus, "s", -2, -1, take_run, &paged), HF_INVALID);
+    assert_status(hf_schedule_runs(scene->bus, "s", -1, 0, take_run, &paged), HF_INVALID);
+    assert_said("limit is 0; it takes 1 to 1000");
+    assert_status(hf_schedule_runs(scene->bus, "s", -1, 1001, take_run, &paged), HF_INVALID);
+    assert_status(hf_schedule_runs(scene->bus, "s", -1, -1, NULL, NULL), HF_INVALID);
+    assert_int_equal(paged.count, all.count + 1);
+}
+
 /* ---- Later ----------------------------------------------------------------------------------- */
 
 static void events_for_later_enter_in_the_order_of_their_times(void **state)
@@ -295,6 +412,8 @@ int main(void)
         scene_test(schedules_are_paused_run_by_hand_and_removed),
         scene_test(three_buses_fire_each_planned_time_once),
         scene_test(a_stopped_bus_fires_nothing_and_a_started_one_catches_up),
+        scene_test(the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_hand),
+        scene_test(the_ledger_is_read_in_pages_and_after_a_mistake_nobody_is_called),
         scene_test(events_for_later_enter_in_the_order_of_their_times),
         scene_test(events_for_later_are_refused_where_they_make_no_sense),
     };

@@ -50,6 +50,21 @@ exits 0 "in JSON too" schedule run report --json
 is "as publish does" "$(field out 1 '$.position')" 2
 exits 0 "the event" event list --json
 has "is the scheduler's" out '"producer":"scheduler","schedule_id":"[0-9a-f-]{36}"'
+exits 0 "show tells what became of it" schedule show report
+has "with titles" out '^PLANNED +WHAT +AT +POSITION +EVENT +NODE'
+has "run by hand" out '^20[0-9T:.-]+Z +by hand +20[0-9T:.-]+Z +2 +- +[^ ]'
+exits 0 "as many as wanted" schedule show report --runs 1
+is "the newest" "$(grep -c 'by hand' out)" 1
+is "the last one" "$(grep -c "by hand .* 2 " out)" 1
+exits 0 "or nothing of it" schedule show report --runs 0
+is "no line" "$(grep -c 'by hand\|PLANNED' out)" 0
+exits 0 "in JSON" schedule show report --json --runs 5
+json "it is a list" out
+is "of what happened" "$(field out 1 '$.runs[0].kind') $(field out 1 '$.runs[0].position') $(field out 1 '$.runs[1].position')" "by_hand 2 1"
+is "and nothing else" "$(field out 1 '$.runs[2].kind')" ''
+exits 0 "none is an empty list" schedule show report --json --runs 0
+has "as such" out '"runs":\[\]\}$'
+exits 2 "so many are not kept" schedule show report --runs 1001
 exits 0 "next of a schedule that is paused" schedule next report 3 --after 2026-03-27T12:00:00Z --json
 has "says that" err 'report is paused'
 is "shows as many as asked for" "$(wc -l <out)" 3

@@ -139,7 +139,8 @@ static int note_run(const struct schedule_run *run, void *ctx)
 static size_t read_ledger(struct store *store, const uint8_t id[16], struct ledger *ledger)
 {
     ledger->count = 0;
-    must_answer(HF_OK, store_schedule_runs(store, id, STORE_RUNS_KEPT + 10, note_run, ledger));
+    must_answer(HF_OK, store_schedule_runs(store, id, STORE_NEVER, STORE_RUNS_KEPT + 10, note_run,
+                                           ledger));
     return ledger->count;
 }
 
@@ -314,6 +315,25 @@ static void firing_by_hand_changes_nothing_of_the_plan(void **state)
     must_equal(1, log_count(*state, store));
     must_equal(1, read_ledger(store, seen.id, &ledger));
     must_equal(RUN_BY_HAND, ledger.runs[0].kind);
+}
+
+static void the_ledger_is_read_before_a_planned_time(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    static struct ledger ledger;
+    add_schedule(store, "s", T0);
+    for (int64_t i = 0; i < 5; i++) {
+        struct seen seen = schedule(store, "s");
+        must_answer(HF_OK, fire_seen(store, &seen, T0 + (i + 1) * SECOND, false));
+    }
+    struct seen seen = schedule(store, "s");
+    ledger.count = 0;
+    must_answer(HF_OK, store_schedule_runs(store, seen.id, T0 + 3 * SECOND, 2, note_run, &ledger));
+    must_equal(2, ledger.count);
+    must_equal(T0 + 2 * SECOND, ledger.runs[0].planned_us);
+    must_equal(T0 + SECOND, ledger.runs[1].planned_us);
+    must_answer(HF_OK, store_schedule_runs(store, seen.id, T0, 2, note_run, &ledger));
+    must_equal(2, ledger.count);
 }
 
 static void the_ledger_keeps_the_newest_rows_and_what_was_left_out(void **state)
@@ -522,6 +542,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_planned_time_that_was_fired_is_stale_and_publishes_nothing),
     CLAIM(a_schedule_that_was_changed_or_paused_does_not_fire),
     CLAIM(firing_by_hand_changes_nothing_of_the_plan),
+    CLAIM(the_ledger_is_read_before_a_planned_time),
     CLAIM(the_ledger_keeps_the_newest_rows_and_what_was_left_out),
     CLAIM(delayed_events_enter_the_log_when_due_in_order_of_their_times),
     CLAIM(a_delayed_event_outlives_its_process),

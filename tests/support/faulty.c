@@ -329,11 +329,12 @@ static hf_status faulty_schedules_due(struct engine *engine, int64_t now_us, int
     FORWARD(FAULTY_AGENDA, to->class->schedules_due(to, now_us, max, found, ctx));
 }
 
-static hf_status faulty_schedule_runs(struct engine *engine, const uint8_t id[16], int32_t max,
-                                      schedule_run_fn found, void *ctx)
+static hf_status faulty_schedule_runs(struct engine *engine, const uint8_t id[16],
+                                      int64_t before_us, int32_t max, schedule_run_fn found,
+                                      void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_AGENDA, to->class->schedule_runs(to, id, max, found, ctx));
+    FORWARD(FAULTY_AGENDA, to->class->schedule_runs(to, id, before_us, max, found, ctx));
 }
 
 static hf_status faulty_agenda(struct engine *engine, int64_t *ret_due_us)

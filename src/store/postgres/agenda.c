@@ -94,12 +94,13 @@ hf_status postgres_schedules_due(struct engine *engine, int64_t now_us, int32_t 
     return question_end(&question);
 }
 
-hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_id[16], int32_t max,
-                                 schedule_run_fn found, void *ctx)
+hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
+                                 int64_t before_us, int32_t max, schedule_run_fn found, void *ctx)
 {
     struct question question;
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_RUNS_LIST);
     param_uuid(params, schedule_id);
+    param_agenda_time(params, before_us);
     param_int8(params, max);
     question_ask(&question);
     int enough = 0;

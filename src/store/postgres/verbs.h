@@ -99,8 +99,8 @@ hf_status postgres_schedule_get(struct engine *engine, struct text name, schedul
 hf_status postgres_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx);
 hf_status postgres_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
                                  schedule_row_fn found, void *ctx);
-hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_id[16], int32_t max,
-                                 schedule_run_fn found, void *ctx);
+hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
+                                 int64_t before_us, int32_t max, schedule_run_fn found, void *ctx);
 hf_status postgres_agenda(struct engine *engine, int64_t *ret_due_us);
 int64_t postgres_time(struct engine *engine, int64_t now_us);
 

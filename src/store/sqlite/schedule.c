@@ -131,8 +131,8 @@ hf_status sqlite_schedules_due(struct engine *engine, int64_t now_us, int32_t ma
     return read_schedules(engine, &query, found, ctx, &any);
 }
 
-hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[16], int32_t max,
-                               schedule_run_fn found, void *ctx)
+hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
+                               int64_t before_us, int32_t max, schedule_run_fn found, void *ctx)
 {
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
@@ -144,7 +144,8 @@ hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[
     status = stmt ? HF_OK : conn_error(conn);
     if (stmt) {
         bind_blob(stmt, 1, schedule_id, 16);
-        bind_int(stmt, 2, max);
+        bind_int(stmt, 2, before_us == STORE_NEVER ? INT64_MAX : before_us);
+        bind_int(stmt, 3, max);
     }
     bool row = stmt != NULL;
     while (status == HF_OK && row) {

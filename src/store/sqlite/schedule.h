@@ -29,8 +29,8 @@ hf_status sqlite_schedule_get(struct engine *engine, struct text name, schedule_
 hf_status sqlite_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx);
 hf_status sqlite_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
                                schedule_row_fn found, void *ctx);
-hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[16], int32_t max,
-                               schedule_run_fn found, void *ctx);
+hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
+                               int64_t before_us, int32_t max, schedule_run_fn found, void *ctx);
 hf_status sqlite_agenda(struct engine *engine, int64_t *ret_due_us);
 
 #endif
