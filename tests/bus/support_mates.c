@@ -23,7 +23,7 @@ hf_subscription_options mates_share(int32_t partitions, int32_t concurrency)
 
     options.partitions = partitions;
     options.concurrency = concurrency;
-    options.lease_ms = 1000;
+    options.lease_ms = 4000; /* a process that works on a slow machine is not frozen */
     return options;
 }
 

@@ -72,8 +72,10 @@ void door_pass(struct door *door)
     door->inside++;
     door->entered++;
     pthread_cond_broadcast(&door->changed);
-    while (!door->open)
+    while (!door->open && door->let == 0)
         pthread_cond_wait(&door->changed, &door->mutex);
+    if (!door->open)
+        door->let--;
     door->inside--;
     pthread_cond_broadcast(&door->changed);
     pthread_mutex_unlock(&door->mutex);
@@ -95,6 +97,14 @@ void door_open(struct door *door)
 void door_shut(struct door *door)
 {
     door_set(door, false);
+}
+
+void door_let(struct door *door, int count)
+{
+    pthread_mutex_lock(&door->mutex);
+    door->let += count;
+    pthread_cond_broadcast(&door->changed);
+    pthread_mutex_unlock(&door->mutex);
 }
 
 bool door_wait_inside(struct door *door, int count)

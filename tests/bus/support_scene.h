@@ -37,6 +37,7 @@ struct door {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool open;
+    int let;     /* so many may pass although it is shut */
     int inside;  /* waiting now */
     int entered; /* ever came */
     struct door *next;
@@ -45,6 +46,7 @@ struct door {
 void door_pass(struct door *door); /* waits until it is open */
 void door_open(struct door *door);
 void door_shut(struct door *door);
+void door_let(struct door *door, int count); /* so many pass, now or later, and no more */
 bool door_wait_inside(struct door *door, int count); /* false after PATIENCE_MS */
 int door_entered(struct door *door);
 

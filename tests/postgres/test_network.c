@@ -27,7 +27,8 @@
 #define GRACE_MS 10000    /* a slow machine */
 #define FAR (10 * LEASE_US)
 #define MANY 5
-#define SLOW_MAX 100 /* trials that a slow machine spoils */
+#define SLOW_MAX 100  /* trials that a slow machine spoils */
+#define SLOW_MANY 10  /* of them: it needs more time */
 
 struct trial {
     struct fixture *f;
@@ -74,7 +75,6 @@ static hf_status open_behind(struct trial *t, const char *node, int64_t timeout_
 /* With as little time as this machine can open a store in. */
 static void open_hasty(struct trial *t)
 {
-    t->haste_ms = HASTE_MS;
     hf_status status = open_behind(t, "hasty", t->haste_ms, &t->hasty);
     while (status != HF_OK && t->haste_ms < HASTE_MS_MAX) {
         t->haste_ms *= 2;
@@ -91,6 +91,7 @@ static struct trial trial_of(struct fixture *f)
     }
     struct trial t = {.f = f, .proxy = proxy_start(dir), .direct = fixture_open(f, "direct")};
     must_answer(HF_OK, open_behind(&t, "patient", PATIENCE_MS, &t.patient));
+    t.haste_ms = HASTE_MS;
     open_hasty(&t);
     t.side = side_open(f);
     t.namespace_id = side_namespace(t.side, f);
@@ -152,6 +153,13 @@ static enum ending try_once(struct trial *t, const struct act *act)
     return struck ? STRUCK : status == HF_OK ? THROUGH : SLOW;
 }
 
+static void be_less_hasty(struct trial *t)
+{
+    store_close(t->hasty);
+    t->haste_ms = t->haste_ms < HASTE_MS_MAX ? t->haste_ms * 2 : t->haste_ms;
+    open_hasty(t);
+}
+
 static void try_messages(struct trial *t, const struct act *act, struct proxy_fault fault)
 {
     for (int side = 0; side < 2; side++) {
@@ -163,6 +171,9 @@ static void try_messages(struct trial *t, const struct act *act, struct proxy_fa
             ending = try_once(t, act);
             t->fault.nth += ending == STRUCK;
             slow += ending == SLOW;
+            if (ending == SLOW && slow % SLOW_MANY == 0) {
+                be_less_hasty(t);
+            }
             must_hold(t->fault.nth < MESSAGES_MAX && slow < SLOW_MAX);
         }
         must_hold(t->fault.nth > 2); /* it was tried */
