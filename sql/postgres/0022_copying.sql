@@ -139,14 +139,15 @@ BEGIN
 END
 $$;
 
--- copy_events: TRANSFER_PUT of events. An id that its month's index does not guard, because the event
--- did not enter the log at the time inside its id, goes into event_ids, and ids_until makes sure that
--- it is looked for there.
+-- copy_events: TRANSFER_PUT of events. p_times: the times inside the ids, NULL where there is none. An id
+-- that its month's index does not guard, because the event did not enter the log at the time inside its
+-- id, goes into event_ids, and ids_until makes sure that it is looked for there. Arrays are unnested in
+-- select lists, row by row: in FROM every row would be stored and read again first.
 CREATE FUNCTION holdfast.copy_events(
     p_name text, p_mark text, p_floor bigint, p_positions bigint[], p_ids uuid[], p_types text[],
     p_hashes bigint[], p_emitted timestamptz[], p_entered timestamptz[], p_key_versions bigint[],
     p_schedule_ids text[], p_producers text[], p_keys text[], p_tenants text[], p_metadata json[],
-    p_payloads json[], OUT status integer, OUT message text)
+    p_payloads json[], p_times timestamptz[], OUT status integer, OUT message text)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
     SET jit = off
@@ -164,19 +165,18 @@ BEGIN
     PERFORM copy_months(v_id, p_entered);
     INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type, key_version,
                         schedule_id, producer, key, tenant, metadata, payload)
-        SELECT e.position, e.hash, e.emitted_at, e.entered_at, e.id, v_id, e.type, e.key_version,
-               e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload
-        FROM unnest(p_positions, p_ids, p_types, p_hashes, p_emitted, p_entered, p_key_versions,
-                    p_schedule_ids, p_producers, p_keys, p_tenants, p_metadata, p_payloads)
-             e (position, id, type, hash, emitted_at, entered_at, key_version, schedule_id, producer,
-                key, tenant, metadata, payload);
-    WITH listed AS (
-        INSERT INTO event_ids (namespace_id, id, position, entered_at)
+        SELECT unnest(p_positions), unnest(p_hashes), unnest(p_emitted), unnest(p_entered),
+               unnest(p_ids), v_id, unnest(p_types), unnest(p_key_versions), unnest(p_schedule_ids),
+               unnest(p_producers), unnest(p_keys), unnest(p_tenants), unnest(p_metadata),
+               unnest(p_payloads);
+    INSERT INTO event_ids (namespace_id, id, position, entered_at)
         SELECT v_id, e.id, e.position, e.entered_at
-        FROM unnest(p_positions, p_ids, p_entered) e (position, id, entered_at)
-        WHERE id_time(e.id) IS DISTINCT FROM e.entered_at
-        RETURNING id)
-    SELECT max(id_time(l.id)) INTO v_until FROM listed l;
+        FROM (SELECT unnest(p_ids) AS id, unnest(p_positions) AS position,
+                     unnest(p_entered) AS entered_at, unnest(p_times) AS time) e
+        WHERE e.time IS DISTINCT FROM e.entered_at;
+    SELECT max(e.time) INTO v_until
+        FROM (SELECT unnest(p_entered) AS entered_at, unnest(p_times) AS time) e
+        WHERE e.time IS DISTINCT FROM e.entered_at;
     UPDATE namespaces n
         SET copied_to = p_floor, ids_until = greatest(n.ids_until, v_until)
         WHERE n.id = v_id;

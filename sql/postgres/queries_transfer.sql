@@ -111,10 +111,10 @@ SELECT status, message FROM holdfast.copy_end($1, $2)
 --
 -- Status 5: another run of the copy has taken over. 14: rows without a subscription.
 
--- $16: the floor.
+-- $16: the times inside the ids. $17: the floor.
 -- name: transfer_write_events
 SELECT status, message
-FROM holdfast.copy_events($1, $2, $16, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+FROM holdfast.copy_events($1, $2, $17, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 
 -- name: transfer_write_keys
 WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),

@@ -16,11 +16,13 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/uuid.h"
 #include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
 #define MARK_BYTES_MAX 256
+#define EVENT_COLUMN_ID 1
 #define EXPORT_SILENCE_MS 600000 /* how long the server may be at the next row */
 
 /* Types of the server, by which a column is read. */
@@ -280,6 +282,22 @@ static enum param_type type_of(char type)
     }
 }
 
+/* The times inside the ids of events, which the server would take much longer to find. */
+static void put_id_times(struct params *params, const struct transfer *transfer)
+{
+    param_array(params, PARAM_TIME, transfer->rows);
+    for (size_t row = 0; row < transfer->rows; row++) {
+        struct text id = transfer->values[row * (size_t)transfer->columns + EVENT_COLUMN_ID].text;
+        int64_t time_us =
+            id.length == UUID_BYTES ? uuid_v7_time_us((const uint8_t *)id.bytes) : -1;
+        if (time_us >= 0) {
+            element_time(params, time_us);
+        } else {
+            element_null(params);
+        }
+    }
+}
+
 static hf_status put_columns(struct params *params, const struct transfer *transfer)
 {
     const char *types = tables[transfer->table].columns;
@@ -295,6 +313,7 @@ static hf_status put_columns(struct params *params, const struct transfer *trans
         }
     }
     if (transfer->table == TRANSFER_EVENTS) {
+        put_id_times(params, transfer);
         param_int8(params, transfer->floor);
     }
     return HF_OK;
