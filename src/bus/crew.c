@@ -590,6 +590,7 @@ static void let_go(struct runner *runner, int64_t now_us, struct step *step)
             }
             if (status) {
                 ordered_not_settled(runner, part, status);
+                step->again |= ordered_is_answered(status);
                 continue;
             }
             if (!all) {
@@ -722,8 +723,7 @@ void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *ste
     }
     int64_t mono_us = clock_mono_us();
     pthread_mutex_lock(&runner->mutex);
-    ordered->muster_wanted |= runner->news;
-    runner->news &= ordered->part_count > 0; /* then it is for the reader, too */
+    ordered->muster_wanted |= runner_has_news(runner, &ordered->mustered_at);
     pthread_mutex_unlock(&runner->mutex);
     if (mono_us >= muster_at(runner)) {
         ordered->mustered_us = mono_us;

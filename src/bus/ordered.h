@@ -44,7 +44,8 @@ struct ordered {
     int64_t crew;         /* as of the last muster */
     bool muster_now;      /* something has happened to what is ours */
     bool muster_wanted;   /* there was news since the last one: perhaps somebody has died */
-    int64_t mustered_us;  /* monotonic: the last one */
+    int64_t mustered_us;  /* monotonic: the last one ... */
+    uint64_t mustered_at; /* ... and the news before it */
     uint64_t assigned;    /* the version of the assignments that the last muster went by */
     int64_t assigned_generation; /* ... and of the definition */
     struct ranges wanted; /* what we were assigned then ... */
@@ -62,14 +63,16 @@ struct ordered {
     int64_t handed_top;  /* the highest of them */
     struct set64 ahead;  /* positions above their partition's floor that are not to be put again:
                             position -> partition */
-    bool more;           /* the last read stopped at a limit */
+    bool more;           /* the last read stopped at a limit, or there was news since ... */
+    uint64_t read_at;    /* ... that is, since this */
 
     int64_t flushed_us;   /* when checkpoints were last stored */
     int64_t unflushed_us; /* since when there is something to store; 0: nothing */
     bool owed;            /* something was done above a gap: when it ends there is something to
                              store, although nothing more is done */
     int64_t held_us;      /* since when somebody is held and not stored; 0: nobody */
-    int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known */
+    int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known ... */
+    uint64_t retried_at;  /* ... by the news at the last look */
     int64_t careful;      /* events still to be run in careful mode */
     int64_t careful_end;  /* ... up to this position */
 
@@ -118,6 +121,8 @@ hf_status ordered_remember(struct runner *runner, const struct part *part, int64
 /* What a refused settle means: the work is lost, the definition is stale, or the store failed.
  * `part` NULL: it was about all of them. */
 void ordered_not_settled(struct runner *runner, struct part *part, hf_status status);
+/* Was a change refused for a reason that the next step deals with at once? */
+bool ordered_is_answered(hf_status status);
 
 /* ---- ordered_fill.c -------------------------------------------------------------------------- */
 

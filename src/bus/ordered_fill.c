@@ -246,8 +246,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     size_t retry_room = ring_room(&runner->window.retries);
     bool busy = in_hand(&runner->window);
     bool waits = reading_waits(runner);
-    ordered->more |= runner->news;
-    runner->news = false;
+    ordered->more |= runner_has_news(runner, &ordered->read_at);
     bool read_on = runner->read_on && room > 0;
     runner->read_on = false;
     pthread_mutex_unlock(&runner->mutex);
@@ -330,7 +329,8 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.retries);
     size_t present = ring_count(&runner->window.retries);
     bool busy = in_hand(&runner->window);
-    bool look = now_us >= ordered->retry_at_us || runner->news;
+    uint64_t seen = ordered->retried_at;
+    bool look = runner_has_news(runner, &seen) || now_us >= ordered->retry_at_us;
     pthread_mutex_unlock(&runner->mutex);
     if (room == 0 || present > room || (careful && busy)) {
         return; /* a worker's report comes */
@@ -341,6 +341,8 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     }
     struct shelf *shelf = rack_take(&runner->rack);
     if (!shelf) {
+        runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"),
+                            "reading the retries");
         return;
     }
     int64_t next_us = -1;
@@ -355,6 +357,7 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         return;
     }
     ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
+    ordered->retried_at = seen;
     join_lanes(ordered, &shelf->batch);
     bool changed = shelf->batch.count > 0 && definition_changed(runner);
     int32_t partitions = runner->window.partitions;
@@ -378,10 +381,11 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }
+    bool cut = shelf->batch.count == (size_t)max || batch_full(&shelf->batch);
     pthread_mutex_lock(&runner->mutex);
-    runner->retries_cut = !careful && shelf->batch.count == (size_t)max;
+    runner->retries_cut = !careful && cut;
     pthread_mutex_unlock(&runner->mutex);
-    if (shelf->batch.count == (size_t)max) {
+    if (cut) {
         ordered->retry_at_us = now_us; /* there are more; when there is room again */
     } else {
         step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;

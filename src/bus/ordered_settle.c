@@ -210,8 +210,7 @@ hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t n
     return status;
 }
 
-/* Was a change refused for a reason that the next step deals with at once? */
-static bool is_answered(hf_status status)
+bool ordered_is_answered(hf_status status)
 {
     return status == HF_CONFLICT || status == HF_STALE || status == HF_NOTFOUND;
 }
@@ -241,7 +240,7 @@ static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step
         hf_status status = ordered_flush_part(runner, part, now_us, move, &all);
         if (status) {
             ordered_not_settled(runner, part, status);
-            step->again |= is_answered(status);
+            step->again |= ordered_is_answered(status);
             return false;
         }
         step->again |= !all;
@@ -460,7 +459,7 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
     HF_POINT("after_settle");
     if (status) {
         ordered_not_settled(runner, NULL, status);
-        step->again |= is_answered(status);
+        step->again |= ordered_is_answered(status);
         return false;
     }
     marked(runner, &checkpoints, all, settled_before, now_us);

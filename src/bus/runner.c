@@ -8,6 +8,10 @@
  * wake-up that comes too often costs a look; one that is missed costs at most the wait period,
  * never an event, because every look asks the store.
  *
+ * News is a number that rises. Each of those who look for something in the store (the definition,
+ * the crew, retries, the log) remembers the number that he read before his last look that was
+ * answered; so news that comes in the middle of a look is news for the next one.
+ *
  * If the store fails (disk full, file locked for long), what is in hand stays in hand and the same
  * step is tried again later. If the ownership or a lease is lost, what is in hand is dropped as
  * soon as no handler runs on it: somebody else has it.
@@ -20,6 +24,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "base/thread.h"
 #include "base/uuid.h"
 #include "bus/options.h"
@@ -29,6 +34,8 @@
 #define REFRESH_US 50000 /* without news, look at the definition at most this often */
 #define STORE_RETRY_MS_MAX 2000
 #define WAIT_MS_MAX 3600000
+#define TEND_MS 1000          /* see tend_ms */
+#define TEND_MS_MIN 10
 #define FINISH_MS_MIN 1000    /* for storing progress and giving back, whatever the deadline */
 #define PROBE_AGAIN_US 100000 /* nothing to probe with: look again */
 
@@ -164,11 +171,19 @@ void runner_nudge(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
     runner->nudged = true;
-    runner->news = true;
+    runner->news++;
     if (runner->waiting) {
         pthread_cond_signal(&runner->wake);
     }
     pthread_mutex_unlock(&runner->mutex);
+    HF_POINT("after_nudge");
+}
+
+bool runner_has_news(const struct runner *runner, uint64_t *seen)
+{
+    bool news = runner->news != *seen;
+    *seen = runner->news;
+    return news;
 }
 
 void runner_set_handlers(struct runner *runner, struct handlers *handlers)
@@ -209,30 +224,45 @@ static int ignore_epoch(int32_t partition, int64_t epoch, void *ctx)
     return 0;
 }
 
+/* Asks how the subscription stands, in numbers: is the definition that we have the one that is
+ * stored? A subscription that has been removed has another one, too. */
+static hf_status look_at_standing(struct runner *runner, bool *ret_same)
+{
+    struct standing standing;
+    hf_status status = store_standing(runner->bus->store, runner->definition.id, &standing,
+                                      ignore_epoch, NULL);
+    *ret_same = !status && standing.generation == runner->definition.generation;
+    if (!status) {
+        pthread_mutex_lock(&runner->mutex);
+        runner->crew = standing.crew;
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    return status == HF_NOTFOUND ? HF_OK : status;
+}
+
 void runner_refresh(struct runner *runner, int64_t mono_us)
 {
+    uint64_t seen = runner->refreshed_at;
     pthread_mutex_lock(&runner->mutex);
-    bool news = runner->news;
+    bool news = runner_has_news(runner, &seen);
     pthread_mutex_unlock(&runner->mutex);
-    if (!runner->stale) {
-        if (!news && mono_us - runner->refreshed_us < REFRESH_US) {
-            return;
-        }
-        struct standing standing;
-        if (!store_standing(runner->bus->store, runner->definition.id, &standing, ignore_epoch,
-                            NULL)) {
-            pthread_mutex_lock(&runner->mutex);
-            runner->crew = standing.crew;
-            pthread_mutex_unlock(&runner->mutex);
-            if (standing.generation == runner->definition.generation) {
-                runner->refreshed_us = mono_us;
-                return;
-            }
-        }
+    if (!runner->stale && !news && mono_us - runner->refreshed_us < REFRESH_US) {
+        return;
+    }
+    bool same;
+    hf_status status = look_at_standing(runner, &same);
+    if (status) {
+        runner_store_failed(runner, status, "reading the subscription");
+        return;
+    }
+    runner->refreshed_at = seen;
+    if (same && !runner->stale) {
+        runner->refreshed_us = mono_us;
+        return;
     }
     struct definition fresh;
     definition_init(&fresh);
-    hf_status status = definition_load_id(runner->bus, runner->definition.id, &fresh);
+    status = definition_load_id(runner->bus, runner->definition.id, &fresh);
     if (status == HF_NOTFOUND) {
         runner->removed = true;
         pthread_mutex_lock(&runner->mutex);
@@ -376,6 +406,15 @@ static int64_t ask_breaker(struct runner *runner, int64_t now_us)
     return again_us;
 }
 
+/* How long the dispatcher may sleep while something is in hand: what begins or ends meanwhile has
+ * its own times (a timeout, a checkpoint, a stall), of which nobody tells it. */
+static int64_t tend_ms(const hf_subscription_options *options)
+{
+    int64_t ms = options->checkpoint_ms < TEND_MS ? options->checkpoint_ms : TEND_MS;
+    ms = options->handler_timeout_ms < ms ? options->handler_timeout_ms : ms;
+    return ms > TEND_MS_MIN ? ms : TEND_MS_MIN;
+}
+
 static void wait_for_something(struct runner *runner, struct step step, int64_t timeout_at_us)
 {
     int64_t now_us = clock_wall_us();
@@ -384,23 +423,26 @@ static void wait_for_something(struct runner *runner, struct step step, int64_t 
     if (look_ms > 0 && wait_ms >= look_ms) {
         wait_ms = WAIT_MS_MAX; /* the store looks that often, for all subscriptions at once */
     }
+    struct deadline period = deadline_after_ms(wait_ms);
+    struct deadline deadline = period;
     if (step.at_us < INT64_MAX) {
         int64_t ms = step.at_us <= now_us ? 0 : (step.at_us - now_us + 999) / 1000;
-        wait_ms = ms < wait_ms ? ms : wait_ms;
+        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
     }
-    struct deadline deadline = deadline_after_ms(wait_ms);
-    if (timeout_at_us < deadline.mono_us) {
-        deadline.mono_us = timeout_at_us;
-    }
+    deadline = deadline_earlier(deadline, (struct deadline){timeout_at_us});
     pthread_mutex_lock(&runner->mutex);
+    if (runner->window.ready > 0 || runner->window.busy > 0) {
+        int64_t ms = tend_ms(&runner->definition.options);
+        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
+    }
     runner->waiting = true;
     bool in_time = true;
     while (!runner->nudged && !runner->stopping && in_time) {
         in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline);
     }
-    if (!in_time) {
+    if (!in_time && deadline_passed(period)) {
         runner->stale = true;
-        runner->news = true;
+        runner->news++;
     }
     runner->waiting = false;
     pthread_mutex_unlock(&runner->mutex);
@@ -447,6 +489,7 @@ static void turn(struct runner *runner)
         runner_say(runner, HF_LOG_ERROR, "%s", trouble);
     }
     runner_refresh(runner, mono_us);
+    HF_POINT("after_refresh");
     struct step step = {.at_us = INT64_MAX};
     if (mono_us < runner->retry_store_us) {
         step.at_us = now_us + (runner->retry_store_us - mono_us);

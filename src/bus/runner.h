@@ -67,7 +67,8 @@ struct runner {
     int32_t idle;                  /* workers waiting for work */
     bool waiting;                  /* the dispatcher waits */
     bool nudged;                   /* look before waiting */
-    bool news;                     /* there may be something new in the store */
+    uint64_t news;                 /* rises when there may be something new in the store; whoever
+                                      looks for some remembers what it was before the look */
     bool stopping;                 /* BAR_STOPPING */
     struct deadline stop_deadline; /* then running handlers are given up */
     bool breaker_hold;             /* BAR_BREAKER */
@@ -96,7 +97,8 @@ struct runner {
     char finish_message[256];
     char trouble[256]; /* why a transaction could not be kept; for the log */
     struct rack rack;
-    int64_t refreshed_us;   /* monotonic; when the definition was last read */
+    int64_t refreshed_us;   /* monotonic; when the definition was last read ... */
+    uint64_t refreshed_at;  /* ... and the news before that */
     bool stale;             /* the definition must be read again */
     bool removed;           /* the subscription is gone */
     bool reread;            /* the log would be read differently now */
@@ -139,6 +141,9 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers);
 hf_status runner_run(struct runner *runner, struct change *change);
 /* Says something to the log once, until something else is said. "" forgets. */
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...) HF_PRINTF(3, 4);
+/* Has there been news since the caller last looked? What it is going to look at is newer than what
+ * it remembers in `*seen`. Mutex held. */
+bool runner_has_news(const struct runner *runner, uint64_t *seen);
 /* Reads the definition again if somebody may have changed it. */
 void runner_refresh(struct runner *runner, int64_t mono_us);
 /* Does the definition allow new work now? Also sets hold_back. */

@@ -142,7 +142,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_r
             window_free_lane(window, lane);
         }
         runner->nudged = true;
-        runner->news = true; /* the lane's next may be due */
+        runner->news++; /* the lane's next may be due */
     }
     if (ok && (in_tx || !slot->waited)) {
         window_settle(window, slot);
@@ -169,8 +169,8 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     const hf_subscription_options *options = &runner->definition.options;
     bool low = window->ready <= options->inflight_max / 4;
     bool due = window->settled + window->held >= options->checkpoint_events;
-    if (low || due || runner_is_urgent(runner) || runner_bar(runner) != BAR_NONE ||
-        atomic_load(&runner->bus->waiters) > 0) {
+    if (low || due || runner->nudged || window->closed > 0 || runner_is_urgent(runner) ||
+        runner_bar(runner) != BAR_NONE || atomic_load(&runner->bus->waiters) > 0) {
         runner->nudged = true; /* also in the middle of a step: it looks once more */
         if (runner->waiting) {
             pthread_cond_signal(&runner->wake);

@@ -47,7 +47,8 @@ struct lease {
 
 struct shared {
     struct lease *leases;
-    bool more;           /* the last claim stopped at a limit */
+    bool more;           /* the last claim stopped at a limit, or there was news since ... */
+    uint64_t claimed_at; /* ... that is, since this */
     int64_t claim_at_us; /* when something will be due; INT64_MAX: when there is news */
     uint64_t losses;     /* store_losses, when it was last asked */
     uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
@@ -391,8 +392,8 @@ static bool wants_more(struct runner *runner, int64_t now_us)
     pthread_mutex_lock(&runner->mutex);
     bool room = ring_room(&runner->window.log) >= (size_t)batch && !window_heavy(&runner->window);
     bool low = runner->window.ready <= batch / 2;
-    shared->more |= runner->news || now_us >= shared->claim_at_us;
-    runner->news = false;
+    shared->more |= runner_has_news(runner, &shared->claimed_at);
+    shared->more |= now_us >= shared->claim_at_us;
     bool open = !runner->hold_back;
     pthread_mutex_unlock(&runner->mutex);
     return room && low && shared->more && open;

@@ -366,11 +366,7 @@ static void ring_reap(struct window *window, struct ring *ring, struct rack *rac
             hf_status status = set64_put(&window->early, (uint64_t)position, slot->partition);
             (void)status; /* too many: it will come again */
         }
-        if (slot->forgotten) {
-            /* nothing is known of what became of it */
-        } else if (ring == &window->retries) {
-            set64_remove(&window->positions, (uint64_t)position);
-        } else if (position > share->reaped) {
+        if (slot->from_log && !slot->forgotten && position > share->reaped) {
             share->reaped = position;
             memcpy(share->reaped_id, slot->entry->id, sizeof share->reaped_id);
         }
@@ -379,8 +375,22 @@ static void ring_reap(struct window *window, struct ring *ring, struct rack *rac
     }
 }
 
+/* A retry that is settled may be due again before the slots in front of its own are free. */
+static void part_with_settled(struct window *window)
+{
+    struct ring *ring = &window->retries;
+    for (uint64_t index = ring->front; index < ring->back; index++) {
+        struct slot *slot = ring_at(ring, index);
+        if (slot->state == SLOT_SETTLED && !slot->forgotten) {
+            set64_remove(&window->positions, (uint64_t)slot->entry->event.position);
+            slot->forgotten = true;
+        }
+    }
+}
+
 void window_reap(struct window *window, struct rack *rack)
 {
+    part_with_settled(window);
     ring_reap(window, &window->log, rack);
     ring_reap(window, &window->retries, rack);
 }
@@ -477,6 +487,7 @@ void window_close(struct window *window, int32_t partition)
 {
     struct window_share *share = &window->shares[partition];
     share->forgotten = share->closed ? share->forgotten : INT64_MAX;
+    window->closed += share->closed ? 0 : 1;
     share->closed = true;
     ring_forget(window, &window->log, partition, false);
     ring_forget(window, &window->retries, partition, false);
@@ -491,6 +502,7 @@ void window_forget(struct window *window, int32_t partition)
     if (set64_count(&window->early) > 0) {
         forget_early(window, partition);
     }
+    window->closed -= window->shares[partition].closed ? 1 : 0;
     window->shares[partition].closed = false;
     window->shares[partition].reaped = 0;
 }
@@ -519,6 +531,7 @@ void window_clear(struct window *window, struct rack *rack)
     window->ended_careful = 0;
     window->settled = 0;
     window->lanes_full = false;
+    window->closed = 0;
     memset(window->shares, 0, (size_t)window->partitions * sizeof *window->shares);
 }
 

@@ -57,7 +57,8 @@ struct slot {
     bool alone;    /* its last attempt ended with the process: no other handler beside it */
     bool careful;  /* its attempt is recorded before it runs */
     bool settling; /* the dispatcher is storing what became of it */
-    bool forgotten; /* its partition was given up before it was settled */
+    bool forgotten; /* its partition was given up before it was settled; a retry: it is not in
+                       `positions` any more */
     struct story_unit mark; /* the unit that it failed in, and comes again with; see unit.h */
     bool splitting;         /* that unit is being halved */
     bool follows;           /* it is in hand behind the first of its unit */
@@ -97,7 +98,7 @@ struct window {
                                partition */
     struct set64 running;   /* lane -> how many of it are RUNNING */
     struct set64 owners;    /* lane -> who runs them */
-    struct set64 positions; /* of the slots in `retries` */
+    struct set64 positions; /* of the slots in `retries` whose end is not stored */
     bool lanes;             /* ordered: lanes count */
     bool lanes_full;        /* more lanes fail than can be known: the log is not read */
     int64_t bytes;          /* of the events in hand */
@@ -111,6 +112,7 @@ struct window {
                                     WINDOW_EARLY_MAX are remembered */
     struct window_share *shares; /* of each partition */
     int32_t partitions;
+    int32_t closed; /* of these: they go as soon as nothing of them runs */
 };
 
 #define WINDOW_BYTES_MAX 16777216 /* in hand; what is read at once comes on top */
@@ -165,7 +167,8 @@ void window_settle(struct window *window, struct slot *slot);
  * and are not stored yet come first: they are READY again. If some are being stored at this moment
  * the lane goes on failing, for they will wait in the store. */
 void window_free_lane(struct window *window, uint64_t lane);
-/* Frees settled slots at the front of both rings. */
+/* Frees settled slots at the front of both rings. Retries that are settled may be put again. Only
+ * for who puts them: what he has read before may be over since. */
 void window_reap(struct window *window, struct rack *rack);
 /* The log is decided for the partition up to here. What was done beyond it is remembered (`early`):
  * the checkpoint cannot tell it. */

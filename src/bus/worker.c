@@ -585,6 +585,7 @@ static void *worker_main(void *ctx)
         runner->stuck--;
     } else {
         unlink_worker(worker);
+        runner_signal_work(runner); /* what woke us up may have been meant for another */
     }
     pthread_cond_signal(&runner->wake);
     pthread_mutex_unlock(&runner->mutex);

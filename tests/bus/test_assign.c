@@ -7,6 +7,9 @@
  */
 #include "support_actor.h"
 
+#include "base/clock.h"
+#include "base/point.h"
+
 #define PARTITIONS 4
 #define KEYS 24
 
@@ -16,6 +19,7 @@ static hf_subscription_options of_partitions(int32_t partitions)
 
     options.partitions = partitions;
     options.concurrency = 2;
+    options.lease_ms = 600000; /* nobody is taken for frozen while his clocks stand still */
     return options;
 }
 
@@ -219,6 +223,52 @@ static void those_who_share_leave_what_is_assigned_to_others(void **state)
     assert_int_equal(recorder_count(recorder), 4 * KEYS);
     assert_int_equal(recorder_overlaps(recorder), 0);
 }
+
+#ifdef HF_FAULTS
+
+static int stopped_teardown(void **state)
+{
+    clock_fake_off();
+    point_reset(); /* nobody may stay stopped while the bus is closed */
+    return scene_teardown(state);
+}
+
+static bool is_nudged(void *ctx)
+{
+    return point_hits("after_nudge") > *(const int64_t *)ctx;
+}
+
+/* The news that another process has come arrives when a look at the store is just over, and the
+ * next is not due for a long time: the clocks stand still. */
+static void who_comes_while_others_look_is_not_overlooked(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    static const char *const patterns[] = {"*"};
+    hf_subscription_options options = quick_options();
+    const char *diary = scene_file(scene, "diary");
+    hf_bus *a = worker(scene, "a", recorder, NULL, 0);
+    int64_t nudges;
+    pid_t pid;
+
+    publish_keys(a, 1);
+    settle_all(a, "a");
+    expect(a, "aaaa");
+    clock_fake_set(wall_us(), mono_us());
+    point_arm("after_refresh", 1, POINT_STOP_THREAD);
+    assert_ok(hf_subscription_create(a, "other", patterns, 1, &options, NULL)); /* it is news */
+    assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+    nudges = point_hits("after_nudge");
+    pid = actor_start("hold", scene->url, diary, NULL);
+    expect(a, "AAaa");
+    assert_true(wait_until(is_nudged, &nudges));
+    usleep(100000); /* that may have been another's: if it is too early nothing is proven */
+    point_release("after_refresh");
+    expect(a, "ccaa");
+    actor_kill(pid);
+}
+
+#endif
 
 static void of_two_with_the_same_partition_the_second_stands_by(void **state)
 {
@@ -513,6 +563,10 @@ static void names_of_states_are_words(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(a_fixed_process_takes_exactly_what_it_was_told),
     scene_test(those_who_share_leave_what_is_assigned_to_others),
+#ifdef HF_FAULTS
+    cmocka_unit_test_setup_teardown(who_comes_while_others_look_is_not_overlooked, scene_setup,
+                                    stopped_teardown),
+#endif
     scene_test(of_two_with_the_same_partition_the_second_stands_by),
     scene_test(a_partition_of_a_dead_process_is_unowned_or_shared_out),
     scene_test(an_assignment_can_be_changed_and_withdrawn),
