@@ -24,6 +24,16 @@ typedef enum hf_misfire {
     HF_MISFIRE_ALL = 3      /* the latest misfire_cap of them fire, in order */
 } hf_misfire;
 
+/* Who fires a schedule besides the processes whose bus is started. */
+typedef enum hf_driver {
+    HF_DRIVER_DEFAULT = 0, /* own */
+    HF_DRIVER_OWN = 1,     /* nobody */
+    HF_DRIVER_PG_CRON = 2  /* a job of the extension pg_cron, on PostgreSQL where it is installed:
+                              UTC only, and no seconds. It comes and goes with the schedule, in
+                              the same transaction; each planned time is published once all the
+                              same */
+} hf_driver;
+
 /* Expressions have five fields (minute, hour, day of month, month, day of week) or six with the
  * seconds first, or are one of @hourly, @daily, @weekly, @monthly, @yearly. With fixed hours a time
  * that the clocks jump over fires when they jump, and one that they show twice fires once, the
@@ -42,12 +52,13 @@ typedef struct hf_schedule {
     hf_misfire misfire;
     int32_t misfire_cap; /* -1: 100 */
     int64_t grace_ms;    /* -1: 60000 */
+    hf_driver driver;
 } hf_schedule;
 
 #define HF_SCHEDULE_INIT                                                                           \
     {                                                                                              \
         sizeof(hf_schedule), NULL, NULL, NULL, NULL, NULL, HF_AUTO_LENGTH, NULL, NULL, NULL,       \
-            HF_MISFIRE_DEFAULT, -1, -1                                                             \
+            HF_MISFIRE_DEFAULT, -1, -1, HF_DRIVER_DEFAULT                                          \
     }
 
 typedef struct hf_schedule_info {
@@ -88,7 +99,7 @@ typedef int (*hf_schedule_run_fn)(const hf_schedule_run_info *run, void *ctx);
  * process whose bus is started fires what is due, without a leader, and each planned time once. The
  * event has the producer "scheduler", the schedule's id, and the planned time as emitted_at.
  * ret_created may be NULL. HF_INVALID: the message names the field, and in an expression the place.
- * HF_NOTFOUND: there is no such zone.
+ * HF_NOTFOUND: there is no such zone. HF_MISUSE: there is no such driver in this database.
  */
 HF_API hf_status hf_schedule_put(hf_bus *bus, const hf_schedule *schedule, int32_t *ret_created);
 /* HF_NOTFOUND. Its events stay. */

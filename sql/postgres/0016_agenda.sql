@@ -88,15 +88,19 @@ $$;
 
 -- ---- Schedules ----------------------------------------------------------------------------------
 
--- change_schedule_put: `struct schedule_put`.
+-- change_schedule_put: `struct schedule_put`. p_driver: 'pg_cron', or NULL; its job is made, changed and
+-- removed here (schedule_drive). One that loses its job loses it first, because it may get what the job
+-- could not have.
 CREATE FUNCTION holdfast.change_schedule_put(
     p_namespace_id integer, p_id uuid, p_name text, p_expression text, p_zone text, p_type text,
     p_payload json, p_key text, p_tenant text, p_metadata json, p_policy integer, p_cap integer,
-    p_grace_us bigint, p_next timestamptz, p_now timestamptz,
+    p_grace_us bigint, p_next timestamptz, p_now timestamptz, p_driver text,
     OUT status integer, OUT message text, OUT created boolean)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
+DECLARE
+    v_schedule schedules;
 BEGIN
     status := 0;
     PERFORM namespace_hold(p_namespace_id);
@@ -106,13 +110,22 @@ BEGIN
                 p_tenant, p_metadata, p_policy, p_cap, p_grace_us, p_next, p_now)
         ON CONFLICT (namespace_id, name) DO NOTHING;
     created := FOUND;
+    SELECT * INTO v_schedule FROM schedules s
+        WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR UPDATE;
+    IF p_driver IS NULL AND v_schedule.job IS NOT NULL THEN
+        PERFORM schedule_drive(v_schedule, NULL);
+    END IF;
     IF NOT created THEN
         UPDATE schedules s
             SET expression = p_expression, zone = p_zone, type = p_type, payload = p_payload,
                 key = p_key, tenant = p_tenant, metadata = p_metadata, policy = p_policy,
                 cap = p_cap, grace_us = p_grace_us, next_at = p_next,
                 generation = s.generation + 1
-            WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
+            WHERE s.namespace_id = p_namespace_id AND s.name = p_name
+            RETURNING s.* INTO v_schedule;
+    END IF;
+    IF p_driver IS NOT NULL AND v_schedule.job IS NULL THEN
+        PERFORM schedule_drive(v_schedule, p_driver);
     END IF;
 END
 $$;

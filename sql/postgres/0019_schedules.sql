@@ -67,6 +67,42 @@ AS $$
                  THEN format('there is no time zone %s', p_zone) END)
 $$;
 
+-- The values of a field, or * for all of them if it may be one.
+CREATE FUNCTION holdfast.cron_list(p_values integer[], p_all integer, p_star boolean) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN $3 AND cardinality($1) = $2 THEN '*' ELSE array_to_string($1, ',') END;
+
+-- An expression as pg_cron understands it: lists of values, because 5/15 and FRI-SUN are something else
+-- there, or nothing. Two fields of days that must both match need a * at the beginning of one of them.
+-- HF001.
+CREATE FUNCTION holdfast.cron_for_job(p_expression text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_cron     cron := cron_parse(p_expression);
+    v_fields   text[] := regexp_split_to_array(replace(btrim(p_expression, E' \t'), '?', '*'), '[ \t]+');
+    v_days     text := cron_list(v_cron.days, 31, NOT v_cron.either);
+    v_weekdays text := cron_list(v_cron.weekdays, 7, NOT v_cron.either);
+BEGIN
+    IF cardinality(v_fields) = 6 THEN
+        RAISE EXCEPTION 'expression "%" has seconds, which pg_cron does not know', p_expression
+            USING ERRCODE = 'HF001';
+    ELSIF NOT v_cron.either AND v_days <> '*' AND v_weekdays <> '*' THEN
+        IF v_fields[3] ~ '^\*/[0-9]+$' THEN
+            v_days := v_fields[3];
+        ELSIF v_fields[5] ~ '^\*/[0-9]+$' THEN
+            v_weekdays := v_fields[5];
+        ELSE
+            RAISE EXCEPTION 'expression "%": pg_cron cannot have these two fields of days', p_expression
+                USING ERRCODE = 'HF001';
+        END IF;
+    END IF;
+    RETURN concat_ws(' ', cron_list(v_cron.minutes, 60, true), cron_list(v_cron.hours, 24, true), v_days,
+                     cron_list(v_cron.months, 12, true), v_weekdays);
+END
+$$;
+
 -- Gives a schedule its job of pg_cron, or takes it away. The job only says when to look: what is due,
 -- and whether somebody else was first, is decided as for everybody.
 CREATE FUNCTION holdfast.schedule_drive(p_schedule holdfast.schedules, p_driver text) RETURNS void
@@ -74,26 +110,25 @@ CREATE FUNCTION holdfast.schedule_drive(p_schedule holdfast.schedules, p_driver 
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_job bigint;
+    v_zone text := current_setting('cron.timezone', true);
+    v_job  bigint;
 BEGIN
     IF p_driver IS NOT NULL AND p_driver <> 'pg_cron' THEN
         RAISE EXCEPTION 'driver is %; it takes pg_cron, or NULL', p_driver USING ERRCODE = 'HF001';
     ELSIF p_driver = 'pg_cron' AND to_regprocedure('cron.schedule(text,text,text)') IS NULL THEN
-        RAISE EXCEPTION 'the extension pg_cron is not installed in this database'
-            USING ERRCODE = 'HF002', HINT = 'CREATE EXTENSION pg_cron, or leave the driver out.';
+        RAISE EXCEPTION 'driver is pg_cron, and that extension is not installed in this database: '
+            'CREATE EXTENSION pg_cron, or leave the driver out' USING ERRCODE = 'HF002';
+    ELSIF p_driver = 'pg_cron' AND v_zone NOT IN ('GMT', 'UTC', 'Etc/UTC', 'Etc/GMT') THEN
+        RAISE EXCEPTION 'driver is pg_cron, whose setting cron.timezone is %; it has to be GMT', v_zone
+            USING ERRCODE = 'HF002';
     ELSIF p_driver = 'pg_cron' AND p_schedule.zone <> 'UTC' THEN
-        RAISE EXCEPTION 'pg_cron knows no time zone but UTC, and schedule % is in %', p_schedule.name,
-            p_schedule.zone USING ERRCODE = 'HF001';
-    ELSIF p_driver = 'pg_cron' AND btrim(p_schedule.expression, E' \t') !~ '^(@|[^ \t]+([ \t]+[^ \t]+){4}$)'
-    THEN
-        RAISE EXCEPTION 'pg_cron knows no seconds: "%" has six fields', p_schedule.expression
-            USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'zone is %; pg_cron knows none but UTC', p_schedule.zone USING ERRCODE = 'HF001';
     END IF;
     IF p_schedule.job IS NOT NULL THEN
         PERFORM cron.unschedule(p_schedule.job);
     END IF;
     IF p_driver = 'pg_cron' THEN
-        v_job := cron.schedule('holdfast ' || p_schedule.id, replace(p_schedule.expression, '?', '*'),
+        v_job := cron.schedule('holdfast ' || p_schedule.id, cron_for_job(p_schedule.expression),
                                format('SELECT holdfast.fire_schedule(%L)', p_schedule.id));
     END IF;
     UPDATE schedules s SET job = v_job WHERE s.id = p_schedule.id AND s.job IS DISTINCT FROM v_job;
@@ -162,7 +197,8 @@ BEGIN
             v_namespace.id, new_id(v_now), create_schedule.name, create_schedule.expression,
             create_schedule.zone, create_schedule.type, v_payload, create_schedule.key,
             create_schedule.tenant, create_schedule.metadata, v_policy, create_schedule.misfire_cap,
-            create_schedule.grace_ms * 1000, cron_next(v_cron, create_schedule.zone, v_now), v_now);
+            create_schedule.grace_ms * 1000, cron_next(v_cron, create_schedule.zone, v_now), v_now,
+            create_schedule.driver);
     END IF;
     v_schedule := schedule_find(create_schedule.namespace, create_schedule.name);
     IF (v_schedule.job IS NOT NULL) <> (create_schedule.driver IS NOT NULL) THEN

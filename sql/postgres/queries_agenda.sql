@@ -2,7 +2,8 @@
 
 -- name: change_schedule_put
 SELECT status, message, created
-    FROM holdfast.change_schedule_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+    FROM holdfast.change_schedule_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                                     $16);
 
 -- name: change_schedule_remove
 SELECT status, message FROM holdfast.change_schedule_remove($1, $2);
@@ -24,17 +25,20 @@ SELECT status, message, count, next_at FROM holdfast.change_release($1, $2, $3, 
 
 -- name: schedule_get
 SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
-       payload, key, tenant, metadata, paused_at, paused_by, paused_reason
+       payload, key, tenant, metadata, paused_at, paused_by, paused_reason,
+       job IS NOT NULL
     FROM holdfast.schedules WHERE namespace_id = $1 AND name = $2;
 
 -- name: schedule_list
 SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
-       payload, key, tenant, metadata, paused_at, paused_by, paused_reason
+       payload, key, tenant, metadata, paused_at, paused_by, paused_reason,
+       job IS NOT NULL
     FROM holdfast.schedules WHERE namespace_id = $1 ORDER BY name;
 
 -- name: schedules_due
 SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
-       payload, key, tenant, metadata, paused_at, paused_by, paused_reason
+       payload, key, tenant, metadata, paused_at, paused_by, paused_reason,
+       job IS NOT NULL
     FROM holdfast.schedules
     WHERE namespace_id = $1 AND next_at <= $2 AND paused_at IS NULL AND next_at IS NOT NULL
     ORDER BY next_at, id LIMIT $3;

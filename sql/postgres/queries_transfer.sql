@@ -11,7 +11,8 @@ WITH space AS MATERIALIZED (
     SELECT n.*, CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END AS head
     FROM holdfast.namespaces n WHERE n.name = $1)
 SELECT s.id::bigint, s.head, s.removing_at IS NOT NULL, s.copying IS NOT NULL, s.gapless,
-       o.count, o.names
+       o.count, o.names,
+       (SELECT count(*) FROM holdfast.schedules c WHERE c.namespace_id = s.id AND c.job IS NOT NULL)
 FROM space s CROSS JOIN LATERAL holdfast.nodes_present(s.id) o
 
 -- name: transfer_holders

@@ -401,6 +401,7 @@ static hf_status copy_namespace(struct copy *copy)
     }
     if (status == HF_OK) {
         copy->report.namespaces++;
+        copy->report.undriven += facts.driven;
     }
     return status;
 }

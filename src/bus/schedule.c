@@ -28,6 +28,9 @@
 _Static_assert(MISFIRE_TIMES_MAX <= STORE_FIRE_MAX, "a firing fits into one change");
 _Static_assert((int)HF_MISFIRE_SKIP == (int)MISFIRE_SKIP && (int)HF_MISFIRE_ALL == (int)MISFIRE_ALL,
                "policies have the same numbers");
+_Static_assert((int)HF_DRIVER_OWN == (int)DRIVER_OWN &&
+                   (int)HF_DRIVER_PG_CRON == (int)DRIVER_PG_CRON,
+               "drivers have the same numbers");
 
 /* ---- What it says ---------------------------------------------------------------------------- */
 
@@ -74,6 +77,12 @@ static hf_status check_numbers(hf_schedule *schedule)
     if (schedule->grace_ms == -1) {
         schedule->grace_ms = GRACE_MS_DEFAULT;
     }
+    if (schedule->driver == HF_DRIVER_DEFAULT) {
+        schedule->driver = HF_DRIVER_OWN;
+    }
+    if (schedule->driver < HF_DRIVER_OWN || schedule->driver > HF_DRIVER_PG_CRON) {
+        return fail(HF_INVALID, "driver is %d, which is no hf_driver", (int)schedule->driver);
+    }
     if (schedule->misfire < HF_MISFIRE_SKIP || schedule->misfire > HF_MISFIRE_ALL) {
         return fail(HF_INVALID, "misfire is %d, which is no hf_misfire", (int)schedule->misfire);
     }
@@ -116,6 +125,7 @@ static hf_status check_schedule(hf_bus *bus, hf_schedule *schedule, int64_t now_
         .policy = (int32_t)schedule->misfire,
         .cap = schedule->misfire_cap,
         .grace_us = schedule->grace_ms * 1000,
+        .driver = (enum schedule_driver)schedule->driver,
     };
     return HF_OK;
 }
@@ -124,7 +134,9 @@ static hf_status check_schedule(hf_bus *bus, hf_schedule *schedule, int64_t now_
 
 struct comparison {
     const struct schedule_definition *wanted;
-    bool same;
+    bool same;        /* all but the driver */
+    bool same_driver;
+    int64_t next_us;
 };
 
 static int compare(const struct schedule_row *row, void *ctx)
@@ -137,16 +149,23 @@ static int compare(const struct schedule_row *row, void *ctx)
                        text_equal(a->key, b->key) && text_equal(a->tenant, b->tenant) &&
                        text_equal(a->metadata, b->metadata) && a->policy == b->policy &&
                        a->cap == b->cap && a->grace_us == b->grace_us;
+    comparison->same_driver = a->driver == b->driver;
+    comparison->next_us = row->next_us;
     return 0;
 }
 
 /* A program puts its schedules whenever it starts. Times that it has missed must not be forgotten
- * by that, so what is there already stays as it is. */
+ * by that, so what is there already stays as it is; and if only the driver changes, it goes on
+ * waiting for the same time. (If that is fired meanwhile, it is fired again: its event has the same
+ * id, and is known.) */
 static hf_status put_if_different(hf_bus *bus, struct schedule_put *put)
 {
     struct comparison comparison = {.wanted = &put->definition};
     hf_status status = store_schedule_get(bus->store, put->name, compare, &comparison);
     if (status == HF_OK && comparison.same) {
+        put->next_us = comparison.next_us;
+    }
+    if (status == HF_OK && comparison.same && comparison.same_driver) {
         return HF_OK;
     }
     return status == HF_OK || status == HF_NOTFOUND ? bus_run(bus, &put->change) : status;
@@ -288,6 +307,7 @@ static int hand_up(const struct schedule_row *row, void *ctx)
                 .misfire = (hf_misfire)definition->policy,
                 .misfire_cap = definition->cap,
                 .grace_ms = definition->grace_us / 1000,
+                .driver = (hf_driver)definition->driver,
             },
         .next_at_us = row->next_us,
         .paused_at_us = row->paused_at_us,

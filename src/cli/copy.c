@@ -72,6 +72,7 @@ static void print_report(struct copy *copy, const hf_copy_report *report)
     show_int(&json, "events", report->events);
     show_int(&json, "rows", report->rows);
     show_int(&json, "later", report->later);
+    show_int(&json, "undriven", report->undriven);
     json_object_end(&json);
     out_json_line(&copy->line);
 }
@@ -87,6 +88,11 @@ static void say_report(const hf_copy_report *report)
     if (report->later > 0)
         out_say("%" PRId64 " position%s of the source came later and %s not in the copy.",
                 report->later, report->later == 1 ? "" : "s", report->later == 1 ? "is" : "are");
+    if (report->undriven > 0)
+        out_say("%" PRId64 " schedule%s lost %s job of pg_cron: only processes that work fire %s "
+                "now. To give it back: holdfast schedule add NAME ... --driver pg_cron",
+                report->undriven, report->undriven == 1 ? "" : "s",
+                report->undriven == 1 ? "its" : "their", report->undriven == 1 ? "it" : "them");
 }
 
 static int open_both(struct cli *cli, hf_bus **ret_from)

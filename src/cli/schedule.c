@@ -14,6 +14,7 @@
 
 #define LINE_BYTES_MAX (512 << 20)
 #define MISFIRES "skip|once|all"
+#define DRIVERS "own|pg_cron"
 #define RUNS_DEFAULT 10
 
 /* ---- add ------------------------------------------------------------------------------------- */
@@ -36,6 +37,7 @@ static int run_add(struct cli *cli)
     schedule.misfire = (hf_misfire)args_number(args, "misfire", 0);
     schedule.misfire_cap = (int32_t)args_number(args, "misfire-cap", -1);
     schedule.grace_ms = args_number(args, "grace", -1);
+    schedule.driver = (hf_driver)args_number(args, "driver", 0);
     if (args->word_count > 3 &&
         !cli_payload(args->words[3], &schedule.payload, &schedule.payload_bytes, &owned))
         return EXIT_ERROR;
@@ -62,6 +64,8 @@ static const struct option_row add_options[] = {
      "of --misfire all: the latest so many (100)"},
     {"grace", 0, OPTION_DURATION, "TIME", NULL, 0, 86400000,
      "up to so late a time counts as not missed (60s)"},
+    {"driver", 0, OPTION_CHOICE, DRIVERS, DRIVERS, 0, 0,
+     "pg_cron: a job of that extension fires it, too (default: own)"},
     OPTION_END,
 };
 
@@ -71,10 +75,12 @@ const struct command command_schedule_add = {
     .summary = "adds a schedule that publishes an event, or changes it",
     .examples = "  holdfast schedule add report '0 9 * * MON-FRI' report.due --zone Europe/Berlin\n"
                 "  holdfast schedule add beat '*/10 * * * * *' beat '{\"from\": \"cron\"}'\n"
-                "  holdfast schedule add bill '0 0 1 * *' bill.due --misfire once\n",
+                "  holdfast schedule add bill '0 0 1 * *' bill.due --misfire once\n"
+                "  holdfast schedule add nightly '0 3 * * *' night --driver pg_cron\n",
     .details = "Every process that works (`holdfast work`, or a program with the library) fires\n"
                "what is due; each planned time is published once. `schedule next` explains\n"
-               "expressions.\n",
+               "expressions. With --driver pg_cron (PostgreSQL where that extension is installed,\n"
+               "UTC, no seconds) the database fires it, also while no process works.\n",
     .options = add_options,
     .words_min = 3,
     .words_max = 4,
@@ -112,6 +118,7 @@ static void print_json(const hf_schedule_info *info, struct buf *runs)
     show_choice(&json, "misfire", MISFIRES, (int)schedule->misfire);
     show_int(&json, "misfire_cap", schedule->misfire_cap);
     show_int(&json, "grace_ms", schedule->grace_ms);
+    show_choice(&json, "driver", DRIVERS, (int)schedule->driver);
     show_time(&json, "paused_at", info->paused_at_us);
     show_string(&json, "paused_by", info->paused_by);
     show_string(&json, "paused_reason", info->paused_reason);
@@ -138,6 +145,8 @@ static int list_one(const hf_schedule_info *info, void *ctx)
     out_table_cell(&view->table, info->paused_at_us >= 0
                                      ? "paused"
                                      : out_ago(info->next_at_us, view->cli->started_at_us, words));
+    out_table_cell(&view->table,
+                   show_choice_word(DRIVERS, (int)info->schedule.driver, words, sizeof(words)));
     out_table_cell(&view->table, info->schedule.type);
     return out_failed();
 }
@@ -146,7 +155,7 @@ static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
         {"SCHEDULE", false, 40}, {"EXPRESSION", false, 0}, {"ZONE", false, 0}, {"NEXT", false, 0},
-        {"TYPE", false, 0},
+        {"DRIVER", false, 0},    {"TYPE", false, 0},
     };
     struct schedule_view view = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
@@ -183,6 +192,8 @@ static int show_one(const hf_schedule_info *info, void *ctx)
     show_field("expression", schedule->expression);
     show_field("zone", schedule->zone);
     show_field("next", out_time(info->next_at_us, words));
+    show_field("driver",
+               show_choice_word(DRIVERS, (int)schedule->driver, words, sizeof(words)));
     show_field("type", schedule->type);
     show_field("key", schedule->key);
     show_field("tenant", schedule->tenant);

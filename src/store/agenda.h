@@ -16,7 +16,10 @@
 #define STORE_RUNS_KEPT 100      /* newest rows of the ledger, of each schedule */
 #define STORE_NEVER INT64_C(-1)
 
-/* What a schedule publishes, and by which rule. The engine reads none of it. */
+/* Who fires besides processes: a job in the database, where the engine knows such. */
+enum schedule_driver { DRIVER_OWN = 1, DRIVER_PG_CRON };
+
+/* What a schedule publishes, and by which rule. The engine reads none of it but the driver. */
 struct schedule_definition {
     struct text expression;
     struct text zone;
@@ -28,13 +31,16 @@ struct schedule_definition {
     int32_t policy;  /* enum misfire_policy */
     int32_t cap;
     int64_t grace_us;
+    enum schedule_driver driver;
 };
 
 /*
  * Creates a schedule, or replaces what it says. Either way it waits for next_us (STORE_NEVER:
  * nothing) from now on. `id` is a new one's; one that exists keeps its own. The generation rises
  * with each change of definition or pause, so that a firing that was worked out by the old
- * definition is stale. A pause stays. Rings.
+ * definition is stale. A pause stays. The job of a driver comes, changes and goes with it, and with
+ * struct schedule_remove. HF_MISUSE: there is no such driver here; HF_INVALID: it cannot have this
+ * expression or zone. Rings.
  */
 struct schedule_put {
     struct change change;

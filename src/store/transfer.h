@@ -63,6 +63,7 @@ struct transfer_facts {
     int64_t floor; /* nothing can come at or below it any more; -1: not known just now */
     int32_t processes; /* that are alive and have it open ... */
     char names[TRANSFER_NAMES_BYTES]; /* ... and the names of some */
+    int64_t driven; /* schedules with a job in the database, which is not copied */
     bool copying; /* it is the target of a copy that is not complete */
 };
 

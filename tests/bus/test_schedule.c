@@ -142,7 +142,27 @@ static void what_is_wrong_with_a_schedule_is_said(void **state)
     schedule.misfire_cap = 1001;
     assert_status(hf_schedule_put(scene->bus, &schedule, NULL), HF_INVALID);
     assert_said("misfire_cap is 1001; it takes 1 to 1000");
+    schedule = schedule_of("s", "@daily");
+    schedule.driver = (hf_driver)7;
+    assert_status(hf_schedule_put(scene->bus, &schedule, NULL), HF_INVALID);
+    assert_said("driver is 7");
     assert_status(hf_schedule_get(scene->bus, "s", note, NULL), HF_NOTFOUND);
+}
+
+static void a_driver_that_is_not_there_is_refused_and_changes_nothing(void **state)
+{
+    struct scene *scene = *state;
+    hf_schedule schedule = schedule_of("s", "@daily");
+    schedule.driver = HF_DRIVER_PG_CRON;
+    assert_status(hf_schedule_put(scene->bus, &schedule, NULL), HF_MISUSE);
+    assert_said("driver is pg_cron");
+    assert_status(hf_schedule_get(scene->bus, "s", note, NULL), HF_NOTFOUND);
+    schedule.driver = HF_DRIVER_OWN;
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    schedule.expression = "@hourly";
+    schedule.driver = HF_DRIVER_PG_CRON;
+    assert_status(hf_schedule_put(scene->bus, &schedule, NULL), HF_MISUSE);
+    assert_string_equal(known_of(scene->bus, "s").expression, "@daily");
 }
 
 static void putting_the_same_again_changes_nothing(void **state)
@@ -408,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         scene_test(a_schedule_is_kept_as_it_was_put),
         scene_test(what_is_wrong_with_a_schedule_is_said),
+        scene_test(a_driver_that_is_not_there_is_refused_and_changes_nothing),
         scene_test(putting_the_same_again_changes_nothing),
         scene_test(schedules_are_paused_run_by_hand_and_removed),
         scene_test(three_buses_fire_each_planned_time_once),

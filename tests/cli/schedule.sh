@@ -41,6 +41,13 @@ json "as an object" out
 has "byte for byte" out '"payload":\{"n": 1.50\}.*"misfire":"once"'
 exits 2 "a wrong expression is refused" schedule add bad '0 25 * * *' t
 exits 3 "an unknown zone is refused" schedule add bad @daily t --zone Europe/Atlantis
+exits 1 "a driver that is not there" schedule add bad @daily t --driver pg_cron
+has "is named" err 'driver is pg_cron'
+exits 3 "nothing is left of it" schedule show bad
+exits 2 "a driver that is none" schedule add bad @daily t --driver systemd
+exits 0 "by itself it has none" schedule add report '0 9 * * MON-FRI' report.due '{"n": 1.50}' --zone Europe/Berlin --misfire once --driver own
+exits 0 "as is shown" schedule show report
+has "by name" out '^driver: +own$'
 exits 0 "pause" schedule pause report --reason holidays
 exits 0 "is listed" schedule list
 has "as such" out '^report .* paused '

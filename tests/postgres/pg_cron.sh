@@ -13,8 +13,8 @@ make() { echo "SELECT holdfast.create_schedule('default', $1, driver => 'pg_cron
 jobs="SELECT coalesce(string_agg(schedule, ',' ORDER BY schedule), '-') FROM cron.job"
 
 fails "any zone but UTC is refused" "$(make "'s', '0 9 * * *', 't', zone => 'Europe/Berlin'")" \
-    'HF001: pg_cron knows no time zone but UTC, and schedule s is in Europe/Berlin'
-fails "seconds are refused" "$(make "'s', '*/10 * * * * *', 't'")" 'HF001: pg_cron knows no seconds*'
+    'HF001: zone is Europe/Berlin; pg_cron knows none but UTC'
+fails "seconds are refused" "$(make "'s', '*/10 * * * * *', 't'")" 'HF001: expression "*/10 * * * * *" has seconds*'
 is "and nothing is left of it" "SELECT (SELECT count(*) FROM holdfast.schedules) + (SELECT count(*) FROM cron.job)" 0
 open a
 is "made in a transaction" "SELECT '$(ask a "BEGIN; $(make "'s', '0 9 * * *', 't'")")'" t
@@ -26,18 +26,87 @@ is "the job has the expression" "$jobs" '0 9 * * *'
 is "made again" "$(make "'s', '0 9 * * *', 't'")" t
 is "there is one job" "$jobs" '0 9 * * *'
 is "changed" "$(make "'s', '30 9 ? * MON', 't'")" t
-is "so is the job" "$jobs" '30 9 * * MON'
+is "so is the job" "$jobs" '30 9 * * 1'
 fails "changed to another zone by whoever does not know" \
-    "UPDATE holdfast.schedules SET zone = 'Asia/Kathmandu'" 'HF001: pg_cron knows no time zone but UTC*'
+    "UPDATE holdfast.schedules SET zone = 'Asia/Kathmandu'" 'HF001: zone is Asia/Kathmandu; pg_cron knows none but UTC'
 is "without the driver" "SELECT holdfast.create_schedule('default', 's', '30 9 * * MON', 't') IS NOT NULL" t
 is "there is no job" "$jobs" -
 is "with it" "$(make "'s', '@hourly', 't'")" t
-is "there is one" "$jobs" @hourly
+is "there is one" "$jobs" '0 * * * *'
 is "dropped in a transaction" "SELECT '$(ask a "BEGIN; SELECT holdfast.drop_schedule('default', 's')")'" ''
 ask a 'ROLLBACK' >/dev/null
-is "that is rolled back, it stays" "$jobs" @hourly
+is "that is rolled back, it stays" "$jobs" '0 * * * *'
 is "dropped" "SELECT holdfast.drop_schedule('default', 's')" ''
 is "the job goes" "$jobs" -
+
+# What is written in another way there, or cannot be.
+understood() { is "$1" "SELECT holdfast.cron_for_job('$1')" "$2"; }
+understood '* * * * *' '* * * * *'
+understood '5/20 0-23 * JAN,mar FRI-SUN' '5,25,45 * * 1,3 0,5,6'
+understood '0 0 13 * FRI' '0 0 13 * 5'
+understood '0 0 1-30 * FRI' "0 0 $(seq -s, 30) * 5"
+understood '0 0 1-31 * 7' "0 0 $(seq -s, 31) * 0"
+understood '0 0 */10 * ?' '0 0 1,11,21,31 * *'
+understood '0 0 */10 * MON' '0 0 */10 * 1'
+understood '0 0 1 * */2' '0 0 1 * */2'
+understood ' @Midnight ' '0 0 * * *'
+fails "days that must both match" "SELECT holdfast.cron_for_job('0 0 */2,5 * MON')" 'HF001: expression "0 0 */2,5 * MON": pg_cron cannot have these two fields of days'
+
+# ---- The command --------------------------------------------------------------------------------
+url="postgresql:///$PGDATABASE?host=$cluster_dir&user=holdfast"
+hf() { env -u PGOPTIONS "$HOLDFAST" "$@" --db "$url" 2>&1; }
+says() { # CLAIM PATTERN ARGS...
+    local claim=$1 pattern=$2
+    shift 2
+    ok "$claim" like "$pattern" "$(hf "$@" | paste -sd' ' -)"
+}
+says "seconds are refused" 'holdfast: expression "0 * * * * *" has seconds*' \
+    schedule add c '0 * * * * *' t --driver pg_cron
+says "so is a zone" 'holdfast: zone is Europe/Berlin; pg_cron knows none but UTC' \
+    schedule add c '0 9 * * *' t --zone Europe/Berlin --driver pg_cron
+is "nothing is left of them" "SELECT count(*) FROM holdfast.schedules" 0
+says "add makes one" 'Schedule c added.' schedule add c '0 9 * * FRI-SUN' t --driver pg_cron
+is "with its job" "$jobs" '0 9 * * 0,5,6'
+says "list shows it" '* pg_cron *' schedule list
+says "show, too" '* driver:*pg_cron *' schedule show c
+says "and in JSON" '*"driver":"pg_cron"*' schedule show c --json
+job="SELECT job FROM holdfast.schedules WHERE name = 'c'"
+before=$(sql "$job")
+says "the same again" 'Schedule c changed.' schedule add c '0 9 * * FRI-SUN' t --driver pg_cron
+is "keeps its job" "$job" "$before"
+says "another expression" 'Schedule c changed.' schedule add c '30 9 * * *' t --driver pg_cron
+is "changes it" "$jobs" '30 9 * * *'
+says "one that cannot be" 'holdfast: expression "0 30 9 * * *" has seconds*' \
+    schedule add c '0 30 9 * * *' t --driver pg_cron
+is "changes nothing" "SELECT expression FROM holdfast.schedules WHERE name = 'c'" '30 9 * * *'
+is "nor the job" "$jobs" '30 9 * * *'
+sql "UPDATE holdfast.schedules SET next_at = '2026-01-01 09:30Z'" >/dev/null
+says "without the driver" 'Schedule c changed.' schedule add c '30 9 * * *' t
+is "the job goes" "$jobs" -
+is "it waits for the same time" "SELECT next_at = '2026-01-01 09:30Z' FROM holdfast.schedules" t
+says "show says so" '* driver:*own *' schedule show c
+says "with it" 'Schedule c changed.' schedule add c '30 9 * * *' t --driver pg_cron
+is "the job comes" "$jobs" '30 9 * * *'
+is "and it still waits" "SELECT next_at = '2026-01-01 09:30Z' FROM holdfast.schedules" t
+says "paused" '' schedule pause c
+is "it fires nothing" "SELECT holdfast.fire_schedule(id) FROM holdfast.schedules" 0
+says "resumed" '' schedule resume c
+sql "UPDATE holdfast.schedules SET next_at = date_trunc('minute', now())" >/dev/null
+is "it does" "SELECT holdfast.fire_schedule(id) FROM holdfast.schedules" 1
+is "and has kept its job" "$jobs" '30 9 * * *'
+copy=$(mktemp -d)
+ok "a copy has none" like '*1 schedule lost its job of pg_cron: only processes*' \
+    "$(env -u PGOPTIONS "$HOLDFAST" copy "$url" "sqlite:$copy/a.db" --live 2>&1 | paste -sd' ' -)"
+ok "and says so in JSON" like '*"undriven":1}' \
+    "$(env -u PGOPTIONS "$HOLDFAST" copy "$url" "sqlite:$copy/b.db" --live --json 2>&1 | tail -1)"
+ok "its schedule is one of processes" like '*"driver":"own"*' \
+    "$("$HOLDFAST" schedule show c --json --db "sqlite:$copy/a.db")"
+rm -rf "$copy"
+says "another zone, and no driver" 'Schedule c changed.' schedule add c '30 9 * * *' t --zone Europe/Berlin
+is "takes the job away" "$jobs" -
+says "back again" 'Schedule c changed.' schedule add c '30 9 * * *' t --driver pg_cron
+says "rm" '*removed*' schedule rm c --yes
+is "removes the job" "$jobs" -
 
 # Every minute; the job wakes us, and what is due is fired once.
 is "every minute" "$(make "'m', '* * * * *', 'minute'")" t

@@ -51,6 +51,7 @@ static hf_status hand_up(struct question *question, schedule_row_fn found, void 
             .paused_by = result_text(result, row, 16),
             .paused_reason = result_text(result, row, 17),
         };
+        schedule.definition.driver = result_bool(result, row, 18) ? DRIVER_PG_CRON : DRIVER_OWN;
         if (!result_uuid(result, row, 0, schedule.id)) {
             return question->status = fail(HF_CORRUPT, "a schedule's id is damaged");
         }
@@ -157,6 +158,7 @@ static hf_status put_fill(struct postgres_engine *engine, struct params *params,
     param_int8(params, definition->grace_us);
     param_agenda_time(params, put->next_us);
     param_local(params, change->now_us);
+    param_text(params, text_of(definition->driver == DRIVER_PG_CRON ? "pg_cron" : NULL));
     return HF_OK;
 }
 

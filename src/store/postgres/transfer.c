@@ -117,6 +117,7 @@ hf_status postgres_transfer_facts(struct engine *engine, struct text name,
             facts.copying = result_bool(result, 0, 3);
             gapless = result_bool(result, 0, 4);
             facts.processes = (int32_t)result_int8(result, 0, 5, 0);
+            facts.driven = result_int8(result, 0, 7, 0);
             snprintf(facts.names, sizeof facts.names, "%" TEXT_PRI,
                      TEXT_ARG(result_text(result, 0, 6)));
         }

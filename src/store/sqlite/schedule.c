@@ -35,6 +35,7 @@ static bool read_row(sqlite3_stmt *stmt, struct schedule_row *row)
                 .key = column_text(stmt, 12),
                 .tenant = column_text(stmt, 13),
                 .metadata = column_text(stmt, 14),
+                .driver = DRIVER_OWN,
             },
         .paused_at_us = column_int(stmt, 15, -1),
         .paused_by = column_text(stmt, 16),
@@ -219,6 +220,9 @@ static void bind_definition(sqlite3_stmt *stmt, const struct schedule_put *put)
 hf_status sqlite_schedule_put(struct sqlite_engine *engine, struct conn *conn,
                               struct schedule_put *put)
 {
+    if (put->definition.driver == DRIVER_PG_CRON) {
+        return fail(HF_MISUSE, "driver is pg_cron, which only PostgreSQL has; leave it out");
+    }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SCHEDULE_CHANGE);
     if (!stmt) {
         return conn_error(conn);
