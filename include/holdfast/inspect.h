@@ -73,6 +73,9 @@ typedef struct hf_subscription_info {
     int64_t blocked;            /* keys parked by on_poison=block_key */
     int64_t dead;               /* unresolved dead letters */
     int64_t oldest_waiting_us;  /* when the oldest unsettled event entered the log */
+    double rate;                /* events per second that it settled (shared: that were handed out),
+                                   over the last 30 to 60 seconds; -1 for so long after a seek, a
+                                   change of its partitions, or a clock that was set back */
     int64_t dropped_through;    /* up to here retention took events that it had not finished ... */
     int64_t dropped;            /* ... so many positions altogether; -1, 0: none */
     int64_t paused_at_us;       /* -1: not paused */

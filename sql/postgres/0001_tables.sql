@@ -180,6 +180,9 @@ CREATE TYPE holdfast.hole AS (
 -- its last claim handed out a retry of kind 5, so it is the others' turn. leases_from, kept_from: no
 -- lease (that is not kept; that is kept) ends before, so that claims need not step over the remains
 -- of those that did.
+--   span: the half minute of the server's clock in which the row was written, counted from 1970 on; 0: long
+-- ago. span_from: the checkpoint when it began; span_before: when the one before it began. NULL: not
+-- known. They tell how fast it moves.
 CREATE SEQUENCE holdfast.journal_seq AS bigint;
 CREATE TABLE holdfast.checkpoints_0 (
     subscription_id bigint NOT NULL,
@@ -191,7 +194,10 @@ CREATE TABLE holdfast.checkpoints_0 (
     turn            boolean NOT NULL DEFAULT false,
     leases_from     timestamptz,
     kept_from       timestamptz,
-    holes           holdfast.hole[]
+    holes           holdfast.hole[],
+    span            integer NOT NULL DEFAULT 0,
+    span_from       bigint,
+    span_before     bigint
 ) WITH (autovacuum_enabled = false);
 CREATE TABLE holdfast.checkpoints_1 (LIKE holdfast.checkpoints_0 INCLUDING ALL)
     WITH (autovacuum_enabled = false);
@@ -212,7 +218,7 @@ INSERT INTO holdfast.turns (side) VALUES (0);
 CREATE VIEW holdfast.checkpoints AS
     SELECT p.subscription_id, p.partition, p.epoch, p.owner, p.owner_name,
            j.seq, j.checkpoint, j.checkpoint_at, j.last_event_id, j.turn, j.leases_from, j.kept_from,
-           j.holes
+           j.holes, j.span, j.span_from, j.span_before
     FROM holdfast.partitions p
     LEFT JOIN LATERAL (
         SELECT * FROM (

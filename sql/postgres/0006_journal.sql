@@ -7,26 +7,44 @@
 -- Leases and what is settled ahead are rows that come and go. compact keeps those tables short in the
 -- same way.
 
+-- The half minute that a time is in: see checkpoints_0.
+CREATE FUNCTION holdfast.span_of(p_at timestamptz) RETURNS integer
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN floor(extract(epoch FROM $1) / 30)::integer;
+
 -- Appends a checkpoint, or a cursor with what belongs to it. Whoever calls has locked the partition's
--- row, so that a partition's seqs rise in the order of its changes.
+-- row, so that a partition's seqs rise in the order of its changes. p_stored: the newest row, if the
+-- checkpoint has moved on from there. NULL: it was put to where it is now; how fast it moves is known
+-- again later, or at once if it never moved (p_at is NULL).
 CREATE FUNCTION holdfast.journal_add(p_subscription_id bigint, p_partition integer,
                                      p_checkpoint bigint, p_at timestamptz, p_last_event_id uuid,
                                      p_turn boolean DEFAULT false,
                                      p_leases_from timestamptz DEFAULT NULL,
                                      p_kept_from timestamptz DEFAULT NULL,
-                                     p_holes holdfast.hole[] DEFAULT NULL) RETURNS void
+                                     p_holes holdfast.hole[] DEFAULT NULL,
+                                     p_stored holdfast.checkpoints_0 DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
+DECLARE
+    v_span   integer := CASE WHEN p_stored.span IS NULL THEN coalesce(span_of(p_at), 0)
+                             ELSE span_of(clock_timestamp()) END;
+    v_ago    integer := v_span - p_stored.span;
+    v_from   bigint := CASE WHEN v_ago = 0 THEN p_stored.span_from
+                            WHEN v_ago > 0 THEN p_stored.checkpoint END;
+    v_before bigint := CASE v_ago WHEN 0 THEN p_stored.span_before
+                                  WHEN 1 THEN p_stored.span_from ELSE v_from END;
 BEGIN
     IF (SELECT side FROM holdfast.turns) = 0 THEN
         INSERT INTO holdfast.checkpoints_0
             VALUES (p_subscription_id, p_partition, nextval('holdfast.journal_seq'), p_checkpoint,
-                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes);
+                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes, v_span, v_from,
+                    v_before);
     ELSE
         INSERT INTO holdfast.checkpoints_1
             VALUES (p_subscription_id, p_partition, nextval('holdfast.journal_seq'), p_checkpoint,
-                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes);
+                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes, v_span, v_from,
+                    v_before);
     END IF;
 END
 $$;
@@ -76,7 +94,7 @@ BEGIN
         PERFORM holdfast.journal_add(p_subscription_id, 0, v_row.checkpoint, v_row.checkpoint_at,
             v_row.last_event_id, v_row.turn,
             CASE WHEN p_kept THEN v_row.leases_from ELSE p_at END,
-            CASE WHEN p_kept THEN p_at ELSE v_row.kept_from END, v_row.holes);
+            CASE WHEN p_kept THEN p_at ELSE v_row.kept_from END, v_row.holes, v_row);
     END IF;
 END
 $$;

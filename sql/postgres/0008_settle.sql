@@ -287,7 +287,7 @@ CREATE FUNCTION holdfast.change_settle(
 AS $$
 DECLARE
     v_fence  record;
-    v_stored record;
+    v_stored checkpoints_0;
     v_new    bigint := nullif(p_checkpoint, -1);
     v_done   record;
     v_lanes  boolean := p_kinds && '{1,2,3,4}'::integer[] OR true = ANY (p_waited);
@@ -328,7 +328,8 @@ BEGIN
     END IF;
     IF v_new IS NOT NULL THEN
         PERFORM journal_add(p_subscription_id, p_partition, v_new, p_now,
-                            coalesce(p_last_event_id, v_stored.last_event_id));
+                            coalesce(p_last_event_id, v_stored.last_event_id),
+                            p_stored => v_stored);
         IF v_new > v_stored.checkpoint THEN
             DELETE FROM settled s
                 WHERE s.subscription_id = p_subscription_id AND s.partition = p_partition

@@ -368,7 +368,7 @@ DECLARE
     v_answer    claimed;
     v_out       claimed;
     v_s         record;
-    v_stored    record;
+    v_stored    checkpoints_0;
     v_row       record;
     v_probe     record;
     v_clock     timestamptz := clock_timestamp();
@@ -443,7 +443,8 @@ BEGIN
         RETURN NEXT v_answer;
         RETURN;
     END IF;
-    SELECT c.checkpoint, c.checkpoint_at, c.turn, c.leases_from, c.kept_from, c.holes INTO v_stored
+    SELECT c.subscription_id, c.partition, c.seq, c.checkpoint, c.checkpoint_at, c.last_event_id, c.turn,
+           c.leases_from, c.kept_from, c.holes, c.span, c.span_from, c.span_before INTO v_stored
         FROM checkpoints c WHERE c.subscription_id = p_subscription_id AND c.partition = 0;
     IF v_stored.checkpoint IS NULL THEN
         RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
@@ -696,7 +697,7 @@ BEGIN
        OR v_from < coalesce(v_stored.leases_from, '-infinity')
        OR v_kept_from < coalesce(v_stored.kept_from, '-infinity') THEN
         PERFORM journal_add(p_subscription_id, 0, v_cursor, v_stored.checkpoint_at, NULL, v_turn,
-                            v_from, v_kept_from, nullif(v_holes, '{}'));
+                            v_from, v_kept_from, nullif(v_holes, '{}'), v_stored);
     END IF;
 
     -- When to look again, if not at once.

@@ -136,7 +136,7 @@ BEGIN
     END IF;
     FOR v_mark IN
         SELECT m.partition, m.checkpoint, m.last_event_id, m.ordinality, j.checkpoint AS stored,
-               j.last_event_id AS stored_id
+               j.last_event_id AS stored_id, j AS stored_row
         FROM unnest(p_partitions, p_epochs, p_checkpoints, p_last_event_ids) WITH ORDINALITY
             m (partition, epoch, checkpoint, last_event_id, ordinality)
         JOIN partitions p ON p.subscription_id = p_subscription_id AND p.partition = m.partition
@@ -160,7 +160,8 @@ BEGIN
             due[v_from:v_to] := v_done.lane_busy;
         END IF;
         PERFORM journal_add(p_subscription_id, v_mark.partition, v_mark.checkpoint, p_now,
-                            coalesce(v_mark.last_event_id, v_mark.stored_id));
+                            coalesce(v_mark.last_event_id, v_mark.stored_id),
+                            p_stored => v_mark.stored_row);
         DELETE FROM settled s
             WHERE s.subscription_id = p_subscription_id AND s.partition = v_mark.partition
                 AND s.position > v_mark.stored AND s.position <= v_mark.checkpoint;

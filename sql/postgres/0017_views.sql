@@ -28,7 +28,9 @@ CREATE VIEW holdfast.dead_letters AS
 -- `lowest` is what a shared subscription's cursor has passed and is not settled: leased, waiting, or
 -- not visible yet. The oldest unsettled event is the one at first_open, if that is below first_unread
 -- (copied_at: when it entered the log, if there is a copy of it), or the first at or after
--- first_unread. p_token: the calling process, which lives; NULL: none.
+-- first_unread. p_token: the calling process, which lives; NULL: none. rate: positions per second that the
+-- checkpoint (shared: the cursor; the mean of all partitions) has passed since the half minute before this
+-- one began.
 --   VOLATILE, so that its statement has a snapshot of its own, taken when its tables are locked: with an
 -- older one leases that compact has written anew (0006) would not be seen.
 CREATE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_id bigint, p_token uuid)
@@ -36,11 +38,14 @@ CREATE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_id b
                    last_event_id uuid, owner uuid, owner_name text, in_flight bigint,
                    retrying bigint, held bigint, blocked bigint, dead bigint, lowest bigint,
                    first_open bigint, first_unread bigint, copied_at timestamptz,
-                   owner_alive boolean, unowned bigint)
+                   owner_alive boolean, unowned bigint, rate double precision)
     LANGUAGE plpgsql VOLATILE
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+    v_now  timestamptz := clock_timestamp();
+    v_span integer := span_of(v_now);
 BEGIN
     RETURN QUERY
     WITH about AS MATERIALIZED (
@@ -48,7 +53,10 @@ BEGIN
             WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id),
         parts AS MATERIALIZED (
             SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner,
-                   c.owner_name, (SELECT min(h.low) FROM unnest(c.holes) h) AS hole
+                   c.owner_name, (SELECT min(h.low) FROM unnest(c.holes) h) AS hole,
+                   CASE WHEN c.span < v_span - 1 THEN 0
+                        WHEN c.span = v_span - 1 THEN c.checkpoint - c.span_from
+                        WHEN c.span = v_span THEN c.checkpoint - c.span_before END AS moved
             FROM checkpoints c WHERE c.subscription_id = p_subscription_id),
         low AS MATERIALIZED (
             SELECT * FROM parts ORDER BY checkpoint NULLS FIRST, partition LIMIT 1),
@@ -63,6 +71,10 @@ BEGIN
             SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
                    min(lower(l.positions)) AS lowest
             FROM leases l WHERE l.subscription_id = p_subscription_id),
+        pace AS MATERIALIZED (
+            SELECT CASE WHEN count(p.moved) = count(*) THEN avg(p.moved)
+                        / extract(epoch FROM v_now - to_timestamp((v_span - 1) * 30.0)) END AS rate
+            FROM parts p),
         zero AS MATERIALIZED (
             SELECT p.owner, p.owner_name FROM parts p
             ORDER BY p.owner IS NULL, p.partition LIMIT 1),
@@ -81,8 +93,9 @@ BEGIN
             WHERE c.subscription_id = p_subscription_id
                 AND c.position = least(waiting.lowest_open, leased.lowest)),
            zero.owner <> ALL (gone.tokens),
-           (SELECT count(*) FROM parts p WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens))
-        FROM about, low, waiting, leased, gone, zero;
+           (SELECT count(*) FROM parts p WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)),
+           pace.rate::double precision
+        FROM about, low, waiting, leased, gone, pace, zero;
 END
 $$;
 
@@ -219,6 +232,7 @@ BEGIN
     v_row.held := v_progress.held;
     v_row.blocked := v_progress.blocked;
     v_row.dead := v_progress.dead;
+    v_row.rate := v_progress.rate;
     RETURN v_row;
 END
 $$;
@@ -228,8 +242,10 @@ $$;
 --   head: the newest position. checkpoint: everything up to here is settled; lag: how far it is behind
 -- the head. oldest_waiting: for how long the oldest unsettled event has been in the log; NULL: nothing
 -- waits. in_flight: leased and unsettled; an ordered subscription's is known to its owner only. dead:
--- unresolved dead letters. rate: events that entered the log per second, over the last minute. The
--- namespace's own row adds up those of its subscriptions.
+-- unresolved dead letters. rate: of a namespace, events that entered the log per second, over the last
+-- minute; of a subscription, events that were settled (shared: handed out), over the last 30 to 60 seconds;
+-- NULL for so long after it was put elsewhere, or the clock was. The namespace's own row adds up the others
+-- of its subscriptions.
 CREATE FUNCTION holdfast.stats(namespace text DEFAULT NULL) RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp

@@ -104,8 +104,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- name: transfer_write_partitions
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, last_event_id,
-                                 epoch, turn)
-SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8 FROM holdfast_subscriptions s
+                                 epoch, turn, span)
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ifnull(?5, 0) / 30000000 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_retries

@@ -111,25 +111,30 @@ UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL
 -- name: partition_give_back_all
 UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL WHERE owner = ?1;
 
+-- An ordered one's checkpoint with its event, or (?5 is not NULL) a shared one's cursor with its turn. The
+-- half minutes move on with the first change in a new one: see 0010_rates.sql.
 -- hot
 -- name: partition_checkpoint
 UPDATE holdfast_partitions
-    SET checkpoint = ?3, checkpoint_at = ?4, last_event_id = coalesce(?5, last_event_id)
+    SET span = ?4 / 30000000,
+        span_from = CASE WHEN span = ?4 / 30000000 THEN span_from
+                         WHEN span < ?4 / 30000000 THEN checkpoint END,
+        span_before = CASE span - ?4 / 30000000 WHEN 0 THEN span_before WHEN -1 THEN span_from
+                           ELSE iif(span < ?4 / 30000000, checkpoint, NULL) END,
+        checkpoint_at = iif(?5 IS NULL, ?4, checkpoint_at), turn = ifnull(?5, turn),
+        checkpoint = ?3, last_event_id = coalesce(?6, last_event_id)
     WHERE subscription_id = ?1 AND partition = ?2;
-
--- hot
--- name: partition_cursor
-UPDATE holdfast_partitions SET checkpoint = ?2, turn = ?3
-    WHERE subscription_id = ?1 AND partition = 0;
 
 -- name: partition_seek
 UPDATE holdfast_partitions
-    SET checkpoint = ?2, checkpoint_at = ?3, last_event_id = NULL, epoch = epoch + 1
+    SET checkpoint = ?2, checkpoint_at = ?3, last_event_id = NULL, epoch = epoch + 1,
+        span = ?3 / 30000000, span_from = NULL, span_before = NULL
     WHERE subscription_id = ?1;
 
 -- hot
 -- name: partition_list
-SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name, epoch
+SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name, epoch, span, span_from,
+       span_before
     FROM holdfast_partitions WHERE subscription_id = ?1 ORDER BY partition;
 
 -- ---- Another number of partitions ---------------------------------------------------------------
@@ -154,8 +159,8 @@ UPDATE holdfast_subscriptions
 
 -- name: partition_renew
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, epoch, owner,
-                                 owner_name)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
+                                 owner_name, span)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?4 / 30000000);
 
 -- ?3: the place of position 0. One whose event is nowhere any more stays known in partition 0.
 -- name: retries_rehome

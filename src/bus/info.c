@@ -238,6 +238,7 @@ static void tell_progress(struct telling *telling, hf_subscription_info *info)
     info->blocked = progress->blocked;
     info->dead = progress->dead;
     info->oldest_waiting_us = progress->oldest_waiting_us;
+    info->rate = progress->rate;
     info->owner = !shared && progress->owned ? progress->owner_name : NULL;
     info->owner_alive = info->owner && progress->owner_alive ? 1 : 0;
 }

@@ -272,6 +272,15 @@ const char *out_time(int64_t us, char words[OUT_WORDS_BYTES])
     return words;
 }
 
+const char *out_rate(double rate, char words[OUT_WORDS_BYTES])
+{
+    if (rate < 0)
+        snprintf(words, OUT_WORDS_BYTES, "-");
+    else
+        snprintf(words, OUT_WORDS_BYTES, "%.1f", rate);
+    return words;
+}
+
 const char *out_number(int64_t number, char words[OUT_WORDS_BYTES])
 {
     if (number == -1)

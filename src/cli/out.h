@@ -83,6 +83,9 @@ const char *out_bytes(int64_t bytes, char words[OUT_WORDS_BYTES]);
 /* "2026-11-15T03:54:38.123456Z"; "-" for -1. */
 const char *out_time(int64_t us, char words[OUT_WORDS_BYTES]);
 
+/* "12.5"; "-" for a negative one. */
+const char *out_rate(double rate, char words[OUT_WORDS_BYTES]);
+
 /* A number; "-" for -1. */
 const char *out_number(int64_t number, char words[OUT_WORDS_BYTES]);
 

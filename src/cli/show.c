@@ -44,7 +44,10 @@ void show_bool(struct json_out *json, const char *key, bool value)
 void show_double(struct json_out *json, const char *key, double value)
 {
     json_key(json, key);
-    json_double(json, value);
+    if (value < 0)
+        json_null(json);
+    else
+        json_double(json, value);
 }
 
 void show_time(struct json_out *json, const char *key, int64_t us)

@@ -25,6 +25,7 @@ static void progress_json(struct json_out *json, const hf_subscription_info *inf
     show_int(json, "cursor", info->cursor);
     show_int(json, "head", info->head);
     show_int(json, "lag", info->lag);
+    show_double(json, "rate", info->rate);
     show_int(json, "in_flight", info->in_flight);
     show_int(json, "retrying", info->retrying);
     show_int(json, "held", info->held);
@@ -107,6 +108,7 @@ static int list_one(const hf_subscription_info *info, void *ctx)
     out_table_cell(&listing->table, state_word(info));
     out_table_number(&listing->table, info->checkpoint);
     out_table_number(&listing->table, info->lag);
+    out_table_cell(&listing->table, out_rate(info->rate, words));
     out_table_number(&listing->table, info->in_flight);
     out_table_number(&listing->table, info->retrying);
     out_table_number(&listing->table, info->held);
@@ -121,16 +123,16 @@ static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
         {"NAME", false, 48},     {"MODE", false, 0},       {"STATE", false, 0},
-        {"CHECKPOINT", true, 0}, {"LAG", true, 0},         {"IN FLIGHT", true, 0},
-        {"RETRYING", true, 0},   {"HELD", true, 0},        {"DEAD", true, 0},
-        {"OLDEST", false, 0},    {"OWNER", false, 0}};
+        {"CHECKPOINT", true, 0}, {"LAG", true, 0},         {"PER SECOND", true, 0},
+        {"IN FLIGHT", true, 0},  {"RETRYING", true, 0},    {"HELD", true, 0},
+        {"DEAD", true, 0},       {"OLDEST", false, 0},     {"OWNER", false, 0}};
     struct listing listing = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
     if (code)
         return code;
     buf_init(&listing.line, LINE_BYTES_MAX);
-    out_table_init(&listing.table, columns, 11);
+    out_table_init(&listing.table, columns, sizeof(columns) / sizeof(columns[0]));
     code = cli_fail(hf_subscription_list(cli->bus, list_one, &listing));
     out_table_end(&listing.table);
     buf_release(&listing.line);
@@ -155,6 +157,13 @@ static void show_number(const char *name, int64_t number)
     char words[OUT_WORDS_BYTES];
     if (number != -1)
         show_field(name, out_number(number, words));
+}
+
+static void show_rate(double rate)
+{
+    char words[OUT_WORDS_BYTES];
+    snprintf(words, sizeof(words), "%.1f events/s in the last minute", rate);
+    show_field("rate", rate < 0 ? "not known yet" : words);
 }
 
 static void show_why(const hf_subscription_info *info)
@@ -192,6 +201,7 @@ static void show_fields(const hf_subscription_info *info, int64_t now_us)
         show_number("cursor", info->cursor);
     show_number("head", info->head);
     show_number("lag", info->lag);
+    show_rate(info->rate);
     show_field_time("oldest_waiting", info->oldest_waiting_us, now_us);
     show_number("in_flight", info->in_flight);
     show_number("retrying", info->retrying);

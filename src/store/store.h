@@ -543,6 +543,7 @@ struct progress {
     int64_t blocked;
     int64_t dead;
     int64_t oldest_waiting_us; /* entered_at of the first unsettled event; -1 if none */
+    double rate;               /* as in hf_subscription_info */
     int32_t unowned;           /* ordered: partitions whose owner is dead, or that have none */
     bool owned;                /* a partition has an owner; that of the first that has */
     bool owner_alive;

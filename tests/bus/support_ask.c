@@ -69,6 +69,7 @@ static int keep_info(const hf_subscription_info *info, void *ctx)
     copy->start_position = info->start_position;
     copy->head = info->head;
     copy->lag = info->lag;
+    copy->rate = info->rate;
     copy->in_flight = info->in_flight;
     copy->retrying = info->retrying;
     copy->held = info->held;

@@ -187,6 +187,7 @@ struct info {
     size_t pattern_count;
     int64_t checkpoint, head, lag, in_flight, retrying, held, blocked, dead, paused_at_us, cursor;
     int64_t start_position;
+    double rate;
     char checkpoint_event_id[HF_ID_BYTES];
     char paused_reason[256];
     char paused_by[64];

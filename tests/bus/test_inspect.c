@@ -668,19 +668,6 @@ static void the_namespaces_numbers_add_up(void **state)
     assert_int_equal(stats.delivered, 0);
 }
 
-static void the_rate_is_that_of_the_last_minute(void **state)
-{
-    struct scene *scene = *state;
-    hf_stats stats = {.size = sizeof stats};
-    assert_ok(hf_stats_get(scene->bus, &stats));
-    assert_true(stats.rate == 0);
-    for (int i = 0; i < 30; i++) {
-        publish(scene->bus, "a.b", NULL, NULL);
-    }
-    assert_ok(hf_stats_get(scene->bus, &stats));
-    assert_true(stats.rate == 0.5);
-}
-
 static void stats_of_an_older_program_are_not_overrun(void **state)
 {
     struct scene *scene = *state;
@@ -745,7 +732,6 @@ int main(void)
         scene_test(only_retries_left_is_said),
         scene_test(an_open_breaker_is_shown_and_resuming_closes_it),
         scene_test(the_namespaces_numbers_add_up),
-        scene_test(the_rate_is_that_of_the_last_minute),
         scene_test(stats_of_an_older_program_are_not_overrun),
         scene_test(the_doctor_looks_at_the_engine),
     };

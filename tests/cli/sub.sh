@@ -24,6 +24,7 @@ is "toggles are words" "$(field out 1 '$.options.breaker')" on
 is "choices are words" "$(field out 1 '$.options.on_poison')" halt
 is "what was not given is the default" "$(field out 1 '$.options.lease_ms')" 30000
 is "the lag is known" "$(field out 1 '$.lag')" 5
+is "so is the rate" "$(field out 1 '$.rate')" 0
 exits 3 "show of nothing is not found" sub show nothing
 
 exits 0 "pause" sub pause s --reason 'the mail server moves'
@@ -32,6 +33,7 @@ true_that "in its first line" sh -c 'head -1 out | grep -q "^Not moving: .*pause
 has "with the reason" out 'the mail server moves'
 exits 0 "list shows the state" sub list
 has "as a word" out '^s +shared +paused '
+has "and the rate" out 'PER SECOND'
 exits 0 "resume" sub resume s
 exits 0 "twice" sub resume s
 hf sub show s --json

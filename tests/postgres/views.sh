@@ -36,7 +36,7 @@ sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[11
 figures="namespace, subscription, head, checkpoint, lag, oldest_waiting > '0', in_flight, retrying, held, blocked, dead, rate > 0"
 is "stats has a row per namespace, then one per subscription; what is not known is NULL" \
     "SELECT $figures FROM holdfast.stats()" \
-    "default||120|||t|0|0|0|0|0|t default|audit|120|20|100|t||0|0|0|0| default|jobs|120|1|119|t|0|0|0|0|0| it's \"other\"||1|||||0|0|0|0|t"
+    "default||120|||t|0|0|0|0|0|t default|audit|120|20|100|t||0|0|0|0|f default|jobs|120|1|119|t|0|0|0|0|0|t it's \"other\"||1|||||0|0|0|0|t"
 lease=$(sql "SELECT DISTINCT lease FROM holdfast.claim('default', 'jobs', 10)")
 sql "SELECT holdfast.ack('default', 'jobs', '$lease', '{2,3}'); SELECT holdfast.nack('default', 'jobs', '$lease', '{4}', delay_ms => 60000); SELECT holdfast.bury('default', 'jobs', '$lease', '{5}')" >/dev/null
 is "what is leased, waits and died is counted, and the checkpoint is below it" \
@@ -58,6 +58,39 @@ sql "SELECT holdfast.publish('fast', 't', id => holdfast.new_id(clock_timestamp(
 is "the rate is that of the last minute" "SELECT rate FROM holdfast.stats('fast')" "5"
 is "a time is found by position" \
     "SELECT holdfast.position_before(id, now() - interval '1 min'), holdfast.position_before(id, now() - interval '1 h'), holdfast.position_before(id, now() + interval '1 h') FROM holdfast.namespaces WHERE name = 'fast'" "600|0|900"
+
+paces="SELECT subscription, round((rate * extract(epoch FROM $now - to_timestamp((holdfast.span_of($now) - 1) * 30.0)))::numeric)
+    FROM holdfast.stats('fast') WHERE subscription IS NOT NULL"
+# at HALVES SQL: runs it, so many half minutes after the last change of a checkpoint, and not at the end of one.
+at() {
+    local side moved="SET span = span + holdfast.span_of($now) - $1 - (SELECT max(span) FROM holdfast.checkpoints) WHERE span > 0"
+    sql "SELECT FROM pg_sleep(CASE WHEN extract(epoch FROM $now)::numeric % 30 > 25 THEN 5.1 ELSE 0 END)
+         $(for side in 0 1; do echo "; UPDATE holdfast.checkpoints_$side $moved"; done); $2"
+}
+paces() { # CLAIM HALVES WANTED
+    ok "$1" same "$3" "$(at "$2" "$paces" | paste -sd' ' -)"
+}
+halves="(SELECT id FROM holdfast.subscriptions WHERE name = 'halves')"
+owner=00000000-0000-4000-8000-0000000000aa
+settle() { # PARTITION CHECKPOINT
+    echo "SELECT FROM holdfast.namespaces n, holdfast.change_checkpoints(n.id, $halves, '$owner', 0, ARRAY[$1], '{0}', '{$2}', '{NULL}', now())
+          WHERE n.name = 'fast' AND status = 0"
+}
+sql "SELECT FROM holdfast.namespaces n, holdfast.change_subscription_put(n.id, 'halves', '[\"**\"]', '{}', 1, 2, 0, -1, now()) WHERE n.name = 'fast';
+     SELECT FROM holdfast.namespaces n, holdfast.change_subscription_put(n.id, 'pull', '[\"**\"]', '{}', 2, 1, 0, -1, now()) WHERE n.name = 'fast';
+     UPDATE holdfast.partitions SET owner = '$owner' WHERE subscription_id = $halves" >/dev/null
+paces "a subscription that never moved has a rate of 0" 0 "halves|0 pull|0"
+at 2 "$(settle 0 600); SELECT FROM holdfast.claim('fast', 'pull', 10)" >/dev/null
+paces "one that moves has its own, the mean of its partitions; a shared one that of its cursor" 0 "halves|300 pull|10"
+at 1 "$(settle 1 600)" >/dev/null
+paces "what was settled in the half minute before counts" 0 "halves|600 pull|10"
+paces "and then no more" 1 "halves|300 pull|0"
+paces "until nothing does" 2 "halves|0 pull|0"
+at 2 "$(settle 0 900)" >/dev/null
+is "a journal that is rotated" "SELECT holdfast.rotate(0)" t
+paces "keeps it" 0 "halves|150 pull|0"
+sql "SELECT FROM holdfast.namespaces n, holdfast.change_seek(n.id, $halves, 100, $now) WHERE n.name = 'fast'" >/dev/null
+paces "after a seek it is not known, which is not 0" 0 "halves| pull|0"
 
 # --- Whoever calls cannot change what a name means ---
 is "all functions pin their search_path, have parsed bodies, or name everything" \

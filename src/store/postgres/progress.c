@@ -54,7 +54,8 @@ enum progress_column {
     PROGRESS_LOWEST,
     PROGRESS_OLDEST_AT,
     PROGRESS_OWNER_ALIVE,
-    PROGRESS_UNOWNED
+    PROGRESS_UNOWNED,
+    PROGRESS_MICRO_RATE
 };
 
 static void read_owner(const PGresult *result, struct progress *progress)
@@ -84,6 +85,8 @@ static void read_progress(const PGresult *result, struct progress *progress)
     progress->blocked = result_int8(result, 0, PROGRESS_BLOCKED, 0);
     progress->dead = result_int8(result, 0, PROGRESS_DEAD, 0);
     progress->oldest_waiting_us = result_time(result, 0, PROGRESS_OLDEST_AT, -1);
+    int64_t micro_rate = result_int8(result, 0, PROGRESS_MICRO_RATE, -1);
+    progress->rate = micro_rate < 0 ? -1 : (double)micro_rate / 1e6;
     if (shared) {
         int64_t lowest = result_int8(result, 0, PROGRESS_LOWEST, INT64_MAX);
         progress->cursor = checkpoint;

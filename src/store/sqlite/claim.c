@@ -366,8 +366,9 @@ static hf_status finish(struct work *work, const struct partition *before)
     }
     HF_POINT("mid_claim");
     if (status == HF_OK && (work->cursor != before->checkpoint || work->turn != before->turn)) {
-        status = STATEMENT_RUN(work->conn, SQLITE_QUERY_PARTITION_CURSOR, claim->subscription_id,
-                               work->cursor, work->turn ? 1 : 0);
+        status = STATEMENT_RUN(work->conn, SQLITE_QUERY_PARTITION_CHECKPOINT,
+                               claim->subscription_id, 0, work->cursor, claim->change.now_us,
+                               work->turn ? 1 : 0);
     }
     if (status == HF_OK) {
         status = next_wake(work, &lease, &wake_us);

@@ -17,12 +17,44 @@
 #include "store/sqlite/subscription.h"
 #include "store/sqlite/verbs.h"
 
+#define SPAN_US INT64_C(30000000) /* as in the statements that move a checkpoint */
+
 /* ---- Progress -------------------------------------------------------------------------------- */
+
+/* How far checkpoints have moved since the half minute before that of now_us began. */
+struct movement {
+    int64_t now_us;
+    int64_t moved; /* of all partitions together; -1: not known */
+    int64_t count; /* partitions */
+};
+
+static void movement_add(struct movement *movement, sqlite3_stmt *stmt, int64_t checkpoint)
+{
+    int64_t ago = movement->now_us / SPAN_US - sqlite3_column_int64(stmt, 7);
+    int64_t from = checkpoint; /* stored before that: it has not moved */
+    if (ago < 2) {
+        from = ago < 0 ? -1 : column_int(stmt, ago == 1 ? 8 : 9, -1);
+    }
+    movement->count++;
+    movement->moved = from < 0 || movement->moved < 0 ? -1 : movement->moved + checkpoint - from;
+}
+
+static double movement_rate(const struct movement *movement)
+{
+    int64_t since_us = (movement->now_us / SPAN_US - 1) * SPAN_US;
+    if (movement->moved < 0 || movement->count == 0) {
+        return -1;
+    }
+    return (double)movement->moved / (double)movement->count /
+           ((double)(movement->now_us - since_us) / 1e6);
+}
 
 /* The lowest checkpoint with what belongs to it; who owns the first that is owned. */
 static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn,
-                                 const struct about *about, struct progress *progress)
+                                 const struct about *about, int64_t now_us,
+                                 struct progress *progress)
 {
+    struct movement movement = {.now_us = now_us};
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_LIST);
     if (!stmt) {
         return conn_error(conn);
@@ -33,9 +65,11 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
         if (status != HF_OK || !row) {
+            progress->rate = movement_rate(&movement);
             return status;
         }
         int64_t checkpoint = sqlite3_column_int64(stmt, 1);
+        movement_add(&movement, stmt, checkpoint);
         if (checkpoint < progress->checkpoint) {
             progress->checkpoint = checkpoint;
             progress->checkpoint_at_us = column_int(stmt, 2, -1);
@@ -160,14 +194,14 @@ static hf_status read_oldest(struct sqlite_engine *engine, struct conn *conn,
 }
 
 static hf_status read_progress(struct sqlite_engine *engine, struct conn *conn,
-                               int64_t subscription_id, struct progress *progress)
+                               int64_t subscription_id, int64_t now_us, struct progress *progress)
 {
     struct about about;
     hf_status status = subscription_about(engine, conn, subscription_id, &about);
     if (status != HF_OK) {
         return status;
     }
-    status = read_partitions(engine, conn, &about, progress);
+    status = read_partitions(engine, conn, &about, now_us, progress);
     if (status == HF_OK) {
         status = read_counts(engine, conn, &about, text_of(about.name), progress);
     }
@@ -186,7 +220,6 @@ static hf_status read_progress(struct sqlite_engine *engine, struct conn *conn,
 hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
                           struct progress *ret_progress)
 {
-    (void)now_us; /* whether an owner is alive is no question of time here */
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
@@ -198,7 +231,7 @@ hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_
         .cursor = -1,
         .oldest_waiting_us = -1,
     };
-    status = read_progress(self, conn, subscription_id, &progress);
+    status = read_progress(self, conn, subscription_id, now_us, &progress);
     pool_give(self, conn);
     if (status == HF_OK) {
         *ret_progress = progress;

@@ -63,7 +63,7 @@ static hf_status move_checkpoint(struct conn *conn, int64_t subscription_id,
     bind_int(stmt, 2, mark->partition);
     bind_int(stmt, 3, mark->checkpoint);
     bind_int(stmt, 4, now_us);
-    bind_blob(stmt, 5, mark->last_event_id, 16);
+    bind_blob(stmt, 6, mark->last_event_id, 16);
     hf_status status = conn_run(conn, stmt);
     HF_POINT("mid_settle");
     if (status != HF_OK || mark->checkpoint == stored_checkpoint) {
