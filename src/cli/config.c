@@ -293,81 +293,111 @@ static void walk_scope(struct walk *walk, const struct config_node *node)
     check_required(walk, node);
 }
 
-static void walk_subscription(struct walk *walk, size_t nth, const struct config_node *node)
-{
-    struct config *config = walk->config;
-    struct config_subscription *subscription;
-    size_t name = config_key_known(CONFIG_SUBSCRIPTION, "name");
+/* A list whose members are mappings of one scope. */
+struct list {
+    const char *key;
+    enum config_scope scope;
+    struct config_entry **entries; /* of the config, with room for `max` */
+    size_t *count;
+    size_t max;
+};
 
-    subscription = arena_alloc(&config->arena, sizeof(*subscription));
-    if (!subscription) {
+static void walk_entry(struct walk *walk, const struct list *list, size_t nth,
+                       const struct config_node *node)
+{
+    struct config_entry *entry = arena_alloc(&walk->config->arena, sizeof(*entry));
+
+    if (!entry) {
         config_problem(walk->problems, node->place, "there is no memory for the file");
         return;
     }
-    memset(subscription, 0, sizeof(*subscription));
-    subscription->place = node->place;
-    walk->scope = CONFIG_SUBSCRIPTION;
-    walk->values = subscription->values;
-    snprintf(walk->shown, sizeof(walk->shown), "subscriptions[%zu].", nth);
+    memset(entry, 0, sizeof(*entry));
+    entry->place = node->place;
+    walk->scope = list->scope;
+    walk->values = entry->values;
+    snprintf(walk->shown, sizeof(walk->shown), "%s[%zu].", list->key, nth);
     walk_scope(walk, node);
-    subscription->name = subscription->values[name].value.text;
-    config->subscriptions[config->subscription_count++] = subscription;
-    config_check_subscription(config, config->subscription_count - 1, walk->problems);
+    entry->name = entry->values[config_key_known(list->scope, "name")].value.text;
+    list->entries[(*list->count)++] = entry;
+    config_check_entry(list->entries, *list->count - 1, list->key, list->scope, walk->problems);
 }
 
-static void walk_subscriptions(struct walk *walk, const struct config_node *node)
+static void walk_list(struct walk *walk, const struct list *list, const struct config_node *node)
 {
     size_t nth = 0;
 
     if (node->kind != CONFIG_LIST || node->count == 0) {
         config_problem(walk->problems, node->place,
-                       "subscriptions is a list with at least one member, each begun by a dash "
-                       "('- name: ...'); here is %s",
+                       "%s is a list with at least one member, each begun by a dash "
+                       "('- name: ...'); here is %s", list->key,
                        node->kind == CONFIG_LIST ? "an empty one" : kind_word(node));
         return;
     }
-    if (node->count > CONFIG_SUBSCRIPTIONS_MAX) {
-        config_problem(walk->problems, node->place, "there are %zu subscriptions; %d is the limit",
-                       node->count, CONFIG_SUBSCRIPTIONS_MAX);
+    if (node->count > list->max) {
+        config_problem(walk->problems, node->place, "there are %zu %s; %zu is the limit",
+                       node->count, list->key, list->max);
         return;
     }
     for (const struct config_node *member = node->first; member; member = member->next)
-        walk_subscription(walk, nth++, member);
+        walk_entry(walk, list, nth++, member);
+}
+
+/* A section of the file that is one mapping. */
+static void walk_section(struct walk *walk, enum config_scope scope, struct config_value *values,
+                         const struct config_node *node)
+{
+    walk->scope = scope;
+    walk->values = values;
+    snprintf(walk->shown, sizeof(walk->shown), "%s.", node->key);
+    walk_scope(walk, node);
+}
+
+static void unknown_section(struct walk *walk, const struct config_node *node)
+{
+    struct suggest suggest;
+
+    suggest_init(&suggest, node->key);
+    suggest_offer(&suggest, "database");
+    suggest_offer(&suggest, "subscriptions");
+    suggest_offer(&suggest, "schedules");
+    suggest_offer(&suggest, "retention");
+    config_problem(walk->problems, node->key_place,
+                   "%.64s: there is no such key%s%s%s (allowed: database, subscriptions, "
+                   "schedules, retention)",
+                   node->key, suggest.best ? "; did you mean " : "",
+                   suggest.best ? suggest.best : "", suggest.best ? "?" : "");
 }
 
 static void walk_root(struct walk *walk, const struct config_node *root)
 {
-    const struct config_node *subscriptions = NULL;
+    struct config *config = walk->config;
+    const struct list subscriptions = {"subscriptions", CONFIG_SUBSCRIPTION, config->subscriptions,
+                                       &config->subscription_count, CONFIG_SUBSCRIPTIONS_MAX};
+    const struct list schedules = {"schedules", CONFIG_SCHEDULE, config->schedules,
+                                   &config->schedule_count, CONFIG_SCHEDULES_MAX};
+    bool works = false;
 
     for (const struct config_node *node = root->first; node; node = node->next) {
-        struct suggest suggest;
-
-        if (strcmp(node->key, "subscriptions") == 0)
-            subscriptions = node;
+        works |= strcmp(node->key, "subscriptions") == 0;
         if (node->broken)
             continue;
         if (strcmp(node->key, "database") == 0) {
-            walk->scope = CONFIG_DATABASE;
-            walk->values = walk->config->database;
-            snprintf(walk->shown, sizeof(walk->shown), "database.");
-            walk_scope(walk, node);
-            config_check_database(walk->config, walk->problems);
+            walk_section(walk, CONFIG_DATABASE, config->database, node);
+            config_check_database(config, walk->problems);
+        } else if (strcmp(node->key, "retention") == 0) {
+            walk_section(walk, CONFIG_RETENTION, config->retention, node);
         } else if (strcmp(node->key, "subscriptions") == 0) {
-            walk_subscriptions(walk, node);
+            walk_list(walk, &subscriptions, node);
+        } else if (strcmp(node->key, "schedules") == 0) {
+            walk_list(walk, &schedules, node);
         } else {
-            suggest_init(&suggest, node->key);
-            suggest_offer(&suggest, "database");
-            suggest_offer(&suggest, "subscriptions");
-            config_problem(walk->problems, node->key_place,
-                           "%.64s: there is no such key%s%s%s (allowed: database, subscriptions)",
-                           node->key, suggest.best ? "; did you mean " : "",
-                           suggest.best ? suggest.best : "", suggest.best ? "?" : "");
+            unknown_section(walk, node);
         }
     }
-    if (!subscriptions)
+    if (!works)
         config_problem(walk->problems, root->place, "subscriptions is missing; it is a list of "
                                                     "what to work for");
-    config_check_all(walk->config, walk->problems);
+    config_check_all(config, walk->problems);
 }
 
 bool config_read(struct config *ret_config, struct text bytes, int64_t now_us,
@@ -400,6 +430,7 @@ void config_release(struct config *config)
 {
     arena_release(&config->arena);
     config->subscription_count = 0;
+    config->schedule_count = 0;
 }
 
 int config_open(struct config *ret_config, const char *file, int64_t now_us)

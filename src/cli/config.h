@@ -14,6 +14,7 @@
 
 #define CONFIG_FILE_DEFAULT "holdfast.yaml"
 #define CONFIG_SUBSCRIPTIONS_MAX 64
+#define CONFIG_SCHEDULES_MAX 256
 
 struct config_value {
     struct config_place place; /* line 0: not given */
@@ -23,7 +24,8 @@ struct config_value {
     bool is_list;              /* written as a list */
 };
 
-struct config_subscription {
+/* A member of a list: a subscription or a schedule. */
+struct config_entry {
     struct config_place place;
     const char *name;
     struct config_value values[CONFIG_KEYS_MAX]; /* by the index of the key */
@@ -32,8 +34,11 @@ struct config_subscription {
 struct config {
     struct arena arena; /* owns all texts */
     struct config_value database[CONFIG_KEYS_MAX];
-    struct config_subscription *subscriptions[CONFIG_SUBSCRIPTIONS_MAX];
+    struct config_entry *subscriptions[CONFIG_SUBSCRIPTIONS_MAX];
     size_t subscription_count;
+    struct config_entry *schedules[CONFIG_SCHEDULES_MAX];
+    size_t schedule_count;
+    struct config_value retention[CONFIG_KEYS_MAX];
 };
 
 /* `now_us` is what a place given as a duration counts back from. False: there are problems, and

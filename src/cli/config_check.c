@@ -7,9 +7,12 @@
 #include "cli/config_check.h"
 
 #include "base/banned.h"
+#include "base/cron.h"
 #include "base/err.h"
 #include "base/glob.h"
+#include "base/json_check.h"
 #include "base/ranges.h"
+#include "base/zone.h"
 #include "cli/guard.h"
 
 static hf_status check_by(const struct config_key *key, struct text text)
@@ -28,6 +31,24 @@ static hf_status check_by(const struct config_key *key, struct text text)
         return text.length > 0 ? ranges_parse(text, HF_PARTITIONS_MAX, &ranges)
                                : fail(HF_INVALID, "it must not be empty");
     }
+    case CONFIG_TEXT_SCHEDULE:
+        return glob_check_name(text, "the name", HF_SCHEDULE_NAME_BYTES_MAX);
+    case CONFIG_TEXT_CRON: {
+        struct cron cron;
+        return cron_parse(text, &cron);
+    }
+    case CONFIG_TEXT_ZONE: {
+        struct zone *zone = NULL;
+        hf_status status = zone_new(text, NULL, &zone);
+        zone_free(zone);
+        return status;
+    }
+    case CONFIG_TEXT_TYPE:
+        return glob_check_type(text);
+    case CONFIG_TEXT_JSON:
+        return json_check(text.bytes, text.length, NULL, "it");
+    case CONFIG_TEXT_OBJECT:
+        return json_check_object(text.bytes, text.length, NULL, "it");
     case CONFIG_TEXT_ANY:
     case CONFIG_TEXT_FILE:
     case CONFIG_TEXT_COMMAND:
@@ -73,7 +94,7 @@ void config_check_database(const struct config *config, struct config_problems *
 }
 
 /* The milliseconds of a duration that is given, else of its default. */
-static int64_t duration_of(const struct config_subscription *subscription, const char *path)
+static int64_t duration_of(const struct config_entry *subscription, const char *path)
 {
     const struct config_value *value = value_of(subscription->values, CONFIG_SUBSCRIPTION, path);
     struct config_key key =
@@ -82,27 +103,50 @@ static int64_t duration_of(const struct config_subscription *subscription, const
     return value->place.line ? value->value.number : config_initial(&key).number;
 }
 
-void config_check_subscription(const struct config *config, size_t index,
-                               struct config_problems *problems)
+static void check_retry(const struct config_entry *subscription, size_t index,
+                        struct config_problems *problems)
 {
-    const struct config_subscription *subscription = config->subscriptions[index];
     const struct config_value *base =
         value_of(subscription->values, CONFIG_SUBSCRIPTION, "retry.base");
     const struct config_value *max =
         value_of(subscription->values, CONFIG_SUBSCRIPTION, "retry.max");
-    const struct config_value *name = value_of(subscription->values, CONFIG_SUBSCRIPTION, "name");
 
     if ((base->place.line || max->place.line) &&
         duration_of(subscription, "retry.max") < duration_of(subscription, "retry.base"))
         config_problem(problems, max->place.line ? max->place : base->place,
                        "subscriptions[%zu].retry: max is less than base; it must be at least that "
                        "(the defaults are 1s and 30s)", index);
-    for (size_t i = 0; i < index && subscription->name; i++) {
-        const struct config_subscription *other = config->subscriptions[i];
-        if (other->name && strcmp(other->name, subscription->name) == 0) {
+}
+
+static void check_driver(const struct config_entry *schedule, size_t index,
+                         struct config_problems *problems)
+{
+    const struct config_value *driver = value_of(schedule->values, CONFIG_SCHEDULE, "driver");
+    const struct config_value *zone = value_of(schedule->values, CONFIG_SCHEDULE, "zone");
+
+    if (driver->place.line && driver->value.number == HF_DRIVER_PG_CRON && zone->place.line &&
+        strcmp(zone->value.text, "UTC") != 0)
+        config_problem(problems, zone->place,
+                       "schedules[%zu].zone: pg_cron knows none but UTC, and is the driver in "
+                       "line %d", index, driver->place.line);
+}
+
+void config_check_entry(struct config_entry *const *entries, size_t index, const char *key,
+                        enum config_scope scope, struct config_problems *problems)
+{
+    const struct config_entry *entry = entries[index];
+    const struct config_value *name = value_of(entry->values, scope, "name");
+
+    if (scope == CONFIG_SUBSCRIPTION)
+        check_retry(entry, index, problems);
+    else
+        check_driver(entry, index, problems);
+    for (size_t i = 0; i < index && entry->name; i++) {
+        const struct config_entry *other = entries[i];
+        if (other->name && strcmp(other->name, entry->name) == 0) {
             config_problem(problems, name->place,
-                           "subscriptions[%zu].name: '%.64s' is also the name of the one in "
-                           "line %d", index, subscription->name, other->place.line);
+                           "%s[%zu].name: '%.64s' is also the name of the one in line %d", key,
+                           index, entry->name, other->place.line);
             return;
         }
     }

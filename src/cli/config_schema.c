@@ -1,15 +1,16 @@
 /*
  * config_schema.c - the table of keys. See config_schema.h.
  *
- * A key of the database, or one of the few of a subscription that are no option of it, is a row
- * here. All others come from suboptions_fields, behind the rows of the subscription, in its order.
- * Kind, limits, choices and help of a key that is also an option of the command line are those of
- * the option.
+ * A key of the database, of a schedule, of retention, or one of the few of a subscription that are
+ * no option of it, is a row here. All others come from suboptions_fields, behind the rows of the
+ * subscription, in its order. Kind, limits, choices and help of a key that is also an option of the
+ * command line are those of the option.
  */
 #include "cli/config_schema.h"
 
 #include "base/banned.h"
 #include "cli/args_value.h"
+#include "cli/schedule_options.h"
 #include "cli/work_options.h"
 
 #include <assert.h>
@@ -43,6 +44,30 @@ static const struct option_row row_name = {
 static const struct option_row row_from = {
     "from", 0, OPTION_PLACE, "PLACE", NULL, 0, 0, "where a new subscription starts"};
 
+static const struct option_row row_schedule = {
+    "", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "the schedule's name"};
+static const struct option_row row_cron = {
+    "", 0, OPTION_TEXT, "EXPRESSION", NULL, 0, 0,
+    "when it fires: five fields, or six with seconds"};
+static const struct option_row row_type = {
+    "", 0, OPTION_TEXT, "TYPE", NULL, 0, 0, "the type of its events"};
+static const struct option_row row_payload = {
+    "", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "the payload of its events"};
+static const struct option_row row_active = {
+    "", 0, OPTION_CHOICE, "WHAT", "off|on", 0, 0,
+    "off: it is paused; on: a pause ends; if it is not said a pause stays what it is"};
+static const struct option_row row_zone = SCHEDULE_OPTION_ZONE;
+static const struct option_row row_key = SCHEDULE_OPTION_KEY;
+static const struct option_row row_tenant = SCHEDULE_OPTION_TENANT;
+static const struct option_row row_metadata = SCHEDULE_OPTION_METADATA;
+static const struct option_row row_misfire = SCHEDULE_OPTION_MISFIRE;
+static const struct option_row row_cap = SCHEDULE_OPTION_CAP;
+static const struct option_row row_grace = SCHEDULE_OPTION_GRACE;
+static const struct option_row row_driver = SCHEDULE_OPTION_DRIVER;
+static const struct option_row row_age = RETENTION_OPTION_AGE;
+static const struct option_row row_bytes = RETENTION_OPTION_BYTES;
+static const struct option_row row_lagging = RETENTION_OPTION_LAGGING;
+
 static const struct config_key database_keys[] = {
     {"url", &row_url, "sqlite:holdfast.db", "db", "HOLDFAST_URL", NULL, CONFIG_TEXT_ANY, false,
      false},
@@ -69,7 +94,31 @@ static const struct config_key subscription_keys[] = {
      false},
 };
 
+static const struct config_key schedule_keys[] = {
+    {"name", &row_schedule, NULL, NULL, NULL, NULL, CONFIG_TEXT_SCHEDULE, true, false},
+    {"cron", &row_cron, NULL, NULL, NULL, NULL, CONFIG_TEXT_CRON, true, false},
+    {"zone", &row_zone, "UTC", NULL, NULL, NULL, CONFIG_TEXT_ZONE, false, false},
+    {"type", &row_type, NULL, NULL, NULL, NULL, CONFIG_TEXT_TYPE, true, false},
+    {"payload", &row_payload, "null", NULL, NULL, NULL, CONFIG_TEXT_JSON, false, false},
+    {"key", &row_key, NULL, NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"tenant", &row_tenant, NULL, NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"metadata", &row_metadata, NULL, NULL, NULL, NULL, CONFIG_TEXT_OBJECT, false, false},
+    {"misfire", &row_misfire, "skip", NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"misfire_cap", &row_cap, "100", NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"grace", &row_grace, "60s", NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"active", &row_active, NULL, NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"driver", &row_driver, "own", NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+};
+
+static const struct config_key retention_keys[] = {
+    {"age", &row_age, NULL, NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"bytes", &row_bytes, NULL, NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"lagging", &row_lagging, NULL, NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
+};
+
 #define DATABASE_COUNT (sizeof(database_keys) / sizeof(database_keys[0]))
+#define SCHEDULE_COUNT (sizeof(schedule_keys) / sizeof(schedule_keys[0]))
+#define RETENTION_COUNT (sizeof(retention_keys) / sizeof(retention_keys[0]))
 #define OWN_COUNT (sizeof(subscription_keys) / sizeof(subscription_keys[0]))
 
 /* Keys that are refused with a reason. */
@@ -88,6 +137,9 @@ static const struct {
     {CONFIG_SUBSCRIPTION, "exec", "belongs below handler: handler: {exec: COMMAND}"},
     {CONFIG_SUBSCRIPTION, "timeout", "belongs below handler: handler: {timeout: 30s}"},
     {CONFIG_SUBSCRIPTION, "retries", "is called retry.attempts here, and counts the first try"},
+    {CONFIG_SCHEDULE, "expression", "is called cron here"},
+    {CONFIG_SCHEDULE, "timezone", "is called zone here"},
+    {CONFIG_SCHEDULE, "paused", "is called active here: active: off"},
     {CONFIG_DATABASE, "password",
      "is not allowed: secrets belong in a file of their own, which password_file names"},
 };
@@ -101,8 +153,19 @@ static const struct config_short shorts[] = {
 size_t config_key_count(enum config_scope scope)
 {
     _Static_assert(DATABASE_COUNT <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX is too small");
+    _Static_assert(SCHEDULE_COUNT <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX is too small");
     _Static_assert(OWN_COUNT + SUBOPTIONS_MAX <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX is too small");
-    return scope == CONFIG_DATABASE ? DATABASE_COUNT : OWN_COUNT + suboptions_count;
+    switch (scope) {
+    case CONFIG_DATABASE:
+        return DATABASE_COUNT;
+    case CONFIG_SCHEDULE:
+        return SCHEDULE_COUNT;
+    case CONFIG_RETENTION:
+        return RETENTION_COUNT;
+    case CONFIG_SUBSCRIPTION:
+        return OWN_COUNT + suboptions_count;
+    }
+    return 0;
 }
 
 struct config_key config_key_at(enum config_scope scope, size_t index)
@@ -112,6 +175,10 @@ struct config_key config_key_at(enum config_scope scope, size_t index)
     assert(index < config_key_count(scope));
     if (scope == CONFIG_DATABASE)
         return database_keys[index];
+    if (scope == CONFIG_SCHEDULE)
+        return schedule_keys[index];
+    if (scope == CONFIG_RETENTION)
+        return retention_keys[index];
     if (index < OWN_COUNT)
         return subscription_keys[index];
     field = &suboptions_fields[index - OWN_COUNT];
@@ -238,6 +305,22 @@ void config_key_takes(const struct config_key *key, char *ret_form, size_t bytes
     case CONFIG_TEXT_FILE:
         snprintf(ret_form, bytes, "takes the path of a file");
         return;
+    case CONFIG_TEXT_CRON:
+        snprintf(ret_form, bytes, "takes a cron expression, as '0 9 * * MON-FRI'");
+        return;
+    case CONFIG_TEXT_ZONE:
+        snprintf(ret_form, bytes, "takes a time zone, as Europe/Berlin");
+        return;
+    case CONFIG_TEXT_TYPE:
+        snprintf(ret_form, bytes, "takes the type of an event, as report.due");
+        return;
+    case CONFIG_TEXT_JSON:
+        snprintf(ret_form, bytes, "takes JSON as a text, as '{\"to\": \"ann\"}'");
+        return;
+    case CONFIG_TEXT_OBJECT:
+        snprintf(ret_form, bytes, "takes a JSON object as a text, as '{\"team\": \"shop\"}'");
+        return;
+    case CONFIG_TEXT_SCHEDULE:
     case CONFIG_TEXT_SUBSCRIPTION:
     case CONFIG_TEXT_NAMESPACE:
     case CONFIG_TEXT_NODE:

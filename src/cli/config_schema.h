@@ -7,6 +7,8 @@
  *       - name: ...
  *         retry:
  *           base: ...           path "retry.base"
+ *     schedules:                CONFIG_SCHEDULE, for each member of the list
+ *     retention:                CONFIG_RETENTION
  *
  * The keys of a subscription are, but for a few, the options of a subscription (suboptions.h):
  * whoever adds an option there has added a key here.
@@ -20,7 +22,7 @@
 #define CONFIG_KEYS_MAX (SUBOPTIONS_MAX + 8) /* of one scope */
 #define CONFIG_PATH_BYTES 128                /* of a path with its NUL */
 
-enum config_scope { CONFIG_DATABASE, CONFIG_SUBSCRIPTION };
+enum config_scope { CONFIG_DATABASE, CONFIG_SUBSCRIPTION, CONFIG_SCHEDULE, CONFIG_RETENTION };
 
 /* What a text must be beyond being a text. */
 enum config_text {
@@ -31,6 +33,12 @@ enum config_text {
     CONFIG_TEXT_PATTERN,
     CONFIG_TEXT_PARTITIONS, /* 3,5-7 */
     CONFIG_TEXT_FILE,
+    CONFIG_TEXT_SCHEDULE, /* a schedule's name */
+    CONFIG_TEXT_CRON,
+    CONFIG_TEXT_ZONE,
+    CONFIG_TEXT_TYPE,
+    CONFIG_TEXT_JSON,
+    CONFIG_TEXT_OBJECT, /* JSON, an object */
     CONFIG_TEXT_COMMAND
 };
 

@@ -95,7 +95,7 @@ struct config_setting config_setting_of(struct config *config, const struct conf
 /* ---- What is made of them -------------------------------------------------------------------- */
 
 hf_subscription_options config_options(struct config *config,
-                                       const struct config_subscription *subscription,
+                                       const struct config_entry *subscription,
                                        const struct args *args)
 {
     hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;

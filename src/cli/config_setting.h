@@ -33,7 +33,7 @@ struct config_setting config_setting_of(struct config *config, const struct conf
 
 /* The options of a subscription, complete: what is given nowhere is at its default. */
 hf_subscription_options config_options(struct config *config,
-                                       const struct config_subscription *subscription,
+                                       const struct config_entry *subscription,
                                        const struct args *args);
 
 /* The command of a subscription for the shell. A list is quoted, so that its members reach the

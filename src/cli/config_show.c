@@ -29,8 +29,9 @@ static int run_check(struct cli *cli)
 
     if (code)
         return code;
-    out_say("%s is good: %zu subscription%s.", file, config.subscription_count,
-            config.subscription_count == 1 ? "" : "s");
+    out_say("%s is good: %zu subscription%s, %zu schedule%s.", file, config.subscription_count,
+            config.subscription_count == 1 ? "" : "s", config.schedule_count,
+            config.schedule_count == 1 ? "" : "s");
     config_release(&config);
     return EXIT_OK;
 }
@@ -63,18 +64,19 @@ struct show {
 
 /* Whose settings they are. */
 struct owner {
-    const char *subscription; /* NULL: the database's */
+    const char *section;      /* "subscriptions" */
+    const char *subscription; /* NULL: it is none */
+    const char *schedule;     /* NULL: it is none */
     enum config_scope scope;
     const struct config_value *values;
 };
 
 static void key_text(const struct owner *owner, const struct config_key *key, struct buf *ret_text)
 {
+    const char *name = owner->subscription ? owner->subscription : owner->schedule;
+
     buf_clear(ret_text);
-    if (owner->subscription)
-        buf_printf(ret_text, "subscriptions.%s.%s", owner->subscription, key->path);
-    else
-        buf_printf(ret_text, "database.%s", key->path);
+    buf_printf(ret_text, "%s%s%s.%s", owner->section, name ? "." : "", name ? name : "", key->path);
 }
 
 static const char *origin_word(enum config_origin origin)
@@ -132,7 +134,7 @@ static const char *value_text(struct show *show, const struct config_setting *se
 static void show_setting(struct show *show, const struct owner *owner,
                          const struct config_key *key, const struct config_setting *setting)
 {
-    bool is_url = !owner->subscription && strcmp(key->path, "url") == 0;
+    bool is_url = owner->scope == CONFIG_DATABASE && strcmp(key->path, "url") == 0;
     const char *value = value_text(show, setting, is_url);
     char origin[ORIGIN_BYTES];
     struct json_out json;
@@ -150,6 +152,8 @@ static void show_setting(struct show *show, const struct owner *owner,
     json_object_begin(&json);
     show_string(&json, "key", buf_terminate(&show->key));
     show_string(&json, "subscription", owner->subscription);
+    if (owner->schedule)
+        show_string(&json, "schedule", owner->schedule);
     show_string(&json, "path", key->path);
     show_string(&json, "value", value);
     if (show->origin) {
@@ -188,7 +192,8 @@ static int show_all(struct show *show)
 {
     static const struct out_column columns[] = {
         {"key", false, 0}, {"value", false, 100}, {"origin", false, 0}};
-    struct config_subscription *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
+    const struct config *config = &show->config;
+    struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
     size_t count = work_select(&show->cli->args, &show->config, show->file, chosen);
 
     if (count == 0)
@@ -197,10 +202,14 @@ static int show_all(struct show *show)
     buf_init(&show->text, LINE_BYTES_MAX);
     buf_init(&show->key, LINE_BYTES_MAX);
     out_table_init(&show->table, columns, show->origin ? 3 : 2);
-    show_owner(show, &(struct owner){NULL, CONFIG_DATABASE, show->config.database});
+    show_owner(show, &(struct owner){"database", NULL, NULL, CONFIG_DATABASE, config->database});
     for (size_t i = 0; i < count; i++)
-        show_owner(show,
-                   &(struct owner){chosen[i]->name, CONFIG_SUBSCRIPTION, chosen[i]->values});
+        show_owner(show, &(struct owner){"subscriptions", chosen[i]->name, NULL,
+                                         CONFIG_SUBSCRIPTION, chosen[i]->values});
+    for (size_t i = 0; i < config->schedule_count; i++)
+        show_owner(show, &(struct owner){"schedules", NULL, config->schedules[i]->name,
+                                         CONFIG_SCHEDULE, config->schedules[i]->values});
+    show_owner(show, &(struct owner){"retention", NULL, NULL, CONFIG_RETENTION, config->retention});
     out_table_end(&show->table);
     buf_release(&show->line);
     buf_release(&show->text);
@@ -305,6 +314,8 @@ static int run_keys(struct cli *cli)
 {
     list_keys(CONFIG_DATABASE, "database.", cli->json);
     list_keys(CONFIG_SUBSCRIPTION, "subscriptions[].", cli->json);
+    list_keys(CONFIG_SCHEDULE, "schedules[].", cli->json);
+    list_keys(CONFIG_RETENTION, "retention.", cli->json);
     return EXIT_OK;
 }
 

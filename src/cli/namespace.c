@@ -11,11 +11,11 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/out.h"
+#include "cli/schedule_options.h"
 #include "cli/show.h"
 #include "cli/table.h"
 
 #define LINE_BYTES_MAX 1048576
-#define RETAIN_AGE_MAX_MS (INT64_C(86400000) * 366 * 1000)
 
 static int open_whole(struct cli *cli, hf_open_mode mode)
 {
@@ -63,16 +63,9 @@ static int run_create(struct cli *cli)
 #define OPTION_METADATA                                                                            \
     {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "an object that is kept with it"}
 
-#define LAGGING_CHOICES "keep|drop"
 
 /* What create and set have in common. */
-#define OPTION_RETENTION                                                                           \
-    {"retain-age", 0, OPTION_DURATION, "TIME", NULL, 0, RETAIN_AGE_MAX_MS,                         \
-     "how long events stay (184d); 0: for ever"},                                                  \
-        {"retain-bytes", 0, OPTION_SIZE, "BYTES", NULL, 0, INT64_MAX,                              \
-         "how large the log may become; 0: no limit"},                                             \
-        {"lagging", 0, OPTION_CHOICE, "WHAT", LAGGING_CHOICES, 0, 0,                               \
-         "what becomes of old events that a subscription has not finished (keep)"}
+#define OPTION_RETENTION RETENTION_OPTION_AGE, RETENTION_OPTION_BYTES, RETENTION_OPTION_LAGGING
 
 static const struct option_row create_options[] = {
     OPTION_METADATA,
@@ -143,7 +136,7 @@ static void print_json(const hf_namespace_info *info)
     show_bool(&json, "gapless", info->gapless != 0);
     show_int(&json, "retention_ms", info->retention_ms);
     show_int(&json, "retention_bytes", info->retention_bytes);
-    show_choice(&json, "lagging", LAGGING_CHOICES, (int)info->lagging);
+    show_choice(&json, "lagging", RETENTION_LAGGING, (int)info->lagging);
     show_time(&json, "created_at", info->created_at_us);
     show_time(&json, "removing_at", info->removing_at_us);
     show_raw(&json, "metadata", info->metadata_json,

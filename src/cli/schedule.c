@@ -8,13 +8,12 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/out.h"
+#include "cli/schedule_options.h"
 #include "cli/schedule_runs.h"
 #include "cli/show.h"
 #include "cli/table.h"
 
 #define LINE_BYTES_MAX (512 << 20)
-#define MISFIRES "skip|once|all"
-#define DRIVERS "own|pg_cron"
 #define RUNS_DEFAULT 10
 
 /* ---- add ------------------------------------------------------------------------------------- */
@@ -53,19 +52,14 @@ static int run_add(struct cli *cli)
 }
 
 static const struct option_row add_options[] = {
-    {"zone", 0, OPTION_TEXT, "ZONE", NULL, 0, 0,
-     "the time zone, such as Europe/Berlin (default: UTC)"},
-    {"key", 0, OPTION_TEXT, "KEY", NULL, 0, 0, "ordering key of the events"},
-    {"tenant", 0, OPTION_TEXT, "TENANT", NULL, 0, 0, "tenant of the events"},
-    {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "metadata of the events, a JSON object"},
-    {"misfire", 0, OPTION_CHOICE, MISFIRES, MISFIRES, 0, 0,
-     "what becomes of times that were missed (default: skip)"},
-    {"misfire-cap", 0, OPTION_NUMBER, "N", NULL, 1, HF_MISFIRE_CAP_MAX,
-     "of --misfire all: the latest so many (100)"},
-    {"grace", 0, OPTION_DURATION, "TIME", NULL, 0, 86400000,
-     "up to so late a time counts as not missed (60s)"},
-    {"driver", 0, OPTION_CHOICE, DRIVERS, DRIVERS, 0, 0,
-     "pg_cron: a job of that extension fires it, too (default: own)"},
+    SCHEDULE_OPTION_ZONE,
+    SCHEDULE_OPTION_KEY,
+    SCHEDULE_OPTION_TENANT,
+    SCHEDULE_OPTION_METADATA,
+    SCHEDULE_OPTION_MISFIRE,
+    SCHEDULE_OPTION_CAP,
+    SCHEDULE_OPTION_GRACE,
+    SCHEDULE_OPTION_DRIVER,
     OPTION_END,
 };
 
@@ -115,10 +109,10 @@ static void print_json(const hf_schedule_info *info, struct buf *runs)
     show_string(&json, "tenant", schedule->tenant);
     show_raw(&json, "metadata", schedule->metadata,
              schedule->metadata ? strlen(schedule->metadata) : 0);
-    show_choice(&json, "misfire", MISFIRES, (int)schedule->misfire);
+    show_choice(&json, "misfire", SCHEDULE_MISFIRES, (int)schedule->misfire);
     show_int(&json, "misfire_cap", schedule->misfire_cap);
     show_int(&json, "grace_ms", schedule->grace_ms);
-    show_choice(&json, "driver", DRIVERS, (int)schedule->driver);
+    show_choice(&json, "driver", SCHEDULE_DRIVERS, (int)schedule->driver);
     show_time(&json, "paused_at", info->paused_at_us);
     show_string(&json, "paused_by", info->paused_by);
     show_string(&json, "paused_reason", info->paused_reason);
@@ -145,8 +139,8 @@ static int list_one(const hf_schedule_info *info, void *ctx)
     out_table_cell(&view->table, info->paused_at_us >= 0
                                      ? "paused"
                                      : out_ago(info->next_at_us, view->cli->started_at_us, words));
-    out_table_cell(&view->table,
-                   show_choice_word(DRIVERS, (int)info->schedule.driver, words, sizeof(words)));
+    out_table_cell(&view->table, show_choice_word(SCHEDULE_DRIVERS, (int)info->schedule.driver,
+                                                  words, sizeof(words)));
     out_table_cell(&view->table, info->schedule.type);
     return out_failed();
 }
@@ -193,7 +187,7 @@ static int show_one(const hf_schedule_info *info, void *ctx)
     show_field("zone", schedule->zone);
     show_field("next", out_time(info->next_at_us, words));
     show_field("driver",
-               show_choice_word(DRIVERS, (int)schedule->driver, words, sizeof(words)));
+               show_choice_word(SCHEDULE_DRIVERS, (int)schedule->driver, words, sizeof(words)));
     show_field("type", schedule->type);
     show_field("key", schedule->key);
     show_field("tenant", schedule->tenant);

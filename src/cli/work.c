@@ -303,6 +303,8 @@ static int run_planned(struct work *work, hf_options *options)
     code = cli_open_with(cli, options);
     for (size_t i = 0; i < work->count && !code; i++)
         code = subscribe(work, &work->items[i]);
+    if (!code && work->file)
+        code = work_declare(work);
     if (!code) {
         stop_catch();
         code = work_until_end(work);

@@ -1,8 +1,9 @@
 /*
  * work.h - what `work` works for: some subscriptions, each with its command.
  *
- *     work_plan.c   command line or configuration file -> struct work
- *     work.c        subscribes, waits for the end, stops
+ *     work_plan.c     command line or configuration file -> struct work
+ *     work_declare.c  makes schedules and retention what the file says
+ *     work.c          subscribes, waits for the end, stops
  */
 #ifndef HF_CLI_WORK_H
 #define HF_CLI_WORK_H
@@ -48,6 +49,10 @@ struct work {
 int work_plan(struct work *work, hf_options *options);
 void work_plan_release(struct work *work);
 
+/* Makes the schedules that the file declares, and the retention of the namespace, what it says.
+ * What it does not mention is left alone. 0, or the exit code after a complaint. */
+int work_declare(struct work *work);
+
 /* The file that the command line means: --config, or holdfast.yaml if it names no subscription.
  * NULL: none. */
 const char *work_config_file(const struct args *args);
@@ -55,6 +60,6 @@ const char *work_config_file(const struct args *args);
 /* The subscriptions of the file that the command line names, or all: their count, at most
  * CONFIG_SUBSCRIPTIONS_MAX, or 0 after a complaint. */
 size_t work_select(const struct args *args, const struct config *config, const char *file,
-                   struct config_subscription **ret_chosen);
+                   struct config_entry **ret_chosen);
 
 #endif

@@ -68,7 +68,7 @@ const char *work_config_file(const struct args *args)
     return NULL;
 }
 
-static struct config_subscription *find_named(const struct args *args, const struct config *config,
+static struct config_entry *find_named(const struct args *args, const struct config *config,
                                               const char *file, const char *name)
 {
     struct suggest suggest;
@@ -86,7 +86,7 @@ static struct config_subscription *find_named(const struct args *args, const str
 }
 
 size_t work_select(const struct args *args, const struct config *config, const char *file,
-                   struct config_subscription **ret_chosen)
+                   struct config_entry **ret_chosen)
 {
     static const char *const of_one[] = {"exec", "on", "from", "partition", "total-partitions"};
     size_t count = args->word_count ? args->word_count : config->subscription_count;
@@ -114,7 +114,7 @@ size_t work_select(const struct args *args, const struct config *config, const c
 }
 
 static int plan_item(struct work *work, struct work_item *item,
-                     struct config_subscription *subscription)
+                     struct config_entry *subscription)
 {
     const struct args *args = &work->cli->args;
     struct config_setting patterns = config_setting_of(
@@ -196,7 +196,7 @@ static int check_commands(const struct work *work)
 static int plan_by_file(struct work *work, hf_options *options)
 {
     const struct cli *cli = work->cli;
-    struct config_subscription *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
+    struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
     int code = config_open(&work->config, work->file, cli->started_at_us);
 
     if (code)

@@ -26,7 +26,7 @@ sqlite3 :memory: "
     FROM json_each(readfile('keys.json'))" >expected
 true_that "there is a line for each" test "$(wc -l <expected)" -eq "$(wc -l <out)"
 # shellcheck disable=SC2016
-grep -E '^\| `(database|subscriptions\[\])\.' "$doc" >documented
+grep -E '^\| `(database|subscriptions\[\]|schedules\[\]|retention)\.' "$doc" >documented
 is "docs/configuration.md has exactly these lines" "$(diff expected documented | sed -n 's/^[<>]/&/p')" ''
 
 exits 0 "the sample is right" config check "$sample"
@@ -56,5 +56,9 @@ HOLDFAST_URL='' hf work --until-empty
 is "the sample works" "$rc" 0
 has "the first subscription" out '^mail for ann$'
 has "and the second" out '^booked order$'
+hf schedule show report --db sqlite:shop.db
+has "its schedule is there" out '^zone: +Europe/Berlin$'
+hf namespace show default --db sqlite:shop.db --json
+is "so is its retention" "$(field out 1 '$.retention_ms')" $((90 * 86400000))
 
 finish

@@ -4,8 +4,10 @@
  * Properties: a file is taken or has problems, never both; problems have places inside the file, in
  * order, and sentences. Of a file that is taken, names are there and differ, lists are within their
  * limits, the options that come of it are ones that the library takes, and the command is there.
+ * Schedules have a name of their own and an expression, a zone and a type that are good.
  */
 #include "fuzz.h"
+#include "base/cron.h"
 #include "base/glob.h"
 #include "bus/options.h"
 #include "cli/config_setting.h"
@@ -41,7 +43,7 @@ static void check_problems(struct text bytes)
     }
 }
 
-static void check_subscription(const struct config_subscription *subscription)
+static void check_subscription(const struct config_entry *subscription)
 {
     hf_subscription_options options = config_options(&config, subscription, &args);
     struct config_setting on = config_setting_of(&config, subscription->values, &args,
@@ -59,6 +61,19 @@ static void check_subscription(const struct config_subscription *subscription)
     HOLDS(options_check(&whole) == HF_OK);
     HOLDS(options.from.kind != HF_PLACE_NONE);
     HOLDS(config_command(&config, &exec) != NULL);
+}
+
+static void check_schedule(const struct config_entry *schedule)
+{
+    struct config_setting expression =
+        config_setting_of(&config, schedule->values, &args, CONFIG_SCHEDULE, "cron");
+    struct config_setting type =
+        config_setting_of(&config, schedule->values, &args, CONFIG_SCHEDULE, "type");
+    struct cron cron;
+
+    HOLDS(glob_check_name(text_of(schedule->name), "name", HF_SCHEDULE_NAME_BYTES_MAX) == HF_OK);
+    HOLDS(cron_parse(text_of(expression.value.text), &cron) == HF_OK);
+    HOLDS(glob_check_type(text_of(type.value.text)) == HF_OK);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -81,6 +96,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t j = 0; j < i; j++)
             HOLDS(strcmp(config.subscriptions[i]->name, config.subscriptions[j]->name) != 0);
         check_subscription(config.subscriptions[i]);
+    }
+    HOLDS(config.schedule_count <= CONFIG_SCHEDULES_MAX);
+    for (size_t i = 0; i < config.schedule_count; i++) {
+        for (size_t j = 0; j < i; j++)
+            HOLDS(strcmp(config.schedules[i]->name, config.schedules[j]->name) != 0);
+        check_schedule(config.schedules[i]);
     }
     config_release(&config);
     return 0;
