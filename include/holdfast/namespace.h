@@ -57,6 +57,7 @@ typedef struct hf_namespace_info {
     const char *metadata_json; /* NULL: none */
     int64_t created_at_us;
     int64_t removing_at_us; /* since when it is being removed; -1: it is not */
+    int32_t copying;        /* 1: it is the target of a copy that is not complete (hf_copy) */
     int32_t gapless;        /* 1: no position is left out */
     int64_t head;           /* the log's newest position */
     int64_t subscriptions;

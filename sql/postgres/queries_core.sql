@@ -110,7 +110,7 @@ SELECT n.name, n.metadata::text, n.created_at, n.removing_at, n.gapless,
        (SELECT json_agg(json_build_object('role', g.role, 'to', r.rolname)
                         ORDER BY r.rolname, g.role)::text
         FROM holdfast.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.grantee
-        WHERE g.namespace_id = n.id)
+        WHERE g.namespace_id = n.id), n.copying IS NOT NULL
     FROM holdfast.namespaces n WHERE $1::text IS NULL OR n.name = $1 ORDER BY n.name
 
 -- name: change_namespace_put

@@ -107,7 +107,7 @@ SELECT n.name, n.metadata, n.created_at, n.removing_at,
                            WHERE e.place > n.id << 44 AND e.place <= (n.id << 44) + 17592186044415
                            ORDER BY e.place DESC LIMIT 1), 0)),
        (SELECT count(*) FROM holdfast_subscriptions s WHERE s.namespace_id = n.id),
-       n.retention_ms, n.retention_bytes, n.lagging_drop
+       n.retention_ms, n.retention_bytes, n.lagging_drop, n.copying IS NOT NULL
     FROM holdfast_namespaces n WHERE ?1 IS NULL OR n.name = ?1 ORDER BY n.name;
 
 -- name: namespace_change

@@ -118,6 +118,7 @@ static int hand_up(const struct namespace_row *row, void *ctx)
         .metadata_json = row->metadata_json.bytes,
         .created_at_us = row->created_at_us,
         .removing_at_us = row->removing_at_us,
+        .copying = row->copying ? 1 : 0,
         .gapless = row->gapless ? 1 : 0,
         .head = row->head,
         .subscriptions = row->subscriptions,

@@ -139,6 +139,7 @@ static void print_json(const hf_namespace_info *info)
     show_choice(&json, "lagging", RETENTION_LAGGING, (int)info->lagging);
     show_time(&json, "created_at", info->created_at_us);
     show_time(&json, "removing_at", info->removing_at_us);
+    show_bool(&json, "copying", info->copying != 0);
     show_raw(&json, "metadata", info->metadata_json,
              info->metadata_json ? strlen(info->metadata_json) : 0);
     show_raw(&json, "grants", info->grants_json,
@@ -163,7 +164,9 @@ static int list_one(const hf_namespace_info *info, void *ctx)
         return out_failed();
     }
     out_table_cell(&list->table, info->name);
-    out_table_cell(&list->table, info->removing_at_us == -1 ? "" : "being removed");
+    out_table_cell(&list->table, info->removing_at_us != -1 ? "being removed"
+                                 : info->copying           ? "being copied"
+                                                           : "");
     out_table_cell(&list->table, out_number(info->head, words));
     out_table_cell(&list->table, out_number(info->subscriptions, words));
     out_table_cell(&list->table, out_ago(info->created_at_us, list->cli->started_at_us, words));
@@ -208,6 +211,8 @@ static int show_one(const hf_namespace_info *info, void *ctx)
     show_field("name", info->name);
     if (info->removing_at_us != -1)
         show_field("removing since", out_time(info->removing_at_us, words));
+    if (info->copying)
+        show_field("being copied", "it is the target of a copy that is not complete");
     show_field("head", out_number(info->head, words));
     show_field("subscriptions", out_number(info->subscriptions, words));
     show_field("gapless", info->gapless ? "yes" : "no");

@@ -423,6 +423,19 @@ static int stop_once(const hf_copy_progress *progress, void *ctx)
     return progress->events > 0;
 }
 
+static int note_copying(const hf_namespace_info *info, void *ctx)
+{
+    *(int32_t *)ctx = info->copying;
+    return 0;
+}
+
+static int32_t is_copying(hf_bus *bus)
+{
+    int32_t copying = -1;
+    assert_ok(hf_namespace_get(bus, "default", note_copying, &copying));
+    return copying;
+}
+
 static void a_copy_that_was_stopped_can_be_removed_or_gone_on_with(void **state)
 {
     struct scene *scene = *state;
@@ -435,12 +448,16 @@ static void a_copy_that_was_stopped_can_be_removed_or_gone_on_with(void **state)
     assert_int_equal(report.complete, 0);
     assert_true(report.events > 0 && report.events < EVENTS);
     bus = open_whole(there);
+    assert_int_equal(is_copying(bus), 1);
     assert_ok(hf_namespace_remove(bus, "default", HF_OFF));
     assert_ok(hf_close(&bus));
     assert_ok(copy_with(scene->url, there, NULL, stop_once, NULL, &report));
     assert_int_equal(report.resumed, 0);
     assert_int_equal(copy_all(scene->url, there).resumed, 1);
     assert_same(scene->url, there);
+    bus = open_whole(there);
+    assert_int_equal(is_copying(bus), 0);
+    assert_ok(hf_close(&bus));
 }
 
 /* ---- Refused --------------------------------------------------------------------------------- */

@@ -24,6 +24,21 @@ has "a line each" out '^shop +0 +1 '
 exits 0 "set" namespace set shop --metadata '{"team":"ops"}'
 exits 0 "show" namespace show shop
 has "shows what was set" out 'metadata: .*\{"team":"ops"\}'
+copying() { # MARK
+    if on sqlite; then
+        sqlite3 bus.db "UPDATE holdfast_namespaces SET copying = $1 WHERE name = 'shop'"
+    else
+        psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast.namespaces SET copying = $1 WHERE name = 'shop'"
+    fi
+}
+copying "'source run'"
+exits 0 "list while it is the target of a copy" namespace list
+has "says so" out '^shop +being copied +0 +1 '
+exits 0 "show, too" namespace show shop
+has "says so, too" out '^being copied: .*not complete'
+exits 0 "and as JSON" namespace show shop --json
+is "it is a field" "$(field out 1 '$.copying')" 1
+copying NULL
 exits 2 "set needs something" namespace set shop
 exits 3 "set of nothing is not found" namespace set nothing --metadata '{}'
 exits 3 "show of nothing is not found" namespace show nothing

@@ -33,6 +33,7 @@ hf_status postgres_namespace_list(struct engine *engine, struct text name, names
             .retention_bytes = result_int8(result, row, 8, -1),
             .drops_lagging = result_bool(result, row, 9),
             .grants_json = result_text(result, row, 10),
+            .copying = result_bool(result, row, 11),
         };
         enough = found(&one, ctx);
     }

@@ -38,6 +38,7 @@ static struct namespace_row read_row(sqlite3_stmt *stmt)
         .retention_ms = sqlite3_column_int64(stmt, 6),
         .retention_bytes = sqlite3_column_int64(stmt, 7),
         .drops_lagging = sqlite3_column_int(stmt, 8) != 0,
+        .copying = sqlite3_column_int(stmt, 9) != 0,
     };
 }
 
