@@ -48,7 +48,7 @@ told() {
     for words in "event list" "dlq list" "sub list" "schedule list" "namespace list"; do
         # shellcheck disable=SC2086
         "$HOLDFAST" $words --json --db "$1"
-    done | sed -E 's/"(owner|owner_alive|oldest_waiting|lag|not_moving|in_flight|gapless)":("([^"\\]|\\.)*"|[a-z0-9]+),?//g'
+    done | sed -E 's/"(owner|owner_alive|oldest_waiting|lag|rate|not_moving|in_flight|gapless)":("([^"\\]|\\.)*"|[-+a-z0-9.]+),?//g'
 }
 told "$HOLDFAST_URL" >one
 told "$back" >two
