@@ -9,6 +9,7 @@
 #include "base/point.h"
 #include "support/server.h"
 #include "support_actor.h"
+#include "support_tables.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -573,6 +574,152 @@ static void a_live_copy_is_one_moment_of_its_source(void **state)
     assert_sound(there);
 }
 
+/* ---- The proof ------------------------------------------------------------------------------- */
+
+/* Changes something in the target behind the copy's back. */
+struct vandal {
+    const char *url;
+    const char *phase; /* in which it comes */
+    const char *file_sql;
+    const char *server_sql;
+};
+
+static int vandalise(const hf_copy_progress *progress, void *ctx)
+{
+    const struct vandal *vandal = ctx;
+    struct scene target = {.path = NULL};
+
+    if (strcmp(progress->phase, vandal->phase) != 0)
+        return 0;
+    snprintf(target.url, sizeof(target.url), "%s", vandal->url);
+    if (strncmp(target.url, "sqlite:", 7) == 0)
+        target.path = target.url + 7;
+    tables_run(&target, target.path ? vandal->file_sql : vandal->server_sql);
+    return 0;
+}
+
+/* Of the same length, so that only the content tells. */
+static void a_copy_that_is_not_the_same_is_not_opened(void **state)
+{
+    static const char *const phases[] = {"events", "state"};
+    static const char *const file_sql[] = {
+        "UPDATE holdfast_events SET payload = '{\"n\":2}' WHERE type = 'good'",
+        "UPDATE holdfast_subscriptions SET dropped = 1"};
+    static const char *const server_sql[] = {
+        "UPDATE holdfast.events SET payload = '{\"n\":2}' WHERE type = 'good'",
+        "UPDATE holdfast.subscriptions SET dropped = 1"};
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    const char *urls[] = {there, back};
+    const char *all[] = {"*"};
+
+    publish(scene->bus, "good", NULL, "{\"n\":1}");
+    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
+    close_bus(scene);
+    for (size_t i = 0; i < COUNTED(urls); i++) {
+        hf_bus *bus = NULL;
+
+        for (size_t p = 0; p < COUNTED(phases); p++) {
+            struct vandal vandal = {urls[i], phases[p], file_sql[p], server_sql[p]};
+
+            assert_status(copy_with(scene->url, urls[i], NULL, vandalise, &vandal, NULL),
+                          HF_CORRUPT);
+            assert_status(open_default(urls[i], &bus), HF_BUSY);
+            bus = open_whole(urls[i]);
+            assert_ok(hf_namespace_remove(bus, "default", HF_OFF));
+            assert_ok(hf_close(&bus));
+        }
+        copy_all(scene->url, urls[i]);
+        assert_same(scene->url, urls[i]);
+    }
+}
+
+/* ---- Two at once ----------------------------------------------------------------------------- */
+
+struct rival {
+    const char *from;
+    const char *to;
+    const char *phase; /* of the first run, in which it begins */
+    bool begun;
+};
+
+static int stop_soon(const hf_copy_progress *progress, void *ctx)
+{
+    (void)progress;
+    (void)ctx;
+    return 1;
+}
+
+/* Another run begins, and stops as soon as it has the target. */
+static int compete(const hf_copy_progress *progress, void *ctx)
+{
+    struct rival *rival = ctx;
+    hf_copy_report report = HF_COPY_REPORT_INIT;
+
+    if (!rival->begun && progress->events > 0 && strcmp(progress->phase, rival->phase) == 0) {
+        rival->begun = true;
+        assert_ok(copy_with(rival->from, rival->to, NULL, stop_soon, NULL, &report));
+        assert_int_equal(report.resumed, 1);
+        assert_int_equal(report.complete, 0);
+    }
+    return 0;
+}
+
+static void of_two_runs_the_later_one_goes_on(void **state)
+{
+    static const char *const phases[] = {"events", "state", "verify"};
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    const char *urls[] = {there, back};
+    const char *all[] = {"*"};
+
+    publish_plenty(scene->bus, EVENTS);
+    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
+    close_bus(scene);
+    for (size_t i = 0; i < COUNTED(urls); i++) {
+        for (size_t p = 0; p < COUNTED(phases); p++) {
+            struct rival rival = {scene->url, urls[i], phases[p], false};
+            hf_bus *bus = NULL;
+
+            assert_status(copy_with(scene->url, urls[i], NULL, compete, &rival, NULL), HF_STALE);
+            assert_true(rival.begun);
+            bus = open_whole(urls[i]);
+            assert_ok(hf_namespace_remove(bus, "default", HF_OFF));
+            assert_ok(hf_close(&bus));
+        }
+        copy_all(scene->url, urls[i]);
+        assert_same(scene->url, urls[i]);
+    }
+}
+
+/* ---- Without gaps ---------------------------------------------------------------------------- */
+
+static int note_gapless(const hf_namespace_info *info, void *ctx)
+{
+    if (strcmp(info->name, "tight") == 0)
+        *(int *)ctx = info->gapless;
+    return 0;
+}
+
+static void a_gapless_namespace_stays_gapless(void **state)
+{
+    struct scene *scene = *state;
+    hf_namespace_options options = HF_NAMESPACE_OPTIONS_INIT;
+    int gapless = 0;
+    hf_bus *bus;
+
+    if (scene->path)
+        skip(); /* a file never has gaps */
+    options.gapless = HF_ON;
+    assert_ok(hf_namespace_create(scene->bus, "tight", &options, NULL));
+    close_bus(scene);
+    copy_all(scene->url, back);
+    bus = open_whole(back);
+    assert_ok(hf_namespace_list(bus, note_gapless, &gapless));
+    assert_ok(hf_close(&bus));
+    assert_int_equal(gapless, 1);
+}
+
 static const struct CMUnitTest tests[] = {
     copy_test(what_arrives_is_what_was_there),
     copy_test(an_id_that_was_copied_is_not_published_again),
@@ -584,6 +731,9 @@ static const struct CMUnitTest tests[] = {
     copy_test(the_unfinished_copy_of_another_is_refused),
     copy_test(what_came_meanwhile_is_seen_and_copied_by_the_next_run),
     copy_test(a_live_copy_is_one_moment_of_its_source),
+    copy_test(a_copy_that_is_not_the_same_is_not_opened),
+    copy_test(of_two_runs_the_later_one_goes_on),
+    copy_test(a_gapless_namespace_stays_gapless),
 };
 
 ACTOR_MAIN(tests, parts)

@@ -15,29 +15,40 @@
 
 /* ---- Short ways ------------------------------------------------------------------------------ */
 
-/* All that was published so far entered the log AGE_DAYS ago. */
+/* All that was published to a namespace so far entered the log AGE_DAYS ago. */
+static void grow_old_of(struct scene *scene, int namespace_id)
+{
+    static const char server_sql[] =
+        "SET timezone = 'UTC';"
+        "DO $$ DECLARE"
+        "    v_log text := 'events_%1$d';"
+        "    v_from timestamp := date_trunc('month', now() - interval '%2$d days');"
+        "    v_name text := v_log || '_' || to_char(v_from, 'YYYYMM');"
+        "BEGIN"
+        "    EXECUTE format('CREATE TABLE holdfast.%%I (LIKE holdfast.events)', v_name);"
+        "    EXECUTE format('CREATE INDEX ON holdfast.%%I (position)', v_name);"
+        "    EXECUTE format('INSERT INTO holdfast.%%I SELECT * FROM holdfast.%%I', v_name, v_log);"
+        "    EXECUTE format('UPDATE holdfast.%%I SET entered_at = %%L', v_name, v_from);"
+        "    EXECUTE format('DELETE FROM holdfast.%%I', v_log);"
+        "    EXECUTE format('ALTER TABLE holdfast.%%I ATTACH PARTITION holdfast.%%I "
+        "                    FOR VALUES FROM (%%L) TO (%%L)', v_log, v_name, v_from, "
+        "                   v_from + interval '1 month');"
+        "END $$";
+    char sql[sizeof(server_sql) + 64];
+
+    if (scene->path)
+        snprintf(sql, sizeof(sql),
+                 "UPDATE holdfast_events SET entered_at = entered_at - %d * 86400000000"
+                 " WHERE place >> 44 = %d",
+                 AGE_DAYS, namespace_id);
+    else
+        snprintf(sql, sizeof(sql), server_sql, namespace_id, AGE_DAYS);
+    tables_run(scene, sql);
+}
+
 static void grow_old(struct scene *scene)
 {
-    if (scene->path) {
-        tables_run(scene, "UPDATE holdfast_events SET entered_at = entered_at - 400 * 86400000000");
-        return;
-    }
-    tables_run(scene,
-               "SET timezone = 'UTC';"
-               "DO $$ DECLARE"
-               "    v_from timestamp := date_trunc('month', now() - interval '400 days');"
-               "    v_name text := 'events_1_' || to_char(v_from, 'YYYYMM');"
-               "BEGIN"
-               "    EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events)', v_name);"
-               "    EXECUTE format('CREATE INDEX ON holdfast.%I (position)', v_name);"
-               "    EXECUTE format('INSERT INTO holdfast.%I SELECT * FROM holdfast.events_1', "
-               "                   v_name);"
-               "    EXECUTE format('UPDATE holdfast.%I SET entered_at = %L', v_name, v_from);"
-               "    DELETE FROM holdfast.events_1;"
-               "    EXECUTE format('ALTER TABLE holdfast.events_1 ATTACH PARTITION holdfast.%I "
-               "                    FOR VALUES FROM (%L) TO (%L)', v_name, v_from, "
-               "                   v_from + interval '1 month');"
-               "END $$");
+    grow_old_of(scene, 1);
 }
 
 static void publish_many(hf_bus *bus, const char *type, int count)
@@ -192,6 +203,16 @@ static hf_verdict fail_first(const hf_event *event, hf_delivery *delivery,
     return event->position == 1 ? HF_RETRY : HF_ACK;
 }
 
+/* What fails is not tried again within this test. */
+static hf_subscription_options patient_options(void)
+{
+    hf_subscription_options options = quick_options();
+
+    options.retry_base_ms = 3600000;
+    options.retry_max_ms = 3600000;
+    return options;
+}
+
 static bool has_settled_rest(void *ctx)
 {
     struct info info = info_of(ctx, "s");
@@ -203,10 +224,8 @@ static void a_retry_keeps_its_event(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_first);
-    hf_subscription_options options = quick_options();
+    hf_subscription_options options = patient_options();
 
-    options.retry_base_ms = 3600000;
-    options.retry_max_ms = 3600000;
     subscribe(scene->bus, "s", "*", recorder, &options);
     publish_many(scene->bus, "old", 20);
     assert_ok(hf_start(scene->bus));
@@ -216,6 +235,87 @@ static void a_retry_keeps_its_event(void **state)
     struct told told = retain(scene->bus, HF_OFF);
     assert_string_equal(told.kept_by, "s");
     assert_int_equal(tables_events(scene), 20);
+}
+
+/* A claim has moved the cursor of the subscription past its events. */
+static void a_lease_keeps_its_events(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    hf_claim_options claiming = HF_CLAIM_OPTIONS_INIT;
+    const char *all[] = {"*"};
+    hf_batch *first = NULL;
+    hf_batch *rest = NULL;
+
+    options.mode = HF_MODE_SHARED;
+    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
+    publish_many(scene->bus, "old", 20);
+    claiming.lease_ms = 3600000;
+    claiming.max = 5;
+    assert_ok(hf_claim(scene->bus, "s", &claiming, &first));
+    assert_int_equal(hf_batch_count(first), 5);
+    claiming.max = 100;
+    assert_ok(hf_claim(scene->bus, "s", &claiming, &rest));
+    assert_int_equal(hf_batch_count(rest), 15);
+    assert_ok(hf_ack(scene->bus, "s", hf_batch_lease(rest), NULL, 0));
+    grow_old(scene);
+    assert_string_equal(retain(scene->bus, HF_OFF).kept_by, "s");
+    assert_int_equal(tables_events(scene), 20);
+    assert_ok(hf_ack(scene->bus, "s", hf_batch_lease(first), NULL, 0));
+    assert_int_equal(retain(scene->bus, HF_OFF).last.events, 20);
+    assert_int_equal(tables_events(scene), 0);
+    hf_batch_free(first);
+    hf_batch_free(rest);
+}
+
+static hf_verdict bury_first(const hf_event *event, hf_delivery *delivery,
+                             struct recorder *recorder)
+{
+    (void)delivery;
+    return event->position == 1 && recorder_calls(recorder, 1, NULL) == 1 ? HF_DEAD : HF_ACK;
+}
+
+static void a_dead_letter_keeps_no_event_and_can_be_tried_again(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, bury_first);
+    hf_subscription_options options = quick_options();
+    struct dead dead;
+
+    subscribe(scene->bus, "s", "*", recorder, &options);
+    publish_many(scene->bus, "old", 20);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "s");
+    assert_ok(hf_stop(scene->bus, -1));
+    assert_int_equal(dead_of(scene->bus, "s", &dead, 1), 1);
+    assert_ok(hf_dead_retry(scene->bus, dead.dead_id, NULL, 0)); /* waits with its copy */
+    grow_old(scene);
+    assert_int_equal(retain(scene->bus, HF_OFF).last.events, 20);
+    assert_int_equal(tables_events(scene), 0);
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait(recorder, 21));
+    assert_int_equal(recorder_calls(recorder, 1, NULL), 2);
+}
+
+/* ---- Namespaces ------------------------------------------------------------------------------ */
+
+static void a_namespace_does_not_touch_another(void **state)
+{
+    struct scene *scene = *state;
+    hf_options options = scene->options;
+
+    options.namespace_name = "second";
+    hf_bus *second = scene_open(scene, &options);
+    publish_many(scene->bus, "old", 10);
+    publish_many(second, "old", 20);
+    grow_old_of(scene, 1);
+    grow_old_of(scene, 2);
+    struct told told = {.calls = 0};
+    assert_ok(hf_retention_run(scene->bus, "second", HF_OFF, note, &told));
+    assert_int_equal(told.last.events, 20);
+    assert_int_equal(tables_events(scene), 10);
+    assert_int_equal(first_of(scene->bus), 1);
+    assert_int_equal(retain(scene->bus, HF_OFF).last.events, 10);
 }
 
 /* ---- Lagging --------------------------------------------------------------------------------- */
@@ -259,6 +359,61 @@ static void an_ordered_one_that_lags_is_dropped_and_goes_on(void **state)
 static void a_shared_one_that_lags_is_dropped_and_goes_on(void **state)
 {
     drop_beside_a_handler(*state, HF_MODE_SHARED);
+}
+
+static bool is_retrying(void *ctx)
+{
+    return info_of(ctx, "s").retrying == 1;
+}
+
+static bool is_held(void *ctx)
+{
+    return info_of(ctx, "s").held == 1;
+}
+
+/* The second event of a key waits for the first, which fails and is dropped. */
+static void what_waits_behind_a_dropped_one_goes_on(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_first);
+    hf_subscription_options options = patient_options();
+
+    subscribe(scene->bus, "s", "*", recorder, &options);
+    publish(scene->bus, "old", "k", "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(is_retrying, scene->bus));
+    grow_old(scene);
+    publish(scene->bus, "new", "k", "2");
+    assert_true(wait_until(is_held, scene->bus));
+    set(scene->bus, -1, -1, HF_LAGGING_DROP);
+    assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
+    settle_all(scene->bus, "s");
+    assert_int_equal(recorder_calls(recorder, 1, NULL), 1);
+    assert_int_equal(recorder_calls(recorder, 2, NULL), 1);
+    assert_int_equal(info_of(scene->bus, "s").retrying, 0);
+}
+
+static int keep_for_ever(const hf_retention_info *info, void *ctx)
+{
+    if (info->dropped_name)
+        set(ctx, 0, -1, HF_LAGGING_DEFAULT);
+    return 0;
+}
+
+/* A step has moved the subscription; the next one finds that nothing is to go any more. */
+static void settings_count_that_changed_on_the_way(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    const char *all[] = {"*"};
+
+    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
+    publish_many(scene->bus, "old", 10);
+    grow_old(scene);
+    set(scene->bus, -1, -1, HF_LAGGING_DROP);
+    assert_ok(hf_retention_run(scene->bus, NULL, HF_OFF, keep_for_ever, scene->bus));
+    assert_int_equal(info_of(scene->bus, "s").checkpoint, 10);
+    assert_int_equal(tables_events(scene), 10);
 }
 
 /* ---- Size ------------------------------------------------------------------------------------ */
@@ -421,8 +576,13 @@ int main(int argc, char **argv)
         scene_test(an_id_may_come_again_when_its_event_is_gone),
         scene_test(a_slow_subscription_keeps_its_events),
         scene_test(a_retry_keeps_its_event),
+        scene_test(a_lease_keeps_its_events),
+        scene_test(a_dead_letter_keeps_no_event_and_can_be_tried_again),
+        scene_test(a_namespace_does_not_touch_another),
         scene_test(an_ordered_one_that_lags_is_dropped_and_goes_on),
         scene_test(a_shared_one_that_lags_is_dropped_and_goes_on),
+        scene_test(what_waits_behind_a_dropped_one_goes_on),
+        scene_test(settings_count_that_changed_on_the_way),
         scene_test(what_is_too_much_goes_in_a_file_that_shrinks),
         scene_test(a_file_that_is_not_ours_is_not_vacuumed),
 #ifdef HF_FAULTS

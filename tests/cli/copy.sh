@@ -55,6 +55,70 @@ told "$back" >two
 is "both tell the same" "$(diff one two && echo same)" same
 true_that "and have something to tell" test "$(wc -l <one)" -gt 12
 
+# --- Every column of every row ---
+# A file in which every column has something, by way of the engine into another file: what arrives is
+# compared with what was there.
+full() { hf "$@" --db sqlite:full.db; }
+for n in 1 2 3 4 5 6; do full publish "x.$n" "{\"n\": $n}" --key "k$n" --expect-version 0; done
+full sub create a --on 'x.*' --from start --retries 0
+full sub create b --on 'x.*' --from start --mode shared
+full work a --exec '[ "$HOLDFAST_POSITION" -gt 2 ]' --until-empty
+full dlq list --json
+first=$(field out 1 '$.dead_id')
+second=$(field out 2 '$.dead_id')
+full dlq retry "$first"
+full dlq resolve "$second" --note "it's done"
+full claim b --max 3 --lease 1h
+full claim b --max 1 --json
+full nack b "$(field out 1 '$.lease')" --delay 1h
+full schedule add yearly @yearly x.later
+full schedule run yearly
+full publish x.later --delay 1d
+full namespace set default --metadata '{"team": "é"}' --retain-age 30d --retain-bytes 1G --lagging drop
+sqlite3 full.db "
+    UPDATE holdfast_events SET key_version = 3, schedule_id = 'e' || place, producer = 'p' || place,
+        tenant = 't' || place, metadata = '{\"p\":  ' || place || '}';
+    UPDATE holdfast_subscriptions SET generation = 9, wanted = 4, paused_at = 5, paused_by = 'b' || id,
+        paused_reason = 'r' || id, breaker = '{\"b\": ' || id || '}', crew = 0, dropped_through = 2,
+        dropped = id;
+    UPDATE holdfast_partitions SET checkpoint_at = 7, last_event_id = x'00112233445566778899aabbccddeeff',
+        epoch = 8, turn = subscription_id = 2, owner = NULL, owner_name = NULL, span = 0,
+        span_from = NULL, span_before = NULL;
+    UPDATE holdfast_retries SET uncounted = 2, last_retry_at = 9, story = '[' || position || ']';
+    UPDATE holdfast_copies SET key_version = 4, schedule_id = 'c', producer = 'cp', tenant = 'ct',
+        metadata = '[]';
+    INSERT INTO holdfast_settled VALUES (2, 0, 6), (2, 0, 7);
+    UPDATE holdfast_leases SET expires_at = 0, owner = NULL, owner_name = NULL, bound = 0, kept = 0,
+        piece = 2;
+    UPDATE holdfast_dead_letters SET key_version = 5, schedule_id = 'd', producer = 'dp', tenant = 'dt',
+        metadata = '[1]', resolved_by = 'rb' || id;
+    UPDATE holdfast_schedules SET generation = 6, paused_at = 8, paused_by = 'sb', paused_reason = 'sr',
+        cap = 3, grace_us = 4, key = 'sk', tenant = 'st', metadata = '[2]';
+    UPDATE holdfast_schedule_runs SET until_at = planned_at + 1, node = 'n';
+    UPDATE holdfast_delayed SET producer = 'lp', key = 'lk', tenant = 'lt', metadata = '[3]';
+    DELETE FROM holdfast_members;
+    DELETE FROM holdfast_past_nodes"
+bare=$(sqlite3 full.db "SELECT 'SELECT ''' || t.name || '.' || c.name || ''' WHERE NOT EXISTS (SELECT 1 FROM '
+        || t.name || ' WHERE ' || c.name || ' IS NOT NULL);'
+    FROM sqlite_master t, pragma_table_info(t.name) c
+    WHERE t.type = 'table' AND t.name LIKE 'holdfast_%'
+        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes')" | sqlite3 full.db | sort)
+is "no column is empty but those that are not copied" "$bare" "holdfast_delayed.schedule_id
+holdfast_leases.owner
+holdfast_leases.owner_name
+holdfast_namespaces.copying
+holdfast_namespaces.removing_at
+holdfast_namespaces.retained_at
+holdfast_partitions.owner
+holdfast_partitions.owner_name
+holdfast_partitions.span_before
+holdfast_partitions.span_from"
+way=$(empty way)
+exits 0 "there" copy sqlite:full.db "$way"
+exits 0 "and back" copy "$way" sqlite:again.db
+rows() { dump "$1" | grep -v 'INTO sqlite_sequence '; }
+is "all columns of all rows arrive" "$(diff <(rows full.db) <(rows again.db) && echo same)" same
+
 # --- One namespace, beside another ---
 exits 0 "one namespace" copy "$HOLDFAST_URL" sqlite:one.db --namespace "$odd"
 hf namespace list --db sqlite:one.db --json
