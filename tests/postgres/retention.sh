@@ -170,6 +170,21 @@ is "goes past what waits with its copy" "SELECT count(*), min(position) FROM hol
 is "which is counted, too" "SELECT name, dropped_through >= 700, dropped >= 600 FROM holdfast.subscriptions WHERE name <> 'ahead' ORDER BY name" "ordered|t|t shared|t|t"
 ok "verify finds nothing then" hf verify
 
+# ---- Beside a seek ------------------------------------------------------------------------------
+
+# Somebody moves a subscription back at this moment: what it will need is not known yet.
+begin
+eight
+hf sub create moving --on '**' --from now
+sql "SELECT holdfast.retention_ids(1, 1000)" >/dev/null
+step="SELECT more, command IS NOT NULL FROM holdfast.change_retain(1, 100, NULL, 1000, false)"
+open seeker
+ask seeker "BEGIN; SELECT FROM holdfast.subscriptions WHERE name = 'moving' FOR NO KEY UPDATE" >/dev/null
+fails "while a subscription is being moved nothing goes" "$step" "55P03: *lock timeout"
+ask seeker "COMMIT" >/dev/null
+shut seeker
+is "then it goes" "$step" "t|t"
+
 # ---- Death on the way ---------------------------------------------------------------------------
 
 begin
