@@ -51,7 +51,7 @@ hf schedule resume once "${db[@]}"
 waiting=$(next_of once)
 until [[ "$(date -u +%Y-%m-%dT%H:%M:%S)" > "${waiting%%.*}" ]]; do sleep 0.2; done
 is "it waits for a time that has passed" "$(next_of once)" "$waiting"
-file "{name: once, cron: '* * * * * *', type: tick.once, misfire: once, grace: 0}" \
+file "{name: once, cron: '* * * * * *', type: tick.once, misfire: once, grace: 0, active: on}" \
     "{name: c, cron: '@yearly', type: tick.c}"
 "$HOLDFAST" work >worked 2>err &
 worker=$!
@@ -125,7 +125,8 @@ for garbage in 'schedules: *x' 'schedules: &a [b]' 'schedules: !!map {}' $'sched
     'retention: {age: -1d}' 'retention: {age: 99999999999999999999d}' 'retention: {bytes: 1e9}'; do
     file
     printf '%s\n' "$garbage" >>holdfast.yaml
-    exits 2 "garbage is refused: ${garbage:0:12}" config check
+    claim=${garbage//[^ -~]/ }
+    exits 2 "garbage is refused: ${claim:0:30}" config check
     has "with its place" err '^holdfast: holdfast\.yaml:[0-9]+:[0-9]+: '
 done
 finish
