@@ -272,6 +272,7 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
     }
     if (status) {
         runner_store_failed(runner, status, "loading the subscription's state");
+        ordered->muster_now = true;
         give_back_part(runner, part, acquire->change.now_us);
         part_forget(runner, part);
         return status;
@@ -320,6 +321,7 @@ static hf_status take(struct runner *runner, int32_t partition, bool force, int6
         runner->stale = true;
     } else if (status != HF_BUSY) {
         runner_store_failed(runner, status, "taking over the subscription");
+        runner->ordered->muster_now = true;
     }
     return status;
 }
@@ -528,6 +530,7 @@ static void muster(struct runner *runner, int64_t now_us)
     }
     if (status) {
         runner_store_failed(runner, status, "taking part in the subscription");
+        ordered->muster_now = true; /* when the store may be asked again */
         return;
     }
     ordered->member = true;

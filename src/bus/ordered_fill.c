@@ -321,6 +321,33 @@ static size_t list_ours(const struct ordered *ordered, int32_t *numbers)
     return count;
 }
 
+/* Puts those that are due and not in hand. False: there was no room for all, because of those that
+ * are over behind one that runs. The mutex is held. */
+static bool put_due(struct runner *runner, struct shelf *shelf)
+{
+    struct window *window = &runner->window;
+    for (size_t i = 0; i < shelf->batch.count; i++) {
+        const struct entry *entry = &shelf->batch.entries[i];
+        if (set64_get(&window->positions, (uint64_t)entry->event.position, NULL) ||
+            !is_ours(runner->ordered, window->partitions, entry)) {
+            continue;
+        }
+        if (ring_room(&window->retries) == 0) {
+            return false;
+        }
+        put(runner, &window->retries, shelf, entry, false);
+    }
+    return true;
+}
+
+/* No unit waits for retries that come singly. */
+static void forget_cut(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->retries_cut = false;
+    pthread_mutex_unlock(&runner->mutex);
+}
+
 void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
@@ -361,31 +388,23 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     join_lanes(ordered, &shelf->batch);
     bool changed = shelf->batch.count > 0 && definition_changed(runner);
     int32_t partitions = runner->window.partitions;
+    bool cut = shelf->batch.count == (size_t)max;
     step->again |= changed;
     if (careful && shelf->batch.count == 1) {
         struct entry *entry = &shelf->batch.entries[0];
+        forget_cut(runner);
         if (!changed && is_ours(ordered, partitions, entry)) {
             put_carefully(runner, shelf, entry, now_us);
         }
     } else {
         pthread_mutex_lock(&runner->mutex);
         runner->hold_back |= changed;
-        for (size_t i = 0; i < shelf->batch.count; i++) {
-            const struct entry *entry = &shelf->batch.entries[i];
-            bool here = set64_get(&runner->window.positions, (uint64_t)entry->event.position, NULL);
-            if (!here && is_ours(ordered, partitions, entry) &&
-                ring_room(&runner->window.retries) > 0) {
-                put(runner, &runner->window.retries, shelf, entry, false);
-            }
-        }
+        cut |= !put_due(runner, shelf);
+        runner->retries_cut = !careful && cut;
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }
-    bool cut = shelf->batch.count == (size_t)max || batch_full(&shelf->batch);
-    pthread_mutex_lock(&runner->mutex);
-    runner->retries_cut = !careful && cut;
-    pthread_mutex_unlock(&runner->mutex);
-    if (cut) {
+    if (cut || batch_full(&shelf->batch)) {
         ordered->retry_at_us = now_us; /* there are more; when there is room again */
     } else {
         step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;

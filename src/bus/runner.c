@@ -256,7 +256,8 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
         return;
     }
     runner->refreshed_at = seen;
-    if (same && !runner->stale) {
+    runner->stale |= !same; /* until it could be read */
+    if (!runner->stale) {
         runner->refreshed_us = mono_us;
         return;
     }
