@@ -270,9 +270,10 @@ $$;
 -- is, again, under the one it brings. Of what it says about itself NULL stays as it was; heartbeat_ms is
 -- 30000 at first. HF001; HF002; HF003; HF004 if another node that is live has the id: when it registers, any;
 -- later one that came while this one was silent, so that of two the same one gives way, always.
---   It holds no lock that would vanish with it, so it is never called dead, but stale when it is silent,
--- and gone after a day. One that is stale keeps no namespace from being removed. It owns no partition and no lease: what it claims ends by the clock. Locks, to the
--- end of the transaction: its row; when it registers, all who register in the namespace.
+--   It holds no lock that would vanish with it, so it is never called dead, but stale when it is silent, and
+-- gone after a day. One that is stale keeps no namespace from being removed. It owns no partition and no
+-- lease: what it claims ends by the clock. Locks, to the end of the transaction: its row; when it
+-- registers, all who register in the namespace.
 CREATE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT NULL,
                                    description text DEFAULT NULL, metadata json DEFAULT NULL,
                                    heartbeat_ms bigint DEFAULT NULL) RETURNS uuid
