@@ -6,7 +6,11 @@
 #include "support/make.h"
 #include "support/puppet.h"
 
+#include <poll.h>
+
 #define FROZEN_MS 50
+#define MANY 100
+#define MANY_FROZEN_MS 3000 /* in which all others show themselves, on a slow machine too */
 
 static struct muster muster_of(int64_t id)
 {
@@ -173,6 +177,38 @@ static void a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_ne
     must_equal(2, puppet_do(puppet, "muster %" PRId64, id));
     must_equal(0, muster(a, id).ret_self);
     child_finish(puppet);
+}
+
+/* Each of the others is looked at in turn, and all but one show that they live. */
+static void a_frozen_member_is_found_among_many(void **state)
+{
+    struct fixture *f = *state;
+    fixture_sqlite_only(f); /* for a server see tests/unit/test_postgres_signs.c */
+    struct store *a = fixture_open(f, "a");
+    int64_t id = subscribe_ordered(a, "s", 2);
+    struct store *others[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        struct store_options options = fixture_options(f, "other");
+        must_answer(HF_OK, store_open(f->url, &options, &others[i]));
+        muster(others[i], id);
+    }
+    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    struct muster seen;
+    do {
+        for (size_t i = 0; i < MANY; i++) {
+            if (i != MANY / 2) {
+                store_alive(others[i]);
+            }
+        }
+        seen = muster_of(id);
+        seen.lease_ms = MANY_FROZEN_MS;
+        must_answer(HF_OK, RUN(a, &seen));
+        must_hold(mono_ms() < until_ms);
+        poll(NULL, 0, 20);
+    } while (seen.ret_members > MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        store_close(others[i]);
+    }
 }
 
 static void mustering_for_nothing_or_for_shared_work_is_refused(void **state)
@@ -462,6 +498,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_member_that_closes_is_gone),
     CLAIM(a_dead_member_is_struck_off_and_what_it_owned_is_free),
     CLAIM(a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_newest),
+    CLAIM(a_frozen_member_is_found_among_many),
     CLAIM(mustering_for_nothing_or_for_shared_work_is_refused),
     CLAIM(members_go_with_their_subscription),
     CLAIM(checkpoints_of_several_partitions_move_at_once),

@@ -9,8 +9,8 @@
  * raise a number, so after a new connection of the writer's everything is forgotten and watched
  * anew: an owner gets a whole lease to show itself.
  *
- * The memory is small and forgets who was seen longest ago: it then takes one more lease until such
- * an owner is called frozen.
+ * The memory has room for as many as work for one subscription. Those who are gone leave it by not
+ * being seen any more; who is still there and frozen is seen again and again.
  */
 #include "store/postgres/lease.h"
 
@@ -20,7 +20,8 @@
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
-#define SIGNS_MAX 64
+#define SIGNS_MAX STORE_MEMBERS_MAX
+#define FORGET_US INT64_C(3600000000) /* who was not seen for so long makes room */
 #define LOOK_EVERY_US 50000
 
 struct sign {
@@ -65,18 +66,39 @@ static struct signs *signs_of(struct postgres_engine *engine)
     return signs;
 }
 
-/* The place of this token, or one for it. */
-static struct sign *place_of(struct signs *signs, const uint8_t token[STORE_TOKEN_BYTES])
+/* So that not every change hands down those who left long ago. */
+static void forget_old(struct signs *signs, int64_t now_us)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < signs->count; i++) {
+        if (now_us - signs->list[i].seen_us < FORGET_US) {
+            signs->list[kept++] = signs->list[i];
+        }
+    }
+    signs->count = kept;
+}
+
+static struct sign *oldest_of(struct signs *signs)
 {
     struct sign *oldest = &signs->list[0];
-    for (size_t i = 0; i < signs->count; i++) {
-        struct sign *sign = &signs->list[i];
-        if (memcmp(sign->token, token, sizeof sign->token) == 0) {
-            return sign;
-        }
-        oldest = sign->seen_us < oldest->seen_us ? sign : oldest;
+    for (size_t i = 1; i < signs->count; i++) {
+        oldest = signs->list[i].seen_us < oldest->seen_us ? &signs->list[i] : oldest;
     }
-    struct sign *sign = signs->count < SIGNS_MAX ? &signs->list[signs->count++] : oldest;
+    return oldest;
+}
+
+/* The place of this token, or one for it. */
+static struct sign *place_of(struct signs *signs, const uint8_t token[STORE_TOKEN_BYTES],
+                             int64_t now_us)
+{
+    for (size_t i = 0; i < signs->count; i++) {
+        if (memcmp(signs->list[i].token, token, sizeof signs->list[i].token) == 0) {
+            return &signs->list[i];
+        }
+    }
+    forget_old(signs, now_us);
+    struct sign *sign =
+        signs->count < SIGNS_MAX ? &signs->list[signs->count++] : oldest_of(signs);
     memcpy(sign->token, token, sizeof sign->token);
     sign->renewals = -1;
     return sign;
@@ -85,8 +107,9 @@ static struct sign *place_of(struct signs *signs, const uint8_t token[STORE_TOKE
 void signs_see(struct postgres_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
                int64_t renewals)
 {
-    struct sign *sign = place_of(signs_of(engine), token);
-    sign->seen_us = clock_mono_us();
+    int64_t now_us = clock_mono_us();
+    struct sign *sign = place_of(signs_of(engine), token, now_us);
+    sign->seen_us = now_us;
     if (sign->renewals != renewals) {
         sign->renewals = renewals;
         sign->since_us = sign->seen_us;

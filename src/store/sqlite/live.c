@@ -235,7 +235,9 @@ void live_renew(struct live *live)
 
 /* ---- Others' files --------------------------------------------------------------------------- */
 
-/* Whether this counter has been the same for lease_ms since we first saw it. */
+/* Whether this counter has been the same for lease_ms since we first saw it. Of too many stores
+ * those that were looked at longest ago are forgotten: they are gone. Who is still there and frozen
+ * is looked at again and again. */
 static bool live_stands_still(struct live *live, const uint8_t token[STORE_TOKEN_BYTES],
                               uint64_t counter, int64_t lease_ms)
 {
@@ -244,11 +246,11 @@ static bool live_stands_still(struct live *live, const uint8_t token[STORE_TOKEN
     pthread_mutex_lock(&live->mutex);
     struct live_seen *oldest = &live->seen[0];
     struct live_seen *found = NULL;
-    for (int i = 0; i < LIVE_SEEN_MAX && !found; i++) {
+    for (int i = 0; i < LIVE_SEEN_MAX && !found && oldest->since_us; i++) {
         struct live_seen *seen = &live->seen[i];
         if (seen->since_us && memcmp(seen->token, token, STORE_TOKEN_BYTES) == 0) {
             found = seen;
-        } else if (seen->since_us < oldest->since_us) {
+        } else if (!seen->since_us || seen->seen_us < oldest->seen_us) {
             oldest = seen;
         }
     }
@@ -260,6 +262,7 @@ static bool live_stands_still(struct live *live, const uint8_t token[STORE_TOKEN
     } else {
         still = lease_ms < INT64_MAX / 1000 && now_us - found->since_us >= lease_ms * 1000;
     }
+    found->seen_us = now_us;
     pthread_mutex_unlock(&live->mutex);
     return still;
 }

@@ -24,7 +24,7 @@
 
 #include "store/store.h"
 
-#define LIVE_SEEN_MAX 64 /* other stores whose counters are remembered */
+#define LIVE_SEEN_MAX STORE_MEMBERS_MAX /* other stores whose counters are remembered */
 #define LIVE_BURY_MAX 64 /* files of the dead that are removed at once */
 
 struct sqlite_engine;
@@ -44,6 +44,7 @@ struct live_seen {
     uint8_t token[STORE_TOKEN_BYTES];
     uint64_t counter;
     int64_t since_us; /* our monotonic clock when we first saw this counter; 0: slot is free */
+    int64_t seen_us;  /* ... and when we looked last */
 };
 
 /* What a node says about itself, as bytes of the file. An empty text is an absent one. */
