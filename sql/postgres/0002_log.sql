@@ -101,6 +101,20 @@ BEGIN
 END
 $$;
 
+-- try_months: ensure_months for whoever must not wait for others' transactions, one of which may have
+-- made the month and be open. NULL: it would have to.
+CREATE FUNCTION holdfast.try_months(p_namespace_id integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET lock_timeout = '200ms'
+AS $$
+BEGIN
+    RETURN ensure_months(p_namespace_id);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
+END
+$$;
+
 -- Why a name of a namespace or subscription is refused; NULL if it is good. The rules are those of
 -- glob_check_name: 1 to p_bytes_max bytes, no control characters, no white space at either end.
 CREATE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes_max integer) RETURNS text

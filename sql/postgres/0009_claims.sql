@@ -716,9 +716,15 @@ BEGIN
                           AND r.next_attempt_at > p_now
                       ORDER BY r.next_attempt_at LIMIT 1),
                      CASE WHEN v_holes <> '{}' THEN p_now + interval '100 ms' END,
-                     CASE WHEN p_look AND EXISTS (
+                     -- Others may die: also without p_look, for this may be the last claim for long.
+                     CASE WHEN EXISTS (
                               SELECT 1 FROM leases l
-                              WHERE l.subscription_id = p_subscription_id AND l.bound
+                              WHERE l.subscription_id = p_subscription_id AND NOT l.kept
+                                  AND l.expires_at >= v_from AND l.bound AND l.owner <> p_token)
+                          OR EXISTS (
+                              SELECT 1 FROM leases l
+                              WHERE l.subscription_id = p_subscription_id AND l.kept
+                                  AND l.expires_at >= v_kept_from AND l.bound
                                   AND l.owner <> p_token) THEN p_now + interval '800 ms' END)
             INTO v_answer.wake_at;
     END IF;

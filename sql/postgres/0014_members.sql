@@ -43,6 +43,17 @@ BEGIN
     v_gone := dead_of(p_namespace_id, seen) || ARRAY(
         SELECT f.token FROM unnest(p_frozen, p_frozen_renewals) f (token, renewals)
         JOIN processes p ON p.token = f.token AND p.renewals = f.renewals);
+    -- Before anything is written: what is refused changes nothing.
+    IF NOT p_leaves
+       AND NOT EXISTS (SELECT FROM members m
+                       WHERE m.subscription_id = p_subscription_id AND m.token = p_token)
+       AND (SELECT count(*) FROM members m WHERE m.subscription_id = p_subscription_id
+                AND m.token <> ALL (v_gone)) >= p_members_max THEN
+        status := 11;
+        message := format('%s processes work for this subscription already, which is the limit',
+                          p_members_max);
+        RETURN;
+    END IF;
     DELETE FROM members m
         WHERE m.subscription_id = p_subscription_id
             AND (m.token = ANY (v_gone)
@@ -51,12 +62,6 @@ BEGIN
     members := ARRAY(SELECT m.token FROM members m WHERE m.subscription_id = p_subscription_id
                      ORDER BY m.id);
     IF NOT p_leaves AND p_token <> ALL (members) THEN
-        IF cardinality(members) >= p_members_max THEN
-            status := 11;
-            message := format('%s processes work for this subscription already, which is the limit',
-                              p_members_max);
-            RETURN;
-        END IF;
         INSERT INTO members (subscription_id, token, assigned)
             VALUES (p_subscription_id, p_token, p_assigned) ON CONFLICT DO NOTHING;
         ring := true;

@@ -149,8 +149,8 @@ SELECT set_config('lock_timeout', '2s', false), set_config('statement_timeout', 
 -- name: namespace_ids_until
 SELECT ids_until FROM holdfast.namespaces WHERE id = $1
 
--- name: ensure_months
-SELECT holdfast.ensure_months($1)
+-- name: try_months
+SELECT holdfast.try_months($1)
 
 -- ---- Appending ----------------------------------------------------------------------------------
 

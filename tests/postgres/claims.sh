@@ -72,6 +72,8 @@ ask c "SELECT pg_advisory_lock(holdfast.process_key(1, '$C'))" >/dev/null
 sql "SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
 is "a bound lease holds while its owner lives" "SELECT claim(1, '0', '$C', p_bound => true); SELECT claim(1, '0', '$C', p_kept => true); SELECT claim(1); SELECT claim(1)" \
     "18 / more 19 / more 20 / more / wake 0.8"
+is "a claim that does not look for the dead has somebody look soon" "SELECT wake_at - '2026-01-01 00:00:00+00' FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, '$A', 'a', NULL,
+    false, 1, 1000, false, false, NULL, NULL, NULL, false, '2026-01-01 00:00:00+00')" "00:00:00.8"
 is "a kept one also after its time; one that is only bound ends" "$(settle 20); SELECT claim(9, '11'); $(settle 18)" \
     "0| 18(1) / more 0|"
 is "the claim names those who keep" "SELECT owners, owner_renewals FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, '$A', 'a', NULL,

@@ -35,6 +35,18 @@ sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[20
      SELECT FROM holdfast.change_subscription_put(1, 'o', '[\"**\"]', '{}', 1, 1, 0, -1, $now);
      SELECT FROM holdfast.change_subscription_put(1, 'two', '[\"**\"]', '{}', 1, 2, 0, -1, $now)" >/dev/null
 
+# ---- Members ------------------------------------------------------------------------------------
+
+D=00000000-0000-4000-8000-00000000000d # whom nobody knows
+muster() { # TOKEN: the call, where one member is enough
+    echo "SELECT status, crew, members FROM holdfast.change_muster(1, 1, '$1', false, 1, NULL, NULL, NULL)"
+}
+sql "INSERT INTO holdfast.members (subscription_id, token) VALUES (1, '$A'), (1, '$D')" >/dev/null
+is "who is one too many is refused" "$(muster $B)" "11|0|"
+is "and has changed nothing" "SELECT token FROM holdfast.members ORDER BY id; SELECT crew FROM holdfast.subscriptions WHERE id = 1" "$A $D 0"
+is "a member strikes the dead off" "$(muster $A)" "0|1|{$A}"
+sql "DELETE FROM holdfast.members" >/dev/null
+
 # ---- Ownership ----------------------------------------------------------------------------------
 
 is "nobody's partition is taken" "$(acquire $A 0)" "0|1|0|f"

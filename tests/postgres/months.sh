@@ -48,6 +48,11 @@ asks "the next one is made beside an open publisher of this one" b "SELECT holdf
 asks "who goes on" a "$publish; COMMIT" f
 ask reader "COMMIT" >/dev/null
 ask writer "COMMIT" >/dev/null
+sql "$lose" >/dev/null
+ask a "BEGIN; $publish" >/dev/null
+asks "who must not wait is told that the month is being made" b "SELECT holdfast.try_months(1) IS NULL" t
+ask a "ROLLBACK" >/dev/null
+asks "and makes it later" b "SELECT holdfast.try_months(1)" 2
 
 # ---- Many at once -------------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@
 #define RING_MS 1            /* between two notifications */
 #define DECLARE_MS 10        /* between two declarations in a flood */
 #define HOUSE_MS 3600000     /* between two rounds through the house */
+#define HOUSE_AGAIN_MS 60000 /* ... if somebody was in the way */
 #define ROTATE_MS 250        /* between two looks at the journal's size ... */
 #define ROTATE_COMMITS 200   /* ... if there were so many commits */
 #define STATEMENT_MS 10000
@@ -412,14 +413,30 @@ static hf_status run_ring(struct postgres_engine *engine, bool all)
     return status;
 }
 
+/* ret_done false: somebody's open transaction is in the way. We do not wait for it: who hears
+ * nothing from us takes us for dead. */
+static hf_status make_months(struct postgres_engine *engine, bool *ret_done)
+{
+    struct session *session = &engine->keeper.session;
+    PGresult *result;
+    param_int4(session_params(session), engine->namespace_id);
+    hf_status status = session_query(session, POSTGRES_QUERY_TRY_MONTHS, &result);
+    *ret_done = true;
+    if (status == HF_OK) {
+        *ret_done = !PQgetisnull(result, 0, 0);
+        PQclear(result);
+    }
+    return status;
+}
+
 static hf_status keep_house(struct postgres_engine *engine, int64_t now_us)
 {
     struct keeper *keeper = &engine->keeper;
     hf_status status = HF_OK;
     if (now_us - keeper->house_at_us >= HOUSE_MS * MS) {
-        keeper->house_at_us = now_us;
-        param_int4(session_params(&keeper->session), engine->namespace_id);
-        status = session_run(&keeper->session, POSTGRES_QUERY_ENSURE_MONTHS);
+        bool done;
+        status = make_months(engine, &done);
+        keeper->house_at_us = done ? now_us : now_us - (HOUSE_MS - HOUSE_AGAIN_MS) * MS;
         if (status == HF_OK) {
             session_params(&keeper->session);
             status = session_run(&keeper->session, POSTGRES_QUERY_KEEPER_SWEEP);
