@@ -11,7 +11,10 @@
  * than SLEEP_MS, so that a clock that was set is noticed; where asking costs a round trip, and an
  * idle process is to make few of them, SLEEP_REMOTE_MS.
  *
- * What fails is said in the log and tried again after a pause; what is due stays due.
+ * What fails is said in the log and tried again after a pause; what is due stays due. A schedule
+ * that this process cannot read, because its machine does not know the time zone, stays first in
+ * the line of what is due: the next portion is larger by as many as were refused, so that nobody
+ * waits behind them, and they are complained about once in COMPLAIN_MS.
  */
 #include "bus/schedule.h"
 
@@ -28,7 +31,9 @@
 #define SLEEP_REMOTE_MS 60000
 #define FAILED_MS 1000 /* the pause after a failure */
 #define BEATEN_MS 5    /* something is due, but somebody else is doing it */
-#define SCHEDULES_MAX 100
+#define COMPLAIN_MS 60000
+#define SCHEDULES_MAX 100  /* that are fired in one turn */
+#define REFUSED_MAX 100000 /* of those that cannot be read: more of them are in the way */
 #define TURN_BYTES (16 << 20)           /* of schedules in one turn; the rest comes with the next */
 #define TURN_BYTES_MAX ((size_t)1 << 30) /* one of them may be larger */
 
@@ -36,15 +41,19 @@ struct clockwork {
     hf_bus *bus;
     pthread_t thread;
     atomic_bool stopping;
+    int32_t refused;       /* schedules in the last turn that cannot be read */
+    int64_t complained_us; /* of them, when (monotonic); 0: never */
 };
 
 /* One turn. */
 struct turn {
+    struct clockwork *clockwork;
     hf_bus *bus;
     int64_t now_us;
     int64_t at_us;  /* by the store's clock */
     int64_t done;   /* how much was due */
     bool failed;
+    int32_t refused;
     struct arena arena; /* of what is due */
     struct due *due[SCHEDULES_MAX];
     size_t due_count;
@@ -56,16 +65,31 @@ static void complain(struct turn *turn)
     log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", err_message());
 }
 
+/* After the turn: of those that cannot be read only the first is named, and not every time. */
+static void complain_of_refused(struct turn *turn, const char *why)
+{
+    struct clockwork *clockwork = turn->clockwork;
+    int64_t mono_us = clock_mono_us();
+    if (clockwork->complained_us &&
+        mono_us - clockwork->complained_us < COMPLAIN_MS * INT64_C(1000)) {
+        return;
+    }
+    clockwork->complained_us = mono_us;
+    log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", why);
+}
+
 static int plan_row(const struct schedule_row *row, void *ctx)
 {
     struct turn *turn = ctx;
     struct due *due = NULL;
     if (schedule_due(turn->bus, row, turn->now_us, turn->at_us, &turn->arena, &due) != HF_OK) {
-        complain(turn);
+        turn->failed = true;
+        turn->refused++;
+        complain_of_refused(turn, err_message());
     } else if (due) {
         turn->due[turn->due_count++] = due;
     }
-    return turn->arena.used_bytes >= TURN_BYTES;
+    return turn->due_count == SCHEDULES_MAX || turn->arena.used_bytes >= TURN_BYTES;
 }
 
 /* Together, so that one commit carries many of them: a thousand may be due in the same second. */
@@ -98,18 +122,20 @@ static void do_what_is_due(struct turn *turn)
     }
     turn->done += release.ret_count;
     arena_init(&turn->arena, TURN_BYTES_MAX);
-    if (store_schedules_due(turn->bus->store, turn->now_us, SCHEDULES_MAX, plan_row, turn) !=
-        HF_OK) {
+    int32_t max = SCHEDULES_MAX + turn->clockwork->refused;
+    if (store_schedules_due(turn->bus->store, turn->now_us, max, plan_row, turn) != HF_OK) {
         complain(turn);
     }
+    turn->clockwork->refused = turn->refused < REFUSED_MAX ? turn->refused : REFUSED_MAX;
     fire_all(turn);
     arena_release(&turn->arena);
 }
 
 /* Does what is due; how long nothing else will be, in ms. */
-static int64_t take_turn(hf_bus *bus)
+static int64_t take_turn(struct clockwork *clockwork)
 {
-    struct turn turn = {.bus = bus, .now_us = clock_wall_us()};
+    hf_bus *bus = clockwork->bus;
+    struct turn turn = {.clockwork = clockwork, .bus = bus, .now_us = clock_wall_us()};
     int64_t due_us;
     turn.at_us = store_time(bus->store, turn.now_us);
     if (store_agenda(bus->store, &due_us) != HF_OK) {
@@ -124,7 +150,7 @@ static int64_t take_turn(hf_bus *bus)
         return (due_us - turn.at_us + 999) / 1000;
     }
     do_what_is_due(&turn);
-    return turn.failed ? FAILED_MS : turn.done > 0 ? 0 : BEATEN_MS;
+    return turn.done > 0 ? 0 : turn.failed ? FAILED_MS : BEATEN_MS;
 }
 
 /* Waits until something is due. True: before that the agenda may have changed. */
@@ -148,7 +174,7 @@ static void *clockwork_main(void *ctx)
     while (!atomic_load(&clockwork->stopping)) {
         uint64_t seen = watch_seen(bus);
         uint64_t agenda = store_agenda_news(bus->store);
-        struct deadline due = deadline_after_ms(take_turn(bus));
+        struct deadline due = deadline_after_ms(take_turn(clockwork));
         if (wait_for_news(clockwork, seen, agenda, due)) {
             int64_t left_ms = deadline_left_ms(due);
             int64_t pause_ms = left_ms >= 0 && left_ms < LOOK_MS ? left_ms : LOOK_MS;

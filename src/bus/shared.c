@@ -31,6 +31,7 @@
 #include "bus/verdict.h"
 #include "bus/watch.h"
 
+#define CLOCK_TOLERANCE_US 1000000 /* as the store has it */
 #define PARTED_MAX 1024  /* leases that are over, remembered */
 #define STALL_US 1000000 /* a handler that takes longer keeps nothing waiting behind it */
 
@@ -50,6 +51,7 @@ struct shared {
     bool more;           /* the last claim stopped at a limit, or there was news since ... */
     uint64_t claimed_at; /* ... that is, since this */
     int64_t claim_at_us; /* when something will be due; INT64_MAX: when there is news */
+    int64_t seen_us;     /* the wall clock at the last step, to notice that it was set back */
     uint64_t losses;     /* store_losses, when it was last asked */
     uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
     size_t parted_count; /* ever; the place of the next is modulo PARTED_MAX */
@@ -468,6 +470,10 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
 static struct step shared_step(struct runner *runner, int64_t now_us)
 {
     struct step step = {.at_us = INT64_MAX};
+    if (now_us < runner->shared->seen_us - CLOCK_TOLERANCE_US) {
+        runner->shared->more = true; /* claim_at_us is a time of the old clock */
+    }
+    runner->shared->seen_us = now_us;
     bool may = runner_may_work(runner);
     pthread_mutex_lock(&runner->mutex);
     if (!may) {

@@ -3,8 +3,10 @@
  * fires, and that several buses fire each planned time once.
  */
 #include "support_scene.h"
+#include "support_tables.h"
 
 #define SECOND_US INT64_C(1000000)
+#define UNREADABLE 150 /* more than are fired in one turn */
 
 static void assert_said(const char *words)
 {
@@ -260,6 +262,28 @@ static void a_stopped_bus_fires_nothing_and_a_started_one_catches_up(void **stat
     assert_int_equal(events.emitted_at_us[1], events.emitted_at_us[0] + SECOND_US);
 }
 
+/* So many come first in every portion. They are known on the machine that made them. */
+static void schedules_that_cannot_be_read_are_in_nobodys_way(void **state)
+{
+    struct scene *scene = *state;
+    static struct events events;
+    char name[16];
+    memset(&events, 0, sizeof events);
+    for (int i = 0; i < UNREADABLE; i++) {
+        snprintf(name, sizeof name, "bad %d", i);
+        hf_schedule bad = schedule_of(name, "* * * * * *");
+        assert_ok(hf_schedule_put(scene->bus, &bad, NULL));
+    }
+    tables_run(scene, scene->path ? "UPDATE holdfast_schedules SET zone = 'Europe/Atlantis'"
+                                  : "UPDATE holdfast.schedules SET zone = 'Europe/Atlantis'");
+    sleep(1);
+    hf_schedule good = schedule_of("good", "* * * * * *");
+    assert_ok(hf_schedule_put(scene->bus, &good, NULL));
+    assert_ok(hf_start(scene->bus));
+    read_events(scene->bus, &events, 3);
+    assert_true(scene_said(scene, "Europe/Atlantis"));
+}
+
 /* ---- The ledger ------------------------------------------------------------------------------ */
 
 #define RUNS_MAX 128
@@ -433,6 +457,7 @@ int main(void)
         scene_test(schedules_are_paused_run_by_hand_and_removed),
         scene_test(three_buses_fire_each_planned_time_once),
         scene_test(a_stopped_bus_fires_nothing_and_a_started_one_catches_up),
+        scene_test(schedules_that_cannot_be_read_are_in_nobodys_way),
         scene_test(the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_hand),
         scene_test(the_ledger_is_read_in_pages_and_after_a_mistake_nobody_is_called),
         scene_test(events_for_later_enter_in_the_order_of_their_times),
