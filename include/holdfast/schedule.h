@@ -85,9 +85,9 @@ typedef struct hf_schedule_run_info {
     size_t size;
     hf_run_kind kind;
     int64_t planned_at_us;
-    int64_t until_at_us; /* skipped: the last planned time that was, planned_at_us is the first */
-    int64_t fired_at_us; /* skipped: when that was decided */
-    int64_t position;    /* of the event; -1 if skipped */
+    int64_t until_at_us;  /* skipped: the last planned time that was, planned_at_us is the first */
+    int64_t fired_at_us;  /* skipped: when that was decided */
+    int64_t position;     /* of the event; -1 if skipped */
     const char *event_id; /* NULL if skipped or by hand */
     const char *node;     /* who did it; "sql:ROLE" if it was done in SQL */
 } hf_schedule_run_info;

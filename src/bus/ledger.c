@@ -78,12 +78,12 @@ hf_status hf_schedule_runs(hf_bus *bus, const char *name, int64_t before_us, int
         status = fail(HF_INVALID, "found is NULL");
     }
     if (!status && (max < 1 || max > HF_SCHEDULE_RUNS_MAX)) {
-        status = fail(HF_INVALID, "limit is %d; it takes 1 to %d", (int)limit,
-                      HF_SCHEDULE_RUNS_MAX);
+        status =
+            fail(HF_INVALID, "limit is %d; it takes 1 to %d", (int)limit, HF_SCHEDULE_RUNS_MAX);
     }
     if (!status && before_us < -1) {
-        status = fail(HF_INVALID, "before_us is %lld; it takes a time, or -1",
-                      (long long)before_us);
+        status =
+            fail(HF_INVALID, "before_us is %lld; it takes a time, or -1", (long long)before_us);
     }
     struct ledger *ledger = status ? NULL : mem_calloc(1, sizeof *ledger);
     if (!status && !ledger) {

@@ -134,7 +134,7 @@ static hf_status check_schedule(hf_bus *bus, hf_schedule *schedule, int64_t now_
 
 struct comparison {
     const struct schedule_definition *wanted;
-    bool same;        /* all but the driver */
+    bool same; /* all but the driver */
     bool same_driver;
     int64_t next_us;
 };
