@@ -182,22 +182,128 @@ BEGIN
 END
 $$;
 
--- change_fire: `struct fire`. Arrays of one length. HF_STALE (5): nothing was done. HF_NOTFOUND (3): no
--- such namespace. Locks: the schedule's row, to the end of the transaction; then as append_one does.
-CREATE FUNCTION holdfast.change_fire(
-    p_namespace_id integer, p_schedule_id uuid, p_generation bigint, p_waited timestamptz,
-    p_next timestamptz, p_by_hand boolean, p_skipped_first timestamptz, p_skipped_last timestamptz,
-    p_node text, p_now timestamptz, p_kept integer, p_planned timestamptz[], p_ids uuid[],
-    p_types text[], p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[],
-    p_producers text[], p_schedule_ids text[], p_emitted_at timestamptz[], p_hashes bigint[],
-    OUT status integer, OUT message text, OUT positions bigint[], OUT duplicates boolean[])
+-- ---- Firing -------------------------------------------------------------------------------------
+
+-- Which of these firings are ours: of a schedule that nobody else is at, has fired or has changed. Those
+-- now wait for what they are to wait for next. By hand: all whose schedule exists.
+--
+-- What somebody else has locked is passed over, so nobody waits here while it holds other schedules.
+CREATE FUNCTION holdfast.fire_take(p_namespace_id integer, p_by_hand boolean, p_schedules uuid[],
+                                   p_generations bigint[], p_waited timestamptz[], p_nexts timestamptz[])
+    RETURNS boolean[]
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
+    v_ours boolean[] := array_fill(false, ARRAY[cardinality(p_schedules)]);
+    v_at   bigint;
+BEGIN
+    IF p_by_hand THEN
+        FOR v_at IN
+            SELECT f.at FROM unnest(p_schedules) WITH ORDINALITY f (id, at) JOIN schedules s ON s.id = f.id
+            WHERE s.namespace_id = p_namespace_id FOR UPDATE OF s
+        LOOP
+            v_ours[v_at] := true;
+        END LOOP;
+        RETURN v_ours;
+    END IF;
+    FOR v_at IN
+        WITH free AS (
+            SELECT s.id, f.next_at, f.at
+            FROM unnest(p_schedules, p_generations, p_waited, p_nexts)
+                 WITH ORDINALITY f (id, generation, waited, next_at, at),
+                LATERAL (SELECT * FROM schedules s WHERE s.id = f.id
+                         OFFSET 0 -- by id, whatever other index would do for what follows
+                         FOR UPDATE SKIP LOCKED) s
+            WHERE s.namespace_id = p_namespace_id AND s.generation = f.generation
+                AND s.next_at = f.waited AND s.paused_at IS NULL)
+        UPDATE schedules s SET next_at = free.next_at FROM free WHERE s.id = free.id RETURNING free.at
+    LOOP
+        v_ours[v_at] := true;
+    END LOOP;
+    RETURN v_ours;
+END
+$$;
+
+-- Appends those of the events whose firing is ours. Positions in the order of the events, NULL for the
+-- others. Where the log's own index guards all ids this is one INSERT, as that of append_plain
+-- (queries_core.sql); else event by event. Locks as append_one does.
+CREATE FUNCTION holdfast.fire_append(
+    p_namespace holdfast.namespaces, p_ours boolean[], p_firings integer[], p_ids uuid[], p_types text[],
+    p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
+    p_schedule_ids text[], p_emitted_at timestamptz[], p_hashes bigint[],
+    OUT positions bigint[], OUT duplicates boolean[])
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := clock_timestamp();
+    v_from    timestamptz := greatest(v_now - interval '23 hours', p_namespace.months_from,
+                                      p_namespace.ids_until + interval '1 microsecond');
+    v_to      timestamptz := least(v_now + interval '23 hours', p_namespace.months_to);
+    v_entered timestamptz[] := ARRAY(SELECT id_time(i) FROM unnest(p_ids) u (i));
+    v_count   bigint;
+    v_done    record;
+BEGIN
+    positions := array_fill(NULL::bigint, ARRAY[cardinality(p_ids)]);
+    duplicates := array_fill(false, ARRAY[cardinality(p_ids)]);
+    IF NOT p_namespace.gapless AND NOT EXISTS (
+        SELECT FROM unnest(v_entered) u (t) WHERE (t >= v_from AND t < v_to) IS NOT TRUE)
+    THEN
+        positions := ARRAY(SELECT CASE WHEN p_ours[f] THEN nextval(p_namespace.sequence) END
+                           FROM unnest(p_firings) u (f));
+        INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type, schedule_id,
+                            producer, key, tenant, metadata, payload)
+            SELECT e.position, e.hash, e.emitted_at, e.entered_at, e.id, p_namespace.id, e.type,
+                   e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload
+            FROM (SELECT unnest(positions) AS position, unnest(p_hashes) AS hash,
+                         unnest(p_emitted_at) AS emitted_at, unnest(v_entered) AS entered_at,
+                         unnest(p_ids) AS id, unnest(p_types) AS type,
+                         unnest(p_schedule_ids) AS schedule_id, unnest(p_producers) AS producer,
+                         unnest(p_keys) AS key, unnest(p_tenants) AS tenant,
+                         unnest(p_metadata) AS metadata, unnest(p_payloads) AS payload) e
+            WHERE e.position IS NOT NULL
+            ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        IF v_count = cardinality(array_remove(positions, NULL)) THEN
+            RETURN;
+        END IF;
+    END IF;
+    -- What has just been inserted is found, and is no duplicate.
+    FOR i IN 1 .. cardinality(p_ids) LOOP
+        CONTINUE WHEN NOT p_ours[p_firings[i]];
+        v_done := append_one(p_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i], p_tenants[i],
+                             p_metadata[i], p_producers[i], p_schedule_ids[i], p_emitted_at[i], NULL,
+                             p_hashes[i]);
+        duplicates[i] := v_done.duplicate AND v_done."position" IS DISTINCT FROM positions[i];
+        positions[i] := v_done."position";
+    END LOOP;
+END
+$$;
+
+-- change_fire: `struct fire`, of many schedules. p_schedules, p_generations, p_waited, p_nexts and
+-- p_skipped_... have one element for each firing; the other arrays one for each event, p_firings saying
+-- of which firing (from 1). `ours` is false where struct fire answers HF_STALE: nothing was done.
+-- HF_NOTFOUND (3): no such namespace. Locks: the schedules' rows, to the end of the transaction; then as
+-- append_one does. A plan that was made while there were few schedules must not scan them when there are
+-- many.
+CREATE FUNCTION holdfast.change_fire(
+    p_namespace_id integer, p_by_hand boolean, p_node text, p_now timestamptz, p_kept integer,
+    p_schedules uuid[], p_generations bigint[], p_waited timestamptz[], p_nexts timestamptz[],
+    p_skipped_first timestamptz[], p_skipped_last timestamptz[], p_firings integer[],
+    p_planned timestamptz[], p_ids uuid[], p_types text[], p_payloads json[], p_keys text[],
+    p_tenants text[], p_metadata json[], p_producers text[], p_schedule_ids text[],
+    p_emitted_at timestamptz[], p_hashes bigint[],
+    OUT status integer, OUT message text, OUT ours boolean[], OUT positions bigint[],
+    OUT duplicates boolean[])
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
     v_namespace namespaces;
     v_done      record;
-    v_count     integer := cardinality(p_ids);
 BEGIN
     status := 0;
     SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id;
@@ -206,40 +312,30 @@ BEGIN
         message := format('there is no namespace with id %s', p_namespace_id);
         RETURN;
     END IF;
-    IF p_by_hand THEN
-        PERFORM 1 FROM schedules s
-            WHERE s.id = p_schedule_id AND s.namespace_id = p_namespace_id FOR UPDATE;
-    ELSE
-        UPDATE schedules s SET next_at = p_next
-            WHERE s.id = p_schedule_id AND s.namespace_id = p_namespace_id
-                AND s.generation = p_generation AND s.next_at = p_waited AND s.paused_at IS NULL;
-    END IF;
-    IF NOT FOUND THEN
-        status := 5;
-        message := 'somebody else has fired the schedule, or it was changed';
-        RETURN;
-    END IF;
-    positions := array_fill(0::bigint, ARRAY[v_count]);
-    duplicates := array_fill(false, ARRAY[v_count]);
-    IF p_skipped_first IS NOT NULL THEN
-        INSERT INTO schedule_runs (schedule_id, planned_at, until_at, fired_at, kind, node)
-            VALUES (p_schedule_id, p_skipped_first, p_skipped_last, p_now, 3, p_node)
-            ON CONFLICT DO NOTHING;
-    END IF;
-    FOR i IN 1 .. v_count LOOP
-        v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
-                             p_tenants[i], p_metadata[i], p_producers[i], p_schedule_ids[i],
-                             p_emitted_at[i], NULL, p_hashes[i]);
-        positions[i] := v_done."position";
-        duplicates[i] := v_done.duplicate;
-        INSERT INTO schedule_runs (schedule_id, planned_at, fired_at, position, kind, node)
-            VALUES (p_schedule_id, p_planned[i], p_now, v_done."position",
-                    CASE WHEN p_by_hand THEN 2 ELSE 1 END, p_node)
-            ON CONFLICT DO NOTHING;
-    END LOOP;
-    DELETE FROM schedule_runs r WHERE r.schedule_id = p_schedule_id AND r.planned_at <= (
-        SELECT o.planned_at FROM schedule_runs o WHERE o.schedule_id = p_schedule_id
-        ORDER BY o.planned_at DESC OFFSET p_kept LIMIT 1);
+    ours := fire_take(p_namespace_id, p_by_hand, p_schedules, p_generations, p_waited, p_nexts);
+    v_done := fire_append(v_namespace, ours, p_firings, p_ids, p_types, p_payloads, p_keys, p_tenants,
+                          p_metadata, p_producers, p_schedule_ids, p_emitted_at, p_hashes);
+    positions := v_done.positions;
+    duplicates := v_done.duplicates;
+    INSERT INTO schedule_runs (schedule_id, planned_at, until_at, fired_at, kind, node)
+        SELECT s.id, s.first, s.last, p_now, 3, p_node
+        FROM unnest(p_schedules, p_skipped_first, p_skipped_last, ours) s (id, first, last, ours)
+        WHERE s.ours AND s.first IS NOT NULL
+        ON CONFLICT DO NOTHING;
+    INSERT INTO schedule_runs (schedule_id, planned_at, fired_at, position, kind, node)
+        SELECT p_schedules[e.firing], e.planned, p_now, e.position, CASE WHEN p_by_hand THEN 2 ELSE 1 END,
+               p_node
+        FROM unnest(p_firings, p_planned, positions) e (firing, planned, position)
+        WHERE ours[e.firing]
+        ON CONFLICT DO NOTHING;
+    -- Looking for a ledger's oldest rows takes longer than the rest. Of many schedules a few have their
+    -- turn, whichever they are: a ledger is somewhat longer for a while.
+    DELETE FROM schedule_runs r
+        USING (SELECT s.id, (SELECT o.planned_at FROM schedule_runs o WHERE o.schedule_id = s.id
+                             ORDER BY o.planned_at DESC OFFSET p_kept LIMIT 1) AS upto
+               FROM unnest(p_schedules, ours) s (id, ours)
+               WHERE s.ours AND random() * cardinality(p_schedules) < 4) old
+        WHERE r.schedule_id = old.id AND r.planned_at <= old.upto;
 END
 $$;
 

@@ -325,20 +325,21 @@ BEGIN
                  FROM unnest(p_times) WITH ORDINALITY u (t, i) ORDER BY i);
     PERFORM commit_durably();
     v_done := change_fire(
-        p_schedule.namespace_id, p_schedule.id, p_schedule.generation, p_schedule.next_at, p_next,
-        p_by_hand, p_skipped_first, p_skipped_last, 'sql:' || session_user, v_now, 100, p_times, ids,
+        p_schedule.namespace_id, p_by_hand, 'sql:' || session_user, v_now, 100, ARRAY[p_schedule.id],
+        ARRAY[p_schedule.generation], ARRAY[p_schedule.next_at], ARRAY[p_next], ARRAY[p_skipped_first],
+        ARRAY[p_skipped_last], array_fill(1, v_sizes), p_times, ids,
         array_fill(p_schedule.type, v_sizes), array_fill(p_schedule.payload, v_sizes),
         array_fill(p_schedule.key, v_sizes), array_fill(p_schedule.tenant, v_sizes),
         array_fill(p_schedule.metadata, v_sizes), array_fill('scheduler'::text, v_sizes),
         array_fill(p_schedule.id::text, v_sizes), p_times,
         ARRAY(SELECT hash_of(coalesce(p_schedule.tenant, p_schedule.key, i::text))
               FROM unnest(ids) WITH ORDINALITY u (i, n) ORDER BY n));
-    IF v_done.status = 5 THEN
+    IF v_done.status <> 0 THEN
+        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF003';
+    ELSIF NOT v_done.ours[1] THEN
         ids := '{}';
         positions := '{}';
         RETURN;
-    ELSIF v_done.status <> 0 THEN
-        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF003';
     END IF;
     positions := v_done.positions;
     SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_schedule.namespace_id;

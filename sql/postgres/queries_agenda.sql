@@ -12,9 +12,9 @@ SELECT status, message FROM holdfast.change_schedule_remove($1, $2);
 SELECT status, message FROM holdfast.change_schedule_pause($1, $2, $3, $4, $5, $6, $7);
 
 -- name: change_fire
-SELECT status, message, positions, duplicates
+SELECT status, message, ours, positions, duplicates
     FROM holdfast.change_fire($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-                              $17, $18, $19, $20, $21, $22);
+                              $17, $18, $19, $20, $21, $22, $23);
 
 -- name: change_delay
 SELECT status, message, positions, duplicates

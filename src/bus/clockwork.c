@@ -32,7 +32,7 @@
 #define FAILED_MS 1000 /* the pause after a failure */
 #define BEATEN_MS 5    /* something is due, but somebody else is doing it */
 #define COMPLAIN_MS 60000
-#define SCHEDULES_MAX 100  /* that are fired in one turn */
+#define SCHEDULES_MAX 1000 /* that are fired in one turn */
 #define REFUSED_MAX 100000 /* of those that cannot be read: more of them are in the way */
 #define TURN_BYTES (16 << 20)           /* of schedules in one turn; the rest comes with the next */
 #define TURN_BYTES_MAX ((size_t)1 << 30) /* one of them may be larger */
@@ -102,7 +102,7 @@ static void fire_all(struct turn *turn)
     store_run_together(turn->bus->store, changes, turn->due_count, bus_deadline(turn->bus));
     for (size_t i = 0; i < turn->due_count; i++) {
         if (changes[i]->status == HF_OK || changes[i]->status == HF_STALE) {
-            turn->done++;
+            turn->done += changes[i]->status == HF_OK; /* else somebody else is at it */
             continue;
         }
         turn->failed = true;

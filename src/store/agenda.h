@@ -13,7 +13,7 @@
 
 #define STORE_FIRE_MAX 100       /* events of one firing */
 #define STORE_RELEASE_MAX 1000   /* delayed events that enter the log in one change */
-#define STORE_RUNS_KEPT 100      /* newest rows of the ledger, of each schedule */
+#define STORE_RUNS_KEPT 100      /* newest rows of a schedule's ledger; older ones go soon */
 #define STORE_NEVER INT64_C(-1)
 
 /* Who fires besides processes: a job in the database, where the engine knows such. */
@@ -71,8 +71,8 @@ struct schedule_pause {
 /*
  * Fires planned times: appends their events in order, writes the ledger, and lets the schedule wait
  * for next_us, all or nothing. HF_STALE unless the schedule exists, is not paused, has this
- * generation and waits for waited_us: somebody else has fired it, or it was changed. Planned times
- * that are left out are one row of the ledger.
+ * generation and waits for waited_us: somebody else has fired it or is about to, or it was changed.
+ * Planned times that are left out are one row of the ledger.
  * by_hand: somebody wants it now. It happens whatever the schedule waits for, paused or not, and
  * neither that nor next_us changes; the time is planned_us[0].
  * An event whose id is in the log already answers so, as in struct append. Rings.

@@ -47,7 +47,7 @@ void group_release(struct group *group);
 /* Contract: store_run in store.h. */
 hf_status group_run(struct group *group, struct change *change, struct deadline deadline);
 
-#define GROUP_TOGETHER_MAX 100 /* changes that one thread hands over together */
+#define GROUP_TOGETHER_MAX 250 /* changes that one thread hands over together */
 
 /* Hands several changes over at once, so that one commit may carry them, and waits for the answers,
  * which are in the changes. Answers how many were handed over: at least the first, and fewer than

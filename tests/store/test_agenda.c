@@ -98,29 +98,45 @@ static hf_status remove_schedule(struct store *store, const char *name)
     return RUN(store, &remove);
 }
 
+/* A firing of one planned time. */
+struct shot {
+    struct fire fire;
+    struct new_event event;
+    int64_t planned_us;
+    char schedule_id[37];
+};
+
+/* Makes one of a schedule as it was seen. */
+static void aim(struct shot *shot, const struct seen *seen, int64_t next_us, bool by_hand)
+{
+    shot->event = event_of("tick", "k");
+    uuid_format(seen->id, shot->schedule_id);
+    shot->event.schedule_id = text_of(shot->schedule_id);
+    shot->event.hash = hash_event(shot->event.tenant, shot->event.key, shot->event.id);
+    shot->planned_us = by_hand ? T0 + 77 : seen->next_us;
+    shot->fire = (struct fire){
+        .change = {.kind = CHANGE_FIRE, .now_us = shot->planned_us + 10},
+        .generation = seen->generation,
+        .waited_us = seen->next_us,
+        .next_us = next_us,
+        .events = &shot->event,
+        .planned_us = &shot->planned_us,
+        .count = 1,
+        .skipped_first_us = STORE_NEVER,
+        .skipped_last_us = STORE_NEVER,
+        .by_hand = by_hand,
+        .node = text_of("n"),
+    };
+    memcpy(shot->fire.schedule_id, seen->id, sizeof shot->fire.schedule_id);
+}
+
 /* Fires one planned time of a schedule as it was seen. */
 static hf_status fire_seen(struct store *store, const struct seen *seen, int64_t next_us,
                            bool by_hand)
 {
-    struct new_event event = event_of("tick", "k");
-    char id[37];
-    uuid_format(seen->id, id);
-    event.schedule_id = text_of(id);
-    event.hash = hash_event(event.tenant, event.key, event.id);
-    int64_t planned_us = by_hand ? T0 + 77 : seen->next_us;
-    struct fire fire = {.change = {.kind = CHANGE_FIRE, .now_us = planned_us + 10},
-                        .generation = seen->generation,
-                        .waited_us = seen->next_us,
-                        .next_us = next_us,
-                        .events = &event,
-                        .planned_us = &planned_us,
-                        .count = 1,
-                        .skipped_first_us = STORE_NEVER,
-                        .skipped_last_us = STORE_NEVER,
-                        .by_hand = by_hand,
-                        .node = text_of("n")};
-    memcpy(fire.schedule_id, seen->id, sizeof fire.schedule_id);
-    return RUN(store, &fire);
+    struct shot shot;
+    aim(&shot, seen, next_us, by_hand);
+    return RUN(store, &shot.fire);
 }
 
 struct ledger {
@@ -336,6 +352,61 @@ static void the_ledger_is_read_before_a_planned_time(void **state)
     must_equal(2, ledger.count);
 }
 
+/* What makes one of them stale must not touch the others. `id_us`: the time inside the ids. */
+static void fire_together(struct fixture *fixture, int64_t id_us)
+{
+    static const char *const names[] = {"good", "fired", "repeated", "paused", "also good", "gone"};
+    enum { GOOD, FIRED, REPEATED, PAUSED, ALSO_GOOD, GONE, COUNT };
+    struct store *store = fixture_open(fixture, "a");
+    struct shot shots[COUNT];
+    struct change *changes[COUNT];
+    struct ledger ledger;
+    for (int i = 0; i < COUNT; i++) {
+        add_schedule(store, names[i], T0);
+        struct seen seen = schedule(store, names[i]);
+        aim(&shots[i], &seen, T0 + SECOND, false);
+        uuid_v7(id_us, shots[i].event.id);
+        shots[i].event.hash = hash_event(TEXT_ABSENT, shots[i].event.key, shots[i].event.id);
+        changes[i] = &shots[i].fire.change;
+    }
+    struct seen fired = schedule(store, names[FIRED]);
+    must_answer(HF_OK, fire_seen(store, &fired, T0 + SECOND, false));
+    struct new_event first = shots[REPEATED].event;
+    must_answer(HF_OK, append_event(store, &first));
+    must_answer(HF_OK, pause_schedule(store, names[PAUSED], true, 0));
+    must_answer(HF_OK, remove_schedule(store, names[GONE]));
+    store_run_together(store, changes, COUNT, deadline_after_ms(PATIENCE_MS));
+    must_answer(HF_OK, changes[GOOD]->status);
+    must_answer(HF_STALE, changes[FIRED]->status);
+    must_answer(HF_OK, changes[REPEATED]->status);
+    must_answer(HF_STALE, changes[PAUSED]->status);
+    must_answer(HF_OK, changes[ALSO_GOOD]->status);
+    must_answer(HF_STALE, changes[GONE]->status);
+    must_hold(!shots[GOOD].event.duplicate && !shots[ALSO_GOOD].event.duplicate);
+    must_hold(shots[REPEATED].event.duplicate);
+    must_equal(first.position, shots[REPEATED].event.position);
+    must_hold(shots[GOOD].event.position > first.position);
+    must_hold(shots[ALSO_GOOD].event.position > shots[GOOD].event.position);
+    must_equal(4, log_count(fixture, store)); /* two of them before */
+    must_equal(T0 + SECOND, schedule(store, names[GOOD]).next_us);
+    must_equal(T0, schedule(store, names[PAUSED]).next_us);
+    must_equal(1, read_ledger(store, shots[ALSO_GOOD].fire.schedule_id, &ledger));
+    must_equal(shots[ALSO_GOOD].event.position, ledger.runs[0].position);
+    must_equal(1, read_ledger(store, shots[REPEATED].fire.schedule_id, &ledger));
+    must_equal(first.position, ledger.runs[0].position);
+    must_equal(0, read_ledger(store, shots[PAUSED].fire.schedule_id, &ledger));
+}
+
+static void of_many_that_fire_together_each_has_its_own_answer(void **state)
+{
+    fire_together(*state, clock_wall_us());
+}
+
+static void so_it_is_if_their_ids_are_old(void **state)
+{
+    fire_together(*state, T0);
+}
+
 static void the_ledger_keeps_the_newest_rows_and_what_was_left_out(void **state)
 {
     struct store *store = fixture_open(*state, "a");
@@ -543,6 +614,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_schedule_that_was_changed_or_paused_does_not_fire),
     CLAIM(firing_by_hand_changes_nothing_of_the_plan),
     CLAIM(the_ledger_is_read_before_a_planned_time),
+    CLAIM(of_many_that_fire_together_each_has_its_own_answer),
+    CLAIM(so_it_is_if_their_ids_are_old),
     CLAIM(the_ledger_keeps_the_newest_rows_and_what_was_left_out),
     CLAIM(delayed_events_enter_the_log_when_due_in_order_of_their_times),
     CLAIM(a_delayed_event_outlives_its_process),

@@ -1,6 +1,6 @@
 /*
  * agenda.c - schedules, the ledger of their firings, and delayed events. See store/agenda.h for the
- * contract and sql/postgres/0016_agenda.sql for what makes a planned time fire once.
+ * contract; firing is in firing.c.
  *
  * Planned times and due times are the server's and travel as they are; only now_us is moved by the
  * difference of the clocks (skew.h).
@@ -214,65 +214,6 @@ const struct verb postgres_verb_schedule_pause = {
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Positions and duplicates, in columns 2 and 3. */
-static hf_status read_events(struct postgres_engine *engine, const PGresult *result,
-                             struct new_event *events, size_t count, bool *ret_ring)
-{
-    hf_status status = postgres_answer(result, 0, 0);
-    if (status != HF_OK) {
-        return status;
-    }
-    struct result_array positions = result_array(result, 0, 2);
-    struct result_array duplicates = result_array(result, 0, 3);
-    if (positions.count != count || duplicates.count != count) {
-        return fail(HF_CORRUPT, "%s: %zu positions were answered for %zu events", engine->place,
-                    positions.count, count);
-    }
-    for (size_t i = 0; i < count; i++) {
-        events[i].position = array_int8(&positions, 0);
-        events[i].duplicate = array_int8(&duplicates, 0) != 0;
-        events[i].key_version = -1;
-    }
-    *ret_ring = true;
-    return HF_OK;
-}
-
-static hf_status fire_fill(struct postgres_engine *engine, struct params *params,
-                           struct change *change)
-{
-    const struct fire *fire = (const struct fire *)change;
-    param_int4(params, engine->namespace_id);
-    param_uuid(params, fire->schedule_id);
-    param_int8(params, fire->generation);
-    param_agenda_time(params, fire->waited_us);
-    param_agenda_time(params, fire->next_us);
-    param_bool(params, fire->by_hand);
-    param_agenda_time(params, fire->skipped_first_us);
-    param_agenda_time(params, fire->skipped_last_us);
-    param_text(params, fire->node);
-    param_local(params, change->now_us);
-    param_int4(params, STORE_RUNS_KEPT);
-    param_array(params, PARAM_TIME, fire->count);
-    for (size_t i = 0; i < fire->count; i++) {
-        element_time(params, fire->planned_us[i]);
-    }
-    event_columns_fill_one(params, NEW_COLUMNS_FIRE, change);
-    return HF_OK;
-}
-
-static hf_status fire_read(struct postgres_engine *engine, struct change *change,
-                           const PGresult *result, bool *ret_ring)
-{
-    struct fire *fire = (struct fire *)change;
-    return read_events(engine, result, fire->events, fire->count, ret_ring);
-}
-
-const struct verb postgres_verb_fire = {
-    .query = POSTGRES_QUERY_CHANGE_FIRE,
-    .fill = fire_fill,
-    .read = fire_read,
-};
-
 static hf_status delay_fill(struct postgres_engine *engine, struct params *params,
                             struct change *change)
 {
@@ -287,7 +228,23 @@ static hf_status delay_read(struct postgres_engine *engine, struct change *chang
                             const PGresult *result, bool *ret_ring)
 {
     struct delay *delay = (struct delay *)change;
-    return read_events(engine, result, delay->events, delay->count, ret_ring);
+    hf_status status = postgres_answer(result, 0, 0);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct result_array positions = result_array(result, 0, 2);
+    struct result_array duplicates = result_array(result, 0, 3);
+    if (positions.count != delay->count || duplicates.count != delay->count) {
+        return fail(HF_CORRUPT, "%s: %zu positions were answered for %zu events", engine->place,
+                    positions.count, delay->count);
+    }
+    for (size_t i = 0; i < delay->count; i++) {
+        delay->events[i].position = array_int8(&positions, 0);
+        delay->events[i].duplicate = array_int8(&duplicates, 0) != 0;
+        delay->events[i].key_version = -1;
+    }
+    *ret_ring = true;
+    return HF_OK;
 }
 
 const struct verb postgres_verb_delay = {

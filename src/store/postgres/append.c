@@ -36,10 +36,10 @@ void append_fill_plain(struct params *params, change_walk_fn next, void *ctx)
     event_columns_fill(params, NEW_COLUMNS_PLAIN, next, ctx);
 }
 
-bool append_take_plain(struct append *append, const PGresult *result, int *at)
+hf_status append_take_plain(struct append *append, const PGresult *result, int *at)
 {
     if ((size_t)(PQntuples(result) - *at) < append->count) {
-        return false;
+        return fail(HF_CORRUPT, "too few positions were answered");
     }
     for (size_t i = 0; i < append->count; i++) {
         struct new_event *event = &append->events[i];
@@ -47,7 +47,7 @@ bool append_take_plain(struct append *append, const PGresult *result, int *at)
         event->key_version = -1;
         event->duplicate = false;
     }
-    return true;
+    return HF_OK;
 }
 
 /* ---- The exact way --------------------------------------------------------------------------- */

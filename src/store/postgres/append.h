@@ -19,8 +19,8 @@ bool append_is_plain(const struct postgres_engine *engine, const struct append *
 /* The parameters of the plain INSERT. */
 void append_fill_plain(struct params *params, change_walk_fn next, void *ctx);
 
-/* Takes the positions from the rows of the plain INSERT, from row `*at` on, which moves. False:
- * there are too few. */
-bool append_take_plain(struct append *append, const PGresult *result, int *at);
+/* Takes the positions from the rows of the plain INSERT, from row `*at` on, which moves.
+ * HF_CORRUPT: there are too few. */
+hf_status append_take_plain(struct append *append, const PGresult *result, int *at);
 
 #endif

@@ -3,19 +3,20 @@
  *
  * One round trip carries the whole list, as a pipeline of transactions:
  *
- *     [ INSERT of all plain appends ] [ append(...) append(...) ] [ settle(...) ] [ claim(...) ] .
+ *     [ INSERT of all plain appends ] [ fire(all) ] [ append(...) append(...) ] [ settle(...) ] .
  *
- * All plain appends share one statement and one commit: that is the group commit. Appends that need
- * the exact way share one transaction too: one that is refused (a version) says so in its row and
- * spoils nothing. Every other change is one call and a transaction of its own, so that one waiting
- * for a lock, or failing, does not take others with it; those that need not wait for the disk
- * (`relaxed`) do not.
+ * All plain appends share one statement and one commit: that is the group commit. So do all firings
+ * of schedules. Appends that need the exact way share one transaction too: one that is refused (a
+ * version) says so in its row and spoils nothing. Every other change is one call and a transaction
+ * of its own, so that one waiting for a lock, or failing, does not take others with it; those that
+ * need not wait for the disk (`relaxed`) do not.
  *
  * What failed for a passing reason goes through the next round, in smaller portions:
  *
- *     round 1   plain appends together        exact appends together      the others one by one
+ *     round 1   plain appends together, firings together, exact appends together, others one by one
  *     round 2   all appends together, the exact way (an id was repeated, a month was missing ...)
  *     round 3   every append for itself (somebody else's transaction holds one of the ids)
+ * (firings are one by one from round 2 on)
  *
  * Locks are waited for only briefly (session.c), for the group's sake. A change that still meets
  * one answers HF_BUSY with `again` set, and its own thread hands it over again (store.c).
@@ -35,6 +36,7 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "store/postgres/append.h"
+#include "store/postgres/firing.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
@@ -134,13 +136,15 @@ static void answer_open(struct change *changes, hf_status sent, hf_status not_be
 
 /* ---- Which way a change goes ----------------------------------------------------------------- */
 
-enum way { WAY_NONE, WAY_PLAIN, WAY_TOGETHER, WAY_ALONE };
+enum way { WAY_NONE, WAY_PLAIN, WAY_FIRE, WAY_TOGETHER, WAY_ALONE };
 
 /* Decided once per round, because it takes a look at every event. */
 static void choose_ways(struct round *round)
 {
     for (struct change *at = round->changes; at; at = at->next) {
-        if (at->kind != CHANGE_APPEND || round->portion == PORTION_SINGLE) {
+        if (round->portion == PORTION_PLAIN && firing_is_shared(at)) {
+            at->way = WAY_FIRE;
+        } else if (at->kind != CHANGE_APPEND || round->portion == PORTION_SINGLE) {
             at->way = WAY_ALONE;
         } else {
             bool plain = round->portion == PORTION_PLAIN &&
@@ -156,14 +160,24 @@ static enum way way_of(const struct change *change, hf_status open)
     return change->status == open ? (enum way)change->way : WAY_NONE;
 }
 
-static struct change *next_plain(void *ctx, struct change *after)
+static struct change *next_of(void *ctx, struct change *after, enum way way)
 {
     const struct round *round = ctx;
     struct change *at = after ? after->next : round->changes;
-    while (at && way_of(at, NOT_BEGUN) != WAY_PLAIN) {
+    while (at && way_of(at, NOT_BEGUN) != way) {
         at = at->next;
     }
     return at;
+}
+
+static struct change *next_plain(void *ctx, struct change *after)
+{
+    return next_of(ctx, after, WAY_PLAIN);
+}
+
+static struct change *next_fire(void *ctx, struct change *after)
+{
+    return next_of(ctx, after, WAY_FIRE);
 }
 
 static bool has_way(const struct round *round, enum way way, hf_status open)
@@ -280,7 +294,7 @@ static hf_status prepare_all(struct round *round)
     }
     for (struct change *at = round->changes; at && status == HF_OK; at = at->next) {
         enum way way = way_of(at, NOT_BEGUN);
-        bool called = way == WAY_TOGETHER || way == WAY_ALONE;
+        bool called = way == WAY_TOGETHER || way == WAY_ALONE || way == WAY_FIRE;
         if (called && !session->prepared[query_of(at)]) {
             status = fill(round, at);
             if (status == HF_OK) {
@@ -300,18 +314,22 @@ static hf_status send_settings(struct round *round, bool has, enum pace pace)
     return session_pipe_send(round->session, POSTGRES_QUERY_TX_SETTINGS);
 }
 
-static hf_status send_plain(struct round *round)
+/* All plain appends, or all firings: one statement. */
+static hf_status send_bundle(struct round *round, enum way way)
 {
-    if (!next_plain(round, NULL)) {
+    if (!next_of(round, NULL, way)) {
         return HF_OK;
     }
     hf_status status = send_settings(round, has_settings(round, PACE_NORMAL), PACE_NORMAL);
-    if (status == HF_OK) {
+    if (status == HF_OK && way == WAY_PLAIN) {
         append_fill_plain(session_params(round->session), next_plain, round);
         status = session_pipe_send(round->session, POSTGRES_QUERY_APPEND_PLAIN);
+    } else if (status == HF_OK) {
+        firing_fill(round->engine, session_params(round->session), next_fire, round);
+        status = session_pipe_send(round->session, POSTGRES_QUERY_CHANGE_FIRE);
     }
     if (status == HF_OK) {
-        mark(round, WAY_PLAIN, NOT_BEGUN, SENT);
+        mark(round, way, NOT_BEGUN, SENT);
         status = session_pipe_sync(round->session);
     }
     return status;
@@ -443,7 +461,9 @@ static void fail_way(struct round *round, enum way way, const struct verdict *ve
     for (struct change *at = round->changes; at; at = at->next) {
         if (way_of(at, SENT) == way) {
             at->doubtful = at->doubtful || verdict->open;
-            if (divisible) {
+            if (verdict->open && at->kind != CHANGE_APPEND) {
+                answer(at, fail_unknown());
+            } else if (divisible) {
                 at->status = NOT_BEGUN;
             } else {
                 answer(at, verdict->status);
@@ -452,9 +472,25 @@ static void fail_way(struct round *round, enum way way, const struct verdict *ve
     }
 }
 
-static hf_status read_plain(struct round *round)
+/* Gives each change of a bundle its part of the answer. */
+static void share_out(struct round *round, enum way way, const PGresult *result)
 {
-    if (!has_way(round, WAY_PLAIN, SENT)) {
+    struct firing_answers firings = {.ours = {.count = 0}};
+    hf_status whole = way == WAY_FIRE ? firing_begin(result, &firings) : HF_OK;
+    int row = 0;
+    for (struct change *at = round->changes; at; at = at->next) {
+        if (way_of(at, SENT) == way) {
+            answer(at, whole             ? whole
+                       : way == WAY_FIRE ? firing_take(&firings, at)
+                                         : append_take_plain((struct append *)at, result, &row));
+            round->ring_appends = round->ring_appends || at->status == HF_OK;
+        }
+    }
+}
+
+static hf_status read_bundle(struct round *round, enum way way)
+{
+    if (!has_way(round, way, SENT)) {
         return HF_OK;
     }
     struct verdict verdict = {.status = HF_OK};
@@ -464,29 +500,17 @@ static hf_status read_plain(struct round *round)
         status = session_pipe_next(round->session, &result);
     }
     if (status == HF_OK) {
-        judge(round, result, POSTGRES_QUERY_APPEND_PLAIN, &verdict);
+        judge(round, result,
+              way == WAY_FIRE ? POSTGRES_QUERY_CHANGE_FIRE : POSTGRES_QUERY_APPEND_PLAIN, &verdict);
         status = read_sync(round, &verdict);
     }
-    if (status != HF_OK) {
-        PQclear(result);
-        return status;
+    if (status == HF_OK && verdict.status != HF_OK) {
+        fail_way(round, way, &verdict);
+    } else if (status == HF_OK) {
+        share_out(round, way, result);
     }
-    if (verdict.status != HF_OK) {
-        fail_way(round, WAY_PLAIN, &verdict);
-        PQclear(result);
-        return HF_OK;
-    }
-    int row = 0;
-    for (struct change *at = round->changes; at; at = at->next) {
-        if (way_of(at, SENT) == WAY_PLAIN) {
-            bool whole = append_take_plain((struct append *)at, result, &row);
-            answer(at, whole ? HF_OK
-                             : fail(HF_CORRUPT, "%s: too few positions", round->engine->place));
-        }
-    }
-    round->ring_appends = true;
     PQclear(result);
-    return HF_OK;
+    return status;
 }
 
 /* A call's row. Its status is final only when its transaction has committed. */
@@ -564,7 +588,8 @@ static hf_status read_one(struct round *round, struct change *change)
     }
     if (verdict.status == HF_OK) {
         change->status = change->draft;
-        bool *rung = change->kind == CHANGE_APPEND ? &round->ring_appends : &round->ring;
+        bool appends = change->kind == CHANGE_APPEND || change->kind == CHANGE_FIRE;
+        bool *rung = appends ? &round->ring_appends : &round->ring;
         *rung = *rung || (ring && change->status == HF_OK);
         if (change->status != HF_OK) {
             forget_claim(change);
@@ -613,7 +638,10 @@ static hf_status run_round(struct round *round)
     if (status != HF_OK) {
         return status;
     }
-    status = send_plain(round);
+    status = send_bundle(round, WAY_PLAIN);
+    if (status == HF_OK) {
+        status = send_bundle(round, WAY_FIRE);
+    }
     if (status == HF_OK) {
         status = send_together(round);
     }
@@ -622,7 +650,10 @@ static hf_status run_round(struct round *round)
     }
     HF_POINT("before_commit");
     if (status == HF_OK) {
-        status = read_plain(round);
+        status = read_bundle(round, WAY_PLAIN);
+    }
+    if (status == HF_OK) {
+        status = read_bundle(round, WAY_FIRE);
     }
     if (status == HF_OK) {
         status = read_together(round);

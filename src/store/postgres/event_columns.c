@@ -26,6 +26,11 @@ static const enum param_type types[NEW_COLUMNS] = {
     [NEW_HASH] = PARAM_INT8,
 };
 
+struct change *change_walk_one(void *ctx, struct change *after)
+{
+    return after ? NULL : ctx;
+}
+
 struct new_event *events_of(struct change *change, size_t *ret_count)
 {
     if (change->kind == CHANGE_FIRE) {
@@ -144,12 +149,7 @@ void event_columns_fill(struct params *params, unsigned columns, change_walk_fn 
     }
 }
 
-static struct change *only_one(void *ctx, struct change *after)
-{
-    return after ? NULL : ctx;
-}
-
 void event_columns_fill_one(struct params *params, unsigned columns, struct change *change)
 {
-    event_columns_fill(params, columns, only_one, change);
+    event_columns_fill(params, columns, change_walk_one, change);
 }

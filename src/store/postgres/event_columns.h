@@ -39,6 +39,8 @@ enum new_column {
 
 /* A walk through changes that bring events: next(ctx, NULL) is the first, NULL the end. */
 typedef struct change *(*change_walk_fn)(void *ctx, struct change *after);
+/* The one through a single change, which is ctx. */
+struct change *change_walk_one(void *ctx, struct change *after);
 
 /* The events that a change brings, and how many: CHANGE_APPEND, CHANGE_FIRE, CHANGE_DELAY. */
 struct new_event *events_of(struct change *change, size_t *ret_count);

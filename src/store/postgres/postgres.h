@@ -20,7 +20,7 @@
  *   line.c     a few statements in one round trip, for these two
  *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c, namespace.c,
  *   transfer.c       the other changes
- *   agenda.c   what is kept for later: schedules, delayed events
+ *   agenda.c   what is kept for later: schedules, delayed events           firing.c  their firing
  *   retention.c  what need not be kept any more
  *   query.c, progress.c, crew.c, node.c, holders.c, doctor.c, verify.c        the queries
  *

@@ -59,9 +59,9 @@ extern const struct verb postgres_verb_namespace_revoke;
 extern const struct verb postgres_verb_schedule_put;        /* agenda.c */
 extern const struct verb postgres_verb_schedule_remove;
 extern const struct verb postgres_verb_schedule_pause;
-extern const struct verb postgres_verb_fire;
 extern const struct verb postgres_verb_delay;
 extern const struct verb postgres_verb_release;
+extern const struct verb postgres_verb_fire;                /* firing.c */
 extern const struct verb postgres_verb_retain;              /* retention.c */
 extern const struct verb postgres_verb_transfer;            /* transfer.c */
 
