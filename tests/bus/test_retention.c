@@ -393,6 +393,31 @@ static void what_waits_behind_a_dropped_one_goes_on(void **state)
     assert_int_equal(info_of(scene->bus, "s").retrying, 0);
 }
 
+/* What was done out of order below goes with the events, what was done above stays. */
+static void what_was_settled_goes_with_its_event(void **state)
+{
+    struct scene *scene = *state;
+    const char *dot = scene->path ? "_" : ".";
+    hf_subscription_options options = quick_options();
+    const char *all[] = {"*"};
+    char sql[256];
+
+    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
+    publish_many(scene->bus, "old", 10);
+    grow_old(scene);
+    publish_many(scene->bus, "new", 10);
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO holdfast%ssettled (subscription_id, partition, position)"
+             " SELECT id, 0, p.x FROM holdfast%ssubscriptions,"
+             " (SELECT 3 AS x UNION SELECT 10 UNION SELECT 12) p",
+             dot, dot);
+    tables_run(scene, sql);
+    set(scene->bus, -1, -1, HF_LAGGING_DROP);
+    assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
+    snprintf(sql, sizeof(sql), "SELECT sum(position) FROM holdfast%ssettled", dot);
+    assert_int_equal(tables_number(scene, sql), 12);
+}
+
 static int keep_for_ever(const hf_retention_info *info, void *ctx)
 {
     if (info->dropped_name)
@@ -582,6 +607,7 @@ int main(int argc, char **argv)
         scene_test(an_ordered_one_that_lags_is_dropped_and_goes_on),
         scene_test(a_shared_one_that_lags_is_dropped_and_goes_on),
         scene_test(what_waits_behind_a_dropped_one_goes_on),
+        scene_test(what_was_settled_goes_with_its_event),
         scene_test(settings_count_that_changed_on_the_way),
         scene_test(what_is_too_much_goes_in_a_file_that_shrinks),
         scene_test(a_file_that_is_not_ours_is_not_vacuumed),
