@@ -79,7 +79,9 @@ HF_API hf_status hf_start(hf_bus *bus);
 /* Stops delivering: takes no new events, waits up to timeout_ms (-1: shutdown_ms) for running
  * handlers, stores the checkpoints and gives the leases back. Publishing remains possible; hf_start
  * starts again. HF_TIMEOUT: handlers still run; their results will be refused and their events
- * delivered again. HF_MISUSE from inside a handler. */
+ * delivered again. Or the store did not answer in time: then other processes may have to wait for
+ * what could not be given back until hf_stop is called again, or hf_start, or hf_close. HF_MISUSE
+ * from inside a handler. */
 HF_API hf_status hf_stop(hf_bus *bus, int64_t timeout_ms);
 
 /* Refuses new publishes and subscriptions from now on (HF_CLOSED), answers all asynchronous

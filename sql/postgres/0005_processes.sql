@@ -115,14 +115,15 @@ BEGIN
 END
 $$;
 
--- company: a number that changes when a definition of the namespace does, when a process comes or goes,
--- and when one dies: then there may be something to do that nobody has rung for.
+-- company: a number that changes when a definition of the namespace does, or who works for it, when a
+-- process comes or goes, and when one dies: then there may be something to do that nobody has rung for.
 CREATE FUNCTION holdfast.company(p_namespace_id integer, p_token uuid) RETURNS bigint
     LANGUAGE sql VOLATILE
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
     SELECT hashtextextended(concat_ws(' ',
-        (SELECT sum(s.generation) FROM subscriptions s WHERE s.namespace_id = p_namespace_id),
+        (SELECT sum(s.generation) + sum(s.crew) FROM subscriptions s
+         WHERE s.namespace_id = p_namespace_id),
         (SELECT max(s.id) FROM subscriptions s WHERE s.namespace_id = p_namespace_id),
         array_agg(p.token ORDER BY p.token),
         dead_of(p_namespace_id, array_agg(p.token ORDER BY p.token))), 0)

@@ -223,19 +223,27 @@ static hf_status load(struct runner *runner, const struct part *part)
     return status;
 }
 
-static void give_back_part(struct runner *runner, const struct part *part, int64_t now_us)
+/* What cannot be given back is owed: nobody can take it while our process lives. */
+static void give_back(struct runner *runner, int32_t number, int64_t epoch, int64_t now_us)
 {
     struct give_back give_back = {
         .change = {.kind = CHANGE_GIVE_BACK, .now_us = now_us},
         .subscription_id = runner->definition.id,
-        .partition = part->number,
-        .epoch = part->epoch,
+        .partition = number,
+        .epoch = epoch,
     };
     hf_status status = runner_run(runner, &give_back.change);
-    if (status && status != HF_STALE && status != HF_NOTFOUND) {
+    bool failed = status && status != HF_STALE && status != HF_NOTFOUND;
+    runner->ordered->owing[number] = failed ? epoch : 0;
+    if (failed) {
         log_about(&runner->bus->log, HF_LOG_WARN, runner->name, "cannot give partition %d back: %s",
-                  part->number, err_message());
+                  number, err_message());
     }
+}
+
+static void give_back_part(struct runner *runner, const struct part *part, int64_t now_us)
+{
+    give_back(runner, part->number, part->epoch, now_us);
 }
 
 static void tell_of_crash(struct runner *runner, const struct acquire *acquire)
@@ -261,6 +269,7 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
         .unclean = acquire->ret_unclean,
     };
     ordered->places[part->number] = (int16_t)ordered->part_count++;
+    ordered->owing[part->number] = 0;
     set_bit(ordered, part->number, true);
     window_floor(&runner->window, part->number, part->floor);
     pthread_mutex_unlock(&runner->mutex);
@@ -607,11 +616,11 @@ static void let_go(struct runner *runner, int64_t now_us, struct step *step)
     }
 }
 
-void crew_leave(struct runner *runner, int64_t now_us)
+hf_status crew_leave(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     if (!ordered->member) {
-        return;
+        return HF_OK;
     }
     struct muster muster = {
         .change = {.kind = CHANGE_MUSTER, .now_us = now_us},
@@ -622,11 +631,13 @@ void crew_leave(struct runner *runner, int64_t now_us)
     hf_status status = runner_run(runner, &muster.change);
     ordered->member = status && status != HF_NOTFOUND;
     ordered->muster_now = true;
+    return ordered->member ? status : HF_OK;
 }
 
-void crew_give_back(struct runner *runner, int64_t now_us)
+bool crew_give_back(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
+    bool all = true;
     for (int32_t i = 0; i < ordered->part_count; i++) {
         if (ordered->parts[i].state != PART_LOST) {
             give_back_part(runner, &ordered->parts[i], now_us);
@@ -634,6 +645,23 @@ void crew_give_back(struct runner *runner, int64_t now_us)
     }
     crew_drop(runner);
     ordered->muster_now = true;
+    for (int32_t i = 0; i < HF_PARTITIONS_MAX; i++) {
+        all = all && !ordered->owing[i];
+    }
+    return all;
+}
+
+bool crew_pay(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    bool all = true;
+    for (int32_t i = 0; i < HF_PARTITIONS_MAX; i++) {
+        if (ordered->owing[i]) {
+            give_back(runner, i, ordered->owing[i], now_us);
+            all = all && !ordered->owing[i];
+        }
+    }
+    return all;
 }
 
 /* When to muster next (monotonic). Where the store does not look for the end of others by itself,
@@ -710,6 +738,18 @@ static void fulfil(struct runner *runner, int64_t now_us)
     runner->ordered->muster_now = true;
 }
 
+/* While we are a member nobody else takes our share. */
+static void leave_to_others(struct runner *runner, int64_t now_us)
+{
+    bool member = runner->ordered->member;
+    hf_status status = crew_leave(runner, now_us);
+    if (status) {
+        runner_store_failed(runner, status, "leaving the others to work");
+    } else if (member) {
+        runner_store_worked(runner);
+    }
+}
+
 void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
@@ -719,7 +759,7 @@ void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *ste
     }
     let_go(runner, now_us, step);
     if (leaving && ordered->part_count == 0) {
-        crew_leave(runner, now_us);
+        leave_to_others(runner, now_us);
     }
     if (!may) {
         return;

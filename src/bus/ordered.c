@@ -255,15 +255,22 @@ static hf_status ordered_finish(struct runner *runner, int64_t now_us)
     bool ours = ordered->part_count > 0 && !runner->lost && !runner->removed;
     bool stored = !ours || store_the_rest(runner, now_us) || runner->lost || runner->removed;
     int64_t checkpoint = lowest_checkpoint(ordered);
-    crew_give_back(runner, now_us);
+    bool left = crew_pay(runner, now_us);
+    left = crew_give_back(runner, now_us) && left;
     if (!runner->removed) {
-        crew_leave(runner, now_us);
+        left = crew_leave(runner, now_us) == HF_OK && left;
     }
     ordered->owned_before = false;
-    return stored ? HF_OK
-                  : fail(HF_TIMEOUT,
-                         "%s: progress could not be stored; events after position %lld come again",
-                         runner->name, (long long)checkpoint);
+    if (!stored) {
+        return fail(HF_TIMEOUT,
+                    "%s: progress could not be stored; events after position %lld come again",
+                    runner->name, (long long)checkpoint);
+    }
+    return left ? HF_OK
+                : fail(HF_TIMEOUT,
+                       "%s: partitions could not be given back; until the bus is stopped again or "
+                       "closed nobody else has them",
+                       runner->name);
 }
 
 const struct runner_mode ordered_mode = {.step = ordered_step, .finish = ordered_finish};

@@ -36,6 +36,7 @@ struct ordered {
     int16_t places[HF_PARTITIONS_MAX];    /* of each number in `parts`; -1: it is not there */
     uint64_t bits[HF_PARTITIONS_MAX / 64]; /* those that are OURS, for the filter */
 
+    int64_t owing[HF_PARTITIONS_MAX]; /* epochs of what could not be given back; 0: it was */
     bool member;
     bool alone;           /* there is no other member, and all partitions are ours */
     bool drained;         /* another number of partitions can be had: all are to be given back */
@@ -89,10 +90,13 @@ void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *ste
 /* Asks the store what is still ours; what is not is lost. False: not all is, or it could not be
  * asked. ret_generation: the subscription's. */
 bool crew_check(struct runner *runner, int64_t *ret_generation);
-/* Gives back all partitions; nothing runs any more and everything is settled that can be. */
-void crew_give_back(struct runner *runner, int64_t now_us);
+/* Gives back all partitions; nothing runs any more and everything is settled that can be. False:
+ * not all could be, and are owed. */
+bool crew_give_back(struct runner *runner, int64_t now_us);
+/* Gives back what is owed. False: not all. */
+bool crew_pay(struct runner *runner, int64_t now_us);
 /* Is no member any more. */
-void crew_leave(struct runner *runner, int64_t now_us);
+hf_status crew_leave(struct runner *runner, int64_t now_us);
 /* Nothing is in hand: makes room for as many partitions as the subscription has now. False: there
  * is no memory. */
 bool crew_make_room(struct runner *runner);

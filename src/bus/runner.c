@@ -546,6 +546,18 @@ static void drain(struct runner *runner)
     pthread_mutex_unlock(&runner->mutex);
 }
 
+/* By the thread, or, if that could not give everything back, by the next call that stops. */
+static void finish(struct runner *runner, struct deadline deadline)
+{
+    /* Even a stop without patience has a moment to store how far it got. */
+    struct deadline grace = deadline_after_ms(FINISH_MS_MIN);
+    bool later = deadline.mono_us > grace.mono_us;
+    runner->finish_deadline = later ? deadline : grace;
+    runner->finishing = true;
+    runner->finish_status = runner->mode->finish(runner, clock_wall_us());
+    snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
+}
+
 static void *runner_main(void *ctx)
 {
     struct runner *runner = ctx;
@@ -559,13 +571,7 @@ static void *runner_main(void *ctx)
         turn(runner);
     }
     drain(runner);
-    /* Even a stop without patience has a moment to store how far it got. */
-    struct deadline grace = deadline_after_ms(FINISH_MS_MIN);
-    bool later = runner->stop_deadline.mono_us > grace.mono_us;
-    runner->finish_deadline = later ? runner->stop_deadline : grace;
-    runner->finishing = true;
-    runner->finish_status = runner->mode->finish(runner, clock_wall_us());
-    snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
+    finish(runner, runner->stop_deadline);
     watch_poke(runner->bus);
     runner_unreference(runner);
     return NULL;
@@ -609,6 +615,8 @@ hf_status runner_stop_end(struct runner *runner, struct deadline deadline)
     if (runner->running) {
         pthread_join(runner->thread, NULL);
         runner->running = false;
+    } else if (runner->finish_status) {
+        finish(runner, deadline);
     }
     pthread_mutex_lock(&runner->mutex);
     bool in_time = true;

@@ -161,7 +161,7 @@ static void unlock_database(struct obstacle *obstacle)
 }
 
 /* A stop that could not store its checkpoints says so, in time; nothing is lost by that. */
-static void stop_while_locked(struct scene *scene, hf_mode mode)
+static void stop_while_locked(struct scene *scene, hf_mode mode, bool others)
 {
     struct recorder *recorder = scene_recorder(scene, NULL);
     hf_subscription_options options = quick_options();
@@ -190,7 +190,13 @@ static void stop_while_locked(struct scene *scene, hf_mode mode)
     unlock_database(&obstacle);
     assert_status(stopped, HF_TIMEOUT);
     assert_true(took_us < 20000000);
-    assert_ok(hf_start(bus));
+    if (others) { /* the bus stays open, but has nothing any more that others need */
+        assert_ok(hf_stop(bus, PATIENCE_MS));
+        subscribe(scene->bus, "a", "*", recorder, NULL);
+        assert_ok(hf_start(scene->bus));
+    } else {
+        assert_ok(hf_start(bus));
+    }
     settle_all(bus, "a");
     for (int64_t position = 1; position <= 10; position++)
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
@@ -199,12 +205,22 @@ static void stop_while_locked(struct scene *scene, hf_mode mode)
 
 static void a_stop_while_the_database_is_locked_says_so_in_time(void **state)
 {
-    stop_while_locked(*state, HF_MODE_ORDERED);
+    stop_while_locked(*state, HF_MODE_ORDERED, false);
+}
+
+static void what_a_stop_could_not_give_back_is_given_back_by_the_next(void **state)
+{
+    stop_while_locked(*state, HF_MODE_ORDERED, true);
+}
+
+static void shared_work_too_is_given_back_by_the_next_stop(void **state)
+{
+    stop_while_locked(*state, HF_MODE_SHARED, true);
 }
 
 static void a_stop_of_shared_work_while_it_is_locked_strands_nothing(void **state)
 {
-    stop_while_locked(*state, HF_MODE_SHARED);
+    stop_while_locked(*state, HF_MODE_SHARED, false);
 }
 
 /* ---- Shutdown -------------------------------------------------------------------------------- */
@@ -546,6 +562,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_stop_tells_running_handlers_to_return),
     scene_test(the_events_in_hand_at_a_stop_are_not_lost),
     scene_test(a_stop_while_the_database_is_locked_says_so_in_time),
+    scene_test(what_a_stop_could_not_give_back_is_given_back_by_the_next),
+    scene_test(shared_work_too_is_given_back_by_the_next_stop),
     scene_test(a_stop_of_shared_work_while_it_is_locked_strands_nothing),
     scene_test(after_a_shutdown_publishing_and_subscribing_are_refused),
     scene_test(a_shutdown_finishes_what_runs),
