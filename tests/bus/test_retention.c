@@ -393,6 +393,27 @@ static void what_waits_behind_a_dropped_one_goes_on(void **state)
     assert_int_equal(info_of(scene->bus, "s").retrying, 0);
 }
 
+static void a_lease_of_what_is_dropped_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    hf_claim_options claiming = HF_CLAIM_OPTIONS_INIT;
+    const char *all[] = {"*"};
+    hf_batch *batch = NULL;
+
+    options.mode = HF_MODE_SHARED;
+    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
+    publish_many(scene->bus, "old", 10);
+    claiming.lease_ms = 3600000;
+    assert_ok(hf_claim(scene->bus, "s", &claiming, &batch));
+    assert_int_equal(hf_batch_count(batch), 10);
+    grow_old(scene);
+    set(scene->bus, -1, -1, HF_LAGGING_DROP);
+    assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
+    assert_status(hf_ack(scene->bus, "s", hf_batch_lease(batch), NULL, 0), HF_STALE);
+    hf_batch_free(batch);
+}
+
 /* What was done out of order below goes with the events, what was done above stays. */
 static void what_was_settled_goes_with_its_event(void **state)
 {
@@ -607,6 +628,7 @@ int main(int argc, char **argv)
         scene_test(an_ordered_one_that_lags_is_dropped_and_goes_on),
         scene_test(a_shared_one_that_lags_is_dropped_and_goes_on),
         scene_test(what_waits_behind_a_dropped_one_goes_on),
+        scene_test(a_lease_of_what_is_dropped_is_refused),
         scene_test(what_was_settled_goes_with_its_event),
         scene_test(settings_count_that_changed_on_the_way),
         scene_test(what_is_too_much_goes_in_a_file_that_shrinks),
