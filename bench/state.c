@@ -6,9 +6,12 @@
  *     state recover DB [N]    a process dies with N deliveries in flight (100 000): how long until
  *                             the next one handles the first of them
  *     state memory DB [N]     resident memory while a backlog of N events (5 000 000) is drained
+ *     state stats DB [N]      the numbers of a namespace with N events (10 000 000), as the command
+ *                             `stats` asks for them
  *     state idle DB [S]       CPU time and writes while a started bus has nothing to do, S seconds
  *
- * Each prints one JSON object. DB is a file that does not exist yet.
+ * Each prints one JSON object. DB is a file that does not exist yet; of `stats` also the URL of an
+ * empty database.
  */
 #include <fcntl.h>
 #include <holdfast.h>
@@ -29,6 +32,11 @@
 #define SUBSCRIPTION "bench"
 #define CLAIM_MAX 10000
 #define PAGES 21
+#define ASKS 201
+#define ORDERED 8       /* subscriptions beside the shared one, whose events all wait */
+#define DEAD 2000       /* of the shared one: dead letters, */
+#define RETRYING 1000   /* to be tried again in an hour, */
+#define IN_FLIGHT 10000 /* and claimed, a hundred at a time */
 
 static atomic_llong handled;
 static _Atomic double first_at;
@@ -70,11 +78,11 @@ static void create_shared(hf_bus *bus)
     check(hf_subscription_create(bus, SUBSCRIPTION, &pattern, 1, &options, NULL), "create");
 }
 
-/* Claims `count` events; buries them, or keeps them in flight. */
-static void claim(hf_bus *bus, long long count, int bury)
+/* Claims `count` events, `max` at a time; buries them, or keeps them in flight. */
+static void claim(hf_bus *bus, long long count, int32_t max, int bury)
 {
     hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
-    options.max = CLAIM_MAX;
+    options.max = max;
     for (long long left = count; left > 0;) {
         hf_batch *batch;
         check(hf_claim(bus, SUBSCRIPTION, &options, &batch), "hf_claim");
@@ -109,7 +117,7 @@ static void bench_dead(const char *path, long long count)
     hf_bus *bus = open_bus(path);
     publish(bus, count);
     create_shared(bus);
-    claim(bus, count, 1);
+    claim(bus, count, CLAIM_MAX, 1);
     double took[PAGES];
     int letters = 0;
     for (int i = 0; i < PAGES; i++) {
@@ -131,7 +139,7 @@ static void bench_recover(const char *path, long long count)
         hf_bus *bus = open_bus(path);
         publish(bus, count + 1000);
         create_shared(bus);
-        claim(bus, count, 0);
+        claim(bus, count, CLAIM_MAX, 0);
         raise(SIGKILL);
     }
     int status;
@@ -150,6 +158,63 @@ static void bench_recover(const char *path, long long count)
            "\"handled\":%lld}\n",
            count, (atomic_load(&first_at) - began) * 1e3, (seconds() - began) * 1e3,
            (long long)atomic_load(&handled));
+    check(hf_close(&bus), "hf_close");
+}
+
+/* Claims `count` events, which fail and are to be tried again much later. */
+static void fail_some(hf_bus *bus, int32_t count)
+{
+    hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
+    hf_batch *batch;
+    options.max = count;
+    check(hf_claim(bus, SUBSCRIPTION, &options, &batch), "hf_claim");
+    check(hf_nack(bus, SUBSCRIPTION, hf_batch_lease(batch), NULL, 0, 3600000, "not yet"),
+          "hf_nack");
+    hf_batch_free(batch);
+}
+
+static int count_subscription(const hf_subscription_info *info, void *ctx)
+{
+    (void)info;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static void bench_stats(const char *path, long long count)
+{
+    const char *pattern = "*";
+    hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
+    hf_bus *bus = open_bus(path);
+    publish(bus, count);
+    options.from.kind = HF_PLACE_START;
+    for (int i = 0; i < ORDERED; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ordered %d", i);
+        check(hf_subscription_create(bus, name, &pattern, 1, &options, NULL), "create");
+    }
+    create_shared(bus);
+    claim(bus, DEAD, DEAD, 1);
+    fail_some(bus, RETRYING);
+    claim(bus, IN_FLIGHT, 100, 0);
+    double numbers[ASKS];
+    double all[ASKS];
+    hf_stats stats = {.size = sizeof stats};
+    for (int i = 0; i < ASKS; i++) {
+        int subscriptions = 0;
+        double began = seconds();
+        check(hf_stats_get(bus, &stats), "hf_stats_get");
+        numbers[i] = (seconds() - began) * 1e3;
+        check(hf_subscription_list(bus, count_subscription, &subscriptions), "list");
+        all[i] = (seconds() - began) * 1e3;
+    }
+    qsort(numbers, ASKS, sizeof numbers[0], compare);
+    qsort(all, ASKS, sizeof all[0], compare);
+    printf("{\"bench\":\"stats\",\"events\":%lld,\"dead\":%lld,\"retrying\":%lld,"
+           "\"in_flight\":%lld,\"median_ms\":%.3f,\"max_ms\":%.3f,\"with_subscriptions_ms\":%.3f,"
+           "\"with_subscriptions_max_ms\":%.3f}\n",
+           (long long)stats.head, (long long)stats.dead, (long long)stats.retrying,
+           (long long)stats.in_flight, numbers[ASKS / 2], numbers[ASKS - 1], all[ASKS / 2],
+           all[ASKS - 1]);
     check(hf_close(&bus), "hf_close");
 }
 
@@ -246,7 +311,7 @@ static void bench_idle(const char *path, long long length)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: state dead|recover|memory|idle DB [N]\n");
+        fprintf(stderr, "usage: state dead|recover|memory|stats|idle DB [N]\n");
         return 2;
     }
     const char *name = argv[1];
@@ -258,6 +323,8 @@ int main(int argc, char **argv)
         bench_recover(path, number ? number : 100000);
     } else if (strcmp(name, "memory") == 0) {
         bench_memory(path, number ? number : 5000000);
+    } else if (strcmp(name, "stats") == 0) {
+        bench_stats(path, number ? number : 10000000);
     } else if (strcmp(name, "idle") == 0) {
         bench_idle(path, number ? number : 5);
     } else {
