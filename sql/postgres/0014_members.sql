@@ -110,10 +110,15 @@ CREATE FUNCTION holdfast.change_checkpoints(
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_mark record;
-    v_from integer;
-    v_to   integer;
-    v_done record;
+    v_ours       integer[];  -- of the marks: the places of those that are the caller's
+    v_partitions integer[];
+    v_moved      bigint[];
+    v_ids        uuid[];
+    v_stored     bigint[];
+    v_place      integer;
+    v_from       integer;
+    v_to         integer;
+    v_done       record;
 BEGIN
     status := 0;
     stale := array_fill(true, ARRAY[cardinality(p_partitions)]);
@@ -139,38 +144,38 @@ BEGIN
             WHERE p.subscription_id = p_subscription_id AND p.partition = ANY (p_partitions)
             ORDER BY p.partition FOR SHARE;
     END IF;
-    FOR v_mark IN
-        SELECT m.partition, m.checkpoint, m.last_event_id, m.ordinality, j.checkpoint AS stored,
-               j.last_event_id AS stored_id, j AS stored_row
+    SELECT array_agg(m.ordinality ORDER BY m.partition), array_agg(m.partition ORDER BY m.partition),
+           array_agg(m.checkpoint ORDER BY m.partition),
+           array_agg(m.last_event_id ORDER BY m.partition)
+        INTO v_ours, v_partitions, v_moved, v_ids
         FROM unnest(p_partitions, p_epochs, p_checkpoints, p_last_event_ids) WITH ORDINALITY
             m (partition, epoch, checkpoint, last_event_id, ordinality)
         JOIN partitions p ON p.subscription_id = p_subscription_id AND p.partition = m.partition
-            AND p.owner = p_token AND p.epoch = m.epoch
-        CROSS JOIN LATERAL journal_newest(p_subscription_id, m.partition) j
-        ORDER BY m.partition
-    LOOP
-        IF v_mark.checkpoint < v_mark.stored THEN
-            RAISE EXCEPTION 'checkpoint % is below the stored one, %', v_mark.checkpoint,
-                v_mark.stored USING ERRCODE = 'HF002';
-        END IF;
-        stale[v_mark.ordinality] := false;
-        v_from := coalesce(p_held_ends[v_mark.ordinality - 1], 0) + 1;
-        v_to := coalesce(p_held_ends[v_mark.ordinality], 0);
+            AND p.owner = p_token AND p.epoch = m.epoch;
+    IF v_ours IS NULL THEN
+        RETURN;
+    END IF;
+    FOREACH v_place IN ARRAY v_ours LOOP
+        stale[v_place] := false;
+        v_from := coalesce(p_held_ends[v_place - 1], 0) + 1;
+        v_to := coalesce(p_held_ends[v_place], 0);
         IF v_from <= v_to THEN
-            v_done := outcomes_apply(p_namespace_id, p_subscription_id, NULL, v_mark.partition, true,
-                                     v_mark.checkpoint, p_now,
+            v_done := outcomes_apply(p_namespace_id, p_subscription_id, NULL, p_partitions[v_place],
+                                     true, p_checkpoints[v_place], p_now,
                                      array_fill(2, ARRAY[v_to - v_from + 1]),
                                      p_held_positions[v_from:v_to], p_held_lanes[v_from:v_to],
                                      NULL, NULL, NULL, NULL, NULL, NULL);
             due[v_from:v_to] := v_done.lane_busy;
         END IF;
-        PERFORM journal_add(p_subscription_id, v_mark.partition, v_mark.checkpoint, p_now,
-                            coalesce(v_mark.last_event_id, v_mark.stored_id),
-                            p_stored => v_mark.stored_row);
-        DELETE FROM settled s
-            WHERE s.subscription_id = p_subscription_id AND s.partition = v_mark.partition
-                AND s.position > v_mark.stored AND s.position <= v_mark.checkpoint;
     END LOOP;
+    v_stored := journal_move(p_subscription_id, v_partitions, v_moved, v_ids, p_now);
+    IF EXISTS (SELECT 1 FROM settled s WHERE s.subscription_id = p_subscription_id) THEN
+        FOR i IN 1 .. cardinality(v_partitions) LOOP
+            DELETE FROM settled s
+                WHERE s.subscription_id = p_subscription_id AND s.partition = v_partitions[i]
+                    AND s.position > v_stored[i] AND s.position <= v_moved[i];
+        END LOOP;
+    END IF;
 END
 $$;
 
