@@ -340,14 +340,6 @@ static bool put_due(struct runner *runner, struct shelf *shelf)
     return true;
 }
 
-/* No unit waits for retries that come singly. */
-static void forget_cut(struct runner *runner)
-{
-    pthread_mutex_lock(&runner->mutex);
-    runner->retries_cut = false;
-    pthread_mutex_unlock(&runner->mutex);
-}
-
 void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
@@ -358,8 +350,10 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     bool busy = in_hand(&runner->window);
     uint64_t seen = ordered->retried_at;
     bool look = runner_has_news(runner, &seen) || now_us >= ordered->retry_at_us;
+    bool full = room == 0 || (present > room && !runner->read_on); /* unless a unit waits for it */
+    runner->retries_cut &= !careful; /* none waits for what comes singly */
     pthread_mutex_unlock(&runner->mutex);
-    if (room == 0 || present > room || (careful && busy)) {
+    if (full || (careful && busy)) {
         return; /* a worker's report comes */
     }
     if (!look) {
@@ -392,7 +386,6 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     step->again |= changed;
     if (careful && shelf->batch.count == 1) {
         struct entry *entry = &shelf->batch.entries[0];
-        forget_cut(runner);
         if (!changed && is_ours(ordered, partitions, entry)) {
             put_carefully(runner, shelf, entry, now_us);
         }

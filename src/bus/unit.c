@@ -207,10 +207,18 @@ static bool gather(struct runner *runner, const void *owner, struct unit *unit, 
     return at_end;
 }
 
+/* Will there be room for retries without the unit: is the one in front over, or does it run? */
+static bool others_make_room(struct window *window, const struct unit *unit)
+{
+    struct ring *ring = &window->retries;
+    const struct slot *front = ring_at(ring, ring->front);
+    return front != unit->slots[0] && front->state != SLOT_READY;
+}
+
 /* Would the rest of the unit come if it waited? */
 static bool should_wait(struct runner *runner, const struct unit *unit, bool at_end)
 {
-    const struct window *window = &runner->window;
+    struct window *window = &runner->window;
     const hf_subscription_options *options = &runner->definition.options;
     const struct slot *first = unit->slots[0];
     if (first->splitting || !runner->ordered || window_heavy(window)) {
@@ -218,7 +226,7 @@ static bool should_wait(struct runner *runner, const struct unit *unit, bool at_
     }
     if (first->mark.events > 1) {
         return unit->count < (size_t)first->mark.events && runner->retries_cut &&
-               ring_room(&window->retries) > 0;
+               (ring_room(&window->retries) > 0 || others_make_room(window, unit));
     }
     /* Slots that are over are free as soon as the dispatcher looks. */
     return at_end && first->from_log && options->batch_by == HF_BATCH_KEY && runner->log_more &&
@@ -255,7 +263,11 @@ bool unit_take(struct runner *runner, const void *owner, struct unit *unit)
     bool capped = false;
     bool at_end = gather(runner, owner, unit, &capped);
     if (should_wait(runner, unit, at_end)) {
+        bool retry = !first->from_log;
         unit_untaken(runner, unit);
+        if (retry && ring_room(&window->retries) == 0) {
+            return false; /* whoever makes room reports */
+        }
         runner->read_on = true;
         runner->nudged = true;
         pthread_cond_signal(&runner->wake);

@@ -4,6 +4,8 @@
  */
 #include "support_scene.h"
 
+#include <stdatomic.h>
+
 #define BATCH 100
 #define EXTEND 1000
 #define CALLS_MAX 64
@@ -220,6 +222,61 @@ static void a_poison_key_that_halts_loses_nothing_of_the_others(void **state)
     assert_int_equal(info_of(scene->bus, "a").dead, 2);
 }
 
+/* ---- Many at once ---------------------------------------------------------------------------- */
+
+#define CROWD_UNITS 10
+#define CROWD_EVENTS 8 /* of each */
+
+static atomic_int crowd_whole, crowd_torn;
+
+static hf_verdict fail_once(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                            void *ctx)
+{
+    (void)events;
+    (void)ctx;
+    if (hf_delivery_attempt(delivery) == 1)
+        return HF_RETRY;
+    atomic_fetch_add(count == CROWD_EVENTS ? &crowd_whole : &crowd_torn, 1);
+    return HF_ACK;
+}
+
+static bool all_have_failed(void *ctx)
+{
+    return info_of(ctx, "a").retrying == CROWD_UNITS * CROWD_EVENTS;
+}
+
+/* There is room for two units and a part of the third, which waits for the rest of it. */
+static void more_units_than_there_is_room_for_come_again_whole(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+
+    atomic_store(&crowd_whole, 0);
+    atomic_store(&crowd_torn, 0);
+    options.retry_base_ms = 3000;
+    options.retry_max_ms = 3000;
+    options.retry_jitter_percent = 0;
+    options.concurrency = 2;
+    options.batch = CROWD_EVENTS + 2;
+    options.batch_extend_max = 0;
+    options.batch_by = HF_BATCH_KEY;
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", fail_once, NULL, &options, NULL));
+    for (int i = 0; i < CROWD_UNITS * CROWD_EVENTS; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%d", i / CROWD_EVENTS);
+        publish(scene->bus, "x", key, "1");
+    }
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(all_have_failed, scene->bus));
+    assert_ok(hf_pause(scene->bus, "a", "until all are due"));
+    usleep(4000000);
+    assert_ok(hf_resume(scene->bus, "a"));
+    settle_all(scene->bus, "a");
+    assert_int_equal(atomic_load(&crowd_torn), 0);
+    assert_int_equal(atomic_load(&crowd_whole), CROWD_UNITS);
+}
+
 static const struct CMUnitTest tests[] = {
     limit_test(a_run_of_119_events_is_one_unit),
     limit_test(a_run_of_120_events_is_one_unit),
@@ -230,6 +287,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_poison_key_that_is_skipped_costs_only_its_own_events),
     scene_test(a_poison_key_that_is_blocked_holds_back_only_itself),
     scene_test(a_poison_key_that_halts_loses_nothing_of_the_others),
+    scene_test(more_units_than_there_is_room_for_come_again_whole),
 };
 
 SCENE_MAIN(tests)
