@@ -147,8 +147,7 @@ static int member_main(int argc, char **argv)
 
     rig_child();
     sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigaddset(&set, SIGTERM); /* it is blocked since before the program began */
     if (argc < 5)
         return 2;
     fd = rig_append_open(argv[3]);
@@ -262,9 +261,15 @@ static void *publisher_main(void *ctx)
 static void join(struct storm *storm, int number)
 {
     char name[16];
+    sigset_t set;
 
     snprintf(name, sizeof(name), "m%d", number);
+    /* It may be asked to stop before its main function begins: that waits, as it does later. */
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     storm->pids[number] = rig_start("member", storm->url, storm->members, name, NULL);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static void leave(struct storm *storm, int number)
