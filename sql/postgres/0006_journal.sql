@@ -136,7 +136,7 @@ BEGIN
     IF v_low IS NOT NULL THEN
         RAISE EXCEPTION 'checkpoint % is below the stored one, %', p_checkpoints[v_low],
             v_stored[v_low] USING ERRCODE = 'HF002';
-    ELSIF cardinality(v_stored) <> cardinality(p_partitions) THEN
+    ELSIF cardinality(v_stored) IS DISTINCT FROM cardinality(p_partitions) THEN
         RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
     END IF;
     RETURN v_stored;

@@ -375,6 +375,17 @@ static hf_status open_reader(struct runner *runner)
     return HF_OK;
 }
 
+void crew_read_again(struct runner *runner)
+{
+    hf_status status = open_reader(runner);
+    if (status) {
+        runner_store_failed(runner, status, "reading the log");
+        pthread_mutex_lock(&runner->mutex);
+        runner->lost = true; /* drop all, and begin again */
+        pthread_mutex_unlock(&runner->mutex);
+    }
+}
+
 /* ---- Sharing --------------------------------------------------------------------------------- */
 
 /* How many are ours and shall stay so. */
@@ -446,13 +457,7 @@ static void take_share(struct runner *runner, const struct muster *muster,
     }
     ordered->retry_at_us = now_us;
     ordered->owned_before = true;
-    hf_status status = open_reader(runner);
-    if (status) {
-        runner_store_failed(runner, status, "reading the log");
-        pthread_mutex_lock(&runner->mutex);
-        runner->lost = true; /* drop all, and begin again */
-        pthread_mutex_unlock(&runner->mutex);
-    }
+    crew_read_again(runner);
     runner_say(runner, HF_LOG_INFO, "processing %d of %d partitions from position %lld", ours,
                total, (long long)ordered->floor);
 }

@@ -90,6 +90,8 @@ void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *ste
 /* Asks the store what is still ours; what is not is lost. False: not all is, or it could not be
  * asked. ret_generation: the subscription's. */
 bool crew_check(struct runner *runner, int64_t *ret_generation);
+/* Reading goes back to the lowest floor; what is in hand or done is not put again. */
+void crew_read_again(struct runner *runner);
 /* Gives back all partitions; nothing runs any more and everything is settled that can be. False:
  * not all could be, and are owed. */
 bool crew_give_back(struct runner *runner, int64_t now_us);

@@ -105,9 +105,6 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
     }
     hf_status status = entry->waited ? HF_OK : make_row(runner, part, entry, now_us);
     if (status) {
-        pthread_mutex_lock(&runner->mutex);
-        runner->lost = true; /* the reader is past it: begin again at the checkpoint */
-        pthread_mutex_unlock(&runner->mutex);
         return false;
     }
     ordered->careful--;
@@ -220,8 +217,7 @@ static void stop_waiting(struct runner *runner)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-/* Puts the only event that was read, if it is new. False: the reader is past it, and must begin
- * again at the checkpoint. */
+/* Puts the only event that was read, if it is new. False: it is not put, and must be read again. */
 static bool fill_carefully(struct runner *runner, struct shelf *shelf, int64_t now_us,
                            struct step *step, bool *ret_any)
 {
@@ -229,9 +225,6 @@ static bool fill_carefully(struct runner *runner, struct shelf *shelf, int64_t n
     struct entry *entry = &shelf->batch.entries[0];
     if (definition_changed(runner)) {
         step->again = true;
-        pthread_mutex_lock(&runner->mutex);
-        runner->lost = true;
-        pthread_mutex_unlock(&runner->mutex);
         return false;
     }
     *ret_any = is_new(ordered, runner->window.partitions, entry);
@@ -305,6 +298,8 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         pthread_mutex_unlock(&runner->mutex);
         ordered->more = more || floor >= barrier; /* there is more when the barrier moves */
         step->again |= more && floor < barrier;
+    } else {
+        crew_read_again(runner);
     }
     rack_return(&runner->rack, shelf);
 }

@@ -268,6 +268,47 @@ static void who_comes_while_others_look_is_not_overlooked(void **state)
     actor_kill(pid);
 }
 
+/* Who takes over from a dead process reads one event after the other, those of its other partitions,
+ * too. The definition changes between its look at that and its look at the log, when some are done
+ * and no checkpoint tells it. */
+static void a_change_undoes_nothing_beside_a_dead_process(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    static const char *const patterns[] = {"*"};
+    hf_subscription_options options = of_partitions(PARTITIONS);
+    const char *diary = scene_file(scene, "diary");
+    hf_bus *a = node(scene, "a");
+    hf_bus *b;
+    pid_t pid;
+
+    options.checkpoint_ms = 60000;
+    options.checkpoint_events = 1000;
+    create(a, PARTITIONS);
+    pid = actor_start("hold", scene->url, diary, NULL);
+    expect(a, "cc-!-!");
+    actor_kill(pid);
+    expect(a, "-!-!-!-!");
+    publish_keys(a, 4);
+    b = node(scene, "b");
+    recorder->door = scene_door(scene);
+    subscribe(b, "a", "*", recorder, &options);
+    assert_ok(hf_start(b));
+    /* Events of all partitions come, so that some of these are not of the dead one's. */
+    for (int i = 0; i < KEYS; i++) {
+        assert_true(door_wait_inside(recorder->door, 1));
+        point_arm("after_refresh", 1, POINT_STOP_THREAD);
+        door_let(recorder->door, 1);
+        assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+        options.attempts_max = 7 + i;
+        assert_ok(hf_subscription_create(a, "a", patterns, 1, &options, NULL));
+        point_release("after_refresh");
+    }
+    door_open(recorder->door);
+    settle_all(b, "a");
+    assert_int_equal(recorder_count(recorder), 4 * KEYS);
+}
+
 #endif
 
 static void of_two_with_the_same_partition_the_second_stands_by(void **state)
@@ -565,6 +606,10 @@ static const struct CMUnitTest tests[] = {
     scene_test(those_who_share_leave_what_is_assigned_to_others),
 #ifdef HF_FAULTS
     cmocka_unit_test_setup_teardown(who_comes_while_others_look_is_not_overlooked, scene_setup,
+                                    stopped_teardown),
+#endif
+#ifdef HF_FAULTS
+    cmocka_unit_test_setup_teardown(a_change_undoes_nothing_beside_a_dead_process, scene_setup,
                                     stopped_teardown),
 #endif
     scene_test(of_two_with_the_same_partition_the_second_stands_by),
