@@ -245,20 +245,23 @@ static void say_capped(struct runner *runner, const struct unit *unit)
               UNIT_EVENTS_MAX);
 }
 
-bool unit_take(struct runner *runner, const void *owner, struct unit *unit)
+enum taken {
+    TAKEN_NOTHING, /* or the unit waits for its rest, which the dispatcher is told to read */
+    TAKEN_UNIT,
+    TAKEN_NO_ROOM, /* it is a retry and waits for its rest, for which those in front make room */
+};
+
+/* Takes the unit that this slot, which is taken, is the first of. */
+static enum taken take_with(struct runner *runner, const void *owner, struct slot *first,
+                            struct unit *unit)
 {
     struct window *window = &runner->window;
-    unit->count = 0;
-    struct slot *first = window_take(window, owner);
-    if (!first) {
-        return false;
-    }
     if (!unit_push(runner, unit, first)) {
         window_untake(window, first);
-        return false;
+        return TAKEN_NOTHING;
     }
     if (first->alone || first->careful) {
-        return true;
+        return TAKEN_UNIT;
     }
     bool capped = false;
     bool at_end = gather(runner, owner, unit, &capped);
@@ -266,17 +269,29 @@ bool unit_take(struct runner *runner, const void *owner, struct unit *unit)
         bool retry = !first->from_log;
         unit_untaken(runner, unit);
         if (retry && ring_room(&window->retries) == 0) {
-            return false; /* whoever makes room reports */
+            return TAKEN_NO_ROOM;
         }
         runner->read_on = true;
         runner->nudged = true;
         pthread_cond_signal(&runner->wake);
-        return false;
+        return TAKEN_NOTHING;
     }
     if (capped) {
         say_capped(runner, unit);
     }
-    return true;
+    return TAKEN_UNIT;
+}
+
+bool unit_take(struct runner *runner, const void *owner, struct unit *unit)
+{
+    unit->count = 0;
+    struct slot *first = window_take(&runner->window, owner);
+    enum taken taken = first ? take_with(runner, owner, first, unit) : TAKEN_NOTHING;
+    if (taken == TAKEN_NO_ROOM) { /* whoever makes room reports; the log need not wait for that */
+        first = window_take_log(&runner->window, owner);
+        taken = first ? take_with(runner, owner, first, unit) : TAKEN_NOTHING;
+    }
+    return taken == TAKEN_UNIT;
 }
 
 /* ---- What becomes of it ---------------------------------------------------------------------- */

@@ -274,6 +274,11 @@ struct slot *window_take(struct window *window, const void *owner)
     return slot ? slot : ring_take(window, &window->log, owner);
 }
 
+struct slot *window_take_log(struct window *window, const void *owner)
+{
+    return window->ready == 0 ? NULL : ring_take(window, &window->log, owner);
+}
+
 void window_end(struct window *window, struct slot *slot)
 {
     assert(slot->state == SLOT_RUNNING || slot->state == SLOT_READY);

@@ -268,9 +268,9 @@ static void who_comes_while_others_look_is_not_overlooked(void **state)
     actor_kill(pid);
 }
 
-/* Who takes over from a dead process reads one event after the other, those of its other partitions,
- * too. The definition changes between its look at that and its look at the log, when some are done
- * and no checkpoint tells it. */
+/* Who takes over from a dead process reads one event after the other, those of its other
+ * partitions, too. The definition changes between its look at that and its look at the log, when
+ * some are done and no checkpoint tells it. */
 static void a_change_undoes_nothing_beside_a_dead_process(void **state)
 {
     struct scene *scene = *state;

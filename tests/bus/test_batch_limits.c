@@ -277,6 +277,55 @@ static void more_units_than_there_is_room_for_come_again_whole(void **state)
     assert_int_equal(atomic_load(&crowd_whole), CROWD_UNITS);
 }
 
+/* The units of these keys fail at first; then they wait at the door in ctx. */
+static hf_verdict fail_then_wait(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                                 void *ctx)
+{
+    (void)count;
+    if (events[0]->key[0] == 'f') {
+        atomic_fetch_add(&crowd_whole, 1);
+        return HF_ACK;
+    }
+    if (hf_delivery_attempt(delivery) == 1)
+        return HF_RETRY;
+    door_pass(ctx);
+    return HF_ACK;
+}
+
+static bool a_fresh_one_has_run(void *ctx)
+{
+    (void)ctx;
+    return atomic_load(&crowd_whole) == 1;
+}
+
+static void fresh_events_do_not_wait_for_units_without_room(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    struct door *door = scene_door(scene);
+
+    atomic_store(&crowd_whole, 0);
+    options.retry_base_ms = 1;
+    options.retry_max_ms = 1;
+    options.concurrency = 4;
+    options.batch = CROWD_EVENTS + 2;
+    options.batch_extend_max = 0;
+    options.batch_by = HF_BATCH_KEY;
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", fail_then_wait, door, &options, NULL));
+    for (int i = 0; i < CROWD_UNITS * CROWD_EVENTS; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%d", i / CROWD_EVENTS);
+        publish(scene->bus, "x", key, "1");
+    }
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(door, 2));
+    publish(scene->bus, "x", "f", "1");
+    assert_true(wait_until(a_fresh_one_has_run, NULL));
+    door_open(door);
+    settle_all(scene->bus, "a");
+}
+
 static const struct CMUnitTest tests[] = {
     limit_test(a_run_of_119_events_is_one_unit),
     limit_test(a_run_of_120_events_is_one_unit),
@@ -288,6 +337,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_poison_key_that_is_blocked_holds_back_only_itself),
     scene_test(a_poison_key_that_halts_loses_nothing_of_the_others),
     scene_test(more_units_than_there_is_room_for_come_again_whole),
+    scene_test(fresh_events_do_not_wait_for_units_without_room),
 };
 
 SCENE_MAIN(tests)
