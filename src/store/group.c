@@ -50,6 +50,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
+#include "store/change.h"
 
 #define GROUP_EVENTS_MAX 8192    /* carried by one commit: bounds its duration ... */
 #define GROUP_BYTES_MAX 16777216 /* ... and its memory (one larger change goes alone) */
@@ -91,21 +92,13 @@ static uint32_t waiter_tell(struct waiter *waiter, enum waiter_state state)
     return bell;
 }
 
+/* By the events it brings, so that what one commit carries is bounded, whoever fires or delays. */
 static void weigh(const struct change *change, struct waiter *waiter)
 {
-    waiter->events = 1;
-    waiter->bytes = CHANGE_BYTES_FIXED;
-    if (change->kind != CHANGE_APPEND) {
-        return;
-    }
-    const struct append *append = (const struct append *)change;
-    waiter->events = (int64_t)append->count;
-    for (size_t i = 0; i < append->count; i++) {
-        const struct new_event *event = &append->events[i];
-        waiter->bytes += CHANGE_BYTES_FIXED;
-        waiter->bytes += (int64_t)(event->payload.length + event->metadata.length +
-                                   event->key.length + event->tenant.length);
-    }
+    size_t count;
+    (void)change_events(change, &count);
+    waiter->events = count > 0 ? (int64_t)count : 1;
+    waiter->bytes = CHANGE_BYTES_FIXED + change_bytes(change, CHANGE_BYTES_FIXED);
 }
 
 hf_status group_init(struct group *group, struct engine *engine, int64_t events_max,

@@ -407,6 +407,71 @@ static void so_it_is_if_their_ids_are_old(void **state)
     fire_together(*state, T0);
 }
 
+#define HEAVY_COUNT 6
+#define HEAVY_BYTES (4 << 20) /* a commit carries 16 MiB: three of these */
+
+static int64_t commits_of(struct store *store)
+{
+    struct store_sizes sizes;
+    must_answer(HF_OK, store_sizes_get(store, &sizes));
+    return sizes.commits;
+}
+
+static struct text heavy_payload(void)
+{
+    static char payload[HEAVY_BYTES];
+    memset(payload, '1', sizeof payload);
+    return (struct text){payload, sizeof payload};
+}
+
+static void what_one_commit_fires_is_bounded(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct text payload = heavy_payload();
+    struct shot shots[HEAVY_COUNT];
+    struct change *changes[HEAVY_COUNT];
+    for (int i = 0; i < HEAVY_COUNT; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "s%d", i);
+        add_schedule(store, name, T0);
+        struct seen seen = schedule(store, name);
+        aim(&shots[i], &seen, T0 + SECOND, false);
+        shots[i].event.payload = payload;
+        changes[i] = &shots[i].fire.change;
+    }
+    int64_t before = commits_of(store);
+    store_run_together(store, changes, HEAVY_COUNT, deadline_after_ms(PATIENCE_MS));
+    for (int i = 0; i < HEAVY_COUNT; i++) {
+        must_answer(HF_OK, changes[i]->status);
+    }
+    must_hold(commits_of(store) - before >= 2);
+}
+
+/* PostgreSQL delays with a commit each anyway. */
+static void what_one_commit_delays_is_bounded(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct text payload = heavy_payload();
+    struct new_event events[HEAVY_COUNT];
+    struct delay delays[HEAVY_COUNT];
+    struct change *changes[HEAVY_COUNT];
+    for (int i = 0; i < HEAVY_COUNT; i++) {
+        events[i] = event_of("later", NULL);
+        events[i].payload = payload;
+        delays[i] = (struct delay){.change = {.kind = CHANGE_DELAY, .now_us = T0},
+                                   .events = &events[i],
+                                   .count = 1,
+                                   .due_us = T0 + SECOND};
+        changes[i] = &delays[i].change;
+    }
+    int64_t before = commits_of(store);
+    store_run_together(store, changes, HEAVY_COUNT, deadline_after_ms(PATIENCE_MS));
+    for (int i = 0; i < HEAVY_COUNT; i++) {
+        must_answer(HF_OK, changes[i]->status);
+    }
+    must_hold(commits_of(store) - before >= 2);
+}
+
 static void the_ledger_keeps_the_newest_rows_and_what_was_left_out(void **state)
 {
     struct store *store = fixture_open(*state, "a");
@@ -616,6 +681,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_ledger_is_read_before_a_planned_time),
     CLAIM(of_many_that_fire_together_each_has_its_own_answer),
     CLAIM(so_it_is_if_their_ids_are_old),
+    CLAIM(what_one_commit_fires_is_bounded),
+    CLAIM(what_one_commit_delays_is_bounded),
     CLAIM(the_ledger_keeps_the_newest_rows_and_what_was_left_out),
     CLAIM(delayed_events_enter_the_log_when_due_in_order_of_their_times),
     CLAIM(a_delayed_event_outlives_its_process),

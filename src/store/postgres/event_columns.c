@@ -6,10 +6,8 @@
  */
 #include "store/postgres/event_columns.h"
 
-#include <assert.h>
-
 #include "base/uuid.h"
-#include "store/agenda.h"
+#include "store/change.h"
 
 static const enum param_type types[NEW_COLUMNS] = {
     [NEW_ID] = PARAM_UUID,
@@ -31,27 +29,12 @@ struct change *change_walk_one(void *ctx, struct change *after)
     return after ? NULL : ctx;
 }
 
-struct new_event *events_of(struct change *change, size_t *ret_count)
-{
-    if (change->kind == CHANGE_FIRE) {
-        *ret_count = ((struct fire *)change)->count;
-        return ((struct fire *)change)->events;
-    }
-    if (change->kind == CHANGE_DELAY) {
-        *ret_count = ((struct delay *)change)->count;
-        return ((struct delay *)change)->events;
-    }
-    assert(change->kind == CHANGE_APPEND);
-    *ret_count = ((struct append *)change)->count;
-    return ((struct append *)change)->events;
-}
-
 size_t events_count(change_walk_fn next, void *ctx)
 {
     size_t events = 0;
     for (struct change *at = next(ctx, NULL); at; at = next(ctx, at)) {
         size_t count;
-        (void)events_of(at, &count);
+        (void)change_events(at, &count);
         events += count;
     }
     return events;
@@ -72,7 +55,7 @@ static bool is_absent_in_all(enum new_column column, change_walk_fn next, void *
     }
     for (struct change *at = next(ctx, NULL); at; at = next(ctx, at)) {
         size_t count;
-        const struct new_event *events = events_of(at, &count);
+        const struct new_event *events = change_events(at, &count);
         for (size_t i = 0; i < count; i++) {
             if (!is_absent(&events[i], column)) {
                 return false;
@@ -141,7 +124,7 @@ void event_columns_fill(struct params *params, unsigned columns, change_walk_fn 
         param_array(params, types[column], events);
         for (struct change *at = next(ctx, NULL); at; at = next(ctx, at)) {
             size_t count;
-            const struct new_event *of = events_of(at, &count);
+            const struct new_event *of = change_events(at, &count);
             for (size_t i = 0; i < count; i++) {
                 put_element(params, &of[i], column);
             }

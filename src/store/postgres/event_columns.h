@@ -42,9 +42,7 @@ typedef struct change *(*change_walk_fn)(void *ctx, struct change *after);
 /* The one through a single change, which is ctx. */
 struct change *change_walk_one(void *ctx, struct change *after);
 
-/* The events that a change brings, and how many: CHANGE_APPEND, CHANGE_FIRE, CHANGE_DELAY. */
-struct new_event *events_of(struct change *change, size_t *ret_count);
-/* How many there are in all of them. */
+/* How many events there are in all of them. */
 size_t events_count(change_walk_fn next, void *ctx);
 
 /* Adds the columns of the set, as arrays over the events of all of them. */

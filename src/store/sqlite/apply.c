@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "store/change.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/node.h"
@@ -402,39 +403,13 @@ static bool has_others(const struct change *changes)
     return false;
 }
 
-/* The events that a change carries. */
-static const struct new_event *events_of(const struct change *change, size_t *ret_count)
-{
-    switch ((int)change->kind) {
-    case CHANGE_APPEND:
-        *ret_count = ((const struct append *)change)->count;
-        return ((const struct append *)change)->events;
-    case CHANGE_FIRE:
-        *ret_count = ((const struct fire *)change)->count;
-        return ((const struct fire *)change)->events;
-    case CHANGE_DELAY:
-        *ret_count = ((const struct delay *)change)->count;
-        return ((const struct delay *)change)->events;
-    default:
-        *ret_count = 0;
-        return NULL;
-    }
-}
-
 /* About how much the appends of a list add to the database. What a release adds in one place it
  * takes away in another. */
 static int64_t appended_bytes(const struct change *changes)
 {
     int64_t bytes = 0;
     for (const struct change *at = changes; at; at = at->next) {
-        size_t count;
-        const struct new_event *events = events_of(at, &count);
-        for (size_t i = 0; i < count; i++) {
-            const struct new_event *event = &events[i];
-            bytes += APPEND_BYTES_FIXED;
-            bytes += (int64_t)(event->payload.length + event->metadata.length + event->key.length +
-                               event->tenant.length);
-        }
+        bytes += change_bytes(at, APPEND_BYTES_FIXED);
     }
     return bytes;
 }

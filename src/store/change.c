@@ -1,0 +1,39 @@
+/*
+ * change.c - the events that a change carries. See change.h.
+ *
+ * Who bounds what is done at once, in a commit or on a disk, weighs by this: a kind of change that
+ * learns to bring events is to be added here, or it weighs nothing.
+ */
+#include "store/change.h"
+
+struct new_event *change_events(const struct change *change, size_t *ret_count)
+{
+    switch ((int)change->kind) {
+    case CHANGE_APPEND:
+        *ret_count = ((const struct append *)change)->count;
+        return ((const struct append *)change)->events;
+    case CHANGE_FIRE:
+        *ret_count = ((const struct fire *)change)->count;
+        return ((const struct fire *)change)->events;
+    case CHANGE_DELAY:
+        *ret_count = ((const struct delay *)change)->count;
+        return ((const struct delay *)change)->events;
+    default:
+        *ret_count = 0;
+        return NULL;
+    }
+}
+
+int64_t change_bytes(const struct change *change, int64_t fixed_bytes)
+{
+    size_t count;
+    const struct new_event *events = change_events(change, &count);
+    int64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct new_event *event = &events[i];
+        bytes += fixed_bytes;
+        bytes += (int64_t)(event->payload.length + event->metadata.length + event->key.length +
+                           event->tenant.length);
+    }
+    return bytes;
+}
