@@ -68,7 +68,7 @@ DECLARE
     v_open record;
 BEGIN
     status := 0;
-    PERFORM pg_advisory_xact_lock(1215253605, p_id); -- nobody registers meanwhile
+    PERFORM pg_advisory_xact_lock(1215253607, p_id); -- nobody registers meanwhile
     v_open := nodes_present(p_id);
     IF v_open.count > 0 AND NOT p_force THEN
         status := 4;

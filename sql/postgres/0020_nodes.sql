@@ -82,11 +82,31 @@ AS $$
         ORDER BY p.started_at LIMIT 1
 $$;
 
+-- Those who register with an id that was given, and those who register and the one who removes the
+-- namespace, come one after the other: they would not see each other's rows. p_node_id NULL: none was
+-- given. Who comes again does not wait: heartbeat holds both locks to the end of a transaction that is
+-- the application's, and a process that is silent for so long is taken for dead.
+CREATE FUNCTION holdfast.node_lock(p_namespace_id integer, p_again boolean, p_node_id text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_key integer := hashtext(p_namespace_id || ':' || p_node_id);
+BEGIN
+    IF p_again THEN
+        PERFORM pg_try_advisory_xact_lock_shared(1215253607, p_namespace_id),
+                pg_try_advisory_xact_lock(1215253608, v_key);
+    ELSE
+        PERFORM pg_advisory_xact_lock_shared(1215253607, p_namespace_id);
+        PERFORM pg_advisory_xact_lock(1215253608, v_key);
+    END IF;
+END
+$$;
+
 -- node_register: makes the process known with what it says about itself; again when it has a new
 -- connection. HF_CONFLICT (4) if the id was given and a node that is live has it, HF_BUSY (11) if the
 -- namespace is being removed or gone; with p_again it is registered all the same, and hears that
--- there is another one. Those who register in a namespace, and the one who removes it, come one after
--- the other: they would not see each other's rows.
+-- there is another one.
 CREATE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid, p_locked boolean,
                                        p_again boolean, p_node_id text, p_given boolean,
                                        p_node_name text, p_description text, p_metadata json,
@@ -99,7 +119,7 @@ DECLARE
     v_now timestamptz := clock_timestamp();
 BEGIN
     status := 0;
-    PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
+    PERFORM node_lock(p_namespace_id, p_again, CASE WHEN p_given THEN p_node_id END);
     PERFORM FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
     IF NOT FOUND AND NOT p_again THEN
         status := 11;
@@ -273,7 +293,7 @@ $$;
 --   It holds no lock that would vanish with it, so it is never called dead, but stale when it is silent, and
 -- gone after a day. One that is stale keeps no namespace from being removed. It owns no partition and no
 -- lease: what it claims ends by the clock. Locks, to the end of the transaction: its row; when it
--- registers, all who register in the namespace.
+-- registers, others who do with this id, and whoever removes the namespace.
 CREATE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT NULL,
                                    description text DEFAULT NULL, metadata json DEFAULT NULL,
                                    heartbeat_ms bigint DEFAULT NULL) RETURNS uuid

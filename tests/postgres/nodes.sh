@@ -73,6 +73,31 @@ ok "so do two with one token" blocked b
 ask a COMMIT >/dev/null
 hears "of which the second is refused" b 'ERROR:  HF001'
 is "and the first is as it was" "SELECT node_id, renewals FROM holdfast.processes WHERE token = '00000000-0000-4000-8000-0000000000cc'" 'cuckoo|0'
+
+# One registers in a transaction that goes on: whom does it keep waiting?
+ask a "BEGIN; SELECT FROM holdfast.heartbeat('default', 'slow-1')" >/dev/null
+ask b "SET statement_timeout = '30s'" >/dev/null
+asks "one registers in a long transaction: others declare that they sleep" b "SELECT holdfast.sleep(1, 1000) > 0" t
+asks "and that they are awake" b "SELECT holdfast.awake(1, 0)" f
+asks "another node registers" b "SELECT holdfast.heartbeat('default', 'slow-2') IS NOT NULL" t
+ok "so does a process" timeout 60 "$HOLDFAST" --db "$database" work none --on none --from now --node-id slow-3 --until-empty --exec true
+holder="FROM holdfast.processes p JOIN pg_locks l ON l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+    AND l.classid::bigint << 32 | l.objid::bigint = holdfast.process_key(1, p.token)
+    JOIN holdfast.namespaces n ON n.id = p.namespace_id WHERE p.node_id = 'worker'"
+IFS='|' read -r backend renewals flag <<<"$(sql "SELECT l.pid, p.renewals, pg_sequence_last_value(n.sleep) $holder")"
+is "a process that lost its connection" "SELECT pg_terminate_backend($backend)" t
+back="SELECT count(*) $holder AND l.pid <> $backend AND p.renewals > $renewals AND pg_sequence_last_value(n.sleep) > $flag"
+for _ in $(seq 600); do
+    [ "$(sql "$back")" != 1 ] || break
+    sleep 0.1
+done
+is "registers again, shows signs of life, and waits for news" "$back" 1
+ask b "RESET statement_timeout" >/dev/null
+tell b "SELECT status FROM holdfast.namespace_mark(1, 'default', false)"
+ok "who would remove the namespace waits" blocked b
+ask a COMMIT >/dev/null
+hears "and hears who is there" b 4
+
 asks "a snapshot of before would not show the other one" a "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT holdfast.heartbeat('default', 'twin-2')" 'ERROR:  HF002'
 ask a ROLLBACK >/dev/null
 asks "what is rolled back" a "BEGIN; SELECT holdfast.heartbeat('default', 'never', '00000000-0000-4000-8000-0000000000dd'); ROLLBACK" 00000000-0000-4000-8000-0000000000dd
