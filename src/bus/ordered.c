@@ -167,6 +167,7 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
         crew_drop(runner);
         ordered->muster_now = true;
     }
+    int64_t generation = runner->definition.generation;
     bool may = runner_may_work(runner);
     if (!crew_make_room(runner)) {
         return step;
@@ -179,6 +180,10 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
         return step;
     }
     crew_tend(runner, now_us, may, &step);
+    if (runner->definition.generation != generation) {
+        step.again = true; /* it was read again meanwhile: may we still? */
+        return step;
+    }
     pthread_mutex_lock(&runner->mutex);
     lost = runner->lost;
     pthread_mutex_unlock(&runner->mutex);

@@ -516,6 +516,7 @@ static void turn(struct runner *runner)
         }
     }
     pthread_mutex_unlock(&runner->mutex);
+    HF_POINT("after_step");
     if (!step.again) {
         wait_for_something(runner, step, timeout_at_us);
     }

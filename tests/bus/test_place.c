@@ -3,6 +3,10 @@
  */
 #include "support_scene.h"
 
+#ifdef HF_FAULTS
+#include "base/point.h"
+#endif
+
 /* A new subscription from this place gets exactly the positions after `after` up to `head`. */
 static void expect_from(struct scene *scene, const char *name, hf_place from, int64_t after,
                         int64_t head)
@@ -294,6 +298,42 @@ static void a_pause_holds_for_every_handle_and_over_a_restart(void **state)
     assert_int_equal(recorder_count(recorder), 1);
 }
 
+#ifdef HF_FAULTS
+
+static int stopped_teardown(void **state)
+{
+    point_reset(); /* nobody may stay stopped while the bus is closed */
+    return scene_teardown(state);
+}
+
+/* The pause comes between the first look at the definition and taking the partition. */
+static void a_pause_holds_for_whoever_begins_at_that_moment(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_bus *other = scene_open(scene, NULL);
+    hf_receipt receipt;
+
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    point_arm("after_refresh", 1, POINT_STOP_THREAD);
+    assert_ok(hf_start(scene->bus));
+    assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+    assert_ok(hf_pause(other, "a", "stop"));
+    receipt = *publish(other, "x", NULL, "1");
+    point_arm("after_step", 1, POINT_STOP_THREAD);
+    point_release("after_refresh");
+    assert_true(point_wait_blocked("after_step", PATIENCE_MS));
+    assert_status(hf_wait(other, "a", receipt.position, 500), HF_TIMEOUT);
+    point_release("after_step");
+    assert_status(hf_wait(other, "a", receipt.position, 500), HF_TIMEOUT);
+    assert_int_equal(recorder_count(recorder), 0);
+    assert_ok(hf_resume(other, "a"));
+    assert_ok(hf_wait(other, "a", receipt.position, PATIENCE_MS));
+    assert_int_equal(recorder_count(recorder), 1);
+}
+
+#endif
+
 static void steering_an_unknown_subscription_is_not_found(void **state)
 {
     struct scene *scene = *state;
@@ -341,6 +381,10 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_paused_subscription_gets_nothing_until_it_is_resumed),
     scene_test(pausing_lets_the_running_handler_finish),
     scene_test(a_pause_holds_for_every_handle_and_over_a_restart),
+#ifdef HF_FAULTS
+    cmocka_unit_test_setup_teardown(a_pause_holds_for_whoever_begins_at_that_moment, scene_setup,
+                                    stopped_teardown),
+#endif
     scene_test(steering_an_unknown_subscription_is_not_found),
     scene_test(removing_a_subscription_ends_its_delivery),
 };
