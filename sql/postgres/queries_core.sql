@@ -236,10 +236,9 @@ SELECT holdfast.process_sweep({namespace})
 -- ---- The doctor ---------------------------------------------------------------------------------
 
 -- name: sizes
--- The log of the namespace and the database as a whole; the server's WAL only if we may see it.
+-- The log of the namespace; the server's WAL only if we may see it.
 SELECT (SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint
         FROM pg_partition_tree('holdfast.events_{namespace}') t WHERE t.isleaf),
-       pg_database_size(current_database()),
        holdfast.wal_bytes()
 
 -- name: doctor

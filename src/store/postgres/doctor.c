@@ -30,7 +30,7 @@ hf_status postgres_sizes(struct engine *engine, struct store_sizes *ret_sizes)
     if (question_ask(&question)) {
         *ret_sizes = (struct store_sizes){
             .store_bytes = result_int8(question.result, 0, 0, -1),
-            .wal_bytes = result_int8(question.result, 0, 2, -1),
+            .wal_bytes = result_int8(question.result, 0, 1, -1),
             .commits = atomic_load(&postgres_of(engine)->commits),
         };
     }
