@@ -23,79 +23,95 @@ CREATE VIEW holdfast.dead_letters AS
 
 -- ---- Numbers ------------------------------------------------------------------------------------
 
--- The numbers of a subscription, but for those that are read off the log; no row if there is no such
--- subscription. `checkpoint` is NULL if the journal was rotated beneath the snapshot: read again.
--- `lowest` is what a shared subscription's cursor has passed and is not settled: leased, waiting, or
--- not visible yet. The oldest unsettled event is the one at first_open, if that is below first_unread
--- (copied_at: when it entered the log, if there is a copy of it), or the first at or after
--- first_unread. p_token: the calling process, which lives; NULL: none. rate: positions per second that the
--- checkpoint (shared: the cursor; the mean of all partitions) has passed since the half minute before this
--- one began.
+-- The numbers of a subscription, but for those that are read off the log. `checkpoint` is NULL if the
+-- journal was rotated beneath the snapshot: read again. `lowest` is what a shared subscription's cursor
+-- has passed and is not settled: leased, waiting, or not visible yet. The oldest unsettled event is the
+-- one at first_open, if that is below first_unread (copied_at: when it entered the log, if there is a copy
+-- of it), or the first at or after first_unread. rate: positions per second that the checkpoint (shared:
+-- the cursor; the mean of all partitions) has passed since the half minute before this one began.
+CREATE TYPE holdfast.progress AS (
+    id            bigint,
+    name          text,
+    mode          smallint,
+    checkpoint    bigint,
+    checkpoint_at timestamptz,
+    last_event_id uuid,
+    owner         uuid,
+    owner_name    text,
+    in_flight     bigint,
+    retrying      bigint,
+    held          bigint,
+    blocked       bigint,
+    dead          bigint,
+    lowest        bigint,
+    first_open    bigint,
+    first_unread  bigint,
+    copied_at     timestamptz,
+    owner_alive   boolean,
+    unowned       bigint,
+    rate          double precision
+);
+
+-- A row for each of these subscriptions, in this order; none for what is no subscription of the namespace.
+-- p_token: the calling process, which lives; NULL: none.
 --   VOLATILE, so that its statement has a snapshot of its own, taken when its tables are locked: with an
--- older one leases that compact has written anew (0006) would not be seen.
-CREATE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_id bigint, p_token uuid)
-    RETURNS TABLE (name text, mode smallint, checkpoint bigint, checkpoint_at timestamptz,
-                   last_event_id uuid, owner uuid, owner_name text, in_flight bigint,
-                   retrying bigint, held bigint, blocked bigint, dead bigint, lowest bigint,
-                   first_open bigint, first_unread bigint, copied_at timestamptz,
-                   owner_alive boolean, unowned bigint, rate double precision)
+-- older one leases that compact has written anew (0006) would not be seen. Making its plan takes several
+-- times as long as what it does, so there is one, which is kept: by index, however small a table was.
+CREATE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_ids bigint[], p_token uuid)
+    RETURNS SETOF holdfast.progress
     LANGUAGE plpgsql VOLATILE
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     v_now  timestamptz := clock_timestamp();
     v_span integer := span_of(v_now);
 BEGIN
     RETURN QUERY
-    WITH about AS MATERIALIZED (
-            SELECT s.id, s.name, s.mode FROM subscriptions s
-            WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id),
-        parts AS MATERIALIZED (
-            SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner,
-                   c.owner_name, (SELECT min(h.low) FROM unnest(c.holes) h) AS hole,
-                   CASE WHEN c.span < v_span - 1 THEN 0
-                        WHEN c.span = v_span - 1 THEN c.checkpoint - c.span_from
-                        WHEN c.span = v_span THEN c.checkpoint - c.span_before END AS moved
-            FROM checkpoints c WHERE c.subscription_id = p_subscription_id),
-        low AS MATERIALIZED (
-            SELECT * FROM parts ORDER BY checkpoint NULLS FIRST, partition LIMIT 1),
-        waiting AS MATERIALIZED (
-            SELECT count(*) FILTER (WHERE r.kind IN (1, 5)) AS retrying,
-                   count(*) FILTER (WHERE r.kind = 2) AS held,
-                   count(*) FILTER (WHERE r.kind = 3) AS blocked,
-                   min(r.position) AS lowest,
-                   min(r.position) FILTER (WHERE r.kind <> 3) AS lowest_open
-            FROM retries r WHERE r.subscription_id = p_subscription_id),
-        leased AS MATERIALIZED (
-            SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
-                   min(lower(l.positions)) AS lowest
-            FROM leases l WHERE l.subscription_id = p_subscription_id),
-        pace AS MATERIALIZED (
-            SELECT CASE WHEN count(p.moved) = count(*) THEN avg(p.moved)
+    WITH gone AS MATERIALIZED (
+            SELECT dead_of(p_namespace_id, ARRAY(
+                       SELECT DISTINCT p.owner FROM partitions p
+                       WHERE p.subscription_id = ANY (p_subscription_ids)
+                           AND p.owner IS DISTINCT FROM p_token AND p.owner IS NOT NULL)) AS tokens)
+    SELECT s.id, s.name, s.mode, numbers.*
+    FROM unnest(p_subscription_ids) WITH ORDINALITY o (id, place)
+    CROSS JOIN LATERAL (SELECT * FROM subscriptions s WHERE s.id = o.id LIMIT 1) s
+    CROSS JOIN gone CROSS JOIN LATERAL (
+        WITH parts AS MATERIALIZED (
+                SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner,
+                       c.owner_name, (SELECT min(h.low) FROM unnest(c.holes) h) AS hole,
+                       CASE WHEN c.span < v_span - 1 THEN 0
+                            WHEN c.span = v_span - 1 THEN c.checkpoint - c.span_from
+                            WHEN c.span = v_span THEN c.checkpoint - c.span_before END AS moved
+                FROM checkpoints c WHERE c.subscription_id = s.id)
+        SELECT low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner, zero.owner_name,
+               leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
+               (SELECT count(*) FROM letters d
+                WHERE d.namespace_id = p_namespace_id AND d.subscription = s.name
+                    AND d.resolved_at IS NULL),
+               least(waiting.lowest, leased.lowest, low.hole), open.lowest, low.checkpoint + 1,
+               (SELECT c.entered_at FROM copies c
+                WHERE c.subscription_id = s.id AND c.position = open.lowest),
+               zero.owner <> ALL (gone.tokens), every.unowned, every.rate::double precision
+        FROM (SELECT * FROM parts p ORDER BY p.checkpoint NULLS FIRST, p.partition LIMIT 1) low,
+            (SELECT p.owner, p.owner_name FROM parts p
+             ORDER BY p.owner IS NULL, p.partition LIMIT 1) zero,
+            (SELECT count(*) FILTER (WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)) AS unowned,
+                    CASE WHEN count(p.moved) = count(*) THEN avg(p.moved)
                         / extract(epoch FROM v_now - to_timestamp((v_span - 1) * 30.0)) END AS rate
-            FROM parts p),
-        zero AS MATERIALIZED (
-            SELECT p.owner, p.owner_name FROM parts p
-            ORDER BY p.owner IS NULL, p.partition LIMIT 1),
-        gone AS MATERIALIZED (
-            SELECT dead_of(p_namespace_id, ARRAY(SELECT DISTINCT p.owner FROM parts p
-                                                 WHERE p.owner IS DISTINCT FROM p_token
-                                                     AND p.owner IS NOT NULL)) AS tokens)
-    SELECT about.name, about.mode, low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner,
-           zero.owner_name, leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
-           (SELECT count(*) FROM letters d
-            WHERE d.namespace_id = p_namespace_id AND d.subscription = about.name
-                AND d.resolved_at IS NULL),
-           least(waiting.lowest, leased.lowest, low.hole),
-           least(waiting.lowest_open, leased.lowest), low.checkpoint + 1,
-           (SELECT c.entered_at FROM copies c
-            WHERE c.subscription_id = p_subscription_id
-                AND c.position = least(waiting.lowest_open, leased.lowest)),
-           zero.owner <> ALL (gone.tokens),
-           (SELECT count(*) FROM parts p WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)),
-           pace.rate::double precision
-        FROM about, low, waiting, leased, gone, pace, zero;
+             FROM parts p) every,
+            (SELECT count(*) FILTER (WHERE r.kind IN (1, 5)) AS retrying,
+                    count(*) FILTER (WHERE r.kind = 2) AS held,
+                    count(*) FILTER (WHERE r.kind = 3) AS blocked,
+                    min(r.position) AS lowest,
+                    min(r.position) FILTER (WHERE r.kind <> 3) AS lowest_open
+             FROM retries r WHERE r.subscription_id = s.id) waiting,
+            (SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
+                    min(lower(l.positions)) AS lowest
+             FROM leases l WHERE l.subscription_id = s.id) leased,
+            LATERAL (SELECT least(waiting.lowest_open, leased.lowest) AS lowest) open) numbers
+    WHERE s.namespace_id = p_namespace_id
+    ORDER BY o.place;
 END
 $$;
 
@@ -131,39 +147,27 @@ BEGIN
 END
 $$;
 
--- What is read off the log, in one statement: the oldest and the newest position, and when the first
--- event at or after a position entered. p_exact: only the one at this very position.
-CREATE FUNCTION holdfast.log_look(p_namespace_id integer, p_position bigint, p_exact boolean,
-                                  OUT oldest bigint, OUT newest bigint, OUT entered_at timestamptz)
-    LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
-AS $$
-#variable_conflict use_column
-BEGIN
-    EXECUTE replace('
-        SELECT (SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position LIMIT 1),
-               (SELECT e.position FROM holdfast.events_{namespace} e
-                ORDER BY e.position DESC LIMIT 1),
-               (SELECT f.entered_at FROM (
-                    SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
-                    WHERE e.position >= $1 ORDER BY e.position LIMIT 1) f
-                WHERE NOT $2 OR f.position = $1)', '{namespace}', p_namespace_id::text)
-        INTO log_look.oldest, log_look.newest, log_look.entered_at USING p_position, p_exact;
-END
-$$;
-
 -- How many events entered the log per second during the last minute: nobody counts them as they come,
 -- but what lies above the last position of a minute ago has come since. Positions that were drawn in
 -- between and never committed count too; what retention has taken out of the log does not.
 CREATE FUNCTION holdfast.rate_of(p_namespace_id integer) RETURNS double precision
-    LANGUAGE sql VOLATILE
+    LANGUAGE plpgsql VOLATILE
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
-    SELECT coalesce(l.newest - greatest(l.oldest - 1, position_before(
+DECLARE
+    v_oldest bigint;
+    v_newest bigint;
+BEGIN
+    EXECUTE replace('
+        SELECT (SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position LIMIT 1),
+               (SELECT e.position FROM holdfast.events_{namespace} e
+                ORDER BY e.position DESC LIMIT 1)', '{namespace}', p_namespace_id::text)
+        INTO v_oldest, v_newest;
+    RETURN coalesce(v_newest - greatest(v_oldest - 1, position_before(
                         p_namespace_id, clock_timestamp() - interval '60 s')), 0)
-           / 60::double precision
-    FROM log_look(p_namespace_id, 0, false) l
+           / 60::double precision;
+END
 $$;
 
 -- How large the server's write-ahead log is; NULL if whoever asks may not see it.
@@ -195,45 +199,34 @@ CREATE TYPE holdfast.stats AS (
     rate           double precision
 );
 
--- One subscription's; NULL if it is gone.
-CREATE FUNCTION holdfast.stats_of(p_namespace_id integer, p_subscription_id bigint)
-    RETURNS holdfast.stats
+-- A row for each subscription of a namespace, in their order. The log is read for all of them by one
+-- statement, so that there is one plan to be made.
+CREATE FUNCTION holdfast.stats_of(p_namespace_id integer, p_progress holdfast.progress[])
+    RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
-DECLARE
-    c_tries_max constant integer := 10;         -- rotations of the journal in a row
-    v_row       stats;
-    v_progress  record;
-    v_log       record;
-    v_open      boolean;
 BEGIN
-    FOR try IN 1 .. c_tries_max LOOP
-        SELECT * INTO v_progress FROM progress_of(p_namespace_id, p_subscription_id, NULL);
-        EXIT WHEN NOT FOUND OR v_progress.checkpoint IS NOT NULL;
-    END LOOP;
-    IF v_progress.name IS NULL THEN
-        RETURN NULL;
-    END IF;
-    v_open := coalesce(v_progress.first_open < v_progress.first_unread, false);
-    v_log := log_look(p_namespace_id,
-                      CASE WHEN v_open THEN v_progress.first_open ELSE v_progress.first_unread END,
-                      v_open);
-    v_row.subscription := v_progress.name;
-    v_row.head := greatest(v_progress.checkpoint, v_log.newest);
-    v_row.checkpoint := CASE WHEN v_progress.mode = 2
-        THEN least(v_progress.checkpoint, v_progress.lowest - 1) ELSE v_progress.checkpoint END;
-    v_row.lag := v_row.head - v_row.checkpoint;
-    v_row.oldest_waiting := clock_timestamp()
-        - CASE WHEN v_open THEN coalesce(v_progress.copied_at, v_log.entered_at)
-               ELSE v_log.entered_at END;
-    v_row.in_flight := CASE WHEN v_progress.mode = 2 THEN v_progress.in_flight END;
-    v_row.retrying := v_progress.retrying;
-    v_row.held := v_progress.held;
-    v_row.blocked := v_progress.blocked;
-    v_row.dead := v_progress.dead;
-    v_row.rate := v_progress.rate;
-    RETURN v_row;
+    RETURN QUERY EXECUTE replace('
+        SELECT n.name, p.name, m.head, m.checkpoint, m.head - m.checkpoint,
+               clock_timestamp() - CASE WHEN m.open THEN coalesce(p.copied_at, e.entered_at)
+                                        ELSE e.entered_at END,
+               CASE WHEN p.mode = 2 THEN p.in_flight END, p.retrying, p.held, p.blocked, p.dead, p.rate
+        FROM holdfast.namespaces n CROSS JOIN unnest($1) WITH ORDINALITY p
+        CROSS JOIN (SELECT (SELECT e.position FROM holdfast.events_{namespace} e
+                            ORDER BY e.position DESC LIMIT 1) AS newest) l
+        CROSS JOIN LATERAL (
+            SELECT greatest(p.checkpoint, l.newest) AS head,
+                   CASE WHEN p.mode = 2 THEN least(p.checkpoint, p.lowest - 1)
+                        ELSE p.checkpoint END AS checkpoint,
+                   coalesce(p.first_open < p.first_unread, false) AS open) m
+        LEFT JOIN LATERAL (
+            SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+            WHERE e.position >= CASE WHEN m.open THEN p.first_open ELSE p.first_unread END
+            ORDER BY e.position LIMIT 1) e ON NOT m.open OR e.position = p.first_open
+        WHERE n.id = {namespace}
+        ORDER BY p.ordinality', '{namespace}', p_namespace_id::text) USING p_progress;
 END
 $$;
 
@@ -249,9 +242,13 @@ $$;
 CREATE FUNCTION holdfast.stats(namespace text DEFAULT NULL) RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
+    c_tries_max constant integer := 10;         -- rotations of the journal in a row
     v_namespace record;
+    v_progress  progress[];
+    v_whole     boolean;
     v_rows      stats[];
     v_row       stats;
 BEGIN
@@ -259,10 +256,14 @@ BEGIN
                        WHERE n.removing_at IS NULL
                            AND (stats.namespace IS NULL OR n.name = stats.namespace)
                        ORDER BY n.name LOOP
-        SELECT array_agg(t ORDER BY (t).subscription) FILTER (WHERE (t).subscription IS NOT NULL)
-            INTO v_rows
-            FROM (SELECT stats_of(v_namespace.id, s.id) AS t FROM subscriptions s
-                  WHERE s.namespace_id = v_namespace.id OFFSET 0) t;
+        FOR try IN 1 .. c_tries_max LOOP
+            SELECT array_agg(p), bool_and(p.checkpoint IS NOT NULL) INTO v_progress, v_whole
+                FROM progress_of(v_namespace.id, ARRAY(SELECT s.id FROM subscriptions s
+                                                       WHERE s.namespace_id = v_namespace.id
+                                                       ORDER BY s.name), NULL) p;
+            EXIT WHEN v_whole IS NOT FALSE;
+        END LOOP;
+        v_rows := ARRAY(SELECT r FROM stats_of(v_namespace.id, v_progress) r);
         SELECT max(r.oldest_waiting), sum(r.in_flight), coalesce(sum(r.retrying), 0),
                coalesce(sum(r.held), 0), coalesce(sum(r.blocked), 0)
             INTO v_row.oldest_waiting, v_row.in_flight, v_row.retrying, v_row.held, v_row.blocked
@@ -273,10 +274,7 @@ BEGIN
                        WHERE l.namespace_id = v_namespace.id AND l.resolved_at IS NULL);
         v_row.rate := rate_of(v_namespace.id);
         RETURN NEXT v_row;
-        FOREACH v_row IN ARRAY coalesce(v_rows, '{}') LOOP
-            v_row.namespace := v_namespace.name;
-            RETURN NEXT v_row;
-        END LOOP;
+        RETURN QUERY SELECT * FROM unnest(v_rows);
         v_row := NULL;
     END LOOP;
     IF v_namespace.id IS NULL AND stats.namespace IS NOT NULL THEN

@@ -102,9 +102,9 @@ SELECT s.generation, s.crew, p.partition, p.epoch
 
 -- ---- Progress -----------------------------------------------------------------------------------
 
--- The numbers of a subscription: see holdfast.progress_of.
+-- The numbers of the subscriptions $2, in this order: see holdfast.progress_of.
 -- name: progress
-SELECT p.mode, p.checkpoint, p.checkpoint_at, p.last_event_id, p.owner, p.owner_name,
+SELECT p.id, p.mode, p.checkpoint, p.checkpoint_at, p.last_event_id, p.owner, p.owner_name,
        greatest(p.checkpoint, (SELECT e.position FROM holdfast.events_{namespace} e
                                ORDER BY e.position DESC LIMIT 1)),
        p.in_flight, p.retrying, p.held, p.blocked, p.dead, p.lowest,

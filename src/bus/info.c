@@ -243,14 +243,12 @@ static void tell_progress(struct telling *telling, hf_subscription_info *info)
     info->owner_alive = info->owner && progress->owner_alive ? 1 : 0;
 }
 
+/* The definition and the progress are loaded. */
 static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
                       hf_subscription_fn found, void *ctx, bool *ret_stop)
 {
     const struct definition *definition = &telling->definition;
-    hf_status status = store_progress(bus->store, definition->id, now_us, &telling->progress);
-    if (status) {
-        return status;
-    }
+    hf_status status = HF_OK;
     hf_subscription_info *info = &telling->info;
     *info = (hf_subscription_info){
         .name = definition->name.bytes,
@@ -294,22 +292,43 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
     return HF_OK;
 }
 
+/* Telling about several. */
+struct telling_all {
+    hf_bus *bus;
+    struct telling *telling;
+    int64_t now_us;
+    hf_subscription_fn found;
+    void *ctx;
+    hf_status status;
+};
+
+static int tell_next(int64_t id, const struct progress *progress, void *ctx)
+{
+    struct telling_all *all = ctx;
+    bool stop = false;
+    all->telling->progress = *progress;
+    hf_status status = definition_load_id(all->bus, id, &all->telling->definition);
+    if (!status) {
+        status = tell(all->bus, all->telling, all->now_us, all->found, all->ctx, &stop);
+    }
+    /* One that was removed while we look is not one of the namespace's any more. */
+    all->status = status == HF_NOTFOUND ? HF_OK : status;
+    return all->status || stop;
+}
+
 static hf_status tell_all(hf_bus *bus, const struct subscription_ids *ids, struct telling *telling,
                           hf_subscription_fn found, void *ctx)
 {
-    int64_t now_us = clock_wall_us();
-    bool stop = false;
-    for (size_t i = 0; i < ids->count && !stop; i++) {
-        hf_status status = definition_load_id(bus, ids->ids[i], &telling->definition);
-        if (!status) {
-            status = tell(bus, telling, now_us, found, ctx, &stop);
-        }
-        /* One that was removed while we look is not one of the namespace's any more. */
-        if (status && status != HF_NOTFOUND) {
-            return status;
-        }
-    }
-    return HF_OK;
+    struct telling_all all = {
+        .bus = bus,
+        .telling = telling,
+        .now_us = clock_wall_us(),
+        .found = found,
+        .ctx = ctx,
+    };
+    hf_status status =
+        store_progress_each(bus->store, ids->ids, ids->count, all.now_us, tell_next, &all);
+    return status ? status : all.status;
 }
 
 hf_status hf_subscription_list(hf_bus *bus, hf_subscription_fn found, void *ctx)
@@ -345,10 +364,14 @@ hf_status hf_subscription_get(hf_bus *bus, const char *name, hf_subscription_fn 
     }
     struct telling telling;
     telling_init(&telling);
+    int64_t now_us = clock_wall_us();
     bool stop;
     status = definition_load(bus, name, &telling.definition);
     if (!status) {
-        status = tell(bus, &telling, clock_wall_us(), found, ctx, &stop);
+        status = store_progress(bus->store, telling.definition.id, now_us, &telling.progress);
+    }
+    if (!status) {
+        status = tell(bus, &telling, now_us, found, ctx, &stop);
     }
     telling_release(&telling);
     return status;

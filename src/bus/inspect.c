@@ -388,29 +388,19 @@ hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_m
 
 /* ---- The namespace and the engine ------------------------------------------------------------ */
 
-static hf_status add_progress(hf_bus *bus, const struct subscription_ids *ids, int64_t now_us,
-                              hf_stats *stats)
+static int add_progress(int64_t subscription_id, const struct progress *progress, void *ctx)
 {
-    for (size_t i = 0; i < ids->count; i++) {
-        struct progress progress;
-        hf_status status = store_progress(bus->store, ids->ids[i], now_us, &progress);
-        if (status == HF_NOTFOUND) {
-            continue;
-        }
-        if (status) {
-            return status;
-        }
-        stats->subscriptions++;
-        stats->retrying += progress.retrying;
-        stats->held += progress.held;
-        stats->in_flight += progress.in_flight;
-        int64_t oldest_us = progress.oldest_waiting_us;
-        if (oldest_us >= 0 &&
-            (stats->oldest_waiting_us < 0 || oldest_us < stats->oldest_waiting_us)) {
-            stats->oldest_waiting_us = oldest_us;
-        }
+    (void)subscription_id;
+    hf_stats *stats = ctx;
+    stats->subscriptions++;
+    stats->retrying += progress->retrying;
+    stats->held += progress->held;
+    stats->in_flight += progress->in_flight;
+    int64_t oldest_us = progress->oldest_waiting_us;
+    if (oldest_us >= 0 && (stats->oldest_waiting_us < 0 || oldest_us < stats->oldest_waiting_us)) {
+        stats->oldest_waiting_us = oldest_us;
     }
-    return HF_OK;
+    return 0;
 }
 
 /* Nobody counts events as they come: what lies above the last position of a minute ago has come
@@ -439,7 +429,7 @@ static hf_status stats_read(hf_bus *bus, const struct subscription_ids *ids, hf_
     int64_t now_us = clock_wall_us();
     hf_status status = store_head(bus->store, &stats->head, &stats->first);
     if (!status) {
-        status = add_progress(bus, ids, now_us, stats);
+        status = store_progress_each(bus->store, ids->ids, ids->count, now_us, add_progress, stats);
     }
     if (!status) {
         status = read_rate(bus, now_us, stats);

@@ -65,7 +65,7 @@ struct engine_class {
      * ever is. HF_BUSY: somebody else's transaction was in the way. */
     hf_status (*retain_command)(struct engine *, const char *command, struct deadline);
     hf_status (*standing)(struct engine *, int64_t, struct standing *, epoch_fn, void *);
-    hf_status (*progress)(struct engine *, int64_t, int64_t, struct progress *);
+    hf_status (*progress)(struct engine *, const int64_t *, size_t, int64_t, progress_fn, void *);
     hf_status (*partitions)(struct engine *, int64_t, member_row_fn, partition_row_fn, void *);
     hf_status (*blocked)(struct engine *, int64_t, int64_t, int32_t, blocked_row_fn, void *);
     hf_status (*delivery_facts)(struct engine *, int64_t, const uint8_t[16], int64_t, int64_t,

@@ -292,10 +292,38 @@ hf_status store_standing(struct store *store, int64_t id, struct standing *ret_s
     FORWARD(store, standing, id, ret_standing, found, ctx);
 }
 
+hf_status store_progress_each(struct store *store, const int64_t *ids, size_t count, int64_t now_us,
+                              progress_fn found, void *ctx)
+{
+    FORWARD(store, progress, ids, count, now_us, found, ctx);
+}
+
+/* Of the only one that was asked for. */
+struct sole_progress {
+    struct progress *progress;
+    bool found;
+};
+
+static int keep_progress(int64_t subscription_id, const struct progress *progress, void *ctx)
+{
+    (void)subscription_id;
+    struct sole_progress *sole = ctx;
+    *sole->progress = *progress;
+    sole->found = true;
+    return 0;
+}
+
 hf_status store_progress(struct store *store, int64_t subscription_id, int64_t now_us,
                          struct progress *ret_progress)
 {
-    FORWARD(store, progress, subscription_id, now_us, ret_progress);
+    struct sole_progress sole = {.progress = ret_progress};
+    hf_status status =
+        store_progress_each(store, &subscription_id, 1, now_us, keep_progress, &sole);
+    if (status == HF_OK && !sole.found) {
+        status =
+            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
+    }
+    return status;
 }
 
 hf_status store_delivery_facts(struct store *store, int64_t subscription_id, const uint8_t id[16],

@@ -40,6 +40,7 @@
 #include "store/claimants.h"
 #include "store/event.h"
 #include "store/node.h"
+#include "store/progress.h"
 
 struct store;
 
@@ -527,31 +528,6 @@ struct standing {
 typedef int (*epoch_fn)(int32_t partition, int64_t epoch, void *ctx);
 hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
                          epoch_fn found, void *ctx);
-
-/* How far a subscription is. Every number is arithmetic or an index range, never a scan of the log.
- * Over all partitions: checkpoint is the lowest. */
-struct progress {
-    int64_t checkpoint;       /* shared: below the cursor, every lease and every retry */
-    int64_t checkpoint_at_us; /* -1: never stored */
-    uint8_t checkpoint_event_id[16];
-    bool has_event_id;
-    int64_t cursor; /* shared; -1 for ordered */
-    int64_t head;
-    int64_t in_flight; /* shared: leased and unsettled */
-    int64_t retrying;
-    int64_t held;
-    int64_t blocked;
-    int64_t dead;
-    int64_t oldest_waiting_us; /* entered_at of the first unsettled event; -1 if none */
-    double rate;               /* as in hf_subscription_info */
-    int32_t unowned;           /* ordered: partitions whose owner is dead, or that have none */
-    bool owned;                /* a partition has an owner; that of the first that has */
-    bool owner_alive;
-    char owner_name[HF_PRODUCER_BYTES_MAX + 1];
-};
-
-hf_status store_progress(struct store *store, int64_t subscription_id, int64_t now_us,
-                         struct progress *ret_progress);
 
 /* Where one event is in one subscription. */
 struct delivery_facts {

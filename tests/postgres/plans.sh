@@ -95,7 +95,7 @@ scans "so does a settle" "holdfast.change_settle(30, 2, 0, '$A', 1, 0, 1, NULL, 
 scans "and a publish" "holdfast.publish('n30', 'x', key => 'k', expected_version => 0)"
 scans "and finding events" "holdfast.events_at(30, 1, '{1,2,3}')"
 scans "and finding a time" "holdfast.position_before(30, now() - interval '1 min')"
-scans "and looking at the log for numbers" "holdfast.log_look(30, 100, false)"
+scans "and numbers" "holdfast.stats('n30')"
 
 sql "INSERT INTO holdfast.letters (position, hash, emitted_at, entered_at, failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story)
      SELECT i, 1, now(), now(), now(), gen_random_uuid(), 30, 1, 's' || i % 5, 'attempts', 't', '1', '[]' FROM generate_series(1, 5000) i" >/dev/null

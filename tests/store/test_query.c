@@ -142,6 +142,87 @@ static void the_owner_of_the_first_partition_that_has_one_is_shown(void **state)
     must_read("node-b", progress_of(b, id).owner_name);
 }
 
+#define SEVERAL_MAX 4
+
+/* Whom the callback was told about, and what. */
+struct several {
+    struct store *store;
+    int64_t ids[SEVERAL_MAX];
+    int64_t checkpoints[SEVERAL_MAX];
+    size_t count;
+    size_t enough;
+};
+
+static int hear(int64_t id, const struct progress *progress, void *ctx)
+{
+    struct several *several = ctx;
+    must_hold(several->count < SEVERAL_MAX);
+    must_equal(progress->checkpoint, progress_of(several->store, id).checkpoint);
+    several->ids[several->count] = id;
+    several->checkpoints[several->count++] = progress->checkpoint;
+    return several->count == several->enough;
+}
+
+static void several_are_told_about_in_the_order_of_their_ids(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_count(store, "t", 4);
+    int64_t gone = subscribe_ordered(store, "gone", 1);
+    must_answer(HF_OK, subscription_drop(store, "gone"));
+    int64_t ids[] = {0, gone, 0, 0};
+    ids[2] = subscribe_ordered(store, "one", 2);
+    ids[3] = subscribe_shared(store, "three");
+    ids[0] = subscribe_ordered(store, "two", 1);
+    must_answer(HF_OK, subscription_seek(store, ids[0], 3));
+    must_answer(HF_OK, subscription_seek(store, ids[2], 1));
+    must_answer(HF_OK, subscription_seek(store, ids[3], 2));
+    struct several several = {.store = store};
+    must_answer(HF_OK, store_progress_each(store, ids, 4, T0, hear, &several));
+    must_equal(3, several.count);
+    must_equal(ids[0], several.ids[0]);
+    must_equal(ids[2], several.ids[1]);
+    must_equal(ids[3], several.ids[2]);
+    must_equal(3, several.checkpoints[0]);
+    must_equal(1, several.checkpoints[1]);
+    must_equal(2, several.checkpoints[2]);
+    several = (struct several){.store = store, .enough = 2};
+    must_answer(HF_OK, store_progress_each(store, ids, 4, T0, hear, &several));
+    must_equal(2, several.count);
+    must_answer(HF_OK, store_progress_each(store, &gone, 1, T0, hear, &several));
+    must_answer(HF_OK, store_progress_each(store, NULL, 0, T0, hear, &several));
+    must_equal(2, several.count);
+    struct progress progress;
+    must_answer(HF_NOTFOUND, store_progress(store, gone, T0, &progress));
+}
+
+/* Who is to come next, in turns. */
+struct turns {
+    const int64_t *ids;
+    size_t count;
+};
+
+static int take_turn(int64_t id, const struct progress *progress, void *ctx)
+{
+    (void)progress;
+    struct turns *turns = ctx;
+    must_equal(turns->ids[turns->count++], id);
+    return 0;
+}
+
+static void of_many_none_is_left_out(void **state)
+{
+    enum { MANY = 700 }; /* more than an engine asks for together */
+    struct store *store = fixture_open(*state, "a");
+    int64_t two[] = {subscribe_ordered(store, "a", 1), subscribe_ordered(store, "b", 1)};
+    int64_t ids[MANY];
+    for (int i = 0; i < MANY; i++) {
+        ids[i] = two[i % 3 == 0];
+    }
+    struct turns turns = {.ids = ids};
+    must_answer(HF_OK, store_progress_each(store, ids, MANY, T0, take_turn, &turns));
+    must_equal(MANY, turns.count);
+}
+
 /* ---- Has anything changed? ------------------------------------------------------------------- */
 
 struct epochs {
@@ -565,6 +646,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_oldest_waiting_is_the_first_unsettled_event),
     CLAIM(the_oldest_waiting_of_a_shared_one_may_be_leased),
     CLAIM(the_owner_of_the_first_partition_that_has_one_is_shown),
+    CLAIM(several_are_told_about_in_the_order_of_their_ids),
+    CLAIM(of_many_none_is_left_out),
     CLAIM(generation_and_epoch_tell_changes_and_takeovers),
     CLAIM(where_there_is_no_partition_there_is_no_epoch),
     CLAIM(facts_of_an_untouched_event_are_empty),

@@ -362,11 +362,11 @@ static hf_status faulty_standing(struct engine *engine, int64_t id, struct stand
     FORWARD(FAULTY_STANDING, to->class->standing(to, id, ret_standing, found, ctx));
 }
 
-static hf_status faulty_progress(struct engine *engine, int64_t id, int64_t now_us,
-                                 struct progress *ret_progress)
+static hf_status faulty_progress(struct engine *engine, const int64_t *ids, size_t count,
+                                 int64_t now_us, progress_fn found, void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_PROGRESS, to->class->progress(to, id, now_us, ret_progress));
+    FORWARD(FAULTY_PROGRESS, to->class->progress(to, ids, count, now_us, found, ctx));
 }
 
 static hf_status faulty_delivery_facts(struct engine *engine, int64_t subscription_id,

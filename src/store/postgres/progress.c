@@ -1,5 +1,5 @@
 /*
- * progress.c - how far a subscription is, and where one event is in it.
+ * progress.c - how far subscriptions are, and where one event is in one.
  *
  * Nothing here scans the log. How much is left is the difference of two positions; how much waits
  * is counted in an index; what is in flight is summed over the leases, of which there is one per
@@ -15,18 +15,18 @@
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
-#define AGAIN_MAX 10 /* rotations in a row */
+#define AGAIN_MAX 10     /* rotations in a row */
+#define TOGETHER_MAX 256 /* subscriptions that are asked for by one statement */
 
-/* Asks until column `checkpoint` of the subscription's row is not NULL. */
-static bool ask(struct question *question, int checkpoint, int64_t subscription_id)
+/* Asks until column `checkpoint` is not NULL in any row. */
+static bool ask(struct question *question, int checkpoint)
 {
     bool known = false;
     for (int i = 0; !known && i < AGAIN_MAX && question_run(question); i++) {
-        if (question->rows == 0) {
-            question->status = fail(HF_NOTFOUND, "there is no subscription with id %lld",
-                                    (long long)subscription_id);
+        known = true;
+        for (int row = 0; known && row < question->rows; row++) {
+            known = !result_is_null(question->result, row, checkpoint);
         }
-        known = question->rows > 0 && !result_is_null(question->result, 0, checkpoint);
     }
     question_give(question);
     if (question->status == HF_OK && !known) {
@@ -36,9 +36,21 @@ static bool ask(struct question *question, int checkpoint, int64_t subscription_
     return known;
 }
 
+/* The same about one subscription, whose row it is. */
+static bool ask_one(struct question *question, int checkpoint, int64_t subscription_id)
+{
+    bool known = ask(question, checkpoint);
+    if (known && question->rows == 0) {
+        question->status =
+            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
+    }
+    return known && question->rows > 0;
+}
+
 /* ---- Progress -------------------------------------------------------------------------------- */
 
 enum progress_column {
+    PROGRESS_ID,
     PROGRESS_MODE,
     PROGRESS_CHECKPOINT,
     PROGRESS_CHECKPOINT_AT,
@@ -58,59 +70,76 @@ enum progress_column {
     PROGRESS_MICRO_RATE
 };
 
-static void read_owner(const PGresult *result, struct progress *progress)
+static void read_owner(const PGresult *result, int row, struct progress *progress)
 {
     uint8_t owner[STORE_TOKEN_BYTES];
-    progress->owned = result_uuid(result, 0, PROGRESS_OWNER, owner);
-    progress->unowned = (int32_t)result_int8(result, 0, PROGRESS_UNOWNED, 0);
+    progress->owned = result_uuid(result, row, PROGRESS_OWNER, owner);
+    progress->unowned = (int32_t)result_int8(result, row, PROGRESS_UNOWNED, 0);
     if (progress->owned) {
-        progress->owner_alive = result_bool(result, 0, PROGRESS_OWNER_ALIVE);
+        progress->owner_alive = result_bool(result, row, PROGRESS_OWNER_ALIVE);
         snprintf(progress->owner_name, sizeof progress->owner_name, "%" TEXT_PRI,
-                 TEXT_ARG(result_text(result, 0, PROGRESS_OWNER_NAME)));
+                 TEXT_ARG(result_text(result, row, PROGRESS_OWNER_NAME)));
     }
 }
 
-static void read_progress(const PGresult *result, struct progress *progress)
+static void read_progress(const PGresult *result, int row, struct progress *progress)
 {
-    int64_t checkpoint = result_int8(result, 0, PROGRESS_CHECKPOINT, 0);
-    bool shared = result_int8(result, 0, PROGRESS_MODE, 0) == HF_MODE_SHARED;
+    int64_t checkpoint = result_int8(result, row, PROGRESS_CHECKPOINT, 0);
+    bool shared = result_int8(result, row, PROGRESS_MODE, 0) == HF_MODE_SHARED;
     progress->checkpoint = checkpoint;
     progress->cursor = -1;
-    progress->checkpoint_at_us = result_time(result, 0, PROGRESS_CHECKPOINT_AT, -1);
+    progress->checkpoint_at_us = result_time(result, row, PROGRESS_CHECKPOINT_AT, -1);
     progress->has_event_id =
-        result_uuid(result, 0, PROGRESS_EVENT_ID, progress->checkpoint_event_id);
-    progress->head = result_int8(result, 0, PROGRESS_HEAD, 0);
-    progress->retrying = result_int8(result, 0, PROGRESS_RETRYING, 0);
-    progress->held = result_int8(result, 0, PROGRESS_HELD, 0);
-    progress->blocked = result_int8(result, 0, PROGRESS_BLOCKED, 0);
-    progress->dead = result_int8(result, 0, PROGRESS_DEAD, 0);
-    progress->oldest_waiting_us = result_time(result, 0, PROGRESS_OLDEST_AT, -1);
-    int64_t micro_rate = result_int8(result, 0, PROGRESS_MICRO_RATE, -1);
+        result_uuid(result, row, PROGRESS_EVENT_ID, progress->checkpoint_event_id);
+    progress->head = result_int8(result, row, PROGRESS_HEAD, 0);
+    progress->retrying = result_int8(result, row, PROGRESS_RETRYING, 0);
+    progress->held = result_int8(result, row, PROGRESS_HELD, 0);
+    progress->blocked = result_int8(result, row, PROGRESS_BLOCKED, 0);
+    progress->dead = result_int8(result, row, PROGRESS_DEAD, 0);
+    progress->oldest_waiting_us = result_time(result, row, PROGRESS_OLDEST_AT, -1);
+    int64_t micro_rate = result_int8(result, row, PROGRESS_MICRO_RATE, -1);
     progress->rate = micro_rate < 0 ? -1 : (double)micro_rate / 1e6;
     if (shared) {
-        int64_t lowest = result_int8(result, 0, PROGRESS_LOWEST, INT64_MAX);
+        int64_t lowest = result_int8(result, row, PROGRESS_LOWEST, INT64_MAX);
         progress->cursor = checkpoint;
         progress->checkpoint = lowest <= checkpoint ? lowest - 1 : checkpoint;
-        progress->in_flight = result_int8(result, 0, PROGRESS_IN_FLIGHT, 0);
+        progress->in_flight = result_int8(result, row, PROGRESS_IN_FLIGHT, 0);
     }
 }
 
-hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
-                            struct progress *ret_progress)
+/* Those of the namespace among some subscriptions. */
+static hf_status progress_together(struct engine *engine, const int64_t *ids, size_t count,
+                                   progress_fn found, void *ctx, bool *ret_stop)
 {
-    (void)now_us; /* whether an owner is alive is no question of time here */
     struct question question;
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_PROGRESS);
     param_int4(params, postgres_of(engine)->namespace_id);
-    param_int8(params, subscription_id);
+    param_array(params, PARAM_INT8, count);
+    for (size_t i = 0; i < count; i++) {
+        element_int8(params, ids[i]);
+    }
     param_uuid(params, postgres_of(engine)->token);
-    if (ask(&question, PROGRESS_CHECKPOINT, subscription_id)) {
+    int rows = ask(&question, PROGRESS_CHECKPOINT) ? question.rows : 0;
+    for (int row = 0; row < rows && !*ret_stop; row++) {
         struct progress progress = {0};
-        read_progress(question.result, &progress);
-        read_owner(question.result, &progress);
-        *ret_progress = progress;
+        read_progress(question.result, row, &progress);
+        read_owner(question.result, row, &progress);
+        *ret_stop = found(result_int8(question.result, row, PROGRESS_ID, 0), &progress, ctx) != 0;
     }
     return question_end(&question);
+}
+
+hf_status postgres_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
+                            progress_fn found, void *ctx)
+{
+    (void)now_us; /* whether an owner is alive is no question of time here */
+    hf_status status = HF_OK;
+    bool stop = false;
+    for (size_t i = 0; i < count && status == HF_OK && !stop; i += TOGETHER_MAX) {
+        size_t some = count - i < TOGETHER_MAX ? count - i : TOGETHER_MAX;
+        status = progress_together(engine, &ids[i], some, found, ctx, &stop);
+    }
+    return status;
 }
 
 /* ---- Gaps ------------------------------------------------------------------------------------ */
@@ -125,7 +154,7 @@ hf_status postgres_gaps(struct engine *engine, int64_t subscription_id, struct g
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
     param_int8(params, STORE_GAPS_MAX);
-    if (ask(&question, GAP_CHECKPOINT, subscription_id)) {
+    if (ask_one(&question, GAP_CHECKPOINT, subscription_id)) {
         const PGresult *result = question.result;
         bool held = result_int8(result, 0, GAP_HOLDERS, 0) > 0;
         facts.missing = result_int8(result, 0, GAP_MISSING, 0);
@@ -214,7 +243,7 @@ hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id
     param_uuid(params, id);
     param_int8(params, position);
     param_int8(params, hash);
-    if (ask(&question, FACTS_CHECKPOINT, subscription_id)) {
+    if (ask_one(&question, FACTS_CHECKPOINT, subscription_id)) {
         struct delivery_facts facts = read_facts(question.result);
         struct text story =
             arena_text(arena, read_story(postgres_of(engine), question.result, &facts));

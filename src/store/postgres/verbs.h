@@ -118,8 +118,8 @@ hf_status postgres_retain_command(struct engine *engine, const char *command,
                                   struct deadline deadline);
 hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                              epoch_fn found, void *ctx);
-hf_status postgres_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
-                            struct progress *ret_progress);
+hf_status postgres_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
+                            progress_fn found, void *ctx);
 hf_status postgres_partitions(struct engine *engine, int64_t subscription_id,
                               member_row_fn member, partition_row_fn partition, void *ctx);
 hf_status postgres_blocked(struct engine *engine, int64_t subscription_id, int64_t after,

@@ -217,10 +217,9 @@ static hf_status read_progress(struct sqlite_engine *engine, struct conn *conn,
     return status == HF_OK ? read_oldest(engine, conn, &about, leased, progress) : status;
 }
 
-hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
-                          struct progress *ret_progress)
+static hf_status progress_of(struct sqlite_engine *self, int64_t subscription_id, int64_t now_us,
+                             struct progress *ret_progress)
 {
-    struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
     if (status != HF_OK) {
@@ -237,6 +236,22 @@ hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_
         *ret_progress = progress;
     }
     return status;
+}
+
+hf_status sqlite_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
+                          progress_fn found, void *ctx)
+{
+    bool stop = false;
+    for (size_t i = 0; i < count && !stop; i++) {
+        struct progress progress;
+        hf_status status = progress_of(sqlite_of(engine), ids[i], now_us, &progress);
+        if (status == HF_OK) {
+            stop = found(ids[i], &progress, ctx) != 0;
+        } else if (status != HF_NOTFOUND) {
+            return status;
+        }
+    }
+    return HF_OK;
 }
 
 /* ---- One delivery ---------------------------------------------------------------------------- */

@@ -103,8 +103,8 @@ hf_status sqlite_namespace_list(struct engine *engine, struct text name, namespa
 hf_status sqlite_node_list(struct engine *engine, struct text id, node_row_fn found, void *ctx);
 hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                            epoch_fn found, void *ctx);
-hf_status sqlite_progress(struct engine *engine, int64_t subscription_id, int64_t now_us,
-                          struct progress *ret_progress);
+hf_status sqlite_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
+                          progress_fn found, void *ctx);
 hf_status sqlite_partitions(struct engine *engine, int64_t subscription_id,
                             member_row_fn member, partition_row_fn partition, void *ctx);
 /* Does the process of this token exist, frozen or not? */
