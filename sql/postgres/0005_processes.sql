@@ -132,10 +132,12 @@ $$;
 
 -- process_sweep: forgets dead processes that no partition and no lease names any more, and those that
 -- showed no sign of life for a day (or three heartbeats, if that is longer), after their nodes were
--- remembered. Answers how many.
+-- remembered. Answers how many. None if somebody is at one of them, in a transaction that goes on: the
+-- next time, then; a process that waited here would be silent itself.
 CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET lock_timeout = '200ms'
 AS $$
 DECLARE
     v_dead  uuid[];
@@ -154,6 +156,8 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT;
     PERFORM node_forget(p_namespace_id);
     RETURN v_count;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN 0;
 END
 $$;
 

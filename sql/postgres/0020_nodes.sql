@@ -145,17 +145,22 @@ BEGIN
 END
 $$;
 
--- node_forget: nodes that ended a day ago, and all but the last thousand.
+-- node_forget: nodes that ended a day ago, and all but the last thousand. Those that somebody else is
+-- forgetting are passed over: a goodbye may be part of a transaction that goes on.
 CREATE FUNCTION holdfast.node_forget(p_namespace_id integer) RETURNS void
     LANGUAGE sql VOLATILE
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
-    DELETE FROM past_nodes n
+    WITH old AS (
+        SELECT n.node_id FROM past_nodes n
         WHERE n.namespace_id = p_namespace_id
             AND (n.ended_at < clock_timestamp() - interval '1 day'
                  OR n.ended_at < (SELECT o.ended_at FROM past_nodes o
                                   WHERE o.namespace_id = p_namespace_id
                                   ORDER BY o.ended_at DESC OFFSET 999 LIMIT 1))
+        FOR UPDATE SKIP LOCKED)
+    DELETE FROM past_nodes n USING old
+        WHERE n.namespace_id = p_namespace_id AND n.node_id = old.node_id
 $$;
 
 -- node_past: remembers processes that are about to be forgotten: those that stop (p_stopped), and

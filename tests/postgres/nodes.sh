@@ -128,6 +128,23 @@ sql "SELECT FROM holdfast.tick('other')" >/dev/null
 is "then it is gone" "SELECT state FROM holdfast.node_list($other, NULL, 'slow')" 3
 is "those that are not stay" "SELECT state FROM holdfast.node_list($other, NULL, 'mail-1')" 1
 
+# Whoever clears up waits for nobody's transaction.
+lazy=$(sql "SELECT holdfast.heartbeat('other', 'lazy')")
+silent lazy '25 h'
+ask a "BEGIN; SELECT FROM holdfast.heartbeat('other', 'lazy', '$lazy')" >/dev/null
+ask b "SET statement_timeout = '30s'" >/dev/null
+asks "one that beats in a long transaction is passed over" b "SELECT holdfast.process_sweep($other)" 0
+ask a ROLLBACK >/dev/null
+asks "until the next time" b "SELECT holdfast.process_sweep($other)" 1
+first=$(sql "SELECT holdfast.heartbeat('other', 'bye-1')")
+last=$(sql "SELECT holdfast.heartbeat('other', 'bye-2')")
+sql "UPDATE holdfast.past_nodes SET ended_at = ended_at - interval '2 d' WHERE node_id = 'lazy'" >/dev/null
+asks "one says goodbye in a long transaction" a "BEGIN; SELECT holdfast.goodbye('other', 'bye-1', '$first')" t
+asks "and keeps no other one from it" b "SELECT holdfast.goodbye('other', 'bye-2', '$last')" t
+ask a COMMIT >/dev/null
+ask b "RESET statement_timeout" >/dev/null
+is "what is old is forgotten" "SELECT count(*) FROM holdfast.past_nodes WHERE node_id = 'lazy'" 0
+
 # --- Removing its namespace ---
 remove() { hf namespace rm other --yes "$@" 2>&1 | head -1; }
 "$HOLDFAST" --db "$database" --namespace other tail --follow >/dev/null 2>&1 &
