@@ -103,6 +103,23 @@ BEGIN
 END
 $$;
 
+-- Removes a job that was made for a schedule, if whoever asks can: pg_cron shows a role its own jobs only,
+-- lets nobody else remove them, and a number may be somebody else's job where a dump was restored. One
+-- that stays does no harm: it asks for what is due, and of a schedule that is gone nothing is.
+CREATE FUNCTION holdfast.schedule_unjob(p_id uuid, p_job bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'cron' AND c.relname = 'job'
+                   AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')) THEN
+        PERFORM cron.unschedule(j.jobid) FROM cron.job j
+            WHERE j.jobid = p_job AND j.jobname = 'holdfast ' || p_id;
+    END IF;
+END
+$$;
+
 -- Gives a schedule its job of pg_cron, or takes it away. The job only says when to look: what is due,
 -- and whether somebody else was first, is decided as for everybody.
 CREATE FUNCTION holdfast.schedule_drive(p_schedule holdfast.schedules, p_driver text) RETURNS void
@@ -110,23 +127,24 @@ CREATE FUNCTION holdfast.schedule_drive(p_schedule holdfast.schedules, p_driver 
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_zone text := current_setting('cron.timezone', true);
+    v_zone text; -- NULL: not known, or not to us
     v_job  bigint;
 BEGIN
-    IF p_driver IS NOT NULL AND p_driver <> 'pg_cron' THEN
+    SELECT s.setting INTO v_zone FROM pg_settings s WHERE s.name = 'cron.timezone';
+    IF p_driver IS NULL THEN
+        NULL; -- pg_cron may be gone, or not ours to ask
+    ELSIF p_driver <> 'pg_cron' THEN
         RAISE EXCEPTION 'driver is %; it takes pg_cron, or NULL', p_driver USING ERRCODE = 'HF001';
-    ELSIF p_driver = 'pg_cron' AND to_regprocedure('cron.schedule(text,text,text)') IS NULL THEN
+    ELSIF to_regprocedure('cron.schedule(text,text,text)') IS NULL THEN
         RAISE EXCEPTION 'driver is pg_cron, and that extension is not installed in this database: '
             'CREATE EXTENSION pg_cron, or leave the driver out' USING ERRCODE = 'HF002';
-    ELSIF p_driver = 'pg_cron' AND v_zone NOT IN ('GMT', 'UTC', 'Etc/UTC', 'Etc/GMT') THEN
+    ELSIF v_zone NOT IN ('GMT', 'UTC', 'Etc/UTC', 'Etc/GMT') THEN
         RAISE EXCEPTION 'driver is pg_cron, whose setting cron.timezone is %; it has to be GMT', v_zone
             USING ERRCODE = 'HF002';
-    ELSIF p_driver = 'pg_cron' AND p_schedule.zone <> 'UTC' THEN
+    ELSIF p_schedule.zone <> 'UTC' THEN
         RAISE EXCEPTION 'zone is %; pg_cron knows none but UTC', p_schedule.zone USING ERRCODE = 'HF001';
     END IF;
-    IF p_schedule.job IS NOT NULL THEN
-        PERFORM cron.unschedule(p_schedule.job);
-    END IF;
+    PERFORM schedule_unjob(p_schedule.id, p_schedule.job);
     IF p_driver = 'pg_cron' THEN
         v_job := cron.schedule('holdfast ' || p_schedule.id, cron_for_job(p_schedule.expression),
                                format('SELECT holdfast.fire_schedule(%L)', p_schedule.id));
@@ -144,7 +162,7 @@ BEGIN
     IF tg_op = 'UPDATE' THEN
         PERFORM schedule_drive(new, 'pg_cron');
     ELSE
-        PERFORM cron.unschedule(old.job);
+        PERFORM schedule_unjob(old.id, old.job);
     END IF;
     RETURN NULL;
 END
@@ -365,7 +383,8 @@ END
 $$;
 
 -- fire_schedule: fires what is due of one schedule; how many events that were. 0, too, if there is none,
--- if it is paused, or if somebody else is firing it.
+-- if it is paused, or if somebody else has fired it. Waits for whoever is at it: a job of pg_cron comes
+-- once for a planned time, and if that transaction is rolled back nobody else would.
 CREATE FUNCTION holdfast.fire_schedule(p_id uuid) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -376,7 +395,7 @@ DECLARE
     v_plan     record;
 BEGIN
     SELECT * INTO v_schedule FROM schedules s
-        WHERE s.id = p_id AND s.next_at <= v_now AND s.paused_at IS NULL FOR UPDATE SKIP LOCKED;
+        WHERE s.id = p_id AND s.next_at <= v_now AND s.paused_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
@@ -423,6 +442,8 @@ BEGIN
                     WHERE s.namespace_id = v_namespace.id AND s.next_at <= v_now
                         AND s.next_at IS NOT NULL AND s.paused_at IS NULL
                     ORDER BY s.next_at LIMIT p_max LOOP
+            PERFORM FROM schedules s WHERE s.id = v_id FOR UPDATE SKIP LOCKED;
+            CONTINUE WHEN NOT FOUND; -- somebody is at it; who ticks comes again
             fired := fired + fire_schedule(v_id);
         END LOOP;
         PERFORM process_sweep(v_namespace.id)

@@ -91,7 +91,7 @@ is "and it still waits" "SELECT next_at = '2026-01-01 09:30Z' FROM holdfast.sche
 says "paused" '' schedule pause c
 is "it fires nothing" "SELECT holdfast.fire_schedule(id) FROM holdfast.schedules" 0
 says "resumed" '' schedule resume c
-sql "UPDATE holdfast.schedules SET next_at = date_trunc('minute', now())" >/dev/null
+sql "UPDATE holdfast.schedules SET next_at = date_trunc('second', now())" >/dev/null
 is "it does" "SELECT holdfast.fire_schedule(id) FROM holdfast.schedules" 1
 is "and has kept its job" "$jobs" '30 9 * * *'
 copy=$(mktemp -d)
@@ -107,6 +107,34 @@ is "takes the job away" "$jobs" -
 says "back again" 'Schedule c changed.' schedule add c '30 9 * * *' t --driver pg_cron
 says "rm" '*removed*' schedule rm c --yes
 is "removes the job" "$jobs" -
+
+# ---- Jobs of others, and jobs that are gone --------------------------------------------------------
+job="SELECT coalesce(job::text, '-') FROM holdfast.schedules"
+is "with a job" "$(make "'s', '0 9 * * *', 't'")" t
+sql "SELECT cron.unschedule(job) FROM holdfast.schedules" >/dev/null
+is "that somebody has removed" "$(make "'s', '30 9 * * *', 't'")" t
+is "it gets a new one" "$jobs" '30 9 * * *'
+sql "SELECT cron.unschedule(job), cron.schedule('mine', '1 1 1 1 *', 'SELECT 1') FROM holdfast.schedules" >/dev/null
+sql "UPDATE holdfast.schedules SET job = (SELECT jobid FROM cron.job)" >/dev/null
+is "a number that is another job's" "SELECT holdfast.drop_schedule('default', 's')" ''
+is "leaves that job alone" "$jobs" '1 1 1 1 *'
+sql "SELECT cron.unschedule('mine')" >/dev/null
+if [ "$(sql "SHOW server_version_num")" -ge 150000 ]; then
+    sql "CREATE ROLE mate; SELECT holdfast.namespace_grant('owner', 'default', 'mate')" >/dev/null
+    ask a "SET ROLE mate" >/dev/null
+    is "with a job of one role" "$(make "'s', '0 9 * * *', 't'")" t
+    asks "another one, who may not use pg_cron" a "SELECT holdfast.create_schedule('default', 's', '0 9 * * *', 't') IS NOT NULL" t
+    is "takes the schedule from it" "$job" -
+    is "the job stays" "$jobs" '0 9 * * *'
+    is "with it again" "$(make "'s', '0 9 * * *', 't'")" t
+    sql "GRANT USAGE ON SCHEMA cron TO mate" >/dev/null
+    asks "one who may" a "$(make "'s', '30 9 * * *', 't'")" t
+    is "makes one of its own" "SELECT string_agg(username || ' ' || schedule, ',' ORDER BY username) FROM cron.job" 'holdfast 0 9 * * *,mate 30 9 * * *'
+    asks "and removes it" a "SELECT holdfast.drop_schedule('default', 's')" ''
+    is "and no other" "$jobs" '0 9 * * *'
+    sql "SELECT cron.unschedule(jobid) FROM cron.job" >/dev/null
+    ask a "RESET ROLE" >/dev/null
+fi
 
 # Every minute; the job wakes us, and what is due is fired once.
 is "every minute" "$(make "'m', '* * * * *', 'minute'")" t

@@ -74,6 +74,19 @@ is "one that is at it" "SELECT '$(ask a 'BEGIN; SELECT fired > 5 FROM holdfast.t
 is "keeps nobody waiting" "SELECT '$(ask b 'SELECT fired FROM holdfast.tick()')'" 0
 ask a 'ROLLBACK' >/dev/null
 is "and dies without a trace" "SELECT count(*) FROM holdfast.event_log WHERE type = 'all'" 0
+job="SELECT holdfast.fire_schedule(id) FROM holdfast.schedules WHERE name = 'job'"
+sql "SELECT holdfast.create_schedule('default', 'job', '@daily', 'job', misfire => 'once')" >/dev/null
+sql "UPDATE holdfast.schedules SET next_at = next_at - interval '1 day' WHERE name = 'job'" >/dev/null
+ask a "BEGIN; SELECT FROM holdfast.schedules WHERE name = 'job' FOR UPDATE" >/dev/null
+tell b "BEGIN; $job"
+ok "a job of pg_cron, which comes once, waits" blocked b
+ask a 'ROLLBACK' >/dev/null
+hears "and fires what is due" b 1
+tell a "$job"
+ok "another one waits for it" blocked a
+ask b 'COMMIT' >/dev/null
+hears "and finds it done" a 0
+sql "SELECT holdfast.drop_schedule('default', 'job')" >/dev/null
 sql "SELECT FROM holdfast.tick()" >/dev/null
 is "the latest three, and what is on time" "$planned 'all'" t
 is "of them" "SELECT count(*) BETWEEN 4 AND 6 FROM holdfast.event_log WHERE type = 'all'" t
