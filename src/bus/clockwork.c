@@ -11,6 +11,10 @@
  * than SLEEP_MS, so that a clock that was set is noticed; where asking costs a round trip, and an
  * idle process is to make few of them, SLEEP_REMOTE_MS.
  *
+ * What is due may be in others' hands: another process fires it, or a long transaction holds
+ * its row. Then it is looked at again after BEATEN_MS, and after twice as long each time that
+ * nothing could be done, up to FAILED_MS; but nothing else that comes due meanwhile waits for that.
+ *
  * What fails is said in the log and tried again after a pause; what is due stays due. A schedule
  * that this process cannot read, because its machine does not know the time zone, stays first in
  * the line of what is due: the next portion is larger by as many as were refused, so that nobody
@@ -30,7 +34,7 @@
 #define SLEEP_MS 10000
 #define SLEEP_REMOTE_MS 60000
 #define FAILED_MS 1000 /* the pause after a failure */
-#define BEATEN_MS 5    /* something is due, but somebody else is doing it */
+#define BEATEN_MS 5    /* something is due, but somebody else is doing it; doubled each time */
 #define COMPLAIN_MS 60000
 #define SCHEDULES_MAX 1000 /* that are fired in one turn */
 #define REFUSED_MAX 100000 /* of those that cannot be read: more of them are in the way */
@@ -42,6 +46,7 @@ struct clockwork {
     pthread_t thread;
     atomic_bool stopping;
     int32_t refused;       /* schedules in the last turn that cannot be read */
+    int64_t beaten_ms;     /* the pause after the last turn that could do nothing; 0: it could */
     int64_t complained_us; /* of them, when (monotonic); 0: never */
 };
 
@@ -50,8 +55,9 @@ struct turn {
     struct clockwork *clockwork;
     hf_bus *bus;
     int64_t now_us;
-    int64_t at_us;  /* by the store's clock */
-    int64_t done;   /* how much was due */
+    int64_t at_us;   /* by the store's clock */
+    int64_t next_us; /* likewise: something is due then that is not yet; INT64_MAX: not known */
+    int64_t done;    /* how much was due */
     bool failed;
     int32_t refused;
     struct arena arena; /* of what is due */
@@ -78,10 +84,21 @@ static void complain_of_refused(struct turn *turn, const char *why)
     log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", why);
 }
 
+static void expect(struct turn *turn, int64_t next_us)
+{
+    if (next_us > turn->at_us && next_us < turn->next_us) {
+        turn->next_us = next_us;
+    }
+}
+
 static int plan_row(const struct schedule_row *row, void *ctx)
 {
     struct turn *turn = ctx;
     struct due *due = NULL;
+    if (row->next_us > turn->at_us) {
+        expect(turn, row->next_us);
+        return 1; /* they come in the order of their times */
+    }
     if (schedule_due(turn->bus, row, turn->now_us, turn->at_us, &turn->arena, &due) != HF_OK) {
         turn->failed = true;
         turn->refused++;
@@ -121,21 +138,42 @@ static void do_what_is_due(struct turn *turn)
         complain(turn);
     }
     turn->done += release.ret_count;
+    expect(turn, release.ret_next_us);
     arena_init(&turn->arena, TURN_BYTES_MAX);
-    int32_t max = SCHEDULES_MAX + turn->clockwork->refused;
-    if (store_schedules_due(turn->bus->store, turn->now_us, max, plan_row, turn) != HF_OK) {
+    struct clockwork *clockwork = turn->clockwork;
+    int32_t max = SCHEDULES_MAX + clockwork->refused;
+    bool stuck = clockwork->refused > 0 || clockwork->beaten_ms > 0;
+    int64_t until_us = turn->now_us + (stuck ? FAILED_MS * INT64_C(1000) : 0);
+    if (store_schedules_due(turn->bus->store, until_us, max, plan_row, turn) != HF_OK) {
         complain(turn);
     }
-    turn->clockwork->refused = turn->refused < REFUSED_MAX ? turn->refused : REFUSED_MAX;
+    clockwork->refused = turn->refused < REFUSED_MAX ? turn->refused : REFUSED_MAX;
     fire_all(turn);
     arena_release(&turn->arena);
+}
+
+/* After a turn in which something was due: when to look again, in ms. */
+static int64_t pause_after(const struct turn *turn)
+{
+    struct clockwork *clockwork = turn->clockwork;
+    if (turn->done > 0) {
+        return clockwork->beaten_ms = 0;
+    }
+    int64_t pause_ms = FAILED_MS;
+    if (!turn->failed) {
+        int64_t twice_ms = clockwork->beaten_ms > 0 ? 2 * clockwork->beaten_ms : BEATEN_MS;
+        pause_ms = clockwork->beaten_ms = twice_ms < FAILED_MS ? twice_ms : FAILED_MS;
+    }
+    bool sooner = turn->next_us - turn->at_us < pause_ms * 1000;
+    return sooner ? (turn->next_us - turn->at_us + 999) / 1000 : pause_ms;
 }
 
 /* Does what is due; how long nothing else will be, in ms. */
 static int64_t take_turn(struct clockwork *clockwork)
 {
     hf_bus *bus = clockwork->bus;
-    struct turn turn = {.clockwork = clockwork, .bus = bus, .now_us = clock_wall_us()};
+    struct turn turn = {
+        .clockwork = clockwork, .bus = bus, .now_us = clock_wall_us(), .next_us = INT64_MAX};
     int64_t due_us;
     turn.at_us = store_time(bus->store, turn.now_us);
     if (store_agenda(bus->store, &due_us) != HF_OK) {
@@ -143,6 +181,9 @@ static int64_t take_turn(struct clockwork *clockwork)
         return FAILED_MS;
     }
     int64_t longest_ms = store_look_ms(bus->store) > 0 ? SLEEP_REMOTE_MS : SLEEP_MS;
+    if (due_us == STORE_NEVER || due_us > turn.at_us) {
+        clockwork->beaten_ms = 0;
+    }
     if (due_us == STORE_NEVER || due_us - turn.at_us > longest_ms * 1000) {
         return longest_ms;
     }
@@ -150,7 +191,7 @@ static int64_t take_turn(struct clockwork *clockwork)
         return (due_us - turn.at_us + 999) / 1000;
     }
     do_what_is_due(&turn);
-    return turn.done > 0 ? 0 : turn.failed ? FAILED_MS : BEATEN_MS;
+    return pause_after(&turn);
 }
 
 /* Waits until something is due. True: before that the agenda may have changed. */
