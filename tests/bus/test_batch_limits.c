@@ -227,25 +227,35 @@ static void a_poison_key_that_halts_loses_nothing_of_the_others(void **state)
 #define CROWD_UNITS 10
 #define CROWD_EVENTS 8 /* of each */
 
-static atomic_int crowd_whole, crowd_torn;
+static atomic_int crowd_whole, crowd_torn, crowd_failed;
+static atomic_bool crowd_is_well;
 
-static hf_verdict fail_once(const hf_event *const *events, size_t count, hf_delivery *delivery,
-                            void *ctx)
+static hf_verdict fail_until_well(const hf_event *const *events, size_t count,
+                                  hf_delivery *delivery, void *ctx)
 {
     (void)events;
     (void)ctx;
-    if (hf_delivery_attempt(delivery) == 1)
+    if (!atomic_load(&crowd_is_well)) {
+        atomic_fetch_add(&crowd_failed, hf_delivery_attempt(delivery) == 1);
         return HF_RETRY;
+    }
     atomic_fetch_add(count == CROWD_EVENTS ? &crowd_whole : &crowd_torn, 1);
     return HF_ACK;
 }
 
 static bool all_have_failed(void *ctx)
 {
+    (void)ctx;
+    return atomic_load(&crowd_failed) >= CROWD_UNITS;
+}
+
+static bool all_wait_for_a_retry(void *ctx)
+{
     return info_of(ctx, "a").retrying == CROWD_UNITS * CROWD_EVENTS;
 }
 
-/* There is room for two units and a part of the third, which waits for the rest of it. */
+/* There is room for two units and a part of the third, which waits for the rest of it. They fail
+ * until all have, however long that takes; then they are paused until all are due. */
 static void more_units_than_there_is_room_for_come_again_whole(void **state)
 {
     struct scene *scene = *state;
@@ -253,14 +263,17 @@ static void more_units_than_there_is_room_for_come_again_whole(void **state)
 
     atomic_store(&crowd_whole, 0);
     atomic_store(&crowd_torn, 0);
-    options.retry_base_ms = 3000;
-    options.retry_max_ms = 3000;
+    atomic_store(&crowd_failed, 0);
+    atomic_store(&crowd_is_well, false);
+    options.attempts_max = 100;
+    options.retry_base_ms = 1000;
+    options.retry_max_ms = 1000;
     options.retry_jitter_percent = 0;
     options.concurrency = 2;
     options.batch = CROWD_EVENTS + 2;
     options.batch_extend_max = 0;
     options.batch_by = HF_BATCH_KEY;
-    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", fail_once, NULL, &options, NULL));
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", fail_until_well, NULL, &options, NULL));
     for (int i = 0; i < CROWD_UNITS * CROWD_EVENTS; i++) {
         char key[16];
 
@@ -268,9 +281,11 @@ static void more_units_than_there_is_room_for_come_again_whole(void **state)
         publish(scene->bus, "x", key, "1");
     }
     assert_ok(hf_start(scene->bus));
-    assert_true(wait_until(all_have_failed, scene->bus));
+    assert_true(wait_until(all_have_failed, NULL));
     assert_ok(hf_pause(scene->bus, "a", "until all are due"));
-    usleep(4000000);
+    assert_true(wait_until(all_wait_for_a_retry, scene->bus));
+    usleep(2000000);
+    atomic_store(&crowd_is_well, true);
     assert_ok(hf_resume(scene->bus, "a"));
     settle_all(scene->bus, "a");
     assert_int_equal(atomic_load(&crowd_torn), 0);
