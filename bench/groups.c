@@ -338,7 +338,8 @@ static void bench_poison(const char *url, int rounds)
     double ratios[ROUNDS_MAX];
     fill(url, EVENTS);
     for (int i = 0; i < rounds; i++) {
-        for (int poison = 0; poison < 2; poison++) {
+        for (int turn = 0; turn < 2; turn++) {
+            bool poison = turn != i % 2; /* who comes second has the warmer or the fuller house */
             hf_bus *bus = open_bus(url, "bench");
             double rate = drain(bus, poison ? "with" : "without", poison, EVENTS);
             (poison ? with : without)[i] = rate;
