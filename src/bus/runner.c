@@ -424,8 +424,7 @@ static void wait_for_something(struct runner *runner, struct step step, int64_t 
     if (look_ms > 0 && wait_ms >= look_ms) {
         wait_ms = WAIT_MS_MAX; /* the store looks that often, for all subscriptions at once */
     }
-    struct deadline period = deadline_after_ms(wait_ms);
-    struct deadline deadline = period;
+    struct deadline deadline = deadline_after_ms(wait_ms);
     if (step.at_us < INT64_MAX) {
         int64_t ms = step.at_us <= now_us ? 0 : (step.at_us - now_us + 999) / 1000;
         deadline = deadline_earlier(deadline, deadline_after_ms(ms));
@@ -441,7 +440,7 @@ static void wait_for_something(struct runner *runner, struct step step, int64_t 
     while (!runner->nudged && !runner->stopping && in_time) {
         in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline);
     }
-    if (!in_time && deadline_passed(period)) {
+    if (!in_time) { /* nobody tells of everything: a hole that ends, for one */
         runner->stale = true;
         runner->news++;
     }
