@@ -31,7 +31,7 @@ exits 4 "a target that is not empty is refused" copy "$HOLDFAST_URL" sqlite:ther
 has "by name" err 'of the target is not empty'
 
 # dump FILE: everything in it but who it is.
-dump() { sqlite3 "$1" .dump | grep -v "'identity'"; }
+dump() { patiently "$1" .dump | grep -v "'identity'"; }
 back=$(empty back)
 exits 0 "to another one" copy sqlite:there.db "$back" --json
 json "in JSON" out
@@ -75,7 +75,7 @@ full schedule add yearly @yearly x.later
 full schedule run yearly
 full publish x.later --delay 1d
 full namespace set default --metadata '{"team": "é"}' --retain-age 30d --retain-bytes 1G --lagging drop
-sqlite3 full.db "
+patiently full.db "
     UPDATE holdfast_events SET key_version = 3, schedule_id = 'e' || place, producer = 'p' || place,
         tenant = 't' || place, metadata = '{\"p\":  ' || place || '}';
     UPDATE holdfast_subscriptions SET generation = 9, wanted = 4, paused_at = 5, paused_by = 'b' || id,
@@ -98,11 +98,11 @@ sqlite3 full.db "
     UPDATE holdfast_delayed SET producer = 'lp', key = 'lk', tenant = 'lt', metadata = '[3]';
     DELETE FROM holdfast_members;
     DELETE FROM holdfast_past_nodes"
-bare=$(sqlite3 full.db "SELECT 'SELECT ''' || t.name || '.' || c.name || ''' WHERE NOT EXISTS (SELECT 1 FROM '
+bare=$(patiently full.db "SELECT 'SELECT ''' || t.name || '.' || c.name || ''' WHERE NOT EXISTS (SELECT 1 FROM '
         || t.name || ' WHERE ' || c.name || ' IS NOT NULL);'
     FROM sqlite_master t, pragma_table_info(t.name) c
     WHERE t.type = 'table' AND t.name LIKE 'holdfast_%'
-        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes')" | sqlite3 full.db | sort)
+        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes')" | patiently full.db | sort)
 is "no column is empty but those that are not copied" "$bare" "holdfast_delayed.schedule_id
 holdfast_leases.owner
 holdfast_leases.owner_name

@@ -168,3 +168,6 @@ finish() {
     [ "$tap_failed" -eq 0 ]
     exit
 }
+
+# patiently FILE [SQL...]: sqlite3, which waits for whoever is closing the file at this moment
+patiently() { sqlite3 -cmd '.timeout 60000' "$@"; }

@@ -26,7 +26,7 @@ exits 0 "show" namespace show shop
 has "shows what was set" out 'metadata: .*\{"team":"ops"\}'
 copying() { # MARK
     if on sqlite; then
-        sqlite3 bus.db "UPDATE holdfast_namespaces SET copying = $1 WHERE name = 'shop'"
+        patiently bus.db "UPDATE holdfast_namespaces SET copying = $1 WHERE name = 'shop'"
     else
         psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast.namespaces SET copying = $1 WHERE name = 'shop'"
     fi
@@ -64,9 +64,9 @@ hf publish --namespace shop a.b --delay 1d
 rows() {
     local table sum=0
     if on sqlite; then
-        for table in $(sqlite3 bus.db "SELECT name FROM sqlite_schema WHERE type = 'table'
+        for table in $(patiently bus.db "SELECT name FROM sqlite_schema WHERE type = 'table'
                 AND name LIKE 'holdfast_%' AND name <> 'holdfast_meta'"); do
-            sum=$((sum + $(sqlite3 bus.db "SELECT count(*) FROM $table")))
+            sum=$((sum + $(patiently bus.db "SELECT count(*) FROM $table")))
         done
     else
         for table in $(psql -qXAt "$HOLDFAST_URL" -c "SELECT c.oid::regclass FROM pg_class c
