@@ -230,6 +230,30 @@ static void a_poison_key_that_halts_loses_nothing_of_the_others(void **state)
 static atomic_int crowd_whole, crowd_torn, crowd_failed;
 static atomic_bool crowd_is_well;
 
+/* Publishes the units, of a key each, and lets the handler have them. */
+static void crowd_start(struct scene *scene, hf_batch_handler_fn handler, void *ctx,
+                        int64_t retry_ms, int32_t concurrency)
+{
+    hf_subscription_options options = quick_options();
+
+    options.attempts_max = 100;
+    options.retry_base_ms = retry_ms;
+    options.retry_max_ms = retry_ms;
+    options.retry_jitter_percent = 0;
+    options.concurrency = concurrency;
+    options.batch = CROWD_EVENTS + 2;
+    options.batch_extend_max = 0;
+    options.batch_by = HF_BATCH_KEY;
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", handler, ctx, &options, NULL));
+    for (int i = 0; i < CROWD_UNITS * CROWD_EVENTS; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%d", i / CROWD_EVENTS);
+        publish(scene->bus, "x", key, "1");
+    }
+    assert_ok(hf_start(scene->bus));
+}
+
 static hf_verdict fail_until_well(const hf_event *const *events, size_t count,
                                   hf_delivery *delivery, void *ctx)
 {
@@ -259,28 +283,12 @@ static bool all_wait_for_a_retry(void *ctx)
 static void more_units_than_there_is_room_for_come_again_whole(void **state)
 {
     struct scene *scene = *state;
-    hf_subscription_options options = quick_options();
 
     atomic_store(&crowd_whole, 0);
     atomic_store(&crowd_torn, 0);
     atomic_store(&crowd_failed, 0);
     atomic_store(&crowd_is_well, false);
-    options.attempts_max = 100;
-    options.retry_base_ms = 1000;
-    options.retry_max_ms = 1000;
-    options.retry_jitter_percent = 0;
-    options.concurrency = 2;
-    options.batch = CROWD_EVENTS + 2;
-    options.batch_extend_max = 0;
-    options.batch_by = HF_BATCH_KEY;
-    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", fail_until_well, NULL, &options, NULL));
-    for (int i = 0; i < CROWD_UNITS * CROWD_EVENTS; i++) {
-        char key[16];
-
-        snprintf(key, sizeof(key), "k%d", i / CROWD_EVENTS);
-        publish(scene->bus, "x", key, "1");
-    }
-    assert_ok(hf_start(scene->bus));
+    crowd_start(scene, fail_until_well, NULL, 1000, 2);
     assert_true(wait_until(all_have_failed, NULL));
     assert_ok(hf_pause(scene->bus, "a", "until all are due"));
     assert_true(wait_until(all_wait_for_a_retry, scene->bus));
@@ -316,24 +324,10 @@ static bool a_fresh_one_has_run(void *ctx)
 static void fresh_events_do_not_wait_for_units_without_room(void **state)
 {
     struct scene *scene = *state;
-    hf_subscription_options options = quick_options();
     struct door *door = scene_door(scene);
 
     atomic_store(&crowd_whole, 0);
-    options.retry_base_ms = 1;
-    options.retry_max_ms = 1;
-    options.concurrency = 4;
-    options.batch = CROWD_EVENTS + 2;
-    options.batch_extend_max = 0;
-    options.batch_by = HF_BATCH_KEY;
-    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", fail_then_wait, door, &options, NULL));
-    for (int i = 0; i < CROWD_UNITS * CROWD_EVENTS; i++) {
-        char key[16];
-
-        snprintf(key, sizeof(key), "k%d", i / CROWD_EVENTS);
-        publish(scene->bus, "x", key, "1");
-    }
-    assert_ok(hf_start(scene->bus));
+    crowd_start(scene, fail_then_wait, door, 1, 4);
     assert_true(door_wait_inside(door, 2));
     publish(scene->bus, "x", "f", "1");
     assert_true(wait_until(a_fresh_one_has_run, NULL));
