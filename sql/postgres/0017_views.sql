@@ -72,7 +72,14 @@ BEGIN
             SELECT dead_of(p_namespace_id, ARRAY(
                        SELECT DISTINCT p.owner FROM partitions p
                        WHERE p.subscription_id = ANY (p_subscription_ids)
-                           AND p.owner IS DISTINCT FROM p_token AND p.owner IS NOT NULL)) AS tokens)
+                           AND p.owner IS DISTINCT FROM p_token AND p.owner IS NOT NULL)) AS tokens),
+        buried AS MATERIALIZED (
+            SELECT d.subscription, count(*) AS dead
+            FROM letters d
+            WHERE d.namespace_id = p_namespace_id AND d.resolved_at IS NULL
+                AND d.subscription = ANY (ARRAY(SELECT s.name FROM subscriptions s
+                                                WHERE s.id = ANY (p_subscription_ids)))
+            GROUP BY d.subscription)
     SELECT s.id, s.name, s.mode, numbers.*
     FROM unnest(p_subscription_ids) WITH ORDINALITY o (id, place)
     CROSS JOIN LATERAL (SELECT * FROM subscriptions s WHERE s.id = o.id LIMIT 1) s
@@ -86,9 +93,7 @@ BEGIN
                 FROM checkpoints c WHERE c.subscription_id = s.id)
         SELECT low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner, zero.owner_name,
                leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
-               (SELECT count(*) FROM letters d
-                WHERE d.namespace_id = p_namespace_id AND d.subscription = s.name
-                    AND d.resolved_at IS NULL),
+               coalesce((SELECT b.dead FROM buried b WHERE b.subscription = s.name), 0),
                least(waiting.lowest, leased.lowest, low.hole), open.lowest, low.checkpoint + 1,
                (SELECT c.entered_at FROM copies c
                 WHERE c.subscription_id = s.id AND c.position = open.lowest),
