@@ -48,7 +48,6 @@ CREATE TABLE holdfast_delayed (
     type         TEXT NOT NULL,
     hash         INTEGER NOT NULL,
     emitted_at   INTEGER NOT NULL,
-    schedule_id  TEXT,
     producer     TEXT,
     key          TEXT,
     tenant       TEXT,
