@@ -197,6 +197,22 @@ BEGIN
 END
 $$;
 
+-- copy_numbers: from now on dead letters, of all namespaces, get higher ids than p_highest. Whoever inserts
+-- one has locked the table before it draws the id, so nobody draws one between the look and the change.
+CREATE FUNCTION holdfast.copy_numbers(p_highest bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_ids regclass := pg_get_serial_sequence('holdfast.letters', 'id');
+BEGIN
+    IF p_highest > coalesce(pg_sequence_last_value(v_ids), 0) THEN
+        LOCK TABLE letters IN SHARE ROW EXCLUSIVE MODE;
+        PERFORM setval(v_ids, greatest(p_highest, pg_sequence_last_value(v_ids)));
+    END IF;
+END
+$$;
+
 -- copy_end: TRANSFER_END.
 CREATE FUNCTION holdfast.copy_end(p_name text, p_mark text, OUT status integer, OUT message text)
     LANGUAGE plpgsql

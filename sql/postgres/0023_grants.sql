@@ -125,9 +125,10 @@ BEGIN
         EXECUTE format('GRANT UPDATE (ids_until, closed_at) ON namespaces TO %s', p_grantee);
         EXECUTE format('GRANT SELECT, INSERT ON events TO %s', p_grantee);
         EXECUTE format('GRANT USAGE ON SEQUENCE journal_seq TO %s', p_grantee);
+        EXECUTE format('GRANT SELECT ON SEQUENCE letters_id_seq TO %s', p_grantee);
     ELSE
         EXECUTE format('REVOKE ALL ON %s, %s, events FROM %s', c_read, c_written, p_grantee);
-        EXECUTE format('REVOKE ALL ON SEQUENCE journal_seq FROM %s', p_grantee);
+        EXECUTE format('REVOKE ALL ON SEQUENCE journal_seq, letters_id_seq FROM %s', p_grantee);
         EXECUTE format('REVOKE ALL ON SCHEMA holdfast FROM %s', p_grantee);
     END IF;
     IF to_regclass(v_log) IS NULL THEN

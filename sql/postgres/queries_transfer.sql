@@ -71,6 +71,10 @@ SELECT s.name, l.token, coalesce(l.piece, 0), l.has_retries, l.lease_ms, l.count
 FROM holdfast.subscriptions s JOIN holdfast.leases l ON l.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, l.token
 
+-- name: transfer_read_numbers
+SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('holdfast.letters', 'id')::regclass), 0)
+FROM holdfast.namespaces n WHERE n.id = $1::bigint::integer
+
 -- name: transfer_read_dead_letters
 SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
@@ -144,6 +148,7 @@ SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinal
             ELSE 0 END, 'the subscriptions could not be written'
 FROM target t
 
+-- How fast it moves is known when it has been here for a while: the row before says when, and nothing else.
 -- name: transfer_write_partitions
 WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
 rows AS MATERIALIZED (
@@ -159,7 +164,10 @@ put AS (
     RETURNING 1),
 journal AS MATERIALIZED (
     SELECT holdfast.journal_add(r.subscription_id, r.partition::integer, r.checkpoint, r.checkpoint_at,
-                                r.last_event_id, r.turn <> 0) FROM rows r)
+                                r.last_event_id, r.turn <> 0, p_stored =>
+                                (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                 holdfast.span_of(clock_timestamp()), NULL, NULL)::holdfast.checkpoints_0)
+    FROM rows r)
 SELECT CASE WHEN t.id IS NULL THEN 5
             WHEN (SELECT count(*) FROM put) <> cardinality($3)
                 OR (SELECT count(*) FROM journal) <> cardinality($3) THEN 14
@@ -235,8 +243,17 @@ SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinal
             ELSE 0 END, 'the leases could not be written'
 FROM target t
 
--- The id stays if no other dead letter of the database has it; those that are given from now on are
--- higher.
+-- Before the dead letters come, so that one that cannot keep its id takes no other's.
+-- name: transfer_write_numbers
+WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
+put AS MATERIALIZED (
+    SELECT holdfast.copy_numbers(r.highest) FROM target t, unnest($3::bigint[]) r (highest)
+    WHERE t.id IS NOT NULL)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the numbers could not be written'
+FROM target t
+
+-- The id stays if no other dead letter of the database has it.
 -- name: transfer_write_dead_letters
 WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
 rows AS MATERIALIZED (
@@ -250,10 +267,6 @@ rows AS MATERIALIZED (
                       type, error, resolved_by, resolved_note, hash, emitted_at, entered_at,
                       key_version, schedule_id, producer, key, tenant, metadata, payload, story)
     WHERE t.id IS NOT NULL),
-raised AS MATERIALIZED (
-    SELECT setval(q.name, greatest((SELECT max(r.id) FROM rows r), nextval(q.name)))
-    FROM (SELECT pg_get_serial_sequence('holdfast.letters', 'id')::regclass) q (name)
-    WHERE EXISTS (SELECT FROM rows)),
 put AS (
     INSERT INTO holdfast.letters (id, namespace_id, subscription, event_id, position, failed_at,
                                        resolved_at, attempts, reason, type, error, resolved_by,
@@ -266,7 +279,7 @@ put AS (
            r.attempts, r.reason, r.type, r.error, r.resolved_by, r.resolved_note, r.hash, r.emitted_at,
            r.entered_at, r.key_version, r.schedule_id, r.producer, r.key, r.tenant, r.metadata,
            r.payload, r.story
-    FROM rows r WHERE (SELECT count(*) FROM raised) > 0
+    FROM rows r
     RETURNING 1)
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
             ELSE 0 END, 'the dead letters could not be written'

@@ -58,6 +58,10 @@ SELECT s.name, l.token, ifnull(l.piece, 0), l.has_retries, l.lease_ms, l.count, 
 FROM holdfast_subscriptions s CROSS JOIN holdfast_leases l ON l.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, l.token;
 
+-- name: transfer_read_numbers
+SELECT q.seq FROM sqlite_sequence q JOIN holdfast_namespaces n ON n.id = ?1
+WHERE q.name = 'holdfast_dead_letters';
+
 -- name: transfer_read_dead_letters
 SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
@@ -102,10 +106,11 @@ INSERT INTO holdfast_subscriptions (namespace_id, name, patterns, options, mode,
                                     created_at, dropped_through, dropped)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
+-- How fast it moves is known when it has been here for a while.
 -- name: transfer_write_partitions
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, last_event_id,
                                  epoch, turn, span)
-SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ifnull(?5, 0) / 30000000 FROM holdfast_subscriptions s
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, strftime('%s') / 30 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_retries
@@ -130,6 +135,11 @@ INSERT INTO holdfast_leases (token, subscription_id, expires_at, lease_ms, bound
                              has_retries, count, first, positions)
 SELECT ?3, s.id, 0, ?6, 0, 0, ?4, ?5, ?7, ?9, ?8 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
+
+-- New dead letters get higher ids than any of the source ever had. Before the dead letters come, so that
+-- one that cannot keep its id takes no other's.
+-- name: transfer_write_numbers
+UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = 'holdfast_dead_letters' AND ?1 > 0;
 
 -- The id stays if no other dead letter of the file has it.
 -- name: transfer_write_dead_letters

@@ -7,8 +7,9 @@
  *
  * A digest takes each row in a form in which different rows are different bytes (kind, length,
  * content), hashes it, and chains the hashes, so that order counts. Left out is what a copy may
- * change: the id of a dead letter, which another one of the target may have, and the newest
- * position, which on PostgreSQL is no part of a snapshot and is compared by itself.
+ * change: the id of a dead letter, which another one of the target may have; up to where these are
+ * numbered, which may be further in the target; and the newest position, which on PostgreSQL is no
+ * part of a snapshot and is compared by itself.
  */
 #include "bus/copy_rows.h"
 
@@ -20,6 +21,7 @@
 
 #define ROW_BYTES_MAX ((size_t)1 << 30)
 #define DEAD_LETTER_COLUMN_ID 2
+#define NUMBERS_COLUMN_HIGHEST 0
 #define NAMESPACE_COLUMN_HEAD 0
 
 hf_status chunk_init(struct chunk *chunk)
@@ -74,6 +76,7 @@ void digest_release(struct digest *digest)
 static bool is_left_out(enum transfer_table table, int column)
 {
     return (table == TRANSFER_DEAD_LETTERS && column == DEAD_LETTER_COLUMN_ID) ||
+           (table == TRANSFER_NUMBERS && column == NUMBERS_COLUMN_HIGHEST) ||
            (table == TRANSFER_NAMESPACE && column == NAMESPACE_COLUMN_HEAD);
 }
 

@@ -517,6 +517,7 @@ const char *transfer_table_name(enum transfer_table table)
         [TRANSFER_COPIES] = "copies",
         [TRANSFER_SETTLED] = "settled",
         [TRANSFER_LEASES] = "leases",
+        [TRANSFER_NUMBERS] = "numbers",
         [TRANSFER_DEAD_LETTERS] = "dead letters",
         [TRANSFER_SCHEDULES] = "schedules",
         [TRANSFER_RUNS] = "runs of schedules",

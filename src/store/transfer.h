@@ -32,6 +32,7 @@ enum transfer_table {
     TRANSFER_COPIES,
     TRANSFER_SETTLED,
     TRANSFER_LEASES, /* as they are when nobody has them any more */
+    TRANSFER_NUMBERS, /* one row: the highest number that a dead letter has ever had */
     TRANSFER_DEAD_LETTERS,
     TRANSFER_SCHEDULES,
     TRANSFER_RUNS, /* the ledger of schedules */

@@ -57,6 +57,8 @@ static const struct {
                           POSTGRES_QUERY_TRANSFER_WRITE_SETTLED, "tii"},
     [TRANSFER_LEASES] = {POSTGRES_QUERY_TRANSFER_READ_LEASES,
                          POSTGRES_QUERY_TRANSFER_WRITE_LEASES, "tuiiiit"},
+    [TRANSFER_NUMBERS] = {POSTGRES_QUERY_TRANSFER_READ_NUMBERS,
+                          POSTGRES_QUERY_TRANSFER_WRITE_NUMBERS, "i"},
     [TRANSFER_DEAD_LETTERS] = {POSTGRES_QUERY_TRANSFER_READ_DEAD_LETTERS,
                                POSTGRES_QUERY_TRANSFER_WRITE_DEAD_LETTERS,
                                "tuiiTTitttttiTTittttjjt"},
