@@ -2,27 +2,47 @@
 # TAP for shell scripts; source it:  . "$ROOT/scripts/tap.sh"
 #
 #   ok CLAIM COMMAND...    one test: passes if the command succeeds; shows its output if not
+#   result STATUS CLAIM    one test: passes if the status is 0; shows stdin if not
 #   skip CLAIM WHY         one test that cannot run here
+#   until_true SECONDS COMMAND...
+#                          waits until the command succeeds; fails after so long
 #   done_testing           prints the plan; the script's exit status (0 if all passed)
 tap_count=0
 tap_failed=0
 
-ok() {
+result() {
     tap_count=$((tap_count + 1))
-    tap_claim=$1
-    shift
-    if tap_output=$("$@" 2>&1 </dev/null); then
-        echo "ok $tap_count - $tap_claim"
+    if [ "$1" -eq 0 ]; then
+        echo "ok $tap_count - $2"
     else
         tap_failed=$((tap_failed + 1))
-        echo "not ok $tap_count - $tap_claim"
-        printf '%s\n' "$tap_output" | sed 's/^/# /'
+        echo "not ok $tap_count - $2"
+        sed 's/^/# /'
     fi
+}
+
+ok() {
+    tap_claim=$1
+    shift
+    tap_status=0
+    tap_output=$("$@" 2>&1 </dev/null) || tap_status=$?
+    result "$tap_status" "$tap_claim" <<END
+$tap_output
+END
 }
 
 skip() {
     tap_count=$((tap_count + 1))
     echo "ok $tap_count - $1 # SKIP $2"
+}
+
+until_true() {
+    tap_end=$(($(date +%s) + $1 + 1))
+    shift
+    while ! "$@" >/dev/null 2>&1; do
+        [ "$(date +%s)" -lt "$tap_end" ] || return 1
+        sleep 0.02
+    done
 }
 
 done_testing() {

@@ -55,10 +55,7 @@ file "{name: once, cron: '* * * * * *', type: tick.once, misfire: once, grace: 0
     "{name: c, cron: '@yearly', type: tick.c}"
 "$HOLDFAST" work >worked 2>err &
 worker=$!
-for _ in $(seq 1200); do
-    grep -q 'ran tick.once' worked && break
-    sleep 0.1
-done
+until_true 120 grep -q 'ran tick.once' worked
 kill "$worker"
 wait "$worker"
 has "a worker fires it" worked '^ran tick\.once$'

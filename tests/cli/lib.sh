@@ -24,8 +24,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/cli.XXXXXX")
 export NO_COLOR=1 LC_ALL=C.UTF-8
 unset HOLDFAST_NAMESPACE "${!PG@}"
 cd "$work" || exit 1
-tap_count=0
-tap_failed=0
+. "$root/scripts/tap.sh"
 rc=0
 
 # ---- The database -------------------------------------------------------------------------------
@@ -77,17 +76,6 @@ hf() {
     rc=$?
 }
 
-result() { # STATUS CLAIM: one TAP line; what went wrong is on stdin
-    tap_count=$((tap_count + 1))
-    if [ "$1" -eq 0 ]; then
-        echo "ok $tap_count - $2"
-    else
-        tap_failed=$((tap_failed + 1))
-        echo "not ok $tap_count - $2"
-        sed 's/^/# /'
-    fi
-}
-
 exits() {
     local wanted=$1 claim=$2
     shift 2
@@ -112,11 +100,7 @@ hasnt() {
 }
 
 true_that() {
-    local claim=$1
-    shift
-    local said
-    said=$("$@" 2>&1 </dev/null)
-    result $? "$claim" < <(printf '%s\n' "$said" | head -c 2000)
+    ok "$@"
 }
 
 # Every line of FILE is a JSON object, as SQLite sees it.
@@ -143,17 +127,6 @@ field() {
     sqlite3 :memory: "SELECT json_extract(cast(readfile('json.line') AS text), '$3')" 2>/dev/null
 }
 
-# until_true SECONDS COMMAND...: waits for it.
-until_true() {
-    local end=$((SECONDS + $1 + 1))
-    shift
-    while [ "$SECONDS" -lt "$end" ]; do
-        "$@" >/dev/null 2>&1 && return 0
-        sleep 0.02
-    done
-    return 1
-}
-
 # heeds PID: the command is up (before that it is this shell, which has its own way to end) and has
 # its own way to end.
 heeds() {
@@ -164,8 +137,7 @@ heeds() {
 }
 
 finish() {
-    echo "1..$tap_count"
-    [ "$tap_failed" -eq 0 ]
+    done_testing
     exit
 }
 

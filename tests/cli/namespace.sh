@@ -80,10 +80,7 @@ rows() {
 true_that "there are rows of every kind" test "$(rows)" -ge 16
 "$HOLDFAST" tail --namespace shop --from start --follow >tailed 2>/dev/null &
 reader=$!
-for _ in $(seq 600); do
-    [ -s tailed ] && break
-    sleep 0.1
-done
+until_true 60 test -s tailed
 exits 4 "a process that has it open keeps it" namespace rm shop --yes
 has "and is named" err 'open in 1 process: .*:'
 has "with advice" err '--force'

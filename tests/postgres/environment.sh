@@ -138,15 +138,10 @@ certificates() {
     admin postgres "SELECT pg_reload_conf()"
 }
 ok "the server gets a certificate" certificates
-speaks_tls() { # the server reads its configuration a moment later
-    local i
-    for ((i = 0; i < 300; i++)); do
-        [ "$(admin postgres "SHOW ssl")" != on ] || return 0
-        sleep 0.1
-    done
-    return 1
+speaks_tls() {
+    [ "$(admin postgres "SHOW ssl")" = on ]
 }
-ok "and speaks TLS" speaks_tls
+ok "and speaks TLS" until_true 60 speaks_tls # it reads its configuration a moment later
 
 # The name is what the certificate is compared with, the address is where the server is.
 tcp="hostaddr=127.0.0.1&port=$port&user=checked&passfile=$temp/passwords"

@@ -5,6 +5,7 @@
 #   schema                  a new database with all migrations and the namespace `default` (id 1)
 #   sql TEXT                runs statements, prints rows (columns separated by |), fails on an error
 #   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)
+#   becomes SQL WANTED      waits until the rows are as wanted (fails after 60 s, and shows them)
 #   fails CLAIM SQL WANTED  one test: it fails, and "SQLSTATE: message" is as wanted (a pattern)
 #
 # Sessions that are open at the same time, each a psql of its own:
@@ -12,7 +13,8 @@
 #   open NAME               starts one
 #   ask NAME SQL            runs statements there, waits, prints rows or "ERROR: ..."
 #   tell NAME SQL           sends statements, does not wait
-#   blocked NAME            waits until the session waits for a lock (fails after 30 s)
+#   blocked NAME            waits until the session waits for a lock (fails after 60 s)
+#   somebody_waits          waits until any session of the database does so
 #   hear NAME               waits for the answer to tell
 #   shut NAME               ends it
 set -u
@@ -80,8 +82,20 @@ like() { # PATTERN TEXT
     case $2 in $1) ;; *) printf 'wanted: %s\nfound:  %s\n' "$1" "$2"; return 1 ;; esac
 }
 
+rows() { # SQL: its rows, joined by spaces
+    sql "$1" | paste -sd' ' -
+}
+
 is() {
-    ok "$1" same "$3" "$(sql "$2" | paste -sd' ' -)"
+    ok "$1" same "$3" "$(rows "$2")"
+}
+
+rows_are() { # SQL WANTED
+    same "$2" "$(rows "$1")"
+}
+
+becomes() {
+    until_true 60 rows_are "$@" || rows_are "$@"
 }
 
 fails() {
@@ -128,14 +142,12 @@ ask() {
 }
 
 blocked() {
-    local i
-    for ((i = 0; i < 3000; i++)); do
-        [ "$(sql "SELECT wait_event_type = 'Lock' FROM pg_stat_activity
-                  WHERE pid = ${session_backend[$1]}")" = t ] && return 0
-        sleep 0.01
-    done
-    echo "session $1 does not wait"
-    return 1
+    becomes "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = ${session_backend[$1]}" t
+}
+
+somebody_waits() {
+    becomes "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database()
+        AND wait_event_type = 'Lock'" t
 }
 
 shut() {

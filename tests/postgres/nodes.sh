@@ -52,11 +52,8 @@ is "which may have the id" "SELECT holdfast.heartbeat('other', 'mail-1', heartbe
 "$HOLDFAST" --db "$database" work jobs --on none --from now --node-id worker --exec true >/dev/null 2>&1 &
 worker=$!
 trap 'kill "$worker" 2>/dev/null; cluster_stop' EXIT
-for _ in $(seq 600); do
-    [ "$(state worker)" != live ] || break
-    sleep 0.1
-done
-ok "a process of the library is live" same live "$(state worker)"
+is_live() { [ "$(state worker)" = live ]; }
+ok "a process of the library is live" until_true 60 is_live
 fails "and keeps its id" "SELECT holdfast.heartbeat('default', 'worker')" "HF004: node worker is live already: process $worker on *"
 fails "and its token" "SELECT holdfast.heartbeat('default', 'worker', token) FROM holdfast.processes WHERE node_id = 'worker'" 'HF001: token is not one of node worker'
 fails "with which nobody stops it" "SELECT holdfast.goodbye('default', 'worker', token) FROM holdfast.processes WHERE node_id = 'worker'" 'HF001: *'
@@ -87,11 +84,7 @@ holder="FROM holdfast.processes p JOIN pg_locks l ON l.locktype = 'advisory' AND
 IFS='|' read -r backend renewals flag <<<"$(sql "SELECT l.pid, p.renewals, pg_sequence_last_value(n.sleep) $holder")"
 is "a process that lost its connection" "SELECT pg_terminate_backend($backend)" t
 back="SELECT count(*) $holder AND l.pid <> $backend AND p.renewals > $renewals AND pg_sequence_last_value(n.sleep) > $flag"
-for _ in $(seq 600); do
-    [ "$(sql "$back")" != 1 ] || break
-    sleep 0.1
-done
-is "registers again, shows signs of life, and waits for news" "$back" 1
+ok "registers again, shows signs of life, and waits for news" becomes "$back" 1
 ask b "RESET statement_timeout" >/dev/null
 tell b "SELECT status FROM holdfast.namespace_mark(1, 'default', false)"
 ok "who would remove the namespace waits" blocked b
@@ -150,10 +143,7 @@ remove() { hf namespace rm other --yes "$@" 2>&1 | head -1; }
 "$HOLDFAST" --db "$database" --namespace other tail --follow >/dev/null 2>&1 &
 tail=$!
 trap 'kill "$worker" "$tail" 2>/dev/null; cluster_stop' EXIT
-for _ in $(seq 600); do
-    [ "$(sql "SELECT count(*) FROM holdfast.processes WHERE namespace_id = $other AND locked")" != 1 ] || break
-    sleep 0.1
-done
+becomes "SELECT count(*) FROM holdfast.processes WHERE namespace_id = $other AND locked" 1
 ok "a namespace is not removed while nodes are live" like "*namespace other is open in 2 processes: *mail-1*" "$(remove)"
 silent mail-1 '4 h'
 sql "UPDATE holdfast.processes SET seen_at = seen_at - interval '4 h' WHERE namespace_id = $other AND locked" >/dev/null
@@ -189,10 +179,7 @@ is "and the namespace waits for it" "SELECT holdfast.agenda(1) = due_at FROM hol
 is "it gets an id of version 7" "SELECT id::text LIKE '________-____-7%' FROM holdfast.publish_later('default', 'much.later', NULL, now() + interval '1 d')" t
 asks "what is rolled back" a "BEGIN; $(later "'never', '1', now()"); ROLLBACK" '|f'
 sql "$(later "'soon', '1', clock_timestamp() + interval '1 s', id => '00000000-0000-4000-8000-000000000002'")" >/dev/null
-for _ in $(seq 600); do
-    [ "$(sql "SELECT count(*) FROM holdfast.event_log")" = 0 ] || break
-    sleep 0.1
-done
+becomes "SELECT count(*) > 0 FROM holdfast.event_log" t
 is "a process brings into the log what is due, and nothing else" "SELECT type FROM holdfast.event_log" soon
 is "its id answers its position" "$(later "'soon', '1', now() + interval '1 d', id => '00000000-0000-4000-8000-000000000002'")" '1|t'
 kill "$worker"

@@ -139,11 +139,8 @@ fi
 # Every minute; the job wakes us, and what is due is fired once.
 is "every minute" "$(make "'m', '* * * * *', 'minute'")" t
 fired="SELECT count(*) FROM holdfast.event_log WHERE type = 'minute'"
-for _ in $(seq 1800); do
-    [ "$(sql "$fired")" = 0 ] || break
-    sleep 0.1
-done
-ok "the job fires it" test "$(sql "$fired")" -ge 1
+has_fired() { [ "$(sql "$fired")" -ge 1 ]; }
+ok "the job fires it" until_true 180 has_fired
 is "for the planned time" "SELECT count(*) FROM holdfast.event_log WHERE type = 'minute'
     AND (extract(second FROM emitted_at) <> 0 OR id <> holdfast.planned_id(schedule_id::uuid, emitted_at))" 0
 sql "SELECT FROM holdfast.namespace_put('other')" >/dev/null

@@ -76,13 +76,7 @@ through() { # DATABASE SQL
     psql -qXAt -v ON_ERROR_STOP=1 -h "$dir" -p $PORT -U holdfast -d "$1" -c "$2"
 }
 answers() {
-    local i
-    for ((i = 0; i < 1000; i++)); do
-        through postgres "SELECT 1" >/dev/null 2>&1 && return 0
-        sleep 0.05
-    done
-    cat "$dir/log"
-    return 1
+    until_true 60 through postgres "SELECT 1" || { cat "$dir/log" && return 1; }
 }
 ok "pgbouncer serves the cluster" answers
 

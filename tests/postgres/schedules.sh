@@ -113,19 +113,13 @@ sql "SELECT holdfast.create_schedule('default', 'beat', '* * * * * *', 'beat', '
 worker=$!
 trap 'kill "$worker" 2>/dev/null; cluster_stop' EXIT
 beats() { sql "SELECT count(*) FROM holdfast.event_log WHERE type = 'beat'"; }
-for _ in $(seq 600); do
-    [ "$(beats)" -lt 3 ] || break
-    sleep 0.1
-done
-ok "a process fires what SQL has made" test "$(beats)" -ge 3
+three_beats() { [ "$(beats)" -ge 3 ]; }
+ok "a process fires what SQL has made" until_true 60 three_beats
 kill "$worker"
 wait "$worker" 2>/dev/null
 before=$(beats)
-for _ in $(seq 600); do
-    [ "$(beats)" -le "$((before + 1))" ] || break
-    sql "SELECT FROM holdfast.tick()" >/dev/null
-    sleep 0.1
-done
+two_more() { sql "SELECT FROM holdfast.tick()" && [ "$(beats)" -ge "$((before + 2))" ]; }
+until_true 60 two_more
 is "each second once, whoever fires" "SELECT count(*) = count(DISTINCT emitted_at)
     AND count(*) = extract(epoch FROM max(emitted_at) - min(emitted_at)) + 1
     FROM holdfast.event_log WHERE type = 'beat'" t
