@@ -175,7 +175,7 @@ demo: ## Install what is missing, build, and show Holdfast at work in a temporar
 
 .PHONY: test
 test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name POSTGRES=0)
-	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres)
+	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres languages)
 	@for v in $(TEST_VARIANTS); do $(MAKE) VARIANT=$$v WERROR=1 test-programs || exit 1; done
 	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' POSTGRES='$(POSTGRES)' \
 	    FULL='$(FULL)' scripts/run-tests $(TEST_VARIANTS)
@@ -222,7 +222,7 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 
 .PHONY: coverage
 coverage: ## Run the tests with counters and say how much of each file ran
-	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres)
+	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres languages)
 	$(MAKE) VARIANT=coverage test-programs
 	@find build/coverage -name '*.gcda' -delete
 	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' POSTGRES='$(POSTGRES)' \

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# The programs of docs/sql.md in other languages do what stands there.
+#
+# Python's driver is Debian's, so it is Debian's python3 that runs, whatever else is in the PATH. That of
+# Node is Debian's, too, or, where Node itself is not, the one that npm fetches once into build/node.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+hour=3600000 # so that nothing is tried again while this runs
+sql "SELECT FROM holdfast.change_subscription_put(1, 'jobs', '[\"**\"]',
+         '{\"retry_base_ms\": $hour, \"retry_max_ms\": $hour}', 2, 1, 0, -1, now());
+     CREATE TABLE mails (recipient text NOT NULL, subject text NOT NULL);
+     CREATE TABLE orders (id text PRIMARY KEY, total integer NOT NULL)" >/dev/null
+temp=$(mktemp -d)
+worker=
+trap 'kill $worker 2>/dev/null; rm -rf "$temp"; cluster_stop' EXIT
+
+program() { # LANGUAGE: the block of that language
+    awk -v begin='```'"$1" '$0 == "```" { inside = 0 } inside; $0 == begin { inside = 1 }' "$ROOT/docs/sql.md"
+}
+
+# ---- Python -------------------------------------------------------------------------------------
+
+publish() { # TYPE PAYLOAD
+    sql "SELECT FROM holdfast.publish('default', '$1', '$2')" >/dev/null
+}
+mails="SELECT recipient, subject FROM mails ORDER BY recipient"
+leased="SELECT count(*) FROM holdfast.leases"
+
+python_works() {
+    local status
+    publish hello '{"to": "ann@home.example"}'
+    publish hello '{"to": "bob@busy.example"}'
+    publish hello '{"name": "nobody"}'
+    /usr/bin/python3 "$temp/worker.py" 2>"$temp/worker.err" &
+    worker=$!
+    ok "a worker in Python handles what it can and settles all" \
+        becomes "$mails; $leased; SELECT count(*) FROM holdfast.retries" "ann@home.example|hello 0 2"
+    is "what failed with a delay waits for so long" "SELECT next_attempt_at < now() + interval '15 min' FROM holdfast.retries WHERE position = 2" t
+    is "what failed without one by the policy" "SELECT next_attempt_at > now() + interval '30 min' FROM holdfast.retries WHERE position = 3" t
+    is "why and where is kept" "SELECT story::json -> 0 ->> 'error', story::json -> 0 ->> 'node' FROM holdfast.retries WHERE position = 2" \
+        "the mail server is busy|py-1"
+    is "it is a live node" "SELECT state FROM holdfast.node_list(1, NULL, 'py-1')" 1
+
+    # It is in the middle of its work when its lease goes to somebody else.
+    ask a "BEGIN; LOCK TABLE mails" >/dev/null
+    publish late '{"to": "cid@home.example"}'
+    ok "(it is in the middle of an event)" becomes "SELECT count(*) FROM pg_locks WHERE relation = 'mails'::regclass AND NOT granted" 1
+    is "an event at work has its time from its own beginning" "SELECT expires_at > now() + interval '1 min' FROM holdfast.leases" t
+    is "(its lease goes)" "SELECT holdfast.release('default', 'jobs', replace(token::text, '-', '')) FROM holdfast.leases" ""
+    ask a "COMMIT" >/dev/null
+    publish last '{"to": "dan@home.example"}'
+    ok "what it could not acknowledge it has not done: all happen once" \
+        becomes "$mails; $leased" "ann@home.example|hello cid@home.example|late dan@home.example|last 0"
+
+    kill -TERM "$worker"
+    wait "$worker"
+    status=$?
+    worker=
+    ok "it ends when it is told to, without a complaint" same "0 " "$status $(cat "$temp/worker.err")"
+    is "and has said goodbye" "SELECT state FROM holdfast.node_list(1, NULL, 'py-1')" 3
+}
+
+program python >"$temp/worker.py"
+if /usr/bin/python3 -c 'import psycopg' 2>/dev/null; then
+    open a
+    python_works
+else
+    skip "the worker in Python" "/usr/bin/python3 has no psycopg"
+fi
+
+# ---- JavaScript ---------------------------------------------------------------------------------
+
+finds_pg() {
+    node -e 'require("pg")' 2>/dev/null
+}
+
+# The driver where Debian's cannot be, because Node is not Debian's.
+fetch_pg() {
+    local dir=$ROOT/build/node
+    export NODE_PATH=$dir/node_modules
+    finds_pg && return 0
+    command -v npm >/dev/null || return 1
+    mkdir -p "$dir"
+    timeout 60 npm install --prefix "$dir" --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
+    finds_pg
+}
+
+place() { # ORDER: its exit status and SQLSTATE
+    local status
+    node "$temp/order.js" "$1" >"$temp/order.out" 2>&1
+    status=$?
+    echo "$status $(sed -n "s/^ *code: '\(.*\)',$/\1/p" "$temp/order.out")"
+}
+
+program js >"$temp/order.js"
+placed="SELECT id, total FROM orders ORDER BY id; SELECT key, payload FROM holdfast.event_log WHERE type = 'order.placed' ORDER BY position"
+if finds_pg || fetch_pg; then
+    ok "a program in JavaScript places an order" same "0 " "$(place '{"id": "o-1", "total": 7}')"
+    is "and publishes its event with it" "$placed" 'o-1|7 o-1|{"id":"o-1","total":7}'
+    ok "an order that is refused" same "1 23505" "$(place '{"id": "o-1", "total": 8}')"
+    ok "and an event that is refused" same "1 HF001" "$(place '{"id": "o-2", "total": 9, "note": "\u0000"}')"
+    is "leave neither order nor event behind" "$placed" 'o-1|7 o-1|{"id":"o-1","total":7}'
+else
+    skip "the program in JavaScript" "node or its pg is not installed"
+fi
+done_testing
