@@ -115,6 +115,43 @@ BEGIN ATOMIC
         WHERE r.subscription_id = $1 AND r.position = first.position AND first.kind = 2;
 END;
 
+-- Stores events that wait behind others of their lanes, in rows of their own; one that was tried before
+-- keeps its attempts. Those of other partitions than p_ours, whose rows are locked for rearranging lanes,
+-- are passed over. Answers of each whether it is due: in a lane where nothing moves, because it was freed
+-- while the caller did not know, the first one goes on.
+CREATE FUNCTION holdfast.lanes_hold(p_subscription_id bigint, p_ours integer[],
+                                    p_partitions integer[], p_positions bigint[], p_lanes bigint[],
+                                    p_now timestamptz, OUT due boolean[])
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    WITH held AS MATERIALIZED (
+            SELECT * FROM unnest(p_partitions, p_positions, p_lanes) WITH ORDINALITY
+                h (partition, position, lane, i)),
+        put AS (
+            INSERT INTO holdfast.retries
+                (subscription_id, position, kind, partition, lane, attempts, next_attempt_at)
+                SELECT p_subscription_id, h.position, 2, h.partition, h.lane, 0, p_now
+                FROM held h WHERE h.partition = ANY (p_ours)
+                ON CONFLICT (subscription_id, position) DO UPDATE
+                SET kind = 2, partition = excluded.partition, lane = excluded.lane,
+                    next_attempt_at = p_now)
+    SELECT array_agg(h.partition = ANY (p_ours)
+                     AND NOT EXISTS (SELECT 1 FROM holdfast.retries r
+                                     WHERE r.subscription_id = p_subscription_id
+                                         AND r.partition = h.partition AND r.lane = h.lane
+                                         AND r.kind <> 2 AND r.position <> ALL (p_positions))
+                     ORDER BY h.i)
+        INTO due FROM held h;
+    IF true = ANY (due) THEN
+        PERFORM holdfast.lanes_promote(p_subscription_id, f.partition, f.lanes, p_now)
+            FROM (SELECT h.partition, array_agg(h.lane) AS lanes
+                  FROM unnest(p_partitions, p_lanes, due) h (partition, lane, due)
+                  WHERE h.due GROUP BY h.partition) f;
+    END IF;
+END
+$$;
+
 -- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
 -- common. Arrays of one length (their meaning: `struct outcome`; kind: 0 done, 1 retry, 2 held, 3 dead,
 -- 4 block). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
@@ -137,7 +174,9 @@ DECLARE
     v_gone       bigint[];
     v_left       bigint[];                      -- positions of rows that left a lane ...
     v_left_lanes bigint[];                      -- ... and their lanes
-    v_free       bigint[];                      -- lanes where one was held and nothing moved
+    v_held       bigint[];                      -- positions of those that are held ...
+    v_held_lanes bigint[];                      -- ... their lanes ...
+    v_due        boolean[];                     -- ... and whether they are due
 BEGIN
     status := 0;
     lane_busy := array_fill(false, ARRAY[cardinality(p_kinds)]);
@@ -209,58 +248,50 @@ BEGIN
         END IF;
     END IF;
 
-    -- Those that wait: retry, held, blocked. A held one that was tried before keeps its attempts.
-    IF p_kinds && '{1,2,4}'::integer[] THEN
-        INSERT INTO retries AS r
+    -- Those that wait: retry, blocked, and those behind them.
+    IF p_kinds && '{1,4}'::integer[] THEN
+        INSERT INTO retries
             (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
              last_retry_at, story)
-            SELECT p_subscription_id, o.position,
-                   CASE o.kind WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 3 END, p_partition, o.lane,
-                   CASE o.kind WHEN 2 THEN 0 ELSE o.attempts END,
-                   CASE o.kind WHEN 2 THEN 0 ELSE coalesce(o.uncounted, 0) END,
-                   CASE o.kind WHEN 1 THEN o.next ELSE p_now END,
-                   CASE o.kind WHEN 2 THEN NULL ELSE p_now END,
-                   CASE o.kind WHEN 2 THEN NULL ELSE o.story END
+            SELECT p_subscription_id, o.position, CASE o.kind WHEN 1 THEN 1 ELSE 3 END, p_partition,
+                   o.lane, o.attempts, coalesce(o.uncounted, 0),
+                   CASE o.kind WHEN 1 THEN o.next ELSE p_now END, p_now, o.story
             FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories)
                 o (kind, position, lane, attempts, uncounted, next, story)
-            WHERE o.kind IN (1, 2, 4)
+            WHERE o.kind IN (1, 4)
             ON CONFLICT (subscription_id, position) DO UPDATE
             SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
-                next_attempt_at = excluded.next_attempt_at,
-                attempts = CASE excluded.kind WHEN 2 THEN r.attempts ELSE excluded.attempts END,
-                uncounted = CASE excluded.kind WHEN 2 THEN r.uncounted ELSE excluded.uncounted END,
-                last_retry_at = CASE excluded.kind WHEN 2 THEN r.last_retry_at
-                                ELSE excluded.last_retry_at END,
-                story = CASE excluded.kind WHEN 2 THEN r.story ELSE excluded.story END;
+                next_attempt_at = excluded.next_attempt_at, attempts = excluded.attempts,
+                uncounted = excluded.uncounted, last_retry_at = excluded.last_retry_at,
+                story = excluded.story;
+    END IF;
+    IF 2 = ANY (p_kinds) THEN
+        SELECT array_agg(o.position ORDER BY o.i), array_agg(o.lane ORDER BY o.i)
+            INTO v_held, v_held_lanes
+            FROM unnest(p_kinds, p_positions, p_lanes) WITH ORDINALITY o (kind, position, lane, i)
+            WHERE o.kind = 2;
+        v_due := lanes_hold(p_subscription_id, ARRAY[p_partition],
+                            array_fill(p_partition, ARRAY[cardinality(v_held)]), v_held,
+                            v_held_lanes, p_now);
     END IF;
 
-    -- In lanes that a row has left the first one goes on, if it is held; so it does where nothing moves
-    -- though one was held: the lane was freed while the caller did not know.
+    -- In lanes that a row has left the first one goes on, if it is held.
     IF p_ordered AND v_left IS NOT NULL THEN
         PERFORM lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
     END IF;
-    IF p_ordered AND 2 = ANY (p_kinds) THEN
-        SELECT array_agg(o.lane) INTO v_free FROM unnest(p_kinds, p_lanes) o (kind, lane)
-            WHERE o.kind = 2
-                AND NOT EXISTS (SELECT 1 FROM retries r
-                                WHERE r.subscription_id = p_subscription_id
-                                    AND r.partition = p_partition AND r.lane = o.lane
-                                    AND r.kind <> 2);
-        IF v_free IS NOT NULL THEN
-            PERFORM lanes_promote(p_subscription_id, p_partition, v_free, p_now);
-        END IF;
-    END IF;
-    IF v_free IS NOT NULL OR p_ordered AND v_left IS NOT NULL OR 4 = ANY (p_kinds) THEN
+    IF true = ANY (v_due) OR p_ordered AND v_left IS NOT NULL OR 4 = ANY (p_kinds) THEN
         SELECT array_agg(CASE o.kind WHEN 4 THEN true
-                         WHEN 2 THEN coalesce(o.lane = ANY (v_free), false)
+                         WHEN 2 THEN h.due
                          ELSE p_ordered AND l.lane IS NOT NULL
                               AND EXISTS (SELECT 1 FROM retries r
                                           WHERE r.subscription_id = p_subscription_id
                                               AND r.partition = p_partition AND r.lane = l.lane) END
                          ORDER BY o.i) INTO lane_busy
-            FROM unnest(p_kinds, p_positions, p_lanes) WITH ORDINALITY o (kind, position, lane, i)
+            FROM unnest(p_kinds, p_positions) WITH ORDINALITY o (kind, position, i)
             LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane)
-                ON l.position = o.position AND o.kind IN (0, 3);
+                ON l.position = o.position AND o.kind IN (0, 3)
+            LEFT JOIN unnest(v_held, v_due) h (position, due)
+                ON h.position = o.position AND o.kind = 2;
     END IF;
 END
 $$;

@@ -93,20 +93,22 @@ BEGIN
 END
 $$;
 
--- change_checkpoints: `struct checkpoints`. p_held_ends: of each mark, where its held ones end in
--- p_held_positions and p_held_lanes; NULL: nobody is held. `stale`: of each mark, whether its partition
--- is not the caller's with its epoch. `due`: of each held one, as in outcomes_apply. The partitions' rows
--- are locked in the order of their numbers: FOR SHARE, or for rearranging lanes if somebody is held.
--- HF_NOTFOUND (3), HF_CONFLICT (4), HF_MISUSE (2). May be committed asynchronously.
+-- change_checkpoints: `struct checkpoints`. p_held_partitions ... p_held_lanes: the held ones of all marks.
+-- `stale`: of each mark, whether its partition is not the caller's with its epoch; nothing of it is stored.
+-- `due`: of each held one, as in lanes_hold; NULL: none is. The partitions' rows are locked in the order of
+-- their numbers: FOR SHARE, or for rearranging lanes if somebody is held. HF_NOTFOUND (3), HF_CONFLICT
+-- (4), HF_MISUSE (2). May be committed asynchronously. Its plans are made once: making them takes longer
+-- than what it does.
 CREATE FUNCTION holdfast.change_checkpoints(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_generation bigint,
     p_partitions integer[], p_epochs bigint[], p_checkpoints bigint[], p_last_event_ids uuid[],
-    p_now timestamptz, p_held_ends integer[] DEFAULT NULL, p_held_positions bigint[] DEFAULT '{}',
-    p_held_lanes bigint[] DEFAULT '{}',
+    p_now timestamptz, p_held_partitions integer[] DEFAULT '{}',
+    p_held_positions bigint[] DEFAULT '{}', p_held_lanes bigint[] DEFAULT '{}',
     OUT status integer, OUT message text, OUT generation bigint, OUT stale boolean[],
     OUT due boolean[])
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -116,13 +118,9 @@ DECLARE
     v_ids        uuid[];
     v_stored     bigint[];
     v_place      integer;
-    v_from       integer;
-    v_to         integer;
-    v_done       record;
 BEGIN
     status := 0;
     stale := array_fill(true, ARRAY[cardinality(p_partitions)]);
-    due := array_fill(false, ARRAY[cardinality(p_held_positions)]);
     SELECT s.generation INTO change_checkpoints.generation FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
@@ -157,17 +155,11 @@ BEGIN
     END IF;
     FOREACH v_place IN ARRAY v_ours LOOP
         stale[v_place] := false;
-        v_from := coalesce(p_held_ends[v_place - 1], 0) + 1;
-        v_to := coalesce(p_held_ends[v_place], 0);
-        IF v_from <= v_to THEN
-            v_done := outcomes_apply(p_namespace_id, p_subscription_id, NULL, p_partitions[v_place],
-                                     true, p_checkpoints[v_place], p_now,
-                                     array_fill(2, ARRAY[v_to - v_from + 1]),
-                                     p_held_positions[v_from:v_to], p_held_lanes[v_from:v_to],
-                                     NULL, NULL, NULL, NULL, NULL, NULL);
-            due[v_from:v_to] := v_done.lane_busy;
-        END IF;
     END LOOP;
+    IF cardinality(p_held_positions) > 0 THEN
+        due := lanes_hold(p_subscription_id, v_partitions, p_held_partitions, p_held_positions,
+                          p_held_lanes, p_now);
+    END IF;
     v_stored := journal_move(p_subscription_id, v_partitions, v_moved, v_ids, p_now);
     IF EXISTS (SELECT 1 FROM settled s WHERE s.subscription_id = p_subscription_id) THEN
         FOR i IN 1 .. cardinality(v_partitions) LOOP

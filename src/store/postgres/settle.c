@@ -142,15 +142,23 @@ const struct verb postgres_verb_settle = {
     .read = settle_read,
 };
 
-/* Where the held ones of each mark end in the arrays of their positions and lanes. Answers how many
- * there are. */
-static size_t fill_held(struct params *params, const struct mark *marks, size_t count)
+static size_t count_held(const struct mark *marks, size_t count)
 {
     size_t held = 0;
-    param_array(params, PARAM_INT4, count);
     for (size_t i = 0; i < count; i++) {
         held += marks[i].held_count;
-        element_int4(params, (int32_t)held);
+    }
+    return held;
+}
+
+/* The held ones of all marks: their partitions, positions and lanes. */
+static void fill_held(struct params *params, const struct mark *marks, size_t count, size_t held)
+{
+    param_array(params, PARAM_INT4, held);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < marks[i].held_count; j++) {
+            element_int4(params, marks[i].partition);
+        }
     }
     param_array(params, PARAM_INT8, held);
     for (size_t i = 0; i < count; i++) {
@@ -164,7 +172,6 @@ static size_t fill_held(struct params *params, const struct mark *marks, size_t 
             element_int8(params, (int64_t)marks[i].held[j].lane);
         }
     }
-    return held;
 }
 
 static hf_status checkpoints_fill(struct postgres_engine *engine, struct params *params,
@@ -195,7 +202,8 @@ static hf_status checkpoints_fill(struct postgres_engine *engine, struct params 
         element_uuid(params, marks[i].last_event_id);
     }
     param_local(params, change->now_us);
-    size_t held = fill_held(params, marks, count);
+    size_t held = count_held(marks, count);
+    fill_held(params, marks, count, held);
     HF_POINT("mid_settle");
     return check_count(held);
 }
