@@ -66,10 +66,32 @@ SELECT s.name, d.partition, d.position
 FROM holdfast.subscriptions s JOIN holdfast.settled d ON d.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, d.partition, d.position
 
+-- A copy has no holes. What those of the source show, a cursor has passed and nobody has claimed yet: it
+-- comes as leases that nobody has, none larger than a claim may be. Their tokens are the same whenever
+-- they are read, and no other database has them.
 -- name: transfer_read_leases
+WITH shared AS MATERIALIZED (
+    SELECT s.id, s.name, c.holes,
+           coalesce(s.options::json ->> 'on_unhandled' = 'dead_letter', false) AS unhandled_too,
+           holdfast.patterns_regex(ARRAY(SELECT json_array_elements_text(s.patterns::json))) AS regex
+    FROM holdfast.subscriptions s JOIN holdfast.checkpoints c ON c.subscription_id = s.id
+    WHERE s.namespace_id = $1::bigint::integer AND s.mode = 2 AND c.holes IS NOT NULL),
+late AS (
+    SELECT s.id, s.name, e.position,
+           (row_number() OVER (PARTITION BY s.id ORDER BY e.position) - 1) / 10000 AS part
+    FROM shared s CROSS JOIN LATERAL unnest(s.holes) h
+    JOIN holdfast.events e ON e.position BETWEEN h.low AND h.high
+    WHERE e.namespace_id = $1::bigint::integer
+        AND (s.regex IS NULL OR s.unhandled_too OR e.type ~ s.regex))
 SELECT s.name, l.token, coalesce(l.piece, 0), l.has_retries, l.lease_ms, l.count, l.positions::text
 FROM holdfast.subscriptions s JOIN holdfast.leases l ON l.subscription_id = s.id
-WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, l.token
+WHERE s.namespace_id = $1::bigint::integer
+UNION ALL
+SELECT l.name, md5(concat_ws(' ', m.value, l.id, min(l.position)))::uuid, 0, false, 0, count(*)::integer,
+       range_agg(int8range(l.position, l.position, '[]'))::text
+FROM late l CROSS JOIN holdfast.meta m WHERE m.name = 'identity'
+GROUP BY m.value, l.id, l.name, l.part
+ORDER BY 1, 2
 
 -- name: transfer_read_numbers
 SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('holdfast.letters', 'id')::regclass), 0)
