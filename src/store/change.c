@@ -1,10 +1,14 @@
 /*
- * change.c - the events that a change carries. See change.h.
+ * change.c - the events that a change carries, and its answer. See change.h.
  *
  * Who bounds what is done at once, in a commit or on a disk, weighs by this: a kind of change that
  * learns to bring events is to be added here, or it weighs nothing.
  */
 #include "store/change.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
 
 struct new_event *change_events(const struct change *change, size_t *ret_count)
 {
@@ -36,4 +40,31 @@ int64_t change_bytes(const struct change *change, int64_t fixed_bytes)
                            event->tenant.length);
     }
     return bytes;
+}
+
+static void keep_message(struct change *change, hf_status status)
+{
+    snprintf(change->message, sizeof change->message, "%s", status == HF_OK ? "" : err_message());
+}
+
+void change_undone(struct change *change)
+{
+    if (change->kind == CHANGE_CLAIM) {
+        ((struct claim *)change)->batch->count = 0;
+    }
+}
+
+void change_answer(struct change *change, hf_status status)
+{
+    change->status = status;
+    keep_message(change, status);
+    if (status != HF_OK) {
+        change_undone(change);
+    }
+}
+
+void change_draft(struct change *change, hf_status status)
+{
+    change->draft = status;
+    keep_message(change, status);
 }

@@ -1,5 +1,6 @@
 /*
- * change.h - what all engines ask of a change, whatever its kind: the events that it carries.
+ * change.h - what all engines do with a change, whatever its kind: ask for the events that it
+ * carries, and give it its answer.
  */
 #ifndef HF_STORE_CHANGE_H
 #define HF_STORE_CHANGE_H
@@ -12,5 +13,13 @@ struct new_event *change_events(const struct change *change, size_t *ret_count);
 
 /* What they weigh: their texts, and `fixed_bytes` for each. */
 int64_t change_bytes(const struct change *change, int64_t fixed_bytes);
+
+/* The answer, with the thread's message unless it is HF_OK. */
+void change_answer(struct change *change, hf_status status);
+/* The same for an answer that only holds if the common commit succeeds: into `draft`. */
+void change_draft(struct change *change, hf_status status);
+/* It has not happened, whatever it has handed out already: a claim keeps no entries in its batch.
+ * An answer other than HF_OK says so, too. */
+void change_undone(struct change *change);
 
 #endif

@@ -117,7 +117,7 @@ struct change {
     bool doubtful; /* the engine's: it was sent, the answer was lost, and sending it again has not
                       told yet: no failure that follows means that nothing happened */
     hf_status draft; /* the engine's: the answer if the common commit succeeds */
-    int way;         /* the engine's: how it travels */
+    const struct way *way; /* the engine's: how it travels */
     char message[STORE_MESSAGE_BYTES]; /* why not HF_OK */
     struct change *next;               /* group.c's queue */
     void *waiter;
@@ -424,7 +424,7 @@ struct claim {
     bool bound;
     bool kept;
     uint8_t lease[STORE_TOKEN_BYTES]; /* the token to use; all zero: the engine makes one */
-    struct batch *batch; /* appended to; cleared by the caller */
+    struct batch *batch; /* to be filled; the caller has cleared it */
     uint8_t ret_lease[STORE_TOKEN_BYTES];
     int64_t ret_expires_at_us;
     int64_t ret_wake_us;

@@ -1,25 +1,34 @@
 /*
- * append.c - the log's writing end. See append.h, and sql/postgres/0003_append.sql for what guards
- * an id against being stored twice.
+ * append.c - the log's writing end. See sql/postgres/0003_append.sql for what guards an id against
+ * being stored twice.
+ *
+ * There are two ways of appending:
+ *
+ *   plain   one INSERT for the events of many appends, a bundle. Only for ids that the log's own
+ *           index guards, and without versions; a repeated id makes the whole statement fail.
+ *   exact   holdfast.append, event by event, a verb: every id, versions, repetitions.
  *
  * Columns travel as arrays, so the events of a whole group are ten parameters and one statement.
  */
-#include "store/postgres/append.h"
-
 #include "base/err.h"
 #include "base/uuid.h"
+#include "store/change.h"
+#include "store/postgres/bundle.h"
 #include "store/postgres/row.h"
 
 #define PLAIN_AWAY_US (INT64_C(22) * 3600 * 1000000) /* the server's limit is 23 hours */
 
 /* ---- The plain way --------------------------------------------------------------------------- */
 
-bool append_is_plain(const struct postgres_engine *engine, const struct append *append,
-                     int64_t now_us)
+/* Whether an append may go the plain way. The server looks at the ids' times again, by its own
+ * clock: now_us only saves it a vain attempt. */
+static bool plain_admits(const struct postgres_engine *engine, const struct change *change,
+                         int64_t now_us)
 {
-    if (engine->gapless) {
+    if (change->kind != CHANGE_APPEND || engine->gapless) {
         return false;
     }
+    const struct append *append = (const struct append *)change;
     for (size_t i = 0; i < append->count; i++) {
         const struct new_event *event = &append->events[i];
         int64_t time_us = uuid_v7_time_us(event->id);
@@ -31,24 +40,42 @@ bool append_is_plain(const struct postgres_engine *engine, const struct append *
     return true;
 }
 
-void append_fill_plain(struct params *params, change_walk_fn next, void *ctx)
+static void plain_fill(struct postgres_engine *engine, struct params *params, change_walk_fn next,
+                       void *ctx)
 {
+    (void)engine;
     event_columns_fill(params, NEW_COLUMNS_PLAIN, next, ctx);
 }
 
-hf_status append_take_plain(struct append *append, const PGresult *result, int *at)
+/* The positions are the rows, from `*row` on, which moves. */
+static hf_status take_positions(struct append *append, const PGresult *result, int *row)
 {
-    if ((size_t)(PQntuples(result) - *at) < append->count) {
+    if ((size_t)(PQntuples(result) - *row) < append->count) {
         return fail(HF_CORRUPT, "too few positions were answered");
     }
     for (size_t i = 0; i < append->count; i++) {
         struct new_event *event = &append->events[i];
-        event->position = result_int8(result, (*at)++, 0, 0);
+        event->position = result_int8(result, (*row)++, 0, 0);
         event->key_version = -1;
         event->duplicate = false;
     }
     return HF_OK;
 }
+
+static void plain_take(const PGresult *result, change_walk_fn next, void *ctx)
+{
+    int row = 0;
+    for (struct change *at = next(ctx, NULL); at; at = next(ctx, at)) {
+        change_draft(at, take_positions((struct append *)at, result, &row));
+    }
+}
+
+const struct bundle postgres_bundle_append = {
+    .query = POSTGRES_QUERY_APPEND_PLAIN,
+    .admits = plain_admits,
+    .fill = plain_fill,
+    .take = plain_take,
+};
 
 /* ---- The exact way --------------------------------------------------------------------------- */
 

@@ -21,12 +21,12 @@
 #include "base/uuid.h"
 #include "store/postgres/address.h"
 #include "store/postgres/errors.h"
+#include "store/postgres/pace.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/row.h"
 
-#define RETRY_FIRST_MS 20    /* between attempts to connect, doubled ... */
-#define RETRY_LAST_MS 1000   /* ... up to this; the pause is between half of it and all */
-#define LOCK_TIMEOUT "100ms" /* of the writer: apply.c tries again */
+#define RETRY_FIRST_MS 20  /* between attempts to connect, doubled ... */
+#define RETRY_LAST_MS 1000 /* ... up to this; the pause is between half of it and all */
 
 /* ---- One host -------------------------------------------------------------------------------- */
 
@@ -91,8 +91,8 @@ static void fill_hello(struct session *session)
     bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
     struct params *params = session_params(session);
     param_int4(params, PQbackendPID(session->pg));
-    param_text(params, handler ? TEXT_ABSENT
-                               : text_of(session->kind == SESSION_WRITER ? LOCK_TIMEOUT : "0"));
+    const char *patience = session->kind == SESSION_WRITER ? WRITER_LOCK_TIMEOUT : "0";
+    param_text(params, handler ? TEXT_ABSENT : text_of(patience));
     param_bool(params, !handler && !writes);
     param_text(params, handler ? TEXT_ABSENT : text_of("0"));
     param_bool(params, relaxed && session->kind == SESSION_WRITER);

@@ -1,21 +1,17 @@
 /*
- * firing.c - firing schedules. See firing.h, and sql/postgres/0016_agenda.sql for what makes a
- * planned time fire once.
+ * firing.c - firing schedules, as a bundle and as a verb. See sql/postgres/0016_agenda.sql for what
+ * makes a planned time fire once.
  *
  * A thousand schedules may be due in the same second, and a statement for each would make the last
- * one late. So columns travel as arrays, one element for each firing, and one for each event with
- * the number of its firing. The statement fails as a whole or answers each firing for itself: that
- * somebody else was first is no failure.
+ * one late. So change_fire takes columns as arrays, one element for each firing, and one for each
+ * event with the number of its firing. The statement fails as a whole or answers each firing for
+ * itself: that somebody else was first is no failure. The verb is the same for one.
  */
-#include "store/postgres/firing.h"
-
 #include "base/err.h"
 #include "store/agenda.h"
-
-bool firing_is_shared(const struct change *change)
-{
-    return change->kind == CHANGE_FIRE && !((const struct fire *)change)->by_hand;
-}
+#include "store/change.h"
+#include "store/postgres/bundle.h"
+#include "store/postgres/row.h"
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
@@ -85,8 +81,9 @@ static void fill_plans(struct params *params, change_walk_fn next, void *ctx)
     }
 }
 
-void firing_fill(struct postgres_engine *engine, struct params *params, change_walk_fn next,
-                 void *ctx)
+/* All firings are of one node, and happen now as the first one does. */
+static void firings_fill(struct postgres_engine *engine, struct params *params, change_walk_fn next,
+                         void *ctx)
 {
     static const enum param_type types[FIRE_COLUMNS] = {
         [FIRE_SCHEDULE] = PARAM_UUID,      [FIRE_GENERATION] = PARAM_INT8,
@@ -117,11 +114,18 @@ void firing_fill(struct postgres_engine *engine, struct params *params, change_w
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-hf_status firing_begin(const PGresult *result, struct firing_answers *ret_answers)
+/* Taken in the order of the firings. */
+struct answers {
+    struct result_array ours;
+    struct result_array positions;
+    struct result_array duplicates;
+};
+
+static hf_status answers_begin(const PGresult *result, struct answers *ret_answers)
 {
     hf_status status = postgres_answer(result, 0, 0);
     if (status == HF_OK) {
-        *ret_answers = (struct firing_answers){
+        *ret_answers = (struct answers){
             .ours = result_array(result, 0, 2),
             .positions = result_array(result, 0, 3),
             .duplicates = result_array(result, 0, 4),
@@ -130,7 +134,7 @@ hf_status firing_begin(const PGresult *result, struct firing_answers *ret_answer
     return status;
 }
 
-hf_status firing_take(struct firing_answers *answers, struct change *change)
+static hf_status answers_take(struct answers *answers, struct change *change)
 {
     struct fire *fire = (struct fire *)change;
     if (answers->ours.count == 0 || answers->positions.count < fire->count ||
@@ -156,12 +160,37 @@ hf_status firing_take(struct firing_answers *answers, struct change *change)
                        "somebody else fires the schedule or has done so, or it was changed");
 }
 
-/* ---- One ------------------------------------------------------------------------------------- */
+/* ---- Many, and one --------------------------------------------------------------------------- */
+
+/* One by hand is no member: it waits for whoever is at its schedule. */
+static bool firings_admit(const struct postgres_engine *engine, const struct change *change,
+                          int64_t now_us)
+{
+    (void)engine;
+    (void)now_us;
+    return change->kind == CHANGE_FIRE && !((const struct fire *)change)->by_hand;
+}
+
+static void firings_take(const PGresult *result, change_walk_fn next, void *ctx)
+{
+    struct answers answers;
+    hf_status status = answers_begin(result, &answers);
+    for (struct change *at = next(ctx, NULL); at; at = next(ctx, at)) {
+        change_draft(at, status == HF_OK ? answers_take(&answers, at) : status);
+    }
+}
+
+const struct bundle postgres_bundle_fire = {
+    .query = POSTGRES_QUERY_CHANGE_FIRE,
+    .admits = firings_admit,
+    .fill = firings_fill,
+    .take = firings_take,
+};
 
 static hf_status fire_fill(struct postgres_engine *engine, struct params *params,
                            struct change *change)
 {
-    firing_fill(engine, params, change_walk_one, change);
+    firings_fill(engine, params, change_walk_one, change);
     return HF_OK;
 }
 
@@ -169,10 +198,10 @@ static hf_status fire_read(struct postgres_engine *engine, struct change *change
                            const PGresult *result, bool *ret_ring)
 {
     (void)engine;
-    struct firing_answers answers;
-    hf_status status = firing_begin(result, &answers);
+    struct answers answers;
+    hf_status status = answers_begin(result, &answers);
     if (status == HF_OK) {
-        status = firing_take(&answers, change);
+        status = answers_take(&answers, change);
     }
     *ret_ring = status == HF_OK;
     return status;

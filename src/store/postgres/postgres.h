@@ -10,6 +10,8 @@
  *   question.c a query: a session, a statement, its answer       answer.c  how changes answer
  *   migrate.c  the schema and its steps, the namespace
  *   apply.c    a list of changes on the writer's session, in as few round trips as can be
+ *   round.c    one round trip of that               pace.c  how durably each of its commits is
+ *   verbs.c    all kinds of changes                 bundle.h  those that share one statement
  *   append.c   the log's writing end, with event_columns.c (events as arrays)
  *   reader.c, probe.c  its reading end, with fetch.c (asking the log), queue.c (rows to be handed
  *              up), regex.c (patterns)

@@ -130,7 +130,7 @@ void session_rollback(struct session *session);
 /* Back to SAVEPOINT holdfast. */
 hf_status session_undo(struct session *session);
 
-/* ---- Pipelines (apply.c) --------------------------------------------------------------------- */
+/* ---- Pipelines (round.c, line.c) ------------------------------------------------------------- */
 
 /* Prepares a statement, if it is not yet: not possible in a pipeline. */
 hf_status session_prepare(struct session *session, enum postgres_query query);

@@ -4,11 +4,11 @@
  * Contracts are those of store.h; this header only says how they are called.
  *
  * A change is one statement, a call of a function of the schema: postgres_<change>_fill writes its
- * parameters, postgres_<change>_read takes its answer. apply.c stands between them: it sends many
- * at once, each in a transaction of its own, and runs one again (fill and all) that met a passing
- * trouble. So fill must not change anything, and read answers the status of the change, with its
- * message; anything but HF_OK means that the function has left no trace. *ret_ring is false before;
- * read sets it if others should hear of it.
+ * parameters, postgres_<change>_read takes its answer. round.c stands between them: it sends many
+ * at once, and one again (fill and all) that met a passing trouble. So fill must not change
+ * anything, and read answers the status of the change, with its message; anything but HF_OK means
+ * that the function has left no trace. *ret_ring is false before; read sets it if others should
+ * hear of it.
  *
  * A query is a question (question.h). Queries have the types of struct engine_class, so that
  * engine.c can name them in its table.
@@ -21,7 +21,7 @@
 #include "store/retention.h"
 #include "store/postgres/postgres.h"
 
-/* What apply.c knows of a change. */
+/* How a change is called. */
 struct verb {
     enum postgres_query query;
     enum postgres_query (*choose)(const struct change *change); /* NULL: always `query` */
@@ -29,9 +29,13 @@ struct verb {
                       struct change *change);
     hf_status (*read)(struct postgres_engine *engine, struct change *change,
                       const PGresult *result, bool *ret_ring);
-    bool sets_commit; /* its last parameter, which apply.c fills in, is synchronous_commit: that
-                         saves a statement for those that are sent all the time */
+    bool sets_commit; /* its last parameter, which is not for `fill`, is synchronous_commit: that
+                         saves a statement for those that are sent all the time (pace.h) */
 };
+
+/* The verb of a change, and the statement that it is. (verbs.c) */
+const struct verb *verb_of(const struct change *change);
+enum postgres_query verb_query(const struct change *change);
 
 /* One per kind, `extern const struct verb postgres_verb_settle` and so on, in the file that its
  * functions live in. */

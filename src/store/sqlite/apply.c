@@ -38,7 +38,6 @@
 #include "store/sqlite/verbs.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #define CHECKPOINT_PAGES 1000         /* of the WAL between two checkpoints */
 #define CHECKPOINT_FULL_PAGES 64      /* the same while the disk is full */
@@ -234,12 +233,6 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
     return fail(HF_MISUSE, "unknown change %d", (int)change->kind);
 }
 
-static void answer(struct change *change, hf_status status)
-{
-    change->status = status;
-    snprintf(change->message, sizeof change->message, "%s", status == HF_OK ? "" : err_message());
-}
-
 /* Whether the change is one statement, which SQLite undoes by itself. */
 static bool is_one_statement(const struct change *change)
 {
@@ -260,7 +253,7 @@ static hf_status run_guarded(struct sqlite_engine *engine, struct conn *conn, st
     }
     bool ring = conn->ring;
     status = run_change(engine, conn, change);
-    answer(change, status);
+    change_answer(change, status);
     if (status == HF_OK) {
         return guard ? conn_release(conn) : HF_OK;
     }
@@ -289,22 +282,14 @@ static bool is_skipped(const struct change *change, bool skip_appends)
     return skip_appends && adds_events(change);
 }
 
-/* A claim that was undone must not leave entries in its batch. */
-static void forget_claim(struct change *change)
-{
-    if (change->kind == CHANGE_CLAIM) {
-        ((struct claim *)change)->batch->count = 0;
-    }
-}
-
 /* Gives `status` and the thread's message to every change that had succeeded or had not run. */
 static void answer_all(struct change *changes, bool skip_appends, hf_status status)
 {
     for (struct change *at = changes; at; at = at->next) {
         if (!is_skipped(at, skip_appends)) {
-            forget_claim(at);
+            change_undone(at);
             if (at->status == HF_OK) {
-                answer(at, status);
+                change_answer(at, status);
             }
         }
     }
@@ -449,15 +434,15 @@ static void refuse_appends(struct change *changes)
             ((struct append *)at)->failed_index = SIZE_MAX;
         }
         if (adds_events(at)) {
-            answer(at, HF_NOSPACE);
+            change_answer(at, HF_NOSPACE);
         }
     }
 }
 
-static void forget_claims(struct change *changes)
+static void undo_all(struct change *changes)
 {
     for (struct change *at = changes; at; at = at->next) {
-        forget_claim(at);
+        change_undone(at);
     }
 }
 
@@ -514,7 +499,7 @@ static hf_status transact_in_space(struct sqlite_engine *engine, struct change *
         if (status != HF_NOSPACE || !*ret_begun) {
             return status;
         }
-        forget_claims(changes);
+        undo_all(changes);
         if (!made_room) {
             made_room = true;
             make_room(engine);
