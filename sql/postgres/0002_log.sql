@@ -131,6 +131,41 @@ CREATE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes_max intege
             $2 || ' ends with white space'
     END;
 
+-- namespace_find: the namespace of this name, for whoever is going to use it. HF003 if there is none, or
+-- it is being removed; HF011 if it is a copy that is not complete (0022_copying.sql).
+CREATE FUNCTION holdfast.namespace_find(p_name text) RETURNS holdfast.namespaces
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces;
+BEGIN
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NULL;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace %', p_name USING ERRCODE = 'HF003';
+    ELSIF v_namespace.copying IS NOT NULL THEN
+        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_name USING ERRCODE = 'HF011';
+    END IF;
+    RETURN v_namespace;
+END
+$$;
+
+-- namespace_of: the namespace with this id, for whoever has it open. HF003 if it is gone.
+CREATE FUNCTION holdfast.namespace_of(p_id integer) RETURNS holdfast.namespaces
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces;
+BEGIN
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_id;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace with id %', p_id USING ERRCODE = 'HF003';
+    END IF;
+    RETURN v_namespace;
+END
+$$;
+
 -- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
 -- claim_<id>.
 -- status 0; HF_INVALID (1) for a bad name; HF_NOTFOUND (3) if p_create is false and it does not

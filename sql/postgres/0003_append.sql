@@ -315,7 +315,7 @@ $$;
 
 -- append: `struct append`, event by event, for C. Arrays of one length; expected_versions NULL or -1:
 -- none. All or none: status HF_CONFLICT (4) leaves nothing behind (it is undone by a savepoint) and
--- failed_index (from 0) says whose fault it is. HF_NOTFOUND (3): no such namespace. The quick way
+-- failed_index (from 0) says whose fault it is. Raises HF003: no such namespace. The quick way
 -- without conflicts is an INSERT ... SELECT of the caller.
 CREATE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types text[],
                                 p_payloads json[], p_keys text[], p_tenants text[],
@@ -328,17 +328,11 @@ CREATE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types te
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces;
+    v_namespace namespaces := namespace_of(p_namespace_id);
     v_count     integer := cardinality(p_ids);
     v_done      record;
 BEGIN
     status := 0;
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id;
-    IF NOT FOUND THEN
-        status := 3;
-        message := format('there is no namespace with id %s', p_namespace_id);
-        RETURN;
-    END IF;
     positions := array_fill(0::bigint, ARRAY[v_count]);
     key_versions := array_fill(NULL::bigint, ARRAY[v_count]);
     duplicates := array_fill(false, ARRAY[v_count]);

@@ -13,19 +13,12 @@ CREATE FUNCTION holdfast.publish_checked(p_namespace text, p_type text, p_payloa
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_namespace namespaces;
+    v_namespace namespaces := namespace_find(p_namespace);
     v_payload   json := coalesce(p_payload, 'null');
     v_emitted   timestamptz := coalesce(p_emitted_at, clock_timestamp());
     v_fault     text;
     v_done      record;
 BEGIN
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_namespace;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
-    ELSIF v_namespace.copying IS NOT NULL THEN
-        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_namespace
-            USING ERRCODE = 'HF011';
-    END IF;
     v_fault := event_fault(p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
                            p_expected_version, v_emitted);
     IF v_fault IS NOT NULL THEN
@@ -79,7 +72,7 @@ BEGIN
         v_entered := holdfast.id_time(publish.id);
     END IF;
     SELECT n.id, n.sequence, n.sleep INTO v_quick FROM holdfast.namespaces n
-        WHERE n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL
+        WHERE n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
             AND v_entered > n.ids_until AND v_entered >= n.months_from AND v_entered < n.months_to
             AND v_entered > v_now - interval '23 hours' AND v_entered < v_now + interval '23 hours'
             AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
@@ -146,7 +139,7 @@ CREATE FUNCTION holdfast.publish_many(namespace text, types text[], payloads jso
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_namespace namespaces;
+    v_namespace namespaces := namespace_find(publish_many.namespace);
     v_fault     record;
     v_done      record;
     v_now       timestamptz := clock_timestamp();
@@ -154,13 +147,6 @@ DECLARE
     v_ids       uuid[];
     v_plain     boolean;
 BEGIN
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = publish_many.namespace;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', publish_many.namespace USING ERRCODE = 'HF003';
-    ELSIF v_namespace.copying IS NOT NULL THEN
-        RAISE EXCEPTION 'namespace % is a copy that is not complete', publish_many.namespace
-            USING ERRCODE = 'HF011';
-    END IF;
     IF v_count > 100000 THEN
         RAISE EXCEPTION 'there are % events; the limit is 100000', v_count USING ERRCODE = 'HF001';
     END IF;

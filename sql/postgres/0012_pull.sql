@@ -40,20 +40,16 @@ CREATE FUNCTION holdfast.pull_find(p_namespace text, p_subscription text) RETURN
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_pull pull;
-    v_mode smallint;
+    v_namespace namespaces := namespace_find(p_namespace);
+    v_pull      pull;
+    v_mode      smallint;
 BEGIN
-    SELECT n.id, n.sleep, s.id, s.name, s.options::json, s.mode
-        INTO v_pull.namespace_id, v_pull.sleep, v_pull.subscription_id, v_pull.name, v_pull.options,
-             v_mode
-        FROM namespaces n LEFT JOIN subscriptions s ON s.namespace_id = n.id AND s.name = p_subscription
-        WHERE n.name = p_namespace;
+    v_pull.namespace_id := v_namespace.id;
+    v_pull.sleep := v_namespace.sleep;
+    SELECT s.id, s.name, s.options::json, s.mode
+        INTO v_pull.subscription_id, v_pull.name, v_pull.options, v_mode
+        FROM subscriptions s WHERE s.namespace_id = v_namespace.id AND s.name = p_subscription;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
-    ELSIF EXISTS (SELECT FROM namespaces n WHERE n.name = p_namespace AND n.copying IS NOT NULL) THEN
-        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_namespace
-            USING ERRCODE = 'HF011';
-    ELSIF v_pull.subscription_id IS NULL THEN
         RAISE EXCEPTION 'there is no subscription %', p_subscription USING ERRCODE = 'HF003';
     ELSIF v_mode <> 2 THEN
         RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases', p_subscription

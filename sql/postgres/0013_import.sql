@@ -100,17 +100,13 @@ CREATE FUNCTION holdfast.import_table(source regclass, namespace text, order_by 
 AS $$
 DECLARE
     v_now       timestamptz := clock_timestamp();
-    v_namespace namespaces;
+    v_namespace namespaces := namespace_find(import_table.namespace);
     v_order     record;
     v_rows      text;
     v_bad       record;
     v_month     timestamptz;
 BEGIN
     PERFORM demand_read_committed('import_table needs');
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = import_table.namespace;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', import_table.namespace USING ERRCODE = 'HF003';
-    END IF;
     IF source IS NULL THEN
         RAISE EXCEPTION 'source is NULL' USING ERRCODE = 'HF001';
     END IF;

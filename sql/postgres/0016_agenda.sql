@@ -285,7 +285,7 @@ $$;
 -- change_fire: `struct fire`, of many schedules. p_schedules, p_generations, p_waited, p_nexts and
 -- p_skipped_... have one element for each firing; the other arrays one for each event, p_firings saying
 -- of which firing (from 1). `ours` is false where struct fire answers HF_STALE: nothing was done.
--- HF_NOTFOUND (3): no such namespace. Locks: the schedules' rows, to the end of the transaction; then as
+-- Raises HF003: no such namespace. Locks: the schedules' rows, to the end of the transaction; then as
 -- append_one does. A plan that was made while there were few schedules must not scan them when there are
 -- many.
 CREATE FUNCTION holdfast.change_fire(
@@ -302,16 +302,10 @@ CREATE FUNCTION holdfast.change_fire(
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
-    v_namespace namespaces;
+    v_namespace namespaces := namespace_of(p_namespace_id);
     v_done      record;
 BEGIN
     status := 0;
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id;
-    IF NOT FOUND THEN
-        status := 3;
-        message := format('there is no namespace with id %s', p_namespace_id);
-        RETURN;
-    END IF;
     ours := fire_take(p_namespace_id, p_by_hand, p_schedules, p_generations, p_waited, p_nexts);
     v_done := fire_append(v_namespace, ours, p_firings, p_ids, p_types, p_payloads, p_keys, p_tenants,
                           p_metadata, p_producers, p_schedule_ids, p_emitted_at, p_hashes);
@@ -387,18 +381,12 @@ CREATE FUNCTION holdfast.change_release(p_namespace_id integer, p_max integer, p
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces;
+    v_namespace namespaces := namespace_of(p_namespace_id);
     v_row       record;
     v_bytes     bigint := 0;
 BEGIN
     status := 0;
     count := 0;
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id;
-    IF NOT FOUND THEN
-        status := 3;
-        message := format('there is no namespace with id %s', p_namespace_id);
-        RETURN;
-    END IF;
     IF pg_try_advisory_xact_lock(1215253606, p_namespace_id) THEN
         FOR v_row IN
             SELECT * FROM delayed d WHERE d.namespace_id = p_namespace_id AND d.due_at <= p_now

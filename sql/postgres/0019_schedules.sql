@@ -11,24 +11,6 @@ ALTER TABLE holdfast.schedules ADD COLUMN job bigint;
 
 -- ---- Making them --------------------------------------------------------------------------------
 
--- A namespace by its name. HF003.
-CREATE FUNCTION holdfast.namespace_find(p_name text) RETURNS holdfast.namespaces
-    LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
-AS $$
-DECLARE
-    v_namespace namespaces;
-BEGIN
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NULL;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', p_name USING ERRCODE = 'HF003';
-    ELSIF v_namespace.copying IS NOT NULL THEN
-        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_name USING ERRCODE = 'HF011';
-    END IF;
-    RETURN v_namespace;
-END
-$$;
-
 -- A schedule by its name. HF003.
 CREATE FUNCTION holdfast.schedule_find(p_namespace text, p_name text) RETURNS holdfast.schedules
     LANGUAGE plpgsql STABLE
@@ -336,7 +318,7 @@ AS $$
 DECLARE
     v_sizes     integer[] := ARRAY[cardinality(p_times)];
     v_now       timestamptz := clock_timestamp();
-    v_namespace namespaces;
+    v_namespace namespaces := namespace_of(p_schedule.namespace_id);
     v_done      record;
 BEGIN
     ids := ARRAY(SELECT CASE WHEN p_by_hand THEN new_id(v_now) ELSE planned_id(p_schedule.id, t) END
@@ -352,15 +334,12 @@ BEGIN
         array_fill(p_schedule.id::text, v_sizes), p_times,
         ARRAY(SELECT hash_of(coalesce(p_schedule.tenant, p_schedule.key, i::text))
               FROM unnest(ids) WITH ORDINALITY u (i, n) ORDER BY n));
-    IF v_done.status <> 0 THEN
-        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF003';
-    ELSIF NOT v_done.ours[1] THEN
+    IF NOT v_done.ours[1] THEN
         ids := '{}';
         positions := '{}';
         RETURN;
     END IF;
     positions := v_done.positions;
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_schedule.namespace_id;
     PERFORM ring(v_namespace.id, v_namespace.sleep);
 END
 $$;

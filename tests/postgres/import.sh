@@ -27,6 +27,7 @@ fails "a member that events do not have" "SELECT holdfast.import_table('old', 'd
 fails "a mapping to nothing" "SELECT holdfast.import_table('old', 'default', '{nr}', '{\"id\": \"event_id\", \"type\": \"none\"}')" "HF001: columns: public.old has no column none"
 fails "no id" "SELECT holdfast.import_table('old', 'default', '{nr}', '{\"type\": \"kind\"}')" "HF001: columns says nothing of id, which every event needs"
 fails "no such namespace" "SELECT holdfast.import_table('old', 'nowhere', '{nr}', $columns)" "HF003: there is no namespace nowhere"
+fails "none that is a copy's target" "BEGIN; UPDATE holdfast.namespaces SET copying = 'here now' WHERE id = 1; SELECT holdfast.import_table('old', 'default', '{nr}', $columns)" "HF011: namespace default is a copy that is not complete"
 fails "an older snapshot" "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT holdfast.import_table('old', 'default', '{nr}', $columns)" \
     "HF002: import_table needs a transaction that is READ COMMITTED, not REPEATABLE READ"
 fails "a row that is no event" "BEGIN; UPDATE old SET kind = 'a..b' WHERE nr = 7; SELECT holdfast.import_table('old', 'default', '{nr}', $columns)" \

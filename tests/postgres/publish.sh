@@ -100,6 +100,7 @@ fails "a fault names the event" "SELECT FROM holdfast.publish_many('default', '{
 # ---- Refused ------------------------------------------------------------------------------------
 
 fails "no such namespace" "$publish('nowhere', 'x')" "HF003: there is no namespace nowhere"
+fails "none that is being removed" "BEGIN; UPDATE holdfast.namespaces SET removing_at = now() WHERE id = 1; $publish('default', 'x')" "HF003: there is no namespace default"
 refused() { # ARGUMENTS WANTED
     fails "$2" "$publish('default', $1)" "HF001: $2"
 }

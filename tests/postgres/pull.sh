@@ -114,6 +114,7 @@ l=$(lease)
 number=$((number + 1)) # ids are counted, too
 sql "SELECT FROM holdfast.change_subscription_put(1, 'ordered', NULL, NULL, 1, 1, 0, -1, now())" >/dev/null
 fails "no such namespace" "SELECT FROM holdfast.claim('nowhere', 's')" "HF003: there is no namespace nowhere"
+fails "none that is being removed" "BEGIN; UPDATE holdfast.namespaces SET removing_at = now() WHERE id = 1; SELECT FROM holdfast.claim('default', 's')" "HF003: there is no namespace default"
 fails "no such subscription" "SELECT FROM holdfast.ack('default', 'nobody', '$l')" "HF003: there is no subscription nobody"
 fails "an ordered one" "SELECT FROM holdfast.claim('default', 'ordered')" "HF002: subscription ordered is ordered; only shared ones hand out leases"
 fails "max 0" "SELECT FROM holdfast.claim($S, 0)" "HF001: max is 0; it must be 1 to 10000"
