@@ -15,6 +15,10 @@
 #include "base/zone.h"
 #include "cli/guard.h"
 
+#include <inttypes.h>
+
+#define ORIGIN_BYTES 32
+
 static hf_status check_by(const struct config_key *key, struct text text)
 {
     switch (key->text) {
@@ -93,8 +97,8 @@ void config_check_database(const struct config *config, struct config_problems *
                        url->place.line);
 }
 
-/* The milliseconds of a duration that is given, else of its default. */
-static int64_t duration_of(const struct config_entry *subscription, const char *path)
+/* What is given, else its default: a number, milliseconds, or which choice. */
+static int64_t number_of(const struct config_entry *subscription, const char *path)
 {
     const struct config_value *value = value_of(subscription->values, CONFIG_SUBSCRIPTION, path);
     struct config_key key =
@@ -112,10 +116,62 @@ static void check_retry(const struct config_entry *subscription, size_t index,
         value_of(subscription->values, CONFIG_SUBSCRIPTION, "retry.max");
 
     if ((base->place.line || max->place.line) &&
-        duration_of(subscription, "retry.max") < duration_of(subscription, "retry.base"))
+        number_of(subscription, "retry.max") < number_of(subscription, "retry.base"))
         config_problem(problems, max->place.line ? max->place : base->place,
                        "subscriptions[%zu].retry: max is less than base; it must be at least that "
                        "(the defaults are 1s and 30s)", index);
+}
+
+/* " (line 7)" of a key, or " (the default)". */
+static const char *origin_of(const struct config_entry *subscription, const char *path,
+                             char ret_words[ORIGIN_BYTES])
+{
+    const struct config_value *value = value_of(subscription->values, CONFIG_SUBSCRIPTION, path);
+
+    if (value->place.line)
+        snprintf(ret_words, ORIGIN_BYTES, " (line %d)", value->place.line);
+    else
+        snprintf(ret_words, ORIGIN_BYTES, " (the default)");
+    return ret_words;
+}
+
+/* Fixed partitions: the file says how many there are, so it can be told here what is none. */
+static void check_partition(const struct config_entry *subscription, size_t index,
+                            struct config_problems *problems)
+{
+    const struct config_value *list =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "partition");
+    const struct config_value *total =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "total_partitions");
+    int32_t partitions = (int32_t)number_of(subscription, "partitions");
+    char origin[ORIGIN_BYTES];
+    struct ranges ranges;
+
+    if (total->place.line && !list->place.line)
+        config_problem(problems, total->place,
+                       "subscriptions[%zu].total_partitions: it says of how many those of "
+                       "partition are, and there is no partition", index);
+    if (!list->place.line ||
+        ranges_parse(text_of(list->value.text), HF_PARTITIONS_MAX, &ranges) != HF_OK)
+        return;
+    if (number_of(subscription, "mode") == HF_MODE_SHARED)
+        config_problem(problems, list->place,
+                       "subscriptions[%zu].partition: mode is shared%s, which has no partitions to "
+                       "assign", index, origin_of(subscription, "mode", origin));
+    else if (number_of(subscription, "instance_mode") == HF_INSTANCE_SINGLE)
+        config_problem(problems, list->place,
+                       "subscriptions[%zu].partition: instance_mode is single%s: the newest "
+                       "process takes all partitions, so none can be assigned", index,
+                       origin_of(subscription, "instance_mode", origin));
+    else if (ranges_parse(text_of(list->value.text), partitions, &ranges) != HF_OK)
+        config_problem(problems, list->place, "subscriptions[%zu].partition: %s; partitions is "
+                       "%d%s", index, err_message(), partitions,
+                       origin_of(subscription, "partitions", origin));
+    else if (total->place.line && total->value.number != partitions)
+        config_problem(problems, total->place,
+                       "subscriptions[%zu].total_partitions: it is %" PRId64 ", and partitions is "
+                       "%d%s; they must be the same", index, total->value.number, partitions,
+                       origin_of(subscription, "partitions", origin));
 }
 
 static void check_driver(const struct config_entry *schedule, size_t index,
@@ -137,10 +193,12 @@ void config_check_entry(struct config_entry *const *entries, size_t index, const
     const struct config_entry *entry = entries[index];
     const struct config_value *name = value_of(entry->values, scope, "name");
 
-    if (scope == CONFIG_SUBSCRIPTION)
+    if (scope == CONFIG_SUBSCRIPTION) {
         check_retry(entry, index, problems);
-    else
+        check_partition(entry, index, problems);
+    } else {
         check_driver(entry, index, problems);
+    }
     for (size_t i = 0; i < index && entry->name; i++) {
         const struct config_entry *other = entries[i];
         if (other->name && strcmp(other->name, entry->name) == 0) {

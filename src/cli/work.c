@@ -11,7 +11,6 @@
 #include "base/deadline.h"
 #include "base/err.h"
 #include "base/glob.h"
-#include "base/ranges.h"
 #include "base/thread.h"
 #include "cli/args_value.h"
 #include "cli/commands.h"
@@ -91,30 +90,6 @@ static int declare(struct work *work, struct work_item *item)
     return cli_exit_code(status);
 }
 
-/* Fixes the partitions to work for, if there are such. Nothing has been started yet. */
-static int assign(struct work *work, const struct work_item *item)
-{
-    const struct args *args = &work->cli->args;
-    int32_t total = item->total == -1 ? item->stored.options.partitions : item->total;
-    int32_t partitions[HF_PARTITIONS_MAX];
-    size_t count = 0;
-    struct ranges ranges;
-
-    if (!item->assigned)
-        return item->total == -1 ? 0
-                                 : args_usage(args, "--total-partitions is nothing by itself: say "
-                                                    "which of them with --partition");
-    if (ranges_parse(text_of(item->assigned), total, &ranges) != HF_OK ||
-        ranges_count(&ranges) == 0)
-        return args_usage(args, "subscription %s, --partition: %s", item->name,
-                          item->assigned[0] ? err_message() : "the list is empty");
-    for (int32_t i = 0; i < total; i++) {
-        if (ranges_has(&ranges, i))
-            partitions[count++] = i;
-    }
-    return cli_fail(hf_assign(work->cli->bus, item->name, partitions, count, total));
-}
-
 static int subscribe(struct work *work, struct work_item *item)
 {
     static const hf_subscription_options nothing = HF_SUBSCRIPTION_OPTIONS_INIT;
@@ -130,7 +105,9 @@ static int subscribe(struct work *work, struct work_item *item)
         item->options.transactional == HF_ON)
         return args_usage(args, "subscription %s is transactional: its handlers run inside a "
                                 "transaction of the database, which a command cannot", item->name);
-    code = work->file ? declare(work, item) : check_fit(args, item);
+    code = work_assign_check(work, item);
+    if (!code)
+        code = work->file ? declare(work, item) : check_fit(args, item);
     if (code)
         return code;
     item->batches |= !work->file && item->stored.exists &&
@@ -149,7 +126,7 @@ static int subscribe(struct work *work, struct work_item *item)
         return code;
     item->deliver.handler_timeout_ms = item->stored.options.handler_timeout_ms;
     item->deliver.inherit_stdout = work->count == 1 && item->stored.options.concurrency == 1;
-    return assign(work, item);
+    return work_assign(work, item);
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * work.h - what `work` works for: some subscriptions, each with its command.
  *
  *     work_plan.c     command line or configuration file -> struct work
+ *     work_assign.c   fixed partitions
  *     work_declare.c  makes schedules and retention what the file says
  *     work.c          subscribes, waits for the end, stops
  */
@@ -48,6 +49,13 @@ struct work {
  * command line and the file say. 0, or the exit code. End it with work_plan_release, also then. */
 int work_plan(struct work *work, hf_options *options);
 void work_plan_release(struct work *work);
+
+/* Whether the partitions that one is fixed to, if it is, are some of those that the subscription
+ * has or will have. Called when `stored` is known and before anything is stored. 0, or the exit
+ * code after a complaint. */
+int work_assign_check(const struct work *work, const struct work_item *item);
+/* Fixes them, when the subscription is stored and before anything is started. */
+int work_assign(const struct work *work, const struct work_item *item);
 
 /* Makes the schedules that the file declares, and the retention of the namespace, what it says.
  * What it does not mention is left alone. 0, or the exit code after a complaint. */

@@ -41,6 +41,14 @@ exits 2 "the total alone says nothing" work s --exec true --total-partitions 4
 exits 2 "what is no list is refused" work s --exec true --partition 1,x
 has "with an example" err '3,5-7'
 
+exits 2 "with a new subscription" work new --on '*' --from start --exec true --partition 9
+exits 2 "that is shared" work new --on '*' --from start --exec true --mode shared --partition 0
+exits 2 "or of which one process takes all" \
+    work new --on '*' --from start --exec true --instance-mode single --partition 0
+exits 4 "or for another number" \
+    work new --on '*' --from start --exec true --partition 1 --total-partitions 4
+exits 3 "nothing is stored then" sub show new
+
 worker left --partition 0-1 --total-partitions 4
 true_that "a fixed worker takes its partitions" until_true 60 shows '$.partitions[1].owner' left
 true_that "all of them" until_true 60 shows '$.partitions[0].owner' left
@@ -60,6 +68,35 @@ true_that "one that shares takes the rest" until_true 60 shows '$.partitions[2].
 true_that "all of it" until_true 60 shows '$.partitions[3].owner' right
 is "and leaves what is assigned" "$(field out 1 '$.partitions[0].owner')" left
 true_that "together they do everything" until_true 60 shows '$.lag' 0
+
+# --- Fixed partitions by a file ---
+# fixed FILE LINES...: a file that fixes some partitions of the subscription f.
+fixed() {
+    printf 'subscriptions:\n  - name: f\n    on: x\n    from: start\n' >"$1"
+    printf '    handler: {exec: "true"}\n' >>"$1"
+    printf '    %s\n' "${@:2}" >>"$1"
+}
+
+fixed wrong.yaml 'partitions: 4' 'partition: 1,x'
+exits 2 "a list that is none is refused" work --config wrong.yaml
+has "with file and line" err 'wrong\.yaml:7:16: subscriptions\[0\]\.partition: .*3,5-7'
+fixed wrong.yaml 'partitions: 4' 'partition: 0-1' 'total_partitions: 8'
+exits 2 "so is one for another number" work --config wrong.yaml
+has "in the words of the file" err \
+    'wrong\.yaml:8:23: subscriptions\[0\]\.total_partitions: it is 8, and partitions is 4 \(line 6\)'
+fixed fixed.yaml 'partitions: 4' 'partition: 0-1' 'total_partitions: 4'
+exits 4 "a flag may spoil it" work --config fixed.yaml --partitions 3
+has "which is told with file and line, too" err \
+    'fixed\.yaml:2: subscription f: f has 3 partitions, and the assignment is for 4'
+exits 3 "and nothing was stored so far" sub show f
+"$HOLDFAST" work --config fixed.yaml --node file >file.log 2>&1 &
+pids+=($!)
+shows_f() { hf sub show f --json && [ "$(field out 1 "$1")" = "$2" ]; }
+true_that "a worker by a file takes its partitions" until_true 60 shows_f '$.partitions[0].owner' file
+true_that "all of them" until_true 60 shows_f '$.partitions[1].owner' file
+is "they are assigned" "$(field out 1 '$.partitions[0].assigned')" 1
+is "and no others" "$(field out 1 '$.partitions[2].state') $(field out 1 '$.partitions[2].owner')" \
+    'unowned '
 
 # --- Another number of partitions while they work ---
 publish_keys
