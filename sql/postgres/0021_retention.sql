@@ -129,18 +129,20 @@ $$;
 
 -- ---- What is done -------------------------------------------------------------------------------
 
+-- Whether whoever asks may drop months at all. A role that only has a part in a namespace (0023_grants.sql)
+-- may not, nor may it read them by themselves.
+CREATE FUNCTION holdfast.retention_may() RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN has_column_privilege('holdfast.namespaces', 'retained_at', 'UPDATE');
+
 -- retention_take: true if it is our turn: nobody has run for p_every_ms. One row, one moment: of two who
 -- ask at once the second waits for the first and finds that it is too early. A time in the future was
--- written by a clock that has been set back since. Never the turn of a role that only has a part in the
--- namespace (0023_grants.sql): the months are not its own to be dropped.
+-- written by a clock that has been set back since.
 CREATE FUNCTION holdfast.retention_take(p_namespace_id integer, p_every_ms bigint) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF NOT has_column_privilege('holdfast.namespaces', 'retained_at', 'UPDATE') THEN
-        RETURN false;
-    END IF;
     UPDATE namespaces n SET retained_at = clock_timestamp()
         WHERE n.id = p_namespace_id AND n.removing_at IS NULL
             AND (n.retained_at IS NULL
@@ -258,10 +260,13 @@ DECLARE
     v_lagging   record;
 BEGIN
     status := 0;
-    taken := true;
+    taken := p_every_ms IS NULL OR retention_may();
     more := false;
     events := 0;
     bytes := 0;
+    IF NOT taken THEN
+        RETURN;
+    END IF;
     SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL
         FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -333,7 +338,8 @@ $$;
 -- Answers how many months went. It takes at most one month of a namespace per call, the last thing it
 -- does there, because that locks the namespace's log: who publishes or reads there waits for at most
 -- 50 ms until the lock is had or given up, and then for the end of the caller's transaction, which
--- should be this call alone. A log that is in use is left alone for a tenth of that time.
+-- should be this call alone. A log that is in use is left alone for a tenth of that time. Of a role that
+-- only has a part in a namespace it wants nothing: 0, and the months stay (retention_may).
 CREATE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL, p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
     LANGUAGE plpgsql
@@ -346,6 +352,9 @@ DECLARE
     v_step    record;
     v_months  bigint := 0;
 BEGIN
+    IF NOT retention_may() THEN
+        RETURN 0;
+    END IF;
     FOR v_id IN SELECT n.id FROM namespaces n
                 WHERE (n.name = p_namespace OR p_namespace IS NULL) AND n.removing_at IS NULL
                     AND n.copying IS NULL

@@ -97,19 +97,91 @@ for role in $roles; do
         SELECT holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" "00000000-0000-4000-8000-0000000000bb 00000000-0000-4000-8000-0000000000bb t"
 done
 
+# --- Schedules, events for later and months that are to go, in both ---
+# due NAMESPACE ID: makes the schedule `clock` due, and has an event that is.
+due() {
+    sql "SELECT holdfast.create_schedule('$1', 'clock', '@yearly', 'tock', '\"secret\"', misfire => 'once');
+         SELECT FROM holdfast.publish_later('$1', 'later', '\"secret\"', now() - interval '1 s');
+         UPDATE holdfast.schedules SET next_at = now() - interval '1 hour' WHERE namespace_id = $2 AND name = 'clock'" >/dev/null
+}
+for id in "$ours" "$theirs"; do
+    past 2 3 "$id"
+    past 1 0 "$id"
+done
+sql "UPDATE holdfast.namespaces SET retention_ms = 3600000" >/dev/null
+old_months="SELECT count(*) FROM pg_inherits i WHERE i.inhparent IN ('holdfast.events_$ours'::regclass, 'holdfast.events_$theirs'::regclass)
+    AND right(i.inhrelid::regclass::text, 6) < to_char(now() AT TIME ZONE 'UTC', 'YYYYMM')"
+due theirs "$theirs"
+sql "SELECT FROM holdfast.run_schedule('theirs', 'clock')" >/dev/null
+for role in publisher owner; do
+    due 'it"s ours' "$ours"
+    may $role "ticks for its own namespace, with a month due that is not its own to be dropped" "SELECT fired, released, months FROM holdfast.tick()" "1|1|0"
+    due 'it"s ours' "$ours"
+    may $role "ticks for it by name" "SELECT fired, released FROM holdfast.tick('it\"s ours')" "1|1"
+    may $role "makes, pauses, runs, resumes and drops a schedule" "SELECT holdfast.create_schedule('it\"s ours', '$role', '@hourly', 't') IS NOT NULL; SELECT FROM holdfast.pause_schedule('it\"s ours', '$role');
+        SELECT position > 0 FROM holdfast.run_schedule('it\"s ours', '$role'); SELECT FROM holdfast.resume_schedule('it\"s ours', '$role');
+        SELECT count(*) FROM holdfast.schedule_runs r JOIN holdfast.schedules s ON s.id = r.schedule_id WHERE s.name = '$role'; SELECT FROM holdfast.drop_schedule('it\"s ours', '$role')" "t t 1"
+done
+due 'it"s ours' "$ours"
+for role in viewer consumer; do
+    may $role "ticks, and fires nothing" "SELECT fired, released FROM holdfast.tick()" "0|0"
+    ok "$role: makes no schedule" like "ERROR:*" "$(as "$role's" "SELECT holdfast.create_schedule('it\"s ours', 'new', '@hourly', 't')")"
+    for call in "run_schedule('it\"s ours', 'clock')" "pause_schedule('it\"s ours', 'clock')" "drop_schedule('it\"s ours', 'clock')"; do
+        may $role "sees none: $call" "SELECT FROM holdfast.$call" "ERROR:  HF003"
+    done
+done
+for role in $roles; do
+    may $role "takes no month" "SELECT holdfast.retain('it\"s ours', 0)" 0
+done
+is "months that are not theirs to drop stay" "$old_months" 4
+
 # --- Nothing in the other one ---
-snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t)) FROM (SELECT e::text AS t FROM holdfast.events_$theirs e
-    UNION ALL SELECT n::text FROM holdfast.namespaces n WHERE id = $theirs UNION ALL SELECT s::text FROM holdfast.subscriptions s WHERE namespace_id = $theirs
-    UNION ALL SELECT l::text FROM holdfast.leases l WHERE subscription_id IN ($their_jobs, $their_audit) UNION ALL SELECT r::text FROM holdfast.retries r WHERE subscription_id IN ($their_jobs, $their_audit)
-    UNION ALL SELECT c::text FROM holdfast.checkpoints c WHERE subscription_id IN ($their_jobs, $their_audit) UNION ALL SELECT l::text FROM holdfast.letters l WHERE namespace_id = $theirs
-    UNION ALL SELECT k::text FROM holdfast.keys k WHERE namespace_id = $theirs UNION ALL SELECT i::text FROM holdfast.event_ids i WHERE namespace_id = $theirs
-    UNION ALL SELECT d::text FROM holdfast.delayed d WHERE namespace_id = $theirs UNION ALL SELECT n::text FROM holdfast.past_nodes n WHERE namespace_id = $theirs
-    UNION ALL SELECT p::text FROM holdfast.processes p WHERE namespace_id = $theirs UNION ALL SELECT g::text FROM holdfast.grants g WHERE namespace_id = $theirs
-    UNION ALL SELECT q.last_value::text FROM holdfast.events_${theirs}_position q) x"
+their_clock=$(sql "SELECT id FROM holdfast.schedules WHERE namespace_id = $theirs AND name = 'clock'")
+their_node=00000000-0000-4000-8000-00000000000$theirs
+# Every row of every table that is of the other one, but for which side of the journal a checkpoint is on.
+tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_'")
+of_theirs="to_jsonb(t) @> '{\"namespace_id\": $theirs}' OR to_jsonb(t) @> '{\"namespace\": \"theirs\"}' OR to_jsonb(t) @> '{\"schedule_id\": \"$their_clock\"}'
+    OR to_jsonb(t) @> '{\"subscription_id\": $their_jobs}' OR to_jsonb(t) @> '{\"subscription_id\": $their_audit}'"
+snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t)) FROM (SELECT t::text FROM holdfast.namespaces t WHERE id = $theirs
+    UNION ALL SELECT q.last_value::text FROM holdfast.events_${theirs}_position q
+    UNION ALL SELECT i.inhrelid::regclass::text FROM pg_inherits i WHERE i.inhparent = 'holdfast.events_$theirs'::regclass
+    $(for table in $tables; do
+        case $table in *.checkpoints_[01]) ;; *) echo "UNION ALL SELECT '$table' || t::text FROM $table t WHERE $of_theirs" ;; esac
+    done)) x"
 before=$(sql "$snapshot")
 ok "(what is in the other one is known)" like "????????????????????????????????" "$before"
 said=$(mktemp)
-tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_'")
+# any_call ROLE NAME: a call of every function there is, with what is the other one's wherever an
+# argument could name it. What is called name is that of a namespace, a subscription or a schedule.
+any_call() {
+    sql "SELECT format('SELECT holdfast.%I(%s);', p.proname, string_agg(CASE WHEN a.mode = 'v' THEN 'VARIADIC ' ELSE '' END || CASE
+            WHEN a.type = 'integer' AND a.name ~ 'namespace_id|^p_id\$|^p_own\$' THEN '$theirs'
+            WHEN a.type = 'holdfast.namespaces' THEN (SELECT quote_literal(n) FROM holdfast.namespaces n WHERE n.id = $theirs)
+            WHEN a.type = 'holdfast.schedules' THEN (SELECT quote_literal(c) FROM holdfast.schedules c WHERE c.id = '$their_clock')
+            WHEN a.type = 'holdfast.processes' THEN (SELECT quote_literal(c) FROM holdfast.processes c WHERE c.token = '$their_node')
+            WHEN a.type = 'holdfast.pull' THEN quote_literal(holdfast.pull_find('theirs', 'jobs'))
+            WHEN a.name ~ 'subscription_id' THEN '$their_jobs'
+            WHEN a.type IN ('integer', 'bigint') THEN '1'
+            WHEN a.type = 'boolean' THEN 'true'
+            WHEN a.type = 'timestamp with time zone' THEN 'now()'
+            WHEN a.type = 'timestamp with time zone[]' THEN 'ARRAY[now()]'
+            ELSE quote_nullable(CASE
+                WHEN a.type = 'uuid' AND a.name ~ 'schedule|^p_id\$' THEN '$their_clock'
+                WHEN a.type IN ('text', 'uuid') AND a.name ~ 'lease' THEN '$their_lease'
+                WHEN a.type = 'uuid' THEN '$their_node'
+                WHEN a.type = 'uuid[]' THEN CASE WHEN a.name ~ 'schedule' THEN '{$their_clock}' WHEN a.name ~ 'token' THEN '{$their_node}' ELSE '{' || gen_random_uuid() || '}' END
+                WHEN a.type = 'text' THEN CASE WHEN a.name ~ 'namespace' THEN 'theirs' WHEN a.name ~ '^(p_)?name\$' THEN '$2' WHEN a.name ~ 'subscription' THEN 'jobs'
+                    WHEN a.name ~ 'role' THEN 'owner' WHEN a.name ~ 'grantee' THEN '$1''s' WHEN a.name ~ 'expression' THEN '@hourly' WHEN a.name ~ 'zone' THEN 'UTC' ELSE 'x' END
+                WHEN a.type = 'text[]' THEN '{x}' WHEN a.type = 'boolean[]' THEN '{t}' WHEN a.type ~ '^(int|json).*]\$' THEN '{1}' WHEN a.type ~ '^json' THEN '1'
+                WHEN a.type = 'regclass' THEN 'holdfast.leases' WHEN a.type = 'regrole' THEN '\"$1''s\"' WHEN a.type = 'interval' THEN '1 s' END) END
+            || '::' || a.type, ', ' ORDER BY a.n))
+        FROM pg_proc p LEFT JOIN LATERAL (
+            SELECT i.n, p.proargmodes[i.n] AS mode, coalesce(p.proargnames[i.n], '') AS name, format_type(i.t, NULL) AS type
+            FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY i (t, n)
+            WHERE coalesce(p.proargmodes[i.n], 'i') IN ('i', 'b', 'v')) a ON true
+        WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prorettype <> 'trigger'::regtype
+        GROUP BY p.oid ORDER BY p.proname"
+}
 for role in $roles; do
     may $role "sees none of its names" "SELECT name FROM holdfast.namespaces" 'it"s ours'
     may $role "nor what is in it" "SELECT $(everything theirs "$theirs")" "0 0 0"
@@ -118,8 +190,7 @@ for role in $roles; do
     may $role "nor its head" "SELECT holdfast.head($theirs)" "$denied"
     may $role "nor its numbers" "SELECT FROM holdfast.stats('theirs')" "ERROR:  HF003"
     ok "$role: nor a row of it in any table" same 0 "$(for table in $tables; do
-        echo "SELECT count(*) FROM $table t WHERE to_jsonb(t) @> '{\"namespace_id\": $theirs}' OR to_jsonb(t) @> '{\"namespace\": \"theirs\"}'
-              OR to_jsonb(t) @> '{\"subscription_id\": $their_jobs}' OR to_jsonb(t) @> '{\"subscription_id\": $their_audit}';"
+        echo "SELECT count(*) FROM $table t WHERE $of_theirs;"
     done | tries "$role's" | sort -u | paste -sd' ' -)"
     for call in \
         "holdfast.publish_later('theirs', 't', '1', now())" "holdfast.heartbeat('theirs', 'n')" \
@@ -141,20 +212,36 @@ for role in $roles; do
         "holdfast.process_beat($theirs, gen_random_uuid(), 'n', false)" "holdfast.process_beat($ours, '00000000-0000-4000-8000-00000000000$theirs', 'n', false)" \
         "holdfast.process_close($theirs, '00000000-0000-4000-8000-00000000000$theirs', now())" "holdfast.process_sweep($theirs)" \
         "holdfast.journal_add($their_audit, 0, 4, now(), NULL)" "holdfast.subscription_clear($their_jobs)" "holdfast.events_at($theirs, NULL, '{1}')" \
+        "holdfast.create_schedule('theirs', 'new', '@hourly', 't')" "holdfast.create_schedule('theirs', 'clock', '@hourly', 't')" "holdfast.run_schedule('theirs', 'clock')" \
+        "holdfast.pause_schedule('theirs', 'clock')" "holdfast.resume_schedule('theirs', 'clock')" "holdfast.drop_schedule('theirs', 'clock')" "holdfast.fire_schedule('$their_clock')" \
+        "holdfast.change_schedule_pause($theirs, 'clock', true, 'x', 'y', now(), now())" "holdfast.change_schedule_remove($theirs, 'clock')" \
+        "holdfast.change_delay($theirs, now(), ARRAY[gen_random_uuid()], '{t}', '{1}', '{k}', '{NULL}', '{NULL}', '{NULL}', ARRAY[now()], '{1}')" \
+        "holdfast.change_release($theirs, 10, 1000000, now())" "holdfast.tick('theirs')" "holdfast.tick()" \
+        "holdfast.retain('theirs', 0)" "holdfast.retain(NULL, 0)" "holdfast.change_retain($theirs, 100, NULL, 1000, true)" "holdfast.retention_ids($theirs, 1000)" \
+        "holdfast.import_table('holdfast.event_log', 'theirs', '{position}', '{\"type\": \"type\", \"payload\": \"payload\"}')" \
+        "holdfast.node_register($theirs, gen_random_uuid(), false, false, 'n', true, 'n', NULL, NULL, NULL, NULL, NULL, 30000)" \
+        "holdfast.node_register($ours, '$their_node', false, true, 'n', true, 'n', NULL, NULL, NULL, NULL, NULL, 30000)" \
+        "holdfast.copy_begin('theirs', 'x', 'y', false)" "holdfast.copy_clear('theirs', 'x y', 0, 1000)" "holdfast.copy_end(NULL, 'x y')" "holdfast.copy_head($theirs, 1)" \
         "holdfast.change_namespace_remove(0, 'theirs', true, 1000)" "holdfast.namespace_grant('owner', 'theirs', '$role''s')" "holdfast.namespace_put('a new one')"; do
         echo "SELECT $call;"
     done | tries "$role's" >"$said"
     ok "$role: (all of these functions exist)" same "" "$(grep -E '42883|42601|42725' "$said")"
+    ok "$role: nothing of it was changed by those" same "$before" "$(sql "$snapshot")"
+    for name in theirs jobs clock; do
+        any_call $role $name
+    done | tries "$role's" >"$said"
+    ok "$role: (every function was called as it wants to be)" same "" "$(grep -E '42883|42601|42725' "$said")"
+    ok "$role: nothing of it was changed by any function" same "$before" "$(sql "$snapshot")"
     {
         for table in $tables; do
-            for column in "namespace_id = $theirs" "subscription_id = $their_jobs"; do
+            for column in "namespace_id = $theirs" "subscription_id = $their_jobs" "schedule_id = '$their_clock'"; do
                 echo "DELETE FROM $table WHERE $column; UPDATE $table SET ${column%% *} = ${column%% *} WHERE $column;"
             done
         done
         echo "UPDATE holdfast.namespaces SET ids_until = 'infinity' WHERE id = $theirs; TRUNCATE holdfast.leases;
               INSERT INTO holdfast.grants VALUES ($theirs, '\"$role''s\"'::regrole, 'owner');"
     } | tries "$role's" >"$said"
-    ok "$role: nothing of it was changed by any function or statement" same "$before" "$(sql "$snapshot")"
+    ok "$role: nothing of it was changed by any statement" same "$before" "$(sql "$snapshot")"
 done
 is "no namespace was made" "SELECT count(*) FROM holdfast.namespaces" 3
 is "who has nothing sees nothing" "SELECT has_schema_privilege('nobody', 'holdfast', 'USAGE')" f

@@ -7,6 +7,7 @@
 #   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)
 #   becomes SQL WANTED      waits until the rows are as wanted (fails after 60 s, and shows them)
 #   fails CLAIM SQL WANTED  one test: it fails, and "SQLSTATE: message" is as wanted (a pattern)
+#   past MONTHS COUNT [ID]  the month so long ago, with so many events, of a namespace (1)
 #
 # Sessions that are open at the same time, each a psql of its own:
 #
@@ -69,6 +70,27 @@ schema() {
 
 sql() {
     psql -qXAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$1" 2>&1
+}
+
+past() {
+    local id=${3:-1}
+    sql "SET timezone = 'UTC'; DO \$\$
+        DECLARE
+            v_from timestamp := date_trunc('month', now()) - interval '$1 months';
+            v_name text := 'events_${id}_' || to_char(v_from, 'YYYYMM');
+        BEGIN
+            EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL)', v_name);
+            EXECUTE format('CREATE UNIQUE INDEX ON holdfast.%I (id, entered_at)', v_name);
+            EXECUTE format('CREATE INDEX ON holdfast.%I (position)', v_name);
+            EXECUTE format('ALTER TABLE holdfast.events_$id ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
+                           v_name, v_from, v_from + interval '1 month');
+            UPDATE holdfast.namespaces SET months_from = least(months_from, v_from) WHERE id = $id;
+            INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type, payload)
+                SELECT nextval('holdfast.events_${id}_position'), holdfast.hash_of(id::text), t, t, id, $id, 'old',
+                       to_json(repeat('x', 100))
+                FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id
+                      FROM generate_series(1, $2) i) e;
+        END \$\$" >/dev/null
 }
 
 # ---- One session --------------------------------------------------------------------------------

@@ -30,26 +30,6 @@ hf() {
 }
 said() { cat "$cluster_dir.out"; }
 
-# past MONTHS COUNT: the month so long ago, with so many events.
-past() {
-    sql "SET timezone = 'UTC'; DO \$\$
-        DECLARE
-            v_from timestamp := date_trunc('month', now()) - interval '$1 months';
-            v_name text := 'events_1_' || to_char(v_from, 'YYYYMM');
-        BEGIN
-            EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL)', v_name);
-            EXECUTE format('CREATE UNIQUE INDEX ON holdfast.%I (id, entered_at)', v_name);
-            EXECUTE format('CREATE INDEX ON holdfast.%I (position)', v_name);
-            EXECUTE format('ALTER TABLE holdfast.events_1 ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
-                           v_name, v_from, v_from + interval '1 month');
-            UPDATE holdfast.namespaces SET months_from = least(months_from, v_from) WHERE id = 1;
-            INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type, payload)
-                SELECT nextval('holdfast.events_1_position'), holdfast.hash_of(id::text), t, t, id, 1, 'old',
-                       to_json(repeat('x', 100))
-                FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id
-                      FROM generate_series(1, $2) i) e;
-        END \$\$" >/dev/null
-}
 # 100 events a month: positions 1 to 800. Retention is so long that those from six months ago on stay,
 # whatever day it is.
 eight() {
