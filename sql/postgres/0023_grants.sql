@@ -103,7 +103,7 @@ $$;
 -- ---- Granting -----------------------------------------------------------------------------------
 
 -- Makes the server's grants to a role what the table grants says, whatever they were: those that any
--- namespace needs, and those of one namespace, if it still has a log.
+-- namespace needs, and those of one namespace, if it still has a log. A role that is gone has none.
 CREATE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole) RETURNS void
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -118,7 +118,9 @@ DECLARE
                               AND g.namespace_id = p_namespace_id);
     v_writes  boolean := v_roles && '{publisher,owner}';
 BEGIN
-    IF EXISTS (SELECT FROM grants g WHERE g.grantee = p_grantee) THEN
+    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p_grantee) THEN
+        RETURN;
+    ELSIF EXISTS (SELECT FROM grants g WHERE g.grantee = p_grantee) THEN
         EXECUTE format('GRANT USAGE ON SCHEMA holdfast TO %s', p_grantee);
         EXECUTE format('GRANT SELECT ON %s TO %s', c_read, p_grantee);
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s', c_written, p_grantee);
@@ -190,6 +192,8 @@ DECLARE
                                  namespace_grant.grantee);
     v_new   boolean;
 BEGIN
+    -- What a role had that is gone must not be had by another that gets its number one day.
+    DELETE FROM grants g WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.grantee);
     INSERT INTO grants (namespace_id, grantee, role)
         VALUES (v_found.namespace_id, v_found.grantee, namespace_grant.role)
         ON CONFLICT DO NOTHING;

@@ -297,9 +297,15 @@ is "what is revoked is gone" "SELECT holdfast.namespace_revoke('publisher', 'the
 may viewer "(it publishes no more)" "SELECT FROM holdfast.publish('theirs', 't')" "ERROR:  HF003"
 may viewer "(and still sees its own)" "SELECT name FROM holdfast.namespaces" 'it"s ours'
 is "who has lost everything leaves nothing behind" "SELECT holdfast.namespace_revoke('viewer', 'theirs', 'other'); DROP ROLE other" t
+sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone'); DROP OWNED BY gone; DROP ROLE gone" >/dev/null
+is "a role that was dropped leaves a grant" "SELECT count(*) FROM holdfast.grants WHERE grantee::text ~ '^[0-9]+\$'" 1
+may viewer "(which nobody else has)" "SELECT name FROM holdfast.namespaces; SELECT count(*) FROM holdfast.grants" 'it"s ours 1'
+is "the next grant takes it away" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'nobody'); SELECT count(*) FROM holdfast.grants WHERE grantee::text ~ '^[0-9]+\$'" "t 0"
+sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone'); DROP OWNED BY gone; DROP ROLE gone" >/dev/null
 for _ in 1 2 3 4 5 6 7 8 9; do
-    sql "SELECT FROM holdfast.change_namespace_remove(0, 'it\"s ours', true, 1000)" >/dev/null
+    removed=$(sql "SELECT message FROM holdfast.change_namespace_remove(0, 'it\"s ours', true, 1000)")
 done
-is "so does a namespace that is removed" "SELECT count(*) FROM holdfast.grants; DROP ROLE \"owner's\", \"consumer's\", \"viewer's\"" 0
+ok "a namespace is removed with the grants of roles that are gone" same 'there is no namespace it"s ours' "$removed"
+is "and with all others" "SELECT count(*) FROM holdfast.grants; DROP ROLE \"owner's\", \"consumer's\", \"viewer's\"" 0
 
 done_testing
