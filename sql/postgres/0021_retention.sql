@@ -335,11 +335,11 @@ $$;
 
 -- retain: retention for those who run no process of the library, of one namespace (its name) or of all;
 -- about hourly: who calls more often finds that it is not the turn (p_every_ms; 0: it always is).
--- Answers how many months went. It takes at most one month of a namespace per call, the last thing it
--- does there, because that locks the namespace's log: who publishes or reads there waits for at most
--- 50 ms until the lock is had or given up, and then for the end of the caller's transaction, which
--- should be this call alone. A log that is in use is left alone for a tenth of that time. Of a role that
--- only has a part in a namespace it wants nothing: 0, and the months stay (retention_may).
+-- Answers how many months went: 0 or 1; then call it again. A month is the last thing that it takes,
+-- whichever namespace it is of, because that locks the namespace's log: who publishes or reads there waits
+-- for at most 50 ms until the lock is had or given up, and then for the end of the caller's transaction,
+-- which should be this call alone. A log that is in use is left alone for a tenth of that time. Of a role
+-- that only has a part in a namespace it wants nothing: 0, and the months stay (retention_may).
 CREATE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL, p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
     LANGUAGE plpgsql
@@ -350,7 +350,6 @@ DECLARE
     v_through bigint;
     v_every   bigint;
     v_step    record;
-    v_months  bigint := 0;
 BEGIN
     IF NOT retention_may() THEN
         RETURN 0;
@@ -360,7 +359,7 @@ BEGIN
                     AND n.copying IS NULL
                     AND (n.retained_at BETWEEN clock_timestamp() - p_every_ms * interval '1 ms'
                                            AND clock_timestamp() + interval '1 minute') IS NOT TRUE
-                ORDER BY n.id LOOP
+                ORDER BY n.retained_at NULLS FIRST, n.id LOOP
         BEGIN
             v_every := p_every_ms;
             v_through := (SELECT p.through FROM retention_plan(v_id) p);
@@ -369,8 +368,7 @@ BEGIN
                 v_every := NULL;
                 EXIT WHEN v_step.status <> 0 OR NOT v_step.taken OR NOT v_step.more;
                 IF v_step.bytes > 0 THEN
-                    v_months := v_months + 1;
-                    EXIT;
+                    RETURN 1;
                 END IF;
             END LOOP;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
@@ -379,6 +377,6 @@ BEGIN
                 WHERE n.id = v_id;
         END;
     END LOOP;
-    RETURN v_months;
+    RETURN 0;
 END
 $$;

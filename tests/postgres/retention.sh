@@ -207,6 +207,16 @@ is "and for a while" "SELECT holdfast.retain(); $months" "0 $(from 6)"
 sql "UPDATE holdfast.namespaces SET retained_at = now() - interval '2 hours'" >/dev/null
 is "then it goes" "SELECT count(*) FROM holdfast.tick(); $months" "1 $(from 5)"
 
+# Months of all namespaces fall due at once.
+begin
+sql "SELECT holdfast.namespace_put('other')" >/dev/null
+past 20 10
+past 20 10 2
+logs="SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation IN ('holdfast.events_1'::regclass, 'holdfast.events_2'::regclass)"
+is "retain locks no log while it looks at another" "BEGIN; SELECT holdfast.retain(); $logs; COMMIT" "1 1"
+is "whose turn is next" "BEGIN; SELECT holdfast.retain(); $logs; COMMIT" "1 1"
+is "until none is left" "SELECT holdfast.retain(); SELECT count(*) FROM holdfast.events" "0 0"
+
 # ---- Names and turns ----------------------------------------------------------------------------
 
 is "one turn an hour" "SELECT holdfast.retention_take(1, 3600000), holdfast.retention_take(1, 3600000), holdfast.retention_take(1, 0)" "f|f|t"
