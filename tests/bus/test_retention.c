@@ -487,6 +487,26 @@ static void what_is_too_much_goes_in_a_file_that_shrinks(void **state)
     assert_int_equal(retain(scene->bus, HF_OFF).last.events, 10);
 }
 
+static int stop_when_all_have_gone(const hf_retention_info *info, void *ctx)
+{
+    (void)ctx;
+    return info->events == info->planned_events;
+}
+
+static void a_file_shrinks_although_whoever_freed_the_pages_stopped(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_sqlite(scene);
+    publish_many(scene->bus, "old", EVENTS);
+    grow_old(scene);
+    assert_ok(hf_retention_run(scene->bus, NULL, HF_OFF, stop_when_all_have_gone, NULL));
+    assert_int_equal(tables_events(scene), 0);
+    assert_true(tables_number(scene, "PRAGMA freelist_count") > 0);
+    assert_int_equal(retain(scene->bus, HF_OFF).last.events, 0);
+    assert_int_equal(tables_number(scene, "PRAGMA freelist_count"), 0);
+}
+
 static void a_file_that_is_not_ours_is_not_vacuumed(void **state)
 {
     struct scene *scene = *state;
@@ -632,6 +652,7 @@ int main(int argc, char **argv)
         scene_test(what_was_settled_goes_with_its_event),
         scene_test(settings_count_that_changed_on_the_way),
         scene_test(what_is_too_much_goes_in_a_file_that_shrinks),
+        scene_test(a_file_shrinks_although_whoever_freed_the_pages_stopped),
         scene_test(a_file_that_is_not_ours_is_not_vacuumed),
 #ifdef HF_FAULTS
         scene_test(who_is_killed_leaves_nothing_undone),

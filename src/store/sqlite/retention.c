@@ -483,8 +483,13 @@ hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct 
         status = measure(conn, &settings, &all);
     }
     retain->ret_more = !all;
-    if (status != HF_OK || !all || retain->through <= 0) {
+    if (status != HF_OK || !all) {
         return status;
+    }
+    if (retain->through <= 0) {
+        /* Who only asks for the turn has no plan yet. With one, whoever freed pages may have died
+         * before they went back. */
+        return retain->every_ms > 0 ? HF_OK : give_pages_back(conn, retain);
     }
     status = find_lagging(conn, &settings, retain->through, &lagging);
     if (status == HF_OK && lagging.id != 0 && settings.drops) {
