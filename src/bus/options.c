@@ -268,6 +268,11 @@ hf_status options_check(const hf_subscription_options *options)
                     "for it as it is",
                     options->partitions);
     }
+    if (options->order == HF_ORDER_STRICT && options->mode == HF_MODE_SHARED) {
+        return fail(HF_INVALID,
+                    "order is strict, and a shared subscription has no order: its workers take "
+                    "batches at the same time");
+    }
     if (options->partitions > 1 && options->order == HF_ORDER_STRICT) {
         return fail(HF_INVALID,
                     "partitions is %d; in strict order there can only be 1, because all events "

@@ -122,6 +122,55 @@ static void check_retry(const struct config_entry *subscription, size_t index,
                        "(the defaults are 1s and 30s)", index);
 }
 
+bool config_blank(const char *command)
+{
+    return command[strspn(command, " \t\r\n")] == '\0';
+}
+
+/* The shell runs an empty command with success: every event would be settled and none handled. */
+static void check_command(const struct config_entry *subscription, size_t index,
+                          struct config_problems *problems)
+{
+    const struct config_value *command =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "handler.exec");
+
+    if (command->place.line && command->item_count > 0 && config_blank(command->items[0]))
+        config_problem(problems, command->place,
+                       "subscriptions[%zu].handler.exec is empty: every event would be settled "
+                       "without doing anything; if that is meant, write 'true'", index);
+}
+
+/* Options that are good by themselves and not together. */
+static void check_options(const struct config_entry *subscription, size_t index,
+                          struct config_problems *problems)
+{
+    bool shared = number_of(subscription, "mode") == HF_MODE_SHARED;
+    bool strict = number_of(subscription, "order") == HF_ORDER_STRICT;
+    const struct {
+        const char *path;
+        bool wrong;
+        const char *why;
+    } rules[] = {
+        {"partitions", shared && number_of(subscription, "partitions") > 1,
+         "a shared subscription has 1; any number of processes work for it as it is"},
+        {"partitions", strict && number_of(subscription, "partitions") > 1,
+         "in strict order there can only be 1"},
+        {"order", shared && strict, "a shared subscription has no order"},
+        {"on_batch_failure",
+         number_of(subscription, "on_batch_failure") == HF_BATCH_SPLIT &&
+             number_of(subscription, "on_poison") == HF_POISON_BLOCK_KEY,
+         "split does not go with on_poison: block_key"},
+    };
+
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        const struct config_value *value =
+            value_of(subscription->values, CONFIG_SUBSCRIPTION, rules[i].path);
+        if (rules[i].wrong && value->place.line)
+            config_problem(problems, value->place, "subscriptions[%zu].%s: %s", index,
+                           rules[i].path, rules[i].why);
+    }
+}
+
 /* " (line 7)" of a key, or " (the default)". */
 static const char *origin_of(const struct config_entry *subscription, const char *path,
                              char ret_words[ORIGIN_BYTES])
@@ -194,7 +243,9 @@ void config_check_entry(struct config_entry *const *entries, size_t index, const
     const struct config_value *name = value_of(entry->values, scope, "name");
 
     if (scope == CONFIG_SUBSCRIPTION) {
+        check_command(entry, index, problems);
         check_retry(entry, index, problems);
+        check_options(entry, index, problems);
         check_partition(entry, index, problems);
     } else {
         check_driver(entry, index, problems);

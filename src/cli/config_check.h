@@ -17,4 +17,7 @@ void config_check_entry(struct config_entry *const *entries, size_t index, const
                         enum config_scope scope, struct config_problems *problems);
 void config_check_all(const struct config *config, struct config_problems *problems);
 
+/* Whether a command says nothing, which the shell would run with success. */
+bool config_blank(const char *command);
+
 #endif

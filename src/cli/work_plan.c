@@ -9,6 +9,7 @@
 
 #include "base/banned.h"
 #include "cli/args_value.h"
+#include "cli/config_check.h"
 #include "cli/config_setting.h"
 #include "cli/guard.h"
 #include "cli/out.h"
@@ -178,13 +179,18 @@ static int plan_database(struct work *work, hf_options *options)
     return config_url(config, &cli->args, &cli->url);
 }
 
-/* The file was checked for this, but flags may have raised it. */
+/* The file was checked for all this, but flags may say something else. */
 static int check_commands(const struct work *work)
 {
     int64_t total = 0;
 
-    for (size_t i = 0; i < work->count; i++)
+    for (size_t i = 0; i < work->count; i++) {
+        if (config_blank(work->items[i].deliver.command))
+            return args_usage(&work->cli->args,
+                              "--exec is empty, which would settle every event without doing "
+                              "anything; if that is meant, say --exec true");
         total += work->items[i].options.concurrency;
+    }
     if (total <= GUARD_GROUPS_MAX)
         return EXIT_OK;
     return args_usage(&work->cli->args,
@@ -209,13 +215,16 @@ static int plan_by_file(struct work *work, hf_options *options)
         assert(chosen[i]);
         code = plan_item(work, &work->items[i], chosen[i]);
     }
-    return code ? code : check_commands(work);
+    return code;
 }
 
 int work_plan(struct work *work, hf_options *options)
 {
+    int code;
+
     work->file = work_config_file(&work->cli->args);
-    return work->file ? plan_by_file(work, options) : plan_by_args(work, options);
+    code = work->file ? plan_by_file(work, options) : plan_by_args(work, options);
+    return code ? code : check_commands(work);
 }
 
 void work_plan_release(struct work *work)

@@ -248,7 +248,6 @@ static void written_options_read_back_as_they_were(void **state)
     (void)state;
     hf_subscription_options o = defaults();
     o.mode = HF_MODE_SHARED;
-    o.order = HF_ORDER_STRICT;
     o.instance_mode = HF_INSTANCE_SINGLE;
     o.on_unhandled = HF_UNHANDLED_DEAD_LETTER;
     o.on_poison = HF_POISON_HALT;

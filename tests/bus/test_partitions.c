@@ -135,6 +135,11 @@ static void partitions_are_for_relaxed_ordered_subscriptions(void **state)
     options.mode = HF_MODE_SHARED;
     assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL), HF_INVALID);
     assert_non_null(strstr(hf_errmsg(), "partitions is 2"));
+    options.partitions = 1;
+    options.order = HF_ORDER_STRICT;
+    assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL), HF_INVALID);
+    assert_non_null(strstr(hf_errmsg(), "a shared subscription has no order"));
+    options.order = HF_ORDER_RELAXED;
     options.mode = HF_MODE_ORDERED;
     options.partitions = HF_PARTITIONS_MAX;
     assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));

@@ -232,4 +232,23 @@ exits 0 "their events come again" work --config signals.yaml --until-empty --max
 has "to one" out '^one ends$'
 has "and to the other" out '^two ends$'
 
+# --- What the file cannot mean ---
+# refused WANTED OPTIONS [COMMAND]: check, and work, too, refuse a subscription with these options.
+refused() {
+    printf 'subscriptions:\n  - {name: odd, on: odd.*, from: start, %s, handler: {exec: %s}}\n' "$2" \
+        "${3:-cat}" >odd.yaml
+    exits 2 "check refuses ${2:-} ${3:-}" config check odd.yaml
+    has "and says why" err "odd\.yaml:2:.*$1"
+    exits 2 "so does work" work --config odd.yaml "${db[@]}" --until-empty
+}
+refused 'handler\.exec is empty' 'batch: 1' '""'
+refused 'handler\.exec is empty' 'batch: 1' '["", x]'
+refused 'partitions: a shared subscription has 1' 'mode: shared, partitions: 4'
+refused 'in strict order there can only be 1' 'order: strict, partitions: 4'
+refused 'a shared subscription has no order' 'order: strict, mode: shared'
+refused 'split does not go with' 'on_poison: block_key, on_batch_failure: split'
+exits 3 "and makes no such subscription" sub show odd "${db[@]}"
+exits 2 "an empty command is refused on the command line, too" work odd "${db[@]}" --on 'odd.*' --from start --exec ' '
+has "because it would settle everything" err '--exec is empty, which would settle every event'
+
 finish
