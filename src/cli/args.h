@@ -28,6 +28,8 @@ enum option_kind {
     OPTION_DECIMAL,  /* a number with a fraction from min to max */
     OPTION_DURATION, /* "250ms", "30s", "5m", "12h", "30d" or "0"; kept as milliseconds */
     OPTION_PLACE,    /* start, now (or end), a position, a time, or a duration: so long ago */
+    OPTION_TIME,     /* a time; kept as a place */
+    OPTION_MOMENT,   /* a time, now, or a duration: so long ago; kept as a place */
     OPTION_CHOICE,   /* one of `choices` */
     OPTION_RATE,     /* "50/s", "100/m"; kept as a decimal, per second */
     OPTION_SIZE      /* "100", "64KiB" or "64K", "16MiB" or "16M", "2GiB" or "2G": bytes */

@@ -121,23 +121,44 @@ static bool value_size(const char *text, int64_t min, int64_t max, int64_t *ret_
     return *ret_bytes >= min && *ret_bytes <= max;
 }
 
+static bool value_time(const char *text, hf_place *ret_place)
+{
+    int64_t time_us;
+
+    if (time_parse(text_of(text), &time_us) != HF_OK)
+        return false;
+    *ret_place = (hf_place){HF_PLACE_TIME, time_us};
+    return true;
+}
+
+static bool value_moment(const char *text, int64_t now_us, hf_place *ret_place)
+{
+    int64_t ago_ms;
+
+    if (strcmp(text, "now") == 0) {
+        *ret_place = (hf_place){HF_PLACE_NOW, -1};
+        return true;
+    }
+    if (value_time(text, ret_place))
+        return true;
+    if (duration_parse(text_of(text), &ago_ms) != HF_OK || ago_ms >= now_us / 1000)
+        return false;
+    *ret_place = (hf_place){HF_PLACE_TIME, now_us - ago_ms * 1000};
+    return true;
+}
+
 bool args_value_place(const char *text, int64_t now_us, hf_place *ret_place)
 {
-    int64_t number;
+    int64_t position;
 
-    if (strcmp(text, "start") == 0) {
+    if (strcmp(text, "start") == 0)
         *ret_place = (hf_place){HF_PLACE_START, -1};
-    } else if (strcmp(text, "now") == 0 || strcmp(text, "end") == 0) {
+    else if (strcmp(text, "end") == 0)
         *ret_place = (hf_place){HF_PLACE_NOW, -1};
-    } else if (args_value_number(text, 0, INT64_MAX, &number)) {
-        *ret_place = (hf_place){HF_PLACE_POSITION, number};
-    } else if (time_parse(text_of(text), &number) == HF_OK) {
-        *ret_place = (hf_place){HF_PLACE_TIME, number};
-    } else if (duration_parse(text_of(text), &number) == HF_OK && number < now_us / 1000) {
-        *ret_place = (hf_place){HF_PLACE_TIME, now_us - number * 1000};
-    } else {
-        return false;
-    }
+    else if (args_value_number(text, 0, INT64_MAX, &position))
+        *ret_place = (hf_place){HF_PLACE_POSITION, position};
+    else
+        return value_moment(text, now_us, ret_place);
     return true;
 }
 
@@ -207,6 +228,12 @@ void args_value_describe(const struct option_row *row, char *ret_form, size_t by
         snprintf(ret_form, bytes, "takes start, now, a position, a time (2026-01-31T12:00:00Z) or "
                                   "how long ago (2h)");
         return;
+    case OPTION_TIME:
+        snprintf(ret_form, bytes, "takes a time (2026-01-31T12:00:00Z)");
+        return;
+    case OPTION_MOMENT:
+        snprintf(ret_form, bytes, "takes a time (2026-01-31T12:00:00Z), now, or how long ago (2h)");
+        return;
     case OPTION_CHOICE:
         snprintf(ret_form, bytes, "is %s", row->choices);
         return;
@@ -233,6 +260,10 @@ static bool read_by_row(struct arg_value *value, int64_t now_us, struct value_fo
                (row->max == 0 || (value->number >= row->min && value->number <= row->max));
     case OPTION_PLACE:
         return args_value_place(value->text, now_us, &value->place);
+    case OPTION_TIME:
+        return value_time(value->text, &value->place);
+    case OPTION_MOMENT:
+        return value_moment(value->text, now_us, &value->place);
     case OPTION_CHOICE:
         return read_choice(value, ret_form);
     case OPTION_RATE:

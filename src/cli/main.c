@@ -43,6 +43,7 @@ static int show_help(const struct args *args)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
+    static const char *const places[] = {"db", "namespace"};
     struct args *args = &cli->args;
     const char *url;
     int code = args_parse(args, argc, argv, cli->started_at_us);
@@ -64,6 +65,11 @@ static int run(struct cli *cli, int argc, char **argv)
     if (code)
         return code;
 
+    /* A script whose variable is not set must not end up in another database. */
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (args_given(args, places[i]) && !args_text(args, places[i])[0])
+            return args_usage(args, "--%s is empty; leave it out for the default", places[i]);
+    }
     url = args_text(args, "db");
     if (!url)
         url = getenv("HOLDFAST_URL");

@@ -39,6 +39,13 @@ static hf_namespace_options read_options(const struct args *args)
     return options;
 }
 
+/* Whether the command line says something about the settings that create and set share. */
+static bool says_settings(const hf_namespace_options *options)
+{
+    return options->metadata_json || options->retention_ms >= 0 || options->retention_bytes >= 0 ||
+           options->lagging != HF_LAGGING_DEFAULT;
+}
+
 static int run_create(struct cli *cli)
 {
     const char *name = cli->args.words[0];
@@ -53,7 +60,8 @@ static int run_create(struct cli *cli)
     if (code)
         return code;
     if (!cli->json) {
-        out_say("Namespace %s %s.", name, created ? "created" : "exists");
+        out_say("Namespace %s %s.", name,
+                created ? "created" : says_settings(&options) ? "changed" : "exists");
         return EXIT_OK;
     }
     show_created(name, created != 0);
@@ -94,8 +102,7 @@ static int run_set(struct cli *cli)
     hf_namespace_options options = read_options(&cli->args);
     int code;
 
-    if (!options.metadata_json && options.retention_ms < 0 && options.retention_bytes < 0 &&
-        options.lagging == HF_LAGGING_DEFAULT)
+    if (!says_settings(&options))
         return args_usage(&cli->args, "set what? --metadata, --retain-age, --retain-bytes or "
                                       "--lagging");
     code = open_whole(cli, HF_OPEN_EXISTING);

@@ -16,10 +16,10 @@ static const struct option_row options[] = {
     {"id", 0, OPTION_TEXT, "UUID", NULL, 0, 0, "the event's id; the same id is stored only once"},
     {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "a JSON object to go with the event"},
     {"producer", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "who publishes it (HOST:PID)"},
-    {"emitted-at", 0, OPTION_PLACE, "TIME", NULL, 0, 0, "when it happened (now)"},
+    {"emitted-at", 0, OPTION_MOMENT, "TIME", NULL, 0, 0, "when it happened (now)"},
     {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
      "keep it, and let it enter the log so much later (10m)"},
-    {"at", 0, OPTION_PLACE, "TIME", NULL, 0, 0, "the same, at this time"},
+    {"at", 0, OPTION_TIME, "TIME", NULL, 0, 0, "the same, at this time"},
     {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
      "publish only if the key's version is N; 0: the key is new"},
     {"file", 'f', OPTION_TEXT, "FILE", NULL, 0, 0,
@@ -42,6 +42,8 @@ static int publish_one(struct cli *cli)
     hf_status status;
     char *owned = NULL;
 
+    if (args_given(args, "expect-version") && !args_given(args, "key"))
+        return args_usage(args, "--expect-version is about the version of a key: name it (--key)");
     event.type = args->words[0];
     event.id = args_text(args, "id");
     event.key = args_text(args, "key");
@@ -49,17 +51,13 @@ static int publish_one(struct cli *cli)
     event.metadata = args_text(args, "metadata");
     event.producer = args_text(args, "producer");
     event.expected_version = args_number(args, "expect-version", -1);
-    if (args_place(args, "emitted-at", &emitted_at)) {
-        if (emitted_at.kind == HF_PLACE_TIME)
-            event.emitted_at_us = emitted_at.value;
-        else if (emitted_at.kind != HF_PLACE_NOW)
-            return args_usage(args, "--emitted-at takes a time, now, or how long ago");
-    }
+    if (args_place(args, "emitted-at", &emitted_at) && emitted_at.kind == HF_PLACE_TIME)
+        event.emitted_at_us = emitted_at.value;
     if (args_given(args, "delay"))
         event.deliver_at_us = cli->started_at_us + args_number(args, "delay", 0) * 1000;
     if (args_place(args, "at", &at)) {
-        if (at.kind != HF_PLACE_TIME || args_given(args, "delay"))
-            return args_usage(args, "--at takes a time, and does not go with --delay");
+        if (args_given(args, "delay"))
+            return args_usage(args, "--at and --delay say when it enters the log; give one");
         event.deliver_at_us = at.value;
     }
     if (args->word_count > 1 &&

@@ -188,6 +188,9 @@ static int show_one(const hf_schedule_info *info, void *ctx)
     show_field("next", out_time(info->next_at_us, words));
     show_field("driver",
                show_choice_word(SCHEDULE_DRIVERS, (int)schedule->driver, words, sizeof(words)));
+    show_field("misfire",
+               show_choice_word(SCHEDULE_MISFIRES, (int)schedule->misfire, words, sizeof(words)));
+    show_field("grace", out_duration(schedule->grace_ms, words));
     show_field("type", schedule->type);
     show_field("key", schedule->key);
     show_field("tenant", schedule->tenant);
@@ -306,11 +309,19 @@ const struct command command_schedule_run = {
     .run = run_run,
 };
 
+static int exists(const hf_schedule_info *info, void *ctx)
+{
+    (void)info, (void)ctx;
+    return 0;
+}
+
 static int run_rm(struct cli *cli)
 {
     const char *name = cli->args.words[0];
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
+    if (!code)
+        code = cli_fail(hf_schedule_get(cli->bus, name, exists, NULL));
     if (!code)
         code = cli_confirm(cli, "Remove schedule %s", name);
     if (!code)

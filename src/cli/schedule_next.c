@@ -184,9 +184,7 @@ static int run_next(struct cli *cli)
     int64_t count = args_number(args, "count", TIMES_DEFAULT);
     int code = EXIT_OK;
 
-    if (args_place(args, "after", &after) && after.kind != HF_PLACE_TIME &&
-        after.kind != HF_PLACE_NOW)
-        return args_usage(args, "--after takes a time, now, or how long ago");
+    args_place(args, "after", &after);
     if (args->word_count > 1 && !args_value_number(args->words[1], 1, TIMES_MAX, &count))
         return args_usage(args, "the second word is how many times are shown, 1 to 10000");
     if (is_name(args))
@@ -206,7 +204,7 @@ static const struct option_row next_options[] = {
     {"zone", 0, OPTION_TEXT, "ZONE", NULL, 0, 0,
      "the time zone, such as Europe/Berlin (default: UTC)"},
     {"count", 'n', OPTION_NUMBER, "N", NULL, 1, TIMES_MAX, "so many times (5)"},
-    {"after", 0, OPTION_PLACE, "TIME", NULL, 0, 0,
+    {"after", 0, OPTION_MOMENT, "TIME", NULL, 0, 0,
      "times after this one: a time, now (the default), or how long ago (2h)"},
     {"name", 0, OPTION_FLAG, NULL, NULL, 0, 0, "the word is the name of a schedule in any case"},
     OPTION_END,

@@ -8,6 +8,12 @@ exits 0 "create makes the database, too" namespace create shop --metadata '{"tea
 has "says what it did" err 'Namespace shop created'
 exits 0 "again is no error" namespace create shop --json
 is "and says so" "$(cat out)" '{"name":"shop","created":false}'
+exits 0 "of one that exists it changes what is given" namespace create shop --metadata '{"team":"web"}'
+has "and says so" err '^Namespace shop changed\.$'
+exits 0 "if nothing is given it changes nothing" namespace create shop
+has "and says that, too" err '^Namespace shop exists\.$'
+exits 2 "an empty name is not the default one" sub list --namespace ''
+has "but a mistake" err '--namespace is empty'
 exits 2 "metadata is an object" namespace create other --metadata '[]'
 exits 2 "a name has limits" namespace create "$(printf 'x%.0s' {1..129})"
 hf publish --namespace "o'ne \"two\"" a.b '{}'

@@ -156,4 +156,10 @@ hf tail --json
 is "every id is in the log once" "$(sed 's/.*"id":"\([^"]*\)".*/\1/' out | sort -u | wc -l) $(wc -l <out)" \
     "20000 20000"
 
+# --- Variables that are not set ---
+exits 2 "an empty --db is not the default one" publish a.b --db ''
+has "but a mistake" err '--db is empty'
+exits 2 "a version without a key is refused" publish a.b --expect-version 0
+has "in the words of the command line" err '--expect-version .*--key'
+
 finish

@@ -85,6 +85,7 @@ exits 2 "a schedule has its own zone" schedule next report --zone UTC
 exits 2 "how many is a number" schedule next report many
 exits 0 "the same again changes nothing" schedule add report '0 9 * * MON-FRI' report.due --json
 is "and says so" "$(cat out)" '{"name":"report","created":false}'
+exits 3 "rm does not ask for what is not there" schedule rm nothing
 exits 2 "rm asks" schedule rm report
 exits 0 "or not" schedule rm report --yes
 exits 3 "then it is gone" schedule show report
@@ -117,5 +118,9 @@ has "and has no position yet" out '"position":0,'
 exits 0 "a time is fine, too" publish later '{}' --at 2100-01-01T00:00:00Z
 has "it waits" out '^waits  id '
 exits 2 "not both" publish later '{}' --at 2100-01-01T00:00:00Z --delay 1h
+exits 2 "how long ago is no time to come" publish later '{}' --at 10m
+has "and what is allowed is said" err "--at takes a time \(2026-01-31T12:00:00Z\), not '10m'"
+exits 2 "a place of the log is no time" schedule next @daily --after start
+has "and here a duration is" err '--after takes a time .*, now, or how long ago'
 exits 2 "nor with a version" publish later '{}' --key k --delay 1h --expect-version 0
 finish
