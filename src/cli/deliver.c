@@ -219,11 +219,13 @@ static void set_error(hf_delivery *delivery, const struct exec_result *result, c
     buf_release(&text);
 }
 
-static hf_verdict judge(hf_delivery *delivery, const struct exec_result *result, bool stopping)
+static hf_verdict judge(const struct deliver *deliver, hf_delivery *delivery,
+                        const struct exec_result *result)
 {
+    bool stopping = atomic_load(&deliver->drain_until_us) != 0;
     const char *name;
     char what[128];
-    char ran[OUT_WORDS_BYTES];
+    char time[OUT_WORDS_BYTES];
 
     switch (result->end) {
     case EXEC_EXITED:
@@ -238,14 +240,17 @@ static hf_verdict judge(hf_delivery *delivery, const struct exec_result *result,
         set_error(delivery, result, what);
         return HF_RETRY;
     case EXEC_TIMED_OUT:
-        snprintf(what, sizeof(what), "timed out: ended by %s after %s",
-                 result->killed_hard ? "SIGKILL" : "SIGTERM", out_duration(result->ran_ms, ran));
+        /* The limit and not the time that it took, so that equal errors are equal texts: dead
+         * letters are counted by them. */
+        snprintf(what, sizeof(what), "timed out (%s): ended by %s",
+                 out_duration(deliver->handler_timeout_ms, time),
+                 result->killed_hard ? "SIGKILL" : "SIGTERM");
         set_error(delivery, result, what);
         return HF_RETRY;
     case EXEC_CANCELLED:
         snprintf(what, sizeof(what), "%s: ended by %s after %s",
                  stopping ? "the worker stops" : "the attempt was taken away",
-                 result->killed_hard ? "SIGKILL" : "SIGTERM", out_duration(result->ran_ms, ran));
+                 result->killed_hard ? "SIGKILL" : "SIGTERM", out_duration(result->ran_ms, time));
         set_error(delivery, result, what);
         return stopping ? HF_RETRY_UNCOUNTED : HF_RETRY;
     case EXEC_FAILED:
@@ -319,7 +324,7 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
         job.cancel_grace_ms =
             job.grace_ms < deliver->stop_grace_ms ? job.grace_ms : deliver->stop_grace_ms;
         exec_run(&job, &result);
-        verdict = judge(delivery, &result, atomic_load(&deliver->drain_until_us) != 0);
+        verdict = judge(deliver, delivery, &result);
     } else {
         hf_delivery_error(delivery, "no memory to start the command");
     }
