@@ -43,6 +43,7 @@ if on sqlite; then
     printf 'this is not a database, it only looks like a long enough file%200s' ' ' >junk.db
     hf stats --db junk.db
     true_that "a file that is no database is an error" test "$rc" -eq 1
+    has "that says so, by its name" err 'junk\.db is not a SQLite database$'
     exits 2 "a database in memory is refused" publish a.b --db sqlite::memory:
     finish
 fi

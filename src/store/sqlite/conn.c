@@ -200,6 +200,9 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
         status = fail(HF_DENIED, "%s cannot be written by this user", path);
     } else {
         status = conn_settings(conn);
+        if (status != HF_OK && (sqlite3_errcode(conn->db) & 0xff) == SQLITE_NOTADB) {
+            status = fail(HF_CORRUPT, "%s is not a SQLite database", path);
+        }
     }
     if (status != HF_OK) {
         sqlite3_close(conn->db);
