@@ -50,18 +50,16 @@ static void print_wrapped(FILE *to, const char *text, size_t column)
 {
     while (*text) {
         size_t length = strcspn(text, " ");
-        if (column + length > HELP_WIDTH) {
+        if (column + 1 + length > HELP_WIDTH) {
             fprintf(to, "\n%*s", HELP_COLUMN, "");
             column = HELP_COLUMN;
+        } else if (column > HELP_COLUMN) {
+            putc(' ', to);
+            column++;
         }
         fprintf(to, "%.*s", (int)length, text);
         column += length;
-        text += length;
-        if (*text == ' ') {
-            putc(' ', to);
-            column++;
-            text++;
-        }
+        text += length + (text[length] == ' ');
     }
     putc('\n', to);
 }

@@ -45,7 +45,7 @@ const struct option_row suboptions_rows[] = {
     {"transactional", 0, OPTION_CHOICE, "OFF", TOGGLE, 0, 0,
      "handlers run in a transaction of the database; not for commands run by work (off)"},
     {"partitions", 0, OPTION_NUMBER, "N", NULL, 1, HF_PARTITIONS_MAX,
-     "shares that several processes work on, by hash of tenant or key: 1"},
+     "shares that several processes work on, by hash of tenant or key (1)"},
     {"batch", 0, OPTION_NUMBER, "N", NULL, 1, 10000, "events read or claimed at once (100)"},
     {"concurrency", 0, OPTION_NUMBER, "N", NULL, 1, 256, "handlers at once in one process (1)"},
     {"inflight-max", 0, OPTION_NUMBER, "N", NULL, 1, 100000,

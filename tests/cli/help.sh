@@ -95,4 +95,7 @@ is "and the words of completion" "$(complete_line holdfast completion f)" fish
 if command -v zsh >/dev/null; then true_that "the zsh script is valid" zsh -n completion.zsh; fi
 if command -v fish >/dev/null; then true_that "the fish script is valid" fish -n completion.fish; fi
 
+hf help work
+hasnt "lines of the help do not end with blanks" out ' $'
+
 finish
