@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Ends the program if a call has failed. */
 static inline void check(hf_status status, const char *what)
@@ -32,6 +33,27 @@ static inline int compare(const void *a, const void *b)
     double x = *(const double *)a;
     double y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+/* How much memory this process has. */
+static inline double resident_mib(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*d %ld", &pages) != 1) {
+        pages = -1;
+    }
+    if (file) {
+        fclose(file);
+    }
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576.0;
+}
+
+/* The argument at this place, if there is one, within 1 to `most`. */
+static inline long long number(int argc, char **argv, int at, long long otherwise, long long most)
+{
+    long long value = argc > at ? strtoll(argv[at], NULL, 10) : otherwise;
+    return value < 1 ? 1 : value > most ? most : value;
 }
 
 #endif

@@ -353,12 +353,6 @@ static void bench_poison(const char *url, int rounds)
 
 /* ---- Which one ------------------------------------------------------------------------------- */
 
-static long long number(int argc, char **argv, int at, long long otherwise, long long most)
-{
-    long long value = argc > at ? strtoll(argv[at], NULL, 10) : otherwise;
-    return value < 1 ? 1 : value > most ? most : value;
-}
-
 int main(int argc, char **argv)
 {
     const char *name = argc > 2 ? argv[1] : "";

@@ -141,19 +141,6 @@ static double own_cpu(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static double resident_mib(void)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%*d %ld", &pages) != 1) {
-        pages = -1;
-    }
-    if (file) {
-        fclose(file);
-    }
-    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576.0;
-}
-
 /* ---- libpq ----------------------------------------------------------------------------------- */
 
 static PGconn *pq_open(const char *url)
@@ -708,12 +695,6 @@ static void bench_idle(const char *url, const char *log, unsigned length)
 }
 
 /* ---- Which one ------------------------------------------------------------------------------- */
-
-static long long number(int argc, char **argv, int at, long long otherwise, long long most)
-{
-    long long value = argc > at ? strtoll(argv[at], NULL, 10) : otherwise;
-    return value < 1 ? 1 : value > most ? most : value;
-}
 
 int main(int argc, char **argv)
 {

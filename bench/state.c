@@ -218,19 +218,6 @@ static void bench_stats(const char *path, long long count)
     check(hf_close(&bus), "hf_close");
 }
 
-static double resident_mib(void)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%*d %ld", &pages) != 1) {
-        pages = -1;
-    }
-    if (file) {
-        fclose(file);
-    }
-    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576.0;
-}
-
 /* The publisher is another process, so that only the consumer's memory is looked at. */
 static void bench_memory(const char *path, long long count)
 {

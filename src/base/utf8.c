@@ -117,6 +117,16 @@ bool utf8_is_valid(struct text text)
     return utf8_valid_bytes(text) == text.length;
 }
 
+struct text utf8_cut(struct text text, size_t bytes_max)
+{
+    if (text.length > bytes_max) {
+        text.length = bytes_max;
+        while (text.length > 0 && is_continuation((unsigned char)text.bytes[text.length]))
+            text.length--;
+    }
+    return text;
+}
+
 bool utf8_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7F && code <= 0x9F);

@@ -20,6 +20,9 @@ size_t utf8_encode(uint32_t code, char out[4]);
 size_t utf8_valid_bytes(struct text text);
 bool utf8_is_valid(struct text text);
 
+/* The beginning of a text: at most so many bytes, and no half of a character. */
+struct text utf8_cut(struct text text, size_t bytes_max);
+
 /* U+0000-001F, U+007F-009F. */
 bool utf8_is_control(uint32_t code);
 

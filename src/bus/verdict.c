@@ -56,18 +56,6 @@ static struct text general_error(hf_verdict verdict)
     return (struct text)TEXT_LITERAL("the handler answered a number that is no hf_verdict");
 }
 
-/* Cut to HF_ERROR_BYTES_MAX at the beginning of a character. */
-static struct text cut_error(struct text error)
-{
-    if (error.length > HF_ERROR_BYTES_MAX) {
-        error.length = HF_ERROR_BYTES_MAX;
-        while (error.length > 0 && (error.bytes[error.length] & 0xC0) == 0x80) {
-            error.length--;
-        }
-    }
-    return error;
-}
-
 /* Appends the error with U+FFFD for every byte that is not UTF-8, which an engine may refuse; at
  * most HF_ERROR_BYTES_MAX bytes, and no more than there is room for. */
 static void append_repaired(struct text error, struct buf *out)
@@ -148,7 +136,7 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
         outcome.uncounted++;
     }
     struct text error =
-        ending->error.length == 0 ? general_error(ending->verdict) : cut_error(ending->error);
+        ending->error.length == 0 ? general_error(ending->verdict) : utf8_cut(ending->error, HF_ERROR_BYTES_MAX);
     hf_status status =
         story_add_unit(story, entry->attempts_json, entry->attempts + 1, now_us, error, node,
                        counts, ending->unit);
@@ -216,7 +204,7 @@ hf_status verdict_spent(const hf_subscription_options *options, const struct ent
     }
     outcome.attempts_json = (struct text){story->bytes, old.length};
     struct text error = {story->bytes + old.length, story->length - old.length};
-    outcome.error = error.length > 0 ? cut_error(error) : TEXT_ABSENT;
+    outcome.error = error.length > 0 ? utf8_cut(error, HF_ERROR_BYTES_MAX) : TEXT_ABSENT;
     bool expired = text_equal(error, (struct text)TEXT_LITERAL(STORY_ERROR_EXPIRED));
     outcome.reason = expired ? (struct text)TEXT_LITERAL(REASON_LEASE)
                              : (struct text)TEXT_LITERAL(REASON_ATTEMPTS);

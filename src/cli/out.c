@@ -142,16 +142,10 @@ void out_text(const char *text)
 void out_text_cut(struct text text, size_t bytes_max)
 {
     char words[OUT_WORDS_BYTES];
-    size_t length = text.length;
+    struct text shown = utf8_cut(text, bytes_max);
 
-    if (length > bytes_max) {
-        length = bytes_max;
-        /* Not in the middle of a character. */
-        while (length > 0 && ((unsigned char)text.bytes[length] & 0xC0) == 0x80)
-            length--;
-    }
-    out_text_bytes((struct text){text.bytes, length});
-    if (length < text.length)
+    out_text_bytes(shown);
+    if (shown.length < text.length)
         printf("… (%s)", out_bytes((int64_t)text.length, words));
 }
 

@@ -114,20 +114,23 @@ size_t work_select(const struct args *args, const struct config *config, const c
     return count;
 }
 
+static struct config_setting item_setting(struct work *work,
+                                          const struct config_entry *subscription,
+                                          const char *path)
+{
+    return config_setting_of(&work->config, subscription->values, &work->cli->args,
+                             CONFIG_SUBSCRIPTION, path);
+}
+
 static int plan_item(struct work *work, struct work_item *item,
                      struct config_entry *subscription)
 {
     const struct args *args = &work->cli->args;
-    struct config_setting patterns = config_setting_of(
-        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "on");
-    struct config_setting command = config_setting_of(
-        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "handler.exec");
-    struct config_setting batch_by = config_setting_of(
-        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "batch_by");
-    struct config_setting assigned = config_setting_of(
-        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "partition");
-    struct config_setting total = config_setting_of(
-        &work->config, subscription->values, args, CONFIG_SUBSCRIPTION, "total_partitions");
+    struct config_setting patterns = item_setting(work, subscription, "on");
+    struct config_setting command = item_setting(work, subscription, "handler.exec");
+    struct config_setting batch_by = item_setting(work, subscription, "batch_by");
+    struct config_setting assigned = item_setting(work, subscription, "partition");
+    struct config_setting total = item_setting(work, subscription, "total_partitions");
 
     if (patterns.item_count > HF_PATTERNS_MAX)
         return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
@@ -147,24 +150,22 @@ static int plan_item(struct work *work, struct work_item *item,
     return EXIT_OK;
 }
 
+static struct config_setting database_setting(struct work *work, const char *path)
+{
+    return config_setting_of(&work->config, work->config.database, &work->cli->args,
+                             CONFIG_DATABASE, path);
+}
+
 static int plan_database(struct work *work, hf_options *options)
 {
     struct cli *cli = work->cli;
-    struct config *config = &work->config;
-    struct config_setting name =
-        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "namespace");
-    struct config_setting node =
-        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "node");
-    struct config_setting node_id =
-        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "node_id");
-    struct config_setting heartbeat =
-        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "heartbeat");
-    struct config_setting durability =
-        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "durability");
-    struct config_setting timeout =
-        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "timeout");
-    struct config_setting drain =
-        config_setting_of(config, config->database, &cli->args, CONFIG_DATABASE, "drain");
+    struct config_setting name = database_setting(work, "namespace");
+    struct config_setting node = database_setting(work, "node");
+    struct config_setting node_id = database_setting(work, "node_id");
+    struct config_setting heartbeat = database_setting(work, "heartbeat");
+    struct config_setting durability = database_setting(work, "durability");
+    struct config_setting timeout = database_setting(work, "timeout");
+    struct config_setting drain = database_setting(work, "drain");
 
     if (name.origin != CONFIG_BY_DEFAULT)
         cli->namespace_name = name.value.text;
@@ -176,7 +177,7 @@ static int plan_database(struct work *work, hf_options *options)
                                                        : HF_DURABILITY_POWER;
     options->timeout_ms = timeout.value.number;
     work->drain_ms = drain.value.number;
-    return config_url(config, &cli->args, &cli->url);
+    return config_url(&work->config, &cli->args, &cli->url);
 }
 
 /* The file was checked for all this, but flags may say something else. */

@@ -23,18 +23,6 @@ static struct text open_story(struct text old)
     return old.length > 1 ? (struct text){old.bytes, old.length - 1} : TEXT_ABSENT;
 }
 
-/* Cut at a character's beginning, so that what is left stays UTF-8. */
-static struct text cut_error(struct text error)
-{
-    if (error.length > HF_ERROR_BYTES_MAX) {
-        error.length = HF_ERROR_BYTES_MAX;
-        while (error.length > 0 && (error.bytes[error.length] & 0xC0) == 0x80) {
-            error.length--;
-        }
-    }
-    return error;
-}
-
 hf_status story_add(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
                     struct text error, struct text node, bool counted)
 {
@@ -68,7 +56,7 @@ hf_status story_add_unit(struct buf *out, struct text old, int32_t attempt, int6
     json_key(&json, "at");
     json_string(&json, text_of(at));
     json_key(&json, "error");
-    json_string(&json, cut_error(error));
+    json_string(&json, utf8_cut(error, HF_ERROR_BYTES_MAX));
     json_key(&json, "node");
     json_string(&json, node);
     if (!counted) {

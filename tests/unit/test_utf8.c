@@ -132,6 +132,28 @@ static void random_bytes_become_printable(void **state)
     buf_release(&buf);
 }
 
+static void what_is_too_long_is_cut_between_two_characters(void **state)
+{
+    static const struct {
+        struct text in;
+        size_t bytes_max;
+        size_t bytes;
+    } table[] = {
+        {TEXT_LITERAL("abc"), 3, 3},          {TEXT_LITERAL("abc"), 2, 2},
+        {TEXT_LITERAL("a\xC3\xA4"), 3, 3},    {TEXT_LITERAL("a\xC3\xA4"), 2, 1},
+        {TEXT_LITERAL("\xE2\x80\xA6x"), 3, 3}, {TEXT_LITERAL("\xE2\x80\xA6x"), 2, 0},
+        {TEXT_LITERAL("abc"), 0, 0},          {{NULL, 0}, 5, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct text cut = utf8_cut(table[i].in, table[i].bytes_max);
+
+        assert_ptr_equal(cut.bytes, table[i].in.bytes);
+        assert_int_equal(cut.length, table[i].bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +161,7 @@ int main(void)
         cmocka_unit_test(malformed_sequences_are_refused),
         cmocka_unit_test(valid_bytes_counts_up_to_the_first_bad_one),
         cmocka_unit_test(control_characters_are_c0_del_and_c1),
+        cmocka_unit_test(what_is_too_long_is_cut_between_two_characters),
         cmocka_unit_test(sanitized_text_is_harmless),
         cmocka_unit_test(random_bytes_become_printable),
     };

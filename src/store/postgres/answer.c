@@ -2,9 +2,9 @@
  * answer.c - what the functions of the schema have in common: how they answer. See verbs.h.
  *
  * A function that refuses does not raise an error: it answers a status and a sentence, and has
- * written nothing. So a raised error always means trouble of the server's, and round.c can tell
- * whether to try again by its code alone. What else a function has to say stands in the columns
- * after these two.
+ * written nothing. So a raised error means trouble of the server's, or that the namespace is gone
+ * and nothing will work any more (HF003), and round.c can tell whether to try again by its code
+ * alone. What else a function has to say stands in the columns after these two.
  */
 #include "base/err.h"
 #include "store/postgres/row.h"

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "store/doctor.h"
 #include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
@@ -125,22 +126,6 @@ static const char *advice_on(const char *name, struct text value)
         }
     }
     return NULL;
-}
-
-/* Hands findings to the callback until it has had enough. */
-struct doctor {
-    hf_finding_fn found;
-    void *ctx;
-    bool stopped;
-};
-
-static void doctor_say(struct doctor *doctor, const char *name, const char *value,
-                       const char *advice)
-{
-    if (!doctor->stopped) {
-        hf_log_level level = advice ? HF_LOG_WARN : HF_LOG_INFO;
-        doctor->stopped = doctor->found(name, value, level, advice, doctor->ctx) != 0;
-    }
 }
 
 static void doctor_say_ruled(struct doctor *doctor, const char *name, struct text value)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "store/doctor.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/sqlite.h"
 
@@ -113,22 +114,6 @@ static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out
                 db.inode == engine->files.db_identity.inode &&
                 db.device == engine->files.db_identity.device;
     return status;
-}
-
-/* Hands findings to the callback until it has had enough. */
-struct doctor {
-    hf_finding_fn found;
-    void *ctx;
-    bool stopped;
-};
-
-static void doctor_say(struct doctor *doctor, const char *name, const char *value,
-                       const char *advice)
-{
-    if (!doctor->stopped) {
-        hf_log_level level = advice ? HF_LOG_WARN : HF_LOG_INFO;
-        doctor->stopped = doctor->found(name, value, level, advice, doctor->ctx) != 0;
-    }
 }
 
 static void doctor_number(struct doctor *doctor, const char *name, int64_t value,
