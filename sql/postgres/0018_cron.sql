@@ -352,9 +352,10 @@ CREATE FUNCTION holdfast.cron_next(expression text, zone text DEFAULT 'UTC',
 -- ---- What was missed ----------------------------------------------------------------------------
 
 -- misfire_plan of C: what happens now to a schedule that waits for p_next. p_policy: 1 skip, 2 once,
--- 3 all. At most 100 times in one firing.
+-- 3 all. At most p_times_max times in one firing.
 CREATE FUNCTION holdfast.misfire_plan(p_cron holdfast.cron, p_zone text, p_policy integer, p_cap integer,
-                                      p_grace interval, p_next timestamptz, p_now timestamptz,
+                                      p_grace interval, p_times_max integer, p_next timestamptz,
+                                      p_now timestamptz,
                                       OUT times timestamptz[], OUT next_at timestamptz,
                                       OUT skipped_first timestamptz, OUT skipped_last timestamptz)
     LANGUAGE plpgsql STABLE
@@ -380,7 +381,7 @@ BEGIN
         skipped_first := p_next;
         skipped_last := greatest(p_next, cron_previous(p_cron, p_zone, coalesce(next_at, v_late)));
     END IF;
-    WHILE next_at <= p_now AND cardinality(times) < 100 LOOP
+    WHILE next_at <= p_now AND cardinality(times) < p_times_max LOOP
         times := times || next_at;
         next_at := cron_next(p_cron, p_zone, next_at);
     END LOOP;

@@ -361,7 +361,8 @@ BEGIN
 END
 $$;
 
--- fire_schedule: fires what is due of one schedule; how many events that were. 0, too, if there is none,
+-- fire_schedule: fires what is due of one schedule; how many events that were: at most 100, and about 4 MiB
+-- of them (schedule_due of src/bus/schedule.c); the rest comes with the next call. 0, too, if there is none,
 -- if it is paused, or if somebody else has fired it. Waits for whoever is at it: a job of pg_cron comes
 -- once for a planned time, and if that transaction is rolled back nobody else would.
 CREATE FUNCTION holdfast.fire_schedule(p_id uuid) RETURNS bigint
@@ -371,6 +372,7 @@ AS $$
 DECLARE
     v_schedule schedules;
     v_now      timestamptz := clock_timestamp();
+    v_bytes    integer;
     v_plan     record;
 BEGIN
     SELECT * INTO v_schedule FROM schedules s
@@ -378,9 +380,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
+    v_bytes := 128 + octet_length(concat(v_schedule.type, v_schedule.payload, v_schedule.key,
+                                         v_schedule.tenant, v_schedule.metadata));
     v_plan := misfire_plan(cron_parse(v_schedule.expression), v_schedule.zone, v_schedule.policy,
                            v_schedule.cap, v_schedule.grace_us * interval '1 microsecond',
-                           v_schedule.next_at, v_now);
+                           greatest(1, least(100, 4194304 / v_bytes)), v_schedule.next_at, v_now);
     RETURN cardinality((fire_times(v_schedule, v_plan.times, v_plan.next_at, v_plan.skipped_first,
                                    v_plan.skipped_last, false)).ids);
 END
@@ -424,6 +428,7 @@ BEGIN
             PERFORM FROM schedules s WHERE s.id = v_id FOR UPDATE SKIP LOCKED;
             CONTINUE WHEN NOT FOUND; -- somebody is at it; who ticks comes again
             fired := fired + fire_schedule(v_id);
+            more := more OR EXISTS (SELECT FROM schedules s WHERE s.id = v_id AND s.next_at <= v_now);
         END LOOP;
         PERFORM process_sweep(v_namespace.id)
             WHERE EXISTS (SELECT FROM processes p WHERE p.namespace_id = v_namespace.id

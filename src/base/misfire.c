@@ -65,6 +65,7 @@ void misfire_plan(const struct cron *cron, const struct zone *zone, const struct
     int64_t at_us = next_us;
 
     assert(misfire->grace_us >= 0);
+    assert(misfire->times_max >= 1 && misfire->times_max <= MISFIRE_TIMES_MAX);
     firing->count = 0;
     firing->skipped_first_us = firing->skipped_last_us = NEVER;
     if (next_us < late_us)
@@ -73,7 +74,7 @@ void misfire_plan(const struct cron *cron, const struct zone *zone, const struct
         firing->skipped_first_us = next_us;
         firing->skipped_last_us = planned_before(&plan, at_us == NEVER ? late_us : at_us);
     }
-    while (at_us != NEVER && at_us <= now_us && firing->count < MISFIRE_TIMES_MAX) {
+    while (at_us != NEVER && at_us <= now_us && firing->count < misfire->times_max) {
         firing->times_us[firing->count++] = at_us;
         at_us = planned_after(&plan, at_us);
     }

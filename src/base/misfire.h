@@ -16,7 +16,7 @@
 #include "base/timetable.h"
 
 #define MISFIRE_CAP_MAX 1000
-#define MISFIRE_TIMES_MAX 100 /* in one firing; the rest comes with the next one */
+#define MISFIRE_TIMES_MAX 100
 
 enum misfire_policy { MISFIRE_SKIP = 1, MISFIRE_ONCE, MISFIRE_ALL };
 
@@ -24,12 +24,14 @@ struct misfire {
     enum misfire_policy policy;
     int32_t cap;      /* of MISFIRE_ALL: 1 .. MISFIRE_CAP_MAX */
     int64_t grace_us; /* not negative */
+    size_t times_max; /* in one firing: 1 .. MISFIRE_TIMES_MAX */
 };
 
 struct firing {
     int64_t times_us[MISFIRE_TIMES_MAX]; /* planned times that fire now, in order */
     size_t count;
-    int64_t next_us; /* what the schedule waits for then; at or before now if not all had room;
+    int64_t next_us; /* what the schedule waits for then; at or before now if not all had room,
+                        which come with the next firing;
                         -1: it never comes true again */
     int64_t skipped_first_us; /* planned times that are left out; -1: none */
     int64_t skipped_last_us;
@@ -37,8 +39,8 @@ struct firing {
 
 /*
  * What happens at now_us to a schedule that waits for `next_us`, which counts as planned even if
- * the timetable has been changed since. The work is bounded by the cap and MISFIRE_TIMES_MAX,
- * however long ago next_us was.
+ * the timetable has been changed since. The work is bounded by the cap and times_max, however long
+ * ago next_us was.
  */
 void misfire_plan(const struct cron *cron, const struct zone *zone, const struct misfire *misfire,
                   int64_t next_us, int64_t now_us, struct firing *ret_firing);

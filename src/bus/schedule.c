@@ -24,6 +24,7 @@
 #define CAP_DEFAULT 100
 #define GRACE_MS_DEFAULT 60000
 #define GRACE_MS_MAX 86400000
+#define EVENT_BYTES 128 /* of an event besides its texts */
 
 _Static_assert(MISFIRE_TIMES_MAX <= STORE_FIRE_MAX, "a firing fits into one change");
 _Static_assert((int)HF_MISFIRE_SKIP == (int)MISFIRE_SKIP && (int)HF_MISFIRE_ALL == (int)MISFIRE_ALL,
@@ -432,12 +433,22 @@ static hf_status keep_firing(hf_bus *bus, const struct schedule_row *row,
     return HF_OK;
 }
 
+/* Of each event all is sent that the schedule says, however often. */
+static size_t times_that_fit(const struct schedule_definition *definition)
+{
+    size_t bytes = EVENT_BYTES + definition->type.length + definition->payload.length +
+                   definition->key.length + definition->tenant.length +
+                   definition->metadata.length;
+    size_t fit = STORE_BATCH_BYTES_MAX / bytes;
+    return fit < 1 ? 1 : fit < MISFIRE_TIMES_MAX ? fit : MISFIRE_TIMES_MAX;
+}
+
 hf_status schedule_due(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us,
                        struct arena *arena, struct due **ret_due)
 {
     const struct schedule_definition *definition = &row->definition;
     struct misfire misfire = {(enum misfire_policy)definition->policy, definition->cap,
-                              definition->grace_us};
+                              definition->grace_us, times_that_fit(definition)};
     struct plan plan = {.zone = NULL};
     struct firing firing;
     hf_status status = plan_open(&plan, definition->expression, definition->zone);

@@ -15,7 +15,8 @@ struct due {
     struct text name; /* of the schedule */
 };
 
-/* Works out what is due of a schedule at at_us, a time of the store's clock. NULL: nothing. */
+/* Works out what is due of a schedule at at_us, a time of the store's clock. NULL: nothing. Of many
+ * planned times the first: as many as make STORE_BATCH_BYTES_MAX, and at least one. */
 hf_status schedule_due(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us,
                        struct arena *arena, struct due **ret_due);
 

@@ -85,7 +85,7 @@ struct fire {
     int64_t next_us;
     struct new_event *events;
     const int64_t *planned_us; /* one per event, rising */
-    size_t count;              /* 0 .. STORE_FIRE_MAX */
+    size_t count;              /* 0 .. STORE_FIRE_MAX, together about STORE_BATCH_BYTES_MAX */
     int64_t skipped_first_us;  /* STORE_NEVER: none */
     int64_t skipped_last_us;
     bool by_hand;

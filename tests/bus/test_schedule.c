@@ -297,6 +297,57 @@ static void schedules_that_cannot_be_read_are_in_nobodys_way(void **state)
     assert_true(scene_said(scene, "Europe/Atlantis"));
 }
 
+/* How many planned times each firing brought: those of one have the same time in the ledger. */
+struct portions {
+    int64_t fired_at_us;
+    int count; /* of the present one */
+    int largest;
+    int total;
+};
+
+static int weigh(const hf_schedule_run_info *run, void *ctx)
+{
+    struct portions *portions = ctx;
+    if (run->kind != HF_RUN_FIRED) {
+        return 0;
+    }
+    portions->count = run->fired_at_us == portions->fired_at_us ? portions->count + 1 : 1;
+    portions->fired_at_us = run->fired_at_us;
+    portions->largest = portions->count > portions->largest ? portions->count : portions->largest;
+    portions->total++;
+    return 0;
+}
+
+/* Twenty times with a megabyte each: no commit carries all of them. */
+static void a_firing_brings_no_more_than_a_commit_should_carry(void **state)
+{
+    struct scene *scene = *state;
+    hf_schedule schedule = schedule_of("large", "0 * * * *");
+    static struct events events;
+    static char payload[1000003];
+    struct portions portions = {0};
+    memset(&events, 0, sizeof events);
+    memset(payload, 'x', sizeof payload);
+    payload[0] = payload[sizeof payload - 2] = '"';
+    payload[sizeof payload - 1] = '\0';
+    schedule.payload = payload;
+    schedule.misfire = HF_MISFIRE_ALL;
+    schedule.misfire_cap = 20;
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    tables_run(scene, scene->path ? "UPDATE holdfast_schedules SET next_at = next_at - 108000000000"
+                                  : "UPDATE holdfast.schedules SET next_at = next_at - "
+                                    "interval '30 hours'");
+    assert_ok(hf_start(scene->bus));
+    read_events(scene->bus, &events, 20);
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    for (size_t i = 1; i < events.count; i++) {
+        assert_int_equal(events.emitted_at_us[i], events.emitted_at_us[i - 1] + 3600 * SECOND_US);
+    }
+    assert_ok(hf_schedule_runs(scene->bus, "large", -1, -1, weigh, &portions));
+    assert_true(portions.total >= 20);
+    assert_int_equal(portions.largest, 4);
+}
+
 #ifdef HF_FAULTS
 /* How often the agenda is looked at is bounded, and another schedule fires to the second. On a
  * machine that is too slow to look more often this proves nothing. */
@@ -513,6 +564,7 @@ int main(void)
         scene_test(three_buses_fire_each_planned_time_once),
         scene_test(a_stopped_bus_fires_nothing_and_a_started_one_catches_up),
         scene_test(schedules_that_cannot_be_read_are_in_nobodys_way),
+        scene_test(a_firing_brings_no_more_than_a_commit_should_carry),
 #ifdef HF_FAULTS
         cmocka_unit_test_setup_teardown(a_schedule_that_somebody_holds_is_looked_at_ever_less,
                                         scene_bare, scene_teardown),

@@ -61,6 +61,15 @@ fails "a schedule that is none" "SELECT holdfast.run_schedule('default', 'x')" '
 fails "to tick for nothing" "SELECT holdfast.tick('no')" 'HF003: there is no namespace no'
 is "and nothing is left of it" "SELECT count(*) FROM holdfast.schedules" 0
 
+# --- Large ones ---
+sql "SELECT holdfast.create_schedule('default', 'large', '@daily', 'large', to_json(repeat('x', 1000000)), misfire => 'all');
+     UPDATE holdfast.schedules SET next_at = next_at - interval '11 days' WHERE name = 'large'" >/dev/null
+is "of many large events some come at once" "SELECT fired, more FROM holdfast.tick()" "4|t"
+is "and then the next ones" "SELECT fired, more FROM holdfast.tick()" "4|t"
+is "until all have come" "SELECT fired > 1, more FROM holdfast.tick()" "t|f"
+is "each once" "SELECT count(DISTINCT emitted_at) = count(*) AND count(*) > 9 FROM holdfast.event_log WHERE type = 'large'" t
+sql "SELECT holdfast.drop_schedule('default', 'large')" >/dev/null
+
 # --- Ticking ---
 sql "SELECT holdfast.create_schedule('default', 'all', '* * * * *', 'all', misfire => 'all', misfire_cap => 3),
             holdfast.create_schedule('default', 'once', '* * * * *', 'once', misfire => 'once'),

@@ -39,9 +39,9 @@ static struct firing plan(const char *expression, struct misfire misfire, const 
     return firing;
 }
 
-static const struct misfire skip = {MISFIRE_SKIP, 0, GRACE_US};
-static const struct misfire once = {MISFIRE_ONCE, 0, GRACE_US};
-static const struct misfire all3 = {MISFIRE_ALL, 3, GRACE_US};
+static const struct misfire skip = {MISFIRE_SKIP, 0, GRACE_US, MISFIRE_TIMES_MAX};
+static const struct misfire once = {MISFIRE_ONCE, 0, GRACE_US, MISFIRE_TIMES_MAX};
+static const struct misfire all3 = {MISFIRE_ALL, 3, GRACE_US, MISFIRE_TIMES_MAX};
 
 static void assert_fired(const struct firing *firing, size_t count, const char *first,
                          const char *next)
@@ -140,7 +140,8 @@ static void a_year_of_seconds_is_decided_at_once(void **state)
 
 static void what_has_no_room_comes_with_the_next_firing(void **state)
 {
-    struct misfire many = {MISFIRE_ALL, MISFIRE_CAP_MAX, 0};
+    struct misfire many = {MISFIRE_ALL, MISFIRE_CAP_MAX, 0, MISFIRE_TIMES_MAX};
+    struct misfire few = {MISFIRE_ALL, 50, 0, 2};
     const char *now = "2026-01-01T12:00:00Z";
     struct firing firing = plan("* * * * *", many, "2026-01-01T00:00:00Z", now);
 
@@ -148,6 +149,12 @@ static void what_has_no_room_comes_with_the_next_firing(void **state)
     assert_fired(&firing, 100, "2026-01-01T00:00:00Z", "2026-01-01T01:40:00Z");
     firing = plan("* * * * *", many, "2026-01-01T01:40:00Z", now);
     assert_fired(&firing, 100, "2026-01-01T01:40:00Z", "2026-01-01T03:20:00Z");
+    assert_skipped(&firing, NULL, NULL);
+    firing = plan("* * * * *", few, "2026-01-01T00:00:00Z", now);
+    assert_fired(&firing, 2, "2026-01-01T11:10:00Z", "2026-01-01T11:12:00Z");
+    assert_skipped(&firing, "2026-01-01T00:00:00Z", "2026-01-01T11:09:00Z");
+    firing = plan("* * * * *", few, "2026-01-01T11:12:00Z", now);
+    assert_fired(&firing, 2, "2026-01-01T11:12:00Z", "2026-01-01T11:14:00Z");
     assert_skipped(&firing, NULL, NULL);
 }
 
@@ -209,7 +216,7 @@ static void assert_as_listed(const struct list *list, const struct misfire *misf
                   : misfire->policy == MISFIRE_ONCE ? 1
                                                     : (size_t)misfire->cap;
     size_t skipped = missed > kept ? missed - kept : 0;
-    size_t fired = due - skipped > MISFIRE_TIMES_MAX ? MISFIRE_TIMES_MAX : due - skipped;
+    size_t fired = due - skipped > misfire->times_max ? misfire->times_max : due - skipped;
 
     assert_int_equal(firing->count, fired);
     for (size_t i = 0; i < fired; i++)
@@ -234,6 +241,7 @@ static void random_outages_agree_with_a_list_of_all_times(void **state)
             .policy = (enum misfire_policy)(1 + chance_below(&seed, 3)),
             .cap = 1 + (int32_t)chance_below(&seed, 12),
             .grace_us = (int64_t)chance_below(&seed, 4) * 20 * MINUTE_US,
+            .times_max = 1 + chance_below(&seed, MISFIRE_TIMES_MAX),
         };
         struct cron cron;
         struct firing firing;
