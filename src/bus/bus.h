@@ -13,7 +13,8 @@
  *                   report to it, runner_outcome.c what is stored of that, harvest.c many at once
  *   ordered.c       one way of getting work and settling it: owning partitions; crew.c shares them
  *                   with other processes (share.c: which are ours, assign.c: if that is fixed),
- *                   ordered_fill.c gets deliveries, ordered_settle.c stores what became of them
+ *                   ordered_load.c what the store knows of them, ordered_fill.c gets deliveries,
+ *                   ordered_settle.c stores what became of them
  *   shared.c        the other way: leases
  *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events
  *   unit.c          what a batch handler gets at once, and settles as one

@@ -157,72 +157,6 @@ bool crew_check(struct runner *runner, int64_t *ret_generation)
 
 /* ---- Taking ---------------------------------------------------------------------------------- */
 
-struct load_ahead {
-    struct set64 *ahead;
-    int32_t partition;
-};
-
-static int load_position(int64_t position, void *ctx)
-{
-    const struct load_ahead *load = ctx;
-    return set64_put(load->ahead, (uint64_t)position, load->partition) != HF_OK;
-}
-
-static int load_lane(uint64_t lane, int64_t rows, void *ctx)
-{
-    (void)rows;
-    struct set64 *lanes = ctx;
-    hf_status status = set64_put(lanes, lane, 1);
-    return status != HF_OK || set64_count(lanes) >= WINDOW_LANES_MAX;
-}
-
-/* Tells the window which lanes of the partition fail. */
-static hf_status put_lanes(struct runner *runner, const struct part *part,
-                           const struct set64 *lanes)
-{
-    size_t cursor = 0;
-    uint64_t lane;
-    int64_t one;
-    hf_status status = HF_OK;
-    pthread_mutex_lock(&runner->mutex);
-    while (!status && set64_next(lanes, &cursor, &lane, &one)) {
-        uint64_t known = runner->ordered->strict ? STRICT_LANE : lane;
-        if (!window_fail_lane(&runner->window, known, part->number)) {
-            status = fail(HF_NOMEM, "out of memory for failing keys");
-        }
-    }
-    pthread_mutex_unlock(&runner->mutex);
-    return status;
-}
-
-/* Loads what the store knows of the partition beyond its checkpoint. */
-static hf_status load(struct runner *runner, const struct part *part)
-{
-    struct ordered *ordered = runner->ordered;
-    struct store *store = runner->bus->store;
-    int64_t id = runner->definition.id;
-    struct set64 lanes;
-    set64_init(&lanes, WINDOW_LANES_MAX);
-    size_t before = set64_count(&ordered->ahead);
-    hf_status status = store_lanes(store, id, part->number, load_lane, &lanes);
-    if (!status) {
-        status = put_lanes(runner, part, &lanes);
-    }
-    if (!status) {
-        struct load_ahead ahead = {&ordered->ahead, part->number};
-        status =
-            store_ahead(store, id, part->number, part->checkpoint, load_position, &ahead);
-    }
-    if (!status && set64_count(&ordered->ahead) == WINDOW_LANES_MAX) {
-        status = fail(HF_NOMEM,
-                      "%zu positions are settled ahead of the checkpoint, too many to "
-                      "know",
-                      set64_count(&ordered->ahead) - before);
-    }
-    set64_release(&lanes);
-    return status;
-}
-
 /* What cannot be given back is owed: nobody can take it while our process lives. */
 static void give_back(struct runner *runner, int32_t number, int64_t epoch, int64_t now_us)
 {
@@ -273,7 +207,7 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
     set_bit(ordered, part->number, true);
     window_floor(&runner->window, part->number, part->floor);
     pthread_mutex_unlock(&runner->mutex);
-    hf_status status = load(runner, part);
+    hf_status status = ordered_load(runner, part);
     if (!status && part->unclean) {
         int64_t first;
         ordered->careful = runner->definition.options.inflight_max;
@@ -428,7 +362,7 @@ static void take_share(struct runner *runner, const struct muster *muster,
     int32_t total = muster->ret_partitions;
     int32_t ours = count_ours(ordered);
     int32_t start = (int32_t)((int64_t)total * muster->ret_self / muster->ret_members);
-    bool first = ours == 0;
+    bool first = ordered->part_count == 0; /* what leaves was read by the old patterns */
     int32_t taken = 0;
     for (int32_t i = 0; i < total && ours < share->size; i++) {
         int32_t partition = (start + i) % total;

@@ -130,6 +130,11 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
 /* Was a change refused for a reason that the next step deals with at once? */
 bool ordered_is_answered(hf_status status);
 
+/* ---- ordered_load.c -------------------------------------------------------------------------- */
+
+/* Loads what the store knows of a partition that was taken, beyond its checkpoint. */
+hf_status ordered_load(struct runner *runner, const struct part *part);
+
 /* ---- ordered_fill.c -------------------------------------------------------------------------- */
 
 /* Get work into the window: retries that are due, and the log. */

@@ -182,6 +182,73 @@ static void transactional_delivery_survives_every_missing_allocation(void **stat
     assert_true(mem_live() <= live);
 }
 
+/* ---- Taking a partition ---------------------------------------------------------------------- */
+
+static int keep_lag(const hf_subscription_info *info, void *ctx)
+{
+    *(int64_t *)ctx = info->lag;
+    return 0;
+}
+
+/* Asking needs memory, too. */
+static bool nothing_is_left(void *ctx)
+{
+    int64_t lag = -1;
+
+    return hf_subscription_get(ctx, "a", keep_lag, &lag) == HF_OK && lag == 0;
+}
+
+/* One event of each key; all but the first ones have to wait for those. */
+static void publish_of_all_keys(hf_bus *bus, int keys)
+{
+    for (int i = 0; i < keys; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "%d", i);
+        publish(bus, "x", key, "1");
+    }
+}
+
+static hf_verdict fail_always(const hf_event *event, hf_delivery *delivery,
+                              struct recorder *recorder)
+{
+    (void)event;
+    (void)delivery;
+    (void)recorder;
+    return HF_RETRY;
+}
+
+/* Whichever allocation fails while it starts: a key that is not known to fail would be passed. */
+static void what_fails_is_known_before_anything_runs(void **state)
+{
+    enum { KEYS = 40, ROUNDS = 60 };
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_always);
+    hf_subscription_options options = quick_options();
+
+    options.retry_base_ms = 3600000;
+    options.retry_max_ms = 3600000;
+    publish_of_all_keys(scene->bus, KEYS);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(nothing_is_left, scene->bus));
+    assert_int_equal(recorder_count(recorder), KEYS);
+    for (int64_t nth = 1; nth <= ROUNDS; nth++) {
+        assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+        publish_of_all_keys(scene->bus, KEYS);
+        mem_fail_at(nth, false);
+        while (hf_start(scene->bus) != HF_OK)
+            continue;
+        usleep(20000); /* usually it is not the question then that finds no memory */
+        assert_true(wait_until(nothing_is_left, scene->bus));
+        mem_fail_at(0, false);
+        assert_int_equal(recorder_count(recorder), KEYS);
+    }
+    assert_int_equal(info_of(scene->bus, "a").held, KEYS * ROUNDS);
+}
+
+/* ---- A famine -------------------------------------------------------------------------------- */
+
 /* Memory is missing for a while for everybody. */
 static void a_long_famine_ends_with_everything_delivered(void **state)
 {
@@ -217,6 +284,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(ordered_delivery_survives_every_missing_allocation),
     scene_test(shared_delivery_survives_every_missing_allocation),
     scene_test(transactional_delivery_survives_every_missing_allocation),
+    scene_test(what_fails_is_known_before_anything_runs),
     scene_test(a_long_famine_ends_with_everything_delivered),
 };
 
