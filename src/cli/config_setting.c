@@ -114,19 +114,6 @@ hf_subscription_options config_options(struct config *config,
     return options;
 }
 
-/* 'it'\''s': between single quotes the shell changes nothing. */
-static void quote(struct buf *command, const char *word)
-{
-    buf_char(command, '\'');
-    for (; *word; word++) {
-        if (*word == '\'')
-            buf_append(command, "'\\''", 4);
-        else
-            buf_char(command, *word);
-    }
-    buf_char(command, '\'');
-}
-
 const char *config_command(struct config *config, const struct config_setting *setting)
 {
     struct buf command;
@@ -138,7 +125,7 @@ const char *config_command(struct config *config, const struct config_setting *s
     buf_append(&command, "exec", 4);
     for (size_t i = 0; i < setting->item_count; i++) {
         buf_char(&command, ' ');
-        quote(&command, setting->items[i]);
+        out_quote(&command, setting->items[i]);
     }
     if (buf_status(&command) == HF_OK)
         copy = arena_text(&config->arena, buf_text(&command)).bytes;

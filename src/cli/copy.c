@@ -109,14 +109,26 @@ static int open_both(struct cli *cli, hf_bus **ret_from)
     return cli_fail(hf_open(cli->args.words[1], &options, &cli->bus));
 }
 
-/* What to do when it did not come to its end. */
-static void say_how_to_go_on(const struct cli *cli)
+/* What to do when it did not come to its end: the whole command, for without --namespace it would
+ * copy all of them. */
+static void say_how_to_go_on(const struct cli *cli, struct buf *line)
 {
-    char from[URL_SHOWN_BYTES];
-    char to[URL_SHOWN_BYTES];
+    const char *name = args_text(&cli->args, "namespace");
+    char shown[URL_SHOWN_BYTES];
 
-    out_hint("The target stays closed until it is complete. To go on: holdfast copy %s %s",
-             url_shown(cli->args.words[0], from), url_shown(cli->args.words[1], to));
+    buf_clear(line);
+    for (int i = 0; i < 2; i++) {
+        buf_char(line, ' ');
+        out_quote(line, url_shown(cli->args.words[i], shown));
+    }
+    if (name) {
+        buf_printf(line, " --namespace ");
+        out_quote(line, name);
+    }
+    if (args_given(&cli->args, "live"))
+        buf_printf(line, " --live");
+    out_hint("The target stays closed until it is complete. To go on: holdfast copy%" TEXT_PRI,
+             TEXT_ARG(buf_text(line)));
 }
 
 static int copy_between(struct cli *cli, hf_bus *from, struct copy *copy)
@@ -133,7 +145,7 @@ static int copy_between(struct cli *cli, hf_bus *from, struct copy *copy)
     if (status != HF_OK) {
         int code = cli_fail(status);
         if (hf_status_retriable(status))
-            say_how_to_go_on(cli);
+            say_how_to_go_on(cli, &copy->line);
         return code;
     }
     if (copy->json)
@@ -141,7 +153,7 @@ static int copy_between(struct cli *cli, hf_bus *from, struct copy *copy)
     if (!report.complete) {
         out_complain("stopped after %" PRId64 " event%s", report.events,
                      report.events == 1 ? "" : "s");
-        say_how_to_go_on(cli);
+        say_how_to_go_on(cli, &copy->line);
         return EXIT_ERROR;
     }
     if (!copy->json)

@@ -283,3 +283,16 @@ const char *out_number(int64_t number, char words[OUT_WORDS_BYTES])
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64, number);
     return words;
 }
+
+/* Between single quotes the shell changes nothing. */
+void out_quote(struct buf *line, const char *word)
+{
+    buf_char(line, '\'');
+    for (; *word; word++) {
+        if (*word == '\'')
+            buf_append(line, "'\\''", 4);
+        else
+            buf_char(line, *word);
+    }
+    buf_char(line, '\'');
+}

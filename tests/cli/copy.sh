@@ -128,6 +128,14 @@ exits 0 "another one beside it" copy "$HOLDFAST_URL" sqlite:one.db --namespace d
 is "the same as all at once" "$(told sqlite:one.db | diff - one && echo same)" same
 
 # --- In use, and interrupted ---
+"$HOLDFAST" copy "$HOLDFAST_URL" sqlite:part.db --namespace "$odd" --live --json >/dev/full 2>err
+has "whose output fails stops, and says how to go on" err 'To go on: holdfast copy '
+has "with all options" err ' --live$'
+eval "$(sed -n 's/.*To go on: holdfast/"$HOLDFAST"/p' err)" 2>err
+has "that command goes on" err '^1 namespace copied (.*) and verified'
+hf namespace list --db sqlite:part.db --json
+is "with that namespace alone" "$(field out 1 '$.name') $(wc -l <out)" "$odd 1"
+
 "$HOLDFAST" work "$odd" --exec true >work.out 2>work.err &
 pid=$!
 until_true 60 heeds $pid
