@@ -136,7 +136,8 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
         outcome.uncounted++;
     }
     struct text error =
-        ending->error.length == 0 ? general_error(ending->verdict) : utf8_cut(ending->error, HF_ERROR_BYTES_MAX);
+        ending->error.length == 0 ? general_error(ending->verdict)
+                                  : utf8_cut(ending->error, HF_ERROR_BYTES_MAX);
     hf_status status =
         story_add_unit(story, entry->attempts_json, entry->attempts + 1, now_us, error, node,
                        counts, ending->unit);
