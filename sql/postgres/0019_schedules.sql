@@ -390,6 +390,46 @@ BEGIN
 END
 $$;
 
+-- fire_due: fires what is due of a namespace, of at most p_max schedules. fired: how many events that
+-- were; more: there is more of some of them. What cannot be read (its zone is unknown to this server, while
+-- it was known to the one who made it) is passed over, with a warning, and so is what somebody else is
+-- at: neither is in the way of others.
+CREATE FUNCTION holdfast.fire_due(p_namespace_id integer, p_max integer, p_now timestamptz,
+                                  OUT fired bigint, OUT more boolean)
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_due     record;
+    v_turns   integer := 0;
+    v_refused integer := 0;
+    v_why     text;
+BEGIN
+    fired := 0;
+    more := false;
+    FOR v_due IN SELECT s.id, s.name FROM schedules s
+                 WHERE s.namespace_id = p_namespace_id AND s.next_at <= p_now
+                     AND s.next_at IS NOT NULL AND s.paused_at IS NULL
+                 ORDER BY s.next_at LOOP
+        EXIT WHEN v_turns >= p_max;
+        PERFORM FROM schedules s WHERE s.id = v_due.id FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND; -- somebody is at it; who ticks comes again
+        BEGIN
+            fired := fired + fire_schedule(v_due.id);
+            v_turns := v_turns + 1;
+            more := more OR EXISTS (SELECT FROM schedules s
+                                    WHERE s.id = v_due.id AND s.next_at <= p_now);
+        EXCEPTION WHEN data_exception OR SQLSTATE 'HF001' THEN
+            v_refused := v_refused + 1;
+            v_why := coalesce(v_why, format('schedule %s: %s', v_due.name, sqlerrm));
+        END;
+    END LOOP;
+    IF v_refused > 0 THEN
+        RAISE WARNING '% of the schedules that are due cannot be fired; the first is %', v_refused, v_why;
+    END IF;
+END
+$$;
+
 -- tick: everything that a process would do by itself, for those who run none; of one namespace, or of
 -- all. At most p_max schedules, and 1000 delayed events of each namespace: `more` says that it should be
 -- called again at once. Call it every second, outside of a transaction, from one place or from many.
@@ -401,7 +441,6 @@ CREATE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max integer DEFAULT
 AS $$
 DECLARE
     v_namespace namespaces;
-    v_id        uuid;
     v_done      record;
     v_now       timestamptz := clock_timestamp();
 BEGIN
@@ -421,15 +460,9 @@ BEGIN
         IF v_done.count > 0 THEN
             PERFORM ring(v_namespace.id, v_namespace.sleep);
         END IF;
-        FOR v_id IN SELECT s.id FROM schedules s
-                    WHERE s.namespace_id = v_namespace.id AND s.next_at <= v_now
-                        AND s.next_at IS NOT NULL AND s.paused_at IS NULL
-                    ORDER BY s.next_at LIMIT p_max LOOP
-            PERFORM FROM schedules s WHERE s.id = v_id FOR UPDATE SKIP LOCKED;
-            CONTINUE WHEN NOT FOUND; -- somebody is at it; who ticks comes again
-            fired := fired + fire_schedule(v_id);
-            more := more OR EXISTS (SELECT FROM schedules s WHERE s.id = v_id AND s.next_at <= v_now);
-        END LOOP;
+        v_done := fire_due(v_namespace.id, p_max, v_now);
+        fired := fired + v_done.fired;
+        more := more OR v_done.more;
         PERFORM process_sweep(v_namespace.id)
             WHERE EXISTS (SELECT FROM processes p WHERE p.namespace_id = v_namespace.id
                               AND process_is_silent(p));

@@ -113,6 +113,18 @@ sql "DROP TABLE $(sql "SELECT max(inhrelid::regclass::text) FROM pg_inherits WHE
      UPDATE holdfast.namespaces SET months_to = months_to - interval '1 month'" >/dev/null
 is "a month that is missing is made" "SELECT months FROM holdfast.tick('default')" 1
 
+# --- A schedule that cannot be read ---
+sql "SELECT FROM holdfast.tick()" >/dev/null
+sql "SELECT holdfast.create_schedule('default', 'lost', '@daily', 'lost'), holdfast.create_schedule('default', 'bad', '@daily', 'bad'),
+            holdfast.create_schedule('default', 'good', '@daily', 'good', misfire => 'once');
+     UPDATE holdfast.schedules SET zone = 'No/Where' WHERE name = 'lost'; UPDATE holdfast.schedules SET expression = 'x' WHERE name = 'bad'" >/dev/null
+late lost 90
+late bad 80
+late good 70
+ok "one that cannot be fired is told of" like "*WARNING: *2 of the schedules that are due cannot be fired; the first is schedule lost: time zone \"No/Where\" not recognized*" "$(sql "SELECT FROM holdfast.tick(p_max => 1)")"
+is "and keeps no other from being fired" "SELECT type FROM holdfast.event_log WHERE type IN ('lost', 'bad', 'good')" good
+fails "who wants it alone hears why" "SELECT holdfast.fire_schedule(id) FROM holdfast.schedules WHERE name = 'lost'" '22023: time zone "No/Where" not recognized'
+
 # --- C and SQL ---
 sql "SELECT holdfast.drop_schedule('default', name) FROM holdfast.schedules" >/dev/null
 sql "SELECT holdfast.create_schedule('default', 'beat', '* * * * * *', 'beat', '{\"b\": 1}', key => 'k',
