@@ -104,7 +104,8 @@ typedef int (*hf_schedule_run_fn)(const hf_schedule_run_info *run, void *ctx);
 HF_API hf_status hf_schedule_put(hf_bus *bus, const hf_schedule *schedule, int32_t *ret_created);
 /* HF_NOTFOUND. Its events stay. */
 HF_API hf_status hf_schedule_remove(hf_bus *bus, const char *name);
-/* Nothing fires until hf_schedule_resume; what would have is not made up for. */
+/* Nothing fires until hf_schedule_resume; what would have is not made up for. Pausing what is
+ * paused and resuming what is not changes nothing. */
 HF_API hf_status hf_schedule_pause(hf_bus *bus, const char *name, const char *reason);
 HF_API hf_status hf_schedule_resume(hf_bus *bus, const char *name);
 /* Publishes its event now, also if it is paused. What it waits for stays. */

@@ -170,7 +170,7 @@ BEGIN
         UPDATE schedules s
             SET paused_at = NULL, paused_by = NULL, paused_reason = NULL, next_at = p_next,
                 generation = s.generation + 1
-            WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
+            WHERE s.namespace_id = p_namespace_id AND s.name = p_name AND s.paused_at IS NOT NULL;
     END IF;
     IF NOT FOUND THEN
         PERFORM 1 FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name;

@@ -42,7 +42,7 @@ UPDATE holdfast_schedules
 UPDATE holdfast_schedules
     SET paused_at = NULL, paused_by = NULL, paused_reason = NULL, next_at = ?3,
         generation = generation + 1
-    WHERE namespace_id = ?1 AND name = ?2;
+    WHERE namespace_id = ?1 AND name = ?2 AND paused_at IS NOT NULL;
 
 -- name: schedule_delete
 DELETE FROM holdfast_schedules WHERE namespace_id = ?1 AND name = ?2 RETURNING id;

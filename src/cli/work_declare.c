@@ -46,23 +46,6 @@ static hf_schedule schedule_of(struct work *work, const struct config_entry *ent
     return schedule;
 }
 
-static int note_pause(const hf_schedule_info *info, void *ctx)
-{
-    *(bool *)ctx = info->paused_at_us >= 0;
-    return 0;
-}
-
-/* Resuming what is not paused would make it wait anew, and a time that is due would be lost. */
-static hf_status put_active(hf_bus *bus, const char *name, bool active)
-{
-    bool paused = false;
-    hf_status status = hf_schedule_get(bus, name, note_pause, &paused);
-
-    if (status != HF_OK || paused == !active)
-        return status;
-    return active ? hf_schedule_resume(bus, name) : hf_schedule_pause(bus, name, PAUSE_REASON);
-}
-
 static int declare_schedule(struct work *work, const struct config_entry *entry)
 {
     hf_bus *bus = work->cli->bus;
@@ -72,7 +55,9 @@ static int declare_schedule(struct work *work, const struct config_entry *entry)
     hf_status status = hf_schedule_put(bus, &schedule, &created);
 
     if (status == HF_OK && active.origin != CONFIG_BY_DEFAULT)
-        status = put_active(bus, entry->name, active.value.number == HF_ON);
+        status = active.value.number == HF_ON
+                     ? hf_schedule_resume(bus, entry->name)
+                     : hf_schedule_pause(bus, entry->name, PAUSE_REASON);
     if (status != HF_OK)
         out_complain("%s:%d: schedule %s: %s", work->file, entry->place.line, entry->name,
                      hf_errmsg());

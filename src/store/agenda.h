@@ -57,8 +57,9 @@ struct schedule_remove {
     struct text name;
 };
 
-/* Pauses or resumes. Pausing what is paused keeps the first pause. Resuming, also of what runs,
- * makes it wait for next_us. HF_NOTFOUND. Rings. */
+/* Pauses or resumes. Pausing what is paused keeps the first pause. Resuming makes it wait for
+ * next_us; resuming what is not paused changes nothing, or what is due would be lost. HF_NOTFOUND.
+ * Rings. */
 struct schedule_pause {
     struct change change;
     struct text name;

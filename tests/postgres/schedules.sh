@@ -35,6 +35,9 @@ late day 5
 is "it does not fire then" "SELECT fired FROM holdfast.tick()" 0
 is "resumed" "SELECT holdfast.resume_schedule('default', 'day')" ''
 is "it makes up for nothing" "SELECT fired FROM holdfast.tick('default')" 0
+late day 5
+is "what runs is not resumed" "SELECT holdfast.resume_schedule('default', 'day')" ''
+is "so what is due stays due" "SELECT next_at < now() FROM holdfast.schedules" t
 is "dropped" "SELECT holdfast.drop_schedule('default', 'day')" ''
 is "with its ledger" "SELECT (SELECT count(*) FROM holdfast.schedules) + (SELECT count(*) FROM holdfast.schedule_runs)" 0
 for name in "o''clock" '@daily' '"; DROP TABLE x; --' '%s%n' '📦'; do

@@ -235,7 +235,7 @@ static void due_schedules_are_those_whose_time_has_come(void **state)
     must_equal(T0 + 20, due_us);
 }
 
-static void a_pause_keeps_its_first_reason_and_ends_at_a_new_time(void **state)
+static void a_pause_keeps_its_first_reason_and_ends_once_at_a_new_time(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     add_schedule(store, "s", T0);
@@ -247,6 +247,10 @@ static void a_pause_keeps_its_first_reason_and_ends_at_a_new_time(void **state)
     must_answer(HF_OK, pause_schedule(store, "s", false, T0 + 99));
     must_equal(-1, schedule(store, "s").paused_at_us);
     must_equal(T0 + 99, schedule(store, "s").next_us);
+    struct seen running = schedule(store, "s");
+    must_answer(HF_OK, pause_schedule(store, "s", false, T0 + 999)); /* it runs: as it was */
+    must_equal(running.next_us, schedule(store, "s").next_us);
+    must_equal(running.generation, schedule(store, "s").generation);
     must_answer(HF_NOTFOUND, pause_schedule(store, "none", true, 0));
     must_answer(HF_NOTFOUND, pause_schedule(store, "none", false, 0));
 }
@@ -672,7 +676,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_schedule_is_kept_as_it_was_put),
     CLAIM(changing_a_schedule_keeps_its_id_and_raises_its_generation),
     CLAIM(due_schedules_are_those_whose_time_has_come),
-    CLAIM(a_pause_keeps_its_first_reason_and_ends_at_a_new_time),
+    CLAIM(a_pause_keeps_its_first_reason_and_ends_once_at_a_new_time),
     CLAIM(a_removed_schedule_is_gone_with_its_ledger),
     CLAIM(firing_publishes_writes_the_ledger_and_moves_on),
     CLAIM(a_planned_time_that_was_fired_is_stale_and_publishes_nothing),
