@@ -178,6 +178,8 @@ static void say_why(const struct definition *definition, const hf_subscription_i
         return;
     } else if (info->breaker && strcmp(info->breaker, "open") == 0) {
         say_breaker(info, out);
+    } else if (fresh <= 0 && info->retrying == 0 && info->blocked > 0) {
+        say_blocked(info, out); /* no process could help */
     } else if (ordered && !info->owner) {
         buf_printf(out,
                    "nobody processes it: no started process has handlers for all its patterns");

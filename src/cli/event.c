@@ -89,7 +89,7 @@ static int view_state(const hf_event_state *state, void *ctx)
         out_table_number(&view->table, state->attempts);
         out_table_number(&view->table, state->dead_id);
         out_table_cell(&view->table,
-                       out_ago(state->next_attempt_at_us, view->cli->started_at_us, words));
+                       out_when(state->next_attempt_at_us, view->cli->started_at_us, words));
     }
     return 0;
 }

@@ -222,6 +222,11 @@ const char *out_duration(int64_t ms, char words[OUT_WORDS_BYTES])
 
 const char *out_ago(int64_t us, int64_t now_us, char words[OUT_WORDS_BYTES])
 {
+    return out_when(us, us > now_us ? us : now_us, words);
+}
+
+const char *out_when(int64_t us, int64_t now_us, char words[OUT_WORDS_BYTES])
+{
     char duration[OUT_WORDS_BYTES];
     int64_t ms = (now_us - us) / 1000;
     int64_t whole = ms < 0 ? -ms : ms;

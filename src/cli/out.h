@@ -71,8 +71,12 @@ int out_columns(void);
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* "just now", "5s ago", "3h ago", "in 20s"; "-" for -1. */
+/* When something happened: "just now", "5s ago", "3h ago"; "-" for -1. What is later than now came
+ * while the command ran, or is by another clock: it is "just now", too. */
 const char *out_ago(int64_t us, int64_t now_us, char words[OUT_WORDS_BYTES]);
+
+/* A time on either side of now: besides those, "in 20s". */
+const char *out_when(int64_t us, int64_t now_us, char words[OUT_WORDS_BYTES]);
 
 /* "250ms", "1.5s", "30s", "5m", "2h30m"; "-" for a negative one. */
 const char *out_duration(int64_t ms, char words[OUT_WORDS_BYTES]);

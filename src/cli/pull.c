@@ -66,9 +66,19 @@ static void print_text(const struct cli *cli, const hf_batch *batch)
     char words[OUT_WORDS_BYTES];
 
     printf("lease %s  expires %s\n", hf_batch_lease(batch),
-           out_ago(hf_batch_expires_at_us(batch), cli->started_at_us, words));
+           out_when(hf_batch_expires_at_us(batch), cli->started_at_us, words));
     for (size_t i = 0; i < hf_batch_count(batch); i++)
         show_event_line(hf_batch_event(batch, i));
+}
+
+static int say_nothing(const hf_subscription_info *info, void *ctx)
+{
+    (void)ctx;
+    if (info->not_moving)
+        out_say("Nothing to claim: %s.", info->not_moving);
+    else
+        out_say("Nothing to claim.");
+    return 0;
 }
 
 static int run_claim(struct cli *cli)
@@ -83,7 +93,7 @@ static int run_claim(struct cli *cli)
     if (code)
         return code;
     if (hf_batch_count(batch) == 0) {
-        out_say("Nothing to claim.");
+        code = cli_fail(hf_subscription_get(cli->bus, cli->args.words[0], say_nothing, NULL));
     } else {
         if (cli->json)
             print_json(batch);

@@ -138,7 +138,7 @@ static int list_one(const hf_schedule_info *info, void *ctx)
     out_table_cell(&view->table, info->schedule.zone);
     out_table_cell(&view->table, info->paused_at_us >= 0
                                      ? "paused"
-                                     : out_ago(info->next_at_us, view->cli->started_at_us, words));
+                                     : out_when(info->next_at_us, view->cli->started_at_us, words));
     out_table_cell(&view->table, show_choice_word(SCHEDULE_DRIVERS, (int)info->schedule.driver,
                                                   words, sizeof(words)));
     out_table_cell(&view->table, info->schedule.type);

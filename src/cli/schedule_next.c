@@ -122,7 +122,7 @@ static void print_times(const struct cli *cli, const struct cron *cron, const st
         out_table_cell(&table, coming.local);
         out_table_cell(&table, coming.abbreviation);
         out_table_printf(&table, "%.19sZ", utc);
-        out_table_cell(&table, out_ago(at_us, cli->started_at_us, words));
+        out_table_cell(&table, out_when(at_us, cli->started_at_us, words));
         out_table_cell(&table, coming.note);
     }
     out_table_end(&table);

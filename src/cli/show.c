@@ -181,16 +181,21 @@ void show_field(const char *name, const char *value)
     putchar('\n');
 }
 
-void show_field_time(const char *name, int64_t us, int64_t now_us)
+void show_field_when(const char *name, int64_t us, int64_t now_us)
 {
     char time[OUT_WORDS_BYTES];
-    char ago[OUT_WORDS_BYTES];
+    char when[OUT_WORDS_BYTES];
     char both[2 * OUT_WORDS_BYTES + 8];
 
     if (us == -1)
         return;
-    snprintf(both, sizeof(both), "%s (%s)", out_time(us, time), out_ago(us, now_us, ago));
+    snprintf(both, sizeof(both), "%s (%s)", out_time(us, time), out_when(us, now_us, when));
     show_field(name, both);
+}
+
+void show_field_time(const char *name, int64_t us, int64_t now_us)
+{
+    show_field_when(name, us, us > now_us ? us : now_us);
 }
 
 void show_event_block(const hf_event *event, int64_t now_us)
@@ -206,7 +211,7 @@ void show_event_block(const hf_event *event, int64_t now_us)
         show_field("key_version", out_number(event->key_version, words));
     show_field("producer", event->producer);
     show_field("schedule_id", event->schedule_id);
-    show_field_time("emitted_at", event->emitted_at_us, now_us);
+    show_field_when("emitted_at", event->emitted_at_us, now_us);
     show_field_time("entered_at", event->entered_at_us, now_us);
     show_field("metadata", event->metadata);
     printf("%spayload:%s           ", out_on(OUT_DIM), out_off());

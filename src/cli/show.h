@@ -43,6 +43,8 @@ void show_event_block(const hf_event *event, int64_t now_us);
 void show_field(const char *name, const char *value);
 /* The time, and how long ago that is; -1: nothing. */
 void show_field_time(const char *name, int64_t us, int64_t now_us);
+/* The same for a time that may be to come. */
+void show_field_when(const char *name, int64_t us, int64_t now_us);
 
 /* The attempts of a delivery ([{"attempt","at","error","node"}, ...]) as lines. */
 void show_attempts(const char *attempts_json);

@@ -154,13 +154,15 @@ static int confirm_seek(const struct cli *cli, const char *name, const struct se
     return 0;
 }
 
-static void print_seek(const struct cli *cli, const struct seek *seek, bool dry_run)
+static void print_seek(const struct cli *cli, const char *name, const struct seek *seek,
+                       bool dry_run)
 {
     struct buf line;
     struct json_out json;
 
     if (!cli->json) {
-        printf("%s at position %" PRId64 "; %" PRId64 " positions %s come\n",
+        out_text(name);
+        printf(" %s at position %" PRId64 "; %" PRId64 " positions %s come\n",
                dry_run ? "would be" : "is", seek->target, seek->count, dry_run ? "would" : "will");
         return;
     }
@@ -206,7 +208,7 @@ static int run_seek(struct cli *cli)
         if (code)
             return code;
     }
-    print_seek(cli, &seek, dry_run);
+    print_seek(cli, name, &seek, dry_run);
     return EXIT_OK;
 }
 

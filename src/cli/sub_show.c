@@ -216,7 +216,7 @@ static void show_fields(const hf_subscription_info *info, int64_t now_us)
     show_field("paused_by", info->paused_by);
     show_field("paused_reason", info->paused_reason);
     show_field("breaker", info->breaker);
-    show_field_time("breaker_until", info->breaker_until_us, now_us);
+    show_field_when("breaker_until", info->breaker_until_us, now_us);
     show_field("owner", info->owner);
     if (info->owner)
         show_field("owner_alive", info->owner_alive == 1 ? "yes" : "no");

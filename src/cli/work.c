@@ -27,6 +27,7 @@
 
 #define DRAIN_MARGIN_MS 1500 /* the longest margin_ms */
 #define JOIN_MS 5000
+#define REASONS_MS 5000 /* between two looks at why a backlog does not end */
 
 /* ---- Subscribing ----------------------------------------------------------------------------- */
 
@@ -161,6 +162,24 @@ static bool is_readable(int fd)
     return fd >= 0 && read(fd, &count, sizeof(count)) == (ssize_t)sizeof(count);
 }
 
+static int note_reason(const hf_subscription_info *info, void *ctx)
+{
+    struct work_item *item = ctx;
+
+    if (info->not_moving && strcmp(info->not_moving, item->waits_for) != 0)
+        out_say("%s waits: %s.", item->name, info->not_moving);
+    snprintf(item->waits_for, sizeof(item->waits_for), "%s",
+             info->not_moving ? info->not_moving : "");
+    return 0;
+}
+
+/* Who waits for the end of a backlog is told why it does not come: a blocked key, a pause. */
+static void say_reasons(struct work *work)
+{
+    for (size_t i = 0; i < work->count; i++)
+        hf_subscription_get(work->cli->bus, work->items[i].name, note_reason, &work->items[i]);
+}
+
 /* True when everything is settled; false when it was stopped or the time is up. */
 static bool wait_for_end(struct work *work, int done_fd)
 {
@@ -168,9 +187,15 @@ static bool wait_for_end(struct work *work, int done_fd)
         deadline_after_ms(args_number(&work->cli->args, "max-time", -1));
 
     while (!stop_requested() && !deadline_passed(deadline)) {
-        stop_wait(done_fd, deadline_left_ms(deadline));
+        int64_t left_ms = deadline_left_ms(deadline);
+
+        if (done_fd >= 0 && (left_ms < 0 || left_ms > REASONS_MS))
+            left_ms = REASONS_MS;
+        stop_wait(done_fd, left_ms);
         if (is_readable(done_fd))
             return true;
+        if (done_fd >= 0 && !stop_requested())
+            say_reasons(work);
     }
     return false;
 }

@@ -32,6 +32,7 @@ struct work_item {
     bool batches;                    /* batch_by is said: the command gets batches */
     struct work_stored stored;
     struct deliver deliver;
+    char waits_for[512];             /* the last reason why it does not move that was told */
 };
 
 struct work {

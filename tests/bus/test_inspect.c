@@ -331,6 +331,9 @@ static void a_blocked_key_shows_held_events_and_says_what_frees_it(void **state)
     assert_int_equal(info.held, 1);
     assert_int_equal(info.lag, 0);
     assert_why(scene->bus, "1 key is blocked by dead letters and 1 events wait behind it");
+    assert_ok(hf_stop(scene->bus, -1));
+    assert_why(scene->bus, "1 key is blocked by dead letters"); /* a process would not help */
+    assert_ok(hf_start(scene->bus));
     struct dead dead;
     assert_int_equal(dead_of(scene->bus, "s", &dead, 1), 1);
     assert_ok(hf_dead_resolve(scene->bus, dead.dead_id, NULL, NULL));

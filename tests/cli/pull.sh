@@ -89,6 +89,7 @@ hf publish job.x
 hf sub pause jobs --reason 'for a test'
 hf claim jobs
 is "a paused subscription hands out nothing" "$(cat out)" ''
+has "and says why" err '^Nothing to claim: it was paused at .*: for a test\.$'
 hf sub resume jobs
 "$HOLDFAST" claim jobs --json >/dev/full 2>err
 is "a claim that cannot be printed fails" "$?" 1

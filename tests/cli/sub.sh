@@ -44,7 +44,7 @@ exits 3 "resuming nothing is not found" sub resume nothing
 # --- Seek ---
 hf sub create t --on '*' --from start
 exits 0 "seek --dry-run says how many would come" sub seek t --to 2 --dry-run
-has "positions" out 'would be at position 2; 3 positions would come'
+has "positions" out '^t would be at position 2; 3 positions would come$'
 hf sub show t --json
 is "and changes nothing" "$(field out 1 '$.checkpoint')" 0
 exits 2 "without a terminal seek wants --yes" sub seek t --to end

@@ -166,7 +166,10 @@ static void durations_and_sizes_are_told_in_words(void **state)
     assert_string_equal(out_ago(-1, 0, words), "-");
     assert_string_equal(out_ago(0, 500000, words), "just now");
     assert_string_equal(out_ago(0, 61500000, words), "1m1s ago");
-    assert_string_equal(out_ago(20000000, 0, words), "in 20s");
+    assert_string_equal(out_ago(20000000, 0, words), "just now");
+    assert_string_equal(out_when(20000000, 0, words), "in 20s");
+    assert_string_equal(out_when(0, 61500000, words), "1m1s ago");
+    assert_string_equal(out_when(-1, 0, words), "-");
 }
 
 static void a_benchmark_payload_has_its_size_and_its_number(void **state)
