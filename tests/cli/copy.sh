@@ -32,11 +32,18 @@ has "by name" err 'of the target is not empty'
 
 # dump FILE: everything in it but who it is.
 dump() { patiently "$1" .dump | grep -v "'identity'"; }
+# forget_arrival FILE: when its partitions came, if that was a short time ago; what is left of that.
+forget_arrival() {
+    patiently "$1" "UPDATE holdfast_partitions SET span = 0
+        WHERE span BETWEEN strftime('%s') / 30 - 20 AND strftime('%s') / 30;
+        SELECT total(span) FROM holdfast_partitions"
+}
 back=$(empty back)
 exits 0 "to another one" copy sqlite:there.db "$back" --json
 json "in JSON" out
 is "says that it is complete" "$(field out "$(wc -l <out)" '$.complete') $(field out "$(wc -l <out)" '$.later')" '1 0'
 exits 0 "and from there" copy "$back" sqlite:last.db
+for file in there.db last.db; do is "its partitions have just come" "$(forget_arrival "$file")" 0.0; done
 is "the file is the same, row by row" "$(cmp <(dump there.db) <(dump last.db) && echo same)" same
 true_that "which has rows" test "$(dump last.db | grep -c INSERT)" -gt 20
 for url in sqlite:there.db "$back"; do
@@ -115,8 +122,7 @@ holdfast_partitions.span_from"
 way=$(empty way)
 exits 0 "there" copy sqlite:full.db "$way"
 exits 0 "and back" copy "$way" sqlite:again.db
-is "when a partition came is new" "$(patiently again.db "UPDATE holdfast_partitions SET span = 0
-    WHERE span BETWEEN strftime('%s') / 30 - 10 AND strftime('%s') / 30; SELECT total(span) FROM holdfast_partitions")" 0.0
+is "partitions come anew" "$(forget_arrival again.db)" 0.0
 rows() { dump "$1" | grep -v 'INTO sqlite_sequence '; }
 is "all columns of all rows arrive" "$(diff <(rows full.db) <(rows again.db) && echo same)" same
 
