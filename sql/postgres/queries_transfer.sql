@@ -359,12 +359,15 @@ SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinal
             ELSE 0 END, 'the delayed events could not be written'
 FROM target t
 
+-- All events are there: nothing comes below the first of them any more.
 -- name: transfer_write_namespace
 WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
 put AS (
     UPDATE holdfast.namespaces n
     SET created_at = r.created_at, metadata = r.metadata, retention_ms = r.retention_ms,
-        retention_bytes = r.retention_bytes, lagging_drop = r.lagging_drop <> 0
+        retention_bytes = r.retention_bytes, lagging_drop = r.lagging_drop <> 0,
+        retained_through = coalesce((SELECT e.position FROM holdfast.events e WHERE e.namespace_id = n.id
+                                     ORDER BY e.position LIMIT 1) - 1, r.head)
     FROM target t, unnest($3::bigint[], $4::timestamptz[], $5::json[], $6::bigint[], $7::bigint[],
                           $8::bigint[])
                    r (head, created_at, metadata, retention_ms, retention_bytes, lagging_drop)

@@ -126,6 +126,25 @@ is "partitions come anew" "$(forget_arrival again.db)" 0.0
 rows() { dump "$1" | grep -v 'INTO sqlite_sequence '; }
 is "all columns of all rows arrive" "$(diff <(rows full.db) <(rows again.db) && echo same)" same
 
+# --- A log that does not begin at 1 ---
+seq 3000 | sed 's/.*/{"type":"x","payload":&}/' >many
+hf publish --file many --db sqlite:old.db
+hf namespace set default --retain-bytes 20K --db sqlite:old.db
+hf retention run --db sqlite:old.db
+begins=
+short=$(empty short)
+exits 0 "a log whose beginning is gone" copy sqlite:old.db "$short"
+for url in sqlite:old.db "$short"; do
+    hf sub create late --on x --from start --db "$url"
+    hf stats --json --db "$url"
+    begins="$begins $(field out 1 '$.first') $(field out 1 '$.head')"
+    hf sub show late --json --db "$url"
+    begins="$begins $(field out 1 '$.lag')"
+done
+read -r first head lag there <<<"$begins"
+true_that "(it does not begin at 1)" test "$first" -gt 1 -a "$lag" -eq "$((head - first + 1))"
+is "begins there, too" "$there" "$first $head $lag"
+
 # --- One namespace, beside another ---
 exits 0 "one namespace" copy "$HOLDFAST_URL" sqlite:one.db --namespace "$odd"
 hf namespace list --db sqlite:one.db --json
