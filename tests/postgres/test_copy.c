@@ -2,58 +2,11 @@
  * test_copy.c - copies of a log whose positions became visible out of order: nothing that a
  * subscription has passed unseen is lost on the way, to a file (there) or to a server (back).
  */
-#include "postgres/support_stage.h"
+#include "bus/support_copy.h"
+#include "postgres/support_side.h"
 
-#include "support/server.h"
-
-#define URL_BYTES 1024
 #define LATE_EACH 4000 /* events of one call */
 #define LATE (3 * LATE_EACH)
-
-static char there[URL_BYTES];
-static char back[URL_BYTES];
-
-static int setup(void **state)
-{
-    int failed = scene_setup(state);
-
-    if (failed)
-        return failed;
-    snprintf(there, sizeof there, "sqlite:%s", scene_file(*state, "there.db"));
-    server_make(getenv("HOLDFAST_TEST_URLS"), back, sizeof back);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    server_remove(back);
-    return scene_teardown(state);
-}
-
-/* ---- Short ways ------------------------------------------------------------------------------ */
-
-static hf_bus *open_bus(const char *url, int no_namespace)
-{
-    hf_options options = HF_OPTIONS_INIT;
-    hf_bus *bus = NULL;
-
-    options.no_namespace = no_namespace;
-    options.timeout_ms = PATIENCE_MS;
-    assert_ok(hf_open(url, &options, &bus));
-    return bus;
-}
-
-static void copy_all(const char *from, const char *to)
-{
-    hf_copy_report report = HF_COPY_REPORT_INIT;
-    hf_bus *source = open_bus(from, 1);
-    hf_bus *target = open_bus(to, 1);
-
-    assert_ok(hf_copy(source, target, NULL, NULL, NULL, &report));
-    assert_int_equal(report.complete, 1);
-    assert_ok(hf_close(&source));
-    assert_ok(hf_close(&target));
-}
 
 /* Claims everything there is now, and says so of each; how much it was, and the lowest position. */
 static size_t claim_all(hf_bus *bus, int64_t *ret_first)
@@ -82,18 +35,6 @@ static size_t claim_all(hf_bus *bus, int64_t *ret_first)
     return total;
 }
 
-static int fail_finding(const char *name, const char *value, hf_log_level level, const char *advice,
-                        void *ctx)
-{
-    (void)level;
-    (void)advice;
-    (void)ctx;
-    fail_msg("%s: %s", name, value);
-    return 1;
-}
-
-/* ---- Claims ---------------------------------------------------------------------------------- */
-
 /* Committed after somebody has claimed what is behind it, and nobody has claimed since: more than
  * one lease may have, and some that the subscription does not want. */
 static void what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy(void **state)
@@ -118,14 +59,13 @@ static void what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy(voi
     assert_int_equal(first, LATE + LATE_EACH + 1);
     side_must(late, "COMMIT");
     PQfinish(late);
-    scene_close(scene, scene->bus);
-    scene->bus = NULL;
+    close_bus(scene);
     for (size_t i = 0; i < COUNTED(urls); i++) {
-        int32_t findings = 0;
+        hf_bus *bus = NULL;
 
         copy_all(scene->url, urls[i]);
-        hf_bus *bus = open_bus(urls[i], 0);
-        assert_ok(hf_verify(bus, fail_finding, NULL, &findings));
+        assert_sound(urls[i]);
+        assert_ok(open_default(urls[i], &bus));
         assert_int_equal(claim_all(bus, &first), LATE);
         assert_int_equal(first, 1);
         assert_ok(hf_close(&bus));
@@ -133,8 +73,7 @@ static void what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy(voi
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(
-        what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy, setup, teardown),
+    copy_test(what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy),
 };
 
 SCENE_MAIN(tests)
