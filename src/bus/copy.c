@@ -241,7 +241,7 @@ static hf_status digest_snapshot(struct copy *copy, struct exporter *exporter,
 }
 
 /* The events up to the floor never change, so they need no snapshot; a source that is in use may
- * have forgotten the oldest meanwhile. */
+ * have forgotten the oldest meanwhile, or all of them. */
 static hf_status compare_log(struct copy *copy, struct exporter *target)
 {
     struct exporter *source = NULL;
@@ -253,7 +253,8 @@ static hf_status compare_log(struct copy *copy, struct exporter *target)
     }
     store_export_close(source);
     if (status == HF_OK) {
-        int64_t after = copy->options.live == HF_ON && theirs.rows > 0 ? theirs.first - 1 : 0;
+        int64_t forgotten = theirs.rows > 0 ? theirs.first - 1 : copy->floor;
+        int64_t after = copy->options.live == HF_ON ? forgotten : 0;
         status = read_again(copy, target, copy->to_id, TRANSFER_EVENTS, after, copy->floor, &ours);
     }
     return status == HF_OK ? compare(copy, &theirs, &ours) : status;

@@ -440,6 +440,31 @@ static void a_copy_that_is_not_the_same_is_not_opened(void **state)
     }
 }
 
+/* As retention would, while the copy is on its way: first half of them, then all that are left. */
+static void what_a_live_source_forgets_meanwhile_is_in_the_copy(void **state)
+{
+    static const char *const file_sql[] = {"DELETE FROM holdfast_events WHERE place % 16 <= 5",
+                                           "DELETE FROM holdfast_events"};
+    static const char *const server_sql[] = {"DELETE FROM holdfast.events WHERE position <= 5",
+                                             "DELETE FROM holdfast.events"};
+    struct scene *scene = *state;
+    const char *urls[] = {there, back};
+    hf_copy_options live = HF_COPY_OPTIONS_INIT;
+
+    publish_plenty(scene->bus, 10);
+    close_bus(scene);
+    live.live = HF_ON;
+    for (size_t i = 0; i < COUNTED(urls); i++) {
+        struct vandal retention = {scene->url, "events", file_sql[i], server_sql[i]};
+        int64_t before = content_of(scene->url).count;
+
+        assert_ok(copy_with(scene->url, urls[i], &live, vandalise, &retention, NULL));
+        assert_int_equal(content_of(urls[i]).count, before);
+        assert_int_equal(content_of(scene->url).count, before - 5);
+        assert_sound(urls[i]);
+    }
+}
+
 /* ---- Two at once ----------------------------------------------------------------------------- */
 
 struct rival {
@@ -538,6 +563,7 @@ static const struct CMUnitTest tests[] = {
     copy_test(what_came_meanwhile_is_seen_and_copied_by_the_next_run),
     copy_test(a_live_copy_is_one_moment_of_its_source),
     copy_test(a_copy_that_is_not_the_same_is_not_opened),
+    copy_test(what_a_live_source_forgets_meanwhile_is_in_the_copy),
     copy_test(of_two_runs_the_later_one_goes_on),
     copy_test(a_gapless_namespace_stays_gapless),
 };
