@@ -180,9 +180,7 @@ CREATE TYPE holdfast.hole AS (
 -- its last claim handed out a retry of kind 5, so it is the others' turn. leases_from, kept_from: no
 -- lease (that is not kept; that is kept) ends before, so that claims need not step over the remains
 -- of those that did.
---   span: the half minute of the server's clock in which the row was written, counted from 1970 on; 0: long
--- ago. span_from: the checkpoint when it began; span_before: when the one before it began. NULL: not
--- known. They tell how fast it moves.
+--   span, span_from, span_before: how fast it moves. 0006_journal.sql says how.
 CREATE SEQUENCE holdfast.journal_seq AS bigint;
 CREATE TABLE holdfast.checkpoints_0 (
     subscription_id bigint NOT NULL,

@@ -7,14 +7,25 @@
 -- Leases and what is settled ahead are rows that come and go. compact keeps those tables short in the
 -- same way.
 
--- The half minute that a time is in: see checkpoints_0.
+-- ---- Spans: how fast a checkpoint moves ---------------------------------------------------------
+
+-- Time is cut into spans of half a minute of the server's clock, counted from 1970 on. A row of the
+-- journal says in which of them it was written (`span`; 0: long ago), where the checkpoint was when that
+-- span began (`span_from`), and where when the one before it began (`span_before`). So what it has passed
+-- since the last span but one is a subtraction: the rate of the last 30 to 60 seconds, for which no row is
+-- written that would not be anyway. After a seek, or when the clock was set back, nobody knows where it
+-- was (NULL); that is over when two more spans have begun.
+--   p_ago: how many spans ago the row was written that the other arguments are of. These are inlined.
+
 CREATE FUNCTION holdfast.span_of(p_at timestamptz) RETURNS integer
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN floor(extract(epoch FROM $1) / 30)::integer;
 
--- Of a checkpoint that has moved: where it was when this half minute began, and where when the one
--- before it did. p_ago: how many half minutes ago the row before this one was written, which says
--- p_from, p_before and p_checkpoint. NULL: the clock was set back.
+CREATE FUNCTION holdfast.span_began(p_span integer) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN to_timestamp($1 * 30.0);
+
+-- span_from and span_before of the row that comes next.
 CREATE FUNCTION holdfast.span_from(p_ago integer, p_from bigint, p_checkpoint bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN $1 = 0 THEN $2 WHEN $1 > 0 THEN $3 END;
@@ -22,6 +33,14 @@ CREATE FUNCTION holdfast.span_before(p_ago integer, p_from bigint, p_before bigi
                                      p_checkpoint bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN $1 = 0 THEN $3 WHEN $1 = 1 THEN $2 WHEN $1 > 1 THEN $4 END;
+
+-- How many positions have been passed since the span before this one began.
+CREATE FUNCTION holdfast.span_passed(p_ago integer, p_from bigint, p_before bigint,
+                                     p_checkpoint bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN $1 = 0 THEN $4 - $3 WHEN $1 = 1 THEN $4 - $2 WHEN $1 > 1 THEN 0 END;
+
+-- ---- Rows ---------------------------------------------------------------------------------------
 
 -- Appends a checkpoint, or a cursor with what belongs to it. Whoever calls has locked the partition's
 -- row, so that a partition's seqs rise in the order of its changes. p_stored: the newest row, if the

@@ -28,7 +28,7 @@ CREATE VIEW holdfast.dead_letters AS
 -- has passed and is not settled: leased, waiting, or not visible yet. The oldest unsettled event is the
 -- one at first_open, if that is below first_unread (copied_at: when it entered the log, if there is a copy
 -- of it), or the first at or after first_unread. rate: positions per second that the checkpoint (shared:
--- the cursor; the mean of all partitions) has passed since the half minute before this one began.
+-- the cursor; the mean of all partitions) has passed since the span before this one began (0006).
 CREATE TYPE holdfast.progress AS (
     id            bigint,
     name          text,
@@ -87,9 +87,8 @@ BEGIN
         WITH parts AS MATERIALIZED (
                 SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner,
                        c.owner_name, (SELECT min(h.low) FROM unnest(c.holes) h) AS hole,
-                       CASE WHEN c.span < v_span - 1 THEN 0
-                            WHEN c.span = v_span - 1 THEN c.checkpoint - c.span_from
-                            WHEN c.span = v_span THEN c.checkpoint - c.span_before END AS moved
+                       span_passed(v_span - c.span, c.span_from, c.span_before,
+                                   c.checkpoint) AS passed
                 FROM checkpoints c WHERE c.subscription_id = s.id)
         SELECT low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner, zero.owner_name,
                leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
@@ -102,8 +101,8 @@ BEGIN
             (SELECT p.owner, p.owner_name FROM parts p
              ORDER BY p.owner IS NULL, p.partition LIMIT 1) zero,
             (SELECT count(*) FILTER (WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)) AS unowned,
-                    CASE WHEN count(p.moved) = count(*) THEN avg(p.moved)
-                        / extract(epoch FROM v_now - to_timestamp((v_span - 1) * 30.0)) END AS rate
+                    CASE WHEN count(p.passed) = count(*) THEN avg(p.passed)
+                        / extract(epoch FROM v_now - span_began(v_span - 1)) END AS rate
              FROM parts p) every,
             (SELECT count(*) FILTER (WHERE r.kind IN (1, 5)) AS retrying,
                     count(*) FILTER (WHERE r.kind = 2) AS held,

@@ -74,7 +74,7 @@ DELETE FROM holdfast_settled WHERE subscription_id = ?1 AND position <= ?2;
 -- name: drop_partitions
 UPDATE holdfast_partitions
     SET checkpoint_at = CASE WHEN checkpoint < ?2 THEN ?3 ELSE checkpoint_at END,
-        span = CASE WHEN checkpoint < ?2 THEN ?3 / 30000000 ELSE span END,
+        span = CASE WHEN checkpoint < ?2 THEN ?4 ELSE span END,
         span_from = CASE WHEN checkpoint >= ?2 THEN span_from END,
         span_before = CASE WHEN checkpoint >= ?2 THEN span_before END,
         checkpoint = max(checkpoint, ?2), epoch = epoch + 1

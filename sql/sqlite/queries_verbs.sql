@@ -92,7 +92,7 @@ INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint) VALUES 
 -- hot
 -- name: partition_get
 SELECT s.mode, s.generation, s.paused_at, s.partitions, p.epoch, p.checkpoint, p.turn, p.owner,
-       p.owner_name
+       p.owner_name, p.span, p.span_from, p.span_before
     FROM holdfast_subscriptions s
     LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.partition = ?3
     WHERE s.id = ?2 AND s.namespace_id = ?1;
@@ -111,24 +111,25 @@ UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL
 -- name: partition_give_back_all
 UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL WHERE owner = ?1;
 
--- An ordered one's checkpoint with its event, or (?5 is not NULL) a shared one's cursor with its turn. The
--- half minutes move on with the first change in a new one: see 0010_rates.sql.
+-- An ordered one's checkpoint. (The span: src/store/sqlite/span.h.)
 -- hot
--- name: partition_checkpoint
+-- name: partition_move
 UPDATE holdfast_partitions
-    SET span = ?4 / 30000000,
-        span_from = CASE WHEN span = ?4 / 30000000 THEN span_from
-                         WHEN span < ?4 / 30000000 THEN checkpoint END,
-        span_before = CASE span - ?4 / 30000000 WHEN 0 THEN span_before WHEN -1 THEN span_from
-                           ELSE iif(span < ?4 / 30000000, checkpoint, NULL) END,
-        checkpoint_at = iif(?5 IS NULL, ?4, checkpoint_at), turn = ifnull(?5, turn),
-        checkpoint = ?3, last_event_id = coalesce(?6, last_event_id)
+    SET checkpoint = ?3, checkpoint_at = ?4, last_event_id = coalesce(?5, last_event_id), span = ?6,
+        span_from = ?7, span_before = ?8
     WHERE subscription_id = ?1 AND partition = ?2;
+
+-- A shared one's cursor.
+-- hot
+-- name: partition_move_cursor
+UPDATE holdfast_partitions
+    SET checkpoint = ?2, turn = ?3, span = ?4, span_from = ?5, span_before = ?6
+    WHERE subscription_id = ?1 AND partition = 0;
 
 -- name: partition_seek
 UPDATE holdfast_partitions
     SET checkpoint = ?2, checkpoint_at = ?3, last_event_id = NULL, epoch = epoch + 1,
-        span = ?3 / 30000000, span_from = NULL, span_before = NULL
+        span = ?4, span_from = NULL, span_before = NULL
     WHERE subscription_id = ?1;
 
 -- hot
@@ -160,7 +161,7 @@ UPDATE holdfast_subscriptions
 -- name: partition_renew
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, epoch, owner,
                                  owner_name, span)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?4 / 30000000);
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 
 -- ?3: the place of position 0. One whose event is nowhere any more stays known in partition 0.
 -- name: retries_rehome

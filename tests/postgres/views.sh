@@ -60,7 +60,7 @@ is "a time is found by position" \
     "SELECT holdfast.position_before(id, now() - interval '1 min'), holdfast.position_before(id, now() - interval '1 h'), holdfast.position_before(id, now() + interval '1 h') FROM holdfast.namespaces WHERE name = 'fast'" "600|0|900"
 
 # In tens: on a busy machine it is a moment later when we look at the clock.
-paces="SELECT subscription, round((rate * extract(epoch FROM $now - to_timestamp((holdfast.span_of($now) - 1) * 30.0)))::numeric, -1)
+paces="SELECT subscription, round((rate * extract(epoch FROM $now - holdfast.span_began(holdfast.span_of($now) - 1)))::numeric, -1)
     FROM holdfast.stats('fast') WHERE subscription IS NOT NULL"
 # at HALVES SQL: runs it, so many half minutes after the last change of a checkpoint, and not at the end of one.
 at() {

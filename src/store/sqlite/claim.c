@@ -366,9 +366,8 @@ static hf_status finish(struct work *work, const struct partition *before)
     }
     HF_POINT("mid_claim");
     if (status == HF_OK && (work->cursor != before->checkpoint || work->turn != before->turn)) {
-        status = STATEMENT_RUN(work->conn, SQLITE_QUERY_PARTITION_CHECKPOINT,
-                               claim->subscription_id, 0, work->cursor, claim->change.now_us,
-                               work->turn ? 1 : 0);
+        status = partition_move_cursor(work->conn, claim->subscription_id, work->cursor, work->turn,
+                                       before, claim->change.now_us);
     }
     if (status == HF_OK) {
         status = next_wake(work, &lease, &wake_us);

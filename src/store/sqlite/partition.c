@@ -69,6 +69,9 @@ hf_status partition_load(struct sqlite_engine *engine, struct conn *conn, int64_
         .checkpoint = sqlite3_column_int64(stmt, 5),
         .turn = sqlite3_column_int(stmt, 6) != 0,
     };
+    found.span = (struct span){.number = sqlite3_column_int64(stmt, 9),
+                               .from = column_int(stmt, 10, -1),
+                               .before = column_int(stmt, 11, -1)};
     found.owned = column_blob(stmt, 7, found.owner, sizeof found.owner);
     snprintf(found.owner_name, sizeof found.owner_name, "%" TEXT_PRI,
              TEXT_ARG(column_text(stmt, 8)));
@@ -103,6 +106,55 @@ hf_status partition_check_generation(const struct partition *partition, int64_t 
                     (long long)partition->generation, (long long)generation);
     }
     return HF_OK;
+}
+
+/* ---- Moving on ------------------------------------------------------------------------------- */
+
+static void bind_known(sqlite3_stmt *stmt, int at, int64_t value)
+{
+    if (value < 0) {
+        bind_null(stmt, at);
+    } else {
+        bind_int(stmt, at, value);
+    }
+}
+
+/* Three parameters, from `first` on. */
+static void bind_span(sqlite3_stmt *stmt, int first, struct span span)
+{
+    bind_int(stmt, first, span.number);
+    bind_known(stmt, first + 1, span.from);
+    bind_known(stmt, first + 2, span.before);
+}
+
+hf_status partition_move(struct conn *conn, int64_t subscription_id, const struct mark *mark,
+                         const struct partition *stored, int64_t now_us)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_MOVE);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 2, mark->partition);
+    bind_int(stmt, 3, mark->checkpoint);
+    bind_int(stmt, 4, now_us);
+    bind_blob(stmt, 5, mark->last_event_id, 16);
+    bind_span(stmt, 6, span_move(stored->span, stored->checkpoint, now_us));
+    return conn_run(conn, stmt);
+}
+
+hf_status partition_move_cursor(struct conn *conn, int64_t subscription_id, int64_t cursor,
+                                bool turn, const struct partition *stored, int64_t now_us)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_MOVE_CURSOR);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 2, cursor);
+    bind_int(stmt, 3, turn ? 1 : 0);
+    bind_span(stmt, 4, span_move(stored->span, stored->checkpoint, now_us));
+    return conn_run(conn, stmt);
 }
 
 /* ---- Acquiring ------------------------------------------------------------------------------- */
@@ -376,7 +428,7 @@ hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct se
                     (long long)seek->subscription_id);
     }
     status = STATEMENT_RUN(conn, SQLITE_QUERY_PARTITION_SEEK, seek->subscription_id, seek->position,
-                           seek->change.now_us);
+                           seek->change.now_us, span_number(seek->change.now_us));
     HF_POINT("mid_seek");
     static const enum sqlite_query steps[] = {
         SQLITE_QUERY_SUBSCRIPTION_DROP_LEASES,

@@ -4,6 +4,7 @@
 #ifndef HF_STORE_SQLITE_PARTITION_H
 #define HF_STORE_SQLITE_PARTITION_H
 
+#include "store/sqlite/span.h"
 #include "store/store.h"
 
 struct sqlite_engine;
@@ -18,6 +19,7 @@ struct partition {
     bool exists; /* there is such a partition; else the rest is 0 */
     int64_t epoch;
     int64_t checkpoint; /* shared: the cursor */
+    struct span span;   /* how fast that moves */
     bool turn;          /* shared: the last claim was for a retry that is handed out alone */
     bool owned;
     uint8_t owner[STORE_TOKEN_BYTES];
@@ -34,5 +36,12 @@ hf_status partition_check(struct sqlite_engine *engine, const struct partition *
 
 /* HF_CONFLICT if a generation is given (not 0) and it is not the subscription's. */
 hf_status partition_check_generation(const struct partition *partition, int64_t generation);
+
+/* Moves the checkpoint to that of the mark; `stored` is the row as it is. */
+hf_status partition_move(struct conn *conn, int64_t subscription_id, const struct mark *mark,
+                         const struct partition *stored, int64_t now_us);
+/* The same for the cursor of a shared subscription, with its turn. */
+hf_status partition_move_cursor(struct conn *conn, int64_t subscription_id, int64_t cursor,
+                                bool turn, const struct partition *stored, int64_t now_us);
 
 #endif

@@ -17,36 +17,27 @@
 #include "store/sqlite/subscription.h"
 #include "store/sqlite/verbs.h"
 
-#define SPAN_US INT64_C(30000000) /* as in the statements that move a checkpoint */
-
 /* ---- Progress -------------------------------------------------------------------------------- */
 
-/* How far checkpoints have moved since the half minute before that of now_us began. */
-struct movement {
+/* The mean of the rates of all partitions. */
+struct rate {
     int64_t now_us;
-    int64_t moved; /* of all partitions together; -1: not known */
-    int64_t count; /* partitions */
+    int64_t passed; /* by all of them; -1: not known */
+    int64_t count;  /* partitions */
 };
 
-static void movement_add(struct movement *movement, sqlite3_stmt *stmt, int64_t checkpoint)
+static void rate_add(struct rate *rate, struct span span, int64_t checkpoint)
 {
-    int64_t ago = movement->now_us / SPAN_US - sqlite3_column_int64(stmt, 7);
-    int64_t from = checkpoint; /* stored before that: it has not moved */
-    if (ago < 2) {
-        from = ago < 0 ? -1 : column_int(stmt, ago == 1 ? 8 : 9, -1);
-    }
-    movement->count++;
-    movement->moved = from < 0 || movement->moved < 0 ? -1 : movement->moved + checkpoint - from;
+    int64_t passed = span_passed(span, checkpoint, rate->now_us);
+    rate->count++;
+    rate->passed = passed < 0 || rate->passed < 0 ? -1 : rate->passed + passed;
 }
 
-static double movement_rate(const struct movement *movement)
+static double rate_mean(const struct rate *rate)
 {
-    int64_t since_us = (movement->now_us / SPAN_US - 1) * SPAN_US;
-    if (movement->moved < 0 || movement->count == 0) {
-        return -1;
-    }
-    return (double)movement->moved / (double)movement->count /
-           ((double)(movement->now_us - since_us) / 1e6);
+    return rate->passed < 0 || rate->count == 0
+               ? -1
+               : (double)rate->passed / (double)rate->count / span_seconds(rate->now_us);
 }
 
 /* The lowest checkpoint with what belongs to it; who owns the first that is owned. */
@@ -54,7 +45,7 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
                                  const struct about *about, int64_t now_us,
                                  struct progress *progress)
 {
-    struct movement movement = {.now_us = now_us};
+    struct rate rate = {.now_us = now_us};
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_LIST);
     if (!stmt) {
         return conn_error(conn);
@@ -65,11 +56,14 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
         if (status != HF_OK || !row) {
-            progress->rate = movement_rate(&movement);
+            progress->rate = rate_mean(&rate);
             return status;
         }
         int64_t checkpoint = sqlite3_column_int64(stmt, 1);
-        movement_add(&movement, stmt, checkpoint);
+        struct span span = {.number = sqlite3_column_int64(stmt, 7),
+                            .from = column_int(stmt, 8, -1),
+                            .before = column_int(stmt, 9, -1)};
+        rate_add(&rate, span, checkpoint);
         if (checkpoint < progress->checkpoint) {
             progress->checkpoint = checkpoint;
             progress->checkpoint_at_us = column_int(stmt, 2, -1);

@@ -120,6 +120,7 @@ static hf_status renew(struct conn *conn, const struct repartition *repartition,
         bind_text(stmt, 6, TEXT_ABSENT);
         bind_text(stmt, 7, TEXT_ABSENT);
     }
+    bind_int(stmt, 8, span_number(repartition->change.now_us));
     return conn_run(conn, stmt);
 }
 

@@ -23,6 +23,7 @@
 #include "base/point.h"
 #include "store/sqlite/lease.h"
 #include "store/sqlite/lookup.h"
+#include "store/sqlite/span.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
 #include "store/sqlite/verbs.h"
@@ -342,7 +343,8 @@ static hf_status drop_lagging(struct conn *conn, const struct lagging *lagging,
     int64_t id = lagging->id;
     int64_t through = retain->through;
     int64_t now_us = retain->change.now_us;
-    hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_DROP_PARTITIONS, id, through, now_us);
+    hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_DROP_PARTITIONS, id, through, now_us,
+                                     span_number(now_us));
     if (status == HF_OK) {
         status = trim_leases(conn, id, through);
     }

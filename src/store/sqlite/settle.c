@@ -52,21 +52,12 @@ static hf_status check_mark(struct sqlite_engine *engine, struct conn *conn,
 }
 
 static hf_status move_checkpoint(struct conn *conn, int64_t subscription_id,
-                                 const struct mark *mark, int64_t stored_checkpoint,
+                                 const struct mark *mark, const struct partition *stored,
                                  int64_t now_us)
 {
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_CHECKPOINT);
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    bind_int(stmt, 1, subscription_id);
-    bind_int(stmt, 2, mark->partition);
-    bind_int(stmt, 3, mark->checkpoint);
-    bind_int(stmt, 4, now_us);
-    bind_blob(stmt, 6, mark->last_event_id, 16);
-    hf_status status = conn_run(conn, stmt);
+    hf_status status = partition_move(conn, subscription_id, mark, stored, now_us);
     HF_POINT("mid_settle");
-    if (status != HF_OK || mark->checkpoint == stored_checkpoint) {
+    if (status != HF_OK || mark->checkpoint == stored->checkpoint) {
         return status;
     }
     return STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_FOLD, subscription_id, mark->partition,
@@ -153,7 +144,7 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
     };
     status = apply_outcomes(engine, conn, &scope, settle->outcomes, settle->count);
     if (status == HF_OK && settle->checkpoint >= 0) {
-        status = move_checkpoint(conn, settle->subscription_id, &mark, partition.checkpoint,
+        status = move_checkpoint(conn, settle->subscription_id, &mark, &partition,
                                  settle->change.now_us);
     }
     if (status == HF_OK) {
@@ -187,8 +178,8 @@ hf_status sqlite_checkpoints(struct sqlite_engine *engine, struct conn *conn,
             status = apply_outcomes(engine, conn, &scope, mark->held, mark->held_count);
         }
         if (status == HF_OK) {
-            status = move_checkpoint(conn, checkpoints->subscription_id, mark,
-                                     partition.checkpoint, checkpoints->change.now_us);
+            status = move_checkpoint(conn, checkpoints->subscription_id, mark, &partition,
+                                     checkpoints->change.now_us);
         }
         if (status != HF_OK && status != HF_STALE) {
             return status;

@@ -17,7 +17,8 @@
  *   spare.c    space kept for settling when the disk is full
  *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c,
  *   namespace.c, retention.c, transfer.c
- *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer
+ *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer,
+ *              span.c how fast a checkpoint moves
  *   schedule.c, delay.c   what is kept for later
  *   query.c, progress.c, crew.c, doctor.c, verify.c                   the queries
  *   node.c     nodes: who is there, by the live files, and who was

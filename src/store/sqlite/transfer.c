@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "store/sqlite/lease.h"
 #include "store/sqlite/lookup.h"
+#include "store/sqlite/span.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
 #include "store/sqlite/verbs.h"
@@ -335,6 +336,8 @@ static hf_status write_rows(struct conn *conn, int64_t id, const struct transfer
         }
         if (transfer->table == TRANSFER_LEASES) {
             status = bind_positions(stmt, transfer, values, &blob);
+        } else if (transfer->table == TRANSFER_PARTITIONS) {
+            bind_int(stmt, 2 + transfer->columns, span_number(transfer->change.now_us));
         }
         status = status == HF_OK ? conn_run(conn, stmt) : status;
         if (status == HF_OK && conn_changes(conn) != 1) {
