@@ -95,6 +95,22 @@ void actor_freeze(struct scene *scene, pid_t pid)
     assert_ok(status);
 }
 
+int actor_consume(const char *url, const char *diary, hf_handler_fn handle, hf_handler_fn second)
+{
+    hf_bus *bus = NULL;
+
+    if (hf_open(url, NULL, &bus) != HF_OK ||
+        hf_subscribe(bus, "a", "*", handle, NULL, NULL, NULL) != HF_OK ||
+        (second && hf_subscribe(bus, "b", "*", second, NULL, NULL, NULL) != HF_OK) ||
+        hf_start(bus) != HF_OK) {
+        fprintf(stderr, "%s\n", hf_errmsg());
+        return 1;
+    }
+    while (diary_count(diary, "END") == 0)
+        usleep(5000);
+    return hf_close(&bus) == HF_OK ? 0 : 1;
+}
+
 void diary_write(const char *path, const char *format, ...)
 {
     int fd = rig_append_open(path);

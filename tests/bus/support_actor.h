@@ -50,6 +50,10 @@ void actor_kill(pid_t pid);
  * middle of a write keeps everybody waiting, and nothing can be done about that. */
 void actor_freeze(struct scene *scene, pid_t pid);
 
+/* A part: consumes everything ("*") as subscription "a" with the handler, and with the second one,
+ * if there is one, as "b", until there is a line "END" in the diary. Its exit status. */
+int actor_consume(const char *url, const char *diary, hf_handler_fn handle, hf_handler_fn second);
+
 /* Appends one line; safe in several processes at once, and in handlers. */
 void diary_write(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* How many lines begin with the prefix. */

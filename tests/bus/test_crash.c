@@ -56,22 +56,11 @@ static hf_verdict handle_healthy(const hf_event *event, hf_delivery *delivery, v
  * "END". */
 static int work(int argc, char **argv)
 {
-    hf_bus *bus = NULL;
-
     if (argc < 2)
         return 2;
     diary = argv[1];
-    if (hf_open(argv[0], NULL, &bus) != HF_OK ||
-        hf_subscribe(bus, "a", "*", handle, NULL, NULL, NULL) != HF_OK ||
-        (diary_count(diary, "TWO") > 0 &&
-         hf_subscribe(bus, "b", "*", handle_healthy, NULL, NULL, NULL) != HF_OK) ||
-        hf_start(bus) != HF_OK) {
-        fprintf(stderr, "%s\n", hf_errmsg());
-        return 1;
-    }
-    while (diary_count(diary, "END") == 0)
-        usleep(5000);
-    return hf_close(&bus) == HF_OK ? 0 : 1;
+    return actor_consume(argv[0], diary, handle,
+                         diary_count(diary, "TWO") > 0 ? handle_healthy : NULL);
 }
 
 static const struct part parts[] = {{"work", work}};

@@ -7,12 +7,13 @@
  */
 #include "support_actor.h"
 
+#include "support/sqlite.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdatomic.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -351,7 +352,6 @@ static void a_newer_schema_is_refused(void **state)
 static void an_applications_own_file_is_joined_and_its_tables_are_left_alone(void **state)
 {
     struct scene *scene = *state;
-    sqlite3_stmt *statement = NULL;
     sqlite3 *db = NULL;
 
     assert_int_equal(sqlite3_open(scene_sqlite(scene), &db), SQLITE_OK);
@@ -364,17 +364,12 @@ static void an_applications_own_file_is_joined_and_its_tables_are_left_alone(voi
     assert_ok(hf_open(scene->url, NULL, &scene->bus));
     publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_close(&scene->bus));
-    assert_int_equal(sqlite3_open(scene_sqlite(scene), &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db,
-                                        "SELECT (SELECT user_version FROM pragma_user_version) "
-                                        "+ (SELECT application_id FROM pragma_application_id) "
-                                        "+ (SELECT sum(a) FROM mine)",
-                                        -1, &statement, NULL),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    assert_int_equal(sqlite3_column_int(statement, 0), 50);
-    sqlite3_finalize(statement);
-    sqlite3_close(db);
+    assert_int_equal(
+        sqlite_number_in(scene_sqlite(scene),
+                         "SELECT (SELECT user_version FROM pragma_user_version) "
+                         "+ (SELECT application_id FROM pragma_application_id) "
+                         "+ (SELECT sum(a) FROM mine)"),
+        50);
 }
 
 /* denied URL DIARY: opens as somebody who may not. */

@@ -3,51 +3,16 @@
  * answers HF_UNKNOWN, or does not happen and answers so (support/faulty.h). Nothing is lost,
  * nothing stands still, and what an operator has edited stays edited.
  */
-#include "support_scene.h"
-
-#include "support/faulty.h"
+#include "support_trouble.h"
 
 #define CHANGES 6 /* that lose their answer, one per run */
-
-static char faulty_url[600];
-
-static int calm_setup(void **state)
-{
-    struct scene *scene;
-
-    if (scene_bare(state) != 0)
-        return -1;
-    scene = *state;
-    faulty_install();
-    snprintf(faulty_url, sizeof(faulty_url), "faulty:%s", scene->url);
-    return 0;
-}
-
-static int calm_teardown(void **state)
-{
-    faulty_reset();
-    return scene_teardown(state);
-}
-
-#define lost_test(test) cmocka_unit_test_setup_teardown(test, calm_setup, calm_teardown)
-
-static hf_verdict mixed(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
-{
-    (void)recorder;
-    if (strcmp(event->type, "bad") == 0 ||
-        (strcmp(event->type, "once") == 0 && hf_delivery_attempt(delivery) == 1)) {
-        hf_delivery_error(delivery, "failed");
-        return HF_RETRY;
-    }
-    return HF_ACK;
-}
 
 /* One run on a subscription of its own: the nth change after the start loses its answer. */
 static void lose_one(struct scene *scene, const char *name, hf_subscription_options options,
                      int64_t nth, bool happens)
 {
     static const char *const types[] = {"x", "once", "x", "bad", "x"};
-    struct recorder *recorder = scene_recorder(scene, mixed);
+    struct recorder *recorder = scene_recorder(scene, trouble_handle);
     int64_t first = 0;
 
     options.attempts_max = 2;
@@ -57,7 +22,7 @@ static void lose_one(struct scene *scene, const char *name, hf_subscription_opti
     options.retry_base_ms = 1;
     options.retry_max_ms = 2;
     options.from.kind = HF_PLACE_NOW;
-    assert_ok(hf_open(faulty_url, &scene->options, &scene->bus));
+    trouble_open(scene);
     subscribe(scene->bus, name, "*", recorder, &options);
     for (int i = 0; i < 10; i++) {
         int64_t position = publish(scene->bus, types[i % 5], i % 2 ? "k" : NULL, "1")->position;
@@ -125,9 +90,9 @@ static void an_edited_payload_survives_a_lost_answer(void **state)
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
 
-    assert_ok(hf_open(faulty_url, &scene->options, &scene->bus));
+    trouble_open(scene);
     options.attempts_max = 1;
-    subscribe(scene->bus, "a", "*", scene_recorder(scene, mixed), &options);
+    subscribe(scene->bus, "a", "*", scene_recorder(scene, trouble_handle), &options);
     for (int64_t nth = 1; nth <= 6; nth++) {
         struct dead dead;
 
@@ -149,11 +114,11 @@ static void an_edited_payload_survives_a_lost_answer(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    lost_test(ordered_work_survives_each_lost_answer),
-    lost_test(shared_work_survives_each_lost_answer),
-    lost_test(transactional_work_survives_each_lost_answer),
-    lost_test(shared_transactional_work_survives_each_lost_answer),
-    lost_test(an_edited_payload_survives_a_lost_answer),
+    trouble_test(ordered_work_survives_each_lost_answer),
+    trouble_test(shared_work_survives_each_lost_answer),
+    trouble_test(transactional_work_survives_each_lost_answer),
+    trouble_test(shared_transactional_work_survives_each_lost_answer),
+    trouble_test(an_edited_payload_survives_a_lost_answer),
 };
 
 SCENE_MAIN(tests)

@@ -4,9 +4,8 @@
  */
 #include "support_scene.h"
 
-#include <sqlite3.h>
-
 #include "base/uuid.h"
+#include "support/sqlite.h"
 
 static hf_new_event event_of(const char *type)
 {
@@ -554,13 +553,7 @@ static sqlite3 *open_app(const char *path)
 
 static int64_t app_rows(sqlite3 *db)
 {
-    sqlite3_stmt *stmt = NULL;
-    assert_int_equal(sqlite3_prepare_v2(db, "SELECT count(*) FROM app", -1, &stmt, NULL),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
-    int64_t rows = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    return rows;
+    return sqlite_number(db, "SELECT count(*) FROM app");
 }
 
 static void app_insert(sqlite3 *db)

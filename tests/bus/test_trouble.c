@@ -2,37 +2,7 @@
  * Tests of a store that fails under running handlers (support/faulty.h): the bus says so, waits and
  * goes on; what was answered is true; nothing is lost whatever answer gets lost on the way.
  */
-#include "support_scene.h"
-
-#include "support/faulty.h"
-
-static char faulty_url[600];
-
-static void open_faulty(struct scene *scene)
-{
-    faulty_install();
-    snprintf(faulty_url, sizeof(faulty_url), "faulty:%s", scene->url);
-    assert_ok(hf_open(faulty_url, &scene->options, &scene->bus));
-}
-
-static int calm_teardown(void **state)
-{
-    faulty_reset();
-    return scene_teardown(state);
-}
-
-#define trouble_test(test) cmocka_unit_test_setup_teardown(test, scene_bare, calm_teardown)
-
-static hf_verdict mixed(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
-{
-    (void)recorder;
-    if (strcmp(event->type, "bad") == 0 ||
-        (strcmp(event->type, "once") == 0 && hf_delivery_attempt(delivery) == 1)) {
-        hf_delivery_error(delivery, "failed");
-        return HF_RETRY;
-    }
-    return HF_ACK;
-}
+#include "support_trouble.h"
 
 static hf_subscription_options trouble_options(hf_mode mode)
 {
@@ -51,10 +21,10 @@ static void work_through(struct scene *scene, hf_mode mode, hf_toggle transactio
                          enum faulty_verb verb, hf_status status, int64_t times, bool lose)
 {
     static const char *const types[] = {"x", "once", "x", "bad", "x"};
-    struct recorder *recorder = scene_recorder(scene, mixed);
+    struct recorder *recorder = scene_recorder(scene, trouble_handle);
     hf_subscription_options options = trouble_options(mode);
 
-    open_faulty(scene);
+    trouble_open(scene);
     options.transactional = transactional;
     subscribe(scene->bus, "a", "*", recorder, &options);
     for (int i = 0; i < 20; i++)
@@ -94,20 +64,20 @@ static void retries_that_cannot_be_read_are_read_later(void **state)
 static void lanes_that_cannot_be_read_are_read_before_anything_runs(void **state)
 {
     struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, mixed);
+    struct recorder *recorder = scene_recorder(scene, trouble_handle);
     hf_subscription_options options = trouble_options(HF_MODE_ORDERED);
     hf_receipt bad, next;
 
     /* bad waits, next is held behind it; the next owner must know that or it breaks the order. */
     options.retry_base_ms = 700;
     options.retry_max_ms = 700;
-    open_faulty(scene);
+    trouble_open(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     bad = *publish(scene->bus, "once", "k", "1");
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait(recorder, 1));
     assert_ok(hf_close(&scene->bus));
-    assert_ok(hf_open(faulty_url, &scene->options, &scene->bus));
+    trouble_open(scene);
     next = *publish(scene->bus, "x", "k", "1");
     faulty_fail(FAULTY_LANES, 1, 1, HF_IO);
     subscribe(scene->bus, "a", "*", recorder, NULL);
@@ -177,12 +147,12 @@ static void a_shared_commit_whose_answer_is_lost_does_no_harm(void **state)
 static void after_a_long_outage_it_goes_on(void **state)
 {
     struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, mixed);
+    struct recorder *recorder = scene_recorder(scene, trouble_handle);
     hf_subscription_options options = trouble_options(HF_MODE_ORDERED);
     hf_bus *healthy;
 
     healthy = scene_open(scene, NULL);
-    open_faulty(scene);
+    trouble_open(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "1");
@@ -205,7 +175,7 @@ static void a_stop_during_an_outage_comes_back(void **state)
     hf_subscription_options options = trouble_options(HF_MODE_ORDERED);
     int64_t begin_us;
 
-    open_faulty(scene);
+    trouble_open(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", NULL, "1");
     faulty_fail(FAULTY_APPLY, 3, INT32_MAX, HF_UNAVAILABLE); /* it has joined and acquired */

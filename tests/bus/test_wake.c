@@ -4,7 +4,8 @@
  */
 #include "support_actor.h"
 
-#include <sqlite3.h>
+#include "support/sqlite.h"
+
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -176,14 +177,7 @@ static void the_descriptor_becomes_readable_when_something_is_published(void **s
 
 static int64_t data_version(sqlite3 *db)
 {
-    sqlite3_stmt *statement = NULL;
-    int64_t version = -1;
-
-    if (sqlite3_prepare_v2(db, "PRAGMA data_version", -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW)
-        version = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return version;
+    return sqlite_number(db, "PRAGMA data_version");
 }
 
 struct footprint {

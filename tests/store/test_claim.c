@@ -22,15 +22,6 @@ static struct scene scene_of(struct fixture *f, size_t count)
     return scene;
 }
 
-static hf_status extend(struct store *store, const struct claim *claim, int64_t until_us)
-{
-    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
-                                  .subscription_id = claim->subscription_id,
-                                  .extend_us = until_us};
-    memcpy(change.lease, claim->ret_lease, sizeof change.lease);
-    return RUN(store, &change);
-}
-
 static hf_status release_all(struct store *store, const struct claim *claim)
 {
     struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
@@ -251,7 +242,7 @@ static void an_unknown_token_is_stale(void **state)
     struct claim wrong = claim;
     wrong.ret_lease[7] ^= 1;
     must_answer(HF_STALE, finish_all(s.store, &wrong, T0));
-    must_answer(HF_STALE, extend(s.store, &wrong, T0 + SECOND));
+    must_answer(HF_STALE, lease_extend(s.store, &wrong, T0 + SECOND));
     must_answer(HF_STALE, release_all(s.store, &wrong));
     int64_t other = subscribe_shared(s.store, "other");
     wrong = claim;
@@ -361,7 +352,7 @@ static void a_lease_whose_last_one_left_is_gone(void **state)
     struct claim claim = take(*state, s.store, s.id, 10, T0);
     must_answer(HF_OK, finish(s.store, &claim, OUTCOME_DONE, "1", T0, 0));
     must_answer(HF_OK, finish(s.store, &claim, OUTCOME_RETRY, "2", T0, T0 + SECOND));
-    must_answer(HF_STALE, extend(s.store, &claim, T0 + 10 * LEASE_US));
+    must_answer(HF_STALE, lease_extend(s.store, &claim, T0 + 10 * LEASE_US));
     must_answer(HF_STALE, finish_all(s.store, &claim, T0));
 }
 

@@ -4,8 +4,7 @@
  */
 #include "support/crowd.h"
 #include "support/make.h"
-
-#include <sqlite3.h>
+#include "support/sqlite.h"
 
 struct scene {
     struct fixture *f;
@@ -25,16 +24,6 @@ static sqlite3 *application(const char *path)
 static int sql(sqlite3 *db, const char *text)
 {
     return sqlite3_exec(db, text, NULL, NULL, NULL);
-}
-
-static int64_t sql_number(sqlite3 *db, const char *text)
-{
-    sqlite3_stmt *statement = NULL;
-    must_equal(SQLITE_OK, sqlite3_prepare_v2(db, text, -1, &statement, NULL));
-    must_equal(SQLITE_ROW, sqlite3_step(statement));
-    int64_t number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return number;
 }
 
 static struct scene scene_of(struct fixture *f)
@@ -72,7 +61,7 @@ static void a_commit_keeps_the_applications_rows_and_the_events(void **state)
     must_answer(HF_OK, store_join_commit(s.store, s.db));
     must_equal(1, head_of(s.store));
     must_read("order.placed", entry_at(*state, s.store, 1)->event.type);
-    must_equal(1, sql_number(s.db, "SELECT count(*) FROM orders"));
+    must_equal(1, sqlite_number(s.db, "SELECT count(*) FROM orders"));
     must_hold(sqlite3_get_autocommit(s.db));
     must_equal(2, append_one(s.store, "t", NULL));
     sqlite3_close(s.db);
@@ -87,7 +76,7 @@ static void a_rollback_keeps_neither(void **state)
     must_answer(HF_OK, join_append(&s, &event));
     must_answer(HF_OK, store_join_rollback(s.store, s.db));
     must_equal(0, head_of(s.store));
-    must_equal(0, sql_number(s.db, "SELECT count(*) FROM orders"));
+    must_equal(0, sqlite_number(s.db, "SELECT count(*) FROM orders"));
     must_hold(sqlite3_get_autocommit(s.db));
     must_equal(1, append_one(s.store, "t", NULL));
     sqlite3_close(s.db);
@@ -135,7 +124,7 @@ static void the_contract_of_append_holds_inside(void **state)
     must_equal(SQLITE_OK, sql(s.db, "INSERT INTO orders VALUES (1)")); /* it goes on */
     must_answer(HF_OK, store_join_commit(s.store, s.db));
     must_equal(2, head_of(s.store));
-    must_equal(1, sql_number(s.db, "SELECT count(*) FROM orders"));
+    must_equal(1, sqlite_number(s.db, "SELECT count(*) FROM orders"));
     sqlite3_close(s.db);
 }
 
@@ -368,7 +357,7 @@ static void many_join_while_others_publish(void **state)
                                            .db = application(fixture_path(*state))};
     }
     crowd_run(JOINERS + 4, join_repeatedly, &joiners);
-    must_equal(JOINERS * 20, sql_number(s.db, "SELECT count(*) FROM orders"));
+    must_equal(JOINERS * 20, sqlite_number(s.db, "SELECT count(*) FROM orders"));
     must_equal(JOINERS * 20 + 4 * 50, head_of(s.store));
     for (int i = 0; i < JOINERS; i++) {
         sqlite3_close(joiners.scenes[i].db);

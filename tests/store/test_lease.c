@@ -24,15 +24,6 @@ static struct scene scene_of(struct fixture *f, size_t count)
     return scene;
 }
 
-static hf_status extend(struct store *store, const struct claim *claim, int64_t until_us)
-{
-    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
-                                  .subscription_id = claim->subscription_id,
-                                  .extend_us = until_us};
-    memcpy(change.lease, claim->ret_lease, sizeof change.lease);
-    return RUN(store, &change);
-}
-
 /* What a number of claims brought up. */
 struct harvest {
     int times[512];            /* by position: how often it was handed out */
@@ -109,7 +100,7 @@ static void what_was_handed_out_again_cannot_be_settled_by_the_first(void **stat
     must_equal(1, harvest->times[1]);
     must_answer(HF_STALE, finish(s.store, &late, OUTCOME_DONE, "1", T0 + LEASE_US + 1, 0));
     must_answer(HF_STALE, finish_all(s.store, &late, T0 + LEASE_US + 1));
-    must_answer(HF_STALE, extend(s.store, &late, T0 + 9 * LEASE_US));
+    must_answer(HF_STALE, lease_extend(s.store, &late, T0 + 9 * LEASE_US));
     must_equal(1, progress_of(s.store, s.id).in_flight);
 }
 
@@ -117,7 +108,7 @@ static void an_extended_lease_lasts_until_the_new_time(void **state)
 {
     struct scene s = scene_of(*state, 2);
     struct claim claim = take(*state, s.store, s.id, 2, T0);
-    must_answer(HF_OK, extend(s.store, &claim, T0 + 5 * LEASE_US));
+    must_answer(HF_OK, lease_extend(s.store, &claim, T0 + 5 * LEASE_US));
     struct claim empty = take(*state, s.store, s.id, 2, T0 + 5 * LEASE_US - 1);
     must_equal(0, empty.batch->count);
     must_equal(T0 + 5 * LEASE_US, empty.ret_wake_us);

@@ -4,10 +4,10 @@
  */
 #include "support/make.h"
 #include "support/puppet.h"
+#include "support/sqlite.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -284,15 +284,7 @@ static int sql(struct fixture *f, const char *text)
 
 static int64_t sql_number(struct fixture *f, const char *text)
 {
-    sqlite3 *db = NULL;
-    sqlite3_stmt *statement = NULL;
-    must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
-    must_equal(SQLITE_OK, sqlite3_prepare_v2(db, text, -1, &statement, NULL));
-    must_equal(SQLITE_ROW, sqlite3_step(statement));
-    int64_t number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    sqlite3_close(db);
-    return number;
+    return sqlite_number_in(fixture_path(f), text);
 }
 
 static void an_application_may_have_its_own_tables_in_the_file(void **state)

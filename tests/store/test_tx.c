@@ -5,9 +5,9 @@
 #include "support/crowd.h"
 #include "support/make.h"
 #include "support/puppet.h"
+#include "support/sqlite.h"
 
 #include <sched.h>
-#include <sqlite3.h>
 #include <stdatomic.h>
 
 struct scene {
@@ -502,16 +502,7 @@ static int sql(sqlite3 *db, const char *text)
 
 static int64_t sql_count(struct fixture *f, const char *text)
 {
-    sqlite3 *db = NULL;
-    sqlite3_stmt *statement = NULL;
-    must_equal(SQLITE_OK, sqlite3_open_v2(fixture_path(f), &db, SQLITE_OPEN_READWRITE, NULL));
-    sqlite3_busy_timeout(db, PATIENCE_MS);
-    must_equal(SQLITE_OK, sqlite3_prepare_v2(db, text, -1, &statement, NULL));
-    must_equal(SQLITE_ROW, sqlite3_step(statement));
-    int64_t count = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    sqlite3_close(db);
-    return count;
+    return sqlite_number_in(fixture_path(f), text);
 }
 
 static void make_effects(struct scene *s)

@@ -449,6 +449,15 @@ hf_status finish_all(struct store *store, const struct claim *claim, int64_t now
     return RUN(store, &change);
 }
 
+hf_status lease_extend(struct store *store, const struct claim *claim, int64_t until_us)
+{
+    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
+                                  .subscription_id = claim->subscription_id,
+                                  .extend_us = until_us};
+    memcpy(change.lease, claim->ret_lease, sizeof change.lease);
+    return RUN(store, &change);
+}
+
 /* ---- Questions ------------------------------------------------------------------------------- */
 
 /* A list of numbers on its way to text. */

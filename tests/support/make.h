@@ -129,6 +129,8 @@ hf_status finish(struct store *store, const struct claim *claim, enum outcome_ki
                  const char *positions, int64_t now_us, int64_t due_us);
 /* Everything left is done. */
 hf_status finish_all(struct store *store, const struct claim *claim, int64_t now_us);
+/* At T0, its lease is made to last until then. */
+hf_status lease_extend(struct store *store, const struct claim *claim, int64_t until_us);
 
 /* ---- Questions ------------------------------------------------------------------------------- */
 

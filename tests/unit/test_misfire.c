@@ -2,28 +2,12 @@
  * all planned times. */
 #include "base/misfire.h"
 #include "base/time.h"
+#include "instant.h"
 #include "unit.h"
 
 #define SECOND_US INT64_C(1000000)
 #define MINUTE_US (60 * SECOND_US)
 #define GRACE_US MINUTE_US
-
-static int64_t instant(const char *text)
-{
-    int64_t us;
-
-    assert_ok(time_parse(text_of(text), &us));
-    return us;
-}
-
-static struct zone *zone_of(const char *name)
-{
-    struct zone *zone;
-
-    if (zone_new(text_of(name), NULL, &zone) != HF_OK)
-        fail_msg("%s: %s", name, err_message());
-    return zone;
-}
 
 /* What a schedule in Berlin does. */
 static struct firing plan(const char *expression, struct misfire misfire, const char *next,
@@ -34,7 +18,7 @@ static struct firing plan(const char *expression, struct misfire misfire, const 
     struct cron cron;
 
     assert_ok(cron_parse(text_of(expression), &cron));
-    misfire_plan(&cron, zone, &misfire, instant(next), instant(now), &firing);
+    misfire_plan(&cron, zone, &misfire, instant_us(next), instant_us(now), &firing);
     zone_free(zone);
     return firing;
 }
@@ -48,14 +32,14 @@ static void assert_fired(const struct firing *firing, size_t count, const char *
 {
     assert_int_equal(firing->count, count);
     if (count > 0)
-        assert_int_equal(firing->times_us[0], instant(first));
-    assert_int_equal(firing->next_us, instant(next));
+        assert_int_equal(firing->times_us[0], instant_us(first));
+    assert_int_equal(firing->next_us, instant_us(next));
 }
 
 static void assert_skipped(const struct firing *firing, const char *first, const char *last)
 {
-    assert_int_equal(firing->skipped_first_us, first ? instant(first) : -1);
-    assert_int_equal(firing->skipped_last_us, last ? instant(last) : -1);
+    assert_int_equal(firing->skipped_first_us, first ? instant_us(first) : -1);
+    assert_int_equal(firing->skipped_last_us, last ? instant_us(last) : -1);
 }
 
 static void before_its_time_nothing_happens(void **state)
@@ -247,7 +231,7 @@ static void random_outages_agree_with_a_list_of_all_times(void **state)
         struct firing firing;
         /* 2026, around the changes of the clocks and elsewhere; outages of up to two weeks. */
         int64_t from_us =
-            instant("2026-03-20") + (int64_t)chance_below(&seed, 230) * 1440 * MINUTE_US;
+            instant_us("2026-03-20") + (int64_t)chance_below(&seed, 230) * 1440 * MINUTE_US;
         int64_t now_us = from_us + (int64_t)(chance_below(&seed, 20160) * 60) * SECOND_US;
         int64_t next_us;
 

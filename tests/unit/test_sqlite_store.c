@@ -3,11 +3,11 @@
  * and what others may do to them while it is in use.
  */
 #include "support/make.h"
+#include "support/sqlite.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,15 +35,7 @@ static void foreign_run(struct fixture *f, const char *sql)
 
 static int64_t foreign_ask(struct fixture *f, const char *sql)
 {
-    sqlite3 *db;
-    sqlite3_stmt *stmt;
-    must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
-    must_equal(SQLITE_OK, sqlite3_prepare_v2(db, sql, -1, &stmt, NULL));
-    must_equal(SQLITE_ROW, sqlite3_step(stmt));
-    int64_t answer = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    sqlite3_close(db);
-    return answer;
+    return sqlite_number_in(fixture_path(f), sql);
 }
 
 /* ---- Settings -------------------------------------------------------------------------------- */

@@ -4,27 +4,11 @@
 #include "base/time.h"
 #include "base/timetable.h"
 #include "expression.h"
+#include "instant.h"
 #include "unit.h"
 #include "wall.h"
 
 #define SECOND_US INT64_C(1000000)
-
-static int64_t instant(const char *text)
-{
-    int64_t us;
-
-    assert_ok(time_parse(text_of(text), &us));
-    return us;
-}
-
-static struct zone *zone_of(const char *name)
-{
-    struct zone *zone;
-
-    if (zone_new(text_of(name), NULL, &zone) != HF_OK)
-        fail_msg("%s: %s", name, err_message());
-    return zone;
-}
 
 static struct cron cron_of(const char *text)
 {
@@ -43,19 +27,19 @@ static void assert_times(const char *expression, const char *zone_name, const ch
 {
     struct cron cron = cron_of(expression);
     struct zone *zone = zone_of(zone_name);
-    int64_t at_us = instant(after), back_us;
+    int64_t at_us = instant_us(after), back_us;
 
     for (size_t i = 0; i < TIMES_MAX && times[i]; i++) {
         char out[TIME_TEXT_BYTES];
 
         assert_true(timetable_next(&cron, zone, at_us, &at_us));
         time_format(at_us, out);
-        if (at_us != instant(times[i]))
+        if (at_us != instant_us(times[i]))
             fail_msg("\"%s\" in %s, time %zu: %s, not %s", expression, zone_name, i + 1, out,
                      times[i]);
         if (i > 0) {
             assert_true(timetable_previous(&cron, zone, at_us, &back_us));
-            assert_int_equal(back_us, instant(times[i - 1]));
+            assert_int_equal(back_us, instant_us(times[i - 1]));
         }
         assert_true(timetable_previous(&cron, zone, at_us + 1, &back_us));
         assert_int_equal(back_us, at_us);
@@ -166,7 +150,7 @@ static void the_ends_of_time_are_answered(void **state)
     assert_false(timetable_next(&fixed, zone, INT64_MAX, &at_us));
     assert_false(timetable_next(&running, zone, INT64_MAX, &at_us));
     assert_false(timetable_next(&fixed, zone, TIME_US_MAX, &at_us));
-    assert_false(timetable_next(&running, zone, instant("9998-12-31T23:30:00Z"), &at_us));
+    assert_false(timetable_next(&running, zone, instant_us("9998-12-31T23:30:00Z"), &at_us));
     assert_false(timetable_previous(&fixed, zone, INT64_MIN, &at_us));
     assert_false(timetable_previous(&running, zone, INT64_MIN, &at_us));
     assert_false(timetable_previous(&running, zone, TIME_US_MIN, &at_us));

@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "base/zone.h"
 #include "base/zone_rule.h"
+#include "instant.h"
 #include "support/temp.h"
 #include "unit.h"
 #include "wall.h"
@@ -14,19 +15,7 @@
 
 static int64_t instant(const char *text)
 {
-    int64_t us;
-
-    assert_ok(time_parse(text_of(text), &us));
-    return us / 1000000;
-}
-
-static struct zone *zone_of(const char *name)
-{
-    struct zone *zone;
-
-    if (zone_new(text_of(name), NULL, &zone) != HF_OK)
-        fail_msg("%s: %s", name, err_message());
-    return zone;
+    return instant_us(text) / 1000000;
 }
 
 /* --- Names --- */
