@@ -6,129 +6,39 @@
  * both in the delivery's transaction. It is killed (SIGKILL) at a named point, the nth time that it
  * comes there; then another child finishes the work. Whatever the point, in the end there is one
  * row and one published event for each event. A point at which nobody was ever killed fails the
- * test: it would have shown nothing.
+ * test: it would have shown nothing. See support_units.h for the moments and for what is judged,
+ * and test_batch_once.c for handlers of batches.
  */
-#include "support_actor.h"
-#include "support_tables.h"
+#include "support_units.h"
 
 #ifdef HF_FAULTS
-#include "base/point.h"
 
-#include <signal.h>
-#include <sys/wait.h>
+static const struct part parts[] = {{"work", units_work_singly}};
 
-#define ROUND_EVENTS 12
-
-static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx)
+/* chunks: deliveries share commits. */
+static void be_killed_everywhere(struct scene *scene, hf_subscription_options options, bool chunks)
 {
-    hf_new_event derived = HF_NEW_EVENT_INIT;
-
-    (void)ctx;
-    derived.type = "derived";
-    derived.key = event->id;
-    if (!delivery_run(delivery, "INSERT INTO effects VALUES (%lld)", (long long)event->position) ||
-        hf_publish(hf_delivery_bus(delivery), &derived, NULL) != HF_OK)
-        return HF_RETRY;
-    return HF_ACK;
-}
-
-/* work URL [POINT NTH]: processes "a" until everything is settled, or it is killed. */
-static int work(int argc, char **argv)
-{
-    hf_bus *bus = NULL;
-
-    if (argc < 1)
-        return 2;
-    if (argc == 3)
-        point_arm(argv[1], strtoll(argv[2], NULL, 10), POINT_KILL);
-    if (hf_open(argv[0], NULL, &bus) != HF_OK ||
-        hf_subscribe(bus, "a", "cause", handle, NULL, NULL, NULL) != HF_OK ||
-        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, PATIENCE_MS) != HF_OK) {
-        fprintf(stderr, "%s\n", hf_errmsg());
-        return 1;
-    }
-    return hf_close(&bus) == HF_OK ? 0 : 1;
-}
-
-static const struct part parts[] = {{"work", work}};
-
-/* ---- The parent's side ----------------------------------------------------------------------- */
-
-struct window {
-    const char *point;
-    bool server_only;
-};
-
-/* From before the handler runs until its delivery is part of a stored checkpoint. */
-static const struct window windows[] = {
-    {"before_handler", false},
-    {"after_handler_before_settle", false},
-    {"tx_after_settle", true},
-    {"handler_tx_before_commit", false},
-    {"tx_before_commit", false},
-    {"tx_after_commit", false},
-    {"handler_tx_after_commit", false},
-};
-
-/* One round; true if somebody was killed in it. */
-static bool run_round(struct scene *scene, const char *point, int nth)
-{
-    char number[16];
-    int status;
-    bool killed;
-
-    snprintf(number, sizeof(number), "%d", nth);
-    for (int i = 0; i < ROUND_EVENTS; i++)
-        publish(scene->bus, "cause", i % 3 ? "k" : NULL, "1");
-    status = actor_wait(actor_start("work", scene->url, point, number, NULL));
-    killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    if (!killed && status != 0)
-        fail_msg("at %s the worker ended with %d", point, status);
-    if (killed && actor_wait(actor_start("work", scene->url, NULL)) != 0)
-        fail_msg("after a kill at %s the work was not finished", point);
-    return killed;
-}
-
-/* chunks: deliveries share commits. At each point once, or (times 2) also later. */
-static void be_killed_everywhere(struct scene *scene, hf_subscription_options options, bool chunks,
-                                 int times)
-{
-    const char *patterns[] = {"cause"};
-    int64_t events = 0;
-
-    options.transactional = HF_ON;
-    options.attempts_max = 100;
     options.checkpoint_events = chunks ? 1000 : 1;
-    tables_run(scene, "CREATE TABLE effects (position INTEGER)");
-    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
-    for (size_t i = 0; i < COUNTED(windows); i++) {
-        const struct window *window = &windows[i];
-        bool killed = false;
+    units_be_killed_everywhere(scene, options);
+}
 
-        /* A chunk of one delivery is settled by its commit. */
-        if (window->server_only && (scene->path || !chunks))
-            continue;
-        for (int j = 0; j < times; j++) {
-            killed |= run_round(scene, window->point, 1 + 4 * j);
-            events += ROUND_EVENTS;
-        }
-        if (!killed)
-            fail_msg("nobody was killed at %s", window->point);
-    }
-    assert_int_equal(info_of(scene->bus, "a").dead, 0);
-    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), events);
-    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), events);
-    assert_int_equal(tables_events(scene), 2 * events);
+static hf_subscription_options shared_options(void)
+{
+    hf_subscription_options options = quick_options();
+
+    options.mode = HF_MODE_SHARED;
+    options.batch = 5; /* several leases */
+    return options;
 }
 
 static void of_single_ordered_deliveries_effects_are_exactly_once(void **state)
 {
-    be_killed_everywhere(*state, quick_options(), false, 2);
+    be_killed_everywhere(*state, quick_options(), false);
 }
 
 static void of_ordered_deliveries_that_share_a_commit_too(void **state)
 {
-    be_killed_everywhere(*state, quick_options(), true, 2);
+    be_killed_everywhere(*state, quick_options(), true);
 }
 
 static void of_ordered_deliveries_with_many_workers_too(void **state)
@@ -136,29 +46,33 @@ static void of_ordered_deliveries_with_many_workers_too(void **state)
     hf_subscription_options options = quick_options();
 
     options.concurrency = 3;
-    be_killed_everywhere(*state, options, false, 1);
+    be_killed_everywhere(*state, options, false);
+}
+
+static void of_ordered_deliveries_in_partitions_too(void **state)
+{
+    hf_subscription_options options = quick_options();
+
+    options.partitions = 4;
+    options.concurrency = 3;
+    be_killed_everywhere(*state, options, true);
 }
 
 static void of_single_shared_deliveries_too(void **state)
 {
-    hf_subscription_options options = quick_options();
-
-    options.mode = HF_MODE_SHARED;
-    be_killed_everywhere(*state, options, false, 1);
+    be_killed_everywhere(*state, shared_options(), false);
 }
 
 static void of_shared_deliveries_that_share_a_commit_too(void **state)
 {
-    hf_subscription_options options = quick_options();
-
-    options.mode = HF_MODE_SHARED;
-    be_killed_everywhere(*state, options, true, 1);
+    be_killed_everywhere(*state, shared_options(), true);
 }
 
 static const struct CMUnitTest tests[] = {
     scene_test(of_single_ordered_deliveries_effects_are_exactly_once),
     scene_test(of_ordered_deliveries_that_share_a_commit_too),
     scene_test(of_ordered_deliveries_with_many_workers_too),
+    scene_test(of_ordered_deliveries_in_partitions_too),
     scene_test(of_single_shared_deliveries_too),
     scene_test(of_shared_deliveries_that_share_a_commit_too),
 };
