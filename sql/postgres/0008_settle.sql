@@ -123,6 +123,7 @@ CREATE FUNCTION holdfast.lanes_hold(p_subscription_id bigint, p_ours integer[],
                                     p_partitions integer[], p_positions bigint[], p_lanes bigint[],
                                     p_now timestamptz, OUT due boolean[])
     LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
     WITH held AS MATERIALIZED (
