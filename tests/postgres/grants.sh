@@ -263,6 +263,7 @@ done
 for role in viewer consumer; do
     ok "$role: does not" same 1 "$(run $role publish a.b '{}')"
     ok "$role: and is told what is missing" grep -q "namespace grant ROLE NAMESPACE" "$said"
+    ok "$role: and not to ask for more" sh -c '! grep -q "GRANT CREATE" "$1"' sh "$said"
 done
 for role in consumer owner; do
     ok "$role: works" same 0 "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"

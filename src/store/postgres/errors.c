@@ -87,20 +87,27 @@ static void first_line(const char *message, char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%.*s", (int)length, message);
 }
 
-/* With the statements that an administrator has to run. Whether the schema is to be made or used
- * only the server's text says, in its language. */
-static hf_status fail_denied(struct session *session, const char *line)
+/* With what an administrator has to run. Only scripts make the schema, and only that needs CREATE:
+ * who may not use what is there must not be told to ask for so much. */
+static hf_status fail_denied(struct session *session, const char *line, bool script)
 {
     const char *place = session->engine->place;
     char *database = PQescapeIdentifier(session->pg, PQdb(session->pg), strlen(PQdb(session->pg)));
     char *role = PQescapeIdentifier(session->pg, PQuser(session->pg), strlen(PQuser(session->pg)));
-    hf_status status =
-        database && role
-            ? fail(HF_DENIED,
-                   "%s: %s (42501); to make the schema, the role needs: GRANT CREATE ON DATABASE "
-                   "%s TO %s; to use a namespace: holdfast namespace grant ROLE NAMESPACE %s",
-                   place, line, database, role, role)
-            : fail(HF_DENIED, "%s: %s (42501)", place, line);
+    hf_status status;
+    if (!database || !role) {
+        status = fail(HF_DENIED, "%s: %s (42501)", place, line);
+    } else if (script) {
+        status = fail(HF_DENIED,
+                      "%s: %s (42501); to make the schema, the role needs: GRANT CREATE ON "
+                      "DATABASE %s TO %s",
+                      place, line, database, role);
+    } else {
+        status = fail(HF_DENIED,
+                      "%s: %s (42501); holdfast namespace grant ROLE NAMESPACE %s says what the "
+                      "role may do in a namespace; the rest is for the owner of the schema",
+                      place, line, role);
+    }
     PQfreemem(database);
     PQfreemem(role);
     return status;
@@ -123,7 +130,7 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
         return fail(status, "%s", line);
     }
     if (strcmp(sqlstate, "42501") == 0) {
-        return fail_denied(session, line);
+        return fail_denied(session, line, query >= POSTGRES_QUERY_COUNT);
     }
     const struct meaning *meaning = meaning_of(sqlstate);
     bool advised = meaning && meaning->advice;
