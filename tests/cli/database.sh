@@ -44,6 +44,9 @@ if on sqlite; then
     hf stats --db junk.db
     true_that "a file that is no database is an error" test "$rc" -eq 1
     has "that says so, by its name" err 'junk\.db is not a SQLite database$'
+    cp plain.db cut.db && truncate -s 5000 cut.db
+    exits 1 "a file of which most is missing is an error" verify --db sqlite:cut.db
+    has "that names it, too" err 'cut\.db is damaged and cannot be opened'
     exits 2 "a database in memory is refused" publish a.b --db sqlite::memory:
     finish
 fi

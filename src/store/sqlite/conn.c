@@ -197,11 +197,15 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
             status = fail(status, "%s: %s", path, err_message());
         }
     } else if (kind != CONN_READER && sqlite3_db_readonly(conn->db, "main") == 1) {
-        status = fail(HF_DENIED, "%s cannot be written by this user", path);
+        status = fail(HF_DENIED, "%s cannot be written by this user; reading needs that, too",
+                      path);
     } else {
         status = conn_settings(conn);
-        if (status != HF_OK && (sqlite3_errcode(conn->db) & 0xff) == SQLITE_NOTADB) {
+        int cause = sqlite3_errcode(conn->db) & 0xff;
+        if (status != HF_OK && cause == SQLITE_NOTADB) {
             status = fail(HF_CORRUPT, "%s is not a SQLite database", path);
+        } else if (status != HF_OK && cause == SQLITE_CORRUPT) {
+            status = fail(HF_CORRUPT, "%s is damaged and cannot be opened: restore a backup", path);
         }
     }
     if (status != HF_OK) {
