@@ -53,12 +53,14 @@ typedef struct hf_schedule {
     int32_t misfire_cap; /* -1: 100 */
     int64_t grace_ms;    /* -1: 60000 */
     hf_driver driver;
+    const char *paused; /* not NULL: a new schedule is paused from the beginning, for this reason or
+                           none (""); one that exists stays as it is */
 } hf_schedule;
 
 #define HF_SCHEDULE_INIT                                                                           \
     {                                                                                              \
         sizeof(hf_schedule), NULL, NULL, NULL, NULL, NULL, HF_AUTO_LENGTH, NULL, NULL, NULL,       \
-            HF_MISFIRE_DEFAULT, -1, -1, HF_DRIVER_DEFAULT                                          \
+            HF_MISFIRE_DEFAULT, -1, -1, HF_DRIVER_DEFAULT, NULL                                    \
     }
 
 typedef struct hf_schedule_info {
@@ -112,7 +114,7 @@ HF_API hf_status hf_schedule_resume(hf_bus *bus, const char *name);
 HF_API hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_receipt);
 /* Calls back once. HF_NOTFOUND. */
 HF_API hf_status hf_schedule_get(hf_bus *bus, const char *name, hf_schedule_fn found, void *ctx);
-/* All of the namespace, by name. */
+/* All of the namespace, by name; the callback may change them. */
 HF_API hf_status hf_schedule_list(hf_bus *bus, hf_schedule_fn found, void *ctx);
 /* What became of the planned times of a schedule, the newest first: the last 100 are kept. At most
  * `limit` (-1: 100) that were planned before before_us (-1: all), which is the planned_at_us of the

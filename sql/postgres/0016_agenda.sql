@@ -90,11 +90,12 @@ $$;
 
 -- change_schedule_put: `struct schedule_put`. p_driver: 'pg_cron', or NULL; its job is made, changed and
 -- removed here (schedule_drive). One that loses its job loses it first, because it may get what the job
--- could not have.
+-- could not have. p_paused: from the beginning, if it is made.
 CREATE FUNCTION holdfast.change_schedule_put(
     p_namespace_id integer, p_id uuid, p_name text, p_expression text, p_zone text, p_type text,
     p_payload json, p_key text, p_tenant text, p_metadata json, p_policy integer, p_cap integer,
-    p_grace_us bigint, p_next timestamptz, p_now timestamptz, p_driver text,
+    p_grace_us bigint, p_next timestamptz, p_now timestamptz, p_driver text, p_paused boolean,
+    p_paused_by text, p_paused_reason text,
     OUT status integer, OUT message text, OUT created boolean)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -105,9 +106,12 @@ BEGIN
     status := 0;
     PERFORM namespace_hold(p_namespace_id);
     INSERT INTO schedules (id, namespace_id, name, expression, zone, type, payload, key, tenant,
-                           metadata, policy, cap, grace_us, next_at, created_at)
+                           metadata, policy, cap, grace_us, next_at, created_at, paused_at, paused_by,
+                           paused_reason)
         VALUES (p_id, p_namespace_id, p_name, p_expression, p_zone, p_type, p_payload, p_key,
-                p_tenant, p_metadata, p_policy, p_cap, p_grace_us, p_next, p_now)
+                p_tenant, p_metadata, p_policy, p_cap, p_grace_us, p_next, p_now,
+                CASE WHEN p_paused THEN p_now END, CASE WHEN p_paused THEN p_paused_by END,
+                CASE WHEN p_paused THEN p_paused_reason END)
         ON CONFLICT (namespace_id, name) DO NOTHING;
     created := FOUND;
     SELECT * INTO v_schedule FROM schedules s

@@ -156,13 +156,14 @@ CREATE TRIGGER schedule_dropped AFTER DELETE ON holdfast.schedules
     FOR EACH ROW WHEN (old.job IS NOT NULL) EXECUTE FUNCTION holdfast.schedule_job();
 
 -- create_schedule: makes a schedule or changes the one of this name, and answers its id. Making the same
--- again changes nothing.
+-- again changes nothing. paused: from the beginning, if it is new.
 CREATE FUNCTION holdfast.create_schedule(namespace text, name text, expression text, type text,
                                          payload json DEFAULT 'null', zone text DEFAULT 'UTC',
                                          key text DEFAULT NULL, tenant text DEFAULT NULL,
                                          metadata json DEFAULT NULL, misfire text DEFAULT 'skip',
                                          misfire_cap integer DEFAULT 100,
-                                         grace_ms bigint DEFAULT 60000, driver text DEFAULT NULL)
+                                         grace_ms bigint DEFAULT 60000, driver text DEFAULT NULL,
+                                         paused boolean DEFAULT false)
     RETURNS uuid
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -198,7 +199,7 @@ BEGIN
             create_schedule.zone, create_schedule.type, v_payload, create_schedule.key,
             create_schedule.tenant, create_schedule.metadata, v_policy, create_schedule.misfire_cap,
             create_schedule.grace_ms * 1000, cron_next(v_cron, create_schedule.zone, v_now), v_now,
-            create_schedule.driver);
+            create_schedule.driver, create_schedule.paused, session_user::text, NULL);
     END IF;
     v_schedule := schedule_find(create_schedule.namespace, create_schedule.name);
     IF (v_schedule.job IS NOT NULL) <> (create_schedule.driver IS NOT NULL) THEN

@@ -3,7 +3,7 @@
 -- name: change_schedule_put
 SELECT status, message, created
     FROM holdfast.change_schedule_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                     $16);
+                                     $16, $17, $18, $19);
 
 -- name: change_schedule_remove
 SELECT status, message FROM holdfast.change_schedule_remove($1, $2);

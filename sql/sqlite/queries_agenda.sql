@@ -24,8 +24,9 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
 
 -- name: schedule_create
 INSERT INTO holdfast_schedules (namespace_id, name, expression, zone, type, payload, key, tenant,
-                                metadata, policy, cap, grace_us, next_at, id, created_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
+                                metadata, policy, cap, grace_us, next_at, id, created_at,
+                                paused_at, paused_by, paused_reason)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18);
 
 -- name: schedule_change
 UPDATE holdfast_schedules

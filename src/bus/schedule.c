@@ -190,6 +190,12 @@ hf_status hf_schedule_put(hf_bus *bus, const hf_schedule *schedule, int32_t *ret
     if (!status) {
         status = check_schedule(bus, &own, put.change.now_us, &put.definition);
     }
+    if (!status && own.paused) {
+        put.paused = true;
+        put.paused_by = text_of(bus->node_name);
+        status = intake_text(own.paused[0] ? own.paused : NULL, "paused", HF_METADATA_BYTES_MAX,
+                             &put.paused_reason);
+    }
     if (!status) {
         status = plan_open(&plan, put.definition.expression, put.definition.zone);
     }

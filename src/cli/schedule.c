@@ -37,6 +37,7 @@ static int run_add(struct cli *cli)
     schedule.misfire_cap = (int32_t)args_number(args, "misfire-cap", -1);
     schedule.grace_ms = args_number(args, "grace", -1);
     schedule.driver = (hf_driver)args_number(args, "driver", 0);
+    schedule.paused = args_given(args, "paused") ? "" : NULL;
     if (args->word_count > 3 &&
         !cli_payload(args->words[3], &schedule.payload, &schedule.payload_bytes, &owned))
         return EXIT_ERROR;
@@ -60,6 +61,7 @@ static const struct option_row add_options[] = {
     SCHEDULE_OPTION_CAP,
     SCHEDULE_OPTION_GRACE,
     SCHEDULE_OPTION_DRIVER,
+    {"paused", 0, OPTION_FLAG, NULL, NULL, 0, 0, "a new one is paused from the beginning"},
     OPTION_END,
 };
 

@@ -52,8 +52,11 @@ static int declare_schedule(struct work *work, const struct config_entry *entry)
     hf_schedule schedule = schedule_of(work, entry);
     struct config_setting active = setting_of(work, entry, "active");
     int32_t created = 0;
-    hf_status status = hf_schedule_put(bus, &schedule, &created);
+    hf_status status;
 
+    if (active.origin != CONFIG_BY_DEFAULT && active.value.number != HF_ON)
+        schedule.paused = PAUSE_REASON;
+    status = hf_schedule_put(bus, &schedule, &created);
     if (status == HF_OK && active.origin != CONFIG_BY_DEFAULT)
         status = active.value.number == HF_ON
                      ? hf_schedule_resume(bus, entry->name)

@@ -38,9 +38,9 @@ struct schedule_definition {
  * Creates a schedule, or replaces what it says. Either way it waits for next_us (STORE_NEVER:
  * nothing) from now on. `id` is a new one's; one that exists keeps its own. The generation rises
  * with each change of definition or pause, so that a firing that was worked out by the old
- * definition is stale. A pause stays. The job of a driver comes, changes and goes with it, and with
- * struct schedule_remove. HF_MISUSE: there is no such driver here; HF_INVALID: it cannot have this
- * expression or zone. Rings.
+ * definition is stale. A pause stays; `paused` is for one that is created. The job of a driver
+ * comes, changes and goes with it, and with struct schedule_remove. HF_MISUSE: there is no such
+ * driver here; HF_INVALID: it cannot have this expression or zone. Rings.
  */
 struct schedule_put {
     struct change change;
@@ -48,6 +48,9 @@ struct schedule_put {
     struct text name;
     struct schedule_definition definition;
     int64_t next_us;
+    bool paused; /* from the beginning */
+    struct text paused_by;
+    struct text paused_reason;
     bool ret_created;
 };
 

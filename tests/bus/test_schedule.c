@@ -266,6 +266,86 @@ static void a_stopped_bus_fires_nothing_and_a_started_one_catches_up(void **stat
     assert_int_equal(events.emitted_at_us[1], events.emitted_at_us[0] + SECOND_US);
 }
 
+/* While the bus fires: it cannot come between the making and the pause. */
+static void a_schedule_that_is_made_paused_never_fires(void **state)
+{
+    struct scene *scene = *state;
+    hf_schedule paused = schedule_of("paused", "* * * * * *");
+    hf_schedule other = schedule_of("other", "* * * * * *");
+    static struct events events;
+    memset(&events, 0, sizeof events);
+    paused.type = "never";
+    paused.paused = "until tested";
+    assert_ok(hf_start(scene->bus));
+    assert_ok(hf_schedule_put(scene->bus, &paused, NULL));
+    assert_ok(hf_schedule_put(scene->bus, &other, NULL));
+    read_events(scene->bus, &events, 3);
+    for (size_t i = 0; i < events.count; i++) {
+        assert_string_equal(events.types[i], "tick");
+    }
+    struct known known = known_of(scene->bus, "paused");
+    assert_true(known.paused_at_us > 0);
+    assert_string_equal(known.paused_reason, "until tested");
+    assert_ok(hf_schedule_remove(scene->bus, "other"));
+    other.paused = "";
+    assert_ok(hf_schedule_put(scene->bus, &other, NULL));
+    known = known_of(scene->bus, "other");
+    assert_true(known.paused_at_us > 0);
+    assert_string_equal(known.paused_reason, "");
+    assert_ok(hf_schedule_resume(scene->bus, "paused"));
+    assert_ok(hf_schedule_put(scene->bus, &paused, NULL)); /* one that exists stays as it is */
+    assert_int_equal(known_of(scene->bus, "paused").paused_at_us, -1);
+    read_events(scene->bus, &events, events.count + 1);
+    assert_string_equal(events.types[events.count - 1], "never");
+}
+
+struct meddler {
+    hf_bus *bus;
+    int count;
+    int inner;
+};
+
+static int count_one(const hf_schedule_info *info, void *ctx)
+{
+    (void)info;
+    ++*(int *)ctx;
+    return 0;
+}
+
+/* Removes the one that it is shown, makes another, and lists them all. */
+static int meddle(const hf_schedule_info *info, void *ctx)
+{
+    struct meddler *meddler = ctx;
+    char name[64];
+    snprintf(name, sizeof name, "z%s", info->schedule.name);
+    hf_schedule another = schedule_of(name, "@yearly");
+    another.payload = info->schedule.payload;
+    assert_ok(hf_schedule_remove(meddler->bus, info->schedule.name));
+    assert_ok(hf_schedule_put(meddler->bus, &another, NULL));
+    assert_ok(hf_schedule_list(meddler->bus, count_one, &meddler->inner));
+    meddler->count++;
+    return 0;
+}
+
+static void schedules_can_be_changed_while_they_are_listed(void **state)
+{
+    struct scene *scene = *state;
+    struct meddler meddler = {.bus = scene->bus};
+    int left = 0;
+    for (int i = 0; i < 20; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "s%d", i);
+        hf_schedule schedule = schedule_of(name, "@yearly");
+        assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    }
+    assert_ok(hf_schedule_list(scene->bus, meddle, &meddler));
+    assert_int_equal(meddler.count, 20);
+    assert_int_equal(meddler.inner, 20 * 20);
+    assert_ok(hf_schedule_list(scene->bus, count_one, &left));
+    assert_int_equal(left, 20);
+    assert_ok(hf_schedule_get(scene->bus, "zs7", note, &(struct known){0}));
+}
+
 /* Copies of the only schedule, which are due when it is. */
 #define COPIED "next_at, created_at, policy, cap, grace_us, expression, zone, type, payload"
 static const char copies_in_file[] =
@@ -563,6 +643,8 @@ int main(void)
         scene_test(schedules_are_paused_run_by_hand_and_removed),
         scene_test(three_buses_fire_each_planned_time_once),
         scene_test(a_stopped_bus_fires_nothing_and_a_started_one_catches_up),
+        scene_test(a_schedule_that_is_made_paused_never_fires),
+        scene_test(schedules_can_be_changed_while_they_are_listed),
         scene_test(schedules_that_cannot_be_read_are_in_nobodys_way),
         scene_test(a_firing_brings_no_more_than_a_commit_should_carry),
 #ifdef HF_FAULTS

@@ -79,6 +79,9 @@ paused=$(told a paused_at)
 is "pauses it" "$(told a paused_reason)" 'active: off in the configuration file'
 exits 0 "again" work --until-empty
 is "it is the same pause" "$(told a paused_at)" "$paused"
+file "{name: new, cron: '* * * * * *', type: tick.new, active: off}"
+exits 0 "a new one with active: off" work --until-empty
+is "is paused from the beginning" "$(told new paused_at) $(told new paused_reason)" "$(told new created_at) active: off in the configuration file"
 file "{name: a, cron: '30 9 * * *', type: tick.a}"
 exits 0 "if it is not said" work --until-empty
 is "it stays paused" "$(told a paused_at)" "$paused"

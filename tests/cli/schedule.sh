@@ -48,6 +48,10 @@ exits 2 "a driver that is none" schedule add bad @daily t --driver systemd
 exits 0 "by itself it has none" schedule add report '0 9 * * MON-FRI' report.due '{"n": 1.50}' --zone Europe/Berlin --misfire once --driver own
 exits 0 "as is shown" schedule show report
 has "by name" out '^driver: +own$'
+exits 0 "one that is paused" schedule add later @hourly later.due --paused
+exits 0 "as it was" schedule show later --json
+is "from the beginning" "$(field out 1 '$.paused_at')" "$(field out 1 '$.created_at')"
+exits 0 "and goes" schedule rm later --yes
 exits 0 "pause" schedule pause report --reason holidays
 exits 0 "is listed" schedule list
 has "as such" out '^report .* paused '

@@ -62,6 +62,10 @@ fails "pg_cron without pg_cron" "$(make "'x', '@daily', 't', driver => 'pg_cron'
 fails "a namespace that is none" "SELECT holdfast.create_schedule('no', 'x', '@daily', 't')" 'HF003: there is no namespace no'
 fails "a schedule that is none" "SELECT holdfast.run_schedule('default', 'x')" 'HF003: there is no schedule x'
 fails "to tick for nothing" "SELECT holdfast.tick('no')" 'HF003: there is no namespace no'
+is "one is made paused" "SELECT holdfast.create_schedule('default', 'p', '* * * * * *', 't', paused => true) IS NOT NULL" t
+is "from the beginning" "SELECT paused_at = created_at, paused_by = session_user FROM holdfast.schedules" "t|t"
+is "and stays so if it is changed" "SELECT holdfast.create_schedule('default', 'p', '@daily', 't') IS NOT NULL AND paused_at IS NOT NULL FROM holdfast.schedules" t
+sql "SELECT holdfast.drop_schedule('default', 'p')" >/dev/null
 is "and nothing is left of it" "SELECT count(*) FROM holdfast.schedules" 0
 
 # --- Large ones ---

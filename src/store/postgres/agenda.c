@@ -159,6 +159,9 @@ static hf_status put_fill(struct postgres_engine *engine, struct params *params,
     param_agenda_time(params, put->next_us);
     param_local(params, change->now_us);
     param_text(params, text_of(definition->driver == DRIVER_PG_CRON ? "pg_cron" : NULL));
+    param_bool(params, put->paused);
+    param_text(params, put->paused_by);
+    param_text(params, put->paused_reason);
     return HF_OK;
 }
 

@@ -245,6 +245,9 @@ hf_status sqlite_schedule_put(struct sqlite_engine *engine, struct conn *conn,
         bind_definition(stmt, put);
         bind_blob(stmt, 14, put->id, sizeof put->id);
         bind_int(stmt, 15, put->change.now_us);
+        bind_time(stmt, 16, put->paused ? put->change.now_us : STORE_NEVER);
+        bind_text(stmt, 17, put->paused_by);
+        bind_text(stmt, 18, put->paused_reason);
         status = conn_run(conn, stmt);
     }
     conn->ring = true;
