@@ -82,6 +82,7 @@ holder="FROM holdfast.processes p JOIN pg_locks l ON l.locktype = 'advisory' AND
     AND l.classid::bigint << 32 | l.objid::bigint = holdfast.process_key(1, p.token)
     JOIN holdfast.namespaces n ON n.id = p.namespace_id WHERE p.node_id = 'worker'"
 IFS='|' read -r backend renewals flag <<<"$(sql "SELECT l.pid, p.renewals, pg_sequence_last_value(n.sleep) $holder")"
+ask a "SELECT holdfast.node_lock(1, false, 'worker')" >/dev/null # as one that comes with its id does
 is "a process that lost its connection" "SELECT pg_terminate_backend($backend)" t
 back="SELECT count(*) $holder AND l.pid <> $backend AND p.renewals > $renewals AND pg_sequence_last_value(n.sleep) > $flag"
 ok "registers again, shows signs of life, and waits for news" becomes "$back" 1
