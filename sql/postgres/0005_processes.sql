@@ -39,7 +39,8 @@ $$;
 
 -- clock_mind: if the server's clock was set back since a process of the namespace was last seen, what
 -- is stored for later would come later by as much. Then leases end lease_ms from now at the latest,
--- and retries that were recorded in the future are due now: early at worst. Rings if it was so.
+-- and retries that were recorded in the future are due now: early at worst. Rings if it was so. Who does
+-- not consume there (0023_grants.sql) leaves it, and the signs of it, to those who do.
 CREATE FUNCTION holdfast.clock_mind(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -54,8 +55,11 @@ BEGIN
                        WHERE n.id = p_namespace_id AND n.closed_at > v_now + interval '1 s') THEN
         RETURN;
     END IF;
-    UPDATE namespaces n SET closed_at = NULL WHERE n.id = p_namespace_id AND n.closed_at > v_now;
     UPDATE processes p SET seen_at = v_now WHERE p.namespace_id = p_namespace_id AND p.seen_at > v_now;
+    IF NOT may_consume(p_namespace_id) THEN
+        RETURN;
+    END IF;
+    UPDATE namespaces n SET closed_at = NULL WHERE n.id = p_namespace_id AND n.closed_at > v_now;
     FOR v_id IN SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id ORDER BY 1 LOOP
         PERFORM leases_lower(v_id, false, v_now);
         PERFORM leases_lower(v_id, true, v_now);
@@ -133,7 +137,8 @@ $$;
 -- process_sweep: forgets dead processes that no partition and no lease names any more, and those that
 -- showed no sign of life for a day (or three heartbeats, if that is longer), after their nodes were
 -- remembered. Answers how many. None if somebody is at one of them, in a transaction that goes on: the
--- next time, then; a process that waited here would be silent itself.
+-- next time, then; a process that waited here would be silent itself. Those that are not the caller's to
+-- remove (0023_grants.sql) cannot be locked, and stay.
 CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -145,12 +150,13 @@ DECLARE
 BEGIN
     SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
         FROM processes p WHERE p.namespace_id = p_namespace_id;
-    SELECT array_agg(p.token) INTO v_dead
-        FROM processes p
+    v_dead := ARRAY(
+        SELECT p.token FROM processes p
         WHERE p.namespace_id = p_namespace_id
             AND (p.token = ANY (v_dead) OR process_is_silent(p))
             AND NOT EXISTS (SELECT 1 FROM partitions o WHERE o.owner = p.token)
-            AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.owner = p.token);
+            AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.owner = p.token)
+        FOR UPDATE OF p);
     PERFORM node_past(p_namespace_id, v_dead, false);
     DELETE FROM processes p WHERE p.token = ANY (v_dead);
     GET DIAGNOSTICS v_count = ROW_COUNT;
@@ -161,10 +167,9 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- process_close: gives back what the process still owns (its partitions have no owner, its leases are
--- free for the next claim) and forgets it, but for its node. Answers whether anything was given back: then ring.
-CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_now timestamptz)
-    RETURNS boolean
+-- process_give: what a process still owns is free: its partitions have no owner, its leases are for the
+-- next claim. Answers whether there was anything.
+CREATE FUNCTION holdfast.process_give(p_token uuid, p_now timestamptz) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
@@ -185,11 +190,31 @@ BEGIN
             WHERE owner = p_token AND subscription_id = v_id;
         v_given := true;
     END LOOP;
+    RETURN v_given;
+END
+$$;
+
+-- process_close: gives back what the process still owns and forgets it, but for its node. Answers whether
+-- anything was given back: then ring. Who does not consume there (0023_grants.sql) owns nothing.
+CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_now timestamptz)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_consumes boolean := may_consume(p_namespace_id);
+    v_given    boolean := false;
+BEGIN
+    IF v_consumes THEN
+        v_given := process_give(p_token, p_now);
+    END IF;
     PERFORM node_past(p_namespace_id, ARRAY[p_token], true);
     DELETE FROM processes WHERE token = p_token;
-    UPDATE namespaces n SET closed_at = clock_timestamp()
-        WHERE n.id = p_namespace_id
-            AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.namespace_id = p_namespace_id);
+    IF v_consumes THEN
+        UPDATE namespaces n SET closed_at = clock_timestamp()
+            WHERE n.id = p_namespace_id
+                AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.namespace_id = p_namespace_id);
+    END IF;
     RETURN v_given;
 END
 $$;

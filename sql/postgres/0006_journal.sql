@@ -292,12 +292,16 @@ $$;
 
 -- upkeep: rotates the journal and compacts what needs it, at most one of them, because each holds its
 -- locks until the transaction ends. For every process, a few times a second while it works; those who only use
--- SQL call it themselves now and then, outside of any transaction. True: something was done.
+-- SQL call it themselves now and then, outside of any transaction. True: something was done. False, too, for
+-- a role that may not (0023_grants.sql).
 CREATE FUNCTION holdfast.upkeep(p_commits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF NOT has_function_privilege('holdfast.rotate(bigint)', 'EXECUTE') THEN
+        RETURN false;
+    END IF;
     RETURN rotate() OR compact('leases', p_commits => p_commits)
         OR compact('settled', p_commits => p_commits);
 END

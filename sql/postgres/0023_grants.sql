@@ -4,11 +4,13 @@
 -- more of these, for a namespace each:
 --
 --   viewer     reads the log, subscriptions, dead letters and numbers
---   publisher  publishes, now or for later, and fires schedules; reads no payloads
---   consumer   reads as a viewer, and subscribes, claims, settles, resolves dead letters
+--   publisher  publishes, now or for later, and fires schedules; reads nothing of the log, but schedules
+--              and what waits for its time
+--   consumer   reads as a viewer, and subscribes, claims, settles, resolves dead letters, and clears up
+--              after processes that are dead
 --   owner      all of these
 --
--- Each of them may be a node.
+-- Each of them may be a node, and changes and removes only what its own role has registered.
 --
 -- Functions run with the rights of their caller. The tables that all namespaces share have policies
 -- (row-level security), which ask the table grants whose rows a statement may see or write, once per
@@ -17,7 +19,9 @@
 -- namespaces, and granting, stay with that owner.
 --   Views must ask in the name of their reader, which PostgreSQL does from version 15 on; before, nothing
 -- can be granted. Not guarded, because the server has no rights for them: advisory locks and notifying,
--- with which a role that is connected may disturb, but neither read nor write.
+-- with which a role that is connected may disturb, but neither read nor write. Nor is LOCK TABLE, of a
+-- table that all namespaces share, by whoever may change rows of it: so a role can change rows only of
+-- the tables that its parts need, which for a viewer are those of nodes.
 
 CREATE TABLE holdfast.grants (
     namespace_id integer NOT NULL,
@@ -38,6 +42,22 @@ BEGIN
 END
 $$;
 
+-- Whether whoever asks may consume in a namespace: everything that belongs to subscriptions is theirs to
+-- change. The policies say the same.
+CREATE FUNCTION holdfast.may_consume(p_namespace_id integer) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN NOT row_security_active('holdfast.leases')
+        OR p_namespace_id = ANY (namespaces_of('consumer', 'owner'));
+END
+$$;
+
+-- Whose process it is. It counts as dead when its row is gone, so who does not consume removes none but
+-- its own.
+ALTER TABLE holdfast.processes ADD COLUMN role_name name NOT NULL DEFAULT current_user;
+
 -- ---- Policies -----------------------------------------------------------------------------------
 
 -- Who sees and who writes the rows of each table. Those of subscriptions and schedules go with them.
@@ -47,14 +67,15 @@ DECLARE
     c_readers    constant text := $f$'viewer', 'consumer', 'owner'$f$;
     c_publishers constant text := $f$'publisher', 'owner'$f$;
     c_consumers  constant text := $f$'consumer', 'owner'$f$;
+    c_workers    constant text := $f$'publisher', 'consumer', 'owner'$f$;
     t            record;
     v_see        text;
     v_write      text;
 BEGIN
     FOR t IN
         SELECT * FROM (VALUES
-            ('namespaces', 'id', c_all, c_all),
-            ('processes', 'namespace_id', c_all, c_all),
+            ('namespaces', 'id', c_all, c_workers),
+            ('processes', 'namespace_id', c_all, c_consumers),
             ('past_nodes', 'namespace_id', c_all, c_all),
             ('events', 'namespace_id', c_readers, c_publishers),
             ('heads', 'namespace_id', c_all, c_publishers),
@@ -87,6 +108,10 @@ BEGIN
         EXECUTE format('CREATE POLICY change ON holdfast.%I FOR UPDATE USING (%s)', t.name, v_write);
         EXECUTE format('CREATE POLICY remove ON holdfast.%I FOR DELETE USING (%s)', t.name, v_write);
     END LOOP;
+    -- In addition to the policies above: either is enough.
+    CREATE POLICY own ON holdfast.processes
+        USING (role_name = current_user AND namespace_id = ANY (
+            (SELECT holdfast.namespaces_of('viewer', 'publisher', 'consumer', 'owner'))::integer[]));
     ALTER TABLE holdfast.schedule_runs ENABLE ROW LEVEL SECURITY;
     CREATE POLICY with_its_schedule ON holdfast.schedule_runs
         USING (EXISTS (SELECT FROM holdfast.schedules s WHERE s.id = schedule_id));
@@ -102,6 +127,9 @@ $$;
 
 -- ---- Granting -----------------------------------------------------------------------------------
 
+-- They lock what all consumers use, to the end of the caller's transaction.
+REVOKE ALL ON FUNCTION holdfast.rotate(bigint), holdfast.compact(regclass, bigint, bigint) FROM PUBLIC;
+
 -- Makes the server's grants to a role what the table grants says, whatever they were: those that any
 -- namespace needs, and those of one namespace, if it still has a log. A role that is gone has none.
 CREATE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole) RETURNS void
@@ -109,29 +137,41 @@ CREATE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole)
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    c_read    constant text := 'meta, turns, grants, namespaces, event_log, dead_letters, checkpoints';
-    c_written constant text := 'processes, past_nodes, heads, event_ids, keys, schedules, schedule_runs, delayed, '
-        'subscriptions, letters, members, partitions, checkpoints_0, checkpoints_1, leases, retries, '
-        'copies, settled';
-    v_log     text := 'events_' || p_namespace_id;
-    v_roles   text[] := ARRAY(SELECT g.role FROM grants g WHERE g.grantee = p_grantee
-                              AND g.namespace_id = p_namespace_id);
-    v_writes  boolean := v_roles && '{publisher,owner}';
+    c_read      constant text := 'meta, turns, grants, namespaces, event_log, dead_letters, checkpoints, events';
+    c_nodes     constant text := 'processes, past_nodes';
+    c_published constant text := 'heads, event_ids, keys, schedules, schedule_runs, delayed';
+    c_consumed  constant text := 'subscriptions, letters, members, partitions, checkpoints_0, '
+        'checkpoints_1, leases, retries, copies, settled';
+    c_all       constant text := concat_ws(', ', c_read, c_nodes, c_published, c_consumed);
+    c_upkeep    constant text := 'rotate(bigint), compact(regclass, bigint, bigint)';
+    v_log       text := 'events_' || p_namespace_id;
+    v_parts     text[] := ARRAY(SELECT DISTINCT g.role FROM grants g WHERE g.grantee = p_grantee);
+    v_roles     text[] := ARRAY(SELECT g.role FROM grants g WHERE g.grantee = p_grantee
+                                AND g.namespace_id = p_namespace_id);
+    v_writes    boolean := v_roles && '{publisher,owner}';
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p_grantee) THEN
         RETURN;
-    ELSIF EXISTS (SELECT FROM grants g WHERE g.grantee = p_grantee) THEN
+    END IF;
+    EXECUTE format('REVOKE ALL ON %s FROM %s', c_all, p_grantee);
+    EXECUTE format('REVOKE ALL ON SEQUENCE journal_seq FROM %s', p_grantee);
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', c_upkeep, p_grantee);
+    EXECUTE format('REVOKE ALL ON SCHEMA holdfast FROM %s', p_grantee);
+    IF v_parts <> '{}' THEN
         EXECUTE format('GRANT USAGE ON SCHEMA holdfast TO %s', p_grantee);
-        EXECUTE format('GRANT SELECT ON %s TO %s', c_read, p_grantee);
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s', c_written, p_grantee);
-        EXECUTE format('GRANT UPDATE (ids_until, closed_at) ON namespaces TO %s', p_grantee);
-        EXECUTE format('GRANT SELECT, INSERT ON events TO %s', p_grantee);
+        EXECUTE format('GRANT SELECT ON %s TO %s', c_all, p_grantee);
+        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO %s', c_nodes, p_grantee);
+    END IF;
+    IF v_parts && '{publisher,owner}' THEN
+        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO %s', c_published, p_grantee);
+        EXECUTE format('GRANT INSERT ON events TO %s', p_grantee);
+        EXECUTE format('GRANT UPDATE (ids_until) ON namespaces TO %s', p_grantee);
+    END IF;
+    IF v_parts && '{consumer,owner}' THEN
+        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO %s', c_consumed, p_grantee);
+        EXECUTE format('GRANT UPDATE (closed_at) ON namespaces TO %s', p_grantee);
         EXECUTE format('GRANT USAGE ON SEQUENCE journal_seq TO %s', p_grantee);
-        EXECUTE format('GRANT SELECT ON SEQUENCE letters_id_seq TO %s', p_grantee);
-    ELSE
-        EXECUTE format('REVOKE ALL ON %s, %s, events FROM %s', c_read, c_written, p_grantee);
-        EXECUTE format('REVOKE ALL ON SEQUENCE journal_seq, letters_id_seq FROM %s', p_grantee);
-        EXECUTE format('REVOKE ALL ON SCHEMA holdfast FROM %s', p_grantee);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', c_upkeep, p_grantee);
     END IF;
     IF to_regclass(v_log) IS NULL THEN
         RETURN;

@@ -353,7 +353,7 @@ const struct command command_namespace_grant = {
                 "  holdfast namespace grant consumer shop mailer\n",
     .details = "ROLE is one of\n"
                "  viewer     reads the log, subscriptions, dead letters and numbers\n"
-               "  publisher  publishes, now or later, and runs schedules; reads no payloads\n"
+               "  publisher  publishes, now or later, makes schedules; does not read the log\n"
                "  consumer   reads, subscribes, delivers, resolves dead letters\n"
                "  owner      all of these\n"
                "DBROLE, and who is a member of it, may do that in this namespace and nothing in\n"

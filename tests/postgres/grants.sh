@@ -62,6 +62,7 @@ for role in viewer consumer owner; do
 done
 may publisher "reads none of them" "SELECT $(everything 'it"s ours' "$ours")" "0 0 0"
 may publisher "nor payloads of the log itself" "SELECT payload FROM holdfast.events_$ours" "$denied"
+may publisher "reads what waits for its time" "SELECT count(*) FROM holdfast.delayed; SELECT count(*) FROM holdfast.schedules" "0 0"
 for role in publisher owner; do
     may $role "publishes" "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', key => 'a')" f
     may $role "publishes many" "SELECT count(*), max(index) FROM holdfast.publish_many('it\"s ours', '{x,y}', NULL)" "2|1"
@@ -96,6 +97,54 @@ for role in $roles; do
         SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb');
         SELECT holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" "00000000-0000-4000-8000-0000000000bb 00000000-0000-4000-8000-0000000000bb t"
 done
+
+# --- Nodes of others, and locks ---
+our_node=00000000-0000-4000-8000-00000000000$ours
+processes="SELECT md5(string_agg(p::text, ' ' ORDER BY p.token)) FROM holdfast.processes p WHERE namespace_id = $ours"
+sql "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000dd', 'dead', true)" >/dev/null
+before=$(sql "$processes")
+for role in viewer publisher; do
+    for call in "holdfast.process_close($ours, '$our_node', now())" "holdfast.process_beat($ours, '$our_node', 'n', true)" "holdfast.process_sweep($ours)" "holdfast.process_give('$our_node', now())" \
+        "holdfast.heartbeat('it\"s ours', 'node', '$our_node')" "holdfast.goodbye('it\"s ours', 'node', '$our_node')" \
+        "holdfast.node_register($ours, '$our_node', true, true, 'n', true, 'n', NULL, NULL, NULL, NULL, NULL, 30000)"; do
+        echo "SELECT $call;"
+    done | tries "$role's" >/dev/null
+    echo "UPDATE holdfast.processes SET renewals = 0, seen_at = '-infinity'; DELETE FROM holdfast.processes;
+          INSERT INTO holdfast.processes (token, started_at, seen_at, namespace_id, locked, node_name, role_name) VALUES (gen_random_uuid(), now(), now(), $ours, false, 'n', 'holdfast')" | tries "$role's" >/dev/null
+    is "$role: neither changes nor removes a node of others, nor speaks for one" "$processes" "$before"
+done
+may viewer "says nothing of which ids are known" "UPDATE holdfast.namespaces SET ids_until = 'infinity'" "$denied"
+may viewer "nor when the last process left" "UPDATE holdfast.namespaces SET closed_at = now()" "$denied"
+may consumer "clears up after those that are dead" "SELECT holdfast.process_sweep($ours)" 1
+is "and only after those" "SELECT count(*) FROM holdfast.processes WHERE token = '$our_node'" 1
+# lockable ROLE: the tables of the schema that it can keep from everybody.
+lockable() {
+    for table in $tables; do
+        echo "BEGIN; LOCK TABLE ONLY $table; SELECT '${table#*.}'; ROLLBACK;"
+    done | tries "$1's" | grep -v ERROR | sort | paste -sd' ' -
+}
+tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')")
+nodes="past_nodes processes"
+published="delayed event_ids heads keys schedule_runs schedules"
+consumed="checkpoints_0 checkpoints_1 copies leases letters members partitions retries settled subscriptions"
+sorted() { echo "$*" | tr ' ' '\n' | sort | paste -sd' ' -; }
+ok "viewer: locks the tables of nodes alone" same "$nodes" "$(lockable viewer)"
+ok "publisher: and those of publishing" same "$(sorted "$nodes" "$published")" "$(lockable publisher)"
+ok "consumer: and those of consuming" same "$(sorted "$nodes" "$consumed")" "$(lockable consumer)"
+ok "owner: and all of these" same "$(sorted "$nodes" "$published" "$consumed")" "$(lockable owner)"
+for role in viewer publisher; do
+    may $role "leaves the journal alone" "SELECT holdfast.upkeep(1000000); SELECT holdfast.rotate(0)" "f $denied"
+    may $role "and leases" "SELECT holdfast.compact('holdfast.leases', -1)" "$denied"
+done
+lease_ends="SELECT expires_at > now() + interval '30 d' FROM holdfast.leases WHERE subscription_id = (SELECT id FROM holdfast.subscriptions WHERE namespace_id = $ours AND name = 'jobs') ORDER BY 1 DESC LIMIT 1"
+sql "UPDATE holdfast.processes SET seen_at = now() + interval '60 d' WHERE token = '$our_node'; UPDATE holdfast.leases SET expires_at = now() + interval '60 d'
+     WHERE subscription_id = (SELECT id FROM holdfast.subscriptions WHERE namespace_id = $ours AND name = 'jobs')" >/dev/null
+for role in viewer publisher; do
+    may $role "lives on when the clock is set back" "SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb') IS NOT NULL; SELECT holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" "t t"
+done
+is "and leaves what to do about it" "$lease_ends" t
+may consumer "to a consumer" "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000aa', 'n', false); SELECT FROM holdfast.process_close($ours, '00000000-0000-4000-8000-0000000000aa', now())" ""
+is "(leases end in time again)" "$lease_ends" f
 
 # --- Schedules, events for later and months that are to go, in both ---
 # due NAMESPACE ID: makes the schedule `clock` due, and has an event that is.
@@ -296,6 +345,7 @@ sql "GRANT \"publisher's\" TO nobody" >/dev/null
 ok "members of a role may what it may" same f "$(as nobody "SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
 is "what is revoked is gone" "SELECT holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s'), holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s')" "t|f"
 may viewer "(it publishes no more)" "SELECT FROM holdfast.publish('theirs', 't')" "ERROR:  HF003"
+ok "viewer: (nor locks what it needed for that)" same "$nodes" "$(lockable viewer)"
 may viewer "(and still sees its own)" "SELECT name FROM holdfast.namespaces" 'it"s ours'
 is "who has lost everything leaves nothing behind" "SELECT holdfast.namespace_revoke('viewer', 'theirs', 'other'); DROP ROLE other" t
 sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone'); DROP OWNED BY gone; DROP ROLE gone" >/dev/null
