@@ -22,6 +22,8 @@ static const struct option_row row_total = WORK_OPTION_TOTAL;
 static const struct option_row row_drain = WORK_OPTION_DRAIN;
 static const struct option_row row_node = WORK_OPTION_NODE;
 static const struct option_row row_node_id = WORK_OPTION_NODE_ID;
+static const struct option_row row_node_description = WORK_OPTION_NODE_DESCRIPTION;
+static const struct option_row row_node_metadata = WORK_OPTION_NODE_METADATA;
 static const struct option_row row_heartbeat = WORK_OPTION_HEARTBEAT;
 
 static const struct option_row row_url = {
@@ -77,6 +79,10 @@ static const struct config_key database_keys[] = {
      CONFIG_TEXT_NAMESPACE, false, false},
     {"node", &row_node, NULL, "node", NULL, NULL, CONFIG_TEXT_NODE, false, false},
     {"node_id", &row_node_id, NULL, "node-id", NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"node_description", &row_node_description, NULL, "node-description", NULL, NULL,
+     CONFIG_TEXT_ANY, false, false},
+    {"node_metadata", &row_node_metadata, NULL, "node-metadata", NULL, NULL, CONFIG_TEXT_OBJECT,
+     false, false},
     {"heartbeat", &row_heartbeat, "30s", "heartbeat", NULL, NULL, CONFIG_TEXT_ANY, false, false},
     {"durability", &row_durability, "power", NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
     {"timeout", &row_timeout, "10s", "db-timeout", NULL, NULL, CONFIG_TEXT_ANY, false, false},

@@ -245,6 +245,8 @@ static const struct option_row show_options[] = {
     WORK_OPTION_DRAIN,
     WORK_OPTION_NODE,
     WORK_OPTION_NODE_ID,
+    WORK_OPTION_NODE_DESCRIPTION,
+    WORK_OPTION_NODE_METADATA,
     WORK_OPTION_HEARTBEAT,
     OPTION_END,
 };

@@ -32,6 +32,13 @@
     {"node-id", 0, OPTION_TEXT, "ID", NULL, 0, 0,                                                  \
      "which node this is, also when it comes again (one that is generated)"}
 
+#define WORK_OPTION_NODE_DESCRIPTION                                                               \
+    {"node-description", 0, OPTION_TEXT, "TEXT", NULL, 0, 0, "what this node is, for people"}
+
+#define WORK_OPTION_NODE_METADATA                                                                  \
+    {"node-metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0,                                          \
+     "a JSON object about this node, for people and programs"}
+
 #define WORK_OPTION_HEARTBEAT                                                                      \
     {"heartbeat", 0, OPTION_DURATION, "TIME", NULL, 1000, 86400000,                                \
      "between two signs that the node lives (30s)"}

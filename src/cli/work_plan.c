@@ -54,6 +54,8 @@ static int plan_by_args(struct work *work, hf_options *options)
     work->drain_ms = args_number(args, "drain", DRAIN_MS);
     options->node_name = args_text(args, "node");
     options->node_id = args_text(args, "node-id");
+    options->node_description = args_text(args, "node-description");
+    options->node_metadata_json = args_text(args, "node-metadata");
     options->heartbeat_ms = args_number(args, "heartbeat", -1);
     return EXIT_OK;
 }
@@ -162,6 +164,8 @@ static int plan_database(struct work *work, hf_options *options)
     struct config_setting name = database_setting(work, "namespace");
     struct config_setting node = database_setting(work, "node");
     struct config_setting node_id = database_setting(work, "node_id");
+    struct config_setting description = database_setting(work, "node_description");
+    struct config_setting metadata = database_setting(work, "node_metadata");
     struct config_setting heartbeat = database_setting(work, "heartbeat");
     struct config_setting durability = database_setting(work, "durability");
     struct config_setting timeout = database_setting(work, "timeout");
@@ -172,6 +176,8 @@ static int plan_database(struct work *work, hf_options *options)
     options->namespace_name = cli->namespace_name;
     options->node_name = node.value.text;
     options->node_id = node_id.value.text;
+    options->node_description = description.value.text;
+    options->node_metadata_json = metadata.value.text;
     options->heartbeat_ms = heartbeat.value.number;
     options->durability = durability.value.number == 2 ? HF_DURABILITY_PROCESS
                                                        : HF_DURABILITY_POWER;

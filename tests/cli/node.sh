@@ -16,6 +16,7 @@ is_node() { # ID STATE
 # worker ID: works until it is told to stop, as $worker; returns when it is there.
 worker() {
     "$HOLDFAST" work "s-$1" --on 'a.*' --from start --exec 'cat >>got' --node-id "$1" --node "the $1" \
+        --node-description "says $1" --node-metadata '{"rack": "b\u00e9"}' \
         >/dev/null 2>"work.$1" </dev/null &
     worker=$!
     until_true 60 heeds "$worker"
@@ -26,6 +27,7 @@ worker one
 is "a worker is live" "$(field out 1 '$.state') $(field out 1 '$.name') $(field out 1 '$.pid')" \
     "live the one $worker"
 is "since when is a time" "$(field out 1 '$.started_at' | grep -cE '^20..-')" 1
+is "what it says about itself" "$(field out 1 '$.description') $(field out 1 '$.metadata.rack')" "says one bé"
 is "it has not stopped" "$(field out 1 '$.stopped_at')" ''
 exits 0 "list for people" node list
 has "has a line for it" out "^one +live .* $worker +the one\$"
@@ -51,5 +53,24 @@ until_true 60 is_node two gone
 is "one that was killed is gone" "$(field out 1 '$.state') $(field out 1 '$.stopped_at')" "gone "
 exits 0 "for people" node list --all
 has "says that it died" out '^two +gone \(died\)'
+cat >node.yaml <<'END'
+database:
+  node_id: three
+  node_description: of a file
+  node_metadata: '{"rack": 7}'
+subscriptions:
+  - name: s-three
+    on: x
+    from: start
+    handler:
+      exec: "true"
+END
+exits 0 "one of a file" work --config node.yaml --until-empty
+exits 0 "is known" node show three --json
+is "by what the file says" "$(field out 1 '$.description') $(field out 1 '$.metadata.rack')" "of a file 7"
+exits 0 "flags win" work --config node.yaml --node-description 'of a flag' --until-empty
+exits 0 "for people" node show three
+has "it is shown" out 'of a flag'
+exits 2 "metadata that is no object is refused" work x --on x --from start --exec true --node-metadata 7
 exits 0 "the namespace can be removed" namespace rm default --yes
 finish
