@@ -146,29 +146,7 @@ static const struct bad bad_files[] = {
      "schedules[0].cron takes a cron expression, as '0 9 * * MON-FRI', not a list"},
     {"schedules: [{name: a, cron: '@daily', type: 'a b'}]\n" COMPLETE, 1, 45,
      "schedules[0].type: "},
-    {"schedules: [{name: a, cron: '@daily', type: t, zone: Europe/Atlantis}]\n" COMPLETE, 1, 54,
-     "schedules[0].zone: there is no time zone Europe/Atlantis"},
-    {"schedules: [{name: a, cron: '@daily', type: t, zone: ../etc/passwd}]\n" COMPLETE, 1, 54,
-     "schedules[0].zone: "},
-    {"schedules: [{name: a, cron: '@daily', type: t, payload: '{'}]\n" COMPLETE, 1, 57,
-     "schedules[0].payload: it is not valid JSON at byte 1"},
-    {"schedules: [{name: a, cron: '@daily', type: t, payload: {n: 1}}]\n" COMPLETE, 1, 57,
-     "schedules[0].payload takes JSON as a text"},
-    {"schedules: [{name: a, cron: '@daily', type: t, metadata: '5'}]\n" COMPLETE, 1, 58,
-     "schedules[0].metadata: it "},
-    {"schedules: [{name: a, cron: '@daily', type: t, misfire: onec}]\n" COMPLETE, 1, 57,
-     "did you mean once?"},
-    {"schedules: [{name: a, cron: '@daily', type: t, misfire_cap: 0}]\n" COMPLETE, 1, 61,
-     "from 1 to 1000"},
-    {"schedules: [{name: a, cron: '@daily', type: t, grace: 5}]\n" COMPLETE, 1, 55, "unit"},
-    {"schedules: [{name: a, cron: '@daily', type: t, active: maybe}]\n" COMPLETE, 1, 56, "off"},
-    {"schedules: [{name: a, cron: '@daily', type: t, driver: systemd}]\n" COMPLETE, 1, 56,
-     "pg_cron"},
-    {"schedules: [{name: a, cron: '@daily', type: t, driver: pg_cron, zone: Asia/Baku}]\n" COMPLETE,
-     1, 71, "schedules[0].zone: pg_cron knows none but UTC, and is the driver in line 1"},
     {"schedules: [{name: a, expression: '@daily', type: t}]\n" COMPLETE, 1, 13, "cron is missing"},
-    {"schedules: [{name: a, cron: '@daily', type: t, paused: on}]\n" COMPLETE, 1, 48,
-     "schedules[0].paused is called active here"},
     {"schedules: [{name: '', cron: '@daily', type: t}]\n" COMPLETE, 1, 20, "the name is empty"},
     {"schedules:\n- {name: a, cron: '@daily', type: t}\n- {name: a, cron: '@daily', type: u}\n"
      COMPLETE, 3, 10, "schedules[1].name: 'a' is also the name of the one in line 2"},
@@ -266,19 +244,59 @@ static const struct bad bad_files[] = {
     {"[[[[[[[[[[[[a]]]]]]]]]]]]", 1, 9, "nested more than 8 deep"},
 };
 
+/* Members of a schedule that is good without them. */
+#define SCHEDULE "schedules: [{name: a, cron: '@daily', type: t, "
+
+static const struct bad_member {
+    const char *member;
+    int column; /* within it */
+    const char *words;
+} bad_members[] = {
+    {"zone: Europe/Atlantis", 7, "schedules[0].zone: there is no time zone Europe/Atlantis"},
+    {"zone: ../etc/passwd", 7, "schedules[0].zone: "},
+    {"payload: '{'", 10, "schedules[0].payload: it is not valid JSON at byte 1"},
+    {"payload: {n: 1}", 10, "schedules[0].payload takes JSON as a text"},
+    {"metadata: '5'", 11, "schedules[0].metadata: it "},
+    {"misfire: onec", 10, "did you mean once?"},
+    {"misfire_cap: 0", 14, "from 1 to 1000"},
+    {"grace: 5", 8, "unit"},
+    {"active: maybe", 9, "off"},
+    {"driver: systemd", 9, "pg_cron"},
+    {"driver: pg_cron, zone: Asia/Baku", 24,
+     "schedules[0].zone: pg_cron knows none but UTC, and is the driver in line 1"},
+    {"paused: on", 1, "schedules[0].paused is called active here"},
+};
+
+static void must_be_told(const char *file, int line, int column, const char *words)
+{
+    const struct config_problem *first = &problems.kept[0];
+
+    if (read_text(file) || problems.count == 0)
+        fail_msg("this was taken: %s", file);
+    if (!strstr(first->text, words) || first->place.line != line || first->place.column != column)
+        fail_msg("%s: got %d:%d: %s; wanted %d:%d: %s", file, first->place.line,
+                 first->place.column, first->text, line, column, words);
+}
+
 static void every_mistake_is_told_with_its_place(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(bad_files) / sizeof(bad_files[0]); i++) {
         const struct bad *bad = &bad_files[i];
-        const struct config_problem *first = &problems.kept[0];
 
-        if (read_text(bad->file) || problems.count == 0)
-            fail_msg("this was taken: %s", bad->file);
-        if (!strstr(first->text, bad->words) || first->place.line != bad->line ||
-            first->place.column != bad->column)
-            fail_msg("%s: got %d:%d: %s; wanted %d:%d: %s", bad->file, first->place.line,
-                     first->place.column, first->text, bad->line, bad->column, bad->words);
+        must_be_told(bad->file, bad->line, bad->column, bad->words);
+    }
+}
+
+static void every_mistake_in_a_schedule_too(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad_members) / sizeof(bad_members[0]); i++) {
+        const struct bad_member *bad = &bad_members[i];
+        char file[512];
+
+        snprintf(file, sizeof(file), SCHEDULE "%s}]\n" COMPLETE, bad->member);
+        must_be_told(file, 1, (int)strlen(SCHEDULE) + bad->column, bad->words);
     }
 }
 
@@ -645,6 +663,7 @@ int main(void)
         cmocka_unit_test(a_breaker_that_is_described_is_on),
         cmocka_unit_test(a_byte_order_mark_and_crlf_do_no_harm),
         cmocka_unit_test(every_mistake_is_told_with_its_place),
+        cmocka_unit_test(every_mistake_in_a_schedule_too),
         cmocka_unit_test(a_nul_byte_is_told),
         cmocka_unit_test(all_mistakes_are_told_in_the_order_of_the_file),
         cmocka_unit_test(of_many_mistakes_the_first_ten_are_kept),
