@@ -21,7 +21,7 @@
 
 -- subscription_floor: a position that the subscription needs nothing at or below of: everything there is
 -- settled, or kept as a copy. NULL: not known now (the journal is being rotated): keep everything. It is
--- true if leases were locked before the statement's snapshot was taken: see change_retain.
+-- true if journal and leases were locked before the statement's snapshot was taken: see change_retain.
 CREATE FUNCTION holdfast.subscription_floor(p_subscription_id bigint) RETURNS bigint
     LANGUAGE sql STABLE
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -130,10 +130,12 @@ $$;
 -- ---- What is done -------------------------------------------------------------------------------
 
 -- Whether whoever asks may drop months at all. A role that only has a part in a namespace (0023_grants.sql)
--- may not, nor may it read them by themselves.
+-- may not, nor may it read them by themselves. In a transaction that has one snapshot for all nobody may:
+-- what is needed could have been written anew since, where it does not show.
 CREATE FUNCTION holdfast.retention_may() RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN has_column_privilege('holdfast.namespaces', 'retained_at', 'UPDATE');
+    RETURN has_column_privilege('holdfast.namespaces', 'retained_at', 'UPDATE')
+        AND current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
 
 -- retention_take: true if it is our turn: nobody has run for p_every_ms. One row, one moment: of two who
 -- ask at once the second waits for the first and finds that it is too early. A time in the future was
@@ -296,9 +298,10 @@ BEGIN
         more := true;
         RETURN;
     END IF;
-    -- Nobody seeks back while we look, and compact (0006) does not write the leases anew beneath a
-    -- snapshot that is older: they would not be seen, and what they need would go.
-    LOCK TABLE leases IN ACCESS SHARE MODE;
+    -- Nobody seeks back while we look, and rotate and compact (0006) do not write checkpoints and leases
+    -- anew beneath a snapshot that is older: what a lease needs would go, and a subscription that has
+    -- finished everything would seem to keep it.
+    LOCK TABLE checkpoints_0, checkpoints_1, leases IN ACCESS SHARE MODE;
     PERFORM FROM subscriptions s WHERE s.namespace_id = p_namespace_id FOR SHARE;
     SELECT * INTO v_month FROM retention_months(p_namespace_id) m
         WHERE coalesce(m.highest, 0) <= p_through ORDER BY m.ends_at LIMIT 1;
@@ -339,7 +342,8 @@ $$;
 -- whichever namespace it is of, because that locks the namespace's log: who publishes or reads there waits
 -- for at most 50 ms until the lock is had or given up, and then for the end of the caller's transaction,
 -- which should be this call alone. A log that is in use is left alone for a tenth of that time. Of a role
--- that only has a part in a namespace it wants nothing: 0, and the months stay (retention_may).
+-- that only has a part in a namespace it wants nothing, and in a transaction that is not READ COMMITTED it
+-- cannot do anything: 0, and the months stay (retention_may).
 CREATE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL, p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
     LANGUAGE plpgsql

@@ -165,6 +165,26 @@ ask seeker "COMMIT" >/dev/null
 shut seeker
 is "then it goes" "$step" "t|t"
 
+# ---- Beside a rotation --------------------------------------------------------------------------
+
+# The journal is written anew while somebody looks: beneath an older snapshot nobody knows where the
+# subscription is, and it would seem to keep everything.
+begin
+eight
+hf sub create ahead --on '**' --from now
+sql "SELECT holdfast.retention_ids(1, 1000);
+     ALTER FUNCTION holdfast.change_retain SET lock_timeout = '60s'" >/dev/null
+open rotator
+open looker
+asks "the journal is being rotated" rotator "BEGIN; SELECT holdfast.rotate(0)" t
+tell looker "$step"
+ok "who looks waits for that" blocked looker
+ask rotator "COMMIT" >/dev/null
+hears "then a month goes" looker "t|t"
+shut rotator
+shut looker
+is "with one snapshot for all nothing goes" "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT holdfast.retain('default', 0); $months; COMMIT" "0 $(from 8)"
+
 # ---- Death on the way ---------------------------------------------------------------------------
 
 begin
