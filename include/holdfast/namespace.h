@@ -92,7 +92,7 @@ typedef struct hf_retention_info {
     int64_t events;
     int64_t bytes;
     int64_t planned_events; /* all that the run will take */
-    int64_t planned_bytes;
+    int64_t planned_bytes;  /* -1: not known; SQLite adds them up only if the size has a limit */
     int64_t through;        /* the highest position that goes; 0: nothing does */
     int32_t by_size;        /* 1: some go because the log is too large, not only for their age */
     const char *kept_by;    /* a subscription that keeps others from going; NULL: none */

@@ -120,7 +120,8 @@ const struct command command_node_list = {
     .examples = "  holdfast node list\n"
                 "  holdfast node list --all --json | jq -r 'select(.state != \"live\").node_id'\n",
     .details = "live: it was heard of within three of its heartbeats. stale: it was not, but\n"
-               "nothing says that it ended. gone: it stopped, or its process died.\n",
+               "nothing says that it ended. gone: it stopped, or its process died. One without\n"
+               "an id of its own (--node-id) leaves nothing behind when it stops.\n",
     .options = list_options,
     .run = run_list,
 };

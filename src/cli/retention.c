@@ -63,16 +63,20 @@ static void print_json(const struct cli *cli, const struct showing *showing, boo
 static void print_words(const struct showing *showing, bool dry)
 {
     const hf_retention_info *last = &showing->last;
+    int64_t events = dry ? last->planned_events : last->events;
+    int64_t bytes = dry ? last->planned_bytes : last->bytes;
     char count[OUT_WORDS_BYTES];
-    char bytes[OUT_WORDS_BYTES];
+    char words[OUT_WORDS_BYTES];
+    char size[OUT_WORDS_BYTES + 8] = "";
 
+    if (bytes >= 0)
+        snprintf(size, sizeof(size), " (%s)", out_bytes(bytes, words));
     if (last->through == 0)
         out_say("Nothing %s.", dry ? "would go" : "had to go");
     else
-        out_say("About %s events (%s) %s, up to position %" PRId64 ".",
-                out_number(dry ? last->planned_events : last->events, count),
-                out_bytes(dry ? last->planned_bytes : last->bytes, bytes),
-                dry ? "would go" : "are gone", last->through);
+        out_say("About %s event%s%s %s, up to position %" PRId64 ".", out_number(events, count),
+                events == 1 ? "" : "s", size,
+                dry ? "would go" : events == 1 ? "is gone" : "are gone", last->through);
     if (showing->kept_by[0])
         out_hint("Subscription %s has not finished older ones: they stay.", showing->kept_by);
 }
@@ -111,7 +115,8 @@ const struct command command_retention_run = {
                 "  holdfast namespace set shop --retain-age 30d\n"
                 "  holdfast retention run --namespace shop\n",
     .details = "Every running worker does this about hourly. Events that a subscription has not\n"
-               "finished stay, unless the namespace says --lagging drop. Dead letters stay.\n",
+               "finished stay, unless the namespace says --lagging drop. Dead letters stay.\n"
+               "PostgreSQL removes whole months, when all of their events are old enough.\n",
     .options = run_options,
     .run = run_retention,
 };

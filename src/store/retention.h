@@ -24,7 +24,7 @@ struct retention_plan {
     bool due;        /* there is something that may go */
     int64_t through; /* ... up to this position */
     int64_t events;  /* about so many */
-    int64_t bytes;   /* about so large */
+    int64_t bytes;   /* about so large; -1: not known */
     bool by_size;    /* not only because of their age */
     bool drops;      /* lagging subscriptions are dropped */
     /* the subscription that keeps what else would go, or with `drops` one that loses some of it;

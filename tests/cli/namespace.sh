@@ -96,4 +96,17 @@ is "of any" "$(cat out)" ''
 kill "$reader" 2>/dev/null
 wait "$reader" 2>/dev/null
 is "no table has a row left" "$(rows)" 0
+# --- What is not known is not 0 ---
+if on sqlite; then
+    hf namespace create aged --retain-age 1ms
+    hf publish a.b '{}' --namespace aged
+    sleep 0.1
+    exits 0 "a dry run by age" retention run --namespace aged --dry-run --json
+    is "does not know the bytes" "$(field out 1 '$.events') $(field out 1 '$.bytes')" '1 '
+    exits 0 "and says nothing of them" retention run --namespace aged --dry-run
+    has "in words" err '^About 1 event would go, up to position 1\.$'
+    exits 0 "a run" retention run --namespace aged
+    has "does" err '^About 1 event \([0-9]+ B\) is gone, up to position 1\.$'
+fi
+
 finish

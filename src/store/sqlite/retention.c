@@ -276,6 +276,9 @@ hf_status sqlite_retention_plan(struct engine *base, struct text name, int64_t n
     }
     status = make_plan(&planning, engine, conn, name, now_us);
     pool_give(engine, conn);
+    if (status == HF_OK && ret_plan->due && planning.settings.bytes_max == 0) {
+        ret_plan->bytes = -1; /* without a limit the walk does not read sizes */
+    }
     return status;
 }
 
