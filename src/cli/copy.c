@@ -193,9 +193,10 @@ const struct command command_copy = {
                 "  holdfast copy sqlite:shop.db postgres://localhost/shop --live\n",
     .details =
         "Copies all namespaces, or the one that --namespace names: events with their ids and\n"
-        "positions, keys, subscriptions with checkpoints and all that waits, dead letters. What\n"
-        "has been copied is read again on both sides and compared. The target is made if it is\n"
-        "missing; a namespace of it that is not empty is left alone, and the command refused.\n"
+        "positions, keys, subscriptions with checkpoints and all that waits, dead letters,\n"
+        "schedules, events for later. What has been copied is read again on both sides and\n"
+        "compared. The target is made if it is missing; a namespace of it that is not empty is\n"
+        "left alone, and the command refused.\n"
         "Without --live the source must not be in use: exits with 4 if it is, or was meanwhile.\n"
         "May be ended at any time; the same command goes on. Until it is complete nobody can\n"
         "open the target.\n",
