@@ -426,6 +426,7 @@ static bool run_deliveries(struct worker *worker)
 {
     int64_t began_us = clock_mono_us();
     if (worker->transactional) {
+        HF_POINT("before_tx");
         struct deadline deadline = bus_deadline(worker->delivery.bus);
         worker->tx_status = store_tx_begin(worker->delivery.bus->store, deadline, &worker->tx);
         if (worker->tx_status) {

@@ -6,13 +6,18 @@
  * with SIGSTOP. A second one takes over, after the lease, and does all of them. Then the first one
  * goes on: its handlers answer that the events are dead, or, if they are transactional, try to keep
  * their effects. None of that may be there in the end, and it must work again as if nothing had
- * happened.
+ * happened. Transactional ones are also stopped between taking an event and the beginning of its
+ * transaction, which is the only place where they can be stopped on SQLite.
  *
  * Lines of the diary: "I name subscription" a handler of the first event runs, "E name
  * subscription" it ends, "D name subscription" any other event was handled, "GO", "STOP name".
  */
 #include "support_actor.h"
 #include "support_tables.h"
+
+#ifdef HF_FAULTS
+#include "base/point.h"
+#endif
 
 #include <signal.h>
 
@@ -88,7 +93,20 @@ static hf_status subscribe_kind(hf_bus *bus, const struct kind *kind)
                : hf_subscribe(bus, kind->name, "*", handle, ctx, NULL, NULL);
 }
 
-/* work URL DIARY NAME: works for all of them until "STOP name". */
+/* Stands still before its first transaction until "GO". */
+static void hold_before_tx(void)
+{
+#ifdef HF_FAULTS
+    if (!point_wait_blocked("before_tx", PATIENCE_MS))
+        return;
+    diary_write(diary, "I %s", self);
+    while (diary_count(diary, "GO") == 0)
+        usleep(5000);
+    point_release("before_tx");
+#endif
+}
+
+/* work URL DIARY NAME [KIND]: works for all of them, or for one, until "STOP name". */
 static int work(int argc, char **argv)
 {
     hf_options options = HF_OPTIONS_INIT;
@@ -103,14 +121,21 @@ static int work(int argc, char **argv)
     options.node_name = self;
     status = hf_open(argv[0], &options, &bus);
     for (size_t i = 0; i < COUNTED(kinds) && status == HF_OK; i++)
-        if (!is_left_out(&kinds[i], strncmp(argv[0], "sqlite:", 7) != 0))
+        if (argc > 3 ? strcmp(argv[3], kinds[i].name) == 0
+                     : !is_left_out(&kinds[i], strncmp(argv[0], "sqlite:", 7) != 0))
             status = subscribe_kind(bus, &kinds[i]);
+#ifdef HF_FAULTS
+    if (argc > 3 && strcmp(self, "first") == 0)
+        point_arm("before_tx", 1, POINT_STOP_THREAD);
+#endif
     if (status == HF_OK)
         status = hf_start(bus);
     if (status != HF_OK) {
         fprintf(stderr, "%s: %s\n", self, hf_errmsg());
         return 1;
     }
+    if (argc > 3 && strcmp(self, "first") == 0)
+        hold_before_tx();
     snprintf(stop, sizeof(stop), "STOP %s", self);
     while (diary_count(diary, stop) == 0)
         usleep(5000);
@@ -126,6 +151,7 @@ static void create_kind(struct scene *scene, const struct kind *kind)
     hf_subscription_options options = quick_options();
     const char *patterns[] = {"*"};
 
+    options.from = (hf_place){HF_PLACE_NOW, -1};
     options.mode = kind->mode;
     if (kind->mode == HF_MODE_ORDERED)
         options.partitions = kind->partitions;
@@ -209,8 +235,52 @@ static void who_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite(vo
             judge_kind(scene, &kinds[i], id, 2);
 }
 
+#ifdef HF_FAULTS
+static void stop_before_tx(struct scene *scene, const struct kind *kind)
+{
+    char path[512], line[64], id[HF_ID_BYTES];
+    pid_t first, second;
+
+    snprintf(path, sizeof(path), "%s", scene_file(scene, kind->name));
+    create_kind(scene, kind);
+    first = actor_start("work", scene->url, path, "first", kind->name, NULL);
+    snprintf(id, sizeof(id), "%s", publish(scene->bus, "t", "k", "1")->id);
+    assert_true(diary_wait(path, "I first", 1));
+    actor_freeze(scene, first);
+    second = actor_start("work", scene->url, path, "second", kind->name, NULL);
+    settle_all(scene->bus, kind->name); /* after a lease */
+
+    diary_write(path, "GO");
+    kill(first, SIGCONT);
+    diary_write(path, "STOP second");
+    assert_int_equal(actor_wait(second), 0);
+    publish(scene->bus, "t", "k", "1");
+    settle_all(scene->bus, kind->name);
+    diary_write(path, "STOP first");
+    assert_int_equal(actor_wait(first), 0);
+    snprintf(line, sizeof(line), "D second %s", kind->name);
+    assert_int_equal(diary_count(path, line), 1);
+    snprintf(line, sizeof(line), "D first %s", kind->name);
+    assert_int_equal(diary_count(path, line), 1); /* the second event only */
+    judge_kind(scene, kind, id, 2);
+}
+
+static void who_was_stopped_before_its_transaction_does_not_run_in_it(void **state)
+{
+    struct scene *scene = *state;
+
+    tables_run(scene, "CREATE TABLE effects (kind TEXT, position BIGINT, who TEXT)");
+    for (size_t i = 0; i < COUNTED(kinds); i++)
+        if (kinds[i].transactional)
+            stop_before_tx(scene, &kinds[i]);
+}
+#endif
+
 static const struct CMUnitTest tests[] = {
     scene_test(who_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite),
+#ifdef HF_FAULTS
+    scene_test(who_was_stopped_before_its_transaction_does_not_run_in_it),
+#endif
 };
 
 ACTOR_MAIN(tests, parts)
