@@ -71,18 +71,18 @@ fi
 
 # ---- JavaScript ---------------------------------------------------------------------------------
 
+fetched=$ROOT/build/node
+export NODE_PATH=/usr/share/nodejs:$fetched/node_modules
+
 finds_pg() {
     node -e 'require("pg")' 2>/dev/null
 }
 
 # The driver where Debian's cannot be, because Node is not Debian's.
 fetch_pg() {
-    local dir=$ROOT/build/node
-    export NODE_PATH=$dir/node_modules
-    finds_pg && return 0
     command -v npm >/dev/null || return 1
-    mkdir -p "$dir"
-    timeout 60 npm install --prefix "$dir" --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
+    mkdir -p "$fetched"
+    timeout 60 npm install --prefix "$fetched" --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
     finds_pg
 }
 
