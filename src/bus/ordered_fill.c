@@ -65,13 +65,13 @@ static void join_lanes(const struct ordered *ordered, struct batch *batch)
 }
 
 /* Puts one entry into the window. The mutex is held. */
-static void put(struct runner *runner, struct ring *ring, struct shelf *shelf,
+static void put(struct runner *runner, struct queue *queue, struct shelf *shelf,
                 const struct entry *entry, bool doubtful)
 {
     struct window *window = &runner->window;
-    struct slot *slot = window_put(window, ring, shelf, entry);
-    slot->from_log = ring == &window->log;
-    if (ring == &window->retries) {
+    struct slot *slot = window_put(window, queue, shelf, entry);
+    slot->from_log = queue == &window->log;
+    if (queue == &window->retries) {
         /* Without memory to keep its lane back or to know it again, all is dropped and read
          * anew. */
         runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
@@ -235,8 +235,8 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
-    size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.log);
-    size_t retry_room = ring_room(&runner->window.retries);
+    size_t room = window_heavy(&runner->window) ? 0 : queue_room(&runner->window.log);
+    size_t retry_room = queue_room(&runner->window.retries);
     bool busy = in_hand(&runner->window);
     bool waits = reading_waits(runner);
     ordered->more |= runner_has_news(runner, &ordered->read_at);
@@ -316,8 +316,7 @@ static size_t list_ours(const struct ordered *ordered, int32_t *numbers)
     return count;
 }
 
-/* Puts those that are due and not in hand. False: there was no room for all, because of those that
- * are over behind one that runs. The mutex is held. */
+/* Puts those that are due and not in hand. False: there was no room for all. The mutex is held. */
 static bool put_due(struct runner *runner, struct shelf *shelf)
 {
     struct window *window = &runner->window;
@@ -327,7 +326,7 @@ static bool put_due(struct runner *runner, struct shelf *shelf)
             !is_ours(runner->ordered, window->partitions, entry)) {
             continue;
         }
-        if (ring_room(&window->retries) == 0) {
+        if (queue_room(&window->retries) == 0) {
             return false;
         }
         put(runner, &window->retries, shelf, entry, false);
@@ -340,12 +339,13 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     struct ordered *ordered = runner->ordered;
     bool careful = ordered->careful > 0;
     pthread_mutex_lock(&runner->mutex);
-    size_t room = window_heavy(&runner->window) ? 0 : ring_room(&runner->window.retries);
-    size_t present = ring_count(&runner->window.retries);
+    size_t room = window_heavy(&runner->window) ? 0 : queue_room(&runner->window.retries);
+    size_t present = runner->window.retries.count;
+    size_t waiting = queue_ready(&runner->window.retries);
     bool busy = in_hand(&runner->window);
     uint64_t seen = ordered->retried_at;
     bool look = runner_has_news(runner, &seen) || now_us >= ordered->retry_at_us;
-    bool full = room == 0 || (present > room && !runner->read_on); /* unless a unit waits for it */
+    bool full = room == 0 || (waiting > room && !runner->read_on); /* unless a unit waits for it */
     runner->retries_cut &= !careful; /* none waits for what comes singly */
     pthread_mutex_unlock(&runner->mutex);
     if (full || (careful && busy)) {

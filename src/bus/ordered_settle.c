@@ -44,10 +44,10 @@
 
 /* ---- What ended ------------------------------------------------------------------------------ */
 
-static void collect_ring(struct harvest *harvest, struct ring *ring, int32_t partition)
+static void collect_queue(struct harvest *harvest, struct queue *queue, int32_t partition)
 {
-    for (uint64_t i = ring->front; i < ring->back && !harvest_full(harvest); i++) {
-        struct slot *slot = ring_at(ring, i);
+    struct slot *slot = queue->used.first;
+    for (; slot && !harvest_full(harvest); slot = slot->next) {
         if (slot->state == SLOT_ENDED && slot->partition == partition) {
             slot->settling = true;
             harvest_add(harvest, slot);
@@ -175,8 +175,8 @@ hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t n
     pthread_mutex_lock(&runner->mutex);
     window_reap(&runner->window, &runner->rack);
     harvest_clear(harvest);
-    collect_ring(harvest, &runner->window.retries, part->number);
-    collect_ring(harvest, &runner->window.log, part->number);
+    collect_queue(harvest, &runner->window.retries, part->number);
+    collect_queue(harvest, &runner->window.log, part->number);
     *ret_all = (int32_t)harvest->count == runner->window.shares[part->number].ended;
     window_survey(&runner->window);
     int64_t checkpoint = move ? next_checkpoint(runner, part, &last_id) : -1;
@@ -306,7 +306,7 @@ static void collect_held(struct runner *runner)
     for (int32_t i = 0; any && i < ordered->part_count; i++) {
         const struct part *part = &ordered->parts[i];
         if (part->state != PART_LOST && !is_pressing(runner, part, true)) {
-            collect_ring(harvest, &runner->window.log, part->number);
+            collect_queue(harvest, &runner->window.log, part->number);
         }
     }
     for (; harvest->outcome_count < harvest->count; harvest->outcome_count++) {
@@ -506,14 +506,14 @@ static bool collect_done(struct ordered *ordered, const struct part *part, int64
     return harvest->outcome_count == harvest->max;
 }
 
-/* Collects what is still in the window, from `*index` on. True: there may be more. The mutex is
+/* Collects what is still in the window, from `*at` on. True: there may be more. The mutex is
  * held. */
-static bool collect_ring_done(struct runner *runner, const struct part *part, uint64_t *index)
+static bool collect_log_done(struct runner *runner, const struct part *part,
+                             const struct slot **at)
 {
-    struct ring *ring = &runner->window.log;
     bool full = false;
-    for (; *index < ring->back && !full; (*index)++) {
-        const struct slot *slot = ring_at(ring, *index);
+    for (; *at && !full; *at = (*at)->next) {
+        const struct slot *slot = *at;
         if (slot->partition == part->number && slot_is_done(slot)) {
             full = collect_done(runner->ordered, part, slot->entry->event.position);
         }
@@ -539,11 +539,11 @@ hf_status ordered_remember(struct runner *runner, const struct part *part, int64
 {
     hf_status status = HF_OK;
     size_t cursor = 0;
-    uint64_t index = runner->window.log.front;
+    const struct slot *at = runner->window.log.used.first;
     harvest_clear(&runner->ordered->harvest);
     for (bool more = true; more && !status;) {
         pthread_mutex_lock(&runner->mutex);
-        more = collect_early(runner, part, &cursor) || collect_ring_done(runner, part, &index);
+        more = collect_early(runner, part, &cursor) || collect_log_done(runner, part, &at);
         pthread_mutex_unlock(&runner->mutex);
         status = store_done(runner, part, now_us);
     }

@@ -113,11 +113,10 @@ struct tally {
 static struct tally collect(struct runner *runner, struct lease *lease)
 {
     struct harvest *harvest = &runner->shared->harvest;
-    struct ring *ring = &runner->window.log;
     struct tally tally = {.plain = true, .lost = lease->lost};
     harvest_clear(harvest);
-    for (uint64_t i = ring->front; i < ring->back && !harvest_full(harvest); i++) {
-        struct slot *slot = ring_at(ring, i);
+    struct slot *slot = runner->window.log.used.first;
+    for (; slot && !harvest_full(harvest); slot = slot->next) {
         if (slot->lease != lease || slot->state != SLOT_ENDED) {
             continue;
         }
@@ -230,9 +229,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
 /* READY slots of a lease (NULL: of all) are given back. The mutex is held. */
 static void release_ready(struct runner *runner, const struct lease *lease)
 {
-    struct ring *ring = &runner->window.log;
-    for (uint64_t i = ring->front; i < ring->back; i++) {
-        struct slot *slot = ring_at(ring, i);
+    for (struct slot *slot = runner->window.log.used.first; slot; slot = slot->next) {
         if (slot->state == SLOT_READY && (!lease || slot->lease == lease)) {
             slot->ending = ENDED_RELEASED;
             window_end(&runner->window, slot);
@@ -392,7 +389,7 @@ static bool wants_more(struct runner *runner, int64_t now_us)
     struct shared *shared = runner->shared;
     int32_t batch = claim_size(runner);
     pthread_mutex_lock(&runner->mutex);
-    bool room = ring_room(&runner->window.log) >= (size_t)batch && !window_heavy(&runner->window);
+    bool room = queue_room(&runner->window.log) >= (size_t)batch && !window_heavy(&runner->window);
     bool low = runner->window.ready <= batch / 2;
     shared->more |= runner_has_news(runner, &shared->claimed_at);
     shared->more |= now_us >= shared->claim_at_us;

@@ -3,7 +3,7 @@
  *
  * What goes into a unit
  *   The first event is what the window hands out next. The others are those behind it in the same
- *   ring that may run now and belong to it:
+ *   queue that may run now and belong to it:
  *     - a unit that has failed: those with its mark, and no others;
  *     - batch_by key: those of the same (tenant, key);
  *     - batch_by none: all, of the same partition, or (shared) of the same lease.
@@ -175,12 +175,9 @@ static bool gather(struct runner *runner, const void *owner, struct unit *unit, 
 {
     struct window *window = &runner->window;
     struct slot *first = unit->slots[0];
-    struct ring *ring = ring_of(window, first);
     bool strict = runner->definition.options.order == HF_ORDER_STRICT;
     bool at_end = true;
-    uint64_t back = ring->back;
-    for (uint64_t i = ring_index(ring, first) + 1; i < back; i++) {
-        struct slot *slot = ring_at(ring, i);
+    for (struct slot *slot = first->next; slot; slot = slot->next) {
         at_end = false;
         if (slot->state != SLOT_READY) {
             continue;
@@ -207,12 +204,11 @@ static bool gather(struct runner *runner, const void *owner, struct unit *unit, 
     return at_end;
 }
 
-/* Will there be room for retries without the unit: is the one in front over, or does it run? */
-static bool others_make_room(struct window *window, const struct unit *unit)
+/* Will there be room for retries without the unit: is another one over, or does it run? */
+static bool others_make_room(const struct window *window, const struct unit *unit)
 {
-    struct ring *ring = &window->retries;
-    const struct slot *front = ring_at(ring, ring->front);
-    return front != unit->slots[0] && front->state != SLOT_READY;
+    const struct queue *retries = &window->retries;
+    return retries->count - queue_ready(retries) > unit->count;
 }
 
 /* Would the rest of the unit come if it waited? */
@@ -226,7 +222,7 @@ static bool should_wait(struct runner *runner, const struct unit *unit, bool at_
     }
     if (first->mark.events > 1) {
         return unit->count < (size_t)first->mark.events && runner->retries_cut &&
-               (ring_room(&window->retries) > 0 || others_make_room(window, unit));
+               (queue_room(&window->retries) > 0 || others_make_room(window, unit));
     }
     /* Slots that are over are free as soon as the dispatcher looks. */
     return at_end && first->from_log && options->batch_by == HF_BATCH_KEY && runner->log_more &&
@@ -268,7 +264,7 @@ static enum taken take_with(struct runner *runner, const void *owner, struct slo
     if (should_wait(runner, unit, at_end)) {
         bool retry = !first->from_log;
         unit_untaken(runner, unit);
-        if (retry && ring_room(&window->retries) == 0) {
+        if (retry && queue_room(&window->retries) == 0) {
             return TAKEN_NO_ROOM;
         }
         runner->read_on = true;

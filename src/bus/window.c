@@ -2,6 +2,11 @@
  * window.c - slots, lanes, and which delivery may run next. See window.h.
  *
  * A slot's state is changed only here, in set_state, which also keeps the counts.
+ *
+ * The slots of a queue are one array, so that nothing is allocated while it works, in two chains:
+ * those in use, in the order in which they were put, and the free ones. A slot that is over goes
+ * from the one to the other from wherever it is, in constant time, and workers keep their pointers
+ * to the others. `look` spares whoever takes the next one those that have begun.
  */
 #include "bus/window.h"
 
@@ -13,12 +18,92 @@
 #include "base/mem.h"
 #include "store/story.h"
 
-static hf_status ring_init(struct ring *ring, int32_t slots)
+/* ---- Queues ---------------------------------------------------------------------------------- */
+
+static void chain_append(struct chain *chain, struct slot *slot)
 {
-    *ring = (struct ring){.capacity = (uint64_t)slots};
-    ring->slots = mem_calloc((size_t)slots, sizeof *ring->slots);
-    return ring->slots ? HF_OK : fail(HF_NOMEM, "out of memory for %d deliveries in hand", slots);
+    slot->next = NULL;
+    slot->previous = chain->last;
+    if (chain->last) {
+        chain->last->next = slot;
+    } else {
+        chain->first = slot;
+    }
+    chain->last = slot;
 }
+
+static void chain_remove(struct chain *chain, struct slot *slot)
+{
+    if (slot->previous) {
+        slot->previous->next = slot->next;
+    } else {
+        chain->first = slot->next;
+    }
+    if (slot->next) {
+        slot->next->previous = slot->previous;
+    } else {
+        chain->last = slot->previous;
+    }
+}
+
+static hf_status queue_init(struct queue *queue, int32_t slots)
+{
+    *queue = (struct queue){.capacity = (size_t)slots};
+    queue->slots = mem_calloc((size_t)slots, sizeof *queue->slots);
+    if (!queue->slots) {
+        return fail(HF_NOMEM, "out of memory for %d deliveries in hand", slots);
+    }
+    for (size_t i = 0; i < queue->capacity; i++) {
+        chain_append(&queue->free, &queue->slots[i]);
+    }
+    return HF_OK;
+}
+
+size_t queue_room(const struct queue *queue)
+{
+    return queue->capacity - queue->count;
+}
+
+size_t queue_ready(const struct queue *queue)
+{
+    size_t ready = 0;
+    for (const struct slot *slot = queue->used.first; slot; slot = slot->next) {
+        ready += slot->state == SLOT_READY;
+    }
+    return ready;
+}
+
+struct queue *queue_of(struct window *window, const struct slot *slot)
+{
+    const struct queue *retries = &window->retries;
+    bool here = slot >= retries->slots && slot < retries->slots + retries->capacity;
+    return here ? &window->retries : &window->log;
+}
+
+/* A place at the end: the one that has been free for longest, so that those in use are one behind
+ * the other in memory, too. */
+static struct slot *queue_append(struct queue *queue)
+{
+    assert(queue_room(queue) > 0);
+    struct slot *slot = queue->free.first;
+    chain_remove(&queue->free, slot);
+    *slot = (struct slot){0};
+    chain_append(&queue->used, slot);
+    queue->look = queue->look ? queue->look : slot;
+    queue->count++;
+    return slot;
+}
+
+static void queue_remove(struct queue *queue, struct slot *slot)
+{
+    queue->look = queue->look == slot ? slot->next : queue->look;
+    chain_remove(&queue->used, slot);
+    *slot = (struct slot){.state = SLOT_FREE};
+    chain_append(&queue->free, slot);
+    queue->count--;
+}
+
+/* ---- The window ------------------------------------------------------------------------------ */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes,
                       int32_t partitions)
@@ -31,10 +116,10 @@ hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_sl
     set64_init(&window->early, WINDOW_EARLY_MAX);
     window->shares = mem_calloc((size_t)partitions, sizeof *window->shares);
     hf_status status = window->shares
-                           ? ring_init(&window->log, log_slots)
+                           ? queue_init(&window->log, log_slots)
                            : fail(HF_NOMEM, "out of memory for %d partitions", partitions);
     if (!status) {
-        status = ring_init(&window->retries, retry_slots);
+        status = queue_init(&window->retries, retry_slots);
     }
     if (status) {
         mem_free(window->log.slots);
@@ -43,21 +128,6 @@ hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_sl
         window->shares = NULL;
     }
     return status;
-}
-
-size_t ring_count(const struct ring *ring)
-{
-    return (size_t)(ring->back - ring->front);
-}
-
-size_t ring_room(const struct ring *ring)
-{
-    return (size_t)(ring->capacity - (ring->back - ring->front));
-}
-
-struct slot *ring_at(struct ring *ring, uint64_t index)
-{
-    return &ring->slots[index % ring->capacity];
 }
 
 /* How it ended was said before and does not change while it is ENDED. */
@@ -131,12 +201,13 @@ bool window_heavy(const struct window *window)
     return window->bytes >= WINDOW_BYTES_MAX;
 }
 
-struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
+struct slot *window_put(struct window *window, struct queue *queue, struct shelf *shelf,
                         const struct entry *entry)
 {
-    assert(ring_room(ring) > 0);
-    struct slot *slot = ring_at(ring, ring->back++);
-    *slot = (struct slot){.shelf = shelf, .entry = entry, .waited = entry->waited};
+    struct slot *slot = queue_append(queue);
+    slot->shelf = shelf;
+    slot->entry = entry;
+    slot->waited = entry->waited;
     slot->alone = story_ends_in_death(entry->attempts_json);
     slot->mark = story_last_unit(entry->attempts_json);
     slot->lane = entry->lane;
@@ -164,13 +235,10 @@ static void slot_forget(struct window *window, struct slot *slot)
 /* Is a retry of the lane before this one in hand and not over? */
 static bool waits_behind(struct window *window, const struct slot *slot)
 {
-    struct ring *ring = &window->retries;
-    if (ring_of(window, slot) != ring) {
+    if (queue_of(window, slot) != &window->retries) {
         return false;
     }
-    uint64_t index = ring_index(ring, slot);
-    for (uint64_t i = ring->front; i < index; i++) {
-        const struct slot *other = ring_at(ring, i);
+    for (const struct slot *other = slot->previous; other; other = other->previous) {
         if (other->lane == slot->lane && other->state == SLOT_ENDED &&
             other->entry->event.position < slot->entry->event.position) {
             return true;
@@ -218,20 +286,6 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
     return set64_add(&window->running, lane, 1) == HF_OK;
 }
 
-struct ring *ring_of(struct window *window, const struct slot *slot)
-{
-    const struct ring *retries = &window->retries;
-    bool here = slot >= retries->slots && slot < retries->slots + retries->capacity;
-    return here ? &window->retries : &window->log;
-}
-
-uint64_t ring_index(const struct ring *ring, const struct slot *slot)
-{
-    uint64_t place = (uint64_t)(slot - ring->slots);
-    uint64_t front = ring->front % ring->capacity;
-    return ring->front + (place + ring->capacity - front) % ring->capacity;
-}
-
 bool window_take_this(struct window *window, struct slot *slot, const void *owner)
 {
     if (!may_run(window, slot, owner)) {
@@ -241,27 +295,24 @@ bool window_take_this(struct window *window, struct slot *slot, const void *owne
     return true;
 }
 
-static struct slot *ring_take(struct window *window, struct ring *ring, const void *owner)
+static struct slot *queue_take(struct window *window, struct queue *queue, const void *owner)
 {
-    uint64_t index = ring->look > ring->front ? ring->look : ring->front;
     bool skipped = false;
-    for (; index < ring->back; index++) {
-        struct slot *slot = ring_at(ring, index);
-        if (slot->state == SLOT_READY) {
-            if (may_run(window, slot, owner)) {
-                set_state(window, slot, SLOT_RUNNING);
-                ring->look = skipped ? ring->look : index + 1;
-                return slot;
-            }
-            if (slot->state == SLOT_READY && !skipped) {
-                skipped = true;
-                ring->look = index;
-            }
+    for (struct slot *slot = queue->look; slot; slot = slot->next) {
+        if (slot->state != SLOT_READY) {
+            continue;
+        }
+        if (may_run(window, slot, owner)) {
+            set_state(window, slot, SLOT_RUNNING);
+            queue->look = skipped ? queue->look : slot->next;
+            return slot;
+        }
+        if (slot->state == SLOT_READY && !skipped) {
+            skipped = true;
+            queue->look = slot;
         }
     }
-    if (!skipped) {
-        ring->look = ring->back;
-    }
+    queue->look = skipped ? queue->look : NULL;
     return NULL;
 }
 
@@ -270,13 +321,13 @@ struct slot *window_take(struct window *window, const void *owner)
     if (window->ready == 0) {
         return NULL;
     }
-    struct slot *slot = ring_take(window, &window->retries, owner);
-    return slot ? slot : ring_take(window, &window->log, owner);
+    struct slot *slot = queue_take(window, &window->retries, owner);
+    return slot ? slot : queue_take(window, &window->log, owner);
 }
 
 struct slot *window_take_log(struct window *window, const void *owner)
 {
-    return window->ready == 0 ? NULL : ring_take(window, &window->log, owner);
+    return window->ready == 0 ? NULL : queue_take(window, &window->log, owner);
 }
 
 void window_end(struct window *window, struct slot *slot)
@@ -289,8 +340,8 @@ void window_untake(struct window *window, struct slot *slot)
 {
     assert(slot->state == SLOT_RUNNING);
     set_state(window, slot, SLOT_READY);
-    window->log.look = window->log.front;
-    window->retries.look = window->retries.front;
+    window->log.look = window->log.used.first;
+    window->retries.look = window->retries.used.first;
 }
 
 void window_settle(struct window *window, struct slot *slot)
@@ -299,10 +350,9 @@ void window_settle(struct window *window, struct slot *slot)
     set_state(window, slot, SLOT_SETTLED);
 }
 
-static void ring_follow(struct ring *ring, uint64_t lane)
+static void queue_follow(struct queue *queue, uint64_t lane)
 {
-    for (uint64_t index = ring->front; index < ring->back; index++) {
-        struct slot *slot = ring_at(ring, index);
+    for (struct slot *slot = queue->used.first; slot; slot = slot->next) {
         slot->followed |= slot->state == SLOT_RUNNING && slot->lane == lane;
     }
 }
@@ -311,8 +361,8 @@ bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition)
 {
     hf_status status = set64_put(&window->failing, lane, partition);
     if (set64_get(&window->running, lane, NULL)) {
-        ring_follow(&window->retries, lane);
-        ring_follow(&window->log, lane);
+        queue_follow(&window->retries, lane);
+        queue_follow(&window->log, lane);
     }
     window->lanes_full |= status == HF_INVALID;
     return status == HF_OK || window->lanes_full;
@@ -320,23 +370,21 @@ bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition)
 
 void window_free_lane(struct window *window, uint64_t lane)
 {
-    struct ring *ring = &window->log;
+    struct queue *queue = &window->log;
     bool storing = false;
-    for (uint64_t index = ring->front; index < ring->back; index++) {
-        struct slot *slot = ring_at(ring, index);
+    for (const struct slot *slot = queue->used.first; slot; slot = slot->next) {
         bool held = slot->state == SLOT_ENDED && slot->ending == ENDED_HELD && slot->lane == lane;
         storing |= held && slot->settling;
     }
     if (storing) {
         return;
     }
-    for (uint64_t index = ring->front; index < ring->back; index++) {
-        struct slot *slot = ring_at(ring, index);
+    for (struct slot *slot = queue->used.first; slot; slot = slot->next) {
         if (slot->state == SLOT_ENDED && slot->ending == ENDED_HELD && slot->lane == lane) {
             set_state(window, slot, SLOT_READY);
         }
     }
-    ring->look = ring->front;
+    queue->look = queue->used.first;
     set64_remove(&window->failing, lane);
 }
 
@@ -345,7 +393,7 @@ static void slot_release(struct window *window, struct slot *slot, struct rack *
     window->bytes -= entry_bytes(slot->entry);
     rack_return(rack, slot->shelf);
     mem_free(slot->error);
-    *slot = (struct slot){.state = SLOT_FREE};
+    queue_remove(queue_of(window, slot), slot);
 }
 
 bool slot_is_done(const struct slot *slot)
@@ -361,43 +409,54 @@ static bool is_early(const struct window_share *share, int64_t position)
     return position > share->floor || (share->closed && position > share->forgotten);
 }
 
-static void ring_reap(struct window *window, struct ring *ring, struct rack *rack)
+/* What is kept of an event of the log that leaves the window. */
+static void note_reaped(struct window *window, const struct slot *slot)
 {
-    while (ring->front < ring->back && ring_at(ring, ring->front)->state == SLOT_SETTLED) {
-        struct slot *slot = ring_at(ring, ring->front);
-        int64_t position = slot->entry->event.position;
-        struct window_share *share = &window->shares[slot->partition];
-        if (window->lanes && is_early(share, position) && slot_is_done(slot)) {
-            hf_status status = set64_put(&window->early, (uint64_t)position, slot->partition);
-            (void)status; /* too many: it will come again */
-        }
-        if (slot->from_log && !slot->forgotten && position > share->reaped) {
-            share->reaped = position;
-            memcpy(share->reaped_id, slot->entry->id, sizeof share->reaped_id);
-        }
-        slot_release(window, slot, rack);
-        ring->front++;
+    int64_t position = slot->entry->event.position;
+    struct window_share *share = &window->shares[slot->partition];
+    if (window->lanes && is_early(share, position) && slot_is_done(slot)) {
+        hf_status status = set64_put(&window->early, (uint64_t)position, slot->partition);
+        (void)status; /* too many: it will come again */
+    }
+    if (slot->from_log && !slot->forgotten && position > share->reaped) {
+        share->reaped = position;
+        memcpy(share->reaped_id, slot->entry->id, sizeof share->reaped_id);
     }
 }
 
-/* A retry that is settled may be due again before the slots in front of its own are free. */
-static void part_with_settled(struct window *window)
+static void reap_log(struct window *window, struct rack *rack)
 {
-    struct ring *ring = &window->retries;
-    for (uint64_t index = ring->front; index < ring->back; index++) {
-        struct slot *slot = ring_at(ring, index);
-        if (slot->state == SLOT_SETTLED && !slot->forgotten) {
-            set64_remove(&window->positions, (uint64_t)slot->entry->event.position);
-            slot->forgotten = true;
+    struct slot *next;
+    for (struct slot *slot = window->log.used.first; slot; slot = next) {
+        next = slot->next;
+        if (slot->state == SLOT_SETTLED) {
+            note_reaped(window, slot);
+            slot_release(window, slot, rack);
+        } else if (window->lanes) {
+            return;
         }
+    }
+}
+
+static void reap_retries(struct window *window, struct rack *rack)
+{
+    struct slot *next;
+    for (struct slot *slot = window->retries.used.first; slot; slot = next) {
+        next = slot->next;
+        if (slot->state != SLOT_SETTLED) {
+            continue;
+        }
+        if (!slot->forgotten) { /* else it may have been put again */
+            set64_remove(&window->positions, (uint64_t)slot->entry->event.position);
+        }
+        slot_release(window, slot, rack);
     }
 }
 
 void window_reap(struct window *window, struct rack *rack)
 {
-    part_with_settled(window);
-    ring_reap(window, &window->log, rack);
-    ring_reap(window, &window->retries, rack);
+    reap_log(window, rack);
+    reap_retries(window, rack);
 }
 
 /* Forgets what was done early and has been decided since, or is of the partition `gone`. */
@@ -439,22 +498,20 @@ static bool is_open(const struct slot *slot)
 
 void window_survey(struct window *window)
 {
-    struct ring *ring = &window->log;
+    const struct slot *first = window->log.used.first;
     for (int32_t i = 0; i < window->partitions; i++) {
         struct window_share *share = &window->shares[i];
         share->lowest = share->closed ? share->forgotten : INT64_MAX;
         share->last = share->reaped;
         memcpy(share->last_id, share->reaped_id, sizeof share->last_id);
     }
-    for (uint64_t index = ring->front; index < ring->back; index++) {
-        const struct slot *slot = ring_at(ring, index);
+    for (const struct slot *slot = first; slot; slot = slot->next) {
         struct window_share *share = &window->shares[slot->partition];
         if (is_open(slot) && slot->entry->event.position < share->lowest) {
             share->lowest = slot->entry->event.position;
         }
     }
-    for (uint64_t index = ring->front; index < ring->back; index++) {
-        const struct slot *slot = ring_at(ring, index);
+    for (const struct slot *slot = first; slot; slot = slot->next) {
         struct window_share *share = &window->shares[slot->partition];
         int64_t position = slot->entry->event.position;
         if (position < share->lowest && position > share->last) {
@@ -465,10 +522,9 @@ void window_survey(struct window *window)
 }
 
 /* Forgets the slots of a partition that are READY, or with `all` those that have ended too. */
-static void ring_forget(struct window *window, struct ring *ring, int32_t partition, bool all)
+static void queue_forget(struct window *window, struct queue *queue, int32_t partition, bool all)
 {
-    for (uint64_t index = ring->front; index < ring->back; index++) {
-        struct slot *slot = ring_at(ring, index);
+    for (struct slot *slot = queue->used.first; slot; slot = slot->next) {
         if (slot->partition == partition &&
             (slot->state == SLOT_READY || (all && slot->state == SLOT_ENDED))) {
             slot_forget(window, slot);
@@ -478,9 +534,7 @@ static void ring_forget(struct window *window, struct ring *ring, int32_t partit
 
 void window_drop_behind(struct window *window, uint64_t lane, int64_t position)
 {
-    struct ring *ring = &window->retries;
-    for (uint64_t index = ring->front; index < ring->back; index++) {
-        struct slot *slot = ring_at(ring, index);
+    for (struct slot *slot = window->retries.used.first; slot; slot = slot->next) {
         if (slot->state == SLOT_READY && slot->lane == lane &&
             slot->entry->event.position > position) {
             slot_forget(window, slot);
@@ -494,15 +548,15 @@ void window_close(struct window *window, int32_t partition)
     share->forgotten = share->closed ? share->forgotten : INT64_MAX;
     window->closed += share->closed ? 0 : 1;
     share->closed = true;
-    ring_forget(window, &window->log, partition, false);
-    ring_forget(window, &window->retries, partition, false);
+    queue_forget(window, &window->log, partition, false);
+    queue_forget(window, &window->retries, partition, false);
 }
 
 void window_forget(struct window *window, int32_t partition)
 {
     assert(window->shares[partition].busy == 0);
-    ring_forget(window, &window->log, partition, true);
-    ring_forget(window, &window->retries, partition, true);
+    queue_forget(window, &window->log, partition, true);
+    queue_forget(window, &window->retries, partition, true);
     set64_remove_value(&window->failing, partition);
     if (set64_count(&window->early) > 0) {
         forget_early(window, partition);
@@ -512,18 +566,17 @@ void window_forget(struct window *window, int32_t partition)
     window->shares[partition].reaped = 0;
 }
 
-static void ring_clear(struct window *window, struct ring *ring, struct rack *rack)
+static void queue_clear(struct window *window, struct queue *queue, struct rack *rack)
 {
-    while (ring->front < ring->back) {
-        slot_release(window, ring_at(ring, ring->front++), rack);
+    while (queue->used.first) {
+        slot_release(window, queue->used.first, rack);
     }
-    ring->look = ring->front;
 }
 
 void window_clear(struct window *window, struct rack *rack)
 {
-    ring_clear(window, &window->log, rack);
-    ring_clear(window, &window->retries, rack);
+    queue_clear(window, &window->log, rack);
+    queue_clear(window, &window->retries, rack);
     set64_clear(&window->failing);
     set64_clear(&window->running);
     set64_clear(&window->owners);
@@ -555,8 +608,8 @@ hf_status window_repartition(struct window *window, struct rack *rack, int32_t p
 
 void window_release(struct window *window, struct rack *rack)
 {
-    ring_clear(window, &window->log, rack);
-    ring_clear(window, &window->retries, rack);
+    queue_clear(window, &window->log, rack);
+    queue_clear(window, &window->retries, rack);
     mem_free(window->log.slots);
     mem_free(window->retries.slots);
     mem_free(window->shares);

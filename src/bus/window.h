@@ -7,9 +7,11 @@
  *                  |   +- lane waits ---|-|----------------+                  |
  *                  +---- not run -------+ +------- done, nothing to write ----+
  *
- * Two rings of slots: what comes from the log (or a claim) in its order, and retries that are due,
- * which go first. A ring's slots are freed from its front, so a slot's address is good while its
- * delivery is in hand.
+ * Two queues of slots: what comes from the log (or a claim) in its order, and retries that are due,
+ * which go first. A slot's address is good while its delivery is in hand, and who is over leaves
+ * the queue from wherever it is, so that nobody waits for a place behind a slow handler. Only the
+ * log of an ordered subscription is left from its front: up to where all is settled is what its
+ * checkpoint says.
  *
  * Lanes: while deliveries of a lane wait in the store it is in `failing`, and later events of the
  * lane may not run: they end as HELD. `running` keeps two workers from running events
@@ -41,6 +43,8 @@ enum slot_ending {
 };
 
 struct slot {
+    struct slot *next; /* in its queue, or among the free ones; NULL: it is the last */
+    struct slot *previous;
     enum slot_state state;
     enum slot_ending ending;
     hf_verdict verdict;
@@ -57,8 +61,7 @@ struct slot {
     bool alone;    /* its last attempt ended with the process: no other handler beside it */
     bool careful;  /* its attempt is recorded before it runs */
     bool settling; /* the dispatcher is storing what became of it */
-    bool forgotten; /* its partition was given up before it was settled; a retry: it is not in
-                       `positions` any more */
+    bool forgotten; /* it was dropped before it was settled, and may come again */
     struct story_unit mark; /* the unit that it failed in, and comes again with; see unit.h */
     bool splitting;         /* that unit is being halved */
     bool follows;           /* it is in hand behind the first of its unit */
@@ -66,12 +69,19 @@ struct slot {
     uint8_t excused;        /* how often a part of a unit that is being halved was given back */
 };
 
-struct ring {
-    struct slot *slots;
-    uint64_t capacity;
-    uint64_t front; /* slots front .. back-1 are in use; index modulo capacity */
-    uint64_t back;
-    uint64_t look; /* no slot before it is READY */
+/* Slots one behind the other. */
+struct chain {
+    struct slot *first; /* NULL: it is empty */
+    struct slot *last;
+};
+
+struct queue {
+    struct slot *slots; /* the memory of all: those in use are in `used`, in the order of put */
+    size_t capacity;
+    size_t count; /* in use */
+    struct chain used;
+    struct chain free;
+    struct slot *look; /* no slot before it is READY; NULL: none at all */
 };
 
 /* What is in hand of one partition. */
@@ -81,19 +91,19 @@ struct window_share {
     int32_t ended;         /* ENDED */
     int32_t held;          /* of these, as HELD */
     int64_t floor;         /* the log is decided up to here: see `early` */
-    int64_t forgotten;     /* closed: the lowest position in the log ring that was not settled and
+    int64_t forgotten;     /* closed: the lowest position in the log that was not settled and
                               has gone; INT64_MAX: none */
-    int64_t lowest;        /* window_survey: the lowest position in the log ring that is neither
+    int64_t lowest;        /* window_survey: the lowest position in the log that is neither
                               settled nor being settled; INT64_MAX: none */
     int64_t last;          /* window_survey: the highest settled position below it; 0: none ... */
     uint8_t last_id[16];   /* ... and its event's id */
-    int64_t reaped;        /* the last event that left the log ring ... */
+    int64_t reaped;        /* the last event that left the log ... */
     uint8_t reaped_id[16]; /* ... and its id */
 };
 
 struct window {
-    struct ring log;
-    struct ring retries;
+    struct queue log;
+    struct queue retries;
     struct set64 failing;   /* lanes with deliveries that wait in the store or are about to -> their
                                partition */
     struct set64 running;   /* lane -> how many of it are RUNNING */
@@ -138,12 +148,14 @@ bool window_heavy(const struct window *window);
  * so that what it says of the lane does not count. */
 bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition);
 
-size_t ring_count(const struct ring *ring);
-size_t ring_room(const struct ring *ring);
-struct slot *ring_at(struct ring *ring, uint64_t index);
+size_t queue_room(const struct queue *queue);
+/* How many of it are READY. */
+size_t queue_ready(const struct queue *queue);
+/* Where a slot is. */
+struct queue *queue_of(struct window *window, const struct slot *slot);
 
-/* A new READY slot; the ring must have room. The shelf gets one more reference. */
-struct slot *window_put(struct window *window, struct ring *ring, struct shelf *shelf,
+/* A new READY slot; the queue must have room. The shelf gets one more reference. */
+struct slot *window_put(struct window *window, struct queue *queue, struct shelf *shelf,
                         const struct entry *entry);
 /* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end
  * as HELD on the way. `owner`: one who runs all that it takes one after another and lets nobody
@@ -153,9 +165,6 @@ struct slot *window_take(struct window *window, const void *owner);
 struct slot *window_take_log(struct window *window, const void *owner);
 /* The same for this READY slot. False: it may not run now. */
 bool window_take_this(struct window *window, struct slot *slot, const void *owner);
-/* Where a slot is. */
-struct ring *ring_of(struct window *window, const struct slot *slot);
-uint64_t ring_index(const struct ring *ring, const struct slot *slot);
 /* An event of the lane waits again: retries of the lane behind it, in hand but not begun, go, and
  * will be due when it is over. */
 void window_drop_behind(struct window *window, uint64_t lane, int64_t position);
@@ -169,8 +178,8 @@ void window_settle(struct window *window, struct slot *slot);
  * and are not stored yet come first: they are READY again. If some are being stored at this moment
  * the lane goes on failing, for they will wait in the store. */
 void window_free_lane(struct window *window, uint64_t lane);
-/* Frees settled slots at the front of both rings. Retries that are settled may be put again. Only
- * for who puts them: what he has read before may be over since. */
+/* Frees settled slots: of an ordered subscription's log those at the front. Retries that are
+ * settled may be put again. Only for who puts them: what he has read before may be over since. */
 void window_reap(struct window *window, struct rack *rack);
 /* The log is decided for the partition up to here. What was done beyond it is remembered (`early`):
  * the checkpoint cannot tell it. */

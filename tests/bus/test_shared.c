@@ -51,6 +51,31 @@ static void events_of_one_key_run_at_once(void **state)
     assert_int_equal(recorder_count(recorder), 8);
 }
 
+/* What is over takes no room, wherever the slow one is. */
+static void any_number_of_events_pass_a_slow_one(void **state)
+{
+    enum { EVENTS = 60 };
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, wait_at_first);
+    hf_subscription_options options = shared_options();
+
+    recorder->extra = scene_door(scene);
+    options.concurrency = 2;
+    options.batch = 5;
+    options.inflight_max = 10;
+    options.handler_timeout_ms = 10 * PATIENCE_MS;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < EVENTS; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->extra, 1));
+    assert_true(recorder_wait(recorder, EVENTS - 1));
+    assert_true(door_wait_inside(recorder->extra, 1));
+    door_open(recorder->extra);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), EVENTS);
+}
+
 static void two_handles_share_the_work(void **state)
 {
     struct scene *scene = *state;
@@ -258,6 +283,7 @@ static void a_shared_subscription_keeps_its_mode(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(every_event_is_handled_once_by_one_of_many_workers),
     scene_test(events_of_one_key_run_at_once),
+    scene_test(any_number_of_events_pass_a_slow_one),
     scene_test(two_handles_share_the_work),
     scene_test(failures_are_retried_and_die_alone),
     scene_test(backoff_counts_for_shared_retries),
