@@ -267,9 +267,9 @@ SELECT holdfast.position_before($1, $2);
 
 -- ---- Retries ------------------------------------------------------------------------------------
 
--- What is due of the partitions $3, by due time, at most $5 and about $6 bytes (but one): the event's
--- columns, then the story's, then when the next one that is not due yet will be. At least one row:
--- position NULL if nothing is due. Not what is behind the first of its lane if that is due
+-- What is due of the partitions $3, but for the positions $7, by due time, at most $5 and about $6
+-- bytes (but one): the event's columns, then the story's, then when the next one that is not due yet
+-- will be. At least one row: position NULL if nothing is due. Not what is behind the first of its lane if that is due
 -- later, or blocked: several of a lane wait when they failed as a unit, follow one, or their process
 -- died.
 -- name: retries_due
@@ -280,6 +280,7 @@ WITH due AS MATERIALIZED (
             SELECT * FROM holdfast.retries r
             WHERE r.subscription_id = $2 AND r.partition = o.partition AND r.kind = 1
                 AND r.next_attempt_at <= $4
+                AND r.position NOT IN (SELECT unnest($7::bigint[]))
                 AND NOT EXISTS (
                     SELECT FROM (
                         SELECT b.kind, b.next_attempt_at FROM holdfast.retries b

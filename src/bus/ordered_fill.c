@@ -4,6 +4,12 @@
  * What was read is handed out only after the store has been asked whether anything has changed
  * since: a pause, a seek, a new pattern or a new owner takes effect before the next event.
  *
+ * Retries are read by their due time, as many as there is room for and a batch may hold; there may
+ * be more (`cut`), for the next look. The store is told which retries are in hand: their rows are
+ * due like any others, and what runs slowly must not keep from sight what is due after it. So a
+ * look brings only what is new, and a unit that is larger than what is read at once becomes whole
+ * by several looks, for which it waits (unit.c).
+ *
  * Careful mode: if the store could not tell which handlers ran when the last owner died, the first
  * events are run one at a time, each recorded as a failed attempt before it runs (careful.h), so
  * that an event that kills the process every time still comes to an end. Such an event is a retry
@@ -11,8 +17,11 @@
  */
 #include "bus/ordered.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/mem.h"
 #include "bus/verdict.h"
 
 /* Gives an event of the log a row of its own: it is a retry from now on, and what is recorded of
@@ -72,9 +81,7 @@ static void put(struct runner *runner, struct queue *queue, struct shelf *shelf,
     struct slot *slot = window_put(window, queue, shelf, entry);
     slot->from_log = queue == &window->log;
     if (queue == &window->retries) {
-        /* Without memory to keep its lane back or to know it again, all is dropped and read
-         * anew. */
-        runner->lost |= set64_put(&window->positions, (uint64_t)entry->event.position, 1) != HF_OK;
+        /* Without memory to keep its lane back, all is dropped and read anew. */
         runner->lost |= !window_fail_lane(window, slot->lane, slot->partition);
         slot->waited = true;
         runner_mark_careful(runner, slot, doubtful);
@@ -316,22 +323,55 @@ static size_t list_ours(const struct ordered *ordered, int32_t *numbers)
     return count;
 }
 
-/* Puts those that are due and not in hand. False: there was no room for all. The mutex is held. */
-static bool put_due(struct runner *runner, struct shelf *shelf)
+/* Puts those that are due; there is room for them. The mutex is held. */
+static void put_due(struct runner *runner, struct shelf *shelf)
 {
     struct window *window = &runner->window;
     for (size_t i = 0; i < shelf->batch.count; i++) {
         const struct entry *entry = &shelf->batch.entries[i];
-        if (set64_get(&window->positions, (uint64_t)entry->event.position, NULL) ||
-            !is_ours(runner->ordered, window->partitions, entry)) {
-            continue;
+        if (is_ours(runner->ordered, window->partitions, entry)) {
+            put(runner, &window->retries, shelf, entry, false);
         }
-        if (queue_room(&window->retries) == 0) {
-            return false;
-        }
-        put(runner, &window->retries, shelf, entry, false);
     }
-    return true;
+}
+
+static int compare_positions(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Reads what is due and not in hand, at most `max`, onto a new shelf. NULL: it failed. */
+static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max,
+                              int64_t *ret_next_us)
+{
+    struct shelf *shelf = rack_take(&runner->rack);
+    int64_t *in_hand = mem_calloc(runner->window.retries.capacity, sizeof *in_hand);
+    int32_t numbers[HF_PARTITIONS_MAX];
+    struct due_query query = {
+        .subscription_id = runner->definition.id,
+        .partitions = numbers,
+        .partition_count = list_ours(runner->ordered, numbers),
+        .now_us = now_us,
+        .max = max,
+        .in_hand = in_hand,
+    };
+    hf_status status = shelf && in_hand ? HF_OK : fail(HF_NOMEM, "out of memory for events");
+    if (!status) {
+        pthread_mutex_lock(&runner->mutex);
+        query.in_hand_count = window_list_retries(&runner->window, in_hand);
+        pthread_mutex_unlock(&runner->mutex);
+        qsort(in_hand, query.in_hand_count, sizeof *in_hand, compare_positions);
+        status = store_retries_due(runner->bus->store, &query, &shelf->batch, ret_next_us);
+    }
+    mem_free(in_hand);
+    if (status) {
+        runner_store_failed(runner, status, "reading the retries");
+        rack_return(&runner->rack, shelf);
+        return NULL;
+    }
+    return shelf;
 }
 
 void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step)
@@ -340,7 +380,6 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     bool careful = ordered->careful > 0;
     pthread_mutex_lock(&runner->mutex);
     size_t room = window_heavy(&runner->window) ? 0 : queue_room(&runner->window.retries);
-    size_t present = runner->window.retries.count;
     size_t waiting = queue_ready(&runner->window.retries);
     bool busy = in_hand(&runner->window);
     uint64_t seen = ordered->retried_at;
@@ -355,21 +394,10 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;
         return;
     }
-    struct shelf *shelf = rack_take(&runner->rack);
-    if (!shelf) {
-        runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"),
-                            "reading the retries");
-        return;
-    }
     int64_t next_us = -1;
-    int32_t numbers[HF_PARTITIONS_MAX];
-    size_t count = list_ours(ordered, numbers);
-    int32_t max = careful ? 1 : (int32_t)(present + room);
-    hf_status status = store_retries_due(runner->bus->store, runner->definition.id, numbers, count,
-                                         now_us, max, &shelf->batch, &next_us);
-    if (status) {
-        runner_store_failed(runner, status, "reading the retries");
-        rack_return(&runner->rack, shelf);
+    int32_t max = careful ? 1 : (int32_t)room;
+    struct shelf *shelf = read_due(runner, now_us, max, &next_us);
+    if (!shelf) {
         return;
     }
     ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
@@ -377,7 +405,7 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     join_lanes(ordered, &shelf->batch);
     bool changed = shelf->batch.count > 0 && definition_changed(runner);
     int32_t partitions = runner->window.partitions;
-    bool cut = shelf->batch.count == (size_t)max;
+    bool cut = shelf->batch.count == (size_t)max || batch_full(&shelf->batch);
     step->again |= changed;
     if (careful && shelf->batch.count == 1) {
         struct entry *entry = &shelf->batch.entries[0];
@@ -387,12 +415,12 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     } else {
         pthread_mutex_lock(&runner->mutex);
         runner->hold_back |= changed;
-        cut |= !put_due(runner, shelf);
+        put_due(runner, shelf);
         runner->retries_cut = !careful && cut;
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }
-    if (cut || batch_full(&shelf->batch)) {
+    if (cut) {
         ordered->retry_at_us = now_us; /* there are more; when there is room again */
     } else {
         step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;

@@ -204,30 +204,52 @@ static bool gather(struct runner *runner, const void *owner, struct unit *unit, 
     return at_end;
 }
 
-/* Will there be room for retries without the unit: is another one over, or does it run? */
+/* Can retries be read now? */
+static bool is_room(const struct window *window)
+{
+    return queue_room(&window->retries) > 0 && !window_heavy(window);
+}
+
+/* Will there be room for retries without the unit: is another one over, or does it run? If there
+ * are too many bytes, that may be anything in hand; what is READY in the log can be run instead. */
 static bool others_make_room(const struct window *window, const struct unit *unit)
 {
     const struct queue *retries = &window->retries;
-    return retries->count - queue_ready(retries) > unit->count;
+    size_t waiting = queue_ready(retries);
+    if (window_heavy(window) && !window->lanes_full) {
+        int64_t in_hand = window->ready + window->busy + window->ended;
+        return in_hand - (int64_t)waiting > (int64_t)unit->count;
+    }
+    return retries->count - waiting > unit->count;
 }
 
-/* Would the rest of the unit come if it waited? */
-static bool should_wait(struct runner *runner, const struct unit *unit, bool at_end)
+/* Would the rest of a unit that has failed come if it waited? */
+static bool waits_for_retries(const struct runner *runner, const struct unit *unit)
 {
-    struct window *window = &runner->window;
+    const struct window *window = &runner->window;
+    return unit->count < (size_t)unit->slots[0]->mark.events && runner->retries_cut &&
+           (is_room(window) || others_make_room(window, unit));
+}
+
+/* Would the rest of a run, which may not have been read yet, come if the unit waited? */
+static bool waits_for_log(const struct runner *runner, const struct unit *unit)
+{
+    const struct window *window = &runner->window;
     const hf_subscription_options *options = &runner->definition.options;
+    return unit->slots[0]->from_log && options->batch_by == HF_BATCH_KEY && runner->log_more &&
+           unit->count <= (size_t)unit_events_max(options) && /* then: is it cut? */
+           /* Slots that are over are free as soon as the dispatcher looks. */
+           window->ready + window->busy < (int64_t)window->log.capacity && !window_heavy(window);
+}
+
+static bool should_wait(const struct runner *runner, const struct unit *unit, bool at_end)
+{
     const struct slot *first = unit->slots[0];
-    if (first->splitting || !runner->ordered || window_heavy(window)) {
+    if (first->splitting || !runner->ordered) {
         return false;
     }
-    if (first->mark.events > 1) {
-        return unit->count < (size_t)first->mark.events && runner->retries_cut &&
-               (queue_room(&window->retries) > 0 || others_make_room(window, unit));
-    }
-    /* Slots that are over are free as soon as the dispatcher looks. */
-    return at_end && first->from_log && options->batch_by == HF_BATCH_KEY && runner->log_more &&
-           unit->count <= (size_t)unit_events_max(options) && /* then: is it cut? */
-           window->ready + window->busy < (int64_t)window->log.capacity;
+    return first->mark.events > 1 ? waits_for_retries(runner, unit)
+                                  : at_end && waits_for_log(runner, unit);
 }
 
 static void say_capped(struct runner *runner, const struct unit *unit)
@@ -244,7 +266,7 @@ static void say_capped(struct runner *runner, const struct unit *unit)
 enum taken {
     TAKEN_NOTHING, /* or the unit waits for its rest, which the dispatcher is told to read */
     TAKEN_UNIT,
-    TAKEN_NO_ROOM, /* it is a retry and waits for its rest, for which those in front make room */
+    TAKEN_NO_ROOM, /* it is a retry and waits for its rest, for which others make room */
 };
 
 /* Takes the unit that this slot, which is taken, is the first of. */
@@ -264,7 +286,7 @@ static enum taken take_with(struct runner *runner, const void *owner, struct slo
     if (should_wait(runner, unit, at_end)) {
         bool retry = !first->from_log;
         unit_untaken(runner, unit);
-        if (retry && queue_room(&window->retries) == 0) {
+        if (retry && !is_room(window)) {
             return TAKEN_NO_ROOM;
         }
         runner->read_on = true;

@@ -103,6 +103,17 @@ static void queue_remove(struct queue *queue, struct slot *slot)
     queue->count--;
 }
 
+size_t window_list_retries(const struct window *window, int64_t *positions)
+{
+    size_t count = 0;
+    for (const struct slot *slot = window->retries.used.first; slot; slot = slot->next) {
+        if (slot->state != SLOT_SETTLED) {
+            positions[count++] = slot->entry->event.position;
+        }
+    }
+    return count;
+}
+
 /* ---- The window ------------------------------------------------------------------------------ */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes,
@@ -112,7 +123,6 @@ hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_sl
     set64_init(&window->failing, WINDOW_LANES_MAX);
     set64_init(&window->running, WINDOW_LANES_MAX);
     set64_init(&window->owners, WINDOW_LANES_MAX);
-    set64_init(&window->positions, WINDOW_LANES_MAX);
     set64_init(&window->early, WINDOW_EARLY_MAX);
     window->shares = mem_calloc((size_t)partitions, sizeof *window->shares);
     hf_status status = window->shares
@@ -224,9 +234,7 @@ static void slot_forget(struct window *window, struct slot *slot)
     struct window_share *share = &window->shares[slot->partition];
     int64_t position = slot->entry->event.position;
     slot->forgotten = true;
-    if (!slot->from_log) {
-        set64_remove(&window->positions, (uint64_t)position);
-    } else if (position < share->forgotten) {
+    if (slot->from_log && position < share->forgotten) {
         share->forgotten = position;
     }
     set_state(window, slot, SLOT_SETTLED);
@@ -443,13 +451,9 @@ static void reap_retries(struct window *window, struct rack *rack)
     struct slot *next;
     for (struct slot *slot = window->retries.used.first; slot; slot = next) {
         next = slot->next;
-        if (slot->state != SLOT_SETTLED) {
-            continue;
+        if (slot->state == SLOT_SETTLED) {
+            slot_release(window, slot, rack);
         }
-        if (!slot->forgotten) { /* else it may have been put again */
-            set64_remove(&window->positions, (uint64_t)slot->entry->event.position);
-        }
-        slot_release(window, slot, rack);
     }
 }
 
@@ -580,7 +584,6 @@ void window_clear(struct window *window, struct rack *rack)
     set64_clear(&window->failing);
     set64_clear(&window->running);
     set64_clear(&window->owners);
-    set64_clear(&window->positions);
     set64_clear(&window->early);
     window->ready = 0;
     window->busy = 0;
@@ -616,6 +619,5 @@ void window_release(struct window *window, struct rack *rack)
     set64_release(&window->failing);
     set64_release(&window->running);
     set64_release(&window->owners);
-    set64_release(&window->positions);
     set64_release(&window->early);
 }

@@ -108,7 +108,6 @@ struct window {
                                partition */
     struct set64 running;   /* lane -> how many of it are RUNNING */
     struct set64 owners;    /* lane -> who runs them */
-    struct set64 positions; /* of the slots in `retries` whose end is not stored */
     bool lanes;             /* ordered: lanes count */
     bool lanes_full;        /* more lanes fail than can be known: the log is not read */
     int64_t bytes;          /* of the events in hand */
@@ -154,6 +153,10 @@ size_t queue_ready(const struct queue *queue);
 /* Where a slot is. */
 struct queue *queue_of(struct window *window, const struct slot *slot);
 
+/* The positions of retries that are in hand, at most one for each slot of their queue; answers how
+ * many. Not of those that are over: they may be due again. */
+size_t window_list_retries(const struct window *window, int64_t *positions);
+
 /* A new READY slot; the queue must have room. The shelf gets one more reference. */
 struct slot *window_put(struct window *window, struct queue *queue, struct shelf *shelf,
                         const struct entry *entry);
@@ -178,8 +181,7 @@ void window_settle(struct window *window, struct slot *slot);
  * and are not stored yet come first: they are READY again. If some are being stored at this moment
  * the lane goes on failing, for they will wait in the store. */
 void window_free_lane(struct window *window, uint64_t lane);
-/* Frees settled slots: of an ordered subscription's log those at the front. Retries that are
- * settled may be put again. Only for who puts them: what he has read before may be over since. */
+/* Frees settled slots: of an ordered subscription's log those at the front. */
 void window_reap(struct window *window, struct rack *rack);
 /* The log is decided for the partition up to here. What was done beyond it is remembered (`early`):
  * the checkpoint cannot tell it. */

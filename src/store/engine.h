@@ -76,8 +76,7 @@ struct engine_class {
     hf_status (*gaps)(struct engine *, int64_t, struct gap_facts *);
     hf_status (*now)(struct engine *, struct deadline, int64_t *);
     hf_status (*position_before)(struct engine *, int64_t, int64_t *);
-    hf_status (*retries_due)(struct engine *, int64_t, const int32_t *, size_t, int64_t, int32_t,
-                             struct batch *, int64_t *);
+    hf_status (*retries_due)(struct engine *, const struct due_query *, struct batch *, int64_t *);
     hf_status (*lanes)(struct engine *, int64_t, int32_t, lane_fn, void *);
     hf_status (*ahead)(struct engine *, int64_t, int32_t, int64_t, position_fn, void *);
     hf_status (*lease_read)(struct engine *, int64_t, const uint8_t[STORE_TOKEN_BYTES],

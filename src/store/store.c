@@ -364,12 +364,10 @@ hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret
     FORWARD(store, position_before, at_us, ret_position);
 }
 
-hf_status store_retries_due(struct store *store, int64_t subscription_id, const int32_t *partitions,
-                            size_t count, int64_t now_us, int32_t max, struct batch *batch,
-                            int64_t *ret_next_us)
+hf_status store_retries_due(struct store *store, const struct due_query *query,
+                            struct batch *batch, int64_t *ret_next_us)
 {
-    FORWARD(store, retries_due, subscription_id, partitions, count, now_us, max, batch,
-            ret_next_us);
+    FORWARD(store, retries_due, query, batch, ret_next_us);
 }
 
 hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition,

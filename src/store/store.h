@@ -585,14 +585,23 @@ hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_
  * begins at that time. */
 hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position);
 
-/* Waiting retries of some partitions that are due at now_us, at most `max`, appended to the batch:
- * of each partition by due time, but none behind the first row of its lane if that is due later
- * than the row itself or blocked; which partition comes first changes, so that none starves
- * another.
+/* What is asked of store_retries_due. */
+struct due_query {
+    int64_t subscription_id;
+    const int32_t *partitions;
+    size_t partition_count;
+    int64_t now_us;
+    int32_t max;             /* at most so many, and until the batch is full */
+    const int64_t *in_hand;  /* positions that are not asked for, in ascending order */
+    size_t in_hand_count;
+};
+
+/* Waiting retries of some partitions that are due, and not in hand, appended to the batch: of each
+ * partition by due time, but none behind the first row of its lane if that is due later than the
+ * row itself or blocked; which partition comes first changes, so that none starves another.
  * ret_next_us: when the next one that is not due yet will be (-1: none). */
-hf_status store_retries_due(struct store *store, int64_t subscription_id, const int32_t *partitions,
-                            size_t count, int64_t now_us, int32_t max, struct batch *batch,
-                            int64_t *ret_next_us);
+hf_status store_retries_due(struct store *store, const struct due_query *query,
+                            struct batch *batch, int64_t *ret_next_us);
 
 /* Every lane of a partition that has rows in retries, with their number. */
 typedef int (*lane_fn)(uint64_t lane, int64_t rows, void *ctx);

@@ -153,7 +153,45 @@ static void retries_of_many_megabytes_come_one_after_the_other(void **state)
     assert_int_equal(recorder_count(recorder), 2 * HUGE_EVENTS);
 }
 
-static atomic_size_t done;
+/* "slow" fails once, and then takes long; others fail once, when those are inside. */
+static hf_verdict hide_others(const hf_event *event, hf_delivery *delivery,
+                              struct recorder *recorder)
+{
+    bool first = hf_delivery_attempt(delivery) == 1;
+
+    (void)recorder;
+    if (is(event, "slow") != first)
+        door_pass(is(event, "slow") ? stage.slow : stage.gate);
+    return first ? HF_RETRY : HF_ACK;
+}
+
+/* They have as many bytes as are read at once. */
+static void slow_retries_of_many_megabytes_hide_no_others(void **state)
+{
+    enum { SLOW = 6 };
+    static char payload[900001];
+    struct scene *scene = *state;
+    struct recorder *recorder = stage_recorder(scene, hide_others);
+    hf_subscription_options options = calm_options(SLOW + 1);
+    int64_t other;
+
+    memset(payload, 'x', sizeof(payload) - 1);
+    payload[0] = payload[sizeof(payload) - 2] = '"';
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < SLOW; i++)
+        publish(scene->bus, "slow", NULL, payload);
+    other = publish(scene->bus, "other", NULL, "1")->position;
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(stage.slow, SLOW));
+    door_open(stage.gate);
+    assert_true(wait_calls(recorder, other, 2));
+    assert_true(door_wait_inside(stage.slow, SLOW));
+    door_open(stage.slow);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2 * SLOW + 2);
+}
+
+static atomic_size_t done, units;
 
 static hf_verdict fail_the_unit(const hf_event *const *events, size_t count, hf_delivery *delivery,
                                 void *ctx)
@@ -162,6 +200,7 @@ static hf_verdict fail_the_unit(const hf_event *const *events, size_t count, hf_
     (void)ctx;
     if (hf_delivery_attempt(delivery) == 1)
         return HF_RETRY;
+    atomic_fetch_add(&units, 1);
     atomic_fetch_add(&done, count);
     return HF_ACK;
 }
@@ -172,13 +211,14 @@ static bool all_are_done(void *ctx)
     return atomic_load(&done) == HUGE_EVENTS;
 }
 
-/* It does not wait for the rest of it that would never be read. */
-static void a_unit_of_many_megabytes_comes_again(void **state)
+/* It is read in several looks. */
+static void a_unit_of_many_megabytes_comes_again_whole(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = calm_options(1);
 
     atomic_store(&done, 0);
+    atomic_store(&units, 0);
     options.batch = HUGE_EVENTS;
     options.batch_by = HF_BATCH_KEY; /* so that what comes first is whole */
     assert_ok(hf_subscribe_batch(scene->bus, "a", "*", fail_the_unit, NULL, &options, NULL));
@@ -186,6 +226,7 @@ static void a_unit_of_many_megabytes_comes_again(void **state)
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(all_are_done, NULL));
     settle_all(scene->bus, "a");
+    assert_int_equal(atomic_load(&units), 1);
 }
 
 /* "dead" dies at first. "slow" fails at first, and is slow when it comes again. */
@@ -488,7 +529,8 @@ static void a_partition_goes_when_its_last_handler_ends(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(a_retry_does_not_wait_for_a_slow_one_before_it),
     scene_test(retries_of_many_megabytes_come_one_after_the_other),
-    scene_test(a_unit_of_many_megabytes_comes_again),
+    scene_test(slow_retries_of_many_megabytes_hide_no_others),
+    scene_test(a_unit_of_many_megabytes_comes_again_whole),
     scene_test(a_dead_letter_that_is_retried_finds_room_later),
     scene_test(any_number_of_retries_pass_a_slow_one),
     scene_test(retries_that_find_no_room_come_when_there_is_some),

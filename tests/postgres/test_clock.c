@@ -94,15 +94,13 @@ static void a_retry_comes_by_the_servers_clock_whatever_ours_shows(void **state)
                                                       "holdfast.retries)"));
     struct batch *batch = fixture_batch(f);
     int64_t next_us = -1;
-    must_answer(HF_OK,
-                store_retries_due(wrong, id, ONLY_PARTITION, clock_wall_us(), 10, batch, &next_us));
+    must_answer(HF_OK, retries_due(wrong, id, clock_wall_us(), 10, batch, &next_us));
     must_equal(0, (int64_t)batch->count);
     must_be_near(clock_wall_us() + HOUR_US, next_us);
     /* A reading of before the clock was set is understood as that. */
     int64_t before_us = clock_wall_us();
     set_clock(DAY_US);
-    must_answer(HF_OK,
-                store_retries_due(wrong, id, ONLY_PARTITION, before_us, 10, batch, &next_us));
+    must_answer(HF_OK, retries_due(wrong, id, before_us, 10, batch, &next_us));
     must_equal(0, (int64_t)batch->count);
     must_be_near(clock_wall_us() + HOUR_US, next_us);
     clock_fake_off();

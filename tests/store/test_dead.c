@@ -214,8 +214,7 @@ static void a_retried_one_waits_with_a_clean_record_and_leaves_the_dead(void **s
 
     struct batch *batch = fixture_batch(*state);
     int64_t next_us;
-    must_answer(HF_OK,
-                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + SECOND, 10, batch, &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0 + SECOND, 10, batch, &next_us));
     must_read("2", list_batch(batch));
     must_equal(0, batch->entries[0].attempts);
     must_equal(true, batch->entries[0].waited);
@@ -232,8 +231,7 @@ static void an_edited_payload_is_delivered_and_the_log_keeps_the_old(void **stat
     must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 1), "{\"edited\": true}", &count));
     struct batch *batch = fixture_batch(*state);
     int64_t next_us;
-    must_answer(HF_OK,
-                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + SECOND, 10, batch, &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0 + SECOND, 10, batch, &next_us));
     must_read("{\"edited\": true}", batch->entries[0].event.payload);
     must_equal(16, batch->entries[0].event.payload_bytes);
     must_read("{}", entry_at(*state, s.store, 1)->event.payload);
@@ -241,8 +239,7 @@ static void an_edited_payload_is_delivered_and_the_log_keeps_the_old(void **stat
     /* it fails again: the copy stays with it, and dies with it */
     must_answer(HF_OK, SETTLE(&s.owner, -1, waited(retry(1, "a", T0 + SECOND))));
     batch = fixture_batch(*state);
-    must_answer(HF_OK,
-                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + SECOND, 10, batch, &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0 + SECOND, 10, batch, &next_us));
     must_read("{\"edited\": true}", batch->entries[0].event.payload);
     must_equal(1, batch->entries[0].attempts);
     must_answer(HF_OK, SETTLE(&s.owner, -1, waited(dead(1, "a"))));
@@ -263,7 +260,7 @@ static void an_edited_payload_goes_with_its_delivery(void **state)
     must_answer(HF_OK, SETTLE(&s.owner, 2, retry(1, "a", T0), dead(2, "b")));
     struct batch *batch = fixture_batch(*state);
     int64_t next_us;
-    must_answer(HF_OK, store_retries_due(s.store, s.id, ONLY_PARTITION, T0, 10, batch, &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0, 10, batch, &next_us));
     must_read("1", list_batch(batch));
     must_read("{}", batch->entries[0].event.payload);
     must_read("{}", letter_of(s.store, dead_id_of(s.store, 2)).payload);

@@ -158,8 +158,7 @@ static hf_status ask_now(struct asker *asker, struct batch *batch)
 static hf_status ask_due(struct asker *asker, struct batch *batch)
 {
     int64_t next_us;
-    return store_retries_due(asker->store, asker->ordered_id, ONLY_PARTITION, T0 + SECOND, 10,
-                             batch, &next_us);
+    return retries_due(asker->store, asker->ordered_id, T0 + SECOND, 10, batch, &next_us);
 }
 
 static hf_status ask_lanes(struct asker *asker, struct batch *batch)

@@ -166,12 +166,10 @@ static void a_retry_waits_with_its_story_until_it_is_due(void **state)
 
     struct batch *batch = fixture_batch(*state);
     int64_t next_us = -7;
-    must_answer(HF_OK, store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 5 * SECOND - 1, 10,
-                                         batch, &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0 + 5 * SECOND - 1, 10, batch, &next_us));
     must_equal(0, batch->count);
     must_equal(T0 + 5 * SECOND, next_us);
-    must_answer(HF_OK, store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 5 * SECOND, 10, batch,
-                                         &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0 + 5 * SECOND, 10, batch, &next_us));
     must_equal(1, batch->count);
     must_equal(-1, next_us);
     const struct entry *entry = &batch->entries[0];
@@ -218,16 +216,44 @@ static void due_retries_come_by_due_time_up_to_max(void **state)
     must_read("2 4 3", list_due(s.store, s.id, 0, T0 + 30));
     struct batch *batch = fixture_batch(*state);
     int64_t next_us = -7;
-    must_answer(HF_OK,
-                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 2, batch, &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0 + 40, 2, batch, &next_us));
     must_read("2 4", list_batch(batch));
-    must_answer(HF_OK,
-                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 1, batch, &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0 + 40, 1, batch, &next_us));
     must_read("2 4 2", list_batch(batch)); /* appended, and looking takes nothing away */
     batch = fixture_batch(*state);
-    must_answer(HF_OK,
-                store_retries_due(s.store, s.id, ONLY_PARTITION, T0 + 40, 10, batch, &next_us));
+    must_answer(HF_OK, retries_due(s.store, s.id, T0 + 40, 10, batch, &next_us));
     must_equal(T0 + 50, next_us);
+}
+
+/* Nor do they take the place of others. */
+static void retries_that_are_in_hand_are_not_answered(void **state)
+{
+    struct scene s = scene_of(*state, "abcd");
+    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0 + 10), retry(2, "b", T0 + 20),
+                              retry(3, "c", T0 + 30), retry(4, "d", T0 + 40)));
+    static const int64_t in_hand[] = {1, 3, 7};
+    struct due_query query = {
+        .subscription_id = s.id,
+        .partitions = &(const int32_t){0},
+        .partition_count = 1,
+        .now_us = T0 + 30,
+        .max = 2,
+        .in_hand = in_hand,
+        .in_hand_count = 3,
+    };
+    struct batch *batch = fixture_batch(*state);
+    int64_t next_us = -7;
+    must_answer(HF_OK, store_retries_due(s.store, &query, batch, &next_us));
+    must_read("2", list_batch(batch));
+    must_equal(T0 + 40, next_us);
+    query.now_us = T0 + 40;
+    query.max = 1;
+    query.in_hand_count = 1;
+    must_answer(HF_OK, store_retries_due(s.store, &query, batch, &next_us));
+    must_read("2 2", list_batch(batch));
+    query.max = 2;
+    must_answer(HF_OK, store_retries_due(s.store, &query, batch, &next_us));
+    must_read("2 2 2 3", list_batch(batch));
 }
 
 /* The second and the third follow the first, which failed; one was stored before the first one's
@@ -579,6 +605,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_retry_waits_with_its_story_until_it_is_due),
     CLAIM(facts_tell_the_retry),
     CLAIM(due_retries_come_by_due_time_up_to_max),
+    CLAIM(retries_that_are_in_hand_are_not_answered),
     CLAIM(what_follows_in_a_lane_waits_for_all_before_it_whenever_it_was_stored),
     CLAIM(a_retry_replaces_the_row_of_its_position),
     CLAIM(holding_replaces_the_row_of_its_position_too),

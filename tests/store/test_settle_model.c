@@ -325,8 +325,7 @@ static void compare_due(const struct model *model, struct store *store)
     int64_t answered_us = -7;
     int64_t last_us = 0;
     batch_init(&batch);
-    must_answer(HF_OK, store_retries_due(store, model->id, ONLY_PARTITION, now_us, 1000, &batch,
-                                         &answered_us));
+    must_answer(HF_OK, retries_due(store, model->id, now_us, 1000, &batch, &answered_us));
     must_equal(due, batch.count);
     must_equal(next_us, answered_us);
     for (size_t i = 0; i < batch.count; i++) {

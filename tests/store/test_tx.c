@@ -189,8 +189,7 @@ static const struct entry *due_entry(struct scene *s, int64_t now_us)
 {
     struct batch *batch = fixture_batch(s->f);
     int64_t next_us;
-    must_answer(HF_OK,
-                store_retries_due(s->store, s->id, ONLY_PARTITION, now_us, 10, batch, &next_us));
+    must_answer(HF_OK, retries_due(s->store, s->id, now_us, 10, batch, &next_us));
     must_equal(1, batch->count);
     return &batch->entries[0];
 }

@@ -416,13 +416,11 @@ static hf_status faulty_position_before(struct engine *engine, int64_t at_us, in
     FORWARD(FAULTY_POSITION_BEFORE, to->class->position_before(to, at_us, ret_position));
 }
 
-static hf_status faulty_retries_due(struct engine *engine, int64_t id, const int32_t *partitions,
-                                    size_t count, int64_t now_us, int32_t max, struct batch *batch,
-                                    int64_t *ret_next_us)
+static hf_status faulty_retries_due(struct engine *engine, const struct due_query *query,
+                                    struct batch *batch, int64_t *ret_next_us)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_RETRIES_DUE,
-            to->class->retries_due(to, id, partitions, count, now_us, max, batch, ret_next_us));
+    FORWARD(FAULTY_RETRIES_DUE, to->class->retries_due(to, query, batch, ret_next_us));
 }
 
 static hf_status faulty_partitions(struct engine *engine, int64_t id, member_row_fn member,

@@ -513,14 +513,33 @@ const char *list_batch(const struct batch *batch)
     return list.bytes;
 }
 
+hf_status retries_due(struct store *store, int64_t subscription_id, int64_t now_us, int32_t max,
+                      struct batch *batch, int64_t *ret_next_us)
+{
+    struct due_query query = {
+        .subscription_id = subscription_id,
+        .partitions = &(const int32_t){0},
+        .partition_count = 1,
+        .now_us = now_us,
+        .max = max,
+    };
+    return store_retries_due(store, &query, batch, ret_next_us);
+}
+
 const char *list_due(struct store *store, int64_t subscription_id, int32_t partition,
                      int64_t now_us)
 {
     struct batch batch;
     batch_init(&batch);
     int64_t next_us = -7;
-    must_answer(HF_OK, store_retries_due(store, subscription_id, &partition, 1, now_us, 1000,
-                                         &batch, &next_us));
+    struct due_query query = {
+        .subscription_id = subscription_id,
+        .partitions = &partition,
+        .partition_count = 1,
+        .now_us = now_us,
+        .max = 1000,
+    };
+    must_answer(HF_OK, store_retries_due(store, &query, &batch, &next_us));
     const char *text = list_batch(&batch);
     batch_release(&batch);
     return text;

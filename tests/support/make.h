@@ -94,8 +94,9 @@ struct owner {
     int64_t now_us;     /* what settles pass */
 };
 
-/* The partitions of a subscription that has one, for store_retries_due. */
-#define ONLY_PARTITION &(const int32_t){0}, 1
+/* store_retries_due for a subscription with one partition, of which nothing is in hand. */
+hf_status retries_due(struct store *store, int64_t subscription_id, int64_t now_us, int32_t max,
+                      struct batch *batch, int64_t *ret_next_us);
 
 struct acquire acquire_of(int64_t subscription_id, int32_t partition, int64_t lease_ms);
 /* Acquires a partition that must be free. */

@@ -212,8 +212,8 @@ static hf_status step_tx(struct script *script)
     bool lane_busy;
     int64_t next_us;
     batch_init(&batch);
-    hf_status status = store_retries_due(script->store, script->ordered_id, ONLY_PARTITION,
-                                         T0 + SECOND, 1, &batch, &next_us);
+    hf_status status =
+        retries_due(script->store, script->ordered_id, T0 + SECOND, 1, &batch, &next_us);
     if (status == HF_OK && batch.count == 0) {
         status = HF_NOTFOUND;
     }
@@ -369,8 +369,7 @@ static void paint_waiting(struct painter *painter, int64_t id)
     struct batch batch;
     int64_t next_us;
     batch_init(&batch);
-    must_answer(HF_OK, store_retries_due(painter->store, id, ONLY_PARTITION, T0 + SECOND, 100,
-                                         &batch, &next_us));
+    must_answer(HF_OK, retries_due(painter->store, id, T0 + SECOND, 100, &batch, &next_us));
     for (size_t i = 0; i < batch.count; i++) {
         const struct entry *entry = &batch.entries[i];
         buf_printf(painter->out, "  due %" PRId64 " attempts %d %s\n", entry->event.position,

@@ -106,23 +106,26 @@ static hf_status push_all_due(struct batch *batch, const PGresult *result)
     return status;
 }
 
-hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id,
-                               const int32_t *partitions, size_t count, int64_t now_us,
-                               int32_t max, struct batch *batch, int64_t *ret_next_us)
+hf_status postgres_retries_due(struct engine *engine, const struct due_query *query,
+                               struct batch *batch, int64_t *ret_next_us)
 {
     struct postgres_engine *self = postgres_of(engine);
     struct question question;
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_RETRIES_DUE);
     param_int4(params, self->namespace_id);
-    param_int8(params, subscription_id);
-    param_array(params, PARAM_INT4, count);
-    for (size_t i = 0; i < count; i++) {
-        element_int4(params, partitions[i]);
+    param_int8(params, query->subscription_id);
+    param_array(params, PARAM_INT4, query->partition_count);
+    for (size_t i = 0; i < query->partition_count; i++) {
+        element_int4(params, query->partitions[i]);
     }
-    params->shift_us = skew_shift(self, now_us);
-    param_local(params, now_us);
-    param_int4(params, max > 0 ? max : 0);
+    params->shift_us = skew_shift(self, query->now_us);
+    param_local(params, query->now_us);
+    param_int4(params, query->max > 0 ? query->max : 0);
     param_int8(params, STORE_BATCH_BYTES_MAX);
+    param_array(params, PARAM_INT8, query->in_hand_count);
+    for (size_t i = 0; i < query->in_hand_count; i++) {
+        element_int8(params, query->in_hand[i]);
+    }
     if (question_ask(&question)) {
         question.status = push_all_due(batch, question.result);
     }

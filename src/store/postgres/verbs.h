@@ -140,9 +140,8 @@ hf_status postgres_gaps(struct engine *engine, int64_t subscription_id,
 /* Fills in held_ms and holders. (holders.c) */
 hf_status postgres_holders(struct engine *engine, struct gap_facts *facts);
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
-hf_status postgres_retries_due(struct engine *engine, int64_t subscription_id,
-                               const int32_t *partitions, size_t count, int64_t now_us,
-                               int32_t max, struct batch *batch, int64_t *ret_next_us);
+hf_status postgres_retries_due(struct engine *engine, const struct due_query *query,
+                               struct batch *batch, int64_t *ret_next_us);
 hf_status postgres_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
                          lane_fn found, void *ctx);
 hf_status postgres_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,

@@ -5,6 +5,8 @@
  * back before it returns. Those that read more than once read one snapshot. What goes into a batch
  * is copied; if a query fails midway its batch is as it was, but for the arena's memory.
  */
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "store/batch.h"
 #include "store/sqlite/lease.h"
@@ -168,53 +170,74 @@ hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t *
 
 /* ---- Retries --------------------------------------------------------------------------------- */
 
-static hf_status read_due(struct sqlite_engine *engine, struct conn *conn, sqlite3_stmt *stmt,
-                          int64_t subscription_id, struct batch *batch)
+static int compare_positions(const void *a, const void *b)
 {
-    for (;;) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool is_in_hand(const struct due_query *query, int64_t position)
+{
+    return query->in_hand_count > 0 &&
+           bsearch(&position, query->in_hand, query->in_hand_count, sizeof position,
+                   compare_positions);
+}
+
+/* Rows of retries that are due: those not in hand, with their events. */
+static hf_status read_due(struct sqlite_engine *engine, struct conn *conn, sqlite3_stmt *stmt,
+                          const struct due_query *query, int32_t max, struct batch *batch)
+{
+    for (int32_t left = max; left > 0 && !batch_full(batch);) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
         if (status != HF_OK || !row) {
             return status;
         }
+        int64_t position = sqlite3_column_int64(stmt, 0);
+        if (is_in_hand(query, position)) {
+            continue;
+        }
         struct entry *entry;
-        status = row_push_waiting(engine, conn, subscription_id, sqlite3_column_int64(stmt, 0),
-                                  stmt, 1, batch, &entry);
-        if (status != HF_OK || batch_full(batch)) {
+        status = row_push_waiting(engine, conn, query->subscription_id, position, stmt, 1, batch,
+                                  &entry);
+        if (status != HF_OK) {
             conn_done(stmt);
             return status;
         }
+        left--;
     }
+    conn_done(stmt);
+    return HF_OK;
 }
 
 /* Those of one partition that are due, at most `max`. *next_us: lowered to when the next one is. */
 static hf_status partition_due(struct sqlite_engine *engine, struct conn *conn,
-                               int64_t subscription_id, int32_t partition, int64_t now_us,
-                               int32_t max, struct batch *batch, int64_t *next_us)
+                               const struct due_query *query, int32_t partition, int32_t max,
+                               struct batch *batch, int64_t *next_us)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRIES_DUE_BY_LANE);
     if (!stmt) {
         return conn_error(conn);
     }
-    bind_int(stmt, 1, subscription_id);
+    bind_int(stmt, 1, query->subscription_id);
     bind_int(stmt, 2, partition);
-    bind_int(stmt, 3, now_us);
-    bind_int(stmt, 4, max);
+    bind_int(stmt, 3, query->now_us);
+    bind_int(stmt, 4, max + (int64_t)query->in_hand_count);
     bind_int(stmt, 5, RETRY_WAITING);
     bind_int(stmt, 6, RETRY_BLOCKED);
-    hf_status status = read_due(engine, conn, stmt, subscription_id, batch);
+    hf_status status = read_due(engine, conn, stmt, query, max, batch);
     bool found = false;
     int64_t at_us = 0;
     if (status == HF_OK) {
-        status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &at_us, subscription_id,
-                               partition, now_us, RETRY_WAITING);
+        status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &at_us,
+                               query->subscription_id, partition, query->now_us, RETRY_WAITING);
     }
     *next_us = found && (*next_us < 0 || at_us < *next_us) ? at_us : *next_us;
     return status;
 }
 
-hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id,
-                             const int32_t *partitions, size_t count, int64_t now_us, int32_t max,
+hf_status sqlite_retries_due(struct engine *engine, const struct due_query *query,
                              struct batch *batch, int64_t *ret_next_us)
 {
     struct sqlite_engine *self = sqlite_of(engine);
@@ -225,10 +248,11 @@ hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id,
     }
     size_t first = batch->count;
     int64_t next_us = -1;
-    size_t start = count > 0 ? (size_t)now_us % count : 0; /* another one each time */
+    size_t count = query->partition_count;
+    size_t start = count > 0 ? (size_t)query->now_us % count : 0; /* another one each time */
     for (size_t i = 0; status == HF_OK && i < count && !batch_full(batch); i++) {
-        int32_t left = max - (int32_t)(batch->count - first);
-        status = partition_due(self, conn, subscription_id, partitions[(start + i) % count], now_us,
+        int32_t left = query->max - (int32_t)(batch->count - first);
+        status = partition_due(self, conn, query, query->partitions[(start + i) % count],
                                left > 0 ? left : 0, batch, &next_us);
     }
     pool_give(self, conn);

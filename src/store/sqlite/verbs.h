@@ -122,8 +122,7 @@ hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id,
                       struct gap_facts *ret_facts);
 hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *ret_position);
 hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
-hf_status sqlite_retries_due(struct engine *engine, int64_t subscription_id,
-                             const int32_t *partitions, size_t count, int64_t now_us, int32_t max,
+hf_status sqlite_retries_due(struct engine *engine, const struct due_query *query,
                              struct batch *batch, int64_t *ret_next_us);
 hf_status sqlite_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
                        lane_fn found, void *ctx);
