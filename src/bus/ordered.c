@@ -25,6 +25,7 @@
 #include "base/mem.h"
 
 #define CLOCK_TOLERANCE_US 1000000
+#define PASSED_MAX 65536 /* retries that are passed over for the sake of a unit */
 #define FINISH_TRIES 3 /* against others who change the subscription meanwhile */
 
 hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
@@ -58,6 +59,8 @@ hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret
     }
     set64_init(&ordered->ahead, WINDOW_LANES_MAX);
     set64_init(&ordered->handed, WINDOW_LANES_MAX);
+    set64_init(&ordered->passed, PASSED_MAX);
+    set64_init(&ordered->passed_lanes, PASSED_MAX);
     *ret_ordered = ordered;
     return HF_OK;
 }
@@ -70,6 +73,8 @@ void ordered_free(struct ordered *ordered)
     store_reader_close(ordered->reader);
     set64_release(&ordered->ahead);
     set64_release(&ordered->handed);
+    set64_release(&ordered->passed);
+    set64_release(&ordered->passed_lanes);
     harvest_release(&ordered->harvest);
     mem_free(ordered->parts);
     mem_free(ordered->marks);

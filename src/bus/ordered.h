@@ -74,6 +74,9 @@ struct ordered {
     int64_t held_us;      /* since when somebody is held and not stored; 0: nobody */
     int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known ... */
     uint64_t retried_at;  /* ... by the news at the last look */
+    struct set64 passed;  /* retries that are due and were read, but are not put before runner->torn
+                             is whole: position -> 1 ... */
+    struct set64 passed_lanes; /* ... and their lanes */
     int64_t careful;      /* events still to be run in careful mode */
     int64_t careful_end;  /* ... up to this position */
 

@@ -7,8 +7,16 @@
  * Retries are read by their due time, as many as there is room for and a batch may hold; there may
  * be more (`cut`), for the next look. The store is told which retries are in hand: their rows are
  * due like any others, and what runs slowly must not keep from sight what is due after it. So a
- * look brings only what is new, and a unit that is larger than what is read at once becomes whole
- * by several looks, for which it waits (unit.c).
+ * look brings only what is new.
+ *
+ * A unit that failed comes again whole. Where a look was cut, the last unit of it usually is in
+ * hand in part only (`torn`): no worker takes it before the next looks have brought its rest. There
+ * is never more than one such unit, or several could fill the room that each of them needs. If more
+ * of them are cut, as when units are due at the very same time and their events are mixed, the
+ * first one is put, and those of the others are passed over, which is as good as in hand to the
+ * next look: so that one comes to its rest. What is behind one of those in its lane is passed over
+ * with it. All of them are read again when the first unit is whole, or it turns out that the rest
+ * of it is not there.
  *
  * Careful mode: if the store could not tell which handlers ran when the last owner died, the first
  * events are run one at a time, each recorded as a failed attempt before it runs (careful.h), so
@@ -323,16 +331,114 @@ static size_t list_ours(const struct ordered *ordered, int32_t *numbers)
     return count;
 }
 
-/* Puts those that are due; there is room for them. The mutex is held. */
-static void put_due(struct runner *runner, struct shelf *shelf)
+/* How much of each unit is in hand, or has just been read: first position -> events. One that has
+ * begun, and will not be more than it is, counts as whole. Mutex held. */
+static hf_status count_units(const struct runner *runner, const struct batch *batch,
+                             struct set64 *counts)
 {
+    hf_status status = HF_OK;
+    const struct slot *slot = runner->window.retries.used.first;
+    for (; slot && !status; slot = slot->next) {
+        if (slot->state != SLOT_SETTLED && slot->mark.events > 1) {
+            int64_t events = slot->state == SLOT_READY ? 1 : UNIT_EVENTS_MAX;
+            status = set64_add(counts, (uint64_t)slot->mark.first, events);
+        }
+    }
+    for (size_t i = 0; i < batch->count && !status; i++) {
+        struct story_unit mark = story_last_unit(batch->entries[i].attempts_json);
+        if (mark.events > 1) {
+            status = set64_add(counts, (uint64_t)mark.first, 1);
+        }
+    }
+    return status;
+}
+
+static bool is_torn(const struct set64 *counts, struct story_unit mark)
+{
+    int64_t count = 0;
+    return mark.events > 1 && set64_get(counts, (uint64_t)mark.first, &count) &&
+           count < mark.events;
+}
+
+static void forget_passed(struct ordered *ordered)
+{
+    set64_clear(&ordered->passed);
+    set64_clear(&ordered->passed_lanes);
+}
+
+/* Is the retry to be passed over: because of another unit that is torn, or because it is behind
+ * one that was? Else, if its own is torn, that is the one. */
+static bool must_pass(struct ordered *ordered, const struct set64 *counts,
+                      const struct entry *entry, struct story_unit *torn)
+{
+    struct story_unit mark = story_last_unit(entry->attempts_json);
+    if (set64_get(&ordered->passed_lanes, entry->lane, NULL)) {
+        return true;
+    }
+    if (!is_torn(counts, mark)) {
+        return false;
+    }
+    if (torn->events == 0) {
+        *torn = mark;
+    }
+    return torn->first != mark.first;
+}
+
+/* Puts those that were read so that at most one unit is torn; `cut`: there are more to be read.
+ * False: nothing waits for them. The mutex is held. */
+static bool put_whole(struct runner *runner, struct shelf *shelf, bool cut)
+{
+    struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
-    for (size_t i = 0; i < shelf->batch.count; i++) {
+    struct story_unit torn = runner->torn;
+    struct set64 counts;
+    set64_init(&counts, WINDOW_LANES_MAX);
+    hf_status status = count_units(runner, &shelf->batch, &counts);
+    if (!is_torn(&counts, torn) && set64_count(&ordered->passed) == 0) {
+        torn.events = 0; /* it is whole now, or has begun as it is: another one may be */
+    }
+    for (size_t i = 0; i < shelf->batch.count && !status; i++) {
         const struct entry *entry = &shelf->batch.entries[i];
-        if (is_ours(runner->ordered, window->partitions, entry)) {
+        if (!is_ours(ordered, window->partitions, entry)) {
+            continue;
+        }
+        if (must_pass(ordered, &counts, entry, &torn)) {
+            status = set64_put(&ordered->passed, (uint64_t)entry->event.position, 1);
+            status = status ? status : set64_put(&ordered->passed_lanes, entry->lane, 1);
+        } else {
             put(runner, &window->retries, shelf, entry, false);
         }
     }
+    bool waits = !status && cut && is_torn(&counts, torn); /* with memory for what it takes */
+    set64_release(&counts);
+    runner->torn = torn;
+    return waits;
+}
+
+/* Puts those that are due; there is room for them. `cut`: there are more. True: there are more,
+ * those that were passed over among them. The mutex is held. */
+static bool put_due(struct runner *runner, struct shelf *shelf, bool cut)
+{
+    struct ordered *ordered = runner->ordered;
+    struct window *window = &runner->window;
+    bool passed = set64_count(&ordered->passed) > 0;
+    if (runner->batched && (cut || passed)) {
+        bool waits = put_whole(runner, shelf, cut);
+        passed |= set64_count(&ordered->passed) > 0;
+        if (waits) {
+            return true;
+        }
+    } else {
+        for (size_t i = 0; i < shelf->batch.count && !passed; i++) {
+            const struct entry *entry = &shelf->batch.entries[i];
+            if (is_ours(ordered, window->partitions, entry)) {
+                put(runner, &window->retries, shelf, entry, false);
+            }
+        }
+    }
+    runner->torn.events = 0; /* it is whole, or that was all that there is of it */
+    forget_passed(ordered);
+    return cut || passed;
 }
 
 static int compare_positions(const void *a, const void *b)
@@ -342,12 +448,15 @@ static int compare_positions(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Reads what is due and not in hand, at most `max`, onto a new shelf. NULL: it failed. */
+/* Reads what is due, and neither in hand nor passed over, at most `max`, onto a new shelf. NULL: it
+ * failed. */
 static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max,
                               int64_t *ret_next_us)
 {
     struct shelf *shelf = rack_take(&runner->rack);
-    int64_t *in_hand = mem_calloc(runner->window.retries.capacity, sizeof *in_hand);
+    const struct set64 *passed = &runner->ordered->passed;
+    int64_t *in_hand =
+        mem_calloc(runner->window.retries.capacity + set64_count(passed), sizeof *in_hand);
     int32_t numbers[HF_PARTITIONS_MAX];
     struct due_query query = {
         .subscription_id = runner->definition.id,
@@ -362,6 +471,11 @@ static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max
         pthread_mutex_lock(&runner->mutex);
         query.in_hand_count = window_list_retries(&runner->window, in_hand);
         pthread_mutex_unlock(&runner->mutex);
+        uint64_t position;
+        int64_t one;
+        for (size_t cursor = 0; set64_next(passed, &cursor, &position, &one);) {
+            in_hand[query.in_hand_count++] = (int64_t)position;
+        }
         qsort(in_hand, query.in_hand_count, sizeof *in_hand, compare_positions);
         status = store_retries_due(runner->bus->store, &query, &shelf->batch, ret_next_us);
     }
@@ -385,7 +499,10 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     uint64_t seen = ordered->retried_at;
     bool look = runner_has_news(runner, &seen) || now_us >= ordered->retry_at_us;
     bool full = room == 0 || (waiting > room && !runner->read_on); /* unless a unit waits for it */
-    runner->retries_cut &= !careful; /* none waits for what comes singly */
+    if (careful) {
+        runner->torn.events = 0; /* none waits for what comes singly */
+        forget_passed(ordered);
+    }
     pthread_mutex_unlock(&runner->mutex);
     if (full || (careful && busy)) {
         return; /* a worker's report comes */
@@ -415,8 +532,8 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     } else {
         pthread_mutex_lock(&runner->mutex);
         runner->hold_back |= changed;
-        put_due(runner, shelf);
-        runner->retries_cut = !careful && cut;
+        cut = put_due(runner, shelf, cut);
+        step->again |= cut && !in_hand(&runner->window); /* nobody will report */
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }

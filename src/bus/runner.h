@@ -84,7 +84,8 @@ struct runner {
                               would follow one at a time, and not as units */
     bool log_more;         /* ordered: the last read stopped at a limit ... */
     bool read_on;          /* ... and a unit waits for what comes next */
-    bool retries_cut;      /* ordered: more retries are due than there was room for */
+    struct story_unit torn; /* ordered: a unit that is due and in hand in part; the rest of it is
+                               still to be read. events 0: none */
     int64_t crew;          /* ordered: the subscription's crew number, as last seen */
     struct breaker breaker;
     bool breaker_on;

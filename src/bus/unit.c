@@ -223,11 +223,13 @@ static bool others_make_room(const struct window *window, const struct unit *uni
     return retries->count - waiting > unit->count;
 }
 
-/* Would the rest of a unit that has failed come if it waited? */
+/* Would the rest of a unit that has failed come if it waited? (See ordered_fill.c.) */
 static bool waits_for_retries(const struct runner *runner, const struct unit *unit)
 {
     const struct window *window = &runner->window;
-    return unit->count < (size_t)unit->slots[0]->mark.events && runner->retries_cut &&
+    struct story_unit mark = unit->slots[0]->mark;
+    return runner->torn.events > 0 && runner->torn.first == mark.first &&
+           unit->count < (size_t)mark.events &&
            (is_room(window) || others_make_room(window, unit));
 }
 
@@ -305,8 +307,8 @@ bool unit_take(struct runner *runner, const void *owner, struct unit *unit)
     unit->count = 0;
     struct slot *first = window_take(&runner->window, owner);
     enum taken taken = first ? take_with(runner, owner, first, unit) : TAKEN_NOTHING;
-    if (taken == TAKEN_NO_ROOM) { /* whoever makes room reports; the log need not wait for that */
-        first = window_take_log(&runner->window, owner);
+    while (taken == TAKEN_NO_ROOM) { /* whoever makes room reports; others need not wait for it */
+        first = window_take_behind(&runner->window, first, owner);
         taken = first ? take_with(runner, owner, first, unit) : TAKEN_NOTHING;
     }
     return taken == TAKEN_UNIT;

@@ -240,14 +240,15 @@ static void slot_forget(struct window *window, struct slot *slot)
     set_state(window, slot, SLOT_SETTLED);
 }
 
-/* Is a retry of the lane before this one in hand and not over? */
+/* Is a retry of the lane before this one in hand and neither over nor running? */
 static bool waits_behind(struct window *window, const struct slot *slot)
 {
     if (queue_of(window, slot) != &window->retries) {
         return false;
     }
     for (const struct slot *other = slot->previous; other; other = other->previous) {
-        if (other->lane == slot->lane && other->state == SLOT_ENDED &&
+        if (other->lane == slot->lane &&
+            (other->state == SLOT_ENDED || other->state == SLOT_READY) &&
             other->entry->event.position < slot->entry->event.position) {
             return true;
         }
@@ -333,9 +334,15 @@ struct slot *window_take(struct window *window, const void *owner)
     return slot ? slot : queue_take(window, &window->log, owner);
 }
 
-struct slot *window_take_log(struct window *window, const void *owner)
+struct slot *window_take_behind(struct window *window, const struct slot *slot, const void *owner)
 {
-    return window->ready == 0 ? NULL : queue_take(window, &window->log, owner);
+    for (struct slot *other = slot->next; other; other = other->next) {
+        if (other->state == SLOT_READY && other->mark.first != slot->mark.first &&
+            window_take_this(window, other, owner)) {
+            return other;
+        }
+    }
+    return queue_take(window, &window->log, owner);
 }
 
 void window_end(struct window *window, struct slot *slot)

@@ -164,8 +164,8 @@ struct slot *window_put(struct window *window, struct queue *queue, struct shelf
  * as HELD on the way. `owner`: one who runs all that it takes one after another and lets nobody
  * take over from it may take several of one lane; NULL for the others. */
 struct slot *window_take(struct window *window, const void *owner);
-/* The same of the log alone. */
-struct slot *window_take_log(struct window *window, const void *owner);
+/* The same of the retries behind this one, which is READY, and not of its unit, and of the log. */
+struct slot *window_take_behind(struct window *window, const struct slot *slot, const void *owner);
 /* The same for this READY slot. False: it may not run now. */
 bool window_take_this(struct window *window, struct slot *slot, const void *owner);
 /* An event of the lane waits again: retries of the lane behind it, in hand but not begun, go, and

@@ -2,7 +2,7 @@
  * Tests of how large a unit is: what the limit of a batch cuts, what it does not cut, and up to
  * where. And of a poison key among a thousand healthy ones, whatever is done about poison.
  */
-#include "support_scene.h"
+#include "support_tables.h"
 
 #include <stdatomic.h>
 
@@ -230,9 +230,10 @@ static void a_poison_key_that_halts_loses_nothing_of_the_others(void **state)
 static atomic_int crowd_whole, crowd_torn, crowd_failed;
 static atomic_bool crowd_is_well;
 
-/* Publishes the units, of a key each, and lets the handler have them. */
+/* Publishes the units, of a key each, one after the other or mixed, and lets the handler have
+ * them. */
 static void crowd_start(struct scene *scene, hf_batch_handler_fn handler, void *ctx,
-                        int64_t retry_ms, int32_t concurrency)
+                        int64_t retry_ms, int32_t concurrency, bool mixed)
 {
     hf_subscription_options options = quick_options();
 
@@ -248,7 +249,7 @@ static void crowd_start(struct scene *scene, hf_batch_handler_fn handler, void *
     for (int i = 0; i < CROWD_UNITS * CROWD_EVENTS; i++) {
         char key[16];
 
-        snprintf(key, sizeof(key), "k%d", i / CROWD_EVENTS);
+        snprintf(key, sizeof(key), "k%d", mixed ? i % CROWD_UNITS : i / CROWD_EVENTS);
         publish(scene->bus, "x", key, "1");
     }
     assert_ok(hf_start(scene->bus));
@@ -278,26 +279,48 @@ static bool all_wait_for_a_retry(void *ctx)
     return info_of(ctx, "a").retrying == CROWD_UNITS * CROWD_EVENTS;
 }
 
-/* There is room for two units and a part of the third, which waits for the rest of it. They fail
- * until all have, however long that takes; then they are paused until all are due. */
-static void more_units_than_there_is_room_for_come_again_whole(void **state)
+/* The units fail until all have, however long that takes; then they are paused. */
+static void crowd_fail(struct scene *scene, bool mixed)
 {
-    struct scene *scene = *state;
-
     atomic_store(&crowd_whole, 0);
     atomic_store(&crowd_torn, 0);
     atomic_store(&crowd_failed, 0);
     atomic_store(&crowd_is_well, false);
-    crowd_start(scene, fail_until_well, NULL, 1000, 2);
+    crowd_start(scene, fail_until_well, NULL, 1000, 2, mixed);
     assert_true(wait_until(all_have_failed, NULL));
     assert_ok(hf_pause(scene->bus, "a", "until all are due"));
     assert_true(wait_until(all_wait_for_a_retry, scene->bus));
-    usleep(2000000);
+}
+
+/* All are due, and come again. */
+static void crowd_comes_again_whole(struct scene *scene)
+{
     atomic_store(&crowd_is_well, true);
     assert_ok(hf_resume(scene->bus, "a"));
     settle_all(scene->bus, "a");
     assert_int_equal(atomic_load(&crowd_torn), 0);
     assert_int_equal(atomic_load(&crowd_whole), CROWD_UNITS);
+}
+
+/* There is room for two units and a part of the third, which waits for the rest of it. */
+static void more_units_than_there_is_room_for_come_again_whole(void **state)
+{
+    struct scene *scene = *state;
+
+    crowd_fail(scene, false);
+    usleep(2000000);
+    crowd_comes_again_whole(scene);
+}
+
+/* By their time alone nobody could tell where one of them ends. */
+static void units_that_are_due_at_the_very_same_time_come_again_whole(void **state)
+{
+    struct scene *scene = *state;
+
+    crowd_fail(scene, true);
+    tables_run(scene, scene->path ? "UPDATE holdfast_retries SET next_attempt_at = 1"
+                                  : "UPDATE holdfast.retries SET next_attempt_at = 'epoch'");
+    crowd_comes_again_whole(scene);
 }
 
 /* The units of these keys fail at first; then they wait at the door in ctx. */
@@ -327,7 +350,7 @@ static void fresh_events_do_not_wait_for_units_without_room(void **state)
     struct door *door = scene_door(scene);
 
     atomic_store(&crowd_whole, 0);
-    crowd_start(scene, fail_then_wait, door, 1, 4);
+    crowd_start(scene, fail_then_wait, door, 1, 4, false);
     assert_true(door_wait_inside(door, 2));
     publish(scene->bus, "x", "f", "1");
     assert_true(wait_until(a_fresh_one_has_run, NULL));
@@ -346,6 +369,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_poison_key_that_is_blocked_holds_back_only_itself),
     scene_test(a_poison_key_that_halts_loses_nothing_of_the_others),
     scene_test(more_units_than_there_is_room_for_come_again_whole),
+    scene_test(units_that_are_due_at_the_very_same_time_come_again_whole),
     scene_test(fresh_events_do_not_wait_for_units_without_room),
 };
 
