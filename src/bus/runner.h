@@ -83,7 +83,8 @@ struct runner {
                               as retries, which are not due before the unit is over: held ones
                               would follow one at a time, and not as units */
     bool log_more;         /* ordered: the last read stopped at a limit ... */
-    bool read_on;          /* ... and a unit waits for what comes next */
+    bool read_on;          /* ... and a unit waits for what comes next, as the dispatcher was told;
+                              until it has come to reading */
     struct story_unit torn; /* ordered: a unit that is due and in hand in part; the rest of it is
                                still to be read. events 0: none */
     int64_t crew;          /* ordered: the subscription's crew number, as last seen */

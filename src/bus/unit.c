@@ -233,6 +233,15 @@ static bool waits_for_retries(const struct runner *runner, const struct unit *un
            (is_room(window) || others_make_room(window, unit));
 }
 
+/* Can the log be read now? Places in front that are over are free as soon as the dispatcher looks;
+ * those behind somebody who runs are not. */
+static bool is_log_room(const struct window *window)
+{
+    const struct queue *log = &window->log;
+    bool room = queue_room(log) > 0 || log->used.first->state == SLOT_SETTLED;
+    return room && !window_heavy(window);
+}
+
 /* Would the rest of a run, which may not have been read yet, come if the unit waited? */
 static bool waits_for_log(const struct runner *runner, const struct unit *unit)
 {
@@ -240,8 +249,7 @@ static bool waits_for_log(const struct runner *runner, const struct unit *unit)
     const hf_subscription_options *options = &runner->definition.options;
     return unit->slots[0]->from_log && options->batch_by == HF_BATCH_KEY && runner->log_more &&
            unit->count <= (size_t)unit_events_max(options) && /* then: is it cut? */
-           /* Slots that are over are free as soon as the dispatcher looks. */
-           window->ready + window->busy < (int64_t)window->log.capacity && !window_heavy(window);
+           is_log_room(window);
 }
 
 static bool should_wait(const struct runner *runner, const struct unit *unit, bool at_end)
@@ -271,6 +279,17 @@ enum taken {
     TAKEN_NO_ROOM, /* it is a retry and waits for its rest, for which others make room */
 };
 
+/* Tells the dispatcher that a unit waits for it to read on. Once: if it cannot now, because the
+ * store is away, it will when it can, and who goes on asking only keeps it busy. */
+static void ask_for_more(struct runner *runner)
+{
+    if (!runner->read_on) {
+        runner->read_on = true;
+        runner->nudged = true;
+        pthread_cond_signal(&runner->wake);
+    }
+}
+
 /* Takes the unit that this slot, which is taken, is the first of. */
 static enum taken take_with(struct runner *runner, const void *owner, struct slot *first,
                             struct unit *unit)
@@ -291,9 +310,7 @@ static enum taken take_with(struct runner *runner, const void *owner, struct slo
         if (retry && !is_room(window)) {
             return TAKEN_NO_ROOM;
         }
-        runner->read_on = true;
-        runner->nudged = true;
-        pthread_cond_signal(&runner->wake);
+        ask_for_more(runner);
         return TAKEN_NOTHING;
     }
     if (capped) {

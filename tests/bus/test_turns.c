@@ -1,0 +1,152 @@
+/*
+ * Tests of how often a dispatcher turns: while it can do nothing but wait it waits, whatever waits
+ * with it. A turn without a pause behind it would be followed by thousands in the time in which
+ * these tests allow some.
+ */
+#include "support_scene.h"
+
+#include "base/point.h"
+#include "support/faulty.h"
+
+#include <stdatomic.h>
+
+#define TURN "after_step"
+#define WATCHED_US 1000000
+#define TURNS_MAX 200 /* in that time; one that turns without a pause makes thousands */
+
+#define HUGE_BYTES 100000
+#define HUGE_EVENTS 60 /* together more than is read at once */
+
+static char url[600];
+
+static int turns_setup(void **state)
+{
+    struct scene *scene;
+
+    if (scene_bare(state) != 0)
+        return -1;
+    scene = *state;
+    faulty_install();
+    snprintf(url, sizeof(url), "faulty:%s", scene->url);
+    assert_ok(hf_open(url, &scene->options, &scene->bus));
+    return 0;
+}
+
+static int turns_teardown(void **state)
+{
+    point_reset();
+    faulty_reset();
+    return scene_teardown(state);
+}
+
+static int64_t turns_for_a_while(void)
+{
+    int64_t before = point_hits(TURN);
+
+    usleep(WATCHED_US);
+    return point_hits(TURN) - before;
+}
+
+static hf_subscription_options turns_options(int32_t concurrency)
+{
+    hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
+
+    options.from.kind = HF_PLACE_START;
+    options.concurrency = concurrency;
+    options.handler_timeout_ms = 10 * PATIENCE_MS;
+    return options;
+}
+
+/* ---- A unit that waits for the rest of it ---------------------------------------------------- */
+
+static atomic_int units;
+static struct door *door;
+
+static hf_verdict count_unit(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                             void *ctx)
+{
+    (void)count;
+    (void)delivery;
+    (void)ctx;
+    if (door && strcmp(events[0]->type, "slow") == 0)
+        door_pass(door);
+    atomic_fetch_add(&units, 1);
+    return HF_ACK;
+}
+
+static void begin_units(struct scene *scene, hf_subscription_options options)
+{
+    atomic_store(&units, 0);
+    options.batch_by = HF_BATCH_KEY;
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", count_unit, NULL, &options, NULL));
+}
+
+static bool was_read_twice(void *ctx)
+{
+    (void)ctx;
+    return faulty_calls(FAULTY_READER_NEXT) >= 2;
+}
+
+/* A run of one key is read in part, and the store is away when it is to be read on. */
+static void a_unit_waits_for_the_store_without_waking_anybody(void **state)
+{
+    static char payload[HUGE_BYTES + 1];
+    struct scene *scene = *state;
+    hf_subscription_options options = turns_options(1);
+
+    door = NULL;
+    options.batch = HUGE_EVENTS;
+    begin_units(scene, options);
+    memset(payload, 'x', HUGE_BYTES);
+    payload[0] = payload[HUGE_BYTES - 1] = '"';
+    for (int i = 0; i < HUGE_EVENTS; i++)
+        publish(scene->bus, "x", "k", payload);
+    faulty_fail(FAULTY_READER_NEXT, 2, INT32_MAX, HF_UNAVAILABLE);
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(was_read_twice, NULL));
+    assert_in_range(turns_for_a_while(), 0, TURNS_MAX);
+    faulty_reset();
+    settle_all(scene->bus, "a");
+    assert_int_equal(atomic_load(&units), 1);
+}
+
+#define FULL_EVENTS 40 /* much more than may be in hand */
+
+static bool all_but_the_slow_ones(void *ctx)
+{
+    return atomic_load(&units) >= *(const int *)ctx;
+}
+
+/* A slow unit is in front, and all places behind it are taken by what is over: the last run in hand
+ * could not be read on, so it need not wait, and nobody asks for more again and again. */
+static void a_full_window_is_not_asked_for_more_again_and_again(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = turns_options(2);
+    int others;
+
+    door = scene_door(scene);
+    options.batch = 4;
+    options.batch_extend_max = 4;
+    options.inflight_max = 10;
+    begin_units(scene, options);
+    publish(scene->bus, "slow", "slow", "1");
+    for (int i = 0; i < FULL_EVENTS; i++)
+        publish(scene->bus, "x", i % 2 ? "k" : "l", "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(door, 1));
+    others = 2; /* one for each key, at least */
+    assert_true(wait_until(all_but_the_slow_ones, &others));
+    assert_in_range(turns_for_a_while(), 0, TURNS_MAX);
+    door_open(door);
+    settle_all(scene->bus, "a");
+}
+
+#define turns_test(test) cmocka_unit_test_setup_teardown(test, turns_setup, turns_teardown)
+
+static const struct CMUnitTest tests[] = {
+    turns_test(a_unit_waits_for_the_store_without_waking_anybody),
+    turns_test(a_full_window_is_not_asked_for_more_again_and_again),
+};
+
+SCENE_MAIN(tests)
