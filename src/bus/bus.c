@@ -129,6 +129,7 @@ void bus_unreference(hf_bus *bus)
     store_close(bus->store);
     if (!poisoned) {
         pthread_mutex_destroy(&bus->mutex);
+        pthread_mutex_destroy(&bus->making);
         pthread_mutex_destroy(&bus->life);
         solo_release(&bus->solo);
         assignments_release(&bus->assignments);
@@ -230,6 +231,9 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
         return fail(HF_NOMEM, "out of memory");
     }
     hf_status status = mutex_init(&bus->mutex);
+    if (!status) {
+        status = mutex_init(&bus->making);
+    }
     if (!status) {
         status = mutex_init(&bus->life);
     }

@@ -29,9 +29,8 @@
  *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c, node.c   the
  *                   rest of holdfast.h
  *
- * Lock order: bus->life, bus->mutex, then a runner's mutex. Neither is held while the store is
- * called, except that bus->mutex is held while a subscription is created, so that two threads agree
- * on its runner.
+ * Lock order: bus->life, bus->making, bus->mutex, then a runner's mutex. The last two are not held
+ * while the store is called.
  */
 #ifndef HF_BUS_BUS_H
 #define HF_BUS_BUS_H
@@ -73,8 +72,9 @@ struct hf_bus {
     atomic_int references; /* the handle, and every thread that may outlive hf_close */
     atomic_bool closed;    /* hf_shutdown was called: no new publishes, no subscriptions */
 
-    pthread_mutex_t life;  /* held while starting and stopping: one at a time */
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t life;   /* held while starting and stopping: one at a time */
+    pthread_mutex_t making; /* held while a subscription is made or changed: one at a time */
+    pthread_mutex_t mutex;  /* guards what follows */
     bool started;
     struct subscription *subscriptions; /* those with handlers in this process */
     hf_handler_id last_handler_id;

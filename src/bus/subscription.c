@@ -3,8 +3,10 @@
  *
  * Registering a handler may create the durable subscription, widen its patterns or change its
  * options. Two processes may do so at once: a change names the generation it was made from, and
- * whoever comes second reads again. bus->mutex is held from reading to registering, so that two
- * threads of this process agree on one runner.
+ * whoever comes second reads again. Threads of this process do so one after the other
+ * (bus->making), however long the store takes; bus->mutex is held only while the list of entries is
+ * changed, so that two threads agree on one runner and nobody who looks at the list waits for the
+ * store: not the watch, which shows the signs of life of all of them.
  *
  * Entries of the list are never removed before the bus is closed: a subscription that was removed
  * leaves an idle runner behind, and one that is created again under its name is a new entry.
@@ -201,12 +203,13 @@ static hf_status repartition(hf_bus *bus, const struct wish *wish, struct defini
     return status && status != HF_BUSY ? status : definition_load(bus, wish->name, definition);
 }
 
-/* Makes the stored subscription what the wish says and loads it. bus->mutex is held. */
+/* Makes the stored subscription what the wish says and loads it. */
 static hf_status realise(hf_bus *bus, const struct wish *wish, struct definition *definition,
                          bool *ret_created)
 {
     hf_status status = HF_OK;
     *ret_created = false;
+    pthread_mutex_lock(&bus->making);
     for (int i = 0; i < UPDATE_TRIES; i++) {
         bool again = false;
         status = definition_load(bus, wish->name, definition);
@@ -225,7 +228,11 @@ static hf_status realise(hf_bus *bus, const struct wish *wish, struct definition
     if (!status) {
         status = definition_load(bus, wish->name, definition);
     }
-    return !status && definition->wanted > 0 ? repartition(bus, wish, definition) : status;
+    if (!status && definition->wanted > 0) {
+        status = repartition(bus, wish, definition);
+    }
+    pthread_mutex_unlock(&bus->making);
+    return status;
 }
 
 static hf_status wish_init(struct wish *wish, const char *name, const char *const *patterns,
@@ -272,9 +279,7 @@ hf_status hf_subscription_create(hf_bus *bus, const char *name, const char *cons
     bool created;
     struct definition definition;
     definition_init(&definition);
-    pthread_mutex_lock(&bus->mutex);
     status = realise(bus, &wish, &definition, &created);
-    pthread_mutex_unlock(&bus->mutex);
     definition_release(&definition);
     if (!status && ret_created) {
         *ret_created = created;
@@ -386,8 +391,8 @@ static hf_status register_handler(hf_bus *bus, const char *name, const char *pat
     bool created;
     struct definition definition;
     definition_init(&definition);
-    pthread_mutex_lock(&bus->mutex);
     status = realise(bus, &wish, &definition, &created);
+    pthread_mutex_lock(&bus->mutex);
     if (!status) {
         more.id = ++bus->last_handler_id;
         more.pattern = text_of(pattern);

@@ -4,6 +4,8 @@
  */
 #include "support_actor.h"
 
+#include "base/point.h"
+#include "support/faulty.h"
 #include "support/sqlite.h"
 
 #include <sys/resource.h>
@@ -286,12 +288,74 @@ static void waiting_for_a_slow_handler_takes_no_processor_time(void **state)
     assert_int_equal(recorder_count(recorder), 400);
 }
 
+/* ---- Somebody else's business ---------------------------------------------------------------- */
+
+/* What a thread makes that is not the test's. */
+static struct {
+    hf_bus *bus;
+    struct recorder *recorder;
+    hf_status status;
+    int64_t nudges; /* before it was made */
+    bool woken;
+} making;
+
+static bool nudged_again(void *ctx)
+{
+    (void)ctx;
+    return point_hits("after_nudge") > making.nudges;
+}
+
+static void *subscribe_b(void *ctx)
+{
+    hf_status *status = ctx;
+    struct recorder *recorder = making.recorder;
+    hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
+
+    options.from.kind = HF_PLACE_NOW;
+    *status = hf_subscribe(making.bus, "b", "*", recorder_handle, recorder, &options, NULL);
+    return NULL;
+}
+
+/* The store takes as long as it likes to answer who makes it; meanwhile signs of life are shown
+ * and news is passed on to all others. */
+static void a_subscription_that_is_being_made_keeps_nobody_asleep(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = sleepy_options(HF_MODE_ORDERED);
+    char url[600];
+    pthread_t thread;
+    hf_bus *other = scene_open(scene, NULL);
+
+    faulty_install();
+    snprintf(url, sizeof(url), "faulty:%s", scene->url);
+    scene_close(scene, scene->bus);
+    assert_ok(hf_open(url, &scene->options, &scene->bus));
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(other, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, 1));
+    making.bus = scene->bus;
+    making.recorder = scene_recorder(scene, NULL);
+    faulty_stop(FAULTY_NOW, 1);
+    assert_int_equal(pthread_create(&thread, NULL, subscribe_b, &making.status), 0);
+    assert_true(faulty_stopped(FAULTY_NOW, PATIENCE_MS));
+    making.nudges = point_hits("after_nudge");
+    publish(other, "x", NULL, "2");
+    making.woken = wait_until(nudged_again, NULL);
+    faulty_reset();
+    pthread_join(thread, NULL);
+    assert_true(making.woken);
+    assert_ok(making.status);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(an_ordered_handler_is_woken_in_milliseconds),
     scene_test(a_shared_handler_is_woken_in_milliseconds),
     scene_test(another_handle_of_the_process_wakes_it_too),
     scene_test(another_process_wakes_it_in_milliseconds),
     scene_test(a_retry_is_woken_by_its_time),
+    scene_test(a_subscription_that_is_being_made_keeps_nobody_asleep),
     scene_test(the_descriptor_becomes_readable_when_something_is_published),
     scene_test(an_idle_bus_writes_nothing),
     scene_test(waiting_for_a_slow_handler_takes_no_processor_time),
