@@ -546,13 +546,16 @@ static void drain(struct runner *runner)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-/* By the thread, or, if that could not give everything back, by the next call that stops. */
-static void finish(struct runner *runner, struct deadline deadline)
+struct deadline runner_finish_by(struct deadline deadline)
 {
-    /* Even a stop without patience has a moment to store how far it got. */
     struct deadline grace = deadline_after_ms(FINISH_MS_MIN);
-    bool later = deadline.mono_us > grace.mono_us;
-    runner->finish_deadline = later ? deadline : grace;
+    return deadline.mono_us > grace.mono_us ? deadline : grace;
+}
+
+/* By the thread, or, if that could not give everything back, by the next call that stops. */
+static void finish(struct runner *runner, struct deadline by)
+{
+    runner->finish_deadline = by;
     runner->finishing = true;
     runner->finish_status = runner->mode->finish(runner, clock_wall_us());
     snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
@@ -571,7 +574,7 @@ static void *runner_main(void *ctx)
         turn(runner);
     }
     drain(runner);
-    finish(runner, runner->stop_deadline);
+    finish(runner, runner_finish_by(runner->stop_deadline));
     watch_poke(runner->bus);
     runner_unreference(runner);
     return NULL;
@@ -610,13 +613,14 @@ void runner_stop_begin(struct runner *runner, struct deadline deadline)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-hf_status runner_stop_end(struct runner *runner, struct deadline deadline)
+hf_status runner_stop_end(struct runner *runner, struct deadline deadline,
+                          struct deadline finish_by)
 {
     if (runner->running) {
         pthread_join(runner->thread, NULL);
         runner->running = false;
     } else if (runner->finish_status) {
-        finish(runner, deadline);
+        finish(runner, finish_by);
     }
     pthread_mutex_lock(&runner->mutex);
     bool in_time = true;

@@ -129,7 +129,12 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
 hf_status runner_start(struct runner *runner);
 /* Asks it to stop by the deadline; then waits until it has. HF_TIMEOUT: a handler still runs. */
 void runner_stop_begin(struct runner *runner, struct deadline deadline);
-hf_status runner_stop_end(struct runner *runner, struct deadline deadline);
+/* What an earlier stop could not store or give back has until `finish_by`, which is the same for
+ * all runners, because they come one after the other here. */
+hf_status runner_stop_end(struct runner *runner, struct deadline deadline,
+                          struct deadline finish_by);
+/* Even a stop without patience has a moment to store how far it got. */
+struct deadline runner_finish_by(struct deadline deadline);
 void runner_reference(struct runner *runner);
 void runner_unreference(struct runner *runner);
 void runner_nudge(struct runner *runner);

@@ -493,8 +493,9 @@ hf_status subscriptions_stop(hf_bus *bus, struct deadline deadline)
     }
     pthread_mutex_unlock(&bus->mutex);
     hf_status status = HF_OK;
+    struct deadline finish_by = runner_finish_by(deadline);
     for (struct subscription *at = first; at; at = at->next) {
-        hf_status ended = runner_stop_end(at->runner, deadline);
+        hf_status ended = runner_stop_end(at->runner, deadline, finish_by);
         status = status ? status : ended;
     }
     return status;

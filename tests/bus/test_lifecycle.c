@@ -203,6 +203,41 @@ static void stop_while_locked(struct scene *scene, hf_mode mode, bool others)
     scene_close(scene, bus);
 }
 
+/* What a stop could not give back the next one tries again, of all subscriptions one after the
+ * other: they have one moment together, not one each. */
+static void many_subscriptions_that_cannot_be_given_back_take_no_longer_than_one(void **state)
+{
+    enum { SUBSCRIPTIONS = 25 };
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_bus *bus = scene_open(scene, NULL);
+    struct obstacle obstacle;
+    hf_status first, second;
+    int64_t begin_us, took_us;
+
+    for (int i = 0; i < SUBSCRIPTIONS; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "s%d", i);
+        subscribe(bus, name, "*", recorder, &options);
+    }
+    publish(bus, "x", NULL, "1");
+    assert_ok(hf_start(bus));
+    assert_true(recorder_wait(recorder, SUBSCRIPTIONS));
+    obstacle = lock_database(scene, "holdfast.partitions, holdfast.members");
+    first = hf_stop(bus, 0);
+    begin_us = mono_us();
+    second = hf_stop(bus, 0);
+    took_us = mono_us() - begin_us;
+    unlock_database(&obstacle);
+    assert_status(first, HF_TIMEOUT);
+    assert_status(second, HF_TIMEOUT);
+    assert_true(took_us < SUBSCRIPTIONS * 1000000 / 2);
+    assert_ok(hf_stop(bus, PATIENCE_MS));
+    scene_close(scene, bus);
+}
+
 static void a_stop_while_the_database_is_locked_says_so_in_time(void **state)
 {
     stop_while_locked(*state, HF_MODE_ORDERED, false);
@@ -561,6 +596,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_result_that_comes_after_the_stop_timed_out_is_refused),
     scene_test(a_stop_tells_running_handlers_to_return),
     scene_test(the_events_in_hand_at_a_stop_are_not_lost),
+    scene_test(many_subscriptions_that_cannot_be_given_back_take_no_longer_than_one),
     scene_test(a_stop_while_the_database_is_locked_says_so_in_time),
     scene_test(what_a_stop_could_not_give_back_is_given_back_by_the_next),
     scene_test(shared_work_too_is_given_back_by_the_next_stop),
