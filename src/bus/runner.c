@@ -408,12 +408,27 @@ static int64_t ask_breaker(struct runner *runner, int64_t now_us)
 }
 
 /* How long the dispatcher may sleep while something is in hand: what begins or ends meanwhile has
- * its own times (a timeout, a checkpoint, a stall), of which nobody tells it. */
+ * its own times (a timeout, a checkpoint, a stall), of which nobody tells it; but of what is to be
+ * stored sooner than RUNNER_PROMPT_MS workers do. */
 static int64_t tend_ms(const hf_subscription_options *options)
 {
-    int64_t ms = options->checkpoint_ms < TEND_MS ? options->checkpoint_ms : TEND_MS;
+    int64_t store_ms = options->checkpoint_ms;
+    int64_t ms = store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
     ms = options->handler_timeout_ms < ms ? options->handler_timeout_ms : ms;
     return ms > TEND_MS_MIN ? ms : TEND_MS_MIN;
+}
+
+/* The dispatcher's time is up: it looks at everything, because nobody tells of everything: a hole
+ * that ends, for one. If it was only to tend what is in hand, and has just looked, it need not. The
+ * mutex is held. */
+static void look_around(struct runner *runner, bool tend)
+{
+    int64_t mono_us = clock_mono_us();
+    if (!tend || mono_us - runner->looked_us >= TEND_MS * 1000) {
+        runner->looked_us = mono_us;
+        runner->stale = true;
+        runner->news++;
+    }
 }
 
 static void wait_for_something(struct runner *runner, struct step step, int64_t timeout_at_us)
@@ -429,20 +444,19 @@ static void wait_for_something(struct runner *runner, struct step step, int64_t 
         int64_t ms = step.at_us <= now_us ? 0 : (step.at_us - now_us + 999) / 1000;
         deadline = deadline_earlier(deadline, deadline_after_ms(ms));
     }
-    deadline = deadline_earlier(deadline, (struct deadline){timeout_at_us});
+    struct deadline tend = (struct deadline){timeout_at_us};
     pthread_mutex_lock(&runner->mutex);
     if (runner->window.ready > 0 || runner->window.busy > 0) {
         int64_t ms = tend_ms(&runner->definition.options);
-        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
+        tend = deadline_earlier(tend, deadline_after_ms(ms));
     }
     runner->waiting = true;
     bool in_time = true;
     while (!runner->nudged && !runner->stopping && in_time) {
-        in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline);
+        in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline_earlier(deadline, tend));
     }
-    if (!in_time) { /* nobody tells of everything: a hole that ends, for one */
-        runner->stale = true;
-        runner->news++;
+    if (!in_time) {
+        look_around(runner, !deadline_passed(deadline));
     }
     runner->waiting = false;
     pthread_mutex_unlock(&runner->mutex);

@@ -20,6 +20,7 @@ struct ordered;
 struct shared;
 
 #define RUNNER_FLUSH_MAX 512 /* outcomes in one settle, unless units may be larger */
+#define RUNNER_PROMPT_MS 100 /* with a shorter checkpoint_ms every report wakes the dispatcher */
 
 /* What a step of the dispatcher found. */
 struct step {
@@ -101,6 +102,7 @@ struct runner {
     struct rack rack;
     int64_t refreshed_us;   /* monotonic; when the definition was last read ... */
     uint64_t refreshed_at;  /* ... and the news before that */
+    int64_t looked_us;      /* monotonic; when it last looked at everything because it was time */
     bool stale;             /* the definition must be read again */
     bool removed;           /* the subscription is gone */
     bool reread;            /* the log would be read differently now */

@@ -168,7 +168,8 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     struct window *window = &runner->window;
     const hf_subscription_options *options = &runner->definition.options;
     bool low = window->ready <= options->inflight_max / 4;
-    bool due = window->settled + window->held >= options->checkpoint_events;
+    bool due = window->settled + window->held >= options->checkpoint_events ||
+               (window->settled > 0 && options->checkpoint_ms < RUNNER_PROMPT_MS);
     if (low || due || runner->nudged || window->closed > 0 || runner_is_urgent(runner) ||
         runner_bar(runner) != BAR_NONE || atomic_load(&runner->bus->waiters) > 0) {
         runner->nudged = true; /* also in the middle of a step: it looks once more */

@@ -14,6 +14,9 @@
 #define WATCHED_US 1000000
 #define TURNS_MAX 200 /* in that time; one that turns without a pause makes thousands */
 
+#define SHORT_TURNS_MAX 40 /* where times are short; one who goes by them alone makes a hundred */
+#define SHORT_READS_MAX 100 /* ... and reads four times in each */
+
 #define HUGE_BYTES 100000
 #define HUGE_EVENTS 60 /* together more than is read at once */
 
@@ -142,11 +145,81 @@ static void a_full_window_is_not_asked_for_more_again_and_again(void **state)
     settle_all(scene->bus, "a");
 }
 
+/* ---- Short times ----------------------------------------------------------------------------- */
+
+static int64_t reads(void)
+{
+    return faulty_calls(FAULTY_STANDING) + faulty_calls(FAULTY_SUBSCRIPTION_GET) +
+           faulty_calls(FAULTY_RETRIES_DUE) + faulty_calls(FAULTY_READER_NEXT);
+}
+
+static int64_t reads_for_a_while(void)
+{
+    int64_t before = reads();
+
+    usleep(WATCHED_US);
+    return reads() - before;
+}
+
+/* One handler runs, and another event waits for it. */
+static void checkpoints_at_once_do_not_wake_anybody_while_a_handler_runs(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = turns_options(1);
+
+    recorder->door = scene_door(scene);
+    options.checkpoint_ms = 1;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", NULL, "1");
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_in_range(turns_for_a_while(), 0, SHORT_TURNS_MAX);
+    door_open(recorder->door);
+    settle_all(scene->bus, "a");
+}
+
+static hf_verdict fail_always(const hf_event *event, hf_delivery *delivery,
+                              struct recorder *recorder)
+{
+    (void)event;
+    (void)delivery;
+    (void)recorder;
+    return HF_RETRY;
+}
+
+static bool breaker_is_open(void *ctx)
+{
+    return strcmp(info_of(ctx, "a").breaker, "open") == 0;
+}
+
+/* The breaker is open and events are in hand: nothing times out, but something could. */
+static void short_timeouts_do_not_make_the_dispatcher_read(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = turns_options(1);
+
+    options.handler_timeout_ms = 10;
+    options.retry_base_ms = 10 * PATIENCE_MS;
+    options.retry_max_ms = 10 * PATIENCE_MS;
+    options.breaker = HF_ON;
+    options.breaker_pause_ms = 10 * PATIENCE_MS;
+    subscribe(scene->bus, "a", "*", scene_recorder(scene, fail_always), &options);
+    for (int i = 0; i < 200; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(breaker_is_open, scene->bus));
+    assert_in_range(reads_for_a_while(), 0, SHORT_READS_MAX);
+}
+
 #define turns_test(test) cmocka_unit_test_setup_teardown(test, turns_setup, turns_teardown)
 
 static const struct CMUnitTest tests[] = {
     turns_test(a_unit_waits_for_the_store_without_waking_anybody),
     turns_test(a_full_window_is_not_asked_for_more_again_and_again),
+    turns_test(checkpoints_at_once_do_not_wake_anybody_while_a_handler_runs),
+    turns_test(short_timeouts_do_not_make_the_dispatcher_read),
 };
 
 SCENE_MAIN(tests)
