@@ -343,7 +343,8 @@ $$;
 -- for at most 50 ms until the lock is had or given up, and then for the end of the caller's transaction,
 -- which should be this call alone. A log that is in use is left alone for a tenth of that time. Of a role
 -- that only has a part in a namespace it wants nothing, and in a transaction that is not READ COMMITTED it
--- cannot do anything: 0, and the months stay (retention_may).
+-- cannot do anything: 0, and the months stay (retention_may). A warning tells of each subscription that
+-- loses something.
 CREATE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL, p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
     LANGUAGE plpgsql
@@ -370,6 +371,11 @@ BEGIN
             FOR v_round IN 1 .. 1000 LOOP
                 SELECT * INTO v_step FROM change_retain(v_id, v_through, v_every, 5000, true);
                 v_every := NULL;
+                IF v_step.dropped_name IS NOT NULL THEN
+                    RAISE WARNING 'retention moved subscription % from position % to %: what it had not '
+                        'finished there is dropped (lagging=drop)', v_step.dropped_name,
+                        v_step.dropped_from, v_step.dropped_through;
+                END IF;
                 EXIT WHEN v_step.status <> 0 OR NOT v_step.taken OR NOT v_step.more;
                 IF v_step.bytes > 0 THEN
                     RETURN 1;

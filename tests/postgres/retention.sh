@@ -148,6 +148,13 @@ sql "UPDATE holdfast.namespaces SET retention_bytes = 1" >/dev/null
 ok "the rest" hf retention run --json
 is "goes past what waits with its copy" "SELECT count(*), min(position) FROM holdfast.retries WHERE subscription_id = (SELECT id FROM holdfast.subscriptions WHERE name = 'shared')" "5|6"
 is "which is counted, too" "SELECT name, dropped_through >= 700, dropped >= 600 FROM holdfast.subscriptions WHERE name <> 'ahead' ORDER BY name" "ordered|t|t shared|t|t"
+
+begin
+eight
+hf sub create slow --on '**' --from start
+hf namespace set default --lagging drop
+ok "in SQL, too, a subscription that loses something is told of" like "*WARNING: *retention moved subscription slow from position 0 to 200: what it had not finished there is dropped*" "$(sql "SELECT holdfast.retain('default', 0)")"
+is "and moved" "SELECT dropped_through, dropped FROM holdfast.subscriptions" "200|200"
 ok "verify finds nothing then" hf verify
 
 # ---- Beside a seek ------------------------------------------------------------------------------
