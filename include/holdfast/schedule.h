@@ -110,7 +110,8 @@ HF_API hf_status hf_schedule_remove(hf_bus *bus, const char *name);
  * paused and resuming what is not changes nothing. */
 HF_API hf_status hf_schedule_pause(hf_bus *bus, const char *name, const char *reason);
 HF_API hf_status hf_schedule_resume(hf_bus *bus, const char *name);
-/* Publishes its event now, also if it is paused. What it waits for stays. */
+/* Publishes its event now, also if it is paused. What it waits for stays. HF_UNKNOWN: it may have
+ * been; ret_receipt has the id, by which it can be looked for, and position -1. */
 HF_API hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_receipt);
 /* Calls back once. HF_NOTFOUND. */
 HF_API hf_status hf_schedule_get(hf_bus *bus, const char *name, hf_schedule_fn found, void *ctx);

@@ -511,8 +511,9 @@ hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_receipt
     if (!status) {
         status = hand.status;
     }
-    if (!status && ret_receipt) {
-        ret_receipt->position = hand.event.position;
+    /* Of an outcome that nobody knows at least the id: by that it can be looked for. */
+    if ((!status || status == HF_UNKNOWN) && ret_receipt) {
+        ret_receipt->position = status ? -1 : hand.event.position;
         ret_receipt->key_version = -1;
         ret_receipt->duplicate = 0;
         uuid_format(hand.event.id, ret_receipt->id);

@@ -113,12 +113,43 @@ static void an_edited_payload_survives_a_lost_answer(void **state)
     }
 }
 
+static int note_position(const hf_event *event, void *ctx)
+{
+    *(int64_t *)ctx = event->position;
+    return 0;
+}
+
+static void a_schedule_that_was_run_is_found_by_its_id(void **state)
+{
+    struct scene *scene = *state;
+    hf_schedule schedule = HF_SCHEDULE_INIT;
+    int64_t position = 0;
+    hf_receipt receipt;
+
+    schedule.name = "s";
+    schedule.expression = "@yearly";
+    schedule.type = "tock";
+    trouble_open(scene);
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
+    assert_status(hf_schedule_run(scene->bus, "s", &receipt), HF_UNKNOWN);
+    faulty_reset();
+    assert_int_equal(receipt.position, -1);
+    assert_ok(hf_event_get(scene->bus, receipt.id, note_position, &position));
+    assert_int_equal(position, 1);
+    faulty_fail(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
+    assert_status(hf_schedule_run(scene->bus, "s", &receipt), HF_UNKNOWN);
+    faulty_reset();
+    assert_status(hf_event_get(scene->bus, receipt.id, note_position, &position), HF_NOTFOUND);
+}
+
 static const struct CMUnitTest tests[] = {
     trouble_test(ordered_work_survives_each_lost_answer),
     trouble_test(shared_work_survives_each_lost_answer),
     trouble_test(transactional_work_survives_each_lost_answer),
     trouble_test(shared_transactional_work_survives_each_lost_answer),
     trouble_test(an_edited_payload_survives_a_lost_answer),
+    trouble_test(a_schedule_that_was_run_is_found_by_its_id),
 };
 
 SCENE_MAIN(tests)
