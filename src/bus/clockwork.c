@@ -59,6 +59,7 @@ struct turn {
     int64_t next_us; /* likewise: something is due then that is not yet; INT64_MAX: not known */
     int64_t done;    /* how much was due */
     bool failed;
+    bool ahead; /* next_us is known for FAILED_MS from now */
     int32_t refused;
     struct arena arena; /* of what is due */
     struct due *due[SCHEDULES_MAX];
@@ -142,8 +143,8 @@ static void do_what_is_due(struct turn *turn)
     arena_init(&turn->arena, TURN_BYTES_MAX);
     struct clockwork *clockwork = turn->clockwork;
     int32_t max = SCHEDULES_MAX + clockwork->refused;
-    bool stuck = clockwork->refused > 0 || clockwork->beaten_ms > 0;
-    int64_t until_us = turn->now_us + (stuck ? FAILED_MS * INT64_C(1000) : 0);
+    turn->ahead = clockwork->refused > 0 || clockwork->beaten_ms > 0;
+    int64_t until_us = turn->now_us + (turn->ahead ? FAILED_MS * INT64_C(1000) : 0);
     if (store_schedules_due(turn->bus->store, until_us, max, plan_row, turn) != HF_OK) {
         complain(turn);
     }
@@ -158,6 +159,9 @@ static int64_t pause_after(const struct turn *turn)
     struct clockwork *clockwork = turn->clockwork;
     if (turn->done > 0) {
         return clockwork->beaten_ms = 0;
+    }
+    if (turn->refused > 0 && !turn->ahead) {
+        return 0; /* the first of them: what comes behind them is not known yet */
     }
     int64_t pause_ms = FAILED_MS;
     if (!turn->failed) {
