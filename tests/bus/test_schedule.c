@@ -384,16 +384,18 @@ static int note_lateness(const hf_schedule_run_info *run, void *ctx)
 }
 
 static const char soon_in_file[] =
-    "UPDATE holdfast_schedules SET zone = CASE name WHEN 'bad' THEN 'Europe/Atlantis' ELSE zone END, "
+    "UPDATE holdfast_schedules "
+    "SET zone = CASE name WHEN 'bad' THEN 'Europe/Atlantis' ELSE zone END, "
     "next_at = (strftime('%s') + 3) * 1000000 + CASE name WHEN 'good' THEN 300000 ELSE 0 END";
 static const char soon_on_server[] =
-    "UPDATE holdfast.schedules SET zone = CASE name WHEN 'bad' THEN 'Europe/Atlantis' ELSE zone END, "
+    "UPDATE holdfast.schedules "
+    "SET zone = CASE name WHEN 'bad' THEN 'Europe/Atlantis' ELSE zone END, "
     "next_at = date_trunc('second', clock_timestamp()) + interval '3 s' "
     "+ CASE name WHEN 'good' THEN interval '0.3 s' ELSE interval '0 s' END";
 
 /* One that cannot be read comes due while nothing else happens, and another 0.3 s later: that does
- * not wait for the next look at the first, which is after a second. Of several times one has to show
- * it, for a machine may be slow. */
+ * not wait for the next look at the first, which is after a second. Of several times one has to
+ * show it, for a machine may be slow. */
 static void a_schedule_behind_one_that_cannot_be_read_is_on_time(void **state)
 {
     struct scene *scene = *state;
