@@ -570,6 +570,44 @@ static void delayed_events_enter_the_log_when_due_in_order_of_their_times(void *
     must_equal(STORE_NEVER, release_at(store, T0 + 1000, 100).ret_next_us);
 }
 
+/* The same names, times and ids in both; whatever is done in one, the other stays as it was. */
+static void namespaces_have_schedules_and_delayed_events_of_their_own(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct store *other = fixture_open_other(*state, "b");
+    static struct ledger ledger;
+    struct new_event event = event_of("later", NULL);
+    struct new_event same = event;
+    int64_t due_us = 0;
+    add_schedule(store, "s", T0);
+    add_schedule(other, "s", T0);
+    must_answer(HF_OK, delay_event(store, &event, T0 + 10));
+    must_answer(HF_OK, delay_event(other, &same, T0 + 10));
+    must_hold(!same.duplicate);
+    struct seen theirs = schedule(other, "s");
+
+    must_equal(1, due_count(store, T0));
+    struct seen seen = schedule(store, "s");
+    must_answer(HF_STALE, fire_seen(store, &theirs, T0 + SECOND, false)); /* by its id: not here */
+    must_answer(HF_OK, fire_seen(store, &seen, T0 + SECOND, false));
+    must_equal(1, release_at(store, T0 + 20, 10).ret_count);
+    must_answer(HF_OK, pause_schedule(store, "s", true, 0));
+    must_answer(HF_OK, remove_schedule(store, "s"));
+    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_equal(STORE_NEVER, due_us);
+    must_equal(2, log_count(*state, store));
+
+    struct seen after = schedule(other, "s");
+    must_equal(theirs.generation, after.generation);
+    must_equal(T0, after.next_us);
+    must_equal(-1, after.paused_at_us);
+    must_equal(0, read_ledger(other, after.id, &ledger));
+    must_equal(0, log_count(*state, other));
+    must_equal(1, due_count(other, T0));
+    must_equal(1, release_at(other, T0 + 20, 10).ret_count);
+    must_read("later", types_of(*state, other));
+}
+
 static void a_delayed_event_outlives_its_process(void **state)
 {
     struct fixture *fixture = *state;
@@ -689,6 +727,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(what_one_commit_delays_is_bounded),
     CLAIM(the_ledger_keeps_the_newest_rows_and_what_was_left_out),
     CLAIM(delayed_events_enter_the_log_when_due_in_order_of_their_times),
+    CLAIM(namespaces_have_schedules_and_delayed_events_of_their_own),
     CLAIM(a_delayed_event_outlives_its_process),
     CLAIM(an_id_is_published_once_delayed_or_not),
     CLAIM(what_is_put_on_the_agenda_rings),
