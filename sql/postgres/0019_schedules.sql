@@ -102,8 +102,9 @@ BEGIN
 END
 $$;
 
--- Gives a schedule its job of pg_cron, or takes it away. The job only says when to look: what is due,
--- and whether somebody else was first, is decided as for everybody.
+-- Gives a schedule its job of pg_cron, or takes it away: this is where it is decided what a job can have.
+-- Only change_schedule_put asks for it, whoever makes the schedule, and what changes one by hand. The job
+-- only says when to look: what is due, and whether somebody else was first, is decided as for everybody.
 CREATE FUNCTION holdfast.schedule_drive(p_schedule holdfast.schedules, p_driver text) RETURNS void
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -156,7 +157,8 @@ CREATE TRIGGER schedule_dropped AFTER DELETE ON holdfast.schedules
     FOR EACH ROW WHEN (old.job IS NOT NULL) EXECUTE FUNCTION holdfast.schedule_job();
 
 -- create_schedule: makes a schedule or changes the one of this name, and answers its id. Making the same
--- again changes nothing. paused: from the beginning, if it is new.
+-- again changes nothing; if only the driver changes, it goes on waiting for the same time. (hf_schedule_put
+-- does it so, too.) paused: from the beginning, if it is new.
 CREATE FUNCTION holdfast.create_schedule(namespace text, name text, expression text, type text,
                                          payload json DEFAULT 'null', zone text DEFAULT 'UTC',
                                          key text DEFAULT NULL, tenant text DEFAULT NULL,
@@ -179,6 +181,7 @@ DECLARE
         v_payload, create_schedule.key, create_schedule.tenant, create_schedule.metadata,
         create_schedule.misfire, create_schedule.misfire_cap, create_schedule.grace_ms);
     v_schedule  schedules;
+    v_same      boolean; -- all but who drives it
 BEGIN
     IF v_fault IS NOT NULL THEN
         RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
@@ -186,27 +189,27 @@ BEGIN
     PERFORM commit_durably();
     SELECT * INTO v_schedule FROM schedules s
         WHERE s.namespace_id = v_namespace.id AND s.name = create_schedule.name FOR UPDATE;
-    IF NOT FOUND OR (v_schedule.expression, v_schedule.zone, v_schedule.type, v_schedule.payload::text,
-                     v_schedule.key, v_schedule.tenant, v_schedule.metadata::text, v_schedule.policy,
-                     v_schedule.cap, v_schedule.grace_us)
-                    IS DISTINCT FROM
-                    (create_schedule.expression, create_schedule.zone, create_schedule.type,
-                     v_payload::text, create_schedule.key, create_schedule.tenant,
-                     create_schedule.metadata::text, v_policy, create_schedule.misfire_cap,
-                     create_schedule.grace_ms * 1000) THEN
+    v_same := FOUND AND (v_schedule.expression, v_schedule.zone, v_schedule.type,
+                         v_schedule.payload::text, v_schedule.key, v_schedule.tenant,
+                         v_schedule.metadata::text, v_schedule.policy, v_schedule.cap,
+                         v_schedule.grace_us)
+                        IS NOT DISTINCT FROM
+                        (create_schedule.expression, create_schedule.zone, create_schedule.type,
+                         v_payload::text, create_schedule.key, create_schedule.tenant,
+                         create_schedule.metadata::text, v_policy, create_schedule.misfire_cap,
+                         create_schedule.grace_ms * 1000);
+    IF NOT v_same OR (v_schedule.job IS NULL) <> (create_schedule.driver IS NULL) THEN
         PERFORM change_schedule_put(
             v_namespace.id, new_id(v_now), create_schedule.name, create_schedule.expression,
             create_schedule.zone, create_schedule.type, v_payload, create_schedule.key,
             create_schedule.tenant, create_schedule.metadata, v_policy, create_schedule.misfire_cap,
-            create_schedule.grace_ms * 1000, cron_next(v_cron, create_schedule.zone, v_now), v_now,
+            create_schedule.grace_ms * 1000,
+            CASE WHEN v_same THEN v_schedule.next_at
+                 ELSE cron_next(v_cron, create_schedule.zone, v_now) END, v_now,
             create_schedule.driver, create_schedule.paused, session_user::text, NULL);
     END IF;
-    v_schedule := schedule_find(create_schedule.namespace, create_schedule.name);
-    IF (v_schedule.job IS NOT NULL) <> (create_schedule.driver IS NOT NULL) THEN
-        PERFORM schedule_drive(v_schedule, create_schedule.driver);
-    END IF;
     PERFORM ring(v_namespace.id, v_namespace.sleep);
-    RETURN v_schedule.id;
+    RETURN (schedule_find(create_schedule.namespace, create_schedule.name)).id;
 END
 $$;
 

@@ -223,6 +223,8 @@ static void check_partition(const struct config_entry *subscription, size_t inde
                        origin_of(subscription, "partitions", origin));
 }
 
+/* What a job of pg_cron can have is the server's to say, when the schedule is put. This much is
+ * said before, because it needs no server and there is a line to name. */
 static void check_driver(const struct config_entry *schedule, size_t index,
                          struct config_problems *problems)
 {
