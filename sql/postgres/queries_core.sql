@@ -96,9 +96,6 @@ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0'
 -- One process at a time makes or changes the schema; to the end of the transaction.
 SELECT pg_advisory_xact_lock(1215253604, -1)
 
--- name: schema_try_lock
-SELECT pg_try_advisory_xact_lock(1215253604, -1)
-
 -- name: namespace_put
 SELECT status, message, id, gapless FROM holdfast.change_namespace_put($1, NULL, NULL, $2)
 
@@ -145,9 +142,6 @@ SELECT p.due, p.through, p.events, p.bytes, p.by_size, n.lagging_drop, p.kept_by
 -- For a command that waits for others' transactions: no publisher waits behind it.
 -- name: retain_patience
 SELECT set_config('lock_timeout', '2s', false), set_config('statement_timeout', '0', false)
-
--- name: namespace_ids_until
-SELECT ids_until FROM holdfast.namespaces WHERE id = $1
 
 -- name: try_months
 SELECT holdfast.try_months($1)

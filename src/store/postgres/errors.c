@@ -2,7 +2,7 @@
  * errors.c - what the server's codes mean to us, and what to tell the user.
  *
  * Only SQLSTATEs are looked at, never texts: those are in the server's language. A failure to
- * connect has no code of its own in libpq, so session.c asks for verbose messages while it
+ * connect has no code of its own in libpq, so dial.c asks for verbose messages while it
  * connects, in which the code stands between the severity and the text.
  */
 #include <ctype.h>
@@ -36,7 +36,6 @@ static const struct meaning {
     {"53300", HF_UNAVAILABLE, "the server has no connection left: raise max_connections, or use "
                               "fewer processes"},
     {"53", HF_UNAVAILABLE, NULL},
-    {"55P03", HF_BUSY, NULL},
     {"55", HF_BUSY, NULL},
     {"57014", HF_TIMEOUT, NULL},
     {"57", HF_UNAVAILABLE, NULL},

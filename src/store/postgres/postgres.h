@@ -70,7 +70,6 @@ struct postgres_engine {
     int64_t timeout_ms;         /* of a statement without a deadline of its own */
     struct log *log;
     uint8_t token[STORE_TOKEN_BYTES]; /* of this opened store: what `owner` columns hold */
-    int64_t ids_until_us;       /* append.c: ids not later than this are looked up in event_ids */
 
     char *sql[POSTGRES_QUERY_COUNT]; /* texts with the namespace's number filled in; NULL: as is */
 
