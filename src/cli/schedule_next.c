@@ -55,8 +55,11 @@ static void explain(const struct cron *cron, const struct zone *zone, int64_t at
     if (!cron->hours_run && !cron_matches(cron, wall_s)) {
         time_format((at_s + zone_span(zone, at_s - 1).offset_s) * SECOND_US, before);
         time_format(wall_s * SECOND_US, after);
-        snprintf(note, NOTE_BYTES, "the clocks jump from %.5s to %.5s over the planned time",
-                 before + 11, after + 11);
+        bool one_day = memcmp(before, after, 10) == 0; /* a zone may leave a whole day out */
+        int begin = one_day ? 11 : 0;
+        before[10] = after[10] = ' ';
+        snprintf(note, NOTE_BYTES, "the clocks jump from %.*s to %.*s over the planned time",
+                 16 - begin, before + begin, 16 - begin, after + begin);
     } else if (fit == ZONE_TWICE && !cron->hours_run) {
         snprintf(note, NOTE_BYTES, "the clocks show this twice; it runs the first time");
     } else if (fit == ZONE_TWICE) {
@@ -104,9 +107,10 @@ static void print_times(const struct cli *cli, const struct cron *cron, const st
     };
     struct out_table table;
     int64_t at_us = after_us;
+    int64_t found = 0;
 
     out_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
-    for (int64_t i = 0; i < count && !out_failed(); i++) {
+    for (; found < count && !out_failed(); found++) {
         char utc[TIME_TEXT_BYTES], words[OUT_WORDS_BYTES];
 
         if (!timetable_next(cron, zone, at_us, &at_us))
@@ -126,6 +130,8 @@ static void print_times(const struct cli *cli, const struct cron *cron, const st
         out_table_cell(&table, coming.note);
     }
     out_table_end(&table);
+    if (found < count && !out_failed())
+        out_say("No %stime is known after that.", found > 0 ? "other " : "");
 }
 
 /* What is asked about. */

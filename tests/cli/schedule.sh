@@ -7,6 +7,10 @@ has "a time before the change" out '^2026-03-28T02:30:00\+01:00 +CET +2026-03-28
 has "a skipped time runs at the jump" out '^2026-03-29T03:00:00\+02:00 +CEST +2026-03-29T01:00:00Z .*jump from 02:00 to 03:00'
 has "a time after the change" out '^2026-03-30T02:30:00\+02:00 +CEST +2026-03-30T00:30:00Z '
 is "it made no database" "$(find . -name "*.db")" ""
+exits 0 "a zone may leave a day out" schedule next '0 12 * * *' 2 --zone Pacific/Apia --after 2011-12-29
+has "and the note names it" out 'jump from 2011-12-30 00:00 to 2011-12-31 00:00'
+exits 0 "times that nobody can know" schedule next @yearly 3 --after 9998-01-01
+has "are not passed over in silence" err '^No (other )?time is known after that\.$'
 exits 0 "a time that comes twice runs once" schedule next '30 2 * * *' --zone Europe/Berlin --after 2026-10-24T12:00:00Z -n 2
 has "the first time, and it says so" out '^2026-10-25T02:30:00\+02:00 .*runs the first time'
 has "the next one is the next day" out '^2026-10-26T02:30:00\+01:00 '
