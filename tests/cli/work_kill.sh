@@ -36,7 +36,7 @@ hf publish slow.d
 hf publish slow.e
 hf work slow --exec 'exec sleep 60' --concurrency 2 --until-empty
 hf dlq list --group-by error --type 'slow.*' --json
-has "commands that run out of time are one error" out '"count":[2-9],"error":"timed out \([0-9.]+m?s\): ended by SIGTERM"'
+has "commands that run out of time are one error" out '"count":[2-9],"error":"timed out \([0-9.]+m?s\): ended by SIG(TERM|KILL)"'
 
 # --- Signals ---
 hf sub create signals --on 'sig.*' --from now --timeout 30s
