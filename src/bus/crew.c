@@ -353,6 +353,16 @@ static void close_surplus(struct runner *runner, const struct share *share)
     pthread_mutex_unlock(&runner->mutex);
 }
 
+/* How many partitions that we may have nobody has. */
+static int32_t count_free(const struct muster *muster, const struct share *share)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < muster->ret_partitions; i++) {
+        count += muster->ret_owners[i] == MUSTER_FREE && ranges_has(&share->may, i);
+    }
+    return count;
+}
+
 /* Takes what is free, up to our share. Members begin at different places, so that two of them
  * seldom reach for the same one. */
 static void take_share(struct runner *runner, const struct muster *muster,
@@ -391,6 +401,9 @@ static void take_share(struct runner *runner, const struct muster *muster,
     }
     ordered->retry_at_us = now_us;
     ordered->owned_before = true;
+    /* When several take at once, each leaves the remainder to one that has more by then, and in the
+     * end nobody may have it. No news comes of that: look again. */
+    ordered->muster_wanted |= count_free(muster, share) > taken;
     crew_read_again(runner);
     runner_say(runner, HF_LOG_INFO, "processing %d of %d partitions from position %lld", ours,
                total, (long long)ordered->floor);
