@@ -485,9 +485,11 @@ static void forget_early(struct window *window, int32_t gone)
         }
     }
     if (status) {
-        set64_release(&kept); /* no memory: later */
-        return;
-    }
+        set64_release(&kept);
+        if (gone < 0) {
+            return; /* no memory: later */
+        }
+    } /* what is not remembered comes again; what is gone may not be taken for done */
     set64_release(&window->early);
     window->early = kept;
 }
@@ -525,7 +527,7 @@ void window_survey(struct window *window)
     for (const struct slot *slot = first; slot; slot = slot->next) {
         struct window_share *share = &window->shares[slot->partition];
         int64_t position = slot->entry->event.position;
-        if (position < share->lowest && position > share->last) {
+        if (!slot->forgotten && position < share->lowest && position > share->last) {
             share->last = position;
             memcpy(share->last_id, slot->entry->id, sizeof share->last_id);
         }
@@ -539,6 +541,8 @@ static void queue_forget(struct window *window, struct queue *queue, int32_t par
         if (slot->partition == partition &&
             (slot->state == SLOT_READY || (all && slot->state == SLOT_ENDED))) {
             slot_forget(window, slot);
+        } else if (slot->partition == partition && all) {
+            slot->forgotten = true; /* if it comes back, it is not known what is done of it */
         }
     }
 }

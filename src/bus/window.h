@@ -61,7 +61,7 @@ struct slot {
     bool alone;    /* its last attempt ended with the process: no other handler beside it */
     bool careful;  /* its attempt is recorded before it runs */
     bool settling; /* the dispatcher is storing what became of it */
-    bool forgotten; /* it was dropped before it was settled, and may come again */
+    bool forgotten; /* it was dropped, or its partition given up: it may come again */
     struct story_unit mark; /* the unit that it failed in, and comes again with; see unit.h */
     bool splitting;         /* that unit is being halved */
     bool follows;           /* it is in hand behind the first of its unit */

@@ -119,6 +119,28 @@ static void what_is_no_run_is_cut_at_the_batch(void **state)
         assert_true(given.counts[i] == BATCH || given.counts[i] == 20);
 }
 
+/* The run at the end of what is in hand goes on in the log, but its first event is in front of all
+ * others, and nobody else makes room. */
+static void a_unit_that_fills_the_window_does_not_wait_for_itself(void **state)
+{
+    static const char keys[] = "abacdefghijbbklmnopq";
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+
+    for (size_t i = 0; keys[i]; i++) {
+        char key[] = {keys[i], '\0'};
+        publish(scene->bus, "t", key, "1");
+    }
+    options.batch = 10;
+    options.batch_by = HF_BATCH_KEY;
+    options.batch_extend_max = 0;
+    options.inflight_max = 12;
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", take, NULL, &options, NULL));
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(given.events, sizeof(keys) - 1);
+}
+
 static void in_a_lease_a_unit_has_at_most_a_batch(void **state)
 {
     publish_all(((struct scene *)*state)->bus, 120, "user", "user");
@@ -364,6 +386,7 @@ static const struct CMUnitTest tests[] = {
     limit_test(a_run_that_reaches_the_cap_is_one_unit),
     limit_test(a_run_of_one_more_is_cut_and_the_log_names_the_limits),
     limit_test(what_is_no_run_is_cut_at_the_batch),
+    limit_test(a_unit_that_fills_the_window_does_not_wait_for_itself),
     limit_test(in_a_lease_a_unit_has_at_most_a_batch),
     scene_test(a_poison_key_that_is_skipped_costs_only_its_own_events),
     scene_test(a_poison_key_that_is_blocked_holds_back_only_itself),

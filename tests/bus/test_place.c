@@ -3,6 +3,8 @@
  */
 #include "support_scene.h"
 
+#include <stdatomic.h>
+
 #ifdef HF_FAULTS
 #include "base/point.h"
 #endif
@@ -100,6 +102,66 @@ static void seeking_back_while_running_delivers_again(void **state)
     assert_int_equal(recorder_count(recorder), 35);
     for (int64_t position = 1; position <= 20; position++)
         assert_int_equal(recorder_calls(recorder, position, NULL), position <= 5 ? 1 : 2);
+}
+
+struct replay {
+    struct door *door;
+    atomic_bool again; /* it was sought back */
+};
+
+/* At first the event at position 2 waits at the door; when they come again all wait for the
+ * stop. */
+static hf_verdict replay(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    struct replay *replay = recorder->extra;
+
+    if (!atomic_load(&replay->again)) {
+        if (event->position == 2)
+            door_pass(replay->door);
+        return HF_ACK;
+    }
+    while (!hf_delivery_cancelled(delivery))
+        usleep(1000);
+    return HF_RETRY_UNCOUNTED;
+}
+
+static bool second_pass_runs(void *ctx)
+{
+    struct recorder *recorder = ctx;
+
+    return recorder_calls(recorder, 1, NULL) == 2 && recorder_calls(recorder, 2, NULL) == 2;
+}
+
+/* What was done before the seek and was still in hand is not what is done after it. */
+static void a_replay_that_is_stopped_goes_on_with_all_that_is_left(void **state)
+{
+    static struct replay about;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, replay);
+    hf_subscription_options options = quick_options();
+
+    about.door = scene_door(scene);
+    atomic_store(&about.again, false);
+    recorder->extra = &about;
+    options.concurrency = 2;
+    publish(scene->bus, "x", "c", "1");
+    publish(scene->bus, "x", "a", "1");
+    publish(scene->bus, "x", "b", "1");
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait(recorder, 2)); /* those at 1 and 3 */
+    atomic_store(&about.again, true);
+    assert_ok(
+        hf_seek(scene->bus, "a", (hf_place){HF_PLACE_START, -1}, HF_TOGGLE_DEFAULT, NULL));
+    door_open(about.door);
+    assert_true(wait_until(second_pass_runs, recorder));
+    assert_int_equal(recorder_calls(recorder, 3, NULL), 1);
+    assert_ok(hf_stop(scene->bus, 100));
+
+    recorder->decide = NULL;
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_calls(recorder, 3, NULL), 2);
 }
 
 static void seeking_forward_skips(void **state)
@@ -373,6 +435,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(from_now_gets_everything_published_afterwards),
     scene_test(the_place_counts_only_when_it_is_new),
     scene_test(seeking_back_while_running_delivers_again),
+    scene_test(a_replay_that_is_stopped_goes_on_with_all_that_is_left),
     scene_test(seeking_forward_skips),
     scene_test(the_result_of_what_ran_before_the_seek_is_refused),
     scene_test(seeking_drops_retries_and_keeps_dead_letters),
