@@ -102,7 +102,7 @@ typedef struct hf_subscription_options {
     hf_batch_by batch_by;         /* none; this and what follows: for batch handlers */
     hf_on_batch_failure on_batch_failure; /* dead_letter_unit */
     int32_t batch_extend_max;     /* 1000: with batch_by key, by how many more than `batch` events a
-                                     run of consecutive positions is not cut; 0..10 000 */
+                                     run of one key is not cut; 0..10 000 */
 } hf_subscription_options;
 
 #define HF_SUBSCRIPTION_OPTIONS_INIT                                                               \

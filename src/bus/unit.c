@@ -7,11 +7,12 @@
  *     - a unit that has failed: those with its mark, and no others;
  *     - batch_by key: those of the same (tenant, key);
  *     - batch_by none: all, of the same partition, or (shared) of the same lease.
- *   There are at most `batch` of them. With batch_by key a run of consecutive positions is not cut
- *   there, but at batch + batch_extend_max, and the log says so. What has not been read yet may
- *   belong to the run: if it reaches the end of what is in hand and there is more to be read, the
- *   unit waits for the dispatcher to read on. An event that may have killed its process is a unit
- *   of its own.
+ *   There are at most `batch` of them. With batch_by key a run is not cut there, but at batch +
+ *   batch_extend_max, and the log says so. It is a run if nothing that we were handed lies between:
+ *   numbers that nobody used, and events of other patterns or partitions, do not end it. What has
+ *   not been read yet may belong to it: if it reaches the end of what is in hand and there is more
+ *   to be read, the unit waits for the dispatcher to read on. An event that may have killed its
+ *   process is a unit of its own.
  *
  * What if the process dies
  *   ... while the handler runs: each event is noted as running, so each of them is recorded as one
@@ -162,8 +163,7 @@ static bool has_room(const struct runner *runner, const struct unit *unit,
         return true;
     }
     const struct slot *last = unit->slots[unit->count - 1];
-    if (options->batch_by != HF_BATCH_KEY ||
-        slot->entry->event.position != last->entry->event.position + 1) {
+    if (options->batch_by != HF_BATCH_KEY || last->next != slot || !slot->from_log) {
         return false;
     }
     *ret_capped = unit->count >= (size_t)unit_events_max(options);

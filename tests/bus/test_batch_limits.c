@@ -88,6 +88,25 @@ static void a_run_of_120_events_is_one_unit(void **state)
     assert_int_equal(given.calls, 1);
 }
 
+/* Positions that others took in the middle of a publish_many do not make two of it. */
+static void what_is_for_others_does_not_end_a_run(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+
+    for (int i = 0; i < BATCH + 20; i++) {
+        publish(scene->bus, "t", "user", "1");
+        publish(scene->bus, "other", "user", "1");
+    }
+    options.batch = BATCH;
+    options.batch_by = HF_BATCH_KEY;
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "t", take, NULL, &options, NULL));
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(given.events, BATCH + 20);
+    assert_int_equal(given.calls, 1);
+}
+
 static void a_run_that_reaches_the_cap_is_one_unit(void **state)
 {
     struct scene *scene = *state;
@@ -383,6 +402,7 @@ static void fresh_events_do_not_wait_for_units_without_room(void **state)
 static const struct CMUnitTest tests[] = {
     limit_test(a_run_of_119_events_is_one_unit),
     limit_test(a_run_of_120_events_is_one_unit),
+    limit_test(what_is_for_others_does_not_end_a_run),
     limit_test(a_run_that_reaches_the_cap_is_one_unit),
     limit_test(a_run_of_one_more_is_cut_and_the_log_names_the_limits),
     limit_test(what_is_no_run_is_cut_at_the_batch),
