@@ -8,6 +8,9 @@
  *                                          as many threads that only sleep
  *     groups join URL                      one more process joins three that work: how long until
  *                                          it has its share of the partitions
+ *     groups takeover URL                  one of four processes that work is killed with SIGKILL:
+ *                                          how long until the others have its partitions, and until
+ *                                          they have handled an event of each key that was its own
  *     groups poison URL [ROUNDS]           1000 keys, alone and beside one that always fails
  *
  * Each prints one JSON object. The database is empty and private. Two things that are compared are
@@ -43,7 +46,8 @@
 /* What processes see of each other. */
 struct board {
     atomic_llong handled;
-    _Atomic double joined_at; /* the last one has its share */
+    atomic_int shares[PROCESSES + 1]; /* partitions of each process, by its number */
+    atomic_int hands[KEYS];           /* who handled the last event of a key; 0: nobody */
 };
 
 static struct board *board;
@@ -150,12 +154,12 @@ static void sleep_1ms(void)
     nanosleep(&length, NULL);
 }
 
+/* ctx: the number of this process. */
 static hf_verdict handle_slowly(const hf_event *event, hf_delivery *delivery, void *ctx)
 {
-    (void)event;
     (void)delivery;
-    (void)ctx;
     sleep_1ms();
+    atomic_store(&board->hands[strtol(event->key + 1, NULL, 10) % KEYS], *(const int *)ctx);
     atomic_fetch_add(&board->handled, 1);
     return HF_ACK;
 }
@@ -171,15 +175,13 @@ static hf_verdict handle_poison(const hf_event *event, hf_delivery *delivery, vo
     return HF_ACK;
 }
 
-/* "processing 4 of 16 partitions": that is a fourth one's share. */
+/* "processing 4 of 16 partitions". ctx: the number of this process. */
 static void see_share(const hf_log_record *record, void *ctx)
 {
     int ours = 0;
-    (void)ctx;
     const char *at = strstr(record->message, "processing ");
-    if (at && sscanf(at, "processing %d of", &ours) == 1 && ours >= PARTITIONS / PROCESSES &&
-        atomic_load(&board->joined_at) == 0) {
-        atomic_store(&board->joined_at, seconds());
+    if (at && sscanf(at, "processing %d of", &ours) == 1) {
+        atomic_store(&board->shares[*(const int *)ctx], ours);
     }
 }
 
@@ -192,8 +194,8 @@ static hf_subscription_options partition_options(void)
     return options;
 }
 
-/* A process that works until it is killed; `watched`: it says when it has its share. */
-static pid_t start_member(const char *url, bool watched)
+/* A process that works until it is killed, numbered from 1. */
+static pid_t start_member(const char *url, int number)
 {
     pid_t pid = fork();
     if (pid != 0) {
@@ -203,10 +205,11 @@ static pid_t start_member(const char *url, bool watched)
     hf_options options = HF_OPTIONS_INIT;
     hf_subscription_options partitioned = partition_options();
     options.node_name = "member";
-    options.log = watched ? see_share : NULL;
+    options.log = see_share;
+    options.log_ctx = &number;
     options.log_level = HF_LOG_INFO;
     check(hf_open(url, &options, &bus), "hf_open");
-    check(hf_subscribe(bus, SUBSCRIPTION, "*", handle_slowly, NULL, &partitioned, NULL),
+    check(hf_subscribe(bus, SUBSCRIPTION, "*", handle_slowly, &number, &partitioned, NULL),
           "hf_subscribe");
     check(hf_start(bus), "hf_start");
     for (;;) {
@@ -272,7 +275,7 @@ static void bench_share(const char *url, unsigned length)
     double ideal = ideal_rate(2);
     fill(url, (long long)(length + 4) * PROCESSES * CONCURRENCY * 1000);
     for (int i = 0; i < PROCESSES; i++) {
-        pids[i] = start_member(url, false);
+        pids[i] = start_member(url, i + 1);
     }
     sleep(2); /* until all have their shares */
     long long before = atomic_load(&board->handled);
@@ -292,17 +295,69 @@ static void bench_join(const char *url)
     pid_t pids[PROCESSES];
     fill(url, 100000);
     for (int i = 0; i < PROCESSES - 1; i++) {
-        pids[i] = start_member(url, false);
+        pids[i] = start_member(url, i + 1);
     }
     sleep(2);
     double began = seconds();
-    pids[PROCESSES - 1] = start_member(url, true);
-    while (atomic_load(&board->joined_at) == 0 && seconds() < began + 60) {
+    pids[PROCESSES - 1] = start_member(url, PROCESSES);
+    while (atomic_load(&board->shares[PROCESSES]) < PARTITIONS / PROCESSES &&
+           seconds() < began + 60) {
         usleep(1000);
     }
-    double joined = atomic_load(&board->joined_at);
+    double took = seconds() - began;
     end_members(pids, PROCESSES);
-    printf("{\"bench\":\"join\",\"seconds\":%.3f}\n", joined > 0 ? joined - began : 60);
+    printf("{\"bench\":\"join\",\"seconds\":%.3f}\n", took);
+}
+
+/* How many keys are in the hands of that one. */
+static int keys_of(int number)
+{
+    int count = 0;
+    for (int i = 0; i < KEYS; i++) {
+        count += atomic_load(&board->hands[i]) == number;
+    }
+    return count;
+}
+
+/* The partitions of all processes with a lower number. */
+static int shares_before(int number)
+{
+    int count = 0;
+    for (int i = 1; i < number; i++) {
+        count += atomic_load(&board->shares[i]);
+    }
+    return count;
+}
+
+static void bench_takeover(const char *url)
+{
+    pid_t pids[PROCESSES];
+    fill(url, 200000);
+    for (int i = 0; i < PROCESSES; i++) {
+        pids[i] = start_member(url, i + 1);
+    }
+    sleep(2); /* until all have their shares */
+    for (int i = 1; i < PROCESSES; i++) {
+        atomic_store(&board->shares[i], PARTITIONS / PROCESSES); /* giving back is not told */
+    }
+    double began = seconds();
+    end_members(&pids[PROCESSES - 1], 1);
+    int keys = keys_of(PROCESSES);
+    double owned = 0;
+    while ((owned == 0 || keys_of(PROCESSES) > 0) && seconds() < began + 60) {
+        if (owned == 0 && shares_before(PROCESSES) >= PARTITIONS) {
+            owned = seconds() - began;
+        }
+        usleep(1000);
+    }
+    double took = seconds() - began;
+    end_members(pids, PROCESSES - 1);
+    if (keys == 0) {
+        fprintf(stderr, "groups: the process that was killed had done nothing\n");
+        exit(1);
+    }
+    printf("{\"bench\":\"takeover\",\"keys\":%d,\"owned_seconds\":%.3f,\"keys_seconds\":%.3f}\n",
+           keys, owned > 0 ? owned : 60, took);
 }
 
 /* ---- Poison ---------------------------------------------------------------------------------- */
@@ -369,10 +424,12 @@ int main(int argc, char **argv)
         bench_share(url, (unsigned)number(argc, argv, 3, 6, 3600));
     } else if (strcmp(name, "join") == 0) {
         bench_join(url);
+    } else if (strcmp(name, "takeover") == 0) {
+        bench_takeover(url);
     } else if (strcmp(name, "poison") == 0) {
         bench_poison(url, (int)number(argc, argv, 3, 5, ROUNDS_MAX));
     } else {
-        fprintf(stderr, "usage: groups claim|share|join|poison URL ...\n");
+        fprintf(stderr, "usage: groups claim|share|join|takeover|poison URL ...\n");
         return 2;
     }
     return 0;
