@@ -407,13 +407,16 @@ static int vandalise(const hf_copy_progress *progress, void *ctx)
 /* Of the same length, so that only the content tells. */
 static void a_copy_that_is_not_the_same_is_not_opened(void **state)
 {
-    static const char *const phases[] = {"events", "state"};
+    static const char *const phases[] = {"events", "state", "state"};
     static const char *const file_sql[] = {
         "UPDATE holdfast_events SET payload = '{\"n\":2}' WHERE type = 'good'",
-        "UPDATE holdfast_subscriptions SET dropped = 1"};
+        "UPDATE holdfast_subscriptions SET dropped = 1",
+        "UPDATE holdfast_namespaces SET head = 99"};
     static const char *const server_sql[] = {
         "UPDATE holdfast.events SET payload = '{\"n\":2}' WHERE type = 'good'",
-        "UPDATE holdfast.subscriptions SET dropped = 1"};
+        "UPDATE holdfast.subscriptions SET dropped = 1",
+        "DO $$ BEGIN PERFORM setval(('holdfast.events_' || id || '_position')::regclass, 99) "
+        "FROM holdfast.namespaces WHERE name = 'default'; END $$"};
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
     const char *urls[] = {there, back};
