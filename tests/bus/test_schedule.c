@@ -333,7 +333,7 @@ static void schedules_can_be_changed_while_they_are_listed(void **state)
     struct meddler meddler = {.bus = scene->bus};
     int left = 0;
     for (int i = 0; i < 20; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "s%d", i);
         hf_schedule schedule = schedule_of(name, "@yearly");
         assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
