@@ -108,7 +108,7 @@ CREATE FUNCTION holdfast.change_checkpoints(
     OUT due boolean[])
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
-    SET plan_cache_mode = force_generic_plan
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE

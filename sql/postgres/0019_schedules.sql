@@ -415,7 +415,10 @@ BEGIN
                  WHERE s.namespace_id = p_namespace_id AND s.next_at <= p_now
                      AND s.next_at IS NOT NULL AND s.paused_at IS NULL
                  ORDER BY s.next_at LOOP
-        EXIT WHEN v_turns >= p_max;
+        IF v_turns >= p_max THEN
+            more := true;
+            EXIT;
+        END IF;
         PERFORM FROM schedules s WHERE s.id = v_due.id FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND; -- somebody is at it; who ticks comes again
         BEGIN

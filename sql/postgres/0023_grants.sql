@@ -216,6 +216,10 @@ BEGIN
     SELECT r.oid::regrole INTO grant_find.grantee FROM pg_roles r WHERE r.rolname = p_grantee;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the server has no role %', p_grantee USING ERRCODE = 'HF003';
+    ELSIF EXISTS (SELECT FROM pg_namespace s
+                  WHERE s.nspname = 'holdfast' AND s.nspowner = grant_find.grantee) THEN
+        RAISE EXCEPTION '% owns the schema holdfast and has every right in all namespaces; a part in one '
+                        'would take them away', p_grantee USING ERRCODE = 'HF002';
     END IF;
 END
 $$;

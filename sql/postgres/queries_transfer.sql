@@ -22,6 +22,7 @@ FROM holdfast.namespaces n, holdfast.sequence_holders(n.sequence) h WHERE n.id =
 -- The locks come before the snapshot: what is truncated after it would be empty for it.
 -- name: transfer_snapshot
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL row_security = off; -- what is hidden from the reader must not be missing in the copy
 SET LOCAL enable_sort = off;
 SET LOCAL jit = off;
 LOCK TABLE holdfast.checkpoints_0, holdfast.checkpoints_1, holdfast.leases, holdfast.settled

@@ -125,7 +125,7 @@ hf publish bad '{}' --key acc-1 --tenant acme
 hf publish good '{}' --key acc-1 --tenant acme
 hf publish bad '{}' --key acc-2
 # shellcheck disable=SC2016  # the command's own variables
-hf work b --exec '[ "$HOLDFAST_TYPE" = good ]' --max-time 3s
+hf work b --exec '[ "$HOLDFAST_TYPE" = good ]' --max-time 6s
 exits 5 "a worker that waits for the end is not done" work b --exec true --until-empty --max-time 8s
 has "and says what it waits for" err '^b waits: 2 keys are blocked by dead letters'
 exits 0 "show lists keys that wait for a dead letter" sub show b

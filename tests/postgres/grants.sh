@@ -35,6 +35,7 @@ done
 is "granting again changes nothing" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'viewer''s')" f
 fails "an unknown role" "SELECT holdfast.namespace_grant('admin', 'theirs', 'other')" "HF001: role is admin; it must be viewer, publisher, consumer or owner"
 fails "an unknown namespace" "SELECT holdfast.namespace_grant('viewer', 'nowhere', 'other')" "HF003: there is no namespace nowhere"
+fails "the owner of the schema, who would lose rights" "SELECT holdfast.namespace_grant('owner', 'theirs', current_user)" "HF002: * owns the schema holdfast and has every right in all namespaces; a part in one would take them away"
 fails "an unknown role of the server" "SELECT holdfast.namespace_grant('viewer', 'theirs', 'no\"one')" "HF003: the server has no role no\"one"
 sql "SELECT holdfast.namespace_grant('viewer', 'theirs', 'other')" >/dev/null
 
@@ -323,6 +324,12 @@ done
 for role in $roles; do
     ok "$role: looks at its numbers" same 0 "$(run $role stats)"
     ok "$role: finds nothing wrong with what it sees" same 0 "$(run $role verify)"
+done
+# What is hidden from the reader would be missing in the copy, and the proof would not see it either.
+for role in viewer owner; do
+    "$HOLDFAST" copy "postgresql:///$PGDATABASE?host=$cluster_dir&user=$role%27s" "$said-$role.db" --namespace 'it"s ours' --live </dev/null >"$said" 2>&1
+    ok "$role: copies nothing rather than a part" grep -q 'row-level security' "$said"
+    rm -f "$said-$role.db"*
 done
 run viewer tail >/dev/null
 ok "viewer: reads the log" grep -q secret "$said"
