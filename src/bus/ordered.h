@@ -21,7 +21,7 @@ enum part_state {
 /* A partition that we own, or have not quite let go of. */
 struct part {
     int32_t number;
-    enum part_state state;
+    _Atomic enum part_state state; /* written under the mutex, also by workers */
     int64_t epoch;
     int64_t checkpoint; /* as stored */
     int64_t floor;      /* of its events all up to here have been put into the window, or have a

@@ -257,6 +257,8 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     ordered->more |= runner_has_news(runner, &ordered->read_at);
     bool read_on = runner->read_on && room > 0;
     runner->read_on = false;
+    uint64_t bits[HF_PARTITIONS_MAX / 64];
+    memcpy(bits, ordered->bits, sizeof bits); /* workers lose partitions meanwhile */
     pthread_mutex_unlock(&runner->mutex);
     bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
     int64_t barrier = runner->definition.wanted > 0 ? ordered->barrier : INT64_MAX;
@@ -273,7 +275,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "reading the log");
         return;
     }
-    struct partition_set owned = {.total = runner->window.partitions, .bits = ordered->bits};
+    struct partition_set owned = {.total = runner->window.partitions, .bits = bits};
     struct filter filter = filter_of(&runner->definition, &owned, barrier);
     int64_t floor = ordered->floor;
     bool more = false;

@@ -118,4 +118,6 @@ void runner_sort_out(struct runner *runner, struct slot *slot)
         runner->halting |= runner->definition.options.on_poison == HF_POISON_HALT;
         window_end(&runner->window, slot);
     }
+    /* No worker will report it. */
+    runner->nudged |= slot->state == SLOT_ENDED;
 }

@@ -118,13 +118,15 @@ static size_t take_chunk(struct worker *worker)
     size_t most = runner_chunk_size(runner);
     worker->count = 0;
     worker->batched = handlers_batched(runner->handlers);
+    int64_t ended = runner->window.ended;
     bool none_held = runner->window.held == 0;
     if (worker->batched && most > 0) {
         take_unit(worker);
     } else {
         take_deliveries(worker, most);
     }
-    if (runner_is_urgent(runner) || (none_held && runner->window.held > 0)) {
+    if (runner->window.ended > ended &&
+        (runner_is_urgent(runner) || (none_held && runner->window.held > 0))) {
         runner->nudged = true; /* some ended on the way, held back by their lane */
         pthread_cond_signal(&runner->wake);
     }

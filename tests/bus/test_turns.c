@@ -113,6 +113,50 @@ static void a_unit_waits_for_the_store_without_waking_anybody(void **state)
     assert_int_equal(atomic_load(&units), 1);
 }
 
+static hf_verdict fail_or_wait(const hf_event *event, hf_delivery *delivery,
+                               struct recorder *recorder)
+{
+    (void)delivery;
+    if (strcmp(event->type, "slow") == 0) {
+        door_pass(door);
+        return HF_ACK;
+    }
+    door_pass(recorder->extra);
+    return HF_RETRY;
+}
+
+static bool was_stored_in_vain(void *ctx)
+{
+    (void)ctx;
+    return faulty_calls(FAULTY_APPLY) > 0;
+}
+
+/* One handler is slow, the next event of its key waits for it, and what has failed meanwhile cannot
+ * be stored: a free worker has nothing to do, and nothing to tell. */
+static void what_cannot_be_stored_keeps_nobody_awake(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_or_wait);
+    hf_subscription_options options = turns_options(2);
+
+    door = scene_door(scene);
+    recorder->extra = scene_door(scene);
+    publish(scene->bus, "slow", "k", "1");
+    publish(scene->bus, "bad", "l", "1");
+    publish(scene->bus, "slow", "k", "1");
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(door, 1));
+    assert_true(door_wait_inside(recorder->extra, 1));
+    faulty_reset();
+    faulty_fail(FAULTY_APPLY, 1, INT32_MAX, HF_UNAVAILABLE);
+    door_open(recorder->extra);
+    assert_true(wait_until(was_stored_in_vain, NULL));
+    assert_in_range(turns_for_a_while(), 0, TURNS_MAX);
+    faulty_reset();
+    door_open(door);
+}
+
 #define FULL_EVENTS 40 /* much more than may be in hand */
 
 static bool all_but_the_slow_ones(void *ctx)
@@ -217,6 +261,7 @@ static void short_timeouts_do_not_make_the_dispatcher_read(void **state)
 
 static const struct CMUnitTest tests[] = {
     turns_test(a_unit_waits_for_the_store_without_waking_anybody),
+    turns_test(what_cannot_be_stored_keeps_nobody_awake),
     turns_test(a_full_window_is_not_asked_for_more_again_and_again),
     turns_test(checkpoints_at_once_do_not_wake_anybody_while_a_handler_runs),
     turns_test(short_timeouts_do_not_make_the_dispatcher_read),
