@@ -246,6 +246,20 @@ static bool fill_carefully(struct runner *runner, struct shelf *shelf, int64_t n
     return !*ret_any || put_carefully(runner, shelf, entry, now_us);
 }
 
+/* Puts what was read and is new. False: nothing is. The mutex is held. */
+static bool put_read(struct runner *runner, struct shelf *shelf)
+{
+    bool any = false;
+    for (size_t i = 0; i < shelf->batch.count; i++) {
+        const struct entry *entry = &shelf->batch.entries[i];
+        if (is_new(runner->ordered, runner->window.partitions, entry)) {
+            put(runner, &runner->window.log, shelf, entry, false);
+            any = true;
+        }
+    }
+    return any;
+}
+
 void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
@@ -297,13 +311,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         pthread_mutex_lock(&runner->mutex);
         runner->hold_back |= changed;
         runner->log_more = more && floor < barrier; /* before a worker sees what is put */
-        for (size_t i = 0; i < shelf->batch.count; i++) {
-            const struct entry *entry = &shelf->batch.entries[i];
-            if (is_new(ordered, owned.total, entry)) {
-                put(runner, &runner->window.log, shelf, entry, false);
-                any = true;
-            }
-        }
+        any = put_read(runner, shelf);
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }
