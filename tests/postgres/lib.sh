@@ -29,9 +29,13 @@ if ! command -v psql >/dev/null; then
     exit
 fi
 
-# cluster [NAME=VALUE ...]: settings of the server.
+# cluster [--preload NAME] [NAME=VALUE ...]: a library of tests/preload; settings of the server.
 cluster() {
     local options=(--with $$ --set autovacuum=off --set log_min_messages=fatal)
+    if [ "${1-}" = --preload ]; then
+        options+=(--preload "${BUILD:-$ROOT/build/release}/tests/preload/$2.so")
+        shift 2
+    fi
     while [ $# -gt 0 ]; do
         options+=(--set "$1")
         shift

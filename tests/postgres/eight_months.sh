@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Eight months pass on the server, in months that are a moment long for everybody else: its clock is set
+# ahead (tests/preload/clock.c). Publishing never stops, a worker that runs all the time gets everything,
+# retention keeps its word, a schedule fires each planned time once; and nothing of that is undone when the
+# clock is set back.
+. "$(dirname "$0")/lib.sh"
+: "${HOLDFAST:=$ROOT/build/release/holdfast}"
+cluster --preload clock
+schema
+url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
+handled=$cluster_dir/handled
+export HANDLED=$handled
+: >"$handled"
+
+# ahead DAYS: by so many the server's clock is ahead from now on. Nobody may read half of it.
+ahead() {
+    echo $(($1 * 86400)) >"$cluster_dir/clock.new"
+    chmod 644 "$cluster_dir/clock.new"
+    mv "$cluster_dir/clock.new" "$cluster_dir/clock"
+}
+# tick: what one who runs no process calls every second, until there is no more to do.
+tick() {
+    local more=t
+    while [ "$more" = t ]; do more=$(sql "SELECT more FROM holdfast.tick()"); done
+    while [ "$(sql "SELECT holdfast.retain('default')")" = 1 ]; do :; done
+}
+publish_all() {
+    sql "SELECT count(holdfast.publish('default', 'by.sql')) FROM generate_series(1, 5)" &&
+        for _ in 1 2; do "$HOLDFAST" publish by.library '{}' --db "$url" >/dev/null || return; done
+}
+# gets: the worker has everything that is in the log.
+gets() { becomes "SELECT lag FROM holdfast.stats('default') WHERE subscription = 'all'" 0; }
+
+ok "the default namespace keeps two months" "$HOLDFAST" namespace set default --retain-age 62d --db "$url"
+is "a schedule fires on the first of each month" "SELECT length(holdfast.create_schedule('default', 'monthly', '0 0 1 * *', 'by.schedule', misfire => 'all')::text) > 0" t
+# It looks each second: publishers ring for who sleeps by the server's clock, and that is ahead of him.
+# shellcheck disable=SC2016  # the command's own variables
+"$HOLDFAST" work all --on '**' --from start --wait-period 1s --exec 'echo $HOLDFAST_POSITION $HOLDFAST_TYPE >>"$HANDLED"' --db "$url" >/dev/null 2>"$cluster_dir/work.log" </dev/null &
+worker=$!
+
+first=$(sql "SELECT date_trunc('month', now() AT TIME ZONE 'UTC')")
+for month in 1 2 3 4 5 6 7 8; do
+    ahead $((month * 31))
+    ok "month $month: everybody publishes" publish_all
+    ok "month $month: the housekeeping is done" tick
+    ok "month $month: the worker gets everything" gets
+    ok "month $month: what is too old goes" tick
+done
+kill -TERM $worker
+wait $worker
+ok "the worker ends as it should" same 0 $?
+
+is "eight months have passed" "SELECT date_trunc('month', now() AT TIME ZONE 'UTC') >= '$first'::timestamp + interval '8 months'" t
+is "the log has what is younger than two months, and at most one month more" \
+    "SELECT min(entered_at) BETWEEN now() - interval '93 days' AND now() - interval '62 days', count(DISTINCT tableoid) <= 4 FROM holdfast.events_1" "t|t"
+is "the schedule has fired once for each month" \
+    "SELECT count(*) = (SELECT count(*) FROM generate_series('$first'::timestamp + interval '1 month', now() AT TIME ZONE 'UTC', '1 month')), count(*) = count(DISTINCT planned_at) FROM holdfast.schedule_runs" "t|t"
+fired=$(sql "SELECT count(*) FROM holdfast.schedule_runs")
+ok "the worker got each event once" same $((8 * 7 + fired)) "$(sort -u "$handled" | wc -l)"
+ok "(and none of them twice)" same "$(sort -u "$handled" | wc -l)" "$(wc -l <"$handled")"
+ok "nothing is wrong with what is left" "$HOLDFAST" verify --db "$url"
+
+# A day back: what was, stays.
+head=$(sql "SELECT max(position) FROM holdfast.events_1")
+ahead $((8 * 31 - 1))
+ok "everybody publishes when the clock was set back" publish_all
+ok "and the housekeeping goes on" tick
+is "no planned time comes again" "SELECT count(*) FROM holdfast.schedule_runs" "$fired"
+is "positions go on" "SELECT count(*) FROM holdfast.events_1 WHERE position > $head" 7
+done_testing
