@@ -635,6 +635,33 @@ static void a_started_bus_does_it_by_itself_and_only_one(void **state)
     assert_int_equal(tables_events(scene), 10);
 }
 
+/* On a server its own clock counts: tests/postgres/eight_months.sh. */
+static void eight_months_of_publishing_keep_two(void **state)
+{
+    enum { MONTHS = 8, MONTHLY = 10 };
+    const int64_t day_us = INT64_C(86400000000);
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+
+    scene_sqlite(scene);
+    set(scene->bus, INT64_C(63) * day_us / 1000, -1, HF_LAGGING_DEFAULT);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    clock_fake_set(wall_us(), mono_us());
+    assert_ok(hf_start(scene->bus));
+    for (int month = 0; month < MONTHS; month++) {
+        clock_fake_advance(31 * day_us);
+        publish_many(scene->bus, "x", MONTHLY);
+        assert_true(recorder_wait(recorder, (size_t)(month + 1) * MONTHLY));
+        settle_all(scene->bus, "a");
+        retain(scene->bus, HF_OFF);
+        int kept = month < 3 ? month + 1 : 3; /* this month's, and those of two */
+        assert_int_equal(tables_events(scene), kept * MONTHLY);
+    }
+    for (int64_t position = 1; position <= MONTHS * MONTHLY; position++)
+        assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    assert_int_equal(first_of(scene->bus), (MONTHS - 3) * MONTHLY + 1);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -657,6 +684,8 @@ int main(int argc, char **argv)
 #ifdef HF_FAULTS
         scene_test(who_is_killed_leaves_nothing_undone),
 #endif
+        cmocka_unit_test_setup_teardown(eight_months_of_publishing_keep_two, scene_setup,
+                                        clock_teardown),
         cmocka_unit_test_setup_teardown(a_started_bus_does_it_by_itself_and_only_one, scene_setup,
                                         clock_teardown),
     };
