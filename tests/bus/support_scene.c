@@ -216,6 +216,14 @@ hf_verdict wait_at_first(const hf_event *event, hf_delivery *delivery, struct re
     return HF_ACK;
 }
 
+hf_verdict fail_always(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    (void)event;
+    (void)delivery;
+    (void)recorder;
+    return HF_RETRY;
+}
+
 bool recorder_wait_begun(struct recorder *recorder, size_t count)
 {
     return recorder_wait_for(recorder, &recorder->count, count);

@@ -590,15 +590,6 @@ static void only_retries_left_is_said(void **state)
     assert_why(scene->bus, ": lunch");
 }
 
-static hf_verdict always_fails(const hf_event *event, hf_delivery *delivery,
-                               struct recorder *recorder)
-{
-    (void)event;
-    (void)delivery;
-    (void)recorder;
-    return HF_RETRY;
-}
-
 static bool breaker_is_open(void *ctx)
 {
     return strcmp(info_of(ctx, "s").breaker, "open") == 0;
@@ -615,7 +606,7 @@ static void an_open_breaker_is_shown_and_resuming_closes_it(void **state)
     create(scene->bus, "s", &options);
     assert_string_equal(info_of(scene->bus, "s").breaker, "closed");
     assert_int_equal(info_of(scene->bus, "s").breaker_until_us, -1);
-    subscribe(scene->bus, "s", "a.*", scene_recorder(scene, always_fails), &options);
+    subscribe(scene->bus, "s", "a.*", scene_recorder(scene, fail_always), &options);
     for (int i = 0; i < 10; i++) {
         publish(scene->bus, "a.b", NULL, NULL);
     }

@@ -215,15 +215,6 @@ static void publish_of_all_keys(hf_bus *bus, int keys)
     }
 }
 
-static hf_verdict fail_always(const hf_event *event, hf_delivery *delivery,
-                              struct recorder *recorder)
-{
-    (void)event;
-    (void)delivery;
-    (void)recorder;
-    return HF_RETRY;
-}
-
 /* Whichever allocation fails while it starts: a key that is not known to fail would be passed. */
 static void what_fails_is_known_before_anything_runs(void **state)
 {

@@ -3,10 +3,9 @@
  * with it. A turn without a pause behind it would be followed by thousands in the time in which
  * these tests allow some.
  */
-#include "support_scene.h"
+#include "support_trouble.h"
 
 #include "base/point.h"
-#include "support/faulty.h"
 
 #include <stdatomic.h>
 
@@ -20,26 +19,18 @@
 #define HUGE_BYTES 100000
 #define HUGE_EVENTS 60 /* together more than is read at once */
 
-static char url[600];
-
 static int turns_setup(void **state)
 {
-    struct scene *scene;
-
-    if (scene_bare(state) != 0)
+    if (trouble_setup(state) != 0)
         return -1;
-    scene = *state;
-    faulty_install();
-    snprintf(url, sizeof(url), "faulty:%s", scene->url);
-    assert_ok(hf_open(url, &scene->options, &scene->bus));
+    trouble_open(*state);
     return 0;
 }
 
 static int turns_teardown(void **state)
 {
     point_reset();
-    faulty_reset();
-    return scene_teardown(state);
+    return trouble_teardown(state);
 }
 
 static int64_t turns_for_a_while(void)
@@ -222,15 +213,6 @@ static void checkpoints_at_once_do_not_wake_anybody_while_a_handler_runs(void **
     assert_in_range(turns_for_a_while(), 0, SHORT_TURNS_MAX);
     door_open(recorder->door);
     settle_all(scene->bus, "a");
-}
-
-static hf_verdict fail_always(const hf_event *event, hf_delivery *delivery,
-                              struct recorder *recorder)
-{
-    (void)event;
-    (void)delivery;
-    (void)recorder;
-    return HF_RETRY;
 }
 
 static bool breaker_is_open(void *ctx)
