@@ -358,8 +358,6 @@ static bool obey(struct proxy *proxy)
     bool stop = proxy->stop;
     bool calm = proxy->calm;
     bool hang_up = proxy->hang_up;
-    proxy->calm = proxy->hang_up = false;
-    pthread_cond_broadcast(&proxy->changed);
     pthread_mutex_unlock(&proxy->mutex);
     for (struct link *link = proxy->links; link < proxy->links + LINKS_MAX; link++) {
         if (link->state == LINK_STALLED && (calm || hang_up)) {
@@ -371,6 +369,13 @@ static bool obey(struct proxy *proxy)
         if (stop && link->state != LINK_NONE) {
             link_become(proxy, link, LINK_NONE);
         }
+    }
+    if (calm || hang_up) { /* it counts when it is done, not before */
+        pthread_mutex_lock(&proxy->mutex);
+        proxy->calm = proxy->calm && !calm;
+        proxy->hang_up = proxy->hang_up && !hang_up;
+        pthread_cond_broadcast(&proxy->changed);
+        pthread_mutex_unlock(&proxy->mutex);
     }
     return !stop;
 }
@@ -486,7 +491,7 @@ bool proxy_struck(struct proxy *proxy)
     return struck;
 }
 
-/* Waits until the thread has heard, and every link that is not simply open has ended. */
+/* Waits until the thread has done it, and every link that is not simply open has ended. */
 static void wait_quiet(struct proxy *proxy)
 {
     wake(proxy);
