@@ -63,12 +63,12 @@ schema() {
     schema_count=$((schema_count + 1))
     psql -qX -d postgres -c "CREATE DATABASE test$schema_count" || exit 1
     export PGDATABASE=test$schema_count
-    local file version=0
+    local file files=()
     for file in "$ROOT"/sql/postgres/0*.sql; do
-        psql -qX1 -v ON_ERROR_STOP=1 -f "$file" || exit 1
-        version=$((version + 1))
+        files+=(-f "$file")
     done
-    sql "INSERT INTO holdfast.meta VALUES ('schema_version', $version)" >/dev/null
+    psql -qX1 -v ON_ERROR_STOP=1 "${files[@]}" \
+        -c "INSERT INTO holdfast.meta VALUES ('schema_version', $((${#files[@]} / 2)))" || exit 1
     sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
 }
 

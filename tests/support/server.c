@@ -11,6 +11,7 @@
 
 #define MARK "{database}"
 #define PREFIX "hf_test_"
+#define COUNT_NAMED "SELECT count(*) FROM pg_database WHERE datname = $1"
 
 static int databases_made;
 
@@ -49,7 +50,7 @@ static void url_with(const char *pattern, const char *mark, const char *database
     must_hold(length > 0 && (size_t)length < out_bytes);
 }
 
-void server_make(const char *pattern, char *out, size_t out_bytes)
+static void make(const char *pattern, bool ready, char *out, size_t out_bytes)
 {
     if (!strstr(pattern, MARK)) {
         must_hold(strlen(pattern) < out_bytes);
@@ -60,10 +61,22 @@ void server_make(const char *pattern, char *out, size_t out_bytes)
     char admin[1024];
     char sql[128];
     snprintf(name, sizeof name, PREFIX "%d_%d", (int)getpid(), ++databases_made);
-    snprintf(sql, sizeof sql, "CREATE DATABASE %s", name);
     url_with(pattern, MARK, "postgres", admin, sizeof admin);
+    bool copied = ready && server_ask(admin, COUNT_NAMED, SERVER_READY) > 0;
+    snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE %s", name,
+             copied ? SERVER_READY : "template1");
     server_ask(admin, sql, NULL);
     url_with(pattern, MARK, name, out, out_bytes);
+}
+
+void server_make(const char *pattern, char *out, size_t out_bytes)
+{
+    make(pattern, false, out, out_bytes);
+}
+
+void server_make_ready(const char *pattern, char *out, size_t out_bytes)
+{
+    make(pattern, true, out, out_bytes);
 }
 
 void server_remove(const char *url)

@@ -1,7 +1,9 @@
 /*
  * server.h - databases of a server that last as long as a test.
  *
- * In a URL {database} stands for a database that is made for the test and removed after it.
+ * In a URL {database} stands for a database that is made for the test and removed after it. Making
+ * the schema takes longer than most tests do: if the server has the database SERVER_READY, which
+ * scripts/run-tests makes, those that do not care how the schema came about take a copy of it.
  */
 #ifndef HF_TESTS_SUPPORT_SERVER_H
 #define HF_TESTS_SUPPORT_SERVER_H
@@ -10,13 +12,19 @@
 #include <stddef.h>
 
 #define SERVER_NAME_BYTES 64
+#define SERVER_READY "holdfast_ready"
 
 /* Whether the URL names a database of a server. */
 bool server_is(const char *url);
 
-/* If the pattern has {database}: makes one and writes its URL. Else copies the pattern. */
+/* If the pattern has {database}: makes an empty one and writes its URL. Else copies the pattern. */
 void server_make(const char *pattern, char *out, size_t out_bytes);
-/* Removes the database of this URL, if server_make has made it. */
+/*
+ * The same, but the database may have the schema already, without a namespace. All of these have
+ * one identity, so none can be copied into another.
+ */
+void server_make_ready(const char *pattern, char *out, size_t out_bytes);
+/* Removes the database of this URL, if one of the above has made it. */
 void server_remove(const char *url);
 
 #endif

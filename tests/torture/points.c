@@ -161,15 +161,29 @@ static int try_point(const char *point, long long nth, uint64_t seed)
     return result;
 }
 
+static bool is_window(const char *name)
+{
+    for (size_t w = 0; w < sizeof(WINDOWS) / sizeof(WINDOWS[0]); w++)
+        if (strcmp(name, WINDOWS[w]) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * How often a point is hit depends on the moment; a run that does not reach it says nothing. Some,
+ * such as a thread that wakes up for nothing, may not come again in any of them.
+ */
 static void torture_point(const struct found *found, long long nth, struct chance *chance)
 {
     int result = 0;
 
-    /* How often a point is hit depends on the moment; a run that does not reach it says nothing. */
     for (int i = 0; i < 5 && result == 0; i++)
         result = try_point(found->name, nth, chance_next(chance));
-    rig_ok(result == 1, "killed at %s, hit %lld%s", found->name, nth,
-           result == 0 ? ": not reached" : "");
+    if (result == 0 && !is_window(found->name))
+        rig_say("not reached: %s, hit %lld", found->name, nth);
+    else
+        rig_ok(result == 1, "killed at %s, hit %lld%s", found->name, nth,
+               result == 0 ? ": not reached" : "");
 }
 
 static int torture(int argc, char **argv)
