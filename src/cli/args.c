@@ -23,14 +23,15 @@ const struct option_row args_global[] = {
      "sqlite:holdfast.db)"},
     {"namespace", 0, OPTION_TEXT, "NAME", NULL, 0, 0,
      "the namespace (else $HOLDFAST_NAMESPACE, else default)"},
-    {"db-timeout", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
-     "the longest that a call waits for the database (10s)"},
+    OPTION_DB_TIMEOUT,
     {"json", 0, OPTION_FLAG, NULL, NULL, 0, 0, "print JSON, one object per line"},
     {"quiet", 'q', OPTION_FLAG, NULL, NULL, 0, 0, "no talk on stderr but errors"},
     {"no-color", 0, OPTION_FLAG, NULL, NULL, 0, 0, "no colours (also $NO_COLOR)"},
     {"help", 'h', OPTION_FLAG, NULL, NULL, 0, 0, "show examples and options"},
     OPTION_END,
 };
+
+#define COMMANDS_MAX 128
 
 /* What the parser knows while it walks. */
 struct parser {
@@ -128,38 +129,30 @@ static int bad_option(const struct args *args, const char *shown, const char *na
     return args_usage(args, "there is no option %s", shown);
 }
 
-static int bad_command(const struct args *args, const char *word)
+/* Of a group its second words are near, else the first words of all commands. */
+int args_no_command(const struct args *args, const char *group, const char *word)
 {
+    char firsts[COMMANDS_MAX][SUGGEST_WORD_BYTES_MAX]; /* which are no strings in the table */
+    const char *before = group ? group : "";
+    const char *space = group ? " " : "";
     struct suggest suggest;
-    char first[SUGGEST_WORD_BYTES_MAX];
-    char names[64][SUGGEST_WORD_BYTES_MAX]; /* first words, which are not strings in the table */
-    size_t count = 0;
 
     suggest_init(&suggest, word);
-    for (size_t i = 0; commands[i]; i++) {
-        const char *space = strchr(commands[i]->name, ' ');
-        if (args->group) {
-            size_t length = strlen(args->group);
-            if (space && (size_t)(space - commands[i]->name) == length &&
-                strncmp(commands[i]->name, args->group, length) == 0)
-                suggest_offer(&suggest, space + 1);
-            continue;
-        }
-        int length = space ? (int)(space - commands[i]->name) : (int)strlen(commands[i]->name);
-        snprintf(first, sizeof(first), "%.*s", length, commands[i]->name);
-        if (count < 64) {
-            memcpy(names[count], first, sizeof(first));
-            suggest_offer(&suggest, names[count++]);
+    for (size_t i = 0; commands[i] && i < COMMANDS_MAX; i++) {
+        const char *name = commands[i]->name;
+        size_t length = strcspn(name, " ");
+
+        if (!group) {
+            snprintf(firsts[i], sizeof(firsts[i]), "%.*s", (int)length, name);
+            suggest_offer(&suggest, firsts[i]);
+        } else if (strlen(group) == length && strncmp(name, group, length) == 0 && name[length]) {
+            suggest_offer(&suggest, name + length + 1);
         }
     }
-    if (args->group && suggest.best)
-        return args_usage(args, "there is no command '%s %s'; did you mean '%s %s'?", args->group,
-                          word, args->group, suggest.best);
-    if (args->group)
-        return args_usage(args, "there is no command '%s %s'", args->group, word);
     if (suggest.best)
-        return args_usage(args, "there is no command '%s'; did you mean '%s'?", word, suggest.best);
-    return args_usage(args, "there is no command '%s'", word);
+        return args_usage(args, "there is no command '%s%s%s'; did you mean '%s%s%s'?", before,
+                          space, word, before, space, suggest.best);
+    return args_usage(args, "there is no command '%s%s%s'", before, space, word);
 }
 
 /* ---- Walking --------------------------------------------------------------------------------- */
@@ -240,13 +233,13 @@ static int read_word(struct args *args, const char *word)
     }
     if (args->group) {
         args->command = find_exact(args->group, word);
-        return args->command ? 0 : bad_command(args, word);
+        return args->command ? 0 : args_no_command(args, args->group, word);
     }
     args->command = find_exact(word, NULL);
     if (args->command)
         return 0;
     if (!command_is_group(word))
-        return bad_command(args, word);
+        return args_no_command(args, NULL, word);
     args->group = word;
     return 0;
 }

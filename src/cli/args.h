@@ -46,6 +46,11 @@ struct option_row {
     const char *help;     /* one line, without a full stop */
 };
 
+/* Also a key of the configuration file. */
+#define OPTION_DB_TIMEOUT                                                                          \
+    {"db-timeout", 0, OPTION_DURATION, "TIME", NULL, 1, 86400000,                                  \
+     "the longest that a call waits for the database (10s)"}
+
 #define OPTION_END {NULL, 0, OPTION_FLAG, NULL, NULL, 0, 0, NULL}
 
 struct cli;
@@ -108,6 +113,10 @@ size_t args_all(const struct args *args, const char *name, const char **ret_text
 /* A command or group by its words; NULL if there is none. *ret_used: how many words the name is. */
 const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
 bool command_is_group(const char *word);
+
+/* Explains that there is no such command (of that group, or NULL), and which one is near. The exit
+ * code of a usage error. */
+int args_no_command(const struct args *args, const char *group, const char *word);
 
 /* Parsers of values, for words as well as options. False: not such a value. */
 bool args_value_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);

@@ -417,8 +417,8 @@ bool config_read(struct config *ret_config, struct text bytes, int64_t now_us,
             walk_root(&walk, root);
         else if (!root->broken)
             config_problem(problems, root->place,
-                           "the file is a mapping with the keys database and subscriptions; here "
-                           "is %s", kind_word(root));
+                           "the file is a mapping with the keys database, subscriptions, "
+                           "schedules and retention; here is %s", kind_word(root));
     }
     if (problems->count == 0)
         return true;

@@ -38,9 +38,7 @@ static const struct option_row row_namespace = {
 static const struct option_row row_durability = {
     "", 0, OPTION_CHOICE, "WHAT", "power|process", 0, 0,
     "what a commit survives: power loss, or only the crash of a process"};
-static const struct option_row row_timeout = {
-    "db-timeout", 0, OPTION_DURATION, "TIME", NULL, 1, 86400000,
-    "the longest that a call waits for the database"};
+static const struct option_row row_timeout = OPTION_DB_TIMEOUT;
 static const struct option_row row_name = {
     "", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "the subscription's name"};
 static const struct option_row row_from = {

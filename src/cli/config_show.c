@@ -221,8 +221,10 @@ static int run_show(struct cli *cli)
 {
     static struct show show; /* too large for a stack */
     const char *file = work_config_file(&cli->args);
-    int code;
+    int code = suboptions_check(&cli->args);
 
+    if (code)
+        return code;
     show.cli = cli;
     show.file = file ? file : CONFIG_FILE_DEFAULT;
     show.origin = args_given(&cli->args, "origin");

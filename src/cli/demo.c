@@ -314,7 +314,7 @@ static int run_demo(struct cli *cli)
     if (own && !keep)
         tempdir_remove(&dir);
     else if (!code)
-        out_say("\nLook around: holdfast --db '%s' tail", url_shown(cli->url, shown));
+        out_say("Look around: holdfast --db '%s' tail", url_shown(cli->url, shown));
     return code;
 }
 

@@ -24,7 +24,7 @@ static void print_count(const struct cli *cli, const char *what, int64_t count, 
     struct json_out json;
 
     if (!cli->json) {
-        printf("%s%" PRId64 " %s\n", dry_run ? "would be " : "", count, what);
+        printf("%" PRId64 " %s%s\n", count, dry_run ? "would be " : "", what);
         return;
     }
     buf_init(&line, 4096);

@@ -95,7 +95,8 @@ static int by_count(const void *a, const void *b)
 
     if (left->count != right->count)
         return left->count < right->count ? 1 : -1;
-    return left->newest_dead_id < right->newest_dead_id ? 1 : -1;
+    return (left->newest_dead_id < right->newest_dead_id) -
+           (left->newest_dead_id > right->newest_dead_id); /* free slots are equal */
 }
 
 static void group_json(struct buf *line, const char *field, const struct group *group)

@@ -7,9 +7,7 @@
 #include "cli/help.h"
 
 #include "base/banned.h"
-#include "cli/args_value.h"
 #include "cli/cli.h"
-#include "cli/suggest.h"
 
 #define HELP_COLUMN 26 /* where the texts of options begin */
 #define HELP_WIDTH 96
@@ -67,17 +65,12 @@ static void print_wrapped(FILE *to, const char *text, size_t column)
 static void print_options(FILE *to, const struct option_row *row)
 {
     for (; row && row->name; row++) {
+        const char letter[] = {'-', row->letter, ',', ' ', '\0'};
+        const char *value = row->choices ? row->choices : row->argument;
         char left[128];
-        int length;
+        int length = snprintf(left, sizeof(left), "  %s--%s%s%s", row->letter ? letter : "",
+                              row->name, value ? " " : "", value ? value : "");
 
-        if (row->letter)
-            length = snprintf(left, sizeof(left), "  -%c, --%s", row->letter, row->name);
-        else
-            length = snprintf(left, sizeof(left), "  --%s", row->name);
-        if (row->choices)
-            length += snprintf(left + length, sizeof(left) - (size_t)length, " %s", row->choices);
-        else if (row->argument)
-            length += snprintf(left + length, sizeof(left) - (size_t)length, " %s", row->argument);
         if (length + 2 > HELP_COLUMN)
             fprintf(to, "%s\n%*s", left, HELP_COLUMN, "");
         else
@@ -106,7 +99,6 @@ void help_command(FILE *to, const struct command *command)
 static int run_help(struct cli *cli)
 {
     const struct args *args = &cli->args;
-    struct suggest suggest;
     size_t used;
     const struct command *command;
 
@@ -123,14 +115,8 @@ static int run_help(struct cli *cli)
         help_group(stdout, args->words[0]);
         return EXIT_OK;
     }
-    suggest_init(&suggest, args->words[0]);
-    for (size_t i = 0; commands[i]; i++)
-        suggest_offer(&suggest, commands[i]->name);
-    if (args->word_count == 1 && suggest.best)
-        return args_usage(args, "there is no command '%s'; did you mean '%s'?", args->words[0],
-                          suggest.best);
-    return args_usage(args, "there is no command '%s%s%s'", args->words[0],
-                      args->word_count > 1 ? " " : "", args->word_count > 1 ? args->words[1] : "");
+    return args_no_command(args, args->word_count > 1 ? args->words[0] : NULL,
+                           args->words[args->word_count - 1]);
 }
 
 const struct command command_help = {

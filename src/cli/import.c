@@ -247,21 +247,15 @@ static int run_import(struct cli *cli, struct import *import, int64_t first_line
     return code;
 }
 
-int import_file(struct cli *cli, const char *path, int64_t first_line)
+static int import_from(struct cli *cli, int fd, const char *name, int64_t first_line)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
     struct import import = {.bus = cli->bus,
-                            .name = is_stdin ? "stdin" : path,
+                            .name = name,
                             .first_position = -1,
                             .done_line = first_line - 1};
     struct stat info;
     int code = EXIT_ERROR;
-    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0) {
-        out_complain("cannot open %s: %s", path, strerror(errno));
-        return EXIT_ERROR;
-    }
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
         import.file_bytes = info.st_size;
     lines_init(&import.input, fd, LINE_BYTES_MAX);
@@ -278,6 +272,22 @@ int import_file(struct cli *cli, const char *path, int64_t first_line)
     mem_free(import.events);
     arena_release(&import.arena);
     lines_release(&import.input);
+    return code;
+}
+
+int import_file(struct cli *cli, const hf_options *options, const char *path, int64_t first_line)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int code;
+
+    if (fd < 0) {
+        out_complain("cannot open %s: %s", path, strerror(errno));
+        return EXIT_ERROR;
+    }
+    code = cli_open_with(cli, options);
+    if (!code)
+        code = import_from(cli, fd, is_stdin ? "stdin" : path, first_line);
     if (!is_stdin)
         close(fd);
     return code;

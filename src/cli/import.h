@@ -9,8 +9,9 @@
 #define IMPORT_BATCH_LINES 1000    /* published in one transaction */
 #define IMPORT_BATCH_BYTES 8388608 /* ... unless their bytes are more than this */
 
-/* Publishes the events of `path` ("-": stdin) from line `first_line` (from 1) on, on the open bus.
- * The exit code. */
-int import_file(struct cli *cli, const char *path, int64_t first_line);
+/* Opens the bus by the options and publishes the events of `path` ("-": stdin) from line
+ * `first_line` (from 1) on. A file that cannot be read opens, and so creates, nothing. The exit
+ * code. */
+int import_file(struct cli *cli, const hf_options *options, const char *path, int64_t first_line);
 
 #endif

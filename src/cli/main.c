@@ -92,6 +92,7 @@ int main(int argc, char **argv)
     keep_standard_descriptors();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, seen and answered there */
     setlocale(LC_CTYPE, "C.UTF-8");
+    out_begin();
     out_init(false, false);
     cli.started_at_us = clock_wall_us();
 

@@ -71,7 +71,6 @@ static int run_create(struct cli *cli)
 #define OPTION_METADATA                                                                            \
     {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "an object that is kept with it"}
 
-
 /* What create and set have in common. */
 #define OPTION_RETENTION RETENTION_OPTION_AGE, RETENTION_OPTION_BYTES, RETENTION_OPTION_LAGGING
 
@@ -377,18 +376,24 @@ const struct command command_namespace_revoke = {
 static void list_grant(struct list *list, struct text grant, struct buf *text)
 {
     static const char *const keys[] = {"role", "to"};
+    struct buf line;
+    struct json_out json;
 
-    if (list->cli->json) {
-        buf_printf(text, "%" TEXT_PRI, TEXT_ARG(grant));
-        out_json_line(text);
-        buf_clear(text);
-        return;
-    }
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        json_find_string(grant, keys[i], text);
-        out_table_cell(&list->table, buf_terminate(text));
         buf_clear(text);
+        json_find_string(grant, keys[i], text);
+        if (list->cli->json)
+            show_string(&json, keys[i], buf_terminate(text));
+        else
+            out_table_cell(&list->table, buf_terminate(text));
     }
+    json_object_end(&json);
+    if (list->cli->json)
+        out_json_line(&line);
+    buf_release(&line);
 }
 
 static int list_grants(const hf_namespace_info *info, void *ctx)

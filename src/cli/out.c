@@ -5,7 +5,8 @@
  * bus's threads report failures while the main thread talks. stdout goes through stdio for
  * listings; out_write is for `work`, whose commands' output must not be torn. A failure of stdout
  * (a full disk, a closed pipe) is remembered, ends listings early and becomes the exit code: a
- * listing that lost lines must not look like a complete one.
+ * listing that lost lines must not look like a complete one. stdio would remember that it failed
+ * but not why, so its stream writes by out_write, too, which keeps the reason.
  */
 #include "cli/out.h"
 
@@ -24,9 +25,26 @@
 static struct {
     bool quiet;
     bool color;
+    bool complained;   /* about the failure */
     atomic_int failed; /* errno of the first failed write to stdout; 0: none */
     pthread_mutex_t lock;
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static ssize_t write_stream(void *cookie, const char *bytes, size_t length)
+{
+    (void)cookie;
+    return out_write(STDOUT_FILENO, bytes, length) ? (ssize_t)length : 0; /* 0: it failed */
+}
+
+void out_begin(void)
+{
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_stream});
+
+    if (!stream)
+        return; /* then a failure has no reason */
+    setvbuf(stream, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
+    stdout = stream;
+}
 
 void out_init(bool quiet, bool no_color)
 {
@@ -45,6 +63,14 @@ bool out_is_quiet(void)
 
 /* ---- stderr ---------------------------------------------------------------------------------- */
 
+/* The first failure is the one that is told. */
+static void note_failure(int error)
+{
+    int none = 0;
+
+    atomic_compare_exchange_strong(&out.failed, &none, error);
+}
+
 bool out_write(int fd, const char *bytes, size_t length)
 {
     bool written = true;
@@ -55,8 +81,8 @@ bool out_write(int fd, const char *bytes, size_t length)
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0) {
-            if (fd == STDOUT_FILENO && !atomic_load(&out.failed))
-                atomic_store(&out.failed, errno);
+            if (fd == STDOUT_FILENO)
+                note_failure(errno);
             written = false;
             break;
         }
@@ -153,10 +179,17 @@ void out_json_line(struct buf *buf)
 {
     buf_char(buf, '\n');
     if (buf_status(buf) != HF_OK)
-        out_complain("%s", hf_errmsg());
+        out_lose(hf_errmsg());
     else
         fwrite(buf->bytes, 1, buf->length, stdout);
     buf_clear(buf);
+}
+
+void out_lose(const char *why)
+{
+    out_complain("cannot make the output: %s", why);
+    out.complained = true;
+    note_failure(EIO);
 }
 
 bool out_failed(void)
@@ -166,17 +199,14 @@ bool out_failed(void)
 
 bool out_finish(void)
 {
-    int error;
-
-    errno = 0;
-    if (fflush(stdout) != 0 && !atomic_load(&out.failed))
-        atomic_store(&out.failed, errno ? errno : EIO);
+    fflush(stdout);
     if (!out_failed())
         return true;
-    error = atomic_load(&out.failed);
+    note_failure(EIO);
     /* Whoever closed the pipe knows that it wants no more. */
-    if (error != EPIPE)
-        out_complain("cannot write the output: %s", strerror(error ? error : EIO));
+    if (atomic_load(&out.failed) != EPIPE && !out.complained)
+        out_complain("cannot write the output: %s", strerror(atomic_load(&out.failed)));
+    out.complained = true;
     return false;
 }
 

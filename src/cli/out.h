@@ -25,7 +25,10 @@ enum out_style {
     OUT_YELLOW
 };
 
-/* Once, before anything else. Colours are for terminals, unless $NO_COLOR or TERM=dumb. */
+/* Once, before anything else: from now on it is known why writing to stdout failed. */
+void out_begin(void);
+
+/* Colours are for terminals, unless $NO_COLOR or TERM=dumb. */
 void out_init(bool quiet, bool no_color);
 bool out_is_quiet(void);
 
@@ -57,13 +60,16 @@ void out_text_bytes(struct text text);
 /* As out_text, at most `bytes_max` bytes of it, with an ellipsis and the size if it is longer. */
 void out_text_cut(struct text text, size_t bytes_max);
 
-/* One line of JSON, or a complaint if the buffer failed. Clears the buffer. */
+/* One line of JSON; if the buffer failed the output is lost (out_lose). Clears the buffer. */
 void out_json_line(struct buf *buf);
+
+/* Complains that a part of the output cannot be made, which counts as a failure to write it. */
+void out_lose(const char *why);
 
 /* True once writing to stdout has failed: listings should end. */
 bool out_failed(void);
 
-/* Flushes. False, after a complaint, if any of the output could not be written. */
+/* Flushes. False, after one complaint, if any of the output could not be written. */
 bool out_finish(void);
 
 /* Columns of the terminal that stdout is; 0 if it is none. */

@@ -10,6 +10,8 @@
 #include "cli/out.h"
 #include "cli/show.h"
 
+#define DELAY_MS_MAX (INT64_C(86400000) * 366 * 1000)
+
 static const struct option_row options[] = {
     {"key", 0, OPTION_TEXT, "KEY", NULL, 0, 0, "ordering key: a user, an account, a stream"},
     {"tenant", 0, OPTION_TEXT, "TENANT", NULL, 0, 0, "what partitions are hashed by"},
@@ -17,7 +19,7 @@ static const struct option_row options[] = {
     {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "a JSON object to go with the event"},
     {"producer", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "who publishes it (HOST:PID)"},
     {"emitted-at", 0, OPTION_MOMENT, "TIME", NULL, 0, 0, "when it happened (now)"},
-    {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+    {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, DELAY_MS_MAX,
      "keep it, and let it enter the log so much later (10m)"},
     {"at", 0, OPTION_TIME, "TIME", NULL, 0, 0, "the same, at this time"},
     {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
@@ -42,8 +44,6 @@ static int publish_one(struct cli *cli)
     hf_status status;
     char *owned = NULL;
 
-    if (args_given(args, "expect-version") && !args_given(args, "key"))
-        return args_usage(args, "--expect-version is about the version of a key: name it (--key)");
     event.type = args->words[0];
     event.id = args_text(args, "id");
     event.key = args_text(args, "key");
@@ -55,11 +55,8 @@ static int publish_one(struct cli *cli)
         event.emitted_at_us = emitted_at.value;
     if (args_given(args, "delay"))
         event.deliver_at_us = cli->started_at_us + args_number(args, "delay", 0) * 1000;
-    if (args_place(args, "at", &at)) {
-        if (args_given(args, "delay"))
-            return args_usage(args, "--at and --delay say when it enters the log; give one");
+    if (args_place(args, "at", &at))
         event.deliver_at_us = at.value;
-    }
     if (args->word_count > 1 &&
         !cli_payload(args->words[1], &event.payload, &event.payload_bytes, &owned))
         return EXIT_ERROR;
@@ -71,20 +68,26 @@ static int publish_one(struct cli *cli)
     return EXIT_OK;
 }
 
+static int check_one(const struct args *args)
+{
+    if (args->word_count == 0)
+        return args_usage(args, "TYPE is missing: holdfast publish TYPE [JSON|-]");
+    if (args_given(args, "from-line"))
+        return args_usage(args, "--from-line goes with --file");
+    if (args_given(args, "expect-version") && !args_given(args, "key"))
+        return args_usage(args, "--expect-version is about the version of a key: name it (--key)");
+    if (args_given(args, "at") && args_given(args, "delay"))
+        return args_usage(args, "--at and --delay say when it enters the log; give one");
+    return 0;
+}
+
 /* Options that belong to one event make no sense for a file of them. */
-static int check_use(const struct args *args)
+static int check_file(const struct args *args)
 {
     static const char *const single[] = {"key",      "tenant",     "id",            "metadata",
                                          "producer", "emitted-at", "expect-version",
                                          "delay",    "at"};
 
-    if (!args_given(args, "file")) {
-        if (args->word_count == 0)
-            return args_usage(args, "TYPE is missing: holdfast publish TYPE [JSON|-]");
-        if (args_given(args, "from-line"))
-            return args_usage(args, "--from-line goes with --file");
-        return 0;
-    }
     if (args->word_count > 0)
         return args_usage(args, "with --file the types come from the file, not from '%s'",
                           args->words[0]);
@@ -100,18 +103,18 @@ static int run_publish(struct cli *cli)
 {
     const struct args *args = &cli->args;
     hf_options open_options = cli_options(cli, HF_OPEN_CREATE);
-    int code = check_use(args);
+    bool is_file = args_given(args, "file");
+    int code = is_file ? check_file(args) : check_one(args);
 
     if (code)
         return code;
     open_options.payload_bytes_max = args_number(args, "payload-max", -1);
     open_options.durability = (hf_durability)args_number(args, "durability", 0);
+    if (is_file)
+        return import_file(cli, &open_options, args_text(args, "file"),
+                           args_number(args, "from-line", 1));
     code = cli_open_with(cli, &open_options);
-    if (code)
-        return code;
-    if (args_given(args, "file"))
-        return import_file(cli, args_text(args, "file"), args_number(args, "from-line", 1));
-    return publish_one(cli);
+    return code ? code : publish_one(cli);
 }
 
 const struct command command_publish = {

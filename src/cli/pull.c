@@ -16,6 +16,7 @@
 
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 #define WAIT_STEP_MS 250 /* how long a claim waits before it looks for Ctrl-C */
+#define DAY_MS INT64_C(86400000)
 
 /* ---- claim ----------------------------------------------------------------------------------- */
 
@@ -111,7 +112,7 @@ static int run_claim(struct cli *cli)
 static const struct option_row claim_options[] = {
     {"max", 'n', OPTION_NUMBER, "N", NULL, 1, HF_CLAIM_MAX,
      "at most so many events (the subscription's batch)"},
-    {"lease", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+    {"lease", 0, OPTION_DURATION, "TIME", NULL, 1, 7 * DAY_MS,
      "how long they are yours (the subscription's lease)"},
     {"wait", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
      "wait so long for an event if there is none (0)"},
@@ -205,14 +206,14 @@ static int run_touch(struct cli *cli)
     {"error", 0, OPTION_TEXT, "TEXT", NULL, 0, 0, "what went wrong; kept with the attempt"}
 
 static const struct option_row nack_options[] = {
-    {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+    {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, 366 * DAY_MS,
      "try again after this time (the retry policy)"},
     ERROR_ROW,
     OPTION_END,
 };
 static const struct option_row bury_options[] = {ERROR_ROW, OPTION_END};
 static const struct option_row touch_options[] = {
-    {"lease", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+    {"lease", 0, OPTION_DURATION, "TIME", NULL, 1, 7 * DAY_MS,
      "how long from now (the subscription's lease)"},
     OPTION_END,
 };

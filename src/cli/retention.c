@@ -38,13 +38,12 @@ static int note_step(const hf_retention_info *info, void *ctx)
     return 0;
 }
 
-static void print_json(const struct cli *cli, const struct showing *showing, bool dry)
+static void print_json(const struct showing *showing, bool dry)
 {
     const hf_retention_info *last = &showing->last;
     struct buf line;
     struct json_out json;
 
-    (void)cli;
     buf_init(&line, LINE_BYTES_MAX);
     json_out_init(&json, &line);
     json_object_begin(&json);
@@ -78,7 +77,7 @@ static void print_words(const struct showing *showing, bool dry)
                 events == 1 ? "" : "s", size,
                 dry ? "would go" : events == 1 ? "is gone" : "are gone", last->through);
     if (showing->kept_by[0])
-        out_hint("Subscription %s has not finished older ones: they stay.", showing->kept_by);
+        out_say("Subscription %s has not finished older ones: they stay.", showing->kept_by);
 }
 
 static int run_retention(struct cli *cli)
@@ -96,7 +95,7 @@ static int run_retention(struct cli *cli)
     if (code)
         return code;
     if (cli->json)
-        print_json(cli, &showing, dry);
+        print_json(&showing, dry);
     else
         print_words(&showing, dry);
     return EXIT_OK;

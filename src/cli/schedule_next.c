@@ -191,6 +191,8 @@ static int run_next(struct cli *cli)
     int code = EXIT_OK;
 
     args_place(args, "after", &after);
+    if (args->word_count > 1 && args_given(args, "count"))
+        return args_usage(args, "the second word and --count say how many times; give one");
     if (args->word_count > 1 && !args_value_number(args->words[1], 1, TIMES_MAX, &count))
         return args_usage(args, "the second word is how many times are shown, 1 to 10000");
     if (is_name(args))

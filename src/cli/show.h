@@ -27,7 +27,7 @@ void show_raw(struct json_out *json, const char *key, const char *bytes, size_t 
 /* All fields of an event. */
 void show_event(struct json_out *json, const hf_event *event);
 
-/* The word of a choice "ordered|shared" by its number from 1, in a static buffer of the table. */
+/* The word of a choice "ordered|shared" by its number from 1. Below that: null, and "-". */
 void show_choice(struct json_out *json, const char *key, const char *choices, int value);
 const char *show_choice_word(const char *choices, int value, char *ret_word, size_t bytes);
 

@@ -66,10 +66,12 @@ static int print_text(struct cli *cli, const hf_stats *stats)
     struct stats_view view = {.cli = cli};
     char words[OUT_WORDS_BYTES];
     int64_t oldest_us = stats->oldest_waiting_us;
+    bool hidden = stats->subscriptions == -1; /* from the role that asks */
     int code;
 
-    show_field("oldest waiting",
-               oldest_us == -1 ? "nothing waits" : out_ago(oldest_us, cli->started_at_us, words));
+    show_field("oldest waiting", oldest_us == -1 && !hidden
+                                     ? "nothing waits"
+                                     : out_ago(oldest_us, cli->started_at_us, words));
     show_field("newest position", out_number(stats->head, words));
     show_field("oldest position",
                stats->first > stats->head ? "-" : out_number(stats->first, words));
@@ -82,7 +84,7 @@ static int print_text(struct cli *cli, const hf_stats *stats)
     show_field("dead letters", out_number(stats->dead, words));
     show_field("database", out_bytes(stats->store_bytes, words));
     show_field("write-ahead log", out_bytes(stats->wal_bytes, words));
-    if (stats->subscriptions == 0)
+    if (stats->subscriptions <= 0)
         return EXIT_OK;
     putchar('\n');
     out_table_init(&view.table, columns, sizeof(columns) / sizeof(columns[0]));

@@ -32,8 +32,10 @@ static int run_create(struct cli *cli)
     const char *patterns[HF_PATTERNS_MAX + 1];
     size_t count = args_all(args, "on", patterns, HF_PATTERNS_MAX + 1);
     int32_t created = 0;
-    int code;
+    int code = suboptions_check(args);
 
+    if (code)
+        return code;
     if (count == 0)
         return args_usage(args, "no pattern: say which types with --on, for example --on 'user.*'");
     if (count > HF_PATTERNS_MAX)

@@ -118,6 +118,8 @@ static hf_status print_partitions(hf_bus *bus, const char *name, struct parts *p
 
 static void blocked_json(struct json_out *json, const hf_blocked_key *blocked)
 {
+    char number[OUT_WORDS_BYTES];
+
     json_object_begin(json);
     show_string(json, "tenant", blocked->tenant);
     show_string(json, "key", blocked->key);
@@ -125,7 +127,8 @@ static void blocked_json(struct json_out *json, const hf_blocked_key *blocked)
     show_int(json, "position", blocked->position);
     show_string(json, "event_id", blocked->event_id);
     show_string(json, "type", blocked->type);
-    show_int(json, "dead_id", blocked->dead_id);
+    show_string(json, "dead_id",
+                blocked->dead_id == -1 ? NULL : out_number(blocked->dead_id, number));
     show_time(json, "since", blocked->since_us);
     show_int(json, "held", blocked->held);
     json_object_end(json);

@@ -11,6 +11,7 @@
 #include "cli/suboptions.h"
 
 #include "base/banned.h"
+#include "cli/args_value.h"
 #include "cli/out.h"
 #include "cli/show.h"
 
@@ -193,6 +194,13 @@ void suboptions_set(hf_subscription_options *options, const struct suboption *fi
                     const struct arg_value *value)
 {
     field_set(options, field, value->number, value->decimal);
+}
+
+int suboptions_check(const struct args *args)
+{
+    if (args_given(args, "attempts-max") && args_given(args, "retries"))
+        return args_usage(args, "--retries is --attempts-max without the first attempt; give one");
+    return 0;
 }
 
 hf_subscription_options suboptions_read(const struct args *args)

@@ -44,6 +44,9 @@ void suboptions_set(hf_subscription_options *options, const struct suboption *fi
     {"on", 0, OPTION_TEXT, "PATTERN", NULL, 0, 0,                                                  \
      "types to take: user.created, user.*, user.**, * (may be repeated)"}
 
+/* 0, or the exit code of a usage error: options that say the same thing twice. */
+int suboptions_check(const struct args *args);
+
 /* What the command line says; everything else stays "not given". */
 hf_subscription_options suboptions_read(const struct args *args);
 

@@ -105,7 +105,7 @@ static void print_chunk(struct out_table *table)
     size_t cut = last_width(table);
 
     if (buf_status(&table->cells) != HF_OK) {
-        out_complain("%s", err_message());
+        out_lose(err_message());
     } else {
         if (!table->titled) {
             fputs(out_on(OUT_BOLD), stdout);

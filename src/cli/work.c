@@ -286,8 +286,10 @@ static bool init_items(struct work *work)
         deliver->stop_grace_ms = work->margin_ms * 2 / 3;
         deliver->url = work->cli->url;
         deliver->namespace_name = work->cli->namespace_name;
-        if (!deliver_init(deliver))
+        if (!deliver_init(deliver)) {
+            out_complain("out of memory");
             return false;
+        }
     }
     return true;
 }

@@ -227,8 +227,10 @@ static int plan_by_file(struct work *work, hf_options *options)
 
 int work_plan(struct work *work, hf_options *options)
 {
-    int code;
+    int code = suboptions_check(&work->cli->args);
 
+    if (code)
+        return code;
     work->file = work_config_file(&work->cli->args);
     code = work->file ? plan_by_file(work, options) : plan_by_args(work, options);
     return code ? code : check_commands(work);

@@ -30,6 +30,7 @@ json "a valid one" out
 is "with real numbers" "$(field out 1 '$.booked') $(field out 1 '$.mailed') $(field out 1 '$.out_of_order')" "120 40 0"
 if on sqlite; then
     exits 0 "--keep keeps the database" demo --quick --keep
+    has "and says how to look at it" err '^Look around: holdfast --db '
     true_that "in its directory" sh -c 'ls temp/*/holdfast.db'
     rm -rf temp/*
 fi

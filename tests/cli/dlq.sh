@@ -62,7 +62,7 @@ exits 2 "retry needs numbers or --all" dlq retry
 exits 2 "not both" dlq retry 1 --all
 exits 2 "a filter goes with --all" dlq retry 1 --type mail.new
 exits 0 "--dry-run counts" dlq retry --all --error 'no route' --dry-run
-has "and changes nothing" out '^would be 3 retried$'
+has "and changes nothing" out '^3 would be retried$'
 exits 0 "retry one" dlq retry 1
 has "says so" out '^1 retried$'
 exits 3 "it is gone" dlq show 1
@@ -113,8 +113,10 @@ exits 2 "purge needs to know which" dlq purge
 exits 2 "and wants --yes" dlq purge --all
 exits 0 "purge of what is too new" dlq purge --older-than 30d --yes
 has "purges nothing" out '^0 purged$'
+exits 2 "a reason that there is not is refused" dlq list --reason attempt
+has "and the right one suggested" err 'did you mean attempts'
 exits 0 "purge --dry-run" dlq purge --all --dry-run
-has "counts" out '^would be [1-9][0-9]* purged$'
+has "counts" out '^[1-9][0-9]* would be purged$'
 exits 0 "purge --open-only keeps the resolved" dlq purge --all --open-only --yes
 hf dlq list --resolved --json
 is "just them" "$(wc -l <out)" 1

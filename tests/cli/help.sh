@@ -62,6 +62,12 @@ has "with the choices and a suggestion" err 'ordered\|shared, not .ordred.; did 
 exits 2 "help of nothing is refused" help nothing
 exits 2 "help of a typo suggests" help pubish
 has "the command" err "did you mean 'publish'"
+exits 2 "also of a command of a group" help dlq retyr
+has "by its whole name" err "did you mean 'dlq retry'"
+exits 2 "and of a group" help dlqq
+has "by its name" err "did you mean 'dlq'"
+exits 2 "the time for the database has limits" stats --db-timeout 2d
+has "which are told" err '--db-timeout takes a time .* from 1ms to 1d, not .2d.'
 exits 2 "an option needs its value" tail --limit
 has "which is named" err -- '--limit N'
 exits 2 "a flag takes no value" tail --follow=yes

@@ -138,6 +138,7 @@ is "with the event" "$(field out 1 '$.blocked_keys[0].key') $(field out 1 '$.blo
     'acc-1 49'
 is "and how many more there are" "$(field out 1 '$.blocked_keys_more')" 1
 dead=$(field out 1 '$.blocked_keys[0].dead_id')
+has "its dead letter is named as everywhere, by a text" out "\"dead_id\":\"$dead\""
 exits 0 "resolving the dead letter" dlq resolve "$dead"
 exits 0 "releases the key" sub show b --json
 is "of those that are left" "$(field out 1 '$.blocked_keys[0].key')" acc-2

@@ -162,4 +162,12 @@ has "but a mistake" err '--db is empty'
 exits 2 "a version without a key is refused" publish a.b --expect-version 0
 has "in the words of the command line" err '--expect-version .*--key'
 
+# --- A mistake leaves no database behind ---
+exits 2 "a version without a key" publish a.b --expect-version 0 --db sqlite:none.db
+exits 2 "two times to enter the log" publish a.b --delay 1h --at 2100-01-01T00:00:00Z --db sqlite:none.db
+exits 1 "a file that is not there" publish --file nothing.ndjson --db sqlite:none.db
+exits 2 "a delay of thousands of years" publish a.b --delay 106751991167d --db sqlite:none.db
+has "names the limit" err '--delay takes a time .* from 0ms to 366000d, not .106751991167d.'
+true_that "create nothing" test ! -e none.db
+
 finish

@@ -93,7 +93,16 @@ has "and says why" err '^Nothing to claim: it was paused at .*: for a test\.$'
 hf sub resume jobs
 "$HOLDFAST" claim jobs --json >/dev/full 2>err
 is "a claim that cannot be printed fails" "$?" 1
+is "which is told once" "$(grep -c 'cannot write the output' err)" 1
 exits 0 "and was given back" claim jobs --json
 is "so that it can be claimed" "$(wc -l <out)" 1
+
+# --- Limits ---
+exits 2 "a lease of no time is refused" claim jobs --lease 0
+has "by its option and its limits" err '--lease takes a time .* from 1ms to 7d, not .0.'
+exits 2 "so is a longer one for a lease" touch jobs x --lease 8d
+has "in the same words" err '--lease takes a time .* from 1ms to 7d, not .8d.'
+exits 2 "and a delay of more than a year" nack jobs x --delay 367d
+has "with its limits" err '--delay takes a time .* from 0ms to 366d, not .367d.'
 
 finish

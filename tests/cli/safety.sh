@@ -66,6 +66,18 @@ hf dlq resolve $dead --note "note $evil" --by "me $evil"
 shows "a resolved dead letter" dlq show $dead
 shows_json "a resolved dead letter" dlq show $dead
 
+# Roles of a server may have any name.
+if on postgres; then
+    role="hf_cli_$$_$csi"
+    server "CREATE ROLE \"$role\""
+    hf namespace grant viewer default "$role"
+    shows "namespace grants" namespace grants default
+    shows_json "namespace grants" namespace grants default
+    is "a role comes back as it is" "$(field out 1 '$.to')" "$role"
+    hf namespace revoke viewer default "$role"
+    server "DROP ROLE \"$role\""
+fi
+
 # --- Messages quote what was typed ---
 shows "the complaint about a command" "pub$evil"
 shows "the complaint about an option" tail "--fo$evil"
@@ -94,7 +106,17 @@ exits 0 "and be shown" sub show "x'; DROP TABLE y; --"
 # --- Output that cannot be written ---
 "$HOLDFAST" tail >/dev/full 2>err
 is "a full disk under stdout is an error" "$?" 1
-has "that is explained" err 'cannot write the output'
+has "that is explained" err 'cannot write the output: No space left on device'
+pad=$(head -c 1000 /dev/zero | tr '\0' x)
+for _ in $(seq 300); do echo "{\"type\":\"long.listing\",\"payload\":\"$pad\"}"; done >many.ndjson
+hf publish --file many.ndjson
+"$HOLDFAST" tail --json >/dev/full 2>err
+is "under a long listing, too" "$?" 1
+has "that is explained as well" err 'cannot write the output: No space left on device'
+is "once" "$(wc -l <err)" 1
+"$HOLDFAST" tail --json 2>err | head -n 1 >out
+is "a listing that nobody reads to its end is not complete" "${PIPESTATUS[0]}" 1
+is "which needs no words" "$(cat err)" ""
 "$HOLDFAST" stats >&- 2>err
 is "a closed stdout is no crash" "$?" 0
 "$HOLDFAST" publish a.b '{}' <&- >out 2>&-

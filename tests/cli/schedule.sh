@@ -130,5 +130,7 @@ exits 2 "how long ago is no time to come" publish later '{}' --at 10m
 has "and what is allowed is said" err "--at takes a time \(2026-01-31T12:00:00Z\), not '10m'"
 exits 2 "a place of the log is no time" schedule next @daily --after start
 has "and here a duration is" err '--after takes a time .*, now, or how long ago'
+exits 2 "how many times is said once" schedule next @daily 3 --count 7
+has "by the word or the option" err 'the second word and --count'
 exits 2 "nor with a version" publish later '{}' --key k --delay 1h --expect-version 0
 finish

@@ -65,6 +65,11 @@ exits 3 "seeking nothing is not found" sub seek nothing --to start --yes
 
 # --- Remove ---
 exits 2 "rm wants --yes" sub rm t
+exits 2 "attempts are counted in one way" sub create t --on '*' --retries 2 --attempts-max 9
+has "as the message says" err '--retries is --attempts-max without the first attempt; give one'
+exits 2 "by work, too" work t --exec true --retries 2 --attempts-max 9
+exits 2 "and config show" config show --retries 2 --attempts-max 9
+has "which says the same" err '--retries is --attempts-max without the first attempt; give one'
 exits 0 "rm" sub rm t --yes
 exits 3 "then it is gone" sub show t
 exits 3 "removing nothing is not found" sub rm t --yes

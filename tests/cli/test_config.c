@@ -155,6 +155,7 @@ static const struct bad bad_files[] = {
     {"retention: {bytes: huge}\n" COMPLETE, 1, 20, "retention.bytes"},
     {"retention: {lagging: skip}\n" COMPLETE, 1, 22, "keep|drop"},
     {"retention: {aeg: 90d}\n" COMPLETE, 1, 13, "did you mean age?"},
+    {"- 5\n", 1, 1, "the keys database, subscriptions, schedules and retention; here is a list"},
     {"database: 5\n" COMPLETE, 1, 11, "database is a mapping with the keys url"},
     {"database: {ulr: x}\n" COMPLETE, 1, 12, "database.ulr: there is no such key; did you mean u"},
     {"database: {url: }\n" COMPLETE, 1, 17, "database.url takes a text, not nothing"},

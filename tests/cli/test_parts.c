@@ -307,6 +307,21 @@ static void the_tables_are_well_formed(void **state)
     }
 }
 
+/* The last test: a failure of the output stays. */
+static void a_line_that_cannot_be_made_is_output_that_failed(void **state)
+{
+    struct buf line;
+
+    (void)state;
+    assert_false(out_failed());
+    buf_init(&line, 4);
+    buf_append(&line, "12345", 5);
+    out_json_line(&line);
+    buf_release(&line);
+    assert_true(out_failed());
+    assert_false(out_finish());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_line_without_an_id_gets_one),
         cmocka_unit_test(a_shown_url_has_no_password),
         cmocka_unit_test(the_tables_are_well_formed),
+        cmocka_unit_test(a_line_that_cannot_be_made_is_output_that_failed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
