@@ -73,25 +73,30 @@ typedef struct hf_options {
 HF_API hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus);
 
 /* Starts delivering to handlers, those that are registered and those that will be. HF_OK if it is
- * already started. HF_CLOSED after hf_shutdown. */
+ * already started. HF_CLOSED after hf_shutdown. HF_TIMEOUT: what an hf_stop did not wait for still
+ * waits for the database. */
 HF_API hf_status hf_start(hf_bus *bus);
 
 /* Stops delivering: takes no new events, waits up to timeout_ms (-1: shutdown_ms) for running
  * handlers, stores the checkpoints and gives the leases back. Publishing remains possible; hf_start
  * starts again. HF_TIMEOUT: handlers still run; their results will be refused and their events
- * delivered again. Or the store did not answer in time: then other processes may have to wait for
- * what could not be given back until hf_stop is called again, or hf_start, or hf_close. HF_MISUSE
- * from inside a handler. */
+ * delivered again. Or the store did not answer in time (and a moment: up to two seconds are spent
+ * on giving back, whatever timeout_ms is): then other processes may have to wait for what could not
+ * be given back until the store answers, or hf_stop is called again, or hf_start, or hf_close.
+ * HF_MISUSE from inside a handler. */
 HF_API hf_status hf_stop(hf_bus *bus, int64_t timeout_ms);
 
 /* Refuses new publishes and subscriptions from now on (HF_CLOSED), answers all asynchronous
- * publishes, then does what hf_stop does. Calling it twice is safe. */
+ * publishes and does what hf_stop does. A publish that is being stored when the time is over is
+ * waited for, up to hf_options.timeout_ms: no callback runs later. Calling it twice is safe. */
 HF_API hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms);
 
 /* Shuts down if that has not been done, closes the database, frees the handle and sets *bus to
  * NULL. NULL and a pointer to NULL are allowed, so closing twice is safe. HF_TIMEOUT: a handler
- * still runs; the memory it needs stays until it returns. HF_MISUSE (and nothing happens) from
- * inside a handler. */
+ * still runs, or a thread of the bus still waits for the database; until that returns the memory
+ * that it needs stays, the database stays open and the log function may be called. Closing a
+ * database that does not answer may take ten seconds more, whatever shutdown_ms is. HF_MISUSE (and
+ * nothing happens) from inside a handler. */
 HF_API hf_status hf_close(hf_bus **bus);
 
 #ifdef __cplusplus

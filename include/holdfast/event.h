@@ -40,7 +40,8 @@ typedef struct hf_new_event {
     const char *metadata;     /* a JSON object */
     const char *producer;     /* NULL: the node's name */
     int64_t emitted_at_us;    /* -1: now */
-    int64_t expected_version; /* -1: any; 0: the key is new; n: the key's version is n */
+    int64_t expected_version; /* -1: any; 0: the key is new; n: the key's version is n (one in the
+                                 namespace, whatever the tenant) */
     int64_t deliver_at_us;    /* -1: now. Else hf_publish keeps the event, durable at once, and it
                                  enters the log at this time by this machine's clock; it answers
                                  the id, and 0 for the position. Not with an expected version, and

@@ -71,7 +71,7 @@ HF_API hf_status hf_subscribe(hf_bus *bus, const char *name, const char *pattern
 typedef hf_verdict (*hf_batch_handler_fn)(const hf_event *const *events, size_t count,
                                           hf_delivery *delivery, void *ctx);
 
-/* As hf_subscribe. HF_MISUSE: the subscription has handlers of the other kind in this process. */
+/* As hf_subscribe. HF_MISUSE: with this bus the subscription has or had the other kind of them. */
 HF_API hf_status hf_subscribe_batch(hf_bus *bus, const char *name, const char *pattern,
                                     hf_batch_handler_fn handler, void *ctx,
                                     const hf_subscription_options *options, hf_handler_id *ret_id);

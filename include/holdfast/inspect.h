@@ -96,7 +96,7 @@ HF_API hf_status hf_subscription_list(hf_bus *bus, hf_subscription_fn found, voi
 HF_API hf_status hf_subscription_get(hf_bus *bus, const char *name, hf_subscription_fn found,
                                      void *ctx);
 
-/* Numbers of the namespace. -1: not known. */
+/* Numbers of the namespace. -1: not known, or not for the role of the server that asks. */
 typedef struct hf_stats {
     size_t size;              /* in: sizeof(hf_stats) */
     int64_t head;             /* newest position */

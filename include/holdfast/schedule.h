@@ -115,7 +115,8 @@ HF_API hf_status hf_schedule_resume(hf_bus *bus, const char *name);
 HF_API hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_receipt);
 /* Calls back once. HF_NOTFOUND. */
 HF_API hf_status hf_schedule_get(hf_bus *bus, const char *name, hf_schedule_fn found, void *ctx);
-/* All of the namespace, by name; the callback may change them. */
+/* All of the namespace, by name; the callback may change them. Memory does not grow with their
+ * number. One that is made, changed or removed meanwhile is shown as it was or as it is. */
 HF_API hf_status hf_schedule_list(hf_bus *bus, hf_schedule_fn found, void *ctx);
 /* What became of the planned times of a schedule, the newest first: the last 100 are kept. At most
  * `limit` (-1: 100) that were planned before before_us (-1: all), which is the planned_at_us of the

@@ -80,7 +80,9 @@ typedef struct hf_subscription_options {
     int32_t partitions;           /* 1..1024, for processes to share; 1 if shared or strict */
     int32_t batch;                /* 100: events read or claimed at once; 1..10 000 */
     int32_t concurrency;          /* 1: handlers at once in one process; 1..256 */
-    int32_t inflight_max;         /* 1000: events read ahead of the checkpoint; 1..100 000 */
+    int32_t inflight_max;         /* 1000: events in hand, read ahead of the checkpoint, which come
+                                     again after a kill; behind a key that fails up to twice as
+                                     many of a partition; 1..100 000 */
     int32_t attempts_max;         /* 4: one try and three retries; 1..100 */
     int32_t retry_jitter_percent; /* 10; 0..100 */
     int64_t retry_base_ms;        /* 1000 */

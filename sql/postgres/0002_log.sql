@@ -15,12 +15,30 @@ CREATE FUNCTION holdfast.month_table(p_namespace_id integer, p_at timestamptz) R
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN 'holdfast.events_' || $1::text || '_' || to_char($2 AT TIME ZONE 'UTC', 'YYYYMM');
 
+-- await_months: nobody else makes a month of this namespace until the caller's transaction ends, and all
+-- that were made are there for it to write into.
+--
+-- The second needs the lock as well. A commit can be seen a moment before other sessions are told of
+-- it, and nobody who publishes waits for one who attaches a month: meanwhile a session finds the table and
+-- the row in namespaces, but its own idea of the log is older, and the log takes nothing ("no partition
+-- of relation", 23514). Locks are given back after everybody has been told. To hear it, a session has to
+-- open a table on which its transaction has no such lock yet, as the size of one does.
+CREATE FUNCTION holdfast.await_months(p_namespace_id integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1215253604, p_namespace_id);
+    PERFORM pg_relation_size('holdfast.namespace_ids');
+END
+$$;
+
 -- make_month: makes the month of p_at of a namespace's log, if it is not there. True: it was made
 -- now. HF003: there is no such namespace.
 --
 -- A new table gets its indexes and is attached: ATTACH disturbs no publisher (CREATE ... PARTITION OF
 -- would wait for every open transaction). Callers that come at the same moment wait for the first
--- one's transaction, by an advisory lock per namespace, then find the month.
+-- one's transaction (await_months), then find the month.
 -- If the caller's transaction rolls back, the month is gone and the next publisher makes it again.
 CREATE FUNCTION holdfast.make_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql
@@ -37,11 +55,8 @@ BEGIN
     IF to_regclass(v_table) IS NOT NULL THEN
         RETURN false;
     END IF;
-    PERFORM pg_advisory_xact_lock(1215253604, p_namespace_id);
-    -- Not to_regclass: this session may remember that there is none.
-    PERFORM 1 FROM pg_class c
-        WHERE c.relname = v_name AND c.relnamespace = 'holdfast'::regnamespace;
-    IF FOUND THEN
+    PERFORM await_months(p_namespace_id);
+    IF to_regclass(v_table) IS NOT NULL THEN
         RETURN false;
     END IF;
     IF to_regclass('holdfast.events_' || p_namespace_id) IS NULL THEN
@@ -115,8 +130,15 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- Why a name of a namespace or subscription is refused; NULL if it is good. The rules are those of
--- glob_check_name: 1 to p_bytes_max bytes, no control characters, no white space at either end.
+-- A control character of a text, as the sentence that refuses it. p_before: what comes before it.
+CREATE FUNCTION holdfast.control_fault(p_text text, p_what text, p_before text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN format('%s has the control character U+%s at byte %s', $2,
+                  lpad(upper(to_hex(ascii(substr($1, length($3) + 1)))), 4, '0'), octet_length($3));
+
+-- Why a name of a namespace or subscription is refused; NULL if it is good. The rules, and the words,
+-- are those of glob_check_name: 1 to p_bytes_max bytes, no control characters, no white space at either
+-- end.
 CREATE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes_max integer) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE
@@ -124,9 +146,11 @@ CREATE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes_max intege
         WHEN $1 = '' THEN $2 || ' is empty'
         WHEN octet_length($1) > $3 THEN
             format('%s is %s bytes; the limit is %s', $2, octet_length($1), $3)
-        WHEN $1 COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]' THEN $2 || ' has a control character'
         WHEN $1 COLLATE "C" ~ '^[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]' THEN
             $2 || ' begins with white space'
+        WHEN $1 COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]' THEN
+            holdfast.control_fault($1, $2,
+                                   substring($1 COLLATE "C", '^[^\u0001-\u001f\u007f-\u009f]*'))
         WHEN $1 COLLATE "C" ~ '[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$' THEN
             $2 || ' ends with white space'
     END;

@@ -8,7 +8,11 @@
 --   HF003  no such namespace, subscription ...
 --   HF004  the expected version is not the key's, and the message says which it is; a live node has the id
 --   HF005  the lease was lost: somebody else has the work now
---   HF011  the namespace is the target of a copy that is not complete
+--   HF007  somebody has published and does not end, so nobody can say what "now" is
+--   HF011  the namespace is being removed, or the target of a copy that is not complete
+--   23514  ("no partition") from publish alone: the month was made by somebody else at this moment, or
+--          while the transaction was open. Nothing is stored: try the transaction again. publish_many, and
+--          append for C, do that by themselves (await_months, 0002_log.sql).
 --
 -- Idempotence. A month's unique index on (id, entered_at) guards an id if everybody who publishes it
 -- writes the same entered_at. So for a version 7 id whose time is less than a day away from the
@@ -19,6 +23,30 @@
 --   An id that is more than a day in the future when it is first published has a row in event_ids
 -- only; when its time has come, it looks like an ordinary one. namespaces.ids_until remembers the
 -- latest such time: ordinary ids that are not later ask event_ids too.
+
+-- answer_check: raises what a change_... function has answered, if it is not 0.
+CREATE FUNCTION holdfast.answer_check(p_status integer, p_message text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF p_status <> 0 THEN
+        RAISE EXCEPTION USING MESSAGE = p_message, ERRCODE = 'HF' || lpad(p_status::text, 3, '0');
+    END IF;
+END
+$$;
+
+-- fault_check: raises what a ..._fault function has found, if it is not NULL. HF001.
+CREATE FUNCTION holdfast.fault_check(p_fault text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF p_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = p_fault, ERRCODE = 'HF001';
+    END IF;
+END
+$$;
 
 -- ---- Checking -----------------------------------------------------------------------------------
 
@@ -65,7 +93,52 @@ BEGIN
 END
 $$;
 
--- Why a type is refused; NULL if it is good. The rules are those of glob_check_type.
+-- Why a type, or a pattern, is refused; NULL if it is good. p_what: 'type' or 'pattern'. The rules, and
+-- the words, are those of glob_check_type and glob_check_pattern.
+CREATE FUNCTION holdfast.glob_fault(p_text text, p_what text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_before text;
+    v_code   integer;
+    v_parts  text[];
+    v_at     integer := 0; -- where the segment begins, then its first star; in bytes, from 0
+    v_star   integer;
+BEGIN
+    IF p_text = '' OR p_text IS NULL OR octet_length(p_text) > 255 THEN
+        RETURN name_fault(p_text, p_what, 255);
+    END IF;
+    v_before := substring(p_text COLLATE "C", $good$^[^\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$good$);
+    v_code := ascii(substr(p_text, length(v_before) + 1));
+    IF v_code BETWEEN 1 AND 31 OR v_code BETWEEN 127 AND 159 THEN
+        RETURN control_fault(p_text, p_what, v_before);
+    ELSIF v_code > 0 THEN
+        RETURN format('%s has white space at byte %s', p_what, octet_length(v_before));
+    END IF;
+    v_parts := string_to_array(p_text, '.');
+    FOR i IN 1 .. cardinality(v_parts) LOOP
+        v_star := strpos(v_parts[i], '*');
+        IF v_parts[i] = '' THEN
+            RETURN format('%s has an empty segment at byte %s', p_what, v_at);
+        ELSIF v_star > 0 THEN
+            v_at := v_at + octet_length(left(v_parts[i], v_star - 1));
+            IF p_what = 'type' THEN
+                RETURN format('type has ''*'' at byte %s; only patterns may', v_at);
+            ELSIF v_parts[i] = '**' AND i < cardinality(v_parts) THEN
+                RETURN format('pattern has ''**'' at byte %s; it may only be the last segment', v_at);
+            ELSIF v_parts[i] NOT IN ('*', '**') THEN
+                RETURN format('pattern has ''*'' inside a segment at byte %s; ''*'' stands for a whole '
+                              'segment', v_at);
+            END IF;
+        END IF;
+        v_at := v_at + octet_length(v_parts[i]) + 1;
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+
+-- Why a type is refused; NULL if it is good, which one expression tells.
 CREATE FUNCTION holdfast.type_fault(p_type text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -74,19 +147,24 @@ BEGIN
     IF octet_length(p_type) <= 255 AND p_type COLLATE "C" ~
        $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$ THEN
         RETURN NULL;
+    ELSIF p_type IS NULL THEN
+        RETURN 'type is missing; every event needs one';
     END IF;
-    RETURN CASE
-        WHEN p_type IS NULL THEN 'type is missing; every event needs one'
-        WHEN p_type = '' THEN 'type is empty'
-        WHEN octet_length(p_type) > 255 THEN
-            format('type is %s bytes; the limit is 255', octet_length(p_type))
-        WHEN p_type COLLATE "C" ~ $control$[\u0001-\u001f\u007f-\u009f]$control$ THEN 'type has a control character'
-        WHEN strpos(p_type, '*') > 0 THEN 'type has ''*''; only patterns may'
-        WHEN p_type COLLATE "C" ~ '(^|[.])([.]|$)' THEN 'type has an empty segment'
-        ELSE 'type has white space'
-    END;
+    RETURN glob_fault(p_type, 'type');
 END
 $$;
+
+-- Why metadata is refused; NULL if it is good, or absent.
+CREATE FUNCTION holdfast.metadata_fault(p_metadata json, p_bytes_max integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN octet_length($1::text) > $2
+            THEN format('metadata is %s bytes; the limit is %s', octet_length($1::text), $2)
+        WHEN json_typeof($1) <> 'object' THEN 'metadata is JSON but not an object'
+        WHEN holdfast.json_escapes_badly($1::text)
+            THEN E'metadata has \\u0000 or an unpaired surrogate, which cannot be stored'
+        WHEN holdfast.json_too_deep($1::text)
+            THEN 'metadata has arrays and objects nested more than 64 deep' END;
 
 -- Why an event is refused; NULL if it is good. The limits are those of include/holdfast.h; that of
 -- the payload is 1 MiB unless the setting holdfast.payload_bytes_max says otherwise.
@@ -125,18 +203,9 @@ BEGIN
         RETURN format('tenant is %s bytes; the limit is 65536', octet_length(p_tenant));
     END IF;
     IF p_metadata IS NOT NULL THEN
-        v_text := p_metadata::text;
-        IF octet_length(v_text) > 65536 THEN
-            RETURN format('metadata is %s bytes; the limit is 65536', octet_length(v_text));
-        END IF;
-        IF json_typeof(p_metadata) <> 'object' THEN
-            RETURN 'metadata is JSON but not an object';
-        END IF;
-        IF holdfast.json_escapes_badly(v_text) THEN
-            RETURN E'metadata has \\u0000 or an unpaired surrogate, which cannot be stored';
-        END IF;
-        IF holdfast.json_too_deep(v_text) THEN
-            RETURN 'metadata has arrays and objects nested more than 64 deep';
+        v_fault := metadata_fault(p_metadata, 65536);
+        IF v_fault IS NOT NULL THEN
+            RETURN v_fault;
         END IF;
     END IF;
     IF octet_length(p_producer) > 255 THEN
@@ -313,10 +382,31 @@ BEGIN
 END
 $$;
 
+-- repair_months: after the log has refused an event for want of a month: waits for whoever is making it,
+-- and makes it if nobody was. For ids that may enter the log at another time than now, their months, too.
+CREATE FUNCTION holdfast.repair_months(p_namespace_id integer, p_ids uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_at  timestamptz;
+BEGIN
+    PERFORM await_months(p_namespace_id);
+    FOR v_at IN SELECT v_now
+                UNION SELECT date_trunc('month', id_time(u) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
+                      FROM unnest(p_ids) u
+                      WHERE abs(extract(epoch FROM id_time(u) - v_now)) < 86400 LOOP
+        PERFORM ensure_month(p_namespace_id, v_at);
+    END LOOP;
+END
+$$;
+
 -- append: `struct append`, event by event, for C. Arrays of one length; expected_versions NULL or -1:
 -- none. All or none: status HF_CONFLICT (4) leaves nothing behind (it is undone by a savepoint) and
 -- failed_index (from 0) says whose fault it is. Raises HF003: no such namespace. The quick way
--- without conflicts is an INSERT ... SELECT of the caller.
+-- without conflicts is an INSERT ... SELECT of the caller. If the log has no table for an event, although
+-- the namespace's row says that it has, that is put right and everything is tried once more.
 CREATE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types text[],
                                 p_payloads json[], p_keys text[], p_tenants text[],
                                 p_metadata json[], p_producers text[], p_emitted_at timestamptz[],
@@ -332,30 +422,41 @@ DECLARE
     v_count     integer := cardinality(p_ids);
     v_done      record;
 BEGIN
-    status := 0;
-    positions := array_fill(0::bigint, ARRAY[v_count]);
-    key_versions := array_fill(NULL::bigint, ARRAY[v_count]);
-    duplicates := array_fill(false, ARRAY[v_count]);
-    BEGIN
-        FOR i IN 1 .. v_count LOOP
-            v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
-                                 p_tenants[i], p_metadata[i], p_producers[i], NULL, p_emitted_at[i],
-                                 nullif(p_expected_versions[i], -1), p_hashes[i]);
-            IF v_done.status <> 0 THEN
-                status := v_done.status;
-                message := v_done.message;
-                failed_index := i - 1;
-                RAISE SQLSTATE 'HF004';
-            END IF;
-            positions[i] := v_done."position";
-            key_versions[i] := v_done.key_version;
-            duplicates[i] := v_done.duplicate;
-        END LOOP;
-    EXCEPTION WHEN SQLSTATE 'HF004' THEN
-        positions := NULL;
-        key_versions := NULL;
-        duplicates := NULL;
-    END;
+    FOR v_try IN 1 .. 2 LOOP
+        status := 0;
+        positions := array_fill(0::bigint, ARRAY[v_count]);
+        key_versions := array_fill(NULL::bigint, ARRAY[v_count]);
+        duplicates := array_fill(false, ARRAY[v_count]);
+        BEGIN
+            FOR i IN 1 .. v_count LOOP
+                v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
+                                     p_tenants[i], p_metadata[i], p_producers[i], NULL,
+                                     p_emitted_at[i], nullif(p_expected_versions[i], -1), p_hashes[i]);
+                IF v_done.status <> 0 THEN
+                    status := v_done.status;
+                    message := v_done.message;
+                    failed_index := i - 1;
+                    RAISE SQLSTATE 'HF004';
+                END IF;
+                positions[i] := v_done."position";
+                key_versions[i] := v_done.key_version;
+                duplicates[i] := v_done.duplicate;
+            END LOOP;
+            RETURN;
+        EXCEPTION
+            WHEN SQLSTATE 'HF004' THEN
+                positions := NULL;
+                key_versions := NULL;
+                duplicates := NULL;
+                RETURN;
+            WHEN check_violation THEN
+                IF v_try = 2 THEN
+                    RAISE;
+                END IF;
+        END;
+        PERFORM repair_months(p_namespace_id, p_ids);
+        v_namespace := namespace_of(p_namespace_id);
+    END LOOP;
 END
 $$;
 

@@ -145,6 +145,7 @@ DECLARE
     v_now       timestamptz := clock_timestamp();
     v_count     integer := coalesce(cardinality(types), 0);
     v_ids       uuid[];
+    v_positions bigint[];
     v_plain     boolean;
 BEGIN
     IF v_count > 100000 THEN
@@ -184,28 +185,32 @@ BEGIN
             PERFORM ensure_month(v_namespace.id, v_done.month AT TIME ZONE 'UTC');
         END LOOP;
         BEGIN
-            RETURN QUERY
-                WITH given AS MATERIALIZED (
-                    SELECT e.*, nextval(v_namespace.sequence) AS position
-                    FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
-                                publish_many.metadata, producers,
-                                publish_many.emitted_at) WITH ORDINALITY
-                        AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
-                stored AS (
-                    INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type,
-                                        producer, key, tenant, metadata, payload)
-                    SELECT g.position,
-                           ('x' || substr(md5(coalesce(g.tenant, g.key, g.id::text)), 1, 16))::bit(64)
-                               ::bigint & 9223372036854775807,
-                           coalesce(g.emitted_at, v_now), id_time(g.id), g.id, v_namespace.id, g.type,
-                           g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
-                    FROM given g)
-                SELECT (g.i - 1)::integer, g.id, g.position, false, NULL::bigint
-                    FROM given g ORDER BY g.i;
+            WITH given AS MATERIALIZED (
+                SELECT e.*, nextval(v_namespace.sequence) AS position
+                FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
+                            publish_many.metadata, producers,
+                            publish_many.emitted_at) WITH ORDINALITY
+                    AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
+            stored AS (
+                INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type,
+                                    producer, key, tenant, metadata, payload)
+                SELECT g.position,
+                       ('x' || substr(md5(coalesce(g.tenant, g.key, g.id::text)), 1, 16))::bit(64)
+                           ::bigint & 9223372036854775807,
+                       coalesce(g.emitted_at, v_now), id_time(g.id), g.id, v_namespace.id, g.type,
+                       g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
+                FROM given g)
+            SELECT array_agg(g.position ORDER BY g.i) INTO v_positions FROM given g;
+            -- Only now: rows that were returned stay, whatever is undone.
+            RETURN QUERY SELECT (g.i - 1)::integer, g.id, g.position, false, NULL::bigint
+                FROM unnest(v_ids, v_positions) WITH ORDINALITY AS g (id, position, i);
             PERFORM ring(v_namespace.id, v_namespace.sleep);
             RETURN;
-        EXCEPTION WHEN unique_violation THEN
-            NULL;                               -- one by one, then
+        EXCEPTION
+            WHEN unique_violation THEN
+                NULL;                           -- one by one, then
+            WHEN check_violation THEN
+                PERFORM repair_months(v_namespace.id, v_ids);
         END;
     END IF;
 
@@ -259,15 +264,13 @@ BEGIN
         FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i)
         WHERE json_typeof(event) <> 'object' LIMIT 1;
     IF NOT FOUND THEN
-        SELECT format('event %s has the unknown member %s', i - 1, name) INTO v_fault
+        SELECT format('event %s has the unknown member %s', i - 1, left(name, 64)) INTO v_fault
             FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i),
                  json_object_keys(event) name
             WHERE name <> ALL ('{type,payload,id,key,tenant,metadata,producer,expected_version,emitted_at}')
             LIMIT 1;
     END IF;
-    IF v_fault IS NOT NULL THEN
-        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
-    END IF;
+    PERFORM fault_check(v_fault);
     SELECT array_agg(event ->> 'type' ORDER BY i), array_agg(event -> 'payload' ORDER BY i),
            array_agg((event ->> 'id')::uuid ORDER BY i), array_agg(event ->> 'key' ORDER BY i),
            array_agg(event ->> 'tenant' ORDER BY i),

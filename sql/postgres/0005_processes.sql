@@ -55,10 +55,10 @@ BEGIN
                        WHERE n.id = p_namespace_id AND n.closed_at > v_now + interval '1 s') THEN
         RETURN;
     END IF;
-    UPDATE processes p SET seen_at = v_now WHERE p.namespace_id = p_namespace_id AND p.seen_at > v_now;
     IF NOT may_consume(p_namespace_id) THEN
         RETURN;
     END IF;
+    UPDATE processes p SET seen_at = v_now WHERE p.namespace_id = p_namespace_id AND p.seen_at > v_now;
     UPDATE namespaces n SET closed_at = NULL WHERE n.id = p_namespace_id AND n.closed_at > v_now;
     FOR v_id IN SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id ORDER BY 1 LOOP
         PERFORM leases_lower(v_id, false, v_now);
@@ -195,22 +195,22 @@ END
 $$;
 
 -- process_close: gives back what the process still owns and forgets it, but for its node. Answers whether
--- anything was given back: then ring. Who does not consume there (0023_grants.sql) owns nothing.
+-- anything was given back: then ring. Who does not consume there (0023_grants.sql) owns nothing, and a
+-- viewer does not tell when the last one left (clock_mind).
 CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_now timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_consumes boolean := may_consume(p_namespace_id);
-    v_given    boolean := false;
+    v_given boolean := false;
 BEGIN
-    IF v_consumes THEN
+    IF may_consume(p_namespace_id) THEN
         v_given := process_give(p_token, p_now);
     END IF;
     PERFORM node_past(p_namespace_id, ARRAY[p_token], true);
     DELETE FROM processes WHERE token = p_token;
-    IF v_consumes THEN
+    IF has_part(p_namespace_id, 'publisher', 'consumer', 'owner') THEN
         UPDATE namespaces n SET closed_at = clock_timestamp()
             WHERE n.id = p_namespace_id
                 AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.namespace_id = p_namespace_id);

@@ -15,10 +15,11 @@
 -- since the last span but one is a subtraction: the rate of the last 30 to 60 seconds, for which no row is
 -- written that would not be anyway. After a seek, or when the clock was set back, nobody knows where it
 -- was (NULL); that is over when two more spans have begun.
---   p_ago: how many spans ago the row was written that the other arguments are of. These are inlined.
+--   p_ago: how many spans ago the row was written that the other arguments are of. These are inlined,
+-- for which none may claim to be less volatile than what it calls: extract is STABLE.
 
 CREATE FUNCTION holdfast.span_of(p_at timestamptz) RETURNS integer
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE
     RETURN floor(extract(epoch FROM $1) / 30)::integer;
 
 CREATE FUNCTION holdfast.span_began(p_span integer) RETURNS timestamptz
@@ -78,9 +79,24 @@ BEGIN
 END
 $$;
 
--- The newest row of a partition. 40001 if a side was truncated beneath an older snapshot. It is
--- VOLATILE so that its statement takes its snapshot after its locks. A plan that was made while the
--- journal was short must not scan it when it is long.
+-- The newest row of a partition; none, if a side was truncated beneath an older snapshot: so this belongs
+-- into a statement that takes its snapshot after its locks, a VOLATILE function's. It is inlined there. A
+-- plan that was made while the journal was short must not scan it when it is long: enable_seqscan is off.
+CREATE FUNCTION holdfast.journal_look(p_subscription_id bigint, p_partition integer)
+    RETURNS SETOF holdfast.checkpoints_0
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT * FROM ((SELECT * FROM holdfast.checkpoints_0 c
+                    WHERE c.subscription_id = $1 AND c.partition = $2
+                    ORDER BY c.seq DESC LIMIT 1)
+                   UNION ALL
+                   (SELECT * FROM holdfast.checkpoints_1 c
+                    WHERE c.subscription_id = $1 AND c.partition = $2
+                    ORDER BY c.seq DESC LIMIT 1)) both_sides
+        ORDER BY both_sides.seq DESC LIMIT 1;
+END;
+
+-- The same for those who have nothing else to ask. 40001 if there is none.
 CREATE FUNCTION holdfast.journal_newest(p_subscription_id bigint, p_partition integer)
     RETURNS holdfast.checkpoints_0
     LANGUAGE plpgsql VOLATILE
@@ -90,15 +106,7 @@ AS $$
 DECLARE
     v_row holdfast.checkpoints_0;
 BEGIN
-    SELECT * INTO v_row
-        FROM ((SELECT * FROM holdfast.checkpoints_0 c
-               WHERE c.subscription_id = p_subscription_id AND c.partition = p_partition
-               ORDER BY c.seq DESC LIMIT 1)
-              UNION ALL
-              (SELECT * FROM holdfast.checkpoints_1 c
-               WHERE c.subscription_id = p_subscription_id AND c.partition = p_partition
-               ORDER BY c.seq DESC LIMIT 1)) n
-        ORDER BY n.seq DESC LIMIT 1;
+    SELECT * INTO v_row FROM journal_look(p_subscription_id, p_partition);
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
     END IF;
@@ -129,15 +137,7 @@ BEGIN
                v_span - n.span AS ago, n.span_from, n.span_before
         FROM unnest(p_partitions, p_checkpoints, p_last_event_ids) WITH ORDINALITY
             m (partition, checkpoint, last_event_id, ordinality)
-        CROSS JOIN LATERAL (
-            SELECT * FROM ((SELECT * FROM checkpoints_0 c
-                            WHERE c.subscription_id = p_subscription_id AND c.partition = m.partition
-                            ORDER BY c.seq DESC LIMIT 1)
-                           UNION ALL
-                           (SELECT * FROM checkpoints_1 c
-                            WHERE c.subscription_id = p_subscription_id AND c.partition = m.partition
-                            ORDER BY c.seq DESC LIMIT 1)) both_sides
-            ORDER BY both_sides.seq DESC LIMIT 1) n
+        CROSS JOIN LATERAL journal_look(p_subscription_id, m.partition) n
     ), moved AS MATERIALIZED (
         SELECT p_subscription_id, partition, nextval('holdfast.journal_seq'), checkpoint, p_at,
                last_event_id, false, NULL::timestamptz, NULL::timestamptz, NULL::holdfast.hole[],
@@ -184,12 +184,44 @@ BEGIN
 END
 $$;
 
+-- is_held: whether another transaction that is older than a second has locked one of these tables.
+-- Waiting for it would be of no use, and all others would wait behind whoever waits. Of the transactions of
+-- other roles only who has pg_read_all_stats hears how old they are; else one is old if it does not end
+-- within p_moment.
+CREATE FUNCTION holdfast.is_held(p_tables regclass[], p_moment interval DEFAULT '50 ms')
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_until   timestamptz := clock_timestamp() + p_moment;
+    v_held    boolean;
+    v_unknown text[]; -- whose age is not told
+BEGIN
+    SELECT bool_or(l.pid IS NULL OR a.xact_start < clock_timestamp() - interval '1 s'),
+           array_agg(l.virtualtransaction) FILTER (WHERE a.xact_start IS NULL)
+        INTO v_held, v_unknown
+        FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+        WHERE l.locktype = 'relation' AND l.relation = ANY (p_tables) AND l.granted
+            AND l.pid IS DISTINCT FROM pg_backend_pid();
+    WHILE v_held IS NOT TRUE AND EXISTS (
+              SELECT 1 FROM pg_locks l
+              WHERE l.locktype = 'relation' AND l.relation = ANY (p_tables)
+                  AND l.virtualtransaction = ANY (v_unknown)) LOOP
+        PERFORM pg_sleep(0.01);
+        v_held := clock_timestamp() > v_until;
+    END LOOP;
+    RETURN v_held IS TRUE;
+END
+$$;
+
 -- rotate: if the journal's side in use is larger than p_bytes, the newest row of every partition goes
 -- to the other side, which is used from now on, and this one is truncated. True: it was. False: it was
 -- not necessary, or somebody is reading or writing there just now: try again later.
 -- Every consumer may ask for it, so it runs with the rights of the owner of the schema.
 -- Locks: both sides ACCESS EXCLUSIVE, without waiting for them; but a side of more than 16 times
--- p_bytes may make everybody wait up to 200 ms.
+-- p_bytes may make everybody wait up to 200 ms, unless somebody has been holding one for so long that
+-- waiting is no use.
 CREATE FUNCTION holdfast.rotate(p_bytes bigint DEFAULT 1048576) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -206,7 +238,9 @@ BEGIN
     END IF;
     BEGIN
         EXECUTE format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', v_from, v_to)
-            || CASE WHEN v_bytes > 16 * p_bytes THEN '' ELSE ' NOWAIT' END;
+            || CASE WHEN v_bytes > 16 * p_bytes
+                         AND NOT is_held(ARRAY['checkpoints_0', 'checkpoints_1']::regclass[])
+                    THEN '' ELSE ' NOWAIT' END;
     EXCEPTION WHEN lock_not_available THEN
         RETURN false;
     END;
@@ -261,11 +295,7 @@ BEGIN
     IF v_dead <= p_dead OR v_dead < v_living THEN
         RETURN false;
     END IF;
-    v_patient := v_dead > 4 * p_dead AND NOT EXISTS (
-        SELECT 1 FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-        WHERE l.locktype = 'relation' AND l.relation = p_table AND l.granted
-            AND l.pid IS DISTINCT FROM pg_backend_pid()
-            AND coalesce(a.xact_start < clock_timestamp() - interval '1 s', true));
+    v_patient := v_dead > 4 * p_dead AND NOT is_held(ARRAY[p_table]);
     BEGIN
         EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', p_table)
             || CASE WHEN v_patient THEN '' ELSE ' NOWAIT' END;

@@ -3,9 +3,9 @@
 --
 -- Each answers `status` (a value of hf_status) and `message` instead of raising, so that a refused
 -- change leaves no aborted transaction behind: anything but 0 has written nothing. Errors that come
--- from the server (40001, 40P01, 55P03 ...) are raised. Each is one statement and so one transaction
--- of its own, unless the caller has begun one; they count on READ COMMITTED. If the client dies before
--- its commit nothing has happened.
+-- from the server (40001, 40P01, 55P03 ...) are raised, and so is 42501 where a role may not do it. Each
+-- is one statement and so one transaction of its own, unless the caller has begun one; they count on
+-- READ COMMITTED. If the client dies before its commit nothing has happened.
 --
 -- Locks, always taken in this order: the subscription's row (changes of it), the partition's row
 -- (settles: FOR SHARE; what rearranges lanes, claims, acquisitions, seeks: FOR NO KEY UPDATE or more,
@@ -14,8 +14,8 @@
 -- ---- Subscriptions ------------------------------------------------------------------------------
 
 -- change_subscription_put: `struct subscription_put`. p_patterns, p_options: NULL: absent.
--- p_expect_generation: NULL or -1: any. HF_CONFLICT (4). Two that create the same one at the same
--- moment: the second waits for the first and then only compares.
+-- p_expect_generation: NULL or -1: any; 0: there is none yet. HF_CONFLICT (4). Two that create the same
+-- one at the same moment: the second waits for the first and then only compares.
 CREATE FUNCTION holdfast.change_subscription_put(
     p_namespace_id integer, p_name text, p_patterns text, p_options text, p_mode integer,
     p_partitions integer, p_start bigint, p_expect_generation bigint, p_now timestamptz,
@@ -29,8 +29,9 @@ DECLARE
     v_expect bigint := nullif(p_expect_generation, -1);
 BEGIN
     status := 0;
+    PERFORM may_change(p_namespace_id, 'subscriptions');
     created := false;
-    IF v_expect IS NULL THEN
+    IF coalesce(v_expect, 0) = 0 THEN
         INSERT INTO subscriptions (namespace_id, name, patterns, options, mode, partitions, start,
                                    created_at)
             VALUES (p_namespace_id, p_name, coalesce(p_patterns, '[]'), coalesce(p_options, '{}'),
@@ -105,6 +106,7 @@ DECLARE
     v_id bigint;
 BEGIN
     status := 0;
+    PERFORM may_change(p_namespace_id, 'subscriptions');
     SELECT s.id INTO v_id FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR UPDATE;
     IF NOT FOUND THEN
@@ -127,6 +129,7 @@ CREATE FUNCTION holdfast.change_pause(p_namespace_id integer, p_subscription_id 
 AS $$
 BEGIN
     status := 0;
+    PERFORM may_change(p_namespace_id, 'subscriptions');
     IF p_paused THEN
         UPDATE subscriptions
             SET paused_at = p_now, paused_by = p_by, paused_reason = p_reason,
@@ -158,6 +161,7 @@ CREATE FUNCTION holdfast.change_breaker(p_namespace_id integer, p_subscription_i
 AS $$
 BEGIN
     status := 0;
+    PERFORM may_change(p_namespace_id, 'subscriptions');
     UPDATE subscriptions SET breaker = p_state, generation = generation + 1
         WHERE id = p_subscription_id AND namespace_id = p_namespace_id
             AND breaker IS DISTINCT FROM p_state;
@@ -184,6 +188,7 @@ DECLARE
     v_head bigint := head(p_namespace_id);
 BEGIN
     status := 0;
+    PERFORM may_change(p_namespace_id, 'subscriptions');
     IF p_position < 0 OR p_position > v_head THEN
         status := 1;
         message := format('position %s is outside the log, which ends at %s', p_position, v_head);
@@ -295,17 +300,21 @@ $$;
 
 -- fence: is the partition still the caller's? p_lanes: rows of lanes are going to be rearranged, which
 -- only one transaction may do at a time. The partition's row stays locked to the end of the
--- transaction, so that nobody can take it over before. status 0, HF_NOTFOUND (3), HF_STALE (5).
+-- transaction, so that nobody can take it over before. status 0, HF_NOTFOUND (3), HF_STALE (5). With it
+-- goes what every settle needs to know: `stored` is the journal's newest row, read after the lock (40001
+-- if it has moved on).
 CREATE FUNCTION holdfast.fence(p_namespace_id integer, p_subscription_id bigint,
                                p_partition integer, p_token uuid, p_epoch bigint, p_lanes boolean,
                                OUT status integer, OUT message text, OUT generation bigint,
-                               OUT name text)
+                               OUT name text, OUT stored holdfast.checkpoints_0)
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_partition holdfast.partitions;
+    v_partition    holdfast.partitions;
+    v_subscription record;
 BEGIN
     status := 0;
     IF p_lanes THEN
@@ -317,7 +326,9 @@ BEGIN
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
             FOR SHARE;
     END IF;
-    SELECT s.generation, s.name INTO fence.generation, fence.name FROM holdfast.subscriptions s
+    SELECT s.generation, s.name, j AS stored INTO v_subscription
+        FROM holdfast.subscriptions s
+        LEFT JOIN LATERAL journal_look(p_subscription_id, p_partition) j ON true
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := 3;
@@ -333,6 +344,13 @@ BEGIN
         status := 5;
         message := format('partition %s was acquired again or sought: its epoch is %s, not %s',
                           p_partition, v_partition.epoch, p_epoch);
+    ELSE
+        generation := v_subscription.generation;
+        name := v_subscription.name;
+        stored := v_subscription.stored;
+        IF stored.seq IS NULL THEN
+            RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
+        END IF;
     END IF;
 END
 $$;

@@ -102,6 +102,18 @@ BEGIN
 END
 $$;
 
+-- The first row of a lane. It is looked for as the first at or after the lane's place in its index, so
+-- there is only one plan for it: whatever statistics say, nobody reads all that waits. It is inlined.
+CREATE FUNCTION holdfast.lane_first(p_subscription_id bigint, p_partition integer, p_lane bigint)
+    RETURNS SETOF holdfast.retries
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT * FROM (SELECT * FROM holdfast.retries r
+                   WHERE (r.subscription_id, r.partition, r.lane) >= ($1, $2, $3)
+                   ORDER BY r.subscription_id, r.partition, r.lane, r.position LIMIT 1) r
+        WHERE r.subscription_id = $1 AND r.partition = $2 AND r.lane = $3;
+END;
+
 -- Lets the first row of each of these lanes wait, due now, if it is held.
 CREATE FUNCTION holdfast.lanes_promote(p_subscription_id bigint, p_partition integer,
                                        p_lanes bigint[], p_now timestamptz) RETURNS void
@@ -109,41 +121,40 @@ CREATE FUNCTION holdfast.lanes_promote(p_subscription_id bigint, p_partition int
 BEGIN ATOMIC
     UPDATE holdfast.retries r SET kind = 1, next_attempt_at = $4
         FROM (SELECT DISTINCT unnest($3) AS lane) l
-        CROSS JOIN LATERAL (SELECT f.position, f.kind FROM holdfast.retries f
-                            WHERE f.subscription_id = $1 AND f.partition = $2 AND f.lane = l.lane
-                            ORDER BY f.position LIMIT 1) first
-        WHERE r.subscription_id = $1 AND r.position = first.position AND first.kind = 2;
+        CROSS JOIN LATERAL holdfast.lane_first($1, $2, l.lane) f
+        WHERE r.subscription_id = $1 AND r.position = f.position AND f.kind = 2;
 END;
 
 -- Stores events that wait behind others of their lanes, in rows of their own; one that was tried before
--- keeps its attempts. Those of other partitions than p_ours, whose rows are locked for rearranging lanes,
--- are passed over. Answers of each whether it is due: in a lane where nothing moves, because it was freed
--- while the caller did not know, the first one goes on.
+-- keeps its attempts. p_kinds: only those of kind 2 are meant; NULL: all are. Those of other partitions
+-- than p_ours, whose rows are locked for rearranging lanes, are passed over. Answers of each whether it
+-- is to wait and is due: in a lane where nothing moves, because it was freed while the caller did not
+-- know, the first one goes on.
 CREATE FUNCTION holdfast.lanes_hold(p_subscription_id bigint, p_ours integer[],
                                     p_partitions integer[], p_positions bigint[], p_lanes bigint[],
-                                    p_now timestamptz, OUT due boolean[])
+                                    p_kinds integer[], p_now timestamptz, OUT due boolean[])
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
-    WITH held AS MATERIALIZED (
-            SELECT * FROM unnest(p_partitions, p_positions, p_lanes) WITH ORDINALITY
-                h (partition, position, lane, i)),
-        put AS (
-            INSERT INTO holdfast.retries
-                (subscription_id, position, kind, partition, lane, attempts, next_attempt_at)
-                SELECT p_subscription_id, h.position, 2, h.partition, h.lane, 0, p_now
-                FROM held h WHERE h.partition = ANY (p_ours)
-                ON CONFLICT (subscription_id, position) DO UPDATE
-                SET kind = 2, partition = excluded.partition, lane = excluded.lane,
-                    next_attempt_at = p_now)
-    SELECT array_agg(h.partition = ANY (p_ours)
+    INSERT INTO holdfast.retries
+        (subscription_id, position, kind, partition, lane, attempts, next_attempt_at)
+        SELECT p_subscription_id, h.position, 2, h.partition, h.lane, 0, p_now
+        FROM unnest(p_partitions, p_positions, p_lanes, p_kinds) h (partition, position, lane, kind)
+        WHERE coalesce(h.kind, 2) = 2 AND h.partition = ANY (p_ours)
+        ON CONFLICT (subscription_id, position) DO UPDATE
+        SET kind = 2, partition = excluded.partition, lane = excluded.lane, next_attempt_at = p_now;
+    -- Most often the first of a lane moves; then that is all there is to look at.
+    SELECT array_agg(coalesce(h.kind, 2) = 2 AND h.partition = ANY (p_ours)
+                     AND (SELECT f.kind = 2
+                          FROM holdfast.lane_first(p_subscription_id, h.partition, h.lane) f)
                      AND NOT EXISTS (SELECT 1 FROM holdfast.retries r
                                      WHERE r.subscription_id = p_subscription_id
                                          AND r.partition = h.partition AND r.lane = h.lane
-                                         AND r.kind <> 2 AND r.position <> ALL (p_positions))
+                                         AND r.kind <> 2)
                      ORDER BY h.i)
-        INTO due FROM held h;
+        INTO due
+        FROM unnest(p_partitions, p_lanes, p_kinds) WITH ORDINALITY h (partition, lane, kind, i);
     IF true = ANY (due) THEN
         PERFORM holdfast.lanes_promote(p_subscription_id, f.partition, f.lanes, p_now)
             FROM (SELECT h.partition, array_agg(h.lane) AS lanes
@@ -175,9 +186,7 @@ DECLARE
     v_gone       bigint[];
     v_left       bigint[];                      -- positions of rows that left a lane ...
     v_left_lanes bigint[];                      -- ... and their lanes
-    v_held       bigint[];                      -- positions of those that are held ...
-    v_held_lanes bigint[];                      -- ... their lanes ...
-    v_due        boolean[];                     -- ... and whether they are due
+    v_due        boolean[];                     -- of each: it is held, and due
 BEGIN
     status := 0;
     lane_busy := array_fill(false, ARRAY[cardinality(p_kinds)]);
@@ -267,13 +276,9 @@ BEGIN
                 story = excluded.story;
     END IF;
     IF 2 = ANY (p_kinds) THEN
-        SELECT array_agg(o.position ORDER BY o.i), array_agg(o.lane ORDER BY o.i)
-            INTO v_held, v_held_lanes
-            FROM unnest(p_kinds, p_positions, p_lanes) WITH ORDINALITY o (kind, position, lane, i)
-            WHERE o.kind = 2;
         v_due := lanes_hold(p_subscription_id, ARRAY[p_partition],
-                            array_fill(p_partition, ARRAY[cardinality(v_held)]), v_held,
-                            v_held_lanes, p_now);
+                            array_fill(p_partition, ARRAY[cardinality(p_kinds)]), p_positions,
+                            p_lanes, p_kinds, p_now);
     END IF;
 
     -- In lanes that a row has left the first one goes on, if it is held.
@@ -282,17 +287,14 @@ BEGIN
     END IF;
     IF true = ANY (v_due) OR p_ordered AND v_left IS NOT NULL OR 4 = ANY (p_kinds) THEN
         SELECT array_agg(CASE o.kind WHEN 4 THEN true
-                         WHEN 2 THEN h.due
+                         WHEN 2 THEN o.due
                          ELSE p_ordered AND l.lane IS NOT NULL
-                              AND EXISTS (SELECT 1 FROM retries r
-                                          WHERE r.subscription_id = p_subscription_id
-                                              AND r.partition = p_partition AND r.lane = l.lane) END
+                              AND EXISTS (SELECT FROM lane_first(p_subscription_id, p_partition,
+                                                                 l.lane)) END
                          ORDER BY o.i) INTO lane_busy
-            FROM unnest(p_kinds, p_positions) WITH ORDINALITY o (kind, position, i)
+            FROM unnest(p_kinds, p_positions, v_due) WITH ORDINALITY o (kind, position, due, i)
             LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane)
-                ON l.position = o.position AND o.kind IN (0, 3)
-            LEFT JOIN unnest(v_held, v_due) h (position, due)
-                ON h.position = o.position AND o.kind = 2;
+                ON l.position = o.position AND o.kind IN (0, 3);
     END IF;
 END
 $$;
@@ -303,7 +305,8 @@ $$;
 -- too; NULL: it is not. lane_busy is NULL if there are no outcomes. HF_STALE (5), HF_NOTFOUND (3),
 -- HF_CONFLICT (4), HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an
 -- outcome does so; before it the subscription's, if that is paused. May be committed asynchronously:
--- what is lost is done again.
+-- what is lost is done again. As in change_checkpoints, plans are made once, whatever it calls. (The cost
+-- of a scan that is off makes a plan look worth compiling.)
 CREATE FUNCTION holdfast.change_settle(
     p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
     p_epoch bigint, p_generation bigint, p_checkpoint bigint, p_last_event_id uuid,
@@ -316,6 +319,7 @@ CREATE FUNCTION holdfast.change_settle(
     OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[])
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
     v_fence  record;
@@ -340,7 +344,7 @@ BEGIN
                           v_fence.generation, p_generation);
         RETURN;
     END IF;
-    v_stored := journal_newest(p_subscription_id, p_partition);
+    v_stored := v_fence.stored;
     IF v_new < v_stored.checkpoint THEN
         status := 2;
         message := format('checkpoint %s is below the stored one, %s', v_new, v_stored.checkpoint);
@@ -472,7 +476,7 @@ BEGIN
         IF status <> 0 THEN
             RETURN;
         END IF;
-        v_checkpoint := (journal_newest(p_subscription_id, p_partition)).checkpoint;
+        v_checkpoint := (v_fence.stored).checkpoint;
     END IF;
 
     IF p_leased AND tx_leave.position IS NULL THEN
@@ -519,9 +523,7 @@ BEGIN
     END IF;
     IF v_left IS NOT NULL THEN
         PERFORM lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
-        SELECT array_agg(EXISTS (SELECT 1 FROM retries r
-                                 WHERE r.subscription_id = p_subscription_id
-                                     AND r.partition = p_partition AND r.lane = l.lane)
+        SELECT array_agg(EXISTS (SELECT FROM lane_first(p_subscription_id, p_partition, l.lane))
                          ORDER BY o.i) INTO lane_busy
             FROM unnest(p_positions) WITH ORDINALITY o (position, i)
             LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane) ON l.position = o.position;

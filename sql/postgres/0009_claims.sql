@@ -435,6 +435,7 @@ BEGIN
         PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0
             FOR UPDATE;
         IF NOT FOUND THEN
+            PERFORM may_change(p_namespace_id, 'subscriptions');
             v_answer.status := 3;
             v_answer.message := format('there is no subscription with id %s', p_subscription_id);
         END IF;

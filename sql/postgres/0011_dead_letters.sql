@@ -79,6 +79,7 @@ DECLARE
     g      record;
 BEGIN
     status := 0;
+    PERFORM may_change(p_namespace_id, 'dead letters');
     count := 0;
     IF p_payload IS NOT NULL AND cardinality(p_dead_ids) <> 1 THEN
         status := 2;
@@ -123,6 +124,7 @@ DECLARE
     g record := grave(p_namespace_id, p_dead_id);
 BEGIN
     status := 0;
+    PERFORM may_change(p_namespace_id, 'dead letters');
     IF g.dead_id IS NULL THEN
         status := 3;
         message := format('there is no dead letter %s', p_dead_id);
@@ -153,6 +155,7 @@ DECLARE
     g    record;
 BEGIN
     status := 0;
+    PERFORM may_change(p_namespace_id, 'dead letters');
     count := 0;
     FOREACH v_id IN ARRAY p_dead_ids LOOP
         g := grave(p_namespace_id, v_id);

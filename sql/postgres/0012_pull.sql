@@ -50,6 +50,7 @@ BEGIN
         INTO v_pull.subscription_id, v_pull.name, v_pull.options, v_mode
         FROM subscriptions s WHERE s.namespace_id = v_namespace.id AND s.name = p_subscription;
     IF NOT FOUND THEN
+        PERFORM may_see(v_namespace.id, 'subscriptions', 'viewer', 'consumer', 'owner');
         RAISE EXCEPTION 'there is no subscription %', p_subscription USING ERRCODE = 'HF003';
     ELSIF v_mode <> 2 THEN
         RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases', p_subscription
@@ -154,9 +155,7 @@ CREATE FUNCTION holdfast.pull_answer(p_pull holdfast.pull, p_status integer, p_m
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF p_status <> 0 THEN
-        RAISE EXCEPTION USING MESSAGE = p_message, ERRCODE = 'HF' || lpad(p_status::text, 3, '0');
-    END IF;
+    PERFORM answer_check(p_status, p_message);
     IF p_ring THEN
         PERFORM ring(p_pull.namespace_id, p_pull.sleep);
     END IF;

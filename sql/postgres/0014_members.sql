@@ -17,9 +17,12 @@ CREATE FUNCTION holdfast.change_muster(
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
+    c_full   constant text := format(
+        '%s processes work for this subscription already, which is the limit', p_members_max);
     v_mode   smallint;
     v_wanted integer;
     v_gone   uuid[];
+    v_joined boolean := false;
 BEGIN
     status := 0;
     ring := false;
@@ -50,8 +53,7 @@ BEGIN
        AND (SELECT count(*) FROM members m WHERE m.subscription_id = p_subscription_id
                 AND m.token <> ALL (v_gone)) >= p_members_max THEN
         status := 11;
-        message := format('%s processes work for this subscription already, which is the limit',
-                          p_members_max);
+        message := c_full;
         RETURN;
     END IF;
     DELETE FROM members m
@@ -64,6 +66,7 @@ BEGIN
     IF NOT p_leaves AND p_token <> ALL (members) THEN
         INSERT INTO members (subscription_id, token, assigned)
             VALUES (p_subscription_id, p_token, p_assigned) ON CONFLICT DO NOTHING;
+        v_joined := true;
         ring := true;
     END IF;
     IF ring THEN
@@ -72,6 +75,14 @@ BEGIN
             RETURNING s.crew INTO change_muster.crew;
         members := ARRAY(SELECT m.token FROM members m WHERE m.subscription_id = p_subscription_id
                          ORDER BY m.id);
+        IF v_joined AND cardinality(members) > p_members_max THEN
+            -- Others joined since we counted, and were faster.
+            DELETE FROM members m
+                WHERE m.subscription_id = p_subscription_id AND m.token = p_token;
+            status := 11;
+            message := c_full;
+            RETURN;
+        END IF;
     END IF;
     assigned := ARRAY(SELECT m.assigned FROM unnest(members) WITH ORDINALITY o (token, place)
                       LEFT JOIN members m ON m.subscription_id = p_subscription_id
@@ -108,7 +119,7 @@ CREATE FUNCTION holdfast.change_checkpoints(
     OUT due boolean[])
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
-    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -158,7 +169,7 @@ BEGIN
     END LOOP;
     IF cardinality(p_held_positions) > 0 THEN
         due := lanes_hold(p_subscription_id, v_partitions, p_held_partitions, p_held_positions,
-                          p_held_lanes, p_now);
+                          p_held_lanes, NULL, p_now);
     END IF;
     v_stored := journal_move(p_subscription_id, v_partitions, v_moved, v_ids, p_now);
     IF EXISTS (SELECT 1 FROM settled s WHERE s.subscription_id = p_subscription_id) THEN

@@ -29,7 +29,7 @@ CREATE TABLE holdfast.schedules (
     payload       json NOT NULL,
     UNIQUE (namespace_id, name)
 ) WITH (fillfactor = 50);
-CREATE INDEX schedules_due ON holdfast.schedules (namespace_id, next_at)
+CREATE INDEX schedules_due ON holdfast.schedules (namespace_id, next_at, id)
     WHERE paused_at IS NULL AND next_at IS NOT NULL;
 
 -- kind: 1 fired, 2 fired by hand, 3 left out, from planned_at to until_at.

@@ -119,10 +119,12 @@ BEGIN
 END
 $$;
 
--- The position of the last event that entered the log of a namespace before p_at, by a binary search:
--- see src/store/postgres/query.c. Each step looks at up to 32 events from the middle on, and goes up
--- only if all of them entered before. It is one statement, so that there is one plan to be made.
-CREATE FUNCTION holdfast.position_before(p_namespace_id integer, p_at timestamptz) RETURNS bigint
+-- The position before the first event that entered the log of a namespace at p_at or later, by a binary
+-- search: see src/store/postgres/query.c. Each step looks at up to 32 events from the middle on, and
+-- goes up only if all of them entered before. In the end p_disorder positions below are looked at for
+-- events that are late all the same. It is one statement, so that there is one plan to be made.
+CREATE FUNCTION holdfast.position_before(p_namespace_id integer, p_at timestamptz,
+                                         p_disorder bigint DEFAULT 20000) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
@@ -145,8 +147,12 @@ BEGIN
                       WHERE e.position >= m.middle AND e.position < s.high
                       ORDER BY e.position LIMIT 32) w) seen
             WHERE s.low + 1 < s.high)
-        SELECT low FROM search WHERE low + 1 >= high', '{namespace}', p_namespace_id::text)
-        INTO v_position USING head(p_namespace_id), p_at;
+        SELECT coalesce((SELECT e.position - 1 FROM holdfast.events_{namespace} e
+                         WHERE e.position > s.low - $3 AND e.position <= s.low
+                             AND e.entered_at >= $2
+                         ORDER BY e.position LIMIT 1), s.low)
+        FROM search s WHERE s.low + 1 >= s.high', '{namespace}', p_namespace_id::text)
+        INTO v_position USING head(p_namespace_id), p_at, p_disorder;
     RETURN v_position;
 END
 $$;
@@ -169,7 +175,7 @@ BEGIN
                 ORDER BY e.position DESC LIMIT 1)', '{namespace}', p_namespace_id::text)
         INTO v_oldest, v_newest;
     RETURN coalesce(v_newest - greatest(v_oldest - 1, position_before(
-                        p_namespace_id, clock_timestamp() - interval '60 s')), 0)
+                        p_namespace_id, clock_timestamp() - interval '60 s', 0)), 0)
            / 60::double precision;
 END
 $$;
@@ -242,7 +248,7 @@ $$;
 -- unresolved dead letters. rate: of a namespace, events that entered the log per second, over the last
 -- minute; of a subscription, events that were settled (shared: handed out), over the last 30 to 60 seconds;
 -- NULL for so long after it was put elsewhere, or the clock was. The namespace's own row adds up the others
--- of its subscriptions.
+-- of its subscriptions; they are NULL for whoever may not see these (0023_grants.sql).
 CREATE FUNCTION holdfast.stats(namespace text DEFAULT NULL) RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -268,14 +274,16 @@ BEGIN
             EXIT WHEN v_whole IS NOT FALSE;
         END LOOP;
         v_rows := ARRAY(SELECT r FROM stats_of(v_namespace.id, v_progress) r);
-        SELECT max(r.oldest_waiting), sum(r.in_flight), coalesce(sum(r.retrying), 0),
-               coalesce(sum(r.held), 0), coalesce(sum(r.blocked), 0)
-            INTO v_row.oldest_waiting, v_row.in_flight, v_row.retrying, v_row.held, v_row.blocked
-            FROM unnest(v_rows) r;
+        IF may_read(v_namespace.id) THEN
+            SELECT max(r.oldest_waiting), sum(r.in_flight), coalesce(sum(r.retrying), 0),
+                   coalesce(sum(r.held), 0), coalesce(sum(r.blocked), 0)
+                INTO v_row.oldest_waiting, v_row.in_flight, v_row.retrying, v_row.held, v_row.blocked
+                FROM unnest(v_rows) r;
+            v_row.dead := (SELECT count(*) FROM letters l
+                           WHERE l.namespace_id = v_namespace.id AND l.resolved_at IS NULL);
+        END IF;
         v_row.namespace := v_namespace.name;
         v_row.head := head(v_namespace.id);
-        v_row.dead := (SELECT count(*) FROM letters l
-                       WHERE l.namespace_id = v_namespace.id AND l.resolved_at IS NULL);
         v_row.rate := rate_of(v_namespace.id);
         RETURN NEXT v_row;
         RETURN QUERY SELECT * FROM unnest(v_rows);

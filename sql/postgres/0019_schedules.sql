@@ -177,15 +177,13 @@ DECLARE
     v_now       timestamptz := clock_timestamp();
     v_payload   json := coalesce(create_schedule.payload, 'null');
     v_policy    integer := array_position('{skip,once,all}', create_schedule.misfire);
-    v_fault     text := schedule_fault(create_schedule.name, create_schedule.zone, create_schedule.type,
-        v_payload, create_schedule.key, create_schedule.tenant, create_schedule.metadata,
-        create_schedule.misfire, create_schedule.misfire_cap, create_schedule.grace_ms);
     v_schedule  schedules;
     v_same      boolean; -- all but who drives it
 BEGIN
-    IF v_fault IS NOT NULL THEN
-        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
-    END IF;
+    PERFORM fault_check(schedule_fault(
+        create_schedule.name, create_schedule.zone, create_schedule.type, v_payload,
+        create_schedule.key, create_schedule.tenant, create_schedule.metadata,
+        create_schedule.misfire, create_schedule.misfire_cap, create_schedule.grace_ms));
     PERFORM commit_durably();
     SELECT * INTO v_schedule FROM schedules s
         WHERE s.namespace_id = v_namespace.id AND s.name = create_schedule.name FOR UPDATE;
@@ -285,9 +283,7 @@ BEGIN
                                OR deliver_at >= '10000-01-01 00:00:00+00') THEN
         v_fault := 'deliver_at is outside the years 0001 to 9999';
     END IF;
-    IF v_fault IS NOT NULL THEN
-        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
-    END IF;
+    PERFORM fault_check(v_fault);
     PERFORM commit_durably();
     id := coalesce(id, new_id(v_now));
     v_done := change_delay(v_namespace.id, deliver_at, ARRAY[id], ARRAY[type], ARRAY[v_payload],

@@ -259,15 +259,9 @@ AS $$
              WHEN octet_length(p_description) > 1024
                  THEN format('description is %s bytes; the limit is 1024', octet_length(p_description))
              WHEN p_description COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]'
-                 THEN 'description has a control character'
-             WHEN octet_length(p_metadata::text) > 4096
-                 THEN format('metadata is %s bytes; the limit is 4096', octet_length(p_metadata::text))
-             WHEN json_typeof(p_metadata) <> 'object' THEN 'metadata is JSON but not an object'
-             WHEN json_escapes_badly(p_metadata::text)
-                 THEN E'metadata has \\u0000 or an unpaired surrogate, which cannot be stored'
-             WHEN json_too_deep(p_metadata::text)
-                 THEN 'metadata has arrays and objects nested more than 64 deep'
-             WHEN p_heartbeat_ms NOT BETWEEN 1000 AND 86400000
+                 THEN 'description has a control character' END,
+        metadata_fault(p_metadata, 4096),
+        CASE WHEN p_heartbeat_ms NOT BETWEEN 1000 AND 86400000
                  THEN format('heartbeat_ms is %s; it takes 1000 to 86400000', p_heartbeat_ms) END)
 $$;
 

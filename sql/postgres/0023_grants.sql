@@ -10,7 +10,8 @@
 --              after processes that are dead
 --   owner      all of these
 --
--- Each of them may be a node, and changes and removes only what its own role has registered.
+-- Each of them may be a node. A viewer or publisher changes and removes only what its own role has
+-- registered, a consumer or owner every node of the namespace.
 --
 -- Functions run with the rights of their caller. The tables that all namespaces share have policies
 -- (row-level security), which ask the table grants whose rows a statement may see or write, once per
@@ -42,21 +43,63 @@ BEGIN
 END
 $$;
 
--- Whether whoever asks may consume in a namespace: everything that belongs to subscriptions is theirs to
--- change. The policies say the same.
-CREATE FUNCTION holdfast.may_consume(p_namespace_id integer) RETURNS boolean
+-- Whether whoever asks has one of these in a namespace, or passes by all policies.
+CREATE FUNCTION holdfast.has_part(p_namespace_id integer, VARIADIC p_roles text[]) RETURNS boolean
     LANGUAGE plpgsql STABLE
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN NOT row_security_active('holdfast.leases')
-        OR p_namespace_id = ANY (namespaces_of('consumer', 'owner'));
+    RETURN NOT row_security_active('holdfast.namespaces')
+        OR p_namespace_id = ANY (namespaces_of(VARIADIC p_roles));
 END
 $$;
 
+-- Whether they may consume: everything that belongs to subscriptions is theirs to change. And whether
+-- they may see subscriptions and dead letters. The policies say the same.
+CREATE FUNCTION holdfast.may_consume(p_namespace_id integer) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN holdfast.has_part($1, 'consumer', 'owner');
+CREATE FUNCTION holdfast.may_read(p_namespace_id integer) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN holdfast.has_part($1, 'viewer', 'consumer', 'owner');
+
+-- True if they have one of these, or 42501: who, and what they may not do.
+CREATE FUNCTION holdfast.part_check(p_namespace_id integer, p_deed text, VARIADIC p_roles text[])
+    RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT has_part(p_namespace_id, VARIADIC p_roles) THEN
+        RAISE EXCEPTION '% may not % of namespace %', current_user, p_deed,
+            (SELECT n.name FROM namespaces n WHERE n.id = p_namespace_id)
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- For whoever looks for something, which would seem not to exist to those from whom the policies hide it.
+-- Both are inlined; the owner of the schema pays next to nothing for them.
+CREATE FUNCTION holdfast.may_see(p_namespace_id integer, p_what text, VARIADIC p_roles text[])
+    RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN NOT row_security_active('holdfast.namespaces'::regclass)
+        OR holdfast.part_check($1, 'see the ' || $2, VARIADIC $3);
+
+-- For changes of what belongs to consumers, which would find nothing to change, or even seem to be done.
+CREATE FUNCTION holdfast.may_change(p_namespace_id integer, p_what text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN NOT row_security_active('holdfast.namespaces'::regclass)
+        OR holdfast.part_check($1, 'change the ' || $2, 'consumer', 'owner');
+
 -- Whose process it is. It counts as dead when its row is gone, so who does not consume removes none but
--- its own.
-ALTER TABLE holdfast.processes ADD COLUMN role_name name NOT NULL DEFAULT current_user;
+-- its own. A role is known by its number: its name may change while it runs. (A regrole would be
+-- dumped as a name, and rows of processes that are long gone could keep a dump from being restored.)
+CREATE FUNCTION holdfast.role_id() RETURNS oid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN quote_ident(current_user)::regrole::oid;
+ALTER TABLE holdfast.processes ADD COLUMN role_id oid NOT NULL DEFAULT holdfast.role_id();
 
 -- ---- Policies -----------------------------------------------------------------------------------
 
@@ -110,7 +153,7 @@ BEGIN
     END LOOP;
     -- In addition to the policies above: either is enough.
     CREATE POLICY own ON holdfast.processes
-        USING (role_name = current_user AND namespace_id = ANY (
+        USING (role_id = (SELECT holdfast.role_id()) AND namespace_id = ANY (
             (SELECT holdfast.namespaces_of('viewer', 'publisher', 'consumer', 'owner'))::integer[]));
     ALTER TABLE holdfast.schedule_runs ENABLE ROW LEVEL SECURITY;
     CREATE POLICY with_its_schedule ON holdfast.schedule_runs
@@ -132,6 +175,9 @@ REVOKE ALL ON FUNCTION holdfast.rotate(bigint), holdfast.compact(regclass, bigin
 
 -- Makes the server's grants to a role what the table grants says, whatever they were: those that any
 -- namespace needs, and those of one namespace, if it still has a log. A role that is gone has none.
+--   The server refuses whoever writes a row of its catalogs that somebody else has written since
+-- (XX000), so the caller has locked the table grants, and here are locked what rotate and compact
+-- truncate.
 CREATE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole) RETURNS void
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -153,6 +199,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p_grantee) THEN
         RETURN;
     END IF;
+    LOCK TABLE checkpoints_0, checkpoints_1, leases, settled IN ACCESS SHARE MODE;
     EXECUTE format('REVOKE ALL ON %s FROM %s', c_all, p_grantee);
     EXECUTE format('REVOKE ALL ON SEQUENCE journal_seq FROM %s', p_grantee);
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', c_upkeep, p_grantee);
@@ -165,7 +212,7 @@ BEGIN
     IF v_parts && '{publisher,owner}' THEN
         EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO %s', c_published, p_grantee);
         EXECUTE format('GRANT INSERT ON events TO %s', p_grantee);
-        EXECUTE format('GRANT UPDATE (ids_until) ON namespaces TO %s', p_grantee);
+        EXECUTE format('GRANT UPDATE (ids_until, closed_at) ON namespaces TO %s', p_grantee);
     END IF;
     IF v_parts && '{consumer,owner}' THEN
         EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO %s', c_consumed, p_grantee);
@@ -193,7 +240,8 @@ BEGIN
 END
 $$;
 
--- What both of the following need: the namespace's number and the role, or HF001, HF002, HF003.
+-- What both of the following need: the namespace's number and the role, or HF001, HF002, HF003. Who
+-- grants, or takes back, has the table grants to itself to the end of the transaction; reading it goes on.
 CREATE FUNCTION holdfast.grant_find(p_role text, p_namespace text, p_grantee text,
                                     OUT namespace_id integer, OUT grantee regrole)
     LANGUAGE plpgsql
@@ -208,6 +256,7 @@ BEGIN
         RAISE EXCEPTION 'granting needs PostgreSQL 15 or newer; this is %',
             current_setting('server_version') USING ERRCODE = 'HF002';
     END IF;
+    LOCK TABLE grants IN SHARE ROW EXCLUSIVE MODE;
     SELECT n.id INTO grant_find.namespace_id FROM namespaces n
         WHERE n.name = p_namespace AND n.removing_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
@@ -221,6 +270,8 @@ BEGIN
         RAISE EXCEPTION '% owns the schema holdfast and has every right in all namespaces; a part in one '
                         'would take them away', p_grantee USING ERRCODE = 'HF002';
     END IF;
+    -- What a role had that is gone must not be had by another that gets its number one day.
+    DELETE FROM grants g WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.grantee);
 END
 $$;
 
@@ -236,8 +287,6 @@ DECLARE
                                  namespace_grant.grantee);
     v_new   boolean;
 BEGIN
-    -- What a role had that is gone must not be had by another that gets its number one day.
-    DELETE FROM grants g WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.grantee);
     INSERT INTO grants (namespace_id, grantee, role)
         VALUES (v_found.namespace_id, v_found.grantee, namespace_grant.role)
         ON CONFLICT DO NOTHING;
@@ -276,6 +325,7 @@ AS $$
 DECLARE
     v_grantee regrole;
 BEGIN
+    LOCK TABLE grants IN SHARE ROW EXCLUSIVE MODE;
     FOR v_grantee IN WITH gone AS (DELETE FROM grants g WHERE g.namespace_id = old.id
                                    RETURNING g.grantee)
                      SELECT DISTINCT gone.grantee FROM gone LOOP

@@ -81,7 +81,9 @@ SELECT holdfast.process_close($1, $2, $3);
 -- name: subscription_get
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
        paused_by, paused_reason, breaker, wanted, dropped_through, dropped
-    FROM holdfast.subscriptions WHERE namespace_id = $1 AND name = $2;
+    FROM holdfast.subscriptions
+    WHERE namespace_id = $1 AND name = $2
+        AND holdfast.may_see($1, 'subscriptions', 'viewer', 'consumer', 'owner');
 
 -- name: subscription_by_id
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
@@ -91,7 +93,9 @@ SELECT id, name, patterns, options, mode, partitions, generation, created_at, st
 -- name: subscription_list
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
        paused_by, paused_reason, breaker, wanted, dropped_through, dropped
-    FROM holdfast.subscriptions WHERE namespace_id = $1 ORDER BY name;
+    FROM holdfast.subscriptions
+    WHERE namespace_id = $1 AND holdfast.may_see($1, 'subscriptions', 'viewer', 'consumer', 'owner')
+    ORDER BY name;
 
 -- A row per partition that $3 owns; one without a partition if there is none.
 -- name: subscription_standing
@@ -263,48 +267,59 @@ SELECT holdfast.head($1), least(n.retained_through + 1,
 SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position DESC LIMIT 1;
 
 -- name: position_before
-SELECT holdfast.position_before($1, $2);
+SELECT holdfast.position_before($1, $2, $3);
 
 -- ---- Retries ------------------------------------------------------------------------------------
 
--- What is due of the partitions $3, but for the positions $7, by due time, at most $5 and about $6
+-- What is due of the partitions $2, but for the positions $6, by due time, at most $4 and about $5
 -- bytes (but one): the event's columns, then the story's, then when the next one that is not due yet
--- will be. At least one row: position NULL if nothing is due. Not what is behind the first of its lane if that is due
--- later, or blocked: several of a lane wait when they failed as a unit, follow one, or their process
--- died.
+-- will be. At least one row: position NULL if nothing is due. Not what is behind the first of its lane
+-- if that is due later, or blocked: several of a lane wait when they failed as a unit, follow one, or
+-- their process died.
+--   It is asked for whenever something failed, so its one plan is kept: an event is looked up here, not
+-- by events_at, which has its statement planned anew each time. First the copy that a dead letter left
+-- with the subscription; the log only if there is none.
 -- name: retries_due
 WITH due AS MATERIALIZED (
         SELECT r.position, r.attempts, r.uncounted, r.story, r.next_attempt_at
-        FROM unnest($3::integer[]) o (partition)
+        FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT * FROM holdfast.retries r
-            WHERE r.subscription_id = $2 AND r.partition = o.partition AND r.kind = 1
-                AND r.next_attempt_at <= $4
-                AND r.position NOT IN (SELECT unnest($7::bigint[]))
+            WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = 1
+                AND r.next_attempt_at <= $3
+                AND r.position NOT IN (SELECT unnest($6::bigint[]))
                 AND NOT EXISTS (
-                    SELECT FROM (
-                        SELECT b.kind, b.next_attempt_at FROM holdfast.retries b
-                        WHERE b.subscription_id = $2 AND b.partition = o.partition
-                            AND b.lane = r.lane
-                        ORDER BY b.position LIMIT 1) f
+                    SELECT FROM holdfast.lane_first($1, o.partition, r.lane) f
                     WHERE f.kind = 3 OR f.kind = 1 AND f.next_attempt_at > r.next_attempt_at)
-            ORDER BY r.next_attempt_at, r.position LIMIT $5) r
-        ORDER BY r.next_attempt_at, r.position LIMIT $5),
+            ORDER BY r.next_attempt_at, r.position LIMIT $4) r
+        ORDER BY r.next_attempt_at, r.position LIMIT $4),
     found AS (
         SELECT e.*, due.attempts, due.uncounted, due.story, due.next_attempt_at,
-               sum(pg_column_size(e.payload)) OVER (ORDER BY due.next_attempt_at, e.position)
-                   - pg_column_size(e.payload) AS bytes_before
-        FROM holdfast.events_at($1, $2, ARRAY(SELECT position FROM due)) e
-        JOIN due ON due.position = e.position)
+               sum(octet_length(e.payload::text)) OVER (ORDER BY due.next_attempt_at, due.position)
+                   - octet_length(e.payload::text) AS bytes_before
+        FROM due
+        LEFT JOIN LATERAL (
+            SELECT * FROM holdfast.copies c
+            WHERE c.subscription_id = $1 AND c.position = due.position LIMIT 1) c ON true
+        CROSS JOIN LATERAL (
+            SELECT c.position, c.id, c.type, c.payload, c.key, c.tenant, c.metadata, c.producer,
+                   c.schedule_id, c.key_version, c.hash, c.emitted_at, c.entered_at
+            WHERE c.position IS NOT NULL
+            UNION ALL
+            SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at
+            FROM (SELECT * FROM holdfast.events_{namespace} e
+                  WHERE e.position >= due.position ORDER BY e.position LIMIT 1) e
+            WHERE c.position IS NULL AND e.position = due.position) e)
 SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.producer, f.schedule_id,
        f.key_version, f.hash, f.emitted_at, f.entered_at, f.attempts, f.uncounted, f.story,
-       (SELECT min(n.next_attempt_at) FROM unnest($3::integer[]) o (partition)
+       (SELECT min(n.next_attempt_at) FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT r.next_attempt_at FROM holdfast.retries r
-            WHERE r.subscription_id = $2 AND r.partition = o.partition AND r.kind = 1
-                AND r.next_attempt_at > $4
+            WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = 1
+                AND r.next_attempt_at > $3
             ORDER BY r.next_attempt_at LIMIT 1) n)
-    FROM (SELECT) one LEFT JOIN found f ON f.bytes_before < $6
+    FROM (SELECT) one LEFT JOIN found f ON f.bytes_before < $5
     ORDER BY f.next_attempt_at, f.position;
 
 -- name: lanes
@@ -332,7 +347,9 @@ SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
        resolved_at, resolved_by, resolved_note
-    FROM holdfast.letters WHERE id = $2 AND namespace_id = $1;
+    FROM holdfast.letters
+    WHERE id = $2 AND namespace_id = $1
+        AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner');
 
 -- A page of a list: ids between $2 and $3, $4 subscription, $5 resolved ones too, $6 a pattern of
 -- the type, $7 a part of the error, $8 reason, $9 failed at or before, $10 failed at or after, $11
@@ -344,6 +361,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
        resolved_at, resolved_by, resolved_note
     FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
+        AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
         AND ($4::text IS NULL OR d.subscription = $4)
         AND ($5::boolean OR d.resolved_at IS NULL)
         AND ($6::text IS NULL OR coalesce(d.type ~ holdfast.patterns_regex(ARRAY[$6]), true))
@@ -359,6 +377,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
        resolved_at, resolved_by, resolved_note
     FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
+        AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
         AND ($4::text IS NULL OR d.subscription = $4)
         AND ($5::boolean OR d.resolved_at IS NULL)
         AND ($6::text IS NULL OR coalesce(d.type ~ holdfast.patterns_regex(ARRAY[$6]), true))
@@ -372,6 +391,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 SELECT count(*) FROM (
     SELECT 1 FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
+        AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
         AND ($4::text IS NULL OR d.subscription = $4)
         AND ($5::boolean OR d.resolved_at IS NULL)
         AND ($6::text IS NULL OR coalesce(d.type ~ holdfast.patterns_regex(ARRAY[$6]), true))
@@ -407,8 +427,17 @@ ROLLBACK TO SAVEPOINT holdfast_delivery; RELEASE SAVEPOINT holdfast_delivery;
 -- name: tx_check
 SELECT holdfast.tx_check($1);
 
+-- If one of them is not what the log has at its position, with an epoch that nobody ever had. Asked one
+-- by one, so that no plan reads the log as a whole.
 -- name: tx_settle
-SELECT holdfast.tx_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+SELECT holdfast.tx_settle($1, $2, $3, $4, $5,
+    CASE WHEN $3 OR NOT EXISTS (
+        SELECT 1 FROM unnest($9::bigint[], $12::uuid[]) o (position, id)
+        WHERE (SELECT e.id FROM holdfast.events_{namespace} e
+               WHERE e.position = o.position) IS DISTINCT FROM o.id
+            AND (SELECT r.position FROM holdfast.retries r
+                 WHERE r.subscription_id = $2 AND r.position = o.position) IS NULL)
+    THEN $6 ELSE -1 END, $7, $8, $9, $10, $11);
 
 -- ---- Joining the application's transaction ------------------------------------------------------
 

@@ -24,7 +24,7 @@ CREATE TABLE holdfast_schedules (
     payload       TEXT NOT NULL,
     UNIQUE (namespace_id, name)
 ) STRICT;
-CREATE INDEX holdfast_schedules_due ON holdfast_schedules (namespace_id, next_at)
+CREATE INDEX holdfast_schedules_due ON holdfast_schedules (namespace_id, next_at, id)
     WHERE paused_at IS NULL AND next_at IS NOT NULL;
 
 -- The ledger. kind: 1 fired, 2 fired by hand, 3 left out, from planned_at to until_at.

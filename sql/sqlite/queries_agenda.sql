@@ -12,7 +12,7 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
 -- name: schedule_list
 SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
        payload, key, tenant, metadata, paused_at, paused_by, paused_reason
-    FROM holdfast_schedules WHERE namespace_id = ?1 ORDER BY name;
+    FROM holdfast_schedules WHERE namespace_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3;
 
 -- hot
 -- name: schedules_due
@@ -20,7 +20,8 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
        payload, key, tenant, metadata, paused_at, paused_by, paused_reason
     FROM holdfast_schedules
     WHERE namespace_id = ?1 AND next_at <= ?2 AND paused_at IS NULL AND next_at IS NOT NULL
-    ORDER BY next_at LIMIT ?3;
+        AND (next_at, id) > (?4, ?5)
+    ORDER BY next_at, id LIMIT ?3;
 
 -- name: schedule_create
 INSERT INTO holdfast_schedules (namespace_id, name, expression, zone, type, payload, key, tenant,

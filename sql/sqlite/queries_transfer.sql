@@ -107,7 +107,6 @@ INSERT INTO holdfast_subscriptions (namespace_id, name, patterns, options, mode,
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- How fast it moves is known when it has been here for a while.
--- How fast it moves is known when it has been here for a while.
 -- name: transfer_write_partitions
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, last_event_id,
                                  epoch, turn, span)

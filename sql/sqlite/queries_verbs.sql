@@ -240,6 +240,11 @@ SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, k
 -- name: event_first
 SELECT place, entered_at FROM holdfast_events WHERE place > ?1 AND place <= ?2 ORDER BY place LIMIT 1;
 
+-- name: event_late
+SELECT place FROM holdfast_events
+    WHERE place > ?1 AND place <= ?2 AND entered_at >= ?3
+    ORDER BY place LIMIT 1;
+
 -- hot
 -- name: copy_at
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,

@@ -21,8 +21,10 @@
  * at once. A job's own weight is given back before its callback runs, so publishing one event in
  * answer to another always has room, unless somebody else took it in that moment.
  *
- * The end: async_stop lets the thread empty the queue. Whatever has not been tried at the deadline
- * is answered HF_CLOSED, so every callback runs exactly once in every case.
+ * The end: async_stop_begin lets the thread empty the queue. Whatever has not been tried at the
+ * deadline is answered HF_CLOSED, and async_stop_end waits for the rest, which is one append that
+ * may last as long as a call does: so every callback runs exactly once in every case, and none
+ * after the bus was closed.
  */
 #include "bus/async.h"
 
@@ -56,7 +58,7 @@ struct async {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t work;   /* the thread waits here for jobs */
     pthread_cond_t room;   /* publishers wait here for room */
-    pthread_cond_t answer; /* hf_flush and async_stop wait here */
+    pthread_cond_t answer; /* hf_flush and async_stop_end wait here */
     struct job *first;
     struct job *last;
     int64_t events; /* weight of all that is not answered */
@@ -213,6 +215,9 @@ static void answer(struct async *async, size_t from, size_t to, hf_status status
         pthread_mutex_lock(&async->mutex);
         async->events--;
         async->bytes -= job->bytes;
+        if (async->rooms_wanted > 0) {
+            pthread_cond_broadcast(&async->room);
+        }
         pthread_mutex_unlock(&async->mutex);
 
         tell(async, job, &async->events_of_share[i], status, message);
@@ -220,9 +225,6 @@ static void answer(struct async *async, size_t from, size_t to, hf_status status
 
         pthread_mutex_lock(&async->mutex);
         async->answered++;
-        if (async->rooms_wanted > 0) {
-            pthread_cond_broadcast(&async->room);
-        }
         pthread_cond_broadcast(&async->answer);
         pthread_mutex_unlock(&async->mutex);
     }
@@ -250,16 +252,28 @@ static hf_status append_part(struct async *async, size_t from, size_t to, struct
     return HF_OK;
 }
 
+/* When the next part must be done. Each has the time of a call: how often the share was cut before
+ * it is not its fault. False: the bus is shut down, and there is no time any more. */
+static bool has_time(struct async *async, struct deadline *ret_deadline)
+{
+    pthread_mutex_lock(&async->mutex);
+    struct deadline stop_deadline = async->stop_deadline;
+    pthread_mutex_unlock(&async->mutex);
+    *ret_deadline = deadline_earlier(bus_deadline(async->bus), stop_deadline);
+    return !deadline_passed(stop_deadline);
+}
+
 /* Appends the share in as few parts as the faults in it allow. `to` moves towards `from` until the
  * part is good, or is one event, or has failed through nobody's fault. */
-static void append_share(struct async *async, struct deadline deadline)
+static void append_share(struct async *async)
 {
     for (size_t i = 0; i < async->count; i++) {
         async->events_of_share[i] = async->share[i]->event;
     }
     size_t from = 0;
     size_t to = async->count;
-    while (from < to) {
+    struct deadline deadline;
+    while (from < to && has_time(async, &deadline)) {
         size_t failed = SIZE_MAX;
         hf_status status = append_part(async, from, to, deadline, &failed);
         if (status && failed < to - from && to - from > 1) {
@@ -274,6 +288,8 @@ static void append_share(struct async *async, struct deadline deadline)
         from = to;
         to = async->count;
     }
+    answer(async, from, async->count, HF_CLOSED,
+           "the bus was shut down before the event could be stored");
 }
 
 static void *async_main(void *ctx)
@@ -291,19 +307,10 @@ static void *async_main(void *ctx)
             break;
         }
         take_share(async);
-        struct deadline stop_deadline = async->stop_deadline;
         pthread_mutex_unlock(&async->mutex);
 
         HF_POINT("async_taken");
-        if (deadline_passed(stop_deadline)) {
-            for (size_t i = 0; i < async->count; i++) {
-                async->events_of_share[i] = async->share[i]->event;
-            }
-            answer(async, 0, async->count, HF_CLOSED,
-                   "the bus was shut down before the event could be stored");
-        } else {
-            append_share(async, deadline_earlier(bus_deadline(async->bus), stop_deadline));
-        }
+        append_share(async);
         pthread_mutex_lock(&async->mutex);
     }
     async->ended = true;
@@ -369,7 +376,7 @@ static hf_status async_ensure(hf_bus *bus, struct async **ret_async)
     return HF_OK;
 }
 
-void async_stop(hf_bus *bus, struct deadline deadline)
+void async_stop_begin(hf_bus *bus, struct deadline deadline)
 {
     /* Nobody makes one after this lock: bus->closed is set. */
     pthread_mutex_lock(&bus->mutex);
@@ -385,6 +392,16 @@ void async_stop(hf_bus *bus, struct deadline deadline)
     pthread_cond_signal(&async->work);
     pthread_cond_broadcast(&async->room);
     HF_POINT("async_stopping");
+    pthread_mutex_unlock(&async->mutex);
+}
+
+void async_stop_end(hf_bus *bus)
+{
+    struct async *async = async_find(bus);
+    if (!async) {
+        return;
+    }
+    pthread_mutex_lock(&async->mutex);
     while (!async->ended) {
         pthread_cond_wait(&async->answer, &async->mutex);
     }

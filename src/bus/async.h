@@ -6,13 +6,16 @@
 
 #include "bus/bus.h"
 
-/* Answers everything that waits, then ends the thread; later publishes answer HF_CLOSED. What could
- * not be tried before the deadline is answered HF_CLOSED too, so no callback is ever left out.
- * Called by hf_shutdown after bus->closed was set; calling it again, or at once from two threads,
- * is safe. Not from a completion callback. bus->mutex is not held. */
-void async_stop(hf_bus *bus, struct deadline deadline);
+/* Asks the thread to answer everything that waits, and to end; later publishes answer HF_CLOSED.
+ * What could not be tried before the deadline is answered HF_CLOSED too, so no callback is ever
+ * left out. Called by hf_shutdown after bus->closed was set; calling it again, or at once from two
+ * threads, is safe. Not from a completion callback. bus->mutex is not held. */
+void async_stop_begin(hf_bus *bus, struct deadline deadline);
+/* Waits until it has: past the deadline only for what was being stored when that passed, which has
+ * the time of a call. */
+void async_stop_end(hf_bus *bus);
 
-/* Frees what async_stop has stopped. Called when nobody uses the bus any more and before the store
+/* Frees what has been stopped. Called when nobody uses the bus any more and before the store
  * is closed. In a forked child it only frees memory. */
 void async_free(hf_bus *bus);
 

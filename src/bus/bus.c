@@ -6,6 +6,11 @@
  * handle (and the store) until it does; the leases have been given back by then, so its work goes
  * on elsewhere, and whatever it answers is refused.
  *
+ * Stopping tells everybody first and waits then, within the caller's time and a moment. A thread
+ * that still waits for the store after that is not waited for. The next start or stop finds it;
+ * after hf_close it keeps the handle until its call returns, as a handler does. Only asynchronous
+ * publishes are always waited for: their callbacks must have run when the bus is shut down.
+ *
  * In a forked child nothing of the handle works (bus_check), and closing only frees memory: the
  * threads are the parent's, and so are the locks they may hold.
  */
@@ -123,6 +128,7 @@ void bus_unreference(hf_bus *bus)
     }
     async_free(bus);
     watch_free(bus);
+    clockwork_free(bus);
     retention_free(bus);
     memory_free(bus->memory);
     bool poisoned = store_poisoned(bus->store);
@@ -301,6 +307,20 @@ static hf_status check_outside(const hf_bus *bus, const char *call)
     return HF_OK;
 }
 
+static hf_status fail_left(void)
+{
+    return fail(HF_TIMEOUT, "what fires schedules, or retention, still waits for the database");
+}
+
+/* Waits for those that the last stop did not wait for. bus->life is held. */
+static hf_status join(hf_bus *bus, struct deadline deadline)
+{
+    if (!clockwork_stop_end(bus, deadline) || !retention_stop_end(bus, deadline)) {
+        return fail_left();
+    }
+    return subscriptions_join(bus, deadline);
+}
+
 hf_status hf_start(hf_bus *bus)
 {
     hf_status status = bus_check_open(bus);
@@ -309,10 +329,13 @@ hf_status hf_start(hf_bus *bus)
     }
     watch_want(bus);
     pthread_mutex_lock(&bus->life);
-    pthread_mutex_lock(&bus->mutex);
-    bus->started = true;
-    pthread_mutex_unlock(&bus->mutex);
-    status = clockwork_start(bus);
+    status = bus->started ? HF_OK : join(bus, bus_deadline(bus));
+    if (!status) {
+        pthread_mutex_lock(&bus->mutex);
+        bus->started = true;
+        pthread_mutex_unlock(&bus->mutex);
+        status = clockwork_start(bus);
+    }
     if (!status) {
         status = retention_start(bus);
     }
@@ -328,17 +351,23 @@ static struct deadline stop_deadline(const hf_bus *bus, int64_t timeout_ms)
     return deadline_after_ms(timeout_ms < 0 ? bus->shutdown_ms : timeout_ms);
 }
 
+/* Everybody is told before anybody is waited for: handlers have all of the time that there is, and
+ * nothing new begins meanwhile. */
 static hf_status stop(hf_bus *bus, struct deadline deadline)
 {
     pthread_mutex_lock(&bus->life);
     pthread_mutex_lock(&bus->mutex);
     bus->started = false;
     pthread_mutex_unlock(&bus->mutex);
-    clockwork_stop(bus);
-    retention_stop(bus);
-    hf_status status = subscriptions_stop(bus, deadline);
+    clockwork_stop_begin(bus);
+    retention_stop_begin(bus);
+    subscriptions_stop_begin(bus, deadline);
+    struct patience patience = patience_until(deadline);
+    hf_status status = subscriptions_stop_end(bus, &patience);
+    bool joined = clockwork_stop_end(bus, patience.threads);
+    joined = retention_stop_end(bus, patience.threads) && joined;
     pthread_mutex_unlock(&bus->life);
-    return status;
+    return status || joined ? status : fail_left();
 }
 
 hf_status hf_stop(hf_bus *bus, int64_t timeout_ms)
@@ -361,8 +390,9 @@ hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms)
     }
     atomic_store(&bus->closed, true);
     struct deadline deadline = stop_deadline(bus, timeout_ms);
-    async_stop(bus, deadline);
+    async_stop_begin(bus, deadline);
     status = stop(bus, deadline);
+    async_stop_end(bus);
     watch_stop(bus);
     return status;
 }
@@ -379,6 +409,8 @@ hf_status hf_close(hf_bus **bus)
             return status;
         }
         status = hf_shutdown(*bus, -1);
+        clockwork_leave(*bus);
+        retention_leave(*bus);
         subscriptions_free(*bus);
     }
     bus_unreference(*bus);

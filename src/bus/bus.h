@@ -9,6 +9,7 @@
  *   definition.c    a stored subscription, parsed; known.c those that were claimed from;
  *                   handlers.c the handlers of this process
  *   subscription.c  creating, registering handlers, and the runner of each subscription
+ *   patience.c      how long a stop waits, and for what
  *   runner.c        the thread that keeps one subscription moving; runner_report.c what workers
  *                   report to it, runner_outcome.c what is stored of that, harvest.c many at once
  *   ordered.c       one way of getting work and settling it: owning partitions; crew.c shares them
@@ -16,7 +17,8 @@
  *                   ordered_load.c what the store knows of them, ordered_fill.c gets deliveries,
  *                   ordered_settle.c stores what became of them
  *   shared.c        the other way: leases
- *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events
+ *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events;
+ *                   early.c what is done and gone, and not yet told by a checkpoint
  *   unit.c          what a batch handler gets at once, and settles as one
  *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means;
  *                   solo.c who must run alone; careful.c what is recorded before it runs

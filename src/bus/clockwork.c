@@ -15,19 +15,29 @@
  * its row. Then it is looked at again after BEATEN_MS, and after twice as long each time that
  * nothing could be done, up to FAILED_MS; but nothing else that comes due meanwhile waits for that.
  *
+ * A portion is collected page by page: what a page of the store holds is bounded, and so is what a
+ * turn keeps of it. Every turn begins with the first that is due. So whatever is changed between
+ * two pages, nothing is lost by it: what has moved before the place where we are is found by the
+ * next turn, and what was seen twice, because others have fired it meanwhile, is fired by us at
+ * most once, because a firing names the time that was read.
+ *
  * What fails is said in the log and tried again after a pause; what is due stays due. A schedule
  * that this process cannot read, because its machine does not know the time zone, stays first in
- * the line of what is due: the next portion is larger by as many as were refused, so that nobody
- * waits behind them, and they are complained about once in COMPLAIN_MS.
+ * the line of what is due: the turn goes on behind it, so that nobody waits there, and it is
+ * complained about once in COMPLAIN_MS.
+ *
+ * Whoever stops does not wait for a store that does not answer. The thread is then found by the
+ * next start or stop, or left behind by the close: it ends when its call returns.
  */
 #include "bus/schedule.h"
 
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/companion.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/point.h"
 #include "bus/watch.h"
 
 #define LOOK_MS 30
@@ -37,15 +47,15 @@
 #define BEATEN_MS 5    /* something is due, but somebody else is doing it; doubled each time */
 #define COMPLAIN_MS 60000
 #define SCHEDULES_MAX 1000 /* that are fired in one turn */
-#define REFUSED_MAX 100000 /* of those that cannot be read: more of them are in the way */
+#define REFUSED_MAX 100000 /* that cannot be read in one turn: more of them are in the way */
 #define TURN_BYTES (16 << 20)           /* of schedules in one turn; the rest comes with the next */
 #define TURN_BYTES_MAX ((size_t)1 << 30) /* one of them may be larger */
 
 struct clockwork {
     hf_bus *bus;
-    pthread_t thread;
+    struct companion companion;
     atomic_bool stopping;
-    int32_t refused;       /* schedules in the last turn that cannot be read */
+    bool refused;          /* in the last turn there were schedules that cannot be read */
     int64_t beaten_ms;     /* the pause after the last turn that could do nothing; 0: it could */
     int64_t complained_us; /* of them, when (monotonic); 0: never */
 };
@@ -61,7 +71,9 @@ struct turn {
     bool failed;
     bool ahead; /* next_us is known for FAILED_MS from now */
     int32_t refused;
-    struct arena arena; /* of what is due */
+    struct due_page page; /* the next one */
+    bool enough;          /* pages */
+    struct arena arena;   /* of what is due */
     struct due *due[SCHEDULES_MAX];
     size_t due_count;
 };
@@ -96,9 +108,11 @@ static int plan_row(const struct schedule_row *row, void *ctx)
 {
     struct turn *turn = ctx;
     struct due *due = NULL;
+    turn->page.after_us = row->next_us;
+    memcpy(turn->page.after_id, row->id, sizeof turn->page.after_id);
     if (row->next_us > turn->at_us) {
         expect(turn, row->next_us);
-        return 1; /* they come in the order of their times */
+        return turn->enough = true; /* they come in the order of their times */
     }
     if (schedule_due(turn->bus, row, turn->now_us, turn->at_us, &turn->arena, &due) != HF_OK) {
         turn->failed = true;
@@ -107,7 +121,27 @@ static int plan_row(const struct schedule_row *row, void *ctx)
     } else if (due) {
         turn->due[turn->due_count++] = due;
     }
-    return turn->due_count == SCHEDULES_MAX || turn->arena.used_bytes >= TURN_BYTES;
+    return turn->enough = turn->due_count == SCHEDULES_MAX || turn->refused == REFUSED_MAX ||
+                          turn->arena.used_bytes >= TURN_BYTES;
+}
+
+static void collect(struct turn *turn)
+{
+    struct clockwork *clockwork = turn->clockwork;
+    turn->ahead = clockwork->refused || clockwork->beaten_ms > 0;
+    turn->page = (struct due_page){
+        .now_us = turn->now_us + (turn->ahead ? FAILED_MS * INT64_C(1000) : 0),
+        .max = STORE_SCHEDULES_MAX,
+        .after_us = STORE_NEVER,
+    };
+    bool more = true;
+    while (more && !turn->enough && !atomic_load(&clockwork->stopping)) {
+        if (store_schedules_due(turn->bus->store, &turn->page, &more, plan_row, turn) != HF_OK) {
+            complain(turn);
+            break;
+        }
+    }
+    clockwork->refused = turn->refused > 0;
 }
 
 /* Together, so that one commit carries many of them: a thousand may be due in the same second. */
@@ -141,15 +175,10 @@ static void do_what_is_due(struct turn *turn)
     turn->done += release.ret_count;
     expect(turn, release.ret_next_us);
     arena_init(&turn->arena, TURN_BYTES_MAX);
-    struct clockwork *clockwork = turn->clockwork;
-    int32_t max = SCHEDULES_MAX + clockwork->refused;
-    turn->ahead = clockwork->refused > 0 || clockwork->beaten_ms > 0;
-    int64_t until_us = turn->now_us + (turn->ahead ? FAILED_MS * INT64_C(1000) : 0);
-    if (store_schedules_due(turn->bus->store, until_us, max, plan_row, turn) != HF_OK) {
-        complain(turn);
+    collect(turn);
+    if (!atomic_load(&turn->clockwork->stopping)) {
+        fire_all(turn);
     }
-    clockwork->refused = turn->refused < REFUSED_MAX ? turn->refused : REFUSED_MAX;
-    fire_all(turn);
     arena_release(&turn->arena);
 }
 
@@ -194,6 +223,9 @@ static int64_t take_turn(struct clockwork *clockwork)
     if (due_us > turn.at_us) {
         return (due_us - turn.at_us + 999) / 1000;
     }
+    if (atomic_load(&clockwork->stopping)) {
+        return 0; /* each call may take as long as the store does not answer: no further one */
+    }
     do_what_is_due(&turn);
     return pause_after(&turn);
 }
@@ -203,11 +235,15 @@ static bool wait_for_news(struct clockwork *clockwork, uint64_t seen, uint64_t a
                           struct deadline due)
 {
     hf_bus *bus = clockwork->bus;
-    while (watch_wait(bus, seen, due) && !atomic_load(&clockwork->stopping)) {
+    while (watch_wait(bus, seen, due)) {
+        seen = watch_seen(bus); /* before looking: what happens afterwards is news */
+        if (atomic_load(&clockwork->stopping)) {
+            return false;
+        }
         if (store_agenda_news(bus->store) != agenda) {
             return true;
         }
-        seen = watch_seen(bus);
+        HF_POINT("after_agenda_look");
     }
     return false;
 }
@@ -216,8 +252,11 @@ static void *clockwork_main(void *ctx)
 {
     struct clockwork *clockwork = ctx;
     hf_bus *bus = clockwork->bus;
-    while (!atomic_load(&clockwork->stopping)) {
-        uint64_t seen = watch_seen(bus);
+    for (;;) {
+        uint64_t seen = watch_seen(bus); /* before looking */
+        if (atomic_load(&clockwork->stopping)) {
+            break;
+        }
         uint64_t agenda = store_agenda_news(bus->store);
         struct deadline due = deadline_after_ms(take_turn(clockwork));
         if (wait_for_news(clockwork, seen, agenda, due)) {
@@ -225,6 +264,9 @@ static void *clockwork_main(void *ctx)
             int64_t pause_ms = left_ms >= 0 && left_ms < LOOK_MS ? left_ms : LOOK_MS;
             nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
         }
+    }
+    if (companion_end(&clockwork->companion)) {
+        bus_unreference(bus);
     }
     return NULL;
 }
@@ -239,8 +281,14 @@ hf_status clockwork_start(hf_bus *bus)
         return fail(HF_NOMEM, "out of memory");
     }
     clockwork->bus = bus;
-    hf_status status = thread_start(&clockwork->thread, "hf-clockwork", clockwork_main, clockwork);
+    hf_status status = companion_init(&clockwork->companion);
     if (status) {
+        mem_free(clockwork);
+        return status;
+    }
+    status = companion_start(&clockwork->companion, "hf-clockwork", clockwork_main, clockwork);
+    if (status) {
+        companion_release(&clockwork->companion);
         mem_free(clockwork);
         return status;
     }
@@ -248,15 +296,38 @@ hf_status clockwork_start(hf_bus *bus)
     return HF_OK;
 }
 
-void clockwork_stop(hf_bus *bus)
+void clockwork_stop_begin(hf_bus *bus)
 {
-    struct clockwork *clockwork = bus->clockwork;
-    if (!clockwork) {
-        return;
+    if (bus->clockwork) {
+        atomic_store(&bus->clockwork->stopping, true);
+        watch_poke(bus);
     }
-    atomic_store(&clockwork->stopping, true);
-    watch_poke(bus);
-    pthread_join(clockwork->thread, NULL);
-    mem_free(clockwork);
+}
+
+bool clockwork_stop_end(hf_bus *bus, struct deadline deadline)
+{
+    if (bus->clockwork && !companion_join(&bus->clockwork->companion, deadline)) {
+        return false;
+    }
+    clockwork_free(bus);
+    return true;
+}
+
+void clockwork_leave(hf_bus *bus)
+{
+    if (bus->clockwork) {
+        bus_reference(bus); /* the thread's */
+        if (!companion_leave(&bus->clockwork->companion)) {
+            bus_unreference(bus);
+        }
+    }
+}
+
+void clockwork_free(hf_bus *bus)
+{
+    if (bus->clockwork && !store_poisoned(bus->store)) {
+        companion_release(&bus->clockwork->companion);
+    }
+    mem_free(bus->clockwork);
     bus->clockwork = NULL;
 }

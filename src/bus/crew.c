@@ -206,6 +206,7 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
     ordered->owing[part->number] = 0;
     set_bit(ordered, part->number, true);
     window_floor(&runner->window, part->number, part->floor);
+    window_checkpoint(&runner->window, part->number, part->checkpoint);
     pthread_mutex_unlock(&runner->mutex);
     hf_status status = ordered_load(runner, part);
     if (!status && part->unclean) {

@@ -5,6 +5,7 @@
  */
 #include "bus/harvest.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "bus/runner.h"
@@ -55,9 +56,9 @@ void harvest_add(struct harvest *harvest, struct slot *slot)
     harvest->slots[harvest->count++] = slot;
 }
 
-hf_status harvest_judge(struct harvest *harvest, struct runner *runner, int64_t now_us,
-                        bool *relaxed)
+hf_status harvest_judge(struct harvest *harvest, struct runner *runner, bool *relaxed)
 {
+    harvest->judged_us = clock_wall_us(); /* they may have ended long after the turn began */
     harvest->outcome_count = 0;
     for (size_t i = 0; i < harvest->count; i++) {
         if (harvest->slots[i]->in_tx) {
@@ -66,7 +67,8 @@ hf_status harvest_judge(struct harvest *harvest, struct runner *runner, int64_t 
         struct outcome *outcome = &harvest->outcomes[harvest->outcome_count];
         struct buf *story = &harvest->stories[harvest->outcome_count];
         buf_clear(story);
-        hf_status status = runner_outcome(runner, harvest->slots[i], now_us, story, outcome);
+        hf_status status = runner_outcome(runner, harvest->slots[i], harvest->judged_us, story,
+                                          outcome);
         if (status) {
             return status;
         }
@@ -76,12 +78,13 @@ hf_status harvest_judge(struct harvest *harvest, struct runner *runner, int64_t 
     return HF_OK;
 }
 
-void harvest_log(const struct harvest *harvest, const struct runner *runner, int64_t now_us)
+void harvest_log(const struct harvest *harvest, const struct runner *runner)
 {
     size_t at = 0;
     for (size_t i = 0; i < harvest->count; i++) {
         if (!harvest->slots[i]->in_tx) {
-            runner_log_failure(runner, harvest->slots[i], &harvest->outcomes[at++], now_us);
+            runner_log_failure(runner, harvest->slots[i], &harvest->outcomes[at++],
+                               harvest->judged_us);
         }
     }
 }

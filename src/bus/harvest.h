@@ -20,6 +20,7 @@ struct harvest {
     size_t count;
     struct outcome *outcomes; /* of those that no transaction has settled, in their order */
     size_t outcome_count;
+    int64_t judged_us;   /* when they were made */
     struct buf *stories; /* the outcomes': memory that is used again */
     size_t max;          /* slots, and outcomes */
 };
@@ -35,11 +36,10 @@ bool harvest_full(const struct harvest *harvest);
 /* It is not full. */
 void harvest_add(struct harvest *harvest, struct slot *slot);
 
-/* Makes the outcomes. Clears *relaxed if one of them must not be lost: a dead letter. The mutex is
- * not held. */
-hf_status harvest_judge(struct harvest *harvest, struct runner *runner, int64_t now_us,
-                        bool *relaxed);
+/* Makes the outcomes; the pause before another attempt is counted from now. Clears *relaxed if one
+ * of them must not be lost: a dead letter. The mutex is not held. */
+hf_status harvest_judge(struct harvest *harvest, struct runner *runner, bool *relaxed);
 /* They are stored: tells the log of every failed attempt. */
-void harvest_log(const struct harvest *harvest, const struct runner *runner, int64_t now_us);
+void harvest_log(const struct harvest *harvest, const struct runner *runner);
 
 #endif

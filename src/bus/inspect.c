@@ -411,8 +411,8 @@ static hf_status read_rate(hf_bus *bus, int64_t now_us, hf_stats *stats)
     int64_t before = 0;
     hf_status status = store_last(bus->store, &last);
     if (!status) {
-        status =
-            store_position_before(bus->store, now_us - RATE_SECONDS * INT64_C(1000000), &before);
+        int64_t since_us = now_us - RATE_SECONDS * INT64_C(1000000);
+        status = store_position_before(bus->store, since_us, 0, &before);
     }
     if (status) {
         return status;
@@ -424,16 +424,10 @@ static hf_status read_rate(hf_bus *bus, int64_t now_us, hf_stats *stats)
     return HF_OK;
 }
 
-static hf_status stats_read(hf_bus *bus, const struct subscription_ids *ids, hf_stats *stats)
+/* What adds up over subscriptions, and dead letters. A role of the server from whom they are hidden
+ * may still see the other numbers. */
+static hf_status read_subscriptions(hf_bus *bus, int64_t now_us, hf_stats *stats)
 {
-    int64_t now_us = clock_wall_us();
-    hf_status status = store_head(bus->store, &stats->head, &stats->first);
-    if (!status) {
-        status = store_progress_each(bus->store, ids->ids, ids->count, now_us, add_progress, stats);
-    }
-    if (!status) {
-        status = read_rate(bus, now_us, stats);
-    }
     struct dead_query open = {
         .failed_before_us = -1,
         .failed_after_us = -1,
@@ -441,8 +435,33 @@ static hf_status stats_read(hf_bus *bus, const struct subscription_ids *ids, hf_
         .after_dead_id = -1,
         .limit = -1,
     };
+    struct subscription_ids ids;
+    subscription_ids_init(&ids);
+    hf_status status = subscription_ids_load(bus, &ids);
+    if (!status) {
+        status = store_progress_each(bus->store, ids.ids, ids.count, now_us, add_progress, stats);
+    }
+    subscription_ids_release(&ids);
     if (!status) {
         status = store_dead_count(bus->store, &open, &stats->dead);
+    }
+    if (status == HF_DENIED) {
+        stats->subscriptions = stats->retrying = stats->held = -1;
+        stats->in_flight = stats->dead = stats->oldest_waiting_us = -1;
+        return HF_OK;
+    }
+    return status;
+}
+
+static hf_status stats_read(hf_bus *bus, hf_stats *stats)
+{
+    int64_t now_us = clock_wall_us();
+    hf_status status = store_head(bus->store, &stats->head, &stats->first);
+    if (!status) {
+        status = read_subscriptions(bus, now_us, stats);
+    }
+    if (!status) {
+        status = read_rate(bus, now_us, stats);
     }
     struct store_sizes sizes;
     if (!status) {
@@ -476,13 +495,7 @@ hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats)
     if (status) {
         return status;
     }
-    struct subscription_ids ids;
-    subscription_ids_init(&ids);
-    status = subscription_ids_load(bus, &ids);
-    if (!status) {
-        status = stats_read(bus, &ids, &stats);
-    }
-    subscription_ids_release(&ids);
+    status = stats_read(bus, &stats);
     if (status) {
         return status;
     }

@@ -11,10 +11,12 @@
  *
  * Held ones
  *   A key that always fails would cost a settle for each of its events. What is only held waits for
- *   the next checkpoints instead and is stored by the same statement; not for long, and not if
- *   nothing else is to be done or another outcome of its partition goes. Until then it is open as
- *   if it had not been run: its partition's checkpoint stays below it. What can happen meanwhile
- *   (e fails, f is a later event of its lane, held and not stored):
+ *   others of its kind instead, and they are stored by one statement with the checkpoints; not for
+ *   long, and not if nothing else is to be done, much has passed them, or another outcome of their
+ *   partition goes. Until then it is open as if it had not been run: its partition's checkpoint
+ *   stays below it. What is done behind it leaves the window all the same and is remembered
+ *   (window.h, `early`). What can happen meanwhile (e fails, f is a later event of its lane, held
+ *   and not stored):
  *
  *   the process dies             f is above the checkpoint and is read again. The lane fails by e's
  *                                row; or e has none yet, then e is above the checkpoint, too, and
@@ -115,22 +117,23 @@ static void settled(struct runner *runner, struct part *part, const struct settl
                     int64_t now_us)
 {
     struct harvest *harvest = &runner->ordered->harvest;
-    harvest_log(harvest, runner, now_us);
+    harvest_log(harvest, runner);
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < harvest->count; i++) {
         note_outcome(runner, harvest->slots[i], &harvest->outcomes[i], now_us);
         window_settle(&runner->window, harvest->slots[i]);
     }
     runner->window.settled -= (int64_t)harvest->count; /* they are stored already */
+    if (settle->checkpoint >= 0) {
+        part->checkpoint = settle->checkpoint;
+        window_checkpoint(&runner->window, part->number, part->checkpoint);
+    }
     window_reap(&runner->window, &runner->rack);
     runner->stale |= runner->halting; /* is it paused now? */
     /* Enough failing lanes have been freed to know them all again. */
     runner->lost |=
         runner->window.lanes_full && set64_count(&runner->window.failing) < WINDOW_LANES_MAX / 2;
     pthread_mutex_unlock(&runner->mutex);
-    if (settle->checkpoint >= 0) {
-        part->checkpoint = settle->checkpoint;
-    }
     runner->stale |= settle->ret_generation != runner->definition.generation;
     runner_store_worked(runner);
     runner->stale |= !text_is_absent(settle->pause.reason);
@@ -163,6 +166,7 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
     } else if (status == HF_NOTFOUND || status == HF_CONFLICT) {
         runner->stale = true; /* removed, or changed: read the definition again */
     } else {
+        runner_away(runner);
         runner_store_failed(runner, status, "storing progress");
     }
 }
@@ -194,7 +198,7 @@ hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t n
         .last_event_id = last_id,
         .outcomes = harvest->outcomes,
     };
-    hf_status status = harvest_judge(harvest, runner, now_us, &settle.change.relaxed);
+    hf_status status = harvest_judge(harvest, runner, &settle.change.relaxed);
     settle.count = harvest->outcome_count;
     struct halt halt;
     settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
@@ -220,7 +224,7 @@ bool ordered_is_answered(hf_status status)
 static bool is_pressing(const struct runner *runner, const struct part *part, bool move)
 {
     const struct window_share *share = &runner->window.shares[part->number];
-    int32_t patient = move && !runner->batched ? share->held : 0;
+    int32_t patient = move && runner->window.patient ? share->held : 0;
     return share->ended > patient && part->state != PART_LOST;
 }
 
@@ -250,39 +254,53 @@ static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-/* Is it time to store checkpoints on their own? The mutex is held. */
+/* Is it to be found out whether checkpoints are taken, moved or not (runner_away)? The mutex is
+ * held. */
+static bool asks_if_taken(const struct runner *runner)
+{
+    return runner->away && !runner->finishing;
+}
+
+static int64_t earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+/* Is it time to store checkpoints on their own? If not, *ret_at_us is not later than when it will
+ * be. The mutex is held. */
 static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
 {
     struct ordered *ordered = runner->ordered;
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
-    if (runner->definition.wanted > 0) {
-        return true; /* the others wait for it */
+    if (runner->definition.wanted > 0 || asks_if_taken(runner)) {
+        return true; /* the others wait for it, or our workers do */
     }
     if (window->settled <= 0 && !ordered->owed) {
         /* Only events that do not match: no hurry. */
-        *ret_at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
-        return now_us >= *ret_at_us || now_us < ordered->flushed_us ||
+        int64_t at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
+        *ret_at_us = earlier(*ret_at_us, at_us);
+        return now_us >= at_us || now_us < ordered->flushed_us ||
                atomic_load(&runner->bus->waiters) > 0 || runner->stopping;
     }
     if (ordered->unflushed_us == 0) {
         ordered->unflushed_us = now_us;
     }
-    *ret_at_us = ordered->unflushed_us + options->checkpoint_ms * 1000;
+    int64_t at_us = ordered->unflushed_us + options->checkpoint_ms * 1000;
+    *ret_at_us = earlier(*ret_at_us, at_us);
     bool idle = window->ready == 0 && window->busy == 0;
-    return window->settled >= options->checkpoint_events || now_us >= *ret_at_us ||
+    return window->settled >= options->checkpoint_events || now_us >= at_us ||
            now_us < ordered->unflushed_us || runner->stopping ||
            (idle && atomic_load(&runner->bus->waiters) > 0);
 }
 
-/* Is it time to store the held ones that were collected: are there as many as done ones for a
- * checkpoint, is there little else to do, have they waited long? The mutex is held. */
+/* Is it time to store the held ones: have they waited long or let much pass, is there nothing else
+ * to do? The mutex is held. */
 static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
 {
     struct ordered *ordered = runner->ordered;
-    const hf_subscription_options *options = &runner->definition.options;
     const struct window *window = &runner->window;
-    if (ordered->harvest.count == 0) {
+    if (window->held == 0 || !window->patient) {
         ordered->held_us = 0;
         return false;
     }
@@ -290,9 +308,13 @@ static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
         ordered->held_us = now_us;
     }
     int64_t at_us = ordered->held_us + HELD_WAIT_US;
-    *ret_at_us = at_us < *ret_at_us ? at_us : *ret_at_us;
-    return window->settled + window->held >= options->checkpoint_events || now_us >= at_us ||
-           window->ready <= options->inflight_max / 4 || runner->stopping;
+    if (now_us < at_us) { /* afterwards only what is in their way counts, and that will be told */
+        *ret_at_us = earlier(*ret_at_us, at_us);
+    }
+    bool idle = window->ready == 0 && window->busy == 0 &&
+                (!ordered->more || atomic_load(&runner->bus->waiters) > 0);
+    return now_us >= at_us || idle || window_crowded(window) || runner->stopping ||
+           runner->definition.options.checkpoint_events == 1;
 }
 
 /* Collects those that are held, partition by partition, of partitions of which nothing else has to
@@ -301,11 +323,10 @@ static void collect_held(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
     struct harvest *harvest = &ordered->harvest;
-    harvest_clear(harvest);
-    bool any = runner->window.held > 0 && !runner->batched;
-    for (int32_t i = 0; any && i < ordered->part_count; i++) {
+    for (int32_t i = 0; i < ordered->part_count; i++) {
         const struct part *part = &ordered->parts[i];
-        if (part->state != PART_LOST && !is_pressing(runner, part, true)) {
+        if (runner->window.shares[part->number].held > 0 && part->state != PART_LOST &&
+            !is_pressing(runner, part, true)) {
             collect_queue(harvest, &runner->window.log, part->number);
         }
     }
@@ -319,16 +340,20 @@ static void collect_held(struct runner *runner)
     }
 }
 
-/* The checkpoints that have moved, and those of partitions with held ones. The mutex is held; marks
- * point into the window's shares, which only the dispatcher surveys. */
-static size_t collect_marks(struct runner *runner)
+/* The checkpoints that have moved; with `held`, those of partitions with held ones, too; all, if it
+ * is to be found out whether they are taken. The mutex is held; marks point into the window's
+ * shares, which only the dispatcher surveys. */
+static size_t collect_marks(struct runner *runner, bool held)
 {
     struct ordered *ordered = runner->ordered;
     struct harvest *harvest = &ordered->harvest;
     size_t count = 0;
     size_t at = 0;
-    window_reap(&runner->window, &runner->rack);
-    collect_held(runner);
+    bool asks = asks_if_taken(runner);
+    harvest_clear(harvest);
+    if (held) {
+        collect_held(runner);
+    }
     window_survey(&runner->window);
     for (int32_t i = 0; i < ordered->part_count; i++) {
         const struct part *part = &ordered->parts[i];
@@ -338,7 +363,7 @@ static size_t collect_marks(struct runner *runner)
         for (; at < harvest->count && harvest->slots[at]->partition == part->number; at++) {
             mark.held_count++;
         }
-        if (mark.checkpoint < 0 && mark.held_count > 0) {
+        if (mark.checkpoint < 0 && (mark.held_count > 0 || asks)) {
             mark.checkpoint = part->checkpoint;
             mark.last_event_id = NULL;
         }
@@ -347,18 +372,6 @@ static size_t collect_marks(struct runner *runner)
         }
     }
     return count;
-}
-
-/* Keeps only the marks of partitions with held ones. */
-static size_t pick_held(struct mark *marks, size_t count)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (marks[i].held_count > 0) {
-            marks[kept++] = marks[i];
-        }
-    }
-    return kept;
 }
 
 /* The held ones of a mark are stored, or not if it is stale. Answers how many. The mutex is
@@ -377,8 +390,8 @@ static size_t note_held(struct runner *runner, const struct mark *mark, int64_t 
     return mark->ret_stale ? 0 : mark->held_count;
 }
 
-/* The marks are stored: all of them, or only those with held ones. */
-static void marked(struct runner *runner, const struct checkpoints *checkpoints, bool all,
+/* The marks are stored. */
+static void marked(struct runner *runner, const struct checkpoints *checkpoints,
                    int64_t settled_before, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
@@ -396,10 +409,11 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
             struct part *part = ordered_part(ordered, mark->partition);
             moved |= part->checkpoint < mark->checkpoint;
             part->checkpoint = mark->checkpoint;
+            window_checkpoint(&runner->window, part->number, part->checkpoint);
         }
     }
     /* What ended while the store was busy is for the next time. */
-    runner->window.settled -= (int64_t)held + (all ? settled_before : 0);
+    runner->window.settled -= (int64_t)held + settled_before;
     window_reap(&runner->window, &runner->rack);
     pthread_mutex_unlock(&runner->mutex);
     if (lost) {
@@ -407,34 +421,34 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     } else {
         runner->stale |= checkpoints->ret_generation != runner->definition.generation;
     }
-    ordered->held_us = 0;
-    if (all) {
-        ordered->flushed_us = now_us;
-        ordered->unflushed_us = 0;
-        ordered->owed = !moved && (ordered->owed || settled_before > 0);
-    }
+    ordered->flushed_us = now_us;
+    ordered->unflushed_us = 0;
+    ordered->held_us = held > 0 ? 0 : ordered->held_us; /* others may be held by now */
+    ordered->owed = !moved && (ordered->owed || settled_before > 0);
     runner_store_worked(runner);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
     }
 }
 
-/* Stores the checkpoints that have moved, when it is time. */
+/* Stores the checkpoints that have moved, and what is held, when it is time. */
 static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
     int64_t at_us = INT64_MAX;
     pthread_mutex_lock(&runner->mutex);
+    window_reap(&runner->window, &runner->rack);
+    bool held = held_due(runner, now_us, &at_us);
     int64_t settled_before = runner->window.settled;
+    bool asks = asks_if_taken(runner);
     struct checkpoints checkpoints = {
         .change = {.kind = CHANGE_CHECKPOINTS, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
         .generation = ordered->generation,
         .marks = ordered->marks,
-        .count = collect_marks(runner),
+        .count = collect_marks(runner, held),
     };
-    bool all = checkpoints.count > 0 && checkpoints_due(runner, now_us, &at_us);
-    bool due = held_due(runner, now_us, &at_us);
+    bool due = checkpoints.count > 0 && (checkpoints_due(runner, now_us, &at_us) || held);
     if (checkpoints.count == 0 && settled_before > 0) {
         /* What is done has been stored (a retry, by its transaction), or lies above a gap: whoever
          * waits for the checkpoint waits in vain. */
@@ -443,14 +457,9 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
         ordered->owed = true;
         runner_signal_work(runner);
     }
-    if (!all && due) {
-        checkpoints.count = pick_held(checkpoints.marks, checkpoints.count);
-    } else if (!all) {
-        leave(&ordered->harvest);
-    }
     pthread_mutex_unlock(&runner->mutex);
-    if (!all && !due) {
-        step->at_us = at_us < step->at_us ? at_us : step->at_us;
+    if (!due) {
+        step->at_us = earlier(step->at_us, at_us);
         return true;
     }
     step->again |= harvest_full(&ordered->harvest);
@@ -462,7 +471,10 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
         step->again |= ordered_is_answered(status);
         return false;
     }
-    marked(runner, &checkpoints, all, settled_before, now_us);
+    marked(runner, &checkpoints, settled_before, now_us);
+    if (asks) {
+        runner_back(runner);
+    }
     return true;
 }
 
@@ -521,15 +533,14 @@ static bool collect_log_done(struct runner *runner, const struct part *part,
     return full;
 }
 
-/* Collects what has left it, from `*cursor` on. True: there may be more. */
-static bool collect_early(struct runner *runner, const struct part *part, size_t *cursor)
+/* Collects what has left it, from `*at` on. True: there may be more. */
+static bool collect_early(struct runner *runner, const struct part *part, size_t *at)
 {
-    uint64_t position;
-    int64_t partition;
+    const struct early *early = &runner->window.early;
     bool full = false;
-    while (!full && set64_next(&runner->window.early, cursor, &position, &partition)) {
-        if (partition == part->number) {
-            full = collect_done(runner->ordered, part, (int64_t)position);
+    for (; *at < early->count && !full; (*at)++) {
+        if (early->events[*at].partition == part->number) {
+            full = collect_done(runner->ordered, part, early->events[*at].position);
         }
     }
     return full;
@@ -538,12 +549,12 @@ static bool collect_early(struct runner *runner, const struct part *part, size_t
 hf_status ordered_remember(struct runner *runner, const struct part *part, int64_t now_us)
 {
     hf_status status = HF_OK;
-    size_t cursor = 0;
+    size_t early = 0;
     const struct slot *at = runner->window.log.used.first;
     harvest_clear(&runner->ordered->harvest);
     for (bool more = true; more && !status;) {
         pthread_mutex_lock(&runner->mutex);
-        more = collect_early(runner, part, &cursor) || collect_log_done(runner, part, &at);
+        more = collect_early(runner, part, &early) || collect_log_done(runner, part, &at);
         pthread_mutex_unlock(&runner->mutex);
         status = store_done(runner, part, now_us);
     }

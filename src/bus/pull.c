@@ -147,10 +147,10 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
     return HF_OK;
 }
 
-/* The caller will not see the batch: nobody should have to wait until its lease expires. Keeps the
- * message of the failure that led here. */
-static void give_back(hf_bus *bus, const struct definition *definition, const hf_batch *batch,
-                      int64_t now_us)
+/* The caller will not see the batch, and hears `why`: nobody should have to wait until its lease
+ * expires. Keeps the message of that failure. */
+static hf_status give_back(hf_bus *bus, const struct definition *definition, const hf_batch *batch,
+                           int64_t now_us, hf_status why)
 {
     char message[HF_ERR_BYTES_MAX];
     snprintf(message, sizeof message, "%s", err_message());
@@ -161,7 +161,7 @@ static void give_back(hf_bus *bus, const struct definition *definition, const hf
     };
     memcpy(settle.lease, batch->lease, sizeof settle.lease);
     bus_run(bus, &settle.change);
-    err_set(HF_NOMEM, message);
+    return err_set(why, message);
 }
 
 /* What one try found. */
@@ -192,8 +192,8 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
     random_bytes(claim.lease, sizeof claim.lease);
     hf_status status = bus_run(bus, &claim.change);
     if (status == HF_UNKNOWN) {
-        memcpy(batch->lease, claim.lease, sizeof batch->lease);
-        give_back(bus, definition, batch, claim.change.now_us); /* it may have happened */
+        memcpy(batch->lease, claim.lease, sizeof batch->lease); /* it may have happened */
+        return give_back(bus, definition, batch, claim.change.now_us, status);
     }
     if (status) {
         return status;
@@ -205,7 +205,7 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
         batch->expires_at_us = claim.ret_expires_at_us;
         status = weed_out(bus, definition, batch, claim.change.now_us, &weeds);
         if (status) {
-            give_back(bus, definition, batch, claim.change.now_us);
+            status = give_back(bus, definition, batch, claim.change.now_us, status);
         }
     }
     ret_found->again = weeds || (claim.ret_more && !claim.ret_paused);

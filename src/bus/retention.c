@@ -18,11 +18,11 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/companion.h"
 #include "base/err.h"
 #include "base/glob.h"
 #include "base/mem.h"
 #include "base/point.h"
-#include "base/thread.h"
 #include "store/retention.h"
 
 #define BUSY_TRIES 5
@@ -30,7 +30,7 @@
 
 struct retention {
     hf_bus *bus;
-    pthread_t thread;
+    struct companion companion;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
     bool stopping;
@@ -220,61 +220,98 @@ static void *retention_main(void *ctx)
         }
         wait_ms = RETENTION_PERIOD_MS;
     }
+    if (companion_end(&retention->companion)) {
+        bus_unreference(retention->bus);
+    }
     return NULL;
 }
 
-static hf_status make(hf_bus *bus, struct retention **ret_retention)
+static hf_status init(struct retention *retention)
 {
+    hf_status status = mutex_init(&retention->mutex);
+    if (status) {
+        return status;
+    }
+    status = cond_init(&retention->changed);
+    if (status) {
+        pthread_mutex_destroy(&retention->mutex);
+        return status;
+    }
+    status = companion_init(&retention->companion);
+    if (status) {
+        pthread_cond_destroy(&retention->changed);
+        pthread_mutex_destroy(&retention->mutex);
+    }
+    return status;
+}
+
+static void release(struct retention *retention)
+{
+    companion_release(&retention->companion);
+    pthread_cond_destroy(&retention->changed);
+    pthread_mutex_destroy(&retention->mutex);
+}
+
+hf_status retention_start(hf_bus *bus)
+{
+    if (bus->retention) {
+        return HF_OK;
+    }
     struct retention *retention = mem_calloc(1, sizeof *retention);
     if (!retention) {
         return fail(HF_NOMEM, "out of memory");
     }
     retention->bus = bus;
-    hf_status status = mutex_init(&retention->mutex);
+    hf_status status = init(retention);
     if (status) {
         mem_free(retention);
         return status;
     }
-    status = cond_init(&retention->changed);
-    if (!status) {
-        status = thread_start(&retention->thread, "hf-retention", retention_main, retention);
-        if (status) {
-            pthread_cond_destroy(&retention->changed);
-        }
-    }
+    status = companion_start(&retention->companion, "hf-retention", retention_main, retention);
     if (status) {
-        pthread_mutex_destroy(&retention->mutex);
+        release(retention);
         mem_free(retention);
         return status;
     }
-    *ret_retention = retention;
+    bus->retention = retention;
     return HF_OK;
 }
 
-hf_status retention_start(hf_bus *bus)
-{
-    return bus->retention ? HF_OK : make(bus, &bus->retention);
-}
-
-void retention_stop(hf_bus *bus)
+void retention_stop_begin(hf_bus *bus)
 {
     struct retention *retention = bus->retention;
-    if (!retention) {
-        return;
+    if (retention) {
+        pthread_mutex_lock(&retention->mutex);
+        retention->stopping = true;
+        pthread_cond_broadcast(&retention->changed);
+        pthread_mutex_unlock(&retention->mutex);
     }
-    pthread_mutex_lock(&retention->mutex);
-    retention->stopping = true;
-    pthread_cond_broadcast(&retention->changed);
-    pthread_mutex_unlock(&retention->mutex);
-    pthread_join(retention->thread, NULL);
-    pthread_cond_destroy(&retention->changed);
-    pthread_mutex_destroy(&retention->mutex);
-    mem_free(retention);
-    bus->retention = NULL;
+}
+
+bool retention_stop_end(hf_bus *bus, struct deadline deadline)
+{
+    if (bus->retention && !companion_join(&bus->retention->companion, deadline)) {
+        return false;
+    }
+    retention_free(bus);
+    return true;
+}
+
+void retention_leave(hf_bus *bus)
+{
+    if (bus->retention) {
+        bus_reference(bus); /* the thread's */
+        if (!companion_leave(&bus->retention->companion)) {
+            bus_unreference(bus);
+        }
+    }
 }
 
 void retention_free(hf_bus *bus)
 {
+    if (bus->retention && !store_poisoned(bus->store)) {
+        release(bus->retention);
+    }
     mem_free(bus->retention);
     bus->retention = NULL;
 }

@@ -13,8 +13,9 @@
  * answered; so news that comes in the middle of a look is news for the next one.
  *
  * If the store fails (disk full, file locked for long), what is in hand stays in hand and the same
- * step is tried again later. If the ownership or a lease is lost, what is in hand is dropped as
- * soon as no handler runs on it: somebody else has it.
+ * step is tried again later; meanwhile an ordered subscription begins nothing (runner_away). If the
+ * ownership or a lease is lost, what is in hand is dropped as soon as no handler runs on it:
+ * somebody else has it.
  */
 #include "bus/runner.h"
 
@@ -36,8 +37,6 @@
 #define WAIT_MS_MAX 3600000
 #define TEND_MS 1000          /* see tend_ms */
 #define TEND_MS_MIN 10
-#define FINISH_MS_MIN 1000    /* for storing progress and giving back, whatever the deadline */
-#define PROBE_AGAIN_US 100000 /* nothing to probe with: look again */
 
 /* How much is in hand, and settled at once. */
 struct sizes {
@@ -98,6 +97,9 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     if (!status) {
         status = cond_init(&runner->work);
     }
+    if (!status) {
+        status = companion_init(&runner->companion);
+    }
     if (status) {
         ordered_free(runner->ordered);
         shared_free(runner->shared);
@@ -110,6 +112,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     bus_reference(bus);
     runner->handlers = handlers;
     runner->batched = handlers_batched(handlers);
+    runner->window.patient = ordered && !runner->batched;
     *ret_runner = runner;
     return HF_OK;
 }
@@ -133,10 +136,34 @@ void runner_unreference(struct runner *runner)
     pthread_mutex_destroy(&runner->mutex);
     pthread_cond_destroy(&runner->wake);
     pthread_cond_destroy(&runner->work);
+    companion_release(&runner->companion);
     hf_bus *bus = runner->bus;
     mem_free(runner->name);
     mem_free(runner);
     bus_unreference(bus);
+}
+
+/* The dispatcher asks the store something without which nothing is stored. */
+static void begin_asking(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->asked_us = clock_mono_us();
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* It has the answer. If that was late a connection may have been lost and made again meanwhile: is
+ * what is in hand still ours? */
+static void end_asking(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool late = clock_mono_us() - runner->asked_us >= RUNNER_LATE_US;
+    runner->asked_us = 0;
+    bool in_hand = runner->window.ready > 0 || runner->window.busy > 0;
+    runner->nudged |= late && runner->ordered && in_hand;
+    pthread_mutex_unlock(&runner->mutex);
+    if (late) {
+        runner_away(runner);
+    }
 }
 
 hf_status runner_run(struct runner *runner, struct change *change)
@@ -148,7 +175,10 @@ hf_status runner_run(struct runner *runner, struct change *change)
             return change->status = fail(HF_TIMEOUT, "the time to stop in is over");
         }
     }
-    return store_run(runner->bus->store, change, deadline);
+    begin_asking(runner);
+    hf_status status = store_run(runner->bus->store, change, deadline);
+    end_asking(runner);
+    return status;
 }
 
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...)
@@ -191,7 +221,6 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers)
     pthread_mutex_lock(&runner->mutex);
     struct handlers *old = runner->handlers;
     runner->handlers = handlers;
-    runner->batched = handlers_batched(handlers);
     atomic_fetch_add(&runner->handlers_version, 1);
     runner->hold_back = true; /* until it is known whether these cover the patterns */
     runner->nudged = true;
@@ -229,8 +258,10 @@ static int ignore_epoch(int32_t partition, int64_t epoch, void *ctx)
 static hf_status look_at_standing(struct runner *runner, bool *ret_same)
 {
     struct standing standing;
+    begin_asking(runner);
     hf_status status = store_standing(runner->bus->store, runner->definition.id, &standing,
                                       ignore_epoch, NULL);
+    end_asking(runner);
     *ret_same = !status && standing.generation == runner->definition.generation;
     if (!status) {
         pthread_mutex_lock(&runner->mutex);
@@ -252,6 +283,7 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
     bool same;
     hf_status status = look_at_standing(runner, &same);
     if (status) {
+        runner_away(runner);
         runner_store_failed(runner, status, "reading the subscription");
         return;
     }
@@ -273,6 +305,7 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
     }
     if (status) {
         if (status != HF_NOTFOUND) {
+            runner_away(runner);
             runner_store_failed(runner, status, "reading the subscription");
         }
         definition_release(&fresh);
@@ -348,6 +381,26 @@ void runner_store_worked(struct runner *runner)
     runner->retry_store_us = 0;
 }
 
+void runner_away(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    if (!runner->away && runner->ordered) {
+        runner->away = true;
+        if (runner_bar(runner) == BAR_AWAY) {
+            worker_cut_all(runner);
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+void runner_back(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->away = false;
+    runner_signal_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
 /* ---- The loop -------------------------------------------------------------------------------- */
 
 static void store_breaker(struct runner *runner, int64_t now_us)
@@ -400,7 +453,7 @@ static int64_t ask_breaker(struct runner *runner, int64_t now_us)
     }
     if (runner->breaker.state != BREAKER_CLOSED) {
         int64_t ms = breaker_wait_ms(&runner->breaker, now_us);
-        again_us = ms > 0 ? now_us + ms * 1000 : ms == 0 ? now_us + PROBE_AGAIN_US : INT64_MAX;
+        again_us = ms > 0 ? now_us + ms * 1000 : INT64_MAX; /* over: whatever comes is the probe */
     }
     runner->breaker_hold = runner->breaker.state != BREAKER_CLOSED && !runner->probe_wanted;
     pthread_mutex_unlock(&runner->mutex);
@@ -497,6 +550,7 @@ static void turn(struct runner *runner)
     runner->trouble[0] = '\0';
     runner->nudged = false;
     int64_t timeout_at_us = runner_check_timeouts(runner, mono_us);
+    worker_report_all(runner, mono_us);
     pthread_mutex_unlock(&runner->mutex);
 
     if (trouble[0]) {
@@ -560,12 +614,6 @@ static void drain(struct runner *runner)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-struct deadline runner_finish_by(struct deadline deadline)
-{
-    struct deadline grace = deadline_after_ms(FINISH_MS_MIN);
-    return deadline.mono_us > grace.mono_us ? deadline : grace;
-}
-
 /* By the thread, or, if that could not give everything back, by the next call that stops. */
 static void finish(struct runner *runner, struct deadline by)
 {
@@ -588,8 +636,12 @@ static void *runner_main(void *ctx)
         turn(runner);
     }
     drain(runner);
-    finish(runner, runner_finish_by(runner->stop_deadline));
+    pthread_mutex_lock(&runner->mutex);
+    struct deadline deadline = runner->stop_deadline;
+    pthread_mutex_unlock(&runner->mutex);
+    finish(runner, patience_until(deadline).store);
     watch_poke(runner->bus);
+    companion_end(&runner->companion);
     runner_unreference(runner);
     return NULL;
 }
@@ -602,20 +654,22 @@ hf_status runner_start(struct runner *runner)
     pthread_mutex_unlock(&runner->mutex);
     runner->finish_status = HF_OK;
     runner->finishing = false;
+    runner->left = false;
     runner->stale = true;
     runner->said[0] = '\0';
     runner_reference(runner);
-    hf_status status = thread_start(&runner->thread, "hf-dispatch", runner_main, runner);
+    hf_status status = companion_start(&runner->companion, "hf-dispatch", runner_main, runner);
     if (status) {
         runner_unreference(runner);
-    } else {
-        runner->running = true;
     }
     return status;
 }
 
 void runner_stop_begin(struct runner *runner, struct deadline deadline)
 {
+    if (!runner->companion.present) {
+        return;
+    }
     pthread_mutex_lock(&runner->mutex);
     runner->stopping = true;
     runner->stop_deadline = deadline;
@@ -627,19 +681,29 @@ void runner_stop_begin(struct runner *runner, struct deadline deadline)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-hf_status runner_stop_end(struct runner *runner, struct deadline deadline,
-                          struct deadline finish_by)
+hf_status runner_join(struct runner *runner, struct deadline deadline)
 {
-    if (runner->running) {
-        pthread_join(runner->thread, NULL);
-        runner->running = false;
-    } else if (runner->finish_status) {
-        finish(runner, finish_by);
+    return companion_join(&runner->companion, deadline)
+               ? HF_OK
+               : fail(HF_TIMEOUT, "%s: it still waits for the database; what it has is given back "
+                                  "when that answers", runner->name);
+}
+
+hf_status runner_stop_end(struct runner *runner, const struct patience *patience)
+{
+    bool again = !runner->companion.present || runner->left; /* it tried in another stop's time */
+    hf_status status = runner_join(runner, patience->threads);
+    runner->left = status != HF_OK;
+    if (status) {
+        return status;
+    }
+    if (again && runner->finish_status) {
+        finish(runner, patience->store);
     }
     pthread_mutex_lock(&runner->mutex);
     bool in_time = true;
     while (runner->stuck > 0 && in_time) {
-        in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline);
+        in_time = cond_wait_until(&runner->wake, &runner->mutex, patience->handlers);
     }
     int32_t stuck = runner->stuck;
     pthread_mutex_unlock(&runner->mutex);

@@ -13,6 +13,7 @@
 #define HF_BUS_RUNNER_H
 
 #include "base/breaker.h"
+#include "base/companion.h"
 #include "bus/subscription.h"
 #include "bus/worker.h"
 
@@ -20,6 +21,7 @@ struct ordered;
 struct shared;
 
 #define RUNNER_FLUSH_MAX 512 /* outcomes in one settle, unless units may be larger */
+#define RUNNER_LATE_US 500000 /* an answer of the store that takes longer is late */
 #define RUNNER_PROMPT_MS 100 /* with a shorter checkpoint_ms every report wakes the dispatcher */
 
 /* What a step of the dispatcher found. */
@@ -44,7 +46,8 @@ enum bar {
     BAR_LOST,      /* what is in hand is not ours any more: until it is dropped and read again */
     BAR_HELD_BACK, /* paused, removed, changed, or without a handler: until that is looked into */
     BAR_HALTING,   /* an event dies and the policy is to halt: until that is stored */
-    BAR_BREAKER    /* the breaker is open: until its pause is over, or its probe has ended */
+    BAR_BREAKER,   /* the breaker is open: until its pause is over, or its probe has ended */
+    BAR_AWAY       /* the store does not take what ends: until it does (see runner_away) */
 };
 
 struct runner {
@@ -53,8 +56,7 @@ struct runner {
     atomic_int references;        /* the subscription, the dispatcher, every worker */
     char *name;                   /* of the subscription */
     struct definition definition; /* changed only by the dispatcher, under the mutex */
-    pthread_t thread;
-    bool running; /* the thread exists and has not been joined */
+    struct companion companion;   /* the dispatcher's thread */
 
     pthread_mutex_t mutex;             /* guards what follows */
     pthread_cond_t wake;               /* the dispatcher waits here */
@@ -77,10 +79,13 @@ struct runner {
     bool hold_back;                /* BAR_HELD_BACK */
     bool halting;          /* BAR_HALTING */
     bool lost;             /* BAR_LOST */
+    bool away;             /* BAR_AWAY, also while ... */
+    int64_t asked_us;      /* ... the dispatcher waits for an answer of the store since then
+                              (monotonic; 0: it does not), and that is too long */
     int64_t rest_until_us; /* monotonic; after a failed transaction: no new one before */
     int32_t singly;        /* so many chunks of one delivery are to come */
     int64_t handler_us;    /* how long a handler takes, smoothed */
-    bool batched;          /* it has batch handlers. What is held behind a failing unit then waits
+    bool batched;          /* for batch handlers. What is held behind a failing unit then waits
                               as retries, which are not due before the unit is over: held ones
                               would follow one at a time, and not as units */
     bool log_more;         /* ordered: the last read stopped at a limit ... */
@@ -98,6 +103,7 @@ struct runner {
     struct deadline finish_deadline; /* ... by then */
     hf_status finish_status;         /* how giving back went */
     char finish_message[256];
+    bool left;         /* the last stop did not wait for its thread */
     char trouble[256]; /* why a transaction could not be kept; for the log */
     struct rack rack;
     int64_t refreshed_us;   /* monotonic; when the definition was last read ... */
@@ -129,14 +135,15 @@ void shared_free(struct shared *shared);
 hf_status runner_new(hf_bus *bus, const struct definition *definition, struct handlers *handlers,
                      struct runner **ret_runner);
 hf_status runner_start(struct runner *runner);
-/* Asks it to stop by the deadline; then waits until it has. HF_TIMEOUT: a handler still runs. */
+/* Asks it to stop by the deadline, if it runs. */
 void runner_stop_begin(struct runner *runner, struct deadline deadline);
-/* What an earlier stop could not store or give back has until `finish_by`, which is the same for
- * all runners, because they come one after the other here. */
-hf_status runner_stop_end(struct runner *runner, struct deadline deadline,
-                          struct deadline finish_by);
-/* Even a stop without patience has a moment to store how far it got. */
-struct deadline runner_finish_by(struct deadline deadline);
+/* Waits until it has. HF_TIMEOUT: a handler still runs, or something could not be stored or given
+ * back (what an earlier stop could not is tried again here), or the dispatcher itself still waits
+ * for the store: it gives back when it is answered. */
+hf_status runner_stop_end(struct runner *runner, const struct patience *patience);
+/* Waits for a dispatcher that was asked to stop, and for nothing else. HF_TIMEOUT: it still waits
+ * for the store. */
+hf_status runner_join(struct runner *runner, struct deadline deadline);
 void runner_reference(struct runner *runner);
 void runner_unreference(struct runner *runner);
 void runner_nudge(struct runner *runner);
@@ -160,6 +167,31 @@ bool runner_may_work(struct runner *runner);
 /* Remembers a failure of the store and says so; the next try is later (up to 2 s). */
 void runner_store_failed(struct runner *runner, hf_status status, const char *doing);
 void runner_store_worked(struct runner *runner);
+/*
+ * The store does not take what ends. For an ordered subscription whatever would run now would
+ * probably run again: what is not stored when a connection is lost is lost with it. So workers
+ * begin nothing. Only the dispatcher raises and lowers it:
+ *
+ *   runner_away     what ended could not be stored (ordered_not_settled), or the definition could
+ *                   not be read, without which nothing is stored (runner_refresh), or an answer
+ *                   came late (RUNNER_LATE_US): raised, until checkpoints are stored
+ *   runner_back     checkpoints were stored: lowered. While it is raised each step stores those of
+ *                   all partitions, moved or not (ordered_settle.c). That shows that the store
+ *                   takes what ends, and refuses what is not ours any more
+ *   runner_bar      the dispatcher waits for an answer, for RUNNER_LATE_US or for a database that
+ *                   is not there (store_is_away): as if it were raised, until the answer is there;
+ *                   at the end of its turn workers are woken
+ *
+ * A step that fails has its time to be tried again (retry_store_us), and one whose answer was late
+ * is followed by another at once, so a step always comes that stores or fails. Without partitions
+ * none stores, but then there is nothing to run, and the step that takes some stores, too. What
+ * fails but prevents nobody from storing (reading the log, say) does not raise it: what is in hand
+ * is run and stored. Not for shared subscriptions: a lease outlasts a lost connection, so what runs
+ * meanwhile is settled later; and not for transactional handlers: without the store they do not
+ * begin, and what cannot be stored is undone.
+ */
+void runner_away(struct runner *runner);
+void runner_back(struct runner *runner);
 /* Fills in what an ended slot means (mutex not held; dispatcher only). `story` lives as long as the
  * outcome. */
 hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,

@@ -24,6 +24,17 @@ void runner_signal_work(struct runner *runner)
     }
 }
 
+/* See runner_away. */
+static bool is_away(const struct runner *runner)
+{
+    if (!runner->ordered || runner->definition.options.transactional == HF_ON) {
+        return false;
+    }
+    return runner->away ||
+           (runner->asked_us > 0 && (store_is_away(runner->bus->store) ||
+                                     clock_mono_us() - runner->asked_us >= RUNNER_LATE_US));
+}
+
 enum bar runner_bar(const struct runner *runner)
 {
     return runner->stopping       ? BAR_STOPPING
@@ -31,6 +42,7 @@ enum bar runner_bar(const struct runner *runner)
            : runner->hold_back    ? BAR_HELD_BACK
            : runner->halting      ? BAR_HALTING
            : runner->breaker_hold ? BAR_BREAKER
+           : is_away(runner)      ? BAR_AWAY
                                   : BAR_NONE;
 }
 
@@ -38,7 +50,7 @@ enum bar runner_bar(const struct runner *runner)
 bool runner_is_urgent(const struct runner *runner)
 {
     const struct window *window = &runner->window;
-    return window->ended > (runner->batched ? 0 : window->held);
+    return window->ended > (window->patient ? window->held : 0);
 }
 
 size_t runner_chunk_size(struct runner *runner)
@@ -168,7 +180,7 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     struct window *window = &runner->window;
     const hf_subscription_options *options = &runner->definition.options;
     bool low = window->ready <= options->inflight_max / 4;
-    bool due = window->settled + window->held >= options->checkpoint_events ||
+    bool due = window->settled >= options->checkpoint_events ||
                (window->settled > 0 && options->checkpoint_ms < RUNNER_PROMPT_MS);
     if (low || due || runner->nudged || window->closed > 0 || runner_is_urgent(runner) ||
         runner_bar(runner) != BAR_NONE || atomic_load(&runner->bus->waiters) > 0) {

@@ -288,6 +288,9 @@ hf_status hf_schedule_resume(hf_bus *bus, const char *name)
 struct listing {
     hf_schedule_fn found;
     void *ctx;
+    bool enough; /* the callback says so, or it cannot go on */
+    hf_status status;
+    char last[HF_SCHEDULE_NAME_BYTES_MAX + 1]; /* name that was handed up */
 };
 
 static int hand_up(const struct schedule_row *row, void *ctx)
@@ -295,6 +298,10 @@ static int hand_up(const struct schedule_row *row, void *ctx)
     struct listing *listing = ctx;
     const struct schedule_definition *definition = &row->definition;
     char id[UUID_TEXT_BYTES];
+    if (row->name.length >= sizeof listing->last) {
+        listing->status = fail(HF_CORRUPT, "a schedule's name has %zu bytes", row->name.length);
+        return listing->enough = true;
+    }
     uuid_format(row->id, id);
     hf_schedule_info info = {
         .size = sizeof info,
@@ -322,12 +329,13 @@ static int hand_up(const struct schedule_row *row, void *ctx)
         .paused_reason = row->paused_reason.bytes,
         .created_at_us = row->created_at_us,
     };
-    return listing->found(&info, listing->ctx);
+    snprintf(listing->last, sizeof listing->last, "%" TEXT_PRI, TEXT_ARG(row->name));
+    return listing->enough = listing->found(&info, listing->ctx) != 0;
 }
 
 hf_status hf_schedule_get(hf_bus *bus, const char *name, hf_schedule_fn found, void *ctx)
 {
-    struct listing listing = {found, ctx};
+    struct listing listing = {.found = found, .ctx = ctx};
     hf_status status = schedule_check_name(bus, name);
     if (!status && !found) {
         status = fail(HF_INVALID, "found is NULL");
@@ -337,12 +345,17 @@ hf_status hf_schedule_get(hf_bus *bus, const char *name, hf_schedule_fn found, v
 
 hf_status hf_schedule_list(hf_bus *bus, hf_schedule_fn found, void *ctx)
 {
-    struct listing listing = {found, ctx};
+    struct listing listing = {.found = found, .ctx = ctx};
     hf_status status = bus_check(bus);
     if (!status && !found) {
         status = fail(HF_INVALID, "found is NULL");
     }
-    return status ? status : store_schedule_list(bus->store, hand_up, &listing);
+    bool more = true;
+    while (!status && more && !listing.enough) {
+        status = store_schedule_list(bus->store, text_of(listing.last), STORE_SCHEDULES_MAX, &more,
+                                     hand_up, &listing);
+    }
+    return status ? status : listing.status;
 }
 
 /* ---- Firing ---------------------------------------------------------------------------------- */

@@ -15,10 +15,11 @@
  * runner stops, and when all workers have been busy with one handler each for a second: somebody
  * else may be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
  *
- * A settle does not wait for the disk. If the server crashes, the lease may be there again, kept by
- * a process that lives and has forgotten it. So the last leases are remembered, and all are
- * renounced when the store says that it may have lost something (store_losses): what comes of that
- * is that their events are delivered again.
+ * A settle of a kept lease waits for the disk. But a handler's transaction need not
+ * (durability=process), and a standby that takes the server's place may lack both: then the lease
+ * is there again, kept by a process that lives and has forgotten it. So the last leases are
+ * remembered, and all are renounced when the store says that it may have lost something
+ * (store_losses): what comes of that is that their events are delivered again.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -166,11 +167,11 @@ static void close_slots(struct runner *runner, struct lease *lease)
     }
 }
 
-static hf_status make_outcomes(struct runner *runner, int64_t now_us, struct settle_lease *settle)
+static hf_status make_outcomes(struct runner *runner, struct settle_lease *settle)
 {
     struct shared *shared = runner->shared;
     struct harvest *harvest = &shared->harvest;
-    hf_status status = harvest_judge(harvest, runner, now_us, &settle->change.relaxed);
+    hf_status status = harvest_judge(harvest, runner, &settle->change.relaxed);
     for (size_t i = 0; i < harvest->outcome_count; i++) {
         const struct outcome *outcome = &harvest->outcomes[i];
         if (outcome->kind == OUTCOME_RETRY && outcome->next_attempt_us < shared->claim_at_us) {
@@ -197,7 +198,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         .all = tally.plain && tally.ended == lease->total,
     };
     memcpy(settle.lease, lease->token, sizeof settle.lease);
-    hf_status status = settle.all ? HF_OK : make_outcomes(runner, now_us, &settle);
+    hf_status status = settle.all ? HF_OK : make_outcomes(runner, &settle);
     struct halt halt;
     settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
                                 runner->bus->node_name, &halt);
@@ -219,7 +220,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         runner_store_worked(runner);
         runner->stale |= !text_is_absent(settle.pause.reason);
         if (!settle.all) { /* all are done */
-            harvest_log(&runner->shared->harvest, runner, now_us);
+            harvest_log(&runner->shared->harvest, runner);
         }
     }
     close_slots(runner, lease);
@@ -367,8 +368,9 @@ static bool check_stall(struct runner *runner, int64_t now_us, struct step *step
     int64_t at_us = stalls_at(runner);
     bool stalled = at_us <= mono_us;
     if (stalled) {
+        worker_cut_all(runner);
         release_ready(runner, NULL);
-    } else if (at_us < INT64_MAX && runner->window.ready > 0) {
+    } else if (at_us < INT64_MAX) {
         int64_t wall_us = now_us + (at_us - mono_us);
         step->at_us = wall_us < step->at_us ? wall_us : step->at_us;
     }

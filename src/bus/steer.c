@@ -51,7 +51,7 @@ static hf_status locate(hf_bus *bus, hf_place place, int64_t *ret_position, int6
     case HF_PLACE_TIME:
         status =
             place.value >= TIME_US_MIN && place.value <= TIME_US_MAX
-                ? store_position_before(bus->store, place.value, &position)
+                ? store_position_before(bus->store, place.value, STORE_DISORDER, &position)
                 : fail(HF_INVALID, "time is %" PRId64 ", which is outside the years 0001 to 9999",
                        place.value);
         break;

@@ -90,6 +90,7 @@ static hf_status check_options(const hf_bus *bus, const hf_subscription_options 
     return options_check(options);
 }
 
+/* HF_CONFLICT: somebody else has created it meanwhile, and what they gave must not be lost. */
 static hf_status create(hf_bus *bus, const struct wish *wish, bool *ret_created)
 {
     hf_subscription_options options;
@@ -111,7 +112,7 @@ static hf_status create(hf_bus *bus, const struct wish *wish, bool *ret_created)
     int64_t start;
     status = hf_locate(bus, wish->given.from, &start);
     return status ? status
-                  : put(bus, wish, wish->patterns, wish->pattern_count, &options, start, -1,
+                  : put(bus, wish, wish->patterns, wish->pattern_count, &options, start, 0,
                         ret_created);
 }
 
@@ -217,7 +218,7 @@ static hf_status realise(hf_bus *bus, const struct wish *wish, struct definition
             bool created = false;
             status = create(bus, wish, &created);
             *ret_created = created;
-            again = !status && !created;
+            again = status == HF_CONFLICT;
         } else if (!status) {
             status = update(bus, wish, definition, &again);
         }
@@ -349,11 +350,11 @@ static hf_status add_handler(hf_bus *bus, const struct definition *definition,
 {
     struct subscription *subscription = find(bus, definition->id);
     struct handlers *old = subscription ? subscription->handlers : NULL;
-    if (old && old->count > 0 && handlers_batched(old) != (handler->run_batch != NULL)) {
-        return fail(HF_MISUSE, "subscription %" TEXT_PRI " has %s in this process already; it is "
-                               "either handlers or batch handlers",
-                    TEXT_ARG(definition->name),
-                    handlers_batched(old) ? "batch handlers" : "handlers");
+    if (subscription && subscription->runner->batched != (handler->run_batch != NULL)) {
+        return fail(HF_MISUSE, "subscription %" TEXT_PRI " %s %s in this bus already; it is "
+                               "either handlers or batch handlers until the bus is closed",
+                    TEXT_ARG(definition->name), old->count > 0 ? "has" : "had",
+                    subscription->runner->batched ? "batch handlers" : "handlers");
     }
     struct handlers *handlers = handlers_with(old, handler);
     if (!handlers) {
@@ -474,7 +475,7 @@ hf_status subscriptions_start(hf_bus *bus)
     pthread_mutex_lock(&bus->mutex);
     struct subscription *subscription = bus->subscriptions;
     for (; subscription && !status; subscription = subscription->next) {
-        if (!subscription->runner->running) {
+        if (!subscription->runner->companion.present) {
             status = runner_start(subscription->runner);
         }
     }
@@ -482,21 +483,39 @@ hf_status subscriptions_start(hf_bus *bus)
     return status;
 }
 
-hf_status subscriptions_stop(hf_bus *bus, struct deadline deadline)
+void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline)
+{
+    pthread_mutex_lock(&bus->mutex);
+    for (struct subscription *at = bus->subscriptions; at; at = at->next) {
+        runner_stop_begin(at->runner, deadline);
+    }
+    pthread_mutex_unlock(&bus->mutex);
+}
+
+/* Entries stay while the bus is open, so the list may be walked without the lock. */
+static struct subscription *first_of(hf_bus *bus)
 {
     pthread_mutex_lock(&bus->mutex);
     struct subscription *first = bus->subscriptions;
-    for (struct subscription *at = first; at; at = at->next) {
-        if (at->runner->running) {
-            runner_stop_begin(at->runner, deadline);
-        }
-    }
     pthread_mutex_unlock(&bus->mutex);
+    return first;
+}
+
+hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience)
+{
     hf_status status = HF_OK;
-    struct deadline finish_by = runner_finish_by(deadline);
-    for (struct subscription *at = first; at; at = at->next) {
-        hf_status ended = runner_stop_end(at->runner, deadline, finish_by);
+    for (struct subscription *at = first_of(bus); at; at = at->next) {
+        hf_status ended = runner_stop_end(at->runner, patience);
         status = status ? status : ended;
+    }
+    return status;
+}
+
+hf_status subscriptions_join(hf_bus *bus, struct deadline deadline)
+{
+    hf_status status = HF_OK;
+    for (struct subscription *at = first_of(bus); at && !status; at = at->next) {
+        status = runner_join(at->runner, deadline);
     }
     return status;
 }
@@ -507,6 +526,7 @@ void subscriptions_free(hf_bus *bus)
         struct subscription *subscription = bus->subscriptions;
         bus->subscriptions = subscription->next;
         handlers_unreference(subscription->handlers);
+        companion_leave(&subscription->runner->companion); /* it has a reference of its own */
         runner_unreference(subscription->runner);
         mem_free(subscription);
     }

@@ -9,6 +9,7 @@
 #define HF_BUS_SUBSCRIPTION_H
 
 #include "bus/bus.h"
+#include "bus/patience.h"
 #include "store/batch.h"
 
 /* A stored subscription with everything parsed: what the API and the runners work with. */
@@ -39,9 +40,14 @@ hf_status definition_load(hf_bus *bus, const char *name, struct definition *defi
 hf_status definition_load_id(hf_bus *bus, int64_t id, struct definition *definition);
 struct filter definition_filter(const struct definition *definition);
 
-/* Starts the runners of all subscriptions; stops them (see hf_stop). bus->mutex is not held. */
+/* Starts the runners of all subscriptions; asks them to stop, and waits until they have (see
+ * hf_stop). bus->mutex is not held. */
 hf_status subscriptions_start(hf_bus *bus);
-hf_status subscriptions_stop(hf_bus *bus, struct deadline deadline);
+void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline);
+hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience);
+/* Before a start: waits for those that the last stop did not wait for. HF_TIMEOUT: one still waits
+ * for the store. */
+hf_status subscriptions_join(hf_bus *bus, struct deadline deadline);
 /* Frees what has been stopped; called when nobody uses the bus any more. */
 void subscriptions_free(hf_bus *bus);
 /* Something may have happened: all runners look again. */

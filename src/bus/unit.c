@@ -417,6 +417,7 @@ void unit_ended(struct runner *runner, struct unit *unit, struct worker_result *
         unit->slots[0]->excused++ < UNIT_EXCUSES_MAX) {
         unit_untaken(runner, unit);
         runner->rest_until_us = clock_mono_us() + UNIT_REST_US;
+        runner->nudged = true; /* so that it wakes workers afterwards */
         mem_free(result->error);
         return;
     }

@@ -123,7 +123,6 @@ hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_sl
     set64_init(&window->failing, WINDOW_LANES_MAX);
     set64_init(&window->running, WINDOW_LANES_MAX);
     set64_init(&window->owners, WINDOW_LANES_MAX);
-    set64_init(&window->early, WINDOW_EARLY_MAX);
     window->shares = mem_calloc((size_t)partitions, sizeof *window->shares);
     hf_status status = window->shares
                            ? queue_init(&window->log, log_slots)
@@ -150,6 +149,7 @@ static void count_ended(struct window *window, const struct slot *slot, int32_t 
     window->ended_careful += slot->careful ? by : 0;
     share->ended += by;
     share->held += held;
+    window->passed = window->held == 0 ? 0 : window->passed;
 }
 
 static void set_state(struct window *window, struct slot *slot, enum slot_state state)
@@ -211,6 +211,12 @@ bool window_heavy(const struct window *window)
     return window->bytes >= WINDOW_BYTES_MAX;
 }
 
+bool window_crowded(const struct window *window)
+{
+    int64_t capacity = (int64_t)window->log.capacity;
+    return window->passed >= capacity || window->held > capacity / 4 || window_heavy(window);
+}
+
 struct slot *window_put(struct window *window, struct queue *queue, struct shelf *shelf,
                         const struct entry *entry)
 {
@@ -238,6 +244,17 @@ static void slot_forget(struct window *window, struct slot *slot)
         share->forgotten = position;
     }
     set_state(window, slot, SLOT_SETTLED);
+}
+
+/* Asked for every event that begins. */
+static bool is_failing(const struct window *window, uint64_t lane)
+{
+    return (window->failing_bits >> (lane % 64) & 1) && set64_get(&window->failing, lane, NULL);
+}
+
+static void forget_failing_bits(struct window *window)
+{
+    window->failing_bits = set64_count(&window->failing) > 0 ? window->failing_bits : 0;
 }
 
 /* Is a retry of the lane before this one in hand and neither over nor running? */
@@ -279,8 +296,7 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
     if (!slot->waited && window->lanes_full) {
         return false; /* nobody knows which lanes fail */
     }
-    if (!slot->waited && set64_count(&window->failing) > 0 &&
-        set64_get(&window->failing, lane, NULL)) {
+    if (!slot->waited && is_failing(window, lane)) {
         slot->ending = ENDED_HELD;
         window_end(window, slot);
         return false;
@@ -375,6 +391,7 @@ static void queue_follow(struct queue *queue, uint64_t lane)
 bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition)
 {
     hf_status status = set64_put(&window->failing, lane, partition);
+    window->failing_bits |= 1ULL << (lane % 64);
     if (set64_get(&window->running, lane, NULL)) {
         queue_follow(&window->retries, lane);
         queue_follow(&window->log, lane);
@@ -401,6 +418,7 @@ void window_free_lane(struct window *window, uint64_t lane)
     }
     queue->look = queue->used.first;
     set64_remove(&window->failing, lane);
+    forget_failing_bits(window);
 }
 
 static void slot_release(struct window *window, struct slot *slot, struct rack *rack)
@@ -417,11 +435,12 @@ bool slot_is_done(const struct slot *slot)
            slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
 }
 
-/* Will no checkpoint tell that the event at this position is done: because the log is not decided
- * so far, or because something below it went without being run? */
+/* Will the next checkpoint not tell that the event at this position is done: because the log is not
+ * decided so far, because something below it went without being run, or is held? */
 static bool is_early(const struct window_share *share, int64_t position)
 {
-    return position > share->floor || (share->closed && position > share->forgotten);
+    return position > share->floor || (share->closed && position > share->forgotten) ||
+           share->held > 0;
 }
 
 /* What is kept of an event of the log that leaves the window. */
@@ -430,13 +449,36 @@ static void note_reaped(struct window *window, const struct slot *slot)
     int64_t position = slot->entry->event.position;
     struct window_share *share = &window->shares[slot->partition];
     if (window->lanes && is_early(share, position) && slot_is_done(slot)) {
-        hf_status status = set64_put(&window->early, (uint64_t)position, slot->partition);
-        (void)status; /* too many: it will come again */
+        early_add(&window->early, position, slot->partition);
     }
+    window->passed += share->held > 0 ? 1 : 0;
     if (slot->from_log && !slot->forgotten && position > share->reaped) {
         share->reaped = position;
         memcpy(share->reaped_id, slot->entry->id, sizeof share->reaped_id);
     }
+}
+
+/* Moves the event of a held one to a shelf for such: that on which it came would not be free for
+ * its sake alone. Without memory it stays there. */
+static void set_aside(struct window *window, struct slot *slot, struct rack *rack)
+{
+    if (window->aside && window->aside->batch.arena.used_bytes >= WINDOW_ASIDE_BYTES) {
+        rack_return(rack, window->aside);
+        window->aside = NULL;
+    }
+    window->aside = window->aside ? window->aside : rack_take(rack);
+    const struct entry *entry =
+        window->aside ? batch_keep(&window->aside->batch, slot->entry) : NULL;
+    if (!entry) {
+        rack_return(rack, window->aside);
+        window->aside = NULL;
+        return;
+    }
+    rack_return(rack, slot->shelf);
+    slot->shelf = window->aside;
+    slot->entry = entry;
+    slot->aside = true;
+    atomic_fetch_add(&slot->shelf->references, 1);
 }
 
 static void reap_log(struct window *window, struct rack *rack)
@@ -444,9 +486,14 @@ static void reap_log(struct window *window, struct rack *rack)
     struct slot *next;
     for (struct slot *slot = window->log.used.first; slot; slot = next) {
         next = slot->next;
+        bool held = slot->state == SLOT_ENDED && slot->ending == ENDED_HELD;
         if (slot->state == SLOT_SETTLED) {
             note_reaped(window, slot);
             slot_release(window, slot, rack);
+        } else if (held && window->patient) {
+            if (!slot->aside) {
+                set_aside(window, slot, rack);
+            }
         } else if (window->lanes) {
             return;
         }
@@ -470,37 +517,27 @@ void window_reap(struct window *window, struct rack *rack)
     reap_retries(window, rack);
 }
 
-/* Forgets what was done early and has been decided since, or is of the partition `gone`. */
-static void forget_early(struct window *window, int32_t gone)
+static bool is_above_checkpoint(const struct early_event *event, void *ctx)
 {
-    struct set64 kept;
-    uint64_t position;
-    int64_t partition;
-    size_t cursor = 0;
-    hf_status status = HF_OK;
-    set64_init(&kept, WINDOW_EARLY_MAX);
-    while (!status && set64_next(&window->early, &cursor, &position, &partition)) {
-        if (partition != gone && is_early(&window->shares[partition], (int64_t)position)) {
-            status = set64_put(&kept, position, partition);
-        }
-    }
-    if (status) {
-        set64_release(&kept);
-        if (gone < 0) {
-            return; /* no memory: later */
-        }
-    } /* what is not remembered comes again; what is gone may not be taken for done */
-    set64_release(&window->early);
-    window->early = kept;
+    const struct window *window = ctx;
+    return event->position > window->shares[event->partition].checkpoint;
+}
+
+static bool is_of_another(const struct early_event *event, void *ctx)
+{
+    return event->partition != *(const int32_t *)ctx;
 }
 
 void window_floor(struct window *window, int32_t partition, int64_t floor)
 {
-    struct window_share *share = &window->shares[partition];
-    bool moved = floor != share->floor;
-    share->floor = floor;
-    if (moved && set64_count(&window->early) >= WINDOW_EARLY_MAX / 2) {
-        forget_early(window, -1);
+    window->shares[partition].floor = floor;
+}
+
+void window_checkpoint(struct window *window, int32_t partition, int64_t checkpoint)
+{
+    window->shares[partition].checkpoint = checkpoint;
+    if (early_is_long(&window->early)) {
+        early_sift(&window->early, is_above_checkpoint, window);
     }
 }
 
@@ -573,9 +610,8 @@ void window_forget(struct window *window, int32_t partition)
     queue_forget(window, &window->log, partition, true);
     queue_forget(window, &window->retries, partition, true);
     set64_remove_value(&window->failing, partition);
-    if (set64_count(&window->early) > 0) {
-        forget_early(window, partition);
-    }
+    forget_failing_bits(window);
+    early_sift(&window->early, is_of_another, &partition);
     window->closed -= window->shares[partition].closed ? 1 : 0;
     window->shares[partition].closed = false;
     window->shares[partition].reaped = 0;
@@ -593,13 +629,15 @@ void window_clear(struct window *window, struct rack *rack)
     queue_clear(window, &window->log, rack);
     queue_clear(window, &window->retries, rack);
     set64_clear(&window->failing);
+    window->failing_bits = 0;
     set64_clear(&window->running);
     set64_clear(&window->owners);
-    set64_clear(&window->early);
+    early_clear(&window->early);
     window->ready = 0;
     window->busy = 0;
     window->ended = 0;
     window->held = 0;
+    window->passed = 0;
     window->ended_careful = 0;
     window->settled = 0;
     window->lanes_full = false;
@@ -624,11 +662,12 @@ void window_release(struct window *window, struct rack *rack)
 {
     queue_clear(window, &window->log, rack);
     queue_clear(window, &window->retries, rack);
+    rack_return(rack, window->aside);
     mem_free(window->log.slots);
     mem_free(window->retries.slots);
     mem_free(window->shares);
     set64_release(&window->failing);
     set64_release(&window->running);
     set64_release(&window->owners);
-    set64_release(&window->early);
+    early_release(&window->early);
 }

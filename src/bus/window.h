@@ -11,7 +11,9 @@
  * which go first. A slot's address is good while its delivery is in hand, and who is over leaves
  * the queue from wherever it is, so that nobody waits for a place behind a slow handler. Only the
  * log of an ordered subscription is left from its front: up to where all is settled is what its
- * checkpoint says.
+ * checkpoint says. Those that are held and wait to be stored together are not in the way there:
+ * they are set aside, and `passed` says how many they have let by, which the checkpoint cannot tell
+ * before they are stored.
  *
  * Lanes: while deliveries of a lane wait in the store it is in `failing`, and later events of the
  * lane may not run: they end as HELD. `running` keeps two workers from running events
@@ -26,6 +28,7 @@
 #define HF_BUS_WINDOW_H
 
 #include "base/set64.h"
+#include "bus/early.h"
 #include "bus/shelf.h"
 #include "store/story.h"
 
@@ -60,6 +63,7 @@ struct slot {
     bool in_tx;                /* settled together with its handler's writes */
     bool alone;    /* its last attempt ended with the process: no other handler beside it */
     bool careful;  /* its attempt is recorded before it runs */
+    bool aside;    /* its event is on such a shelf */
     bool settling; /* the dispatcher is storing what became of it */
     bool forgotten; /* it was dropped, or its partition given up: it may come again */
     struct story_unit mark; /* the unit that it failed in, and comes again with; see unit.h */
@@ -90,7 +94,8 @@ struct window_share {
     int32_t busy;          /* RUNNING */
     int32_t ended;         /* ENDED */
     int32_t held;          /* of these, as HELD */
-    int64_t floor;         /* the log is decided up to here: see `early` */
+    int64_t checkpoint;    /* as stored ... */
+    int64_t floor;         /* ... and up to where the log is decided: see `early` */
     int64_t forgotten;     /* closed: the lowest position in the log that was not settled and
                               has gone; INT64_MAX: none */
     int64_t lowest;        /* window_survey: the lowest position in the log that is neither
@@ -105,20 +110,23 @@ struct window {
     struct queue log;
     struct queue retries;
     struct set64 failing;   /* lanes with deliveries that wait in the store or are about to -> their
-                               partition */
+                               partition ... */
+    uint64_t failing_bits;  /* ... and for each its last six bits: what has others does not fail */
     struct set64 running;   /* lane -> how many of it are RUNNING */
     struct set64 owners;    /* lane -> who runs them */
     bool lanes;             /* ordered: lanes count */
+    bool patient;           /* held ones may wait for each other before they are stored */
     bool lanes_full;        /* more lanes fail than can be known: the log is not read */
     int64_t bytes;          /* of the events in hand */
     int64_t ready;
     int64_t busy; /* RUNNING */
     int64_t ended;
-    int64_t held;          /* of these, as HELD: they are in no hurry to be stored */
+    int64_t held;          /* of these, as HELD ... */
+    int64_t passed;        /* ... and events of their partitions that have left the log meanwhile */
+    struct shelf *aside;   /* for the events of held ones; NULL: none yet */
     int64_t ended_careful; /* of these, recorded before they ran */
     int64_t settled;             /* settled by being done, since last asked */
-    struct set64 early;          /* done above the floor and gone: position -> partition; at most
-                                    WINDOW_EARLY_MAX are remembered */
+    struct early early;          /* done above the floor, or what is held, and gone */
     struct window_share *shares; /* of each partition */
     int32_t partitions;
     int32_t closed; /* of these: they go as soon as nothing of them runs */
@@ -126,7 +134,7 @@ struct window {
 
 #define WINDOW_BYTES_MAX 16777216 /* in hand; what is read at once comes on top */
 #define WINDOW_LANES_MAX 1000000  /* failing lanes that are known; beyond, reading waits */
-#define WINDOW_EARLY_MAX 65536    /* what is not remembered comes again after a stop */
+#define WINDOW_ASIDE_BYTES 65536  /* on one shelf for held ones */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes,
                       int32_t partitions);
@@ -140,6 +148,8 @@ hf_status window_repartition(struct window *window, struct rack *rack, int32_t p
 
 /* Are the events in hand so large that no more should be read? (One may always be in hand.) */
 bool window_heavy(const struct window *window);
+/* Have the held ones let so much pass, or become so many, that they should be stored? */
+bool window_crowded(const struct window *window);
 
 /* Remembers that deliveries of the lane wait in the store. False without memory: then nothing may
  * be run that could be behind them. At WINDOW_LANES_MAX it sets lanes_full and answers true. What
@@ -184,8 +194,10 @@ void window_free_lane(struct window *window, uint64_t lane);
 /* Frees settled slots: of an ordered subscription's log those at the front. */
 void window_reap(struct window *window, struct rack *rack);
 /* The log is decided for the partition up to here. What was done beyond it is remembered (`early`):
- * the checkpoint cannot tell it. */
+ * the next checkpoint cannot tell it. */
 void window_floor(struct window *window, int32_t partition, int64_t floor);
+/* The partition's checkpoint is stored: what is below it need not be remembered. */
+void window_checkpoint(struct window *window, int32_t partition, int64_t checkpoint);
 /* Settled, and only the checkpoint will tell: it left no row. */
 bool slot_is_done(const struct slot *slot);
 /* Sets `lowest`, `last` and `last_id` of every share. */

@@ -117,17 +117,16 @@ static size_t take_chunk(struct worker *worker)
     struct runner *runner = worker->runner;
     size_t most = runner_chunk_size(runner);
     worker->count = 0;
+    worker->reported = 0;
     worker->batched = handlers_batched(runner->handlers);
     int64_t ended = runner->window.ended;
-    bool none_held = runner->window.held == 0;
     if (worker->batched && most > 0) {
         take_unit(worker);
     } else {
         take_deliveries(worker, most);
     }
-    if (runner->window.ended > ended &&
-        (runner_is_urgent(runner) || (none_held && runner->window.held > 0))) {
-        runner->nudged = true; /* some ended on the way, held back by their lane */
+    if (runner->window.ended > ended && (runner_is_urgent(runner) || worker->count == 0)) {
+        runner->nudged = true; /* some ended on the way, and nobody will report soon */
         pthread_cond_signal(&runner->wake);
     }
     worker->alone = worker->count == 1;
@@ -141,6 +140,7 @@ static size_t take_chunk(struct worker *worker)
         worker->unsettled = false;
         worker->undo = false;
         worker->handlers_version = atomic_load(&runner->handlers_version);
+        worker->taken_us = clock_mono_us();
         atomic_store(&worker->turn, TURN(0, worker->count));
     }
     return worker->count;
@@ -186,12 +186,28 @@ void worker_untake(struct worker *worker, struct slot *slot)
     }
 }
 
+/* Is what the worker has done known for good before its chunk is over? */
+static bool is_piecemeal(const struct worker *worker)
+{
+    return !worker->transactional && !worker->batched;
+}
+
+/* Reports what the worker has done, if that can be told before its chunk is over; the mutex is
+ * held. */
+static void report_done(struct worker *worker, size_t done)
+{
+    for (; is_piecemeal(worker) && worker->reported < done; worker->reported++) {
+        size_t i = worker->reported;
+        worker_end(worker, worker->chunk[i], &worker->results[i]);
+    }
+}
+
 /* Reports what was done and gives back what was not; the mutex is held. */
 static void report_chunk(struct worker *worker, size_t done)
 {
     struct runner *runner = worker->runner;
     bool undone = worker->transactional && worker->tx_status != HF_OK;
-    for (size_t i = 0; i < worker->count; i++) {
+    for (size_t i = worker->reported; i < worker->count; i++) {
         struct worker_result *result = &worker->results[i];
         bool kept = !undone || (done == 1 && result->verdict != HF_ACK);
         if (i < done && kept) {
@@ -213,6 +229,7 @@ static void report_chunk(struct worker *worker, size_t done)
         lose(worker, worker->tx_failed);
     } else if (worker->tx_status && worker->tx_status != HF_CONFLICT) {
         runner->rest_until_us = clock_mono_us() + 100000;
+        runner->nudged = true; /* so that it wakes workers afterwards */
         snprintf(runner->trouble, sizeof runner->trouble,
                  "an attempt could not be %s (%s: %s); trying again",
                  worker->transactional && done > 0 ? "kept with its transaction" : "begun",
@@ -503,10 +520,13 @@ static void worker_free(struct worker *worker)
     runner_unreference(runner);
 }
 
-/* Takes back what the worker has not begun, if it is still at this turn. The mutex is held. */
+/* Takes back what the worker has not begun, and reports what it has done, if it is still at this
+ * turn. The mutex is held. */
 static bool cut(struct worker *worker, uint64_t turn)
 {
-    uint64_t lowered = TURN(TURN_INDEX(turn), TURN_INDEX(turn) + 1);
+    size_t index = TURN_INDEX(turn);
+    size_t limit = TURN_LIMIT(turn);
+    uint64_t lowered = TURN(index, limit > index + 1 ? index + 1 : limit); /* it may be through */
     if (!atomic_compare_exchange_strong(&worker->turn, &turn, lowered)) {
         return false;
     }
@@ -514,33 +534,66 @@ static bool cut(struct worker *worker, uint64_t turn)
         runner_slot_untaken(worker->runner, worker->chunk[i]);
     }
     worker->count = TURN_LIMIT(lowered);
+    report_done(worker, index);
     return true;
+}
+
+/* Has the worker done some of its chunk and not said so? The mutex is held. */
+static bool has_done(const struct worker *worker, uint64_t turn)
+{
+    return is_piecemeal(worker) && TURN_INDEX(turn) > worker->reported;
+}
+
+/* Is there more to its chunk than the delivery at its turn? The mutex is held. */
+static bool has_more(struct worker *worker, uint64_t *ret_turn)
+{
+    uint64_t turn = atomic_load(&worker->turn);
+    *ret_turn = turn;
+    return worker->count > 0 && turn != TURN_TAKEN &&
+           (TURN_LIMIT(turn) > TURN_INDEX(turn) + 1 || has_done(worker, turn));
+}
+
+/* Since when is it at the delivery of its turn? (At most: before its handler begins, since it took
+ * the chunk.) */
+static int64_t at_turn_since(struct worker *worker)
+{
+    int64_t started_us = atomic_load(&worker->started_us);
+    return started_us > 0 ? started_us : worker->taken_us;
 }
 
 void worker_cut_all(struct runner *runner)
 {
     for (struct worker *worker = runner->workers; worker; worker = worker->next) {
         uint64_t turn;
-        if (worker_running_since(worker, &turn) < INT64_MAX &&
-            TURN_LIMIT(turn) > TURN_INDEX(turn) + 1) {
-            cut(worker, turn);
+        while (has_more(worker, &turn) && !cut(worker, turn)) {
+            continue; /* it has just moved on */
         }
     }
 }
 
-/* Takes over what has not begun behind a handler that lasts. True if there was something; *ret_soon
- * if there may be in a moment. The mutex is held. */
+void worker_report_all(struct runner *runner, int64_t mono_us)
+{
+    for (struct worker *worker = runner->workers; worker; worker = worker->next) {
+        uint64_t turn;
+        if (has_more(worker, &turn) && mono_us - at_turn_since(worker) >= WORKER_STEAL_US) {
+            report_done(worker, TURN_INDEX(turn));
+        }
+    }
+}
+
+/* Takes over what has not begun behind a delivery that lasts, if only because its handler could not
+ * begin, and what waits for those before it, which are done. True if there was something; *ret_soon
+ * if there may be in a moment: nobody will tell. The mutex is held. */
 static bool steal(struct runner *runner, bool *ret_soon)
 {
     bool stolen = false;
     int64_t now_us = clock_mono_us();
     for (struct worker *other = runner->workers; other; other = other->next) {
         uint64_t turn;
-        int64_t since_us = worker_running_since(other, &turn);
-        if (since_us == INT64_MAX || TURN_LIMIT(turn) <= TURN_INDEX(turn) + 1) {
+        if (!has_more(other, &turn)) {
             continue;
         }
-        if (now_us - since_us < WORKER_STEAL_US || !cut(other, turn)) {
+        if (now_us - at_turn_since(other) < WORKER_STEAL_US || !cut(other, turn)) {
             *ret_soon = true;
             continue;
         }
@@ -549,11 +602,13 @@ static bool steal(struct runner *runner, bool *ret_soon)
     return stolen;
 }
 
-/* Nothing to take: steal, or wait. The mutex is held. */
+/* Nothing to take: steal, or wait. Where there is a bar, too: what is stolen is READY when it is
+ * lifted, and workers are woken for that. The mutex is held. */
 static void find_work(struct runner *runner)
 {
     bool soon = false;
-    if (runner_bar(runner) == BAR_NONE && runner->window.busy > 0 && steal(runner, &soon)) {
+    if (runner->window.busy > 0 && steal(runner, &soon)) {
+        runner_chunk_reported(runner, 0, 0);
         return;
     }
     runner->idle++;
@@ -579,6 +634,7 @@ static void *worker_main(void *ctx)
         }
         pthread_mutex_unlock(&runner->mutex);
         stuck = !run_chunk(worker);
+        HF_POINT("before_report");
         pthread_mutex_lock(&runner->mutex);
         if (!stuck) {
             report_chunk(worker, TURN_INDEX(atomic_load(&worker->turn)));
@@ -647,11 +703,9 @@ bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot
     }
     solo_leave(&runner->bus->solo, worker->suspect);
     struct slot *slot = worker->chunk[index];
-    for (size_t i = 0; i < worker->count; i++) {
-        struct worker_result *result = &worker->results[i];
-        if (i < index && !worker->transactional) {
-            runner_slot_ended(runner, worker->chunk[i], result, false);
-        } else if (i != index) {
+    report_done(worker, index);
+    for (size_t i = worker->reported; i < worker->count; i++) {
+        if (i != index) {
             runner_slot_untaken(runner, worker->chunk[i]);
         }
     }

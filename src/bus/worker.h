@@ -2,11 +2,11 @@
  * worker.h - a thread that runs handlers for one runner.
  *
  * A worker takes a short run of deliveries at a time (a chunk), handles them one after another
- * without a lock, and reports them together. How far it is and how far it may go is one word, the
- * turn: the worker moves it on after each delivery; the runner takes it away when the time is up; a
- * worker that has nothing to do lowers its limit and takes over what has not begun. Whoever changes
- * the word first decides, so a late answer can never overwrite a timeout, and no delivery is run by
- * two workers.
+ * without a lock, and reports them together; if one of them lasts, others report what is done
+ * before it. How far it is and how far it may go is one word, the turn: the worker moves it on
+ * after each delivery; the runner takes it away when the time is up; a worker that has nothing to
+ * do lowers its limit and takes over what has not begun. Whoever changes the word first decides, so
+ * a late answer can never overwrite a timeout, and no delivery is run by two workers.
  *
  * A C thread cannot be killed: a worker whose turn was taken away is stuck. It belongs to nobody
  * any more, keeps alive what its handler may still look at, and ends when the handler returns.
@@ -21,7 +21,7 @@ struct runner;
 
 #define WORKER_CHUNK_MAX 64
 #define WORKER_CHUNK_US 1000 /* a chunk ends when it has taken this long */
-#define WORKER_STEAL_US 200  /* a handler that takes longer gives up what waits behind it */
+#define WORKER_STEAL_US 200  /* a delivery that takes longer gives up what waits behind it */
 
 /* A turn: the low half is the index in the chunk of the delivery that runs, the high half how far
  * the worker may go. */
@@ -47,7 +47,9 @@ struct worker {
     atomic_bool cancelled;
     struct slot *chunk[WORKER_CHUNK_MAX];
     struct worker_result results[WORKER_CHUNK_MAX];
-    size_t count;                        /* what is its to report; guarded by the runner's mutex */
+    size_t reported;                     /* of the chunk, so many were reported ... */
+    size_t count;                        /* ... and up to here it is its to report ... */
+    int64_t taken_us;                    /* ... since then; guarded by the runner's mutex */
     bool unmatched;                      /* no handler matched the delivery at its turn */
     bool suspect;                        /* it runs alone in the bus, see solo.h */
     bool alone;                          /* its chunk is one delivery */
@@ -74,6 +76,10 @@ hf_status worker_start(struct runner *runner);
 
 /* Takes back from all workers what they have not begun. The mutex is held. */
 void worker_cut_all(struct runner *runner);
+
+/* Reports what those have done whose present delivery lasts: its lane need not wait, and it can be
+ * stored. The mutex is held. */
+void worker_report_all(struct runner *runner, int64_t mono_us);
 
 /* When the delivery that the worker runs began (monotonic), and its turn; INT64_MAX if none runs.
  * The turn had not passed on when the time was read, so the two belong together. */

@@ -14,6 +14,7 @@
 #define STORE_FIRE_MAX 100       /* events of one firing */
 #define STORE_RELEASE_MAX 1000   /* delayed events that enter the log in one change */
 #define STORE_RUNS_KEPT 100      /* newest rows of a schedule's ledger; older ones go soon */
+#define STORE_SCHEDULES_MAX 1000 /* schedules of one page */
 #define STORE_NEVER INT64_C(-1)
 
 /* Who fires besides processes: a job in the database, where the engine knows such. */
@@ -143,10 +144,31 @@ typedef int (*schedule_row_fn)(const struct schedule_row *row, void *ctx);
 /* By name; calls back once. HF_NOTFOUND. */
 hf_status store_schedule_get(struct store *store, struct text name, schedule_row_fn found,
                              void *ctx);
-/* All of the namespace, by name. */
-hf_status store_schedule_list(struct store *store, schedule_row_fn found, void *ctx);
-/* Those that are due at now_us and not paused, by due time; at most `max`. */
-hf_status store_schedules_due(struct store *store, int64_t now_us, int32_t max,
+
+/*
+ * Schedules come in pages, because each may carry a large payload: at most `max` of them (up to
+ * STORE_SCHEDULES_MAX), and about STORE_BATCH_BYTES_MAX, but one. An engine holds no more in memory
+ * than the page. Whoever goes on names the last row that it was shown. Pages are looked at one
+ * after the other: what stays in its place meanwhile is in exactly one of them, whatever becomes of
+ * the others and of the row that was named; what is made or moved meanwhile may be in none, or be
+ * seen in both of its places. ret_more: the page was full, there may be another. Once the callback
+ * has had enough it says nothing.
+ */
+
+/* All of the namespace, by name: those behind `after` (empty, not absent: from the first). */
+hf_status store_schedule_list(struct store *store, struct text after, int32_t max, bool *ret_more,
+                              schedule_row_fn found, void *ctx);
+
+/* What is asked of store_schedules_due. */
+struct due_page {
+    int64_t now_us;
+    int32_t max;
+    int64_t after_us; /* next_us and id of the last one; STORE_NEVER: from the first */
+    uint8_t after_id[16];
+};
+
+/* Those that are due and not paused, by (next_us, id). */
+hf_status store_schedules_due(struct store *store, const struct due_page *page, bool *ret_more,
                               schedule_row_fn found, void *ctx);
 
 enum run_kind { RUN_FIRED = 1, RUN_BY_HAND, RUN_SKIPPED };

@@ -68,3 +68,22 @@ hf_status batch_identify(struct batch *batch, struct entry *entry, const uint8_t
     entry->lane = hash_lane(text_of(entry->event.tenant), text_of(entry->event.key), id);
     return HF_OK;
 }
+
+const struct entry *batch_keep(struct batch *batch, const struct entry *entry)
+{
+    struct arena *arena = &batch->arena;
+    struct entry *kept = arena_alloc(arena, sizeof *kept);
+    if (!kept) {
+        return NULL;
+    }
+    *kept = *entry;
+    hf_event *event = &kept->event;
+    const char **texts[] = {&event->id,       &event->type,     &event->key,         &event->tenant,
+                            &event->metadata, &event->producer, &event->schedule_id};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        *texts[i] = arena_text(arena, text_of(*texts[i])).bytes;
+    }
+    event->payload = arena_text(arena, (struct text){event->payload, event->payload_bytes}).bytes;
+    kept->attempts_json = arena_text(arena, entry->attempts_json);
+    return arena_status(arena) ? NULL : kept;
+}

@@ -46,7 +46,8 @@ struct engine_class {
      * A change that fails leaves no trace and does not disturb the others. If the common commit
      * fails, every change of it that had succeeded answers why (HF_NOSPACE, HF_IO, HF_UNKNOWN ...).
      * HF_OK: every change has its answer. HF_TIMEOUT, HF_BUSY, HF_UNAVAILABLE: the database could
-     * not be had before the deadline, no change was begun, none has an answer.
+     * not be had before the deadline, no change was begun, none has an answer. The deadline is that
+     * of the first change.
      * Only one thread at a time calls it. The commit waits for the disk unless all are `relaxed`.
      */
     hf_status (*apply)(struct engine *engine, struct change *changes, struct deadline deadline);
@@ -75,7 +76,7 @@ struct engine_class {
     hf_status (*last)(struct engine *, int64_t *);
     hf_status (*gaps)(struct engine *, int64_t, struct gap_facts *);
     hf_status (*now)(struct engine *, struct deadline, int64_t *);
-    hf_status (*position_before)(struct engine *, int64_t, int64_t *);
+    hf_status (*position_before)(struct engine *, int64_t, int64_t, int64_t *);
     hf_status (*retries_due)(struct engine *, const struct due_query *, struct batch *, int64_t *);
     hf_status (*lanes)(struct engine *, int64_t, int32_t, lane_fn, void *);
     hf_status (*ahead)(struct engine *, int64_t, int32_t, int64_t, position_fn, void *);
@@ -91,8 +92,10 @@ struct engine_class {
                              bool *, verify_row_fn, void *);
 
     hf_status (*schedule_get)(struct engine *, struct text, schedule_row_fn, void *);
-    hf_status (*schedule_list)(struct engine *, schedule_row_fn, void *);
-    hf_status (*schedules_due)(struct engine *, int64_t, int32_t, schedule_row_fn, void *);
+    hf_status (*schedule_list)(struct engine *, struct text, int32_t, bool *, schedule_row_fn,
+                               void *);
+    hf_status (*schedules_due)(struct engine *, const struct due_page *, bool *, schedule_row_fn,
+                               void *);
     hf_status (*schedule_runs)(struct engine *, const uint8_t[16], int64_t, int32_t,
                                schedule_run_fn, void *);
     hf_status (*agenda)(struct engine *, int64_t *);
@@ -131,6 +134,7 @@ struct engine_class {
     int64_t look_ms; /* store_look_ms */
     uint64_t (*news)(struct engine *);
     uint64_t (*losses)(struct engine *);
+    bool (*is_away)(struct engine *); /* NULL: it is never waited for */
     uint64_t (*wait)(struct engine *, uint64_t, int64_t);
     void (*wake)(struct engine *);
     void (*note)(struct engine *, int32_t, int64_t, int64_t, int32_t); /* NULL: takes none */

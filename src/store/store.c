@@ -64,8 +64,22 @@ static const char *location_in(const char *url, const struct engine_class *class
     return location && class->whole_url ? url : location;
 }
 
+/* Is it a connection string of libpq, and no path? */
+static bool is_conninfo(const char *url)
+{
+    static const char *const words[] = {"host=", "hostaddr=", "port=",     "dbname=",
+                                        "user=", "password=", "service="};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strncmp(url, words[i], strlen(words[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Splits a URL into the engine and the rest. "C:x" style surprises are refused: a scheme that is
- * no engine's is an error, unless the text looks like a path. */
+ * no engine's is an error, unless the text looks like a path. What is refused may hold a password,
+ * and is not told. */
 static hf_status find_engine(const char *url, const struct engine_class **ret_class,
                              const char **ret_location)
 {
@@ -87,7 +101,12 @@ static hf_status find_engine(const char *url, const struct engine_class **ret_cl
         return HF_OK;
     }
 #endif
-    size_t scheme = strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789+");
+    if (is_conninfo(url)) {
+        return fail(HF_INVALID, "the database is given by a URL: postgres://USER@HOST/DATABASE");
+    }
+    const char *slashes = strstr(url, "://");
+    size_t scheme = slashes ? (size_t)(slashes - url)
+                            : strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789+");
     if (scheme > 1 && url[scheme] == ':') {
         return fail(HF_INVALID,
                     "no engine for URL scheme \"%.*s\"; this build has: sqlite, postgres",
@@ -180,10 +199,10 @@ static hf_status doubt(const struct change *change, hf_status status)
 }
 
 /* Runs the change, again and again while somebody else's transaction is in its way. The pause is
- * taken here and not in the engine, so that nobody else's changes wait behind this one. */
+ * taken here and not in the engine, so that nobody else's changes wait behind this one. A doubt
+ * from an earlier run stays. */
 static hf_status run_until(struct store *store, struct change *change, struct deadline deadline)
 {
-    change->doubtful = false;
     for (int64_t pause_ms = AGAIN_FIRST_MS;; pause_ms *= 2) {
         change->again = false;
         hf_status status = group_run(&store->group, change, deadline);
@@ -211,6 +230,7 @@ static hf_status check_caller(struct store *store)
 hf_status store_run(struct store *store, struct change *change, struct deadline deadline)
 {
     hf_status status = check_caller(store);
+    change->doubtful = false;
     return status ? (change->status = status) : run_until(store, change, deadline);
 }
 
@@ -359,9 +379,10 @@ hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_
     FORWARD(store, now, deadline, ret_position);
 }
 
-hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position)
+hf_status store_position_before(struct store *store, int64_t at_us, int64_t disorder,
+                                int64_t *ret_position)
 {
-    FORWARD(store, position_before, at_us, ret_position);
+    FORWARD(store, position_before, at_us, disorder, ret_position);
 }
 
 hf_status store_retries_due(struct store *store, const struct due_query *query,
@@ -439,15 +460,16 @@ hf_status store_schedule_get(struct store *store, struct text name, schedule_row
     FORWARD(store, schedule_get, name, found, ctx);
 }
 
-hf_status store_schedule_list(struct store *store, schedule_row_fn found, void *ctx)
-{
-    FORWARD(store, schedule_list, found, ctx);
-}
-
-hf_status store_schedules_due(struct store *store, int64_t now_us, int32_t max,
+hf_status store_schedule_list(struct store *store, struct text after, int32_t max, bool *ret_more,
                               schedule_row_fn found, void *ctx)
 {
-    FORWARD(store, schedules_due, now_us, max, found, ctx);
+    FORWARD(store, schedule_list, after, max, ret_more, found, ctx);
+}
+
+hf_status store_schedules_due(struct store *store, const struct due_page *page, bool *ret_more,
+                              schedule_row_fn found, void *ctx)
+{
+    FORWARD(store, schedules_due, page, ret_more, found, ctx);
 }
 
 hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int64_t before_us,
@@ -670,6 +692,12 @@ hf_status store_join_rollback(struct store *store, void *connection)
 uint64_t store_losses(struct store *store)
 {
     return store->engine->class->losses(store->engine);
+}
+
+bool store_is_away(struct store *store)
+{
+    const struct engine_class *class = store->engine->class;
+    return class->is_away && class->is_away(store->engine);
 }
 
 uint64_t store_news(struct store *store)

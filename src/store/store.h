@@ -165,7 +165,7 @@ struct subscription_put {
     hf_mode mode;
     int32_t partitions;
     int64_t start;
-    int64_t expect_generation; /* -1: any */
+    int64_t expect_generation; /* -1: any; 0: there is none yet */
     int64_t ret_id;
     bool ret_created;
 };
@@ -581,9 +581,14 @@ hf_status store_gaps(struct store *store, int64_t subscription_id, struct gap_fa
  * visible out of order may have to wait for publishers that are under way, up to the deadline. */
 hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_position);
 
-/* The highest position whose event entered the log before `at_us` (0 if none): reading after it
- * begins at that time. */
-hf_status store_position_before(struct store *store, int64_t at_us, int64_t *ret_position);
+/* More positions than the publishers that wait at a time can fill. */
+#define STORE_DISORDER 20000
+
+/* The position before the first event that entered the log at `at_us` or later: reading after it
+ * skips none of them, though publishes that wait bring earlier times behind later ones, by up to
+ * `disorder` positions. An estimate will do with 0, which is much cheaper. */
+hf_status store_position_before(struct store *store, int64_t at_us, int64_t disorder,
+                                int64_t *ret_position);
 
 /* What is asked of store_retries_due. */
 struct due_query {
@@ -760,6 +765,8 @@ uint64_t store_news(struct store *store);
 /* A number that has changed, and made news, if relaxed changes that were answered with HF_OK may be
  * gone: the database was away for a moment, and may have crashed. */
 uint64_t store_losses(struct store *store);
+/* Does some call wait for a database that is not there? Costs no I/O. */
+bool store_is_away(struct store *store);
 /* Waits until store_news() differs from `seen`, some foreign program wrote, store_wake was called,
  * or the time is over; answers the present number. Never misses a ring after `seen` was read. */
 uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms);

@@ -37,6 +37,7 @@ hf_subscription_options quick_options(void)
     options.retry_max_ms = 50;
     options.checkpoint_ms = 50;
     options.wait_period_ms = 1000;
+    options.handler_timeout_ms = 2 * PATIENCE_MS; /* who stands at a door is not given up */
     return options;
 }
 

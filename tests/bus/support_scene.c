@@ -224,6 +224,16 @@ hf_verdict fail_always(const hf_event *event, hf_delivery *delivery, struct reco
     return HF_RETRY;
 }
 
+hf_verdict until_cancelled(const hf_event *event, hf_delivery *delivery,
+                           struct recorder *recorder)
+{
+    (void)event;
+    (void)recorder;
+    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++)
+        usleep(1000);
+    return HF_RETRY_UNCOUNTED;
+}
+
 bool recorder_wait_begun(struct recorder *recorder, size_t count)
 {
     return recorder_wait_for(recorder, &recorder->count, count);
@@ -358,7 +368,8 @@ bool scene_said(struct scene *scene, const char *text)
 
 /* ---- Scenes ---------------------------------------------------------------------------------- */
 
-int scene_bare(void **state)
+/* ready: the database of a server may have its schema already. */
+static int scene_make(void **state, bool ready)
 {
     struct scene *scene = calloc(1, sizeof(*scene));
     const char *temp = getenv("TMPDIR");
@@ -370,7 +381,7 @@ int scene_bare(void **state)
         return -1;
     const char *pattern = getenv("HOLDFAST_TEST_URLS");
     if (pattern && server_is(pattern)) {
-        server_make(pattern, scene->url, sizeof(scene->url));
+        (ready ? server_make_ready : server_make)(pattern, scene->url, sizeof(scene->url));
     } else {
         snprintf(scene->url, sizeof(scene->url), "sqlite:%s/bus.db", scene->dir);
         scene->path = scene->url + strlen("sqlite:");
@@ -386,11 +397,16 @@ int scene_bare(void **state)
     return 0;
 }
 
+int scene_bare(void **state)
+{
+    return scene_make(state, false);
+}
+
 int scene_setup(void **state)
 {
     struct scene *scene;
 
-    if (scene_bare(state) != 0)
+    if (scene_make(state, true) != 0)
         return -1;
     scene = *state;
     if (hf_open(scene->url, &scene->options, &scene->bus) != HF_OK) {

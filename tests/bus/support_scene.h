@@ -93,6 +93,8 @@ hf_verdict recorder_handle(const hf_event *event, hf_delivery *delivery, void *c
 hf_verdict wait_at_first(const hf_event *event, hf_delivery *delivery, struct recorder *recorder);
 /* A decide_fn: every attempt fails. */
 hf_verdict fail_always(const hf_event *event, hf_delivery *delivery, struct recorder *recorder);
+/* A decide_fn: waits until it is told to return, and is undecided. */
+hf_verdict until_cancelled(const hf_event *event, hf_delivery *delivery, struct recorder *recorder);
 bool recorder_wait_begun(struct recorder *recorder, size_t count);
 bool recorder_wait(struct recorder *recorder, size_t count); /* so many ended */
 size_t recorder_count(struct recorder *recorder);            /* so many began */

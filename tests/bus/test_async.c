@@ -2,11 +2,12 @@
  * test_async.c - publishing without waiting: answers, order, bounds, faults inside a share, flush
  * and shutdown. The thread of the queue is stopped at its fault point to fill the queue behind it.
  */
-#include "support_scene.h"
+#include "support_trouble.h"
 
 #include <stdatomic.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/point.h"
 
 #define ANSWERS_MAX 4096
@@ -66,6 +67,26 @@ static int teardown(void **state)
 {
     point_reset(); /* nobody may stay stopped while the bus is closed */
     return scene_teardown(state);
+}
+
+/* The same with a bus whose store refuses those who come late. */
+static int setup_refusing(void **state)
+{
+    memset(&answers, 0, sizeof answers);
+    pthread_mutex_init(&answers.mutex, NULL);
+    int failed = trouble_setup(state);
+    if (!failed) {
+        trouble_open(*state);
+        faulty_refuse_late();
+    }
+    return failed;
+}
+
+static int teardown_refusing(void **state)
+{
+    clock_fake_off();
+    point_reset();
+    return trouble_teardown(state);
 }
 
 /* Publishes one event and waits until the queue's thread has taken it and stands still. */
@@ -195,6 +216,39 @@ static void one_conflict_does_not_touch_its_neighbours(void **state)
             position = answer->receipt.position;
         }
     }
+}
+
+/* The end of a part, after which its share has had all the time that a call may take. */
+static void answered_at_last(hf_status status, const hf_receipt *receipt, const char *message,
+                             void *ctx)
+{
+    answered(status, receipt, message, ctx);
+    clock_fake_advance(3600 * INT64_C(1000000));
+}
+
+/* Publishes an event that will be refused, with this callback, and a good one behind it. */
+static void publish_bad_and_good(hf_bus *bus, hf_published_fn told)
+{
+    hf_new_event good = event_of("good");
+    hf_new_event bad = event_of("bad");
+    bad.key = "k";
+    bad.expected_version = 77;
+    assert_ok(hf_publish_async(bus, &bad, told, &slots[0]));
+    assert_ok(hf_publish_async(bus, &good, answered, &slots[1]));
+}
+
+static void what_is_refused_takes_no_time_from_the_others(void **state)
+{
+    struct scene *scene = *state;
+    stop_the_thread(scene->bus);
+    publish_bad_and_good(scene->bus, answered_at_last);
+    clock_fake_set(wall_us(), mono_us());
+    point_release("async_taken");
+    assert_ok(hf_flush(scene->bus, -1));
+    assert_int_equal(answer_count(), 3);
+    assert_int_equal(answers.list[1].status, HF_CONFLICT);
+    assert_string_equal(answers.list[2].message, "");
+    assert_int_equal(answers.list[2].status, HF_OK);
 }
 
 static void a_chain_of_versions_in_one_share_works(void **state)
@@ -421,6 +475,40 @@ static void shutdown_past_its_deadline_still_answers_every_callback(void **state
     assert_ptr_equal(answers.list[1500].slot, &slots[1499]);
 }
 
+static int64_t stops_before; /* of the tests before */
+
+/* The end of a part, after which the bus is to stop and has no time left. */
+static void answered_until_the_stop(hf_status status, const hf_receipt *receipt,
+                                    const char *message, void *ctx)
+{
+    answered(status, receipt, message, ctx);
+    if (!wait_until(is_stopping, &stops_before)) {
+        atomic_fetch_add(&answers.unexpected, 1);
+    }
+}
+
+static bool is_bad_answered(void *ctx)
+{
+    (void)ctx;
+    return answer_count() == 2;
+}
+
+static void a_share_goes_no_further_than_the_deadline_of_a_shutdown(void **state)
+{
+    struct scene *scene = *state;
+    stop_the_thread(scene->bus);
+    publish_bad_and_good(scene->bus, answered_until_the_stop);
+    stops_before = point_hits("async_stopping");
+    point_release("async_taken");
+    assert_true(wait_until(is_bad_answered, NULL));
+    shut_down_now(scene->bus);
+    assert_int_equal(answers.unexpected, 0);
+    assert_int_equal(answer_count(), 3);
+    assert_int_equal(answers.list[1].status, HF_CONFLICT);
+    assert_int_equal(answers.list[2].status, HF_CLOSED);
+    assert_ptr_equal(answers.list[2].slot, &slots[1]);
+}
+
 /* ---- Fork ------------------------------------------------------------------------------------ */
 
 /* In the child: 0 if all is as it should be. */
@@ -462,6 +550,8 @@ int main(void)
         async_test(what_is_invalid_is_refused_at_once_and_never_called_back),
         async_test(what_waits_together_shares_a_commit),
         async_test(one_conflict_does_not_touch_its_neighbours),
+        cmocka_unit_test_setup_teardown(what_is_refused_takes_no_time_from_the_others,
+                                        setup_refusing, teardown_refusing),
         async_test(a_chain_of_versions_in_one_share_works),
         async_test(a_failure_that_nobody_hears_is_logged),
         async_test(a_full_queue_makes_the_caller_wait_and_then_refuses),
@@ -472,6 +562,7 @@ int main(void)
         async_test(flush_without_work_returns_and_with_stuck_work_times_out),
         async_test(shutdown_answers_everything),
         async_test(shutdown_past_its_deadline_still_answers_every_callback),
+        async_test(a_share_goes_no_further_than_the_deadline_of_a_shutdown),
         async_test(a_forked_child_is_refused_and_may_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,6 +302,56 @@ static void a_target_with_anything_in_it_is_refused(void **state)
     assert_same(scene->url, back);
 }
 
+/* Its log is empty; but what else it has, or had, must not be mixed with the copy. */
+static void must_be_refused(struct scene *scene)
+{
+    assert_status(copy_with(there, scene->url, NULL, NULL, NULL, NULL), HF_CONFLICT);
+    assert_non_null(strstr(hf_errmsg(), "not empty"));
+    assert_int_equal(content_of(scene->url).count, 0);
+}
+
+static void a_target_with_an_empty_log_is_refused_if_it_has_anything(void **state)
+{
+    struct scene *scene = *state;
+    hf_schedule schedule = HF_SCHEDULE_INIT;
+    hf_new_event later = HF_NEW_EVENT_INIT;
+    hf_subscription_options options = quick_options();
+    const char *all[] = {"*"};
+    hf_bus *bus = NULL;
+
+    assert_ok(open_default(there, &bus));
+    publish(bus, "a", NULL, "{}");
+    assert_ok(hf_close(&bus));
+    schedule.name = "s";
+    schedule.expression = "@yearly";
+    schedule.type = "a";
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    close_bus(scene);
+    must_be_refused(scene);
+
+    assert_ok(open_default(scene->url, &bus));
+    assert_ok(hf_schedule_remove(bus, "s"));
+    assert_ok(hf_subscription_create(bus, "s", all, 1, &options, NULL));
+    assert_ok(hf_close(&bus));
+    must_be_refused(scene);
+
+    assert_ok(open_default(scene->url, &bus));
+    assert_ok(hf_subscription_remove(bus, "s"));
+    later.type = "a";
+    later.deliver_at_us = wall_us() + INT64_C(86400000000);
+    assert_ok(hf_publish(bus, &later, NULL));
+    assert_ok(hf_close(&bus));
+    must_be_refused(scene);
+
+    tables_run(scene,
+               scene->path ? "DELETE FROM holdfast_delayed" : "DELETE FROM holdfast.delayed");
+    assert_ok(open_default(scene->url, &bus));
+    publish(bus, "a", NULL, "{}"); /* a position that was given */
+    assert_ok(hf_close(&bus));
+    tables_run(scene, scene->path ? "DELETE FROM holdfast_events" : "DELETE FROM holdfast.events");
+    must_be_refused(scene);
+}
+
 static void the_unfinished_copy_of_another_is_refused(void **state)
 {
     struct scene *scene = *state;
@@ -562,6 +612,7 @@ static const struct CMUnitTest tests[] = {
     copy_test(a_copy_that_was_stopped_can_be_removed_or_gone_on_with),
     copy_test(a_source_in_use_is_refused),
     copy_test(a_target_with_anything_in_it_is_refused),
+    copy_test(a_target_with_an_empty_log_is_refused_if_it_has_anything),
     copy_test(the_unfinished_copy_of_another_is_refused),
     copy_test(what_came_meanwhile_is_seen_and_copied_by_the_next_run),
     copy_test(a_live_copy_is_one_moment_of_its_source),

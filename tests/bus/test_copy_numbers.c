@@ -1,8 +1,9 @@
 /*
- * Tests of what a copy says about numbers: ids that were given are known, numbers of dead letters
- * are not given again, and a rate that nobody has measured is not known.
+ * Tests of what a copy says about numbers: ids that were given are known, positions and numbers of
+ * dead letters are not given again, and a rate that nobody has measured is not known.
  */
 #include "support_copy.h"
+#include "support_tables.h"
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
@@ -57,6 +58,53 @@ static void ids_of_a_file_are_known_in_its_copy(void **state)
     assert_ok(hf_close(&bus));
     assert_int_equal(content_of(back).count, 8);
     assert_sound(back);
+}
+
+/* ---- Positions ------------------------------------------------------------------------------- */
+
+/* Takes the events after a position out of the log, as retention does. */
+static void forget_after(struct scene *scene, int64_t position)
+{
+    char sql[128];
+
+    snprintf(sql, sizeof(sql),
+             scene->path ? "DELETE FROM holdfast_events WHERE place > (1 << 44) + %lld"
+                         : "DELETE FROM holdfast.events WHERE position > %lld",
+             (long long)position);
+    tables_run(scene, sql);
+}
+
+/* The newest events of the source are gone when it is copied, or all of them. */
+static void positions_go_on(struct scene *scene, int64_t kept)
+{
+    const char *urls[] = {there, back};
+    hf_receipt receipts[5] = {0};
+    int64_t newest;
+
+    publish_ids(scene->bus, NULL, COUNTED(receipts), receipts);
+    newest = receipts[COUNTED(receipts) - 1].position;
+    close_bus(scene);
+    forget_after(scene, kept > 0 ? receipts[kept - 1].position : 0);
+    copy_all(scene->url, there);
+    copy_all(there, back);
+    for (size_t i = 0; i < COUNTED(urls); i++) {
+        hf_bus *bus = NULL;
+
+        assert_int_equal(content_of(urls[i]).count, kept);
+        assert_ok(open_default(urls[i], &bus));
+        assert_true(publish(bus, "a", NULL, "{}")->position > newest);
+        assert_ok(hf_close(&bus));
+    }
+}
+
+static void positions_of_a_log_whose_newest_events_are_gone_go_on(void **state)
+{
+    positions_go_on(*state, 2);
+}
+
+static void positions_of_a_log_that_is_empty_go_on(void **state)
+{
+    positions_go_on(*state, 0);
 }
 
 /* ---- Dead letters ---------------------------------------------------------------------------- */
@@ -199,6 +247,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         copy_test(ids_of_a_file_are_known_in_its_copy),
+        copy_test(positions_of_a_log_whose_newest_events_are_gone_go_on),
+        copy_test(positions_of_a_log_that_is_empty_go_on),
         copy_test(the_number_of_a_dead_letter_is_never_used_again),
         copy_test(numbers_that_the_target_has_used_are_not_used_again),
         copy_test(how_fast_a_subscription_is_is_not_known_in_a_fresh_copy),

@@ -191,6 +191,13 @@ static void throw_ballast(void)
     unlink(ballast);
 }
 
+/* A file system that only this process sees. False: it may not. */
+static bool mount_disk(const char *dir, const char *size)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", dir, "tmpfs", 0, size) == 0;
+}
+
 /* mount DIR DIARY: a file system of 8 MiB of which 2 MiB are taken. */
 static int with_small_disk(int argc, char **argv)
 {
@@ -202,8 +209,7 @@ static int with_small_disk(int argc, char **argv)
     if (argc < 2)
         return 2;
     diary = argv[1];
-    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", argv[0], "tmpfs", 0, "size=8m") != 0)
+    if (!mount_disk(argv[0], "size=8m"))
         return SKIPPED;
     snprintf(ballast, sizeof(ballast), "%s/ballast", argv[0]);
     fd = open(ballast, O_WRONLY | O_CREAT, 0600);
@@ -215,6 +221,38 @@ static int with_small_disk(int argc, char **argv)
     if (!bus)
         return 4;
     return try_without_space(bus, batch, throw_ballast);
+}
+
+static int tell_disk(const char *name, const char *value, hf_log_level level, const char *advice,
+                     void *ctx)
+{
+    (void)ctx;
+    if (strcmp(name, "disk_free_bytes") == 0)
+        diary_write(diary, "disk %s%s", level == HF_LOG_WARN ? "low" : "enough",
+                    (level == HF_LOG_WARN) == (advice != NULL) && value[0] >= '1' ? "" : "?");
+    return 0;
+}
+
+/* shrink DIR DIARY: a file system of 1 GiB (of memory that nobody uses), then of 64 MiB. */
+static int with_shrinking_disk(int argc, char **argv)
+{
+    char url[600];
+    hf_bus *bus;
+
+    if (argc < 2)
+        return 2;
+    diary = argv[1];
+    if (!mount_disk(argv[0], "size=1g"))
+        return SKIPPED;
+    snprintf(url, sizeof(url), "sqlite:%s/bus.db", argv[0]);
+    if (hf_open(url, NULL, &bus) != HF_OK)
+        return 3;
+    tell("doctor", hf_doctor(bus, tell_disk, NULL));
+    if (mount("none", argv[0], "tmpfs", MS_REMOUNT, "size=64m") != 0)
+        return 4;
+    tell("doctor_again", hf_doctor(bus, tell_disk, NULL));
+    tell("close", hf_close(&bus));
+    return 0;
 }
 
 static void show_diary(const char *path)
@@ -267,20 +305,40 @@ static void a_file_size_limit_is_no_space_and_settling_goes_on(void **state)
     expect_no_space(path);
 }
 
-static void a_full_disk_is_no_space_and_settling_goes_on(void **state)
+/* Plays a part on a disk of its own. */
+static void act_on_disk(struct scene *scene, const char *part, const char *path)
 {
-    struct scene *scene = *state;
-    char path[512], small[512];
+    char dir[512];
     int status;
 
-    snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
-    snprintf(small, sizeof(small), "%s", scene_file(scene, "small"));
-    assert_int_equal(mkdir(small, 0700), 0);
-    status = actor_wait(actor_start("mount", small, path, NULL));
+    snprintf(dir, sizeof(dir), "%s", scene_file(scene, "disk"));
+    assert_int_equal(mkdir(dir, 0700), 0);
+    status = actor_wait(actor_start(part, dir, path, NULL));
     if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
         skip(); /* mounting needs root */
     assert_int_equal(status, 0);
+}
+
+static void a_full_disk_is_no_space_and_settling_goes_on(void **state)
+{
+    struct scene *scene = *state;
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
+    act_on_disk(scene, "mount", path);
     expect_no_space(path);
+}
+
+static void the_doctor_warns_of_a_disk_that_is_nearly_full(void **state)
+{
+    struct scene *scene = *state;
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
+    act_on_disk(scene, "shrink", path);
+    expect_line(path, "disk enough\n");
+    expect_line(path, "disk low\n");
+    expect_line(path, "close HF_OK\n");
 }
 
 /* ---- Files that are not good ----------------------------------------------------------------- */
@@ -518,6 +576,7 @@ static void a_foreign_lock_is_waited_for(void **state)
 static const struct CMUnitTest tests[] = {
     bare_test(a_file_size_limit_is_no_space_and_settling_goes_on),
     bare_test(a_full_disk_is_no_space_and_settling_goes_on),
+    bare_test(the_doctor_warns_of_a_disk_that_is_nearly_full),
     bare_test(a_file_that_is_no_database_is_corrupt),
     bare_test(damaged_pages_are_told_and_not_delivered),
     bare_test(a_newer_schema_is_refused),
@@ -532,6 +591,7 @@ static const struct CMUnitTest tests[] = {
 static const struct part parts[] = {
     {"limit", with_limit},
     {"mount", with_small_disk},
+    {"shrink", with_shrinking_disk},
     {"denied", as_nobody},
 };
 

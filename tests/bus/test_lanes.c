@@ -242,7 +242,6 @@ static void what_is_held_is_not_stored_before_the_failure(void **state)
 
     options.concurrency = 2;
     options.checkpoint_events = 1; /* a worker takes one at a time */
-    options.handler_timeout_ms = 2 * PATIENCE_MS;
     start_with(scene, recorder, &options);
     publish(scene->bus, "slow", NULL, "1");
     publish(scene->bus, "once", "k", "2");
@@ -307,7 +306,6 @@ static void what_is_held_is_stored_soon_also_while_handlers_take_long(void **sta
     options.checkpoint_events = 1000;
     options.checkpoint_ms = 3600000;
     options.retry_base_ms = options.retry_max_ms = 3600000;
-    options.handler_timeout_ms = 2 * PATIENCE_MS;
     start_with(scene, recorder, &options);
     publish_as(scene, "once", "k", failing);
     publish(scene->bus, "first", NULL, "2");

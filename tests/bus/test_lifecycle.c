@@ -83,16 +83,6 @@ static void a_result_that_comes_after_the_stop_timed_out_is_refused(void **state
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
 }
 
-static hf_verdict until_cancelled(const hf_event *event, hf_delivery *delivery,
-                                  struct recorder *recorder)
-{
-    (void)event;
-    (void)recorder;
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++)
-        usleep(1000);
-    return HF_RETRY_UNCOUNTED;
-}
-
 static void a_stop_tells_running_handlers_to_return(void **state)
 {
     struct scene *scene = *state;

@@ -1,125 +1,13 @@
 /*
- * Tests of retention: what is too old or too much goes, what a subscription needs stays, or is
- * dropped and that is told; a run that is killed is gone on with; buses do it by themselves.
- *
- * Events become old by a change of the time at which they entered the log. On PostgreSQL they move
- * to the table of that month, because whole months go.
+ * Tests of retention: what is too old or too much goes, what a subscription needs stays; a run that
+ * is killed is gone on with; buses do it by themselves. Subscriptions that lag have tests of their
+ * own, in test_retention_lagging.c.
  */
 #include "base/clock.h"
 #include "base/point.h"
 #include "support_actor.h"
+#include "support_retention.h"
 #include "support_tables.h"
-
-#define AGE_DAYS 400
-#define EVENTS 2500 /* more than two steps on SQLite */
-
-/* ---- Short ways ------------------------------------------------------------------------------ */
-
-/* All that was published to a namespace so far entered the log AGE_DAYS ago. */
-static void grow_old_of(struct scene *scene, int namespace_id)
-{
-    static const char server_sql[] =
-        "SET timezone = 'UTC';"
-        "DO $$ DECLARE"
-        "    v_log text := 'events_%1$d';"
-        "    v_from timestamp := date_trunc('month', now() - interval '%2$d days');"
-        "    v_name text := v_log || '_' || to_char(v_from, 'YYYYMM');"
-        "BEGIN"
-        "    EXECUTE format('CREATE TABLE holdfast.%%I (LIKE holdfast.events)', v_name);"
-        "    EXECUTE format('CREATE INDEX ON holdfast.%%I (position)', v_name);"
-        "    EXECUTE format('INSERT INTO holdfast.%%I SELECT * FROM holdfast.%%I', v_name, v_log);"
-        "    EXECUTE format('UPDATE holdfast.%%I SET entered_at = %%L', v_name, v_from);"
-        "    EXECUTE format('DELETE FROM holdfast.%%I', v_log);"
-        "    EXECUTE format('ALTER TABLE holdfast.%%I ATTACH PARTITION holdfast.%%I "
-        "                    FOR VALUES FROM (%%L) TO (%%L)', v_log, v_name, v_from, "
-        "                   v_from + interval '1 month');"
-        "END $$";
-    char sql[sizeof(server_sql) + 64];
-
-    if (scene->path)
-        snprintf(sql, sizeof(sql),
-                 "UPDATE holdfast_events SET entered_at = entered_at - %d * 86400000000"
-                 " WHERE place >> 44 = %d",
-                 AGE_DAYS, namespace_id);
-    else
-        snprintf(sql, sizeof(sql), server_sql, namespace_id, AGE_DAYS);
-    tables_run(scene, sql);
-}
-
-static void grow_old(struct scene *scene)
-{
-    grow_old_of(scene, 1);
-}
-
-static void publish_many(hf_bus *bus, const char *type, int count)
-{
-    enum { PART = 500 };
-    static hf_new_event items[PART];
-
-    for (int done = 0; done < count; done += PART) {
-        int part = count - done < PART ? count - done : PART;
-        for (int i = 0; i < part; i++) {
-            items[i] = (hf_new_event)HF_NEW_EVENT_INIT;
-            items[i].type = type;
-            items[i].payload = "{\"some\": \"text that takes a little room in the log\"}";
-        }
-        assert_ok(hf_publish_many(bus, items, (size_t)part, NULL));
-    }
-}
-
-struct told {
-    hf_retention_info last;
-    char kept_by[64];
-    int calls;
-    int drops;
-};
-
-static int note(const hf_retention_info *info, void *ctx)
-{
-    struct told *told = ctx;
-
-    told->calls++;
-    told->drops += info->dropped_name != NULL;
-    told->last = *info;
-    snprintf(told->kept_by, sizeof(told->kept_by), "%s", info->kept_by ? info->kept_by : "");
-    return 0;
-}
-
-static struct told retain(hf_bus *bus, hf_toggle dry_run)
-{
-    struct told told = {.calls = 0};
-
-    assert_ok(hf_retention_run(bus, NULL, dry_run, note, &told));
-    assert_true(told.calls > 0);
-    return told;
-}
-
-static int64_t first_of(hf_bus *bus)
-{
-    hf_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hf_stats_get(bus, &stats));
-    return stats.first;
-}
-
-static int note_dropped(const hf_subscription_info *info, void *ctx)
-{
-    int64_t *dropped = ctx;
-
-    dropped[0] = info->dropped_through;
-    dropped[1] = info->dropped;
-    return 0;
-}
-
-static void set(hf_bus *bus, int64_t retention_ms, int64_t retention_bytes, hf_lagging lagging)
-{
-    hf_namespace_options options = HF_NAMESPACE_OPTIONS_INIT;
-
-    options.retention_ms = retention_ms;
-    options.retention_bytes = retention_bytes;
-    options.lagging = lagging;
-    assert_ok(hf_namespace_set(bus, "default", &options));
-}
 
 /* ---- Age ------------------------------------------------------------------------------------- */
 
@@ -127,9 +15,9 @@ static void what_is_old_goes_and_positions_go_on(void **state)
 {
     struct scene *scene = *state;
 
-    publish_many(scene->bus, "old", EVENTS);
+    publish_bulk(scene->bus, "old", EVENTS);
     grow_old(scene);
-    publish_many(scene->bus, "new", 10);
+    publish_bulk(scene->bus, "new", 10);
 
     struct told dry = retain(scene->bus, HF_ON);
     assert_int_equal(dry.last.planned_events, EVENTS);
@@ -141,13 +29,26 @@ static void what_is_old_goes_and_positions_go_on(void **state)
     assert_int_equal(told.last.events, EVENTS);
     assert_int_equal(told.last.by_size, 0);
     assert_int_equal(tables_events(scene), 10);
-    assert_int_equal(first_of(scene->bus), EVENTS + 1);
+    assert_int_equal(first_position(scene->bus), EVENTS + 1);
     assert_int_equal(retain(scene->bus, HF_OFF).last.through, 0);
 
     grow_old(scene);
     retain(scene->bus, HF_OFF);
     assert_int_equal(tables_events(scene), 0);
     assert_int_equal(publish(scene->bus, "x", NULL, "1")->position, EVENTS + 11);
+}
+
+/* The plan reads 10000 of them at a time. */
+static void all_that_is_old_goes_in_one_run(void **state)
+{
+    enum { MANY = 10100 };
+    struct scene *scene = *state;
+
+    scene_sqlite(scene);
+    publish_bulk(scene->bus, "old", MANY);
+    grow_old(scene);
+    assert_int_equal(retain(scene->bus, HF_OFF).last.events, MANY);
+    assert_int_equal(tables_events(scene), 0);
 }
 
 static void an_id_may_come_again_when_its_event_is_gone(void **state)
@@ -179,7 +80,7 @@ static void a_slow_subscription_keeps_its_events(void **state)
     hf_subscription_options options = quick_options();
 
     subscribe(scene->bus, "slow", "*", recorder, &options);
-    publish_many(scene->bus, "old", 100);
+    publish_bulk(scene->bus, "old", 100);
     grow_old(scene);
     struct told told = retain(scene->bus, HF_OFF);
     assert_int_equal(told.last.events, 0);
@@ -193,24 +94,6 @@ static void a_slow_subscription_keeps_its_events(void **state)
     told = retain(scene->bus, HF_OFF);
     assert_int_equal(told.last.events, 100);
     assert_string_equal(told.kept_by, "");
-}
-
-static hf_verdict fail_first(const hf_event *event, hf_delivery *delivery,
-                             struct recorder *recorder)
-{
-    (void)delivery;
-    (void)recorder;
-    return event->position == 1 ? HF_RETRY : HF_ACK;
-}
-
-/* What fails is not tried again within this test. */
-static hf_subscription_options patient_options(void)
-{
-    hf_subscription_options options = quick_options();
-
-    options.retry_base_ms = 3600000;
-    options.retry_max_ms = 3600000;
-    return options;
 }
 
 static bool has_settled_rest(void *ctx)
@@ -227,7 +110,7 @@ static void a_retry_keeps_its_event(void **state)
     hf_subscription_options options = patient_options();
 
     subscribe(scene->bus, "s", "*", recorder, &options);
-    publish_many(scene->bus, "old", 20);
+    publish_bulk(scene->bus, "old", 20);
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(has_settled_rest, scene->bus));
     assert_ok(hf_stop(scene->bus, -1));
@@ -249,7 +132,7 @@ static void a_lease_keeps_its_events(void **state)
 
     options.mode = HF_MODE_SHARED;
     assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
-    publish_many(scene->bus, "old", 20);
+    publish_bulk(scene->bus, "old", 20);
     claiming.lease_ms = 3600000;
     claiming.max = 5;
     assert_ok(hf_claim(scene->bus, "s", &claiming, &first));
@@ -283,7 +166,7 @@ static void a_dead_letter_keeps_no_event_and_can_be_tried_again(void **state)
     struct dead dead;
 
     subscribe(scene->bus, "s", "*", recorder, &options);
-    publish_many(scene->bus, "old", 20);
+    publish_bulk(scene->bus, "old", 20);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "s");
     assert_ok(hf_stop(scene->bus, -1));
@@ -306,160 +189,16 @@ static void a_namespace_does_not_touch_another(void **state)
 
     options.namespace_name = "second";
     hf_bus *second = scene_open(scene, &options);
-    publish_many(scene->bus, "old", 10);
-    publish_many(second, "old", 20);
+    publish_bulk(scene->bus, "old", 10);
+    publish_bulk(second, "old", 20);
     grow_old_of(scene, 1);
     grow_old_of(scene, 2);
     struct told told = {.calls = 0};
-    assert_ok(hf_retention_run(scene->bus, "second", HF_OFF, note, &told));
+    assert_ok(hf_retention_run(scene->bus, "second", HF_OFF, note_run, &told));
     assert_int_equal(told.last.events, 20);
     assert_int_equal(tables_events(scene), 10);
-    assert_int_equal(first_of(scene->bus), 1);
+    assert_int_equal(first_position(scene->bus), 1);
     assert_int_equal(retain(scene->bus, HF_OFF).last.events, 10);
-}
-
-/* ---- Lagging --------------------------------------------------------------------------------- */
-
-static void drop_beside_a_handler(struct scene *scene, hf_mode mode)
-{
-    struct recorder *recorder = scene_recorder(scene, NULL);
-    hf_subscription_options options = quick_options();
-    int64_t dropped[2] = {0, 0};
-
-    options.mode = mode;
-    recorder->door = scene_door(scene);
-    subscribe(scene->bus, "s", "*", recorder, &options);
-    publish_many(scene->bus, "old", EVENTS);
-    assert_ok(hf_start(scene->bus));
-    assert_true(door_wait_inside(recorder->door, 1));
-    grow_old(scene);
-    publish_many(scene->bus, "new", 50);
-    set(scene->bus, -1, -1, HF_LAGGING_DROP);
-    struct told told = retain(scene->bus, HF_OFF);
-    assert_int_equal(told.drops, 1);
-    assert_int_equal(told.last.events, EVENTS);
-    assert_int_equal(tables_events(scene), 50);
-    assert_true(scene_said(scene, "lagging=drop"));
-
-    door_open(recorder->door);
-    settle_all(scene->bus, "s");
-    for (int64_t i = 1; i <= 50; i++)
-        assert_true(recorder_calls(recorder, EVENTS + i, NULL) >= 1);
-    assert_ok(hf_subscription_get(scene->bus, "s", note_dropped, dropped));
-    assert_int_equal(dropped[0], EVENTS);
-    assert_int_equal(dropped[1], EVENTS);
-    assert_int_equal(info_of(scene->bus, "s").dead, 0);
-}
-
-static void an_ordered_one_that_lags_is_dropped_and_goes_on(void **state)
-{
-    drop_beside_a_handler(*state, HF_MODE_ORDERED);
-}
-
-static void a_shared_one_that_lags_is_dropped_and_goes_on(void **state)
-{
-    drop_beside_a_handler(*state, HF_MODE_SHARED);
-}
-
-static bool is_retrying(void *ctx)
-{
-    return info_of(ctx, "s").retrying == 1;
-}
-
-static bool is_held(void *ctx)
-{
-    return info_of(ctx, "s").held == 1;
-}
-
-/* The second event of a key waits for the first, which fails and is dropped. */
-static void what_waits_behind_a_dropped_one_goes_on(void **state)
-{
-    struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, fail_first);
-    hf_subscription_options options = patient_options();
-
-    subscribe(scene->bus, "s", "*", recorder, &options);
-    publish(scene->bus, "old", "k", "1");
-    assert_ok(hf_start(scene->bus));
-    assert_true(wait_until(is_retrying, scene->bus));
-    grow_old(scene);
-    publish(scene->bus, "new", "k", "2");
-    assert_true(wait_until(is_held, scene->bus));
-    set(scene->bus, -1, -1, HF_LAGGING_DROP);
-    assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
-    settle_all(scene->bus, "s");
-    assert_int_equal(recorder_calls(recorder, 1, NULL), 1);
-    assert_int_equal(recorder_calls(recorder, 2, NULL), 1);
-    assert_int_equal(info_of(scene->bus, "s").retrying, 0);
-}
-
-static void a_lease_of_what_is_dropped_is_refused(void **state)
-{
-    struct scene *scene = *state;
-    hf_subscription_options options = quick_options();
-    hf_claim_options claiming = HF_CLAIM_OPTIONS_INIT;
-    const char *all[] = {"*"};
-    hf_batch *batch = NULL;
-
-    options.mode = HF_MODE_SHARED;
-    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
-    publish_many(scene->bus, "old", 10);
-    claiming.lease_ms = 3600000;
-    assert_ok(hf_claim(scene->bus, "s", &claiming, &batch));
-    assert_int_equal(hf_batch_count(batch), 10);
-    grow_old(scene);
-    set(scene->bus, -1, -1, HF_LAGGING_DROP);
-    assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
-    assert_status(hf_ack(scene->bus, "s", hf_batch_lease(batch), NULL, 0), HF_STALE);
-    hf_batch_free(batch);
-}
-
-/* What was done out of order below goes with the events, what was done above stays. */
-static void what_was_settled_goes_with_its_event(void **state)
-{
-    struct scene *scene = *state;
-    const char *dot = scene->path ? "_" : ".";
-    hf_subscription_options options = quick_options();
-    const char *all[] = {"*"};
-    char sql[256];
-
-    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
-    publish_many(scene->bus, "old", 10);
-    grow_old(scene);
-    publish_many(scene->bus, "new", 10);
-    snprintf(sql, sizeof(sql),
-             "INSERT INTO holdfast%ssettled (subscription_id, partition, position)"
-             " SELECT id, 0, p.x FROM holdfast%ssubscriptions,"
-             " (SELECT 3 AS x UNION SELECT 10 UNION SELECT 12) p",
-             dot, dot);
-    tables_run(scene, sql);
-    set(scene->bus, -1, -1, HF_LAGGING_DROP);
-    assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
-    snprintf(sql, sizeof(sql), "SELECT sum(position) FROM holdfast%ssettled", dot);
-    assert_int_equal(tables_number(scene, sql), 12);
-}
-
-static int keep_for_ever(const hf_retention_info *info, void *ctx)
-{
-    if (info->dropped_name)
-        set(ctx, 0, -1, HF_LAGGING_DEFAULT);
-    return 0;
-}
-
-/* A step has moved the subscription; the next one finds that nothing is to go any more. */
-static void settings_count_that_changed_on_the_way(void **state)
-{
-    struct scene *scene = *state;
-    hf_subscription_options options = quick_options();
-    const char *all[] = {"*"};
-
-    assert_ok(hf_subscription_create(scene->bus, "s", all, 1, &options, NULL));
-    publish_many(scene->bus, "old", 10);
-    grow_old(scene);
-    set(scene->bus, -1, -1, HF_LAGGING_DROP);
-    assert_ok(hf_retention_run(scene->bus, NULL, HF_OFF, keep_for_ever, scene->bus));
-    assert_int_equal(info_of(scene->bus, "s").checkpoint, 10);
-    assert_int_equal(tables_events(scene), 10);
 }
 
 /* ---- Size ------------------------------------------------------------------------------------ */
@@ -469,8 +208,8 @@ static void what_is_too_much_goes_in_a_file_that_shrinks(void **state)
     struct scene *scene = *state;
 
     scene_sqlite(scene);
-    publish_many(scene->bus, "x", EVENTS);
-    set(scene->bus, 0, 100000, HF_LAGGING_DEFAULT);
+    publish_bulk(scene->bus, "x", EVENTS);
+    set_retention(scene->bus, 0, 100000, HF_LAGGING_DEFAULT);
     struct told dry = retain(scene->bus, HF_ON);
     int64_t pages = tables_number(scene, "PRAGMA page_count");
     struct told told = retain(scene->bus, HF_OFF);
@@ -483,7 +222,7 @@ static void what_is_too_much_goes_in_a_file_that_shrinks(void **state)
     int64_t bytes = tables_number(scene, "SELECT log_bytes FROM holdfast_namespaces");
     assert_in_range(bytes, 1, 100000);
     assert_true(bytes + bytes / tables_events(scene) > 100000); /* and not one too many */
-    publish_many(scene->bus, "x", 10);
+    publish_bulk(scene->bus, "x", 10);
     assert_int_equal(retain(scene->bus, HF_OFF).last.events, 10);
 }
 
@@ -498,7 +237,7 @@ static void a_file_shrinks_although_whoever_freed_the_pages_stopped(void **state
     struct scene *scene = *state;
 
     scene_sqlite(scene);
-    publish_many(scene->bus, "old", EVENTS);
+    publish_bulk(scene->bus, "old", EVENTS);
     grow_old(scene);
     assert_ok(hf_retention_run(scene->bus, NULL, HF_OFF, stop_when_all_have_gone, NULL));
     assert_int_equal(tables_events(scene), 0);
@@ -522,8 +261,8 @@ static void a_file_that_is_not_ours_is_not_vacuumed(void **state)
         skip(); /* there is no sqlite3 here */
     hf_bus *bus = NULL;
     assert_ok(hf_open(url, NULL, &bus));
-    publish_many(bus, "x", EVENTS);
-    set(bus, 0, 1000, HF_LAGGING_DEFAULT);
+    publish_bulk(bus, "x", EVENTS);
+    set_retention(bus, 0, 1000, HF_LAGGING_DEFAULT);
     assert_true(retain(bus, HF_OFF).last.events > 0);
     assert_ok(hf_close(&bus));
     snprintf(command, sizeof(command),
@@ -561,21 +300,21 @@ static void who_is_killed_leaves_nothing_undone(void **state)
     int killed = 0;
     int64_t gone = 0;
 
-    set(scene->bus, -1, -1, HF_LAGGING_DROP);
+    set_retention(scene->bus, -1, -1, HF_LAGGING_DROP);
     subscribe(scene->bus, "s", "*", recorder, &options);
     for (size_t i = 0; i < COUNTED(points); i++) {
         for (int hit = 1; hit <= 2; hit++) {
             char number[16];
 
             snprintf(number, sizeof(number), "%d", hit);
-            publish_many(scene->bus, "old", 1200);
+            publish_bulk(scene->bus, "old", 1200);
             gone = publish(scene->bus, "old", NULL, "1")->position;
             grow_old(scene);
             publish(scene->bus, "new", NULL, "1");
             killed += actor_wait(actor_start("retain", scene->url, points[i], number, NULL)) != 0;
             retain(scene->bus, HF_OFF);
             assert_int_equal(tables_events(scene), 1);
-            assert_int_equal(first_of(scene->bus), gone + 1);
+            assert_int_equal(first_position(scene->bus), gone + 1);
         }
     }
     assert_true(killed >= 4); /* not every point is on this engine's way */
@@ -616,8 +355,13 @@ static void a_started_bus_does_it_by_itself_and_only_one(void **state)
     struct scene *scene = *state;
     hf_bus *other = scene_open(scene, NULL);
 
-    publish_many(scene->bus, "old", 10);
+    publish_bulk(scene->bus, "old", 10);
     grow_old(scene);
+    /* Somebody had the turn before the clock was set back. */
+    tables_run(scene, scene->path ? "UPDATE holdfast_namespaces "
+                                    "SET retained_at = (strftime('%s') + 86400) * 1000000"
+                                  : "UPDATE holdfast.namespaces "
+                                    "SET retained_at = now() + interval '1 day'");
     clock_fake_set(wall_us(), mono_us());
     assert_ok(hf_start(scene->bus));
     assert_ok(hf_start(other));
@@ -626,7 +370,7 @@ static void a_started_bus_does_it_by_itself_and_only_one(void **state)
         usleep(10000);
     }
     assert_true(wait_until(is_empty, scene));
-    publish_many(scene->bus, "old", 10);
+    publish_bulk(scene->bus, "old", 10);
     grow_old(scene);
     for (int i = 0; i < 20; i++) { /* twenty minutes: both have looked, and it was nobody's turn */
         clock_fake_advance(INT64_C(60000000));
@@ -644,13 +388,13 @@ static void eight_months_of_publishing_keep_two(void **state)
     struct recorder *recorder = scene_recorder(scene, NULL);
 
     scene_sqlite(scene);
-    set(scene->bus, INT64_C(63) * day_us / 1000, -1, HF_LAGGING_DEFAULT);
+    set_retention(scene->bus, INT64_C(63) * day_us / 1000, -1, HF_LAGGING_DEFAULT);
     subscribe(scene->bus, "a", "*", recorder, NULL);
     clock_fake_set(wall_us(), mono_us());
     assert_ok(hf_start(scene->bus));
     for (int month = 0; month < MONTHS; month++) {
         clock_fake_advance(31 * day_us);
-        publish_many(scene->bus, "x", MONTHLY);
+        publish_bulk(scene->bus, "x", MONTHLY);
         assert_true(recorder_wait(recorder, (size_t)(month + 1) * MONTHLY));
         settle_all(scene->bus, "a");
         retain(scene->bus, HF_OFF);
@@ -659,25 +403,20 @@ static void eight_months_of_publishing_keep_two(void **state)
     }
     for (int64_t position = 1; position <= MONTHS * MONTHLY; position++)
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
-    assert_int_equal(first_of(scene->bus), (MONTHS - 3) * MONTHLY + 1);
+    assert_int_equal(first_position(scene->bus), (MONTHS - 3) * MONTHLY + 1);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         scene_test(what_is_old_goes_and_positions_go_on),
+        scene_test(all_that_is_old_goes_in_one_run),
         scene_test(an_id_may_come_again_when_its_event_is_gone),
         scene_test(a_slow_subscription_keeps_its_events),
         scene_test(a_retry_keeps_its_event),
         scene_test(a_lease_keeps_its_events),
         scene_test(a_dead_letter_keeps_no_event_and_can_be_tried_again),
         scene_test(a_namespace_does_not_touch_another),
-        scene_test(an_ordered_one_that_lags_is_dropped_and_goes_on),
-        scene_test(a_shared_one_that_lags_is_dropped_and_goes_on),
-        scene_test(what_waits_behind_a_dropped_one_goes_on),
-        scene_test(a_lease_of_what_is_dropped_is_refused),
-        scene_test(what_was_settled_goes_with_its_event),
-        scene_test(settings_count_that_changed_on_the_way),
         scene_test(what_is_too_much_goes_in_a_file_that_shrinks),
         scene_test(a_file_shrinks_although_whoever_freed_the_pages_stopped),
         scene_test(a_file_that_is_not_ours_is_not_vacuumed),

@@ -7,6 +7,7 @@
 
 #include <libpq-fe.h>
 
+#include "base/point.h"
 #include "support/faulty.h"
 
 #define SECOND_US INT64_C(1000000)
@@ -406,7 +407,7 @@ static void a_schedule_behind_one_that_cannot_be_read_is_on_time(void **state)
     int64_t late_us = INT64_MAX;
     static struct events events;
     memset(&events, 0, sizeof events);
-    for (int i = 0; i < 15 && late_us > SECOND_US / 4; i++) {
+    for (int i = 0; i < 15 && late_us > SECOND_US / 2; i++) {
         assert_ok(hf_schedule_put(scene->bus, &bad, NULL));
         assert_ok(hf_schedule_put(scene->bus, &good, NULL));
         tables_run(scene, scene->path ? soon_in_file : soon_on_server);
@@ -417,7 +418,7 @@ static void a_schedule_behind_one_that_cannot_be_read_is_on_time(void **state)
         assert_ok(hf_schedule_remove(scene->bus, "good"));
         assert_ok(hf_schedule_remove(scene->bus, "bad"));
     }
-    assert_true(late_us <= SECOND_US / 4);
+    assert_true(late_us <= SECOND_US / 2);
 }
 
 /* How many planned times each firing brought: those of one have the same time in the ledger. */
@@ -676,6 +677,26 @@ static void events_for_later_are_refused_where_they_make_no_sense(void **state)
     assert_said("outside the years");
 }
 
+#ifdef HF_FAULTS
+/* Something was published, and whoever fires has just seen that no schedule has changed: one that
+ * is made now wakes him up, too. */
+static void a_schedule_made_right_after_a_look_at_them_is_on_time(void **state)
+{
+    struct scene *scene = *state;
+    hf_schedule schedule = schedule_of("s", "* * * * * *");
+    static struct events events;
+    memset(&events, 0, sizeof events);
+    assert_ok(hf_start(scene->bus));
+    point_arm("after_agenda_look", 1, POINT_STOP_THREAD);
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(point_wait_blocked("after_agenda_look", PATIENCE_MS));
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    usleep(200000); /* its news has come, most likely: else the claim holds anyway */
+    point_release("after_agenda_look");
+    read_events(scene->bus, &events, 2);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -694,6 +715,7 @@ int main(void)
 #ifdef HF_FAULTS
         cmocka_unit_test_setup_teardown(a_schedule_that_somebody_holds_is_looked_at_ever_less,
                                         scene_bare, scene_teardown),
+        scene_test(a_schedule_made_right_after_a_look_at_them_is_on_time),
 #endif
         scene_test(the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_hand),
         scene_test(the_ledger_is_read_in_pages_and_after_a_mistake_nobody_is_called),

@@ -286,6 +286,11 @@ static int times_said(struct scene *scene, const char *text)
     return times;
 }
 
+static bool somebody_stands_by(void *ctx)
+{
+    return times_said(ctx, "stands by: ") > 0;
+}
+
 static void who_stands_by_says_so_once_and_for_whom(void **state)
 {
     struct scene *scene = *state;
@@ -295,7 +300,7 @@ static void who_stands_by_says_so_once_and_for_whom(void **state)
 
     bus_options.node_name = "the-owner";
     owner = scene_open(scene, &bus_options);
-    options.lease_ms = 1000; /* so that it tries often */
+    options.lease_ms = 10000; /* far more than a pause of the machine */
     subscribe(owner, "a", "*", scene_recorder(scene, NULL), &options);
     publish(owner, "x", NULL, "1");
     assert_ok(hf_start(owner));
@@ -303,6 +308,7 @@ static void who_stands_by_says_so_once_and_for_whom(void **state)
     standby = scene_open(scene, NULL);
     subscribe(standby, "a", "*", scene_recorder(scene, NULL), NULL);
     assert_ok(hf_start(standby));
+    assert_true(wait_until(somebody_stands_by, scene));
     for (int i = 0; i < 10; i++) { /* each wakes it, and it tries again */
         publish(owner, "x", NULL, "1");
         settle_all(owner, "a");

@@ -234,8 +234,8 @@ static void what_fails_is_known_before_anything_runs(void **state)
         assert_ok(hf_stop(scene->bus, PATIENCE_MS));
         publish_of_all_keys(scene->bus, KEYS);
         mem_fail_at(nth, false);
-        while (hf_start(scene->bus) != HF_OK)
-            continue;
+        if (hf_start(scene->bus) != HF_OK) /* the one allocation that fails was its own */
+            assert_ok(hf_start(scene->bus));
         usleep(20000); /* usually it is not the question then that finds no memory */
         assert_true(wait_until(nothing_is_left, scene->bus));
         mem_fail_at(0, false);

@@ -23,7 +23,6 @@ static int die(int argc, char **argv)
     hf_subscription_options options = quick_options();
     hf_bus *bus = NULL;
 
-    options.handler_timeout_ms = 300;
     if (argc < 1 || hf_open(argv[0], NULL, &bus) != HF_OK ||
         hf_subscribe(bus, "suspect", "*", kill_the_process, NULL, &options, NULL) != HF_OK ||
         hf_start(bus) != HF_OK)
@@ -61,7 +60,7 @@ static void a_suspect_that_hangs_stops_nobody_else(void **state)
     suspect->door = scene_door(scene);
     options.handler_timeout_ms = 1000;
     subscribe(scene->bus, "suspect", "*", suspect, &options);
-    subscribe(scene->bus, "healthy", "*", healthy, &options);
+    subscribe(scene->bus, "healthy", "*", healthy, NULL); /* which has time on a slow machine */
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(suspect->door, 1));
     for (int i = 0; i < 5; i++)

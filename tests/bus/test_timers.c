@@ -253,6 +253,11 @@ static int64_t retry_dead(hf_bus *bus)
     return count;
 }
 
+static bool one_has_died(void *ctx)
+{
+    return info_of(ctx, "a").dead == 1;
+}
+
 static void a_dead_letter_that_is_retried_finds_room_later(void **state)
 {
     struct scene *scene = *state;
@@ -267,6 +272,7 @@ static void a_dead_letter_that_is_retried_finds_room_later(void **state)
         publish(scene->bus, "slow", NULL, "1");
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(stage.slow, 3));
+    assert_true(wait_until(one_has_died, scene->bus));
     assert_int_equal(retry_dead(scene->bus), 1);
     usleep(REST_US);
     door_open(stage.slow);

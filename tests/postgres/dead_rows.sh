@@ -98,4 +98,33 @@ hears "and finds the lease" other ""
 is "nothing is done without need" "SELECT holdfast.upkeep()" f
 fails "only where rows come and go" "SELECT holdfast.compact('holdfast.retries')" "HF001: retries is not a table whose rows come and go"
 
+
+# ---- Rotating -----------------------------------------------------------------------------------
+
+# One attempt of several must be quick, on a slow machine too: who waits takes 200 ms each time.
+sql "CREATE FUNCTION rotates_in() RETURNS interval LANGUAGE plpgsql AS \$\$
+     DECLARE v_begin timestamptz := clock_timestamp();
+     BEGIN
+         ASSERT NOT holdfast.rotate(0);
+         RETURN clock_timestamp() - v_begin;
+     END \$\$" >/dev/null
+is "the journal is not empty" "SELECT sum(pg_relation_size(t)) > 0 FROM unnest('{holdfast.checkpoints_0,holdfast.checkpoints_1}'::regclass[]) t" t
+ask old "BEGIN; SELECT count(*) FROM holdfast.checkpoints_0; SELECT count(*) FROM holdfast.checkpoints_1" >/dev/null
+ok "somebody has been reading the journal for more than a second" \
+    becomes "SELECT xact_start < clock_timestamp() - interval '1 s' FROM pg_stat_activity WHERE pid = ${session_backend[old]}" t
+is "who would rotate it does not wait, nor make others wait" "SELECT min(rotates_in()) < '150 ms' FROM generate_series(1, 20)" t
+ask old "COMMIT" >/dev/null
+ok "and does it afterwards" becomes "SELECT holdfast.rotate(0)" t
+
+# The owner of the schema may be a role that is not told how old the transactions of others are.
+sql "CREATE ROLE plain; GRANT USAGE ON SCHEMA holdfast TO plain" >/dev/null
+held="SET ROLE plain; SELECT holdfast.is_held('{holdfast.leases,holdfast.settled}'::regclass[], "
+is "nobody holds what nobody uses" "$held '1 hour')" f
+ask old "BEGIN; SELECT count(*) FROM holdfast.leases" >/dev/null
+is "who does not end within a moment holds it" "$held '0.1 s')" t
+tell other "$held '1 hour')"
+ok "who may end is waited for" becomes "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = ${session_backend[other]}" t
+ask old "COMMIT" >/dev/null
+hears "and does not hold it" other f
+
 done_testing

@@ -46,6 +46,17 @@ is "who is one too many is refused" "$(muster $B)" "11|0|"
 is "and has changed nothing" "SELECT token FROM holdfast.members ORDER BY id; SELECT crew FROM holdfast.subscriptions WHERE id = 1" "$A $D 0"
 is "a member strikes the dead off" "$(muster $A)" "0|1|{$A}"
 sql "DELETE FROM holdfast.members" >/dev/null
+open first
+open second
+ask first "BEGIN; $(muster $A)" >/dev/null
+tell second "$(muster $B)"
+ok "of two that join at once, the second waits" blocked second
+ask first "COMMIT" >/dev/null
+ok "and is refused if there is room for one" like "11|*|" "$(hear second | cut -d'{' -f1)"
+is "so that there is one member" "SELECT token FROM holdfast.members" "$A"
+shut first
+shut second
+sql "DELETE FROM holdfast.members" >/dev/null
 
 # ---- Ownership ----------------------------------------------------------------------------------
 

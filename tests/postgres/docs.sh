@@ -3,7 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
-sql "SELECT FROM holdfast.change_subscription_put(1, 'jobs', '[\"**\"]', '{}', 2, 1, 0, -1, now())" >/dev/null
 
 # run STATEMENT: its rows, or its error as it stands in the text.
 run() {

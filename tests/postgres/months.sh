@@ -27,6 +27,29 @@ if [ -x "$HOLDFAST" ]; then
     is "(both)" "$months" "holdfast.events_1_$month holdfast.events_1_$next"
 fi
 
+# ---- A month that everybody believes in ---------------------------------------------------------
+
+# The namespace's row says that the month is there, and the log has none: so it is for a session that has
+# not been told yet of one that was just made, and after somebody has dropped it by hand.
+append="SELECT status, positions IS NULL FROM holdfast.append(1, ARRAY[holdfast.new_id(clock_timestamp())],
+    '{x}', '{1}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', ARRAY[now()], '{-1}', '{1}')"
+vanish="DROP TABLE holdfast.events_1_$month"
+sql "SELECT holdfast.ensure_months(1); $vanish" >/dev/null
+is "an append that finds no month where one should be makes it" "$append" "0|f"
+sql "$vanish" >/dev/null
+is "also for events of which one follows another in one transaction" "BEGIN; $append; $append; COMMIT" "0|f 0|f"
+if [ -x "$HOLDFAST" ]; then
+    sql "$vanish" >/dev/null
+    ok "the library publishes all the same" "$HOLDFAST" --db "$url" publish x 1
+fi
+sql "ALTER TABLE holdfast.events_1 DETACH PARTITION holdfast.events_1_$month" >/dev/null
+fails "what cannot be put right is tried once more, not for ever" "$append" "23514: no partition*"
+if [ -x "$HOLDFAST" ]; then
+    ok "and the library says what to do" \
+        like "*23514*holdfast verify*" "$("$HOLDFAST" --db "$url" publish x 1 2>&1)"
+fi
+sql "$vanish" >/dev/null
+
 # ---- Beside open transactions -------------------------------------------------------------------
 
 # Each of these holds what it can while the months are made.
@@ -53,6 +76,13 @@ ask a "BEGIN; $publish" >/dev/null
 asks "who must not wait is told that the month is being made" b "SELECT holdfast.try_months(1) IS NULL" t
 ask a "ROLLBACK" >/dev/null
 asks "and makes it later" b "SELECT holdfast.try_months(1)" 2
+sql "$lose" >/dev/null
+ask a "BEGIN; $publish" >/dev/null
+ask b "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
+tell b "$publish; COMMIT"
+blocked b
+ask a "COMMIT" >/dev/null
+hears "whose snapshot is older than the month finds it, too" b f
 
 # ---- Many at once -------------------------------------------------------------------------------
 

@@ -91,11 +91,14 @@ is "from JSON, byte for byte" "SELECT index, duplicate FROM holdfast.publish_man
     SELECT payload, metadata, key FROM holdfast.events WHERE type = 'j' ORDER BY position" \
     '0|f 1|f {"b":  1, "a":2}|{ "m": 1}|k null||'
 is "none at all" "SELECT count(*) FROM holdfast.publish_many('default', '[]')" 0
+again=$(sql "SELECT ARRAY[holdfast.new_id(now()), holdfast.new_id(now())]")
+many="SELECT index, position - min(position) OVER (), duplicate FROM holdfast.publish_many('default', '{a,b}', NULL, '$again')"
+is "many that are published again are a row each, with what the first time has given" "$many; $many" "0|0|f 1|1|f 0|0|t 1|1|t"
 fails "an unknown member is refused" "SELECT FROM holdfast.publish_many('default', '[{\"type\": \"j\"}, {\"typ\": \"j\"}]')" \
     "HF001: event 1 has the unknown member typ"
 fails "arrays of different lengths are refused" "SELECT FROM holdfast.publish_many('default', '{a,b}', '{1}')" \
     "HF001: the arrays are not of one length"
-fails "a fault names the event" "SELECT FROM holdfast.publish_many('default', '{a,b..c}', NULL)" "HF001: event 1: type has an empty segment"
+fails "a fault names the event" "SELECT FROM holdfast.publish_many('default', '{a,b..c}', NULL)" "HF001: event 1: type has an empty segment at byte 2"
 
 # ---- Refused ------------------------------------------------------------------------------------
 
@@ -107,14 +110,14 @@ refused() { # ARGUMENTS WANTED
 refused "NULL" "type is missing; every event needs one"
 refused "''" "type is empty"
 refused "repeat('t', 256)" "type is 256 bytes; the limit is 255"
-refused "'a..b'" "type has an empty segment"
-refused "'.a'" "type has an empty segment"
-refused "'a.'" "type has an empty segment"
-refused "'a.*'" "type has '[*]'; only patterns may"
-refused "'a b'" "type has white space"
-refused "U&'a\\2003b'" "type has white space"
-refused "U&'a\\0085b'" "type has a control character"
-refused "E'a\\nb'" "type has a control character"
+refused "'a..b'" "type has an empty segment at byte 2"
+refused "'.a'" "type has an empty segment at byte 0"
+refused "'a.'" "type has an empty segment at byte 2"
+refused "'a.*'" "type has '[*]' at byte 2; only patterns may"
+refused "'a b'" "type has white space at byte 1"
+refused "U&'a\\2003b'" "type has white space at byte 1"
+refused "U&'a\\0085b'" "type has the control character U+0085 at byte 1"
+refused "E'a\\nb'" "type has the control character U+000A at byte 1"
 refused "'x', to_json(repeat('p', 1048575))" "payload is 1048577 bytes; the limit is 1048576 (holdfast.payload_bytes_max)"
 refused "'x', '\"\\u0000\"'" "payload has \\\\u0000 or an unpaired surrogate, which cannot be stored"
 refused "'x', '\"\\\\\\u0000\"'" "payload has \\\\u0000 or an unpaired surrogate, which cannot be stored"
@@ -261,7 +264,7 @@ is "declaring takes no lock that a publisher of events takes" "BEGIN; SELECT FRO
 
 is "names of namespaces are values" "SELECT status, id FROM holdfast.namespace_put('Robert''); DROP TABLE \"x\" --')" "0|4"
 is "their length" "SELECT status, message FROM holdfast.namespace_put(repeat('n', 129))" "1|namespace name is 129 bytes; the limit is 128"
-is "no control characters" "SELECT status, message FROM holdfast.namespace_put(E'a\tb')" "1|namespace name has a control character"
+is "no control characters" "SELECT status, message FROM holdfast.namespace_put(E'a\tb')" "1|namespace name has the control character U+0009 at byte 1"
 is "no white space at the ends" "SELECT (holdfast.namespace_put(' a')).message, (holdfast.namespace_put(U&'a\\00a0')).message" \
     "namespace name begins with white space|namespace name ends with white space"
 is "one that is missing can be asked for" "SELECT status, message FROM holdfast.namespace_put('no', p_create => false)" "3|there is no namespace no"

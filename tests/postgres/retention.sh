@@ -197,6 +197,7 @@ is "with one snapshot for all nothing goes" "BEGIN ISOLATION LEVEL REPEATABLE RE
 begin
 eight
 sql "SELECT holdfast.retention_ids(1, 1000)" >/dev/null
+is "nothing goes above what was planned" "SELECT more, command IS NULL FROM holdfast.change_retain(1, 99, NULL, 1000, false)" "f|t"
 is "noted, and then nothing: as if the process had died" "SELECT more, command LIKE 'ALTER TABLE % CONCURRENTLY' FROM holdfast.change_retain(1, 100, NULL, 1000, false)" "t|t"
 is "so the month is there" "$months" "$(from 8)"
 open holder
@@ -233,6 +234,13 @@ shut publisher
 is "and for a while" "SELECT holdfast.retain(); $months" "0 $(from 6)"
 sql "UPDATE holdfast.namespaces SET retained_at = now() - interval '2 hours'" >/dev/null
 is "then it goes" "SELECT count(*) FROM holdfast.tick(); $months" "1 $(from 5)"
+
+begin
+eight
+sql "UPDATE holdfast.namespaces SET copying = 'source run'" >/dev/null
+is "the target of a copy keeps its months" "SELECT holdfast.retain('default', 0); $months" "0 $(from 8)"
+sql "UPDATE holdfast.namespaces SET copying = NULL, retained_at = now() + interval '1 day'" >/dev/null
+is "a turn in the future was a clock's that has been set back" "SELECT holdfast.retain(); $months" "1 $(from 7)"
 
 # Months of all namespaces fall due at once.
 begin

@@ -37,7 +37,7 @@ static PGresult *run_text(PGconn *pg, const char *text)
 
 void side_must(PGconn *pg, const char *format, ...)
 {
-    char text[2048];
+    char text[4096];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -47,7 +47,7 @@ void side_must(PGconn *pg, const char *format, ...)
 
 int64_t side_number(PGconn *pg, const char *format, ...)
 {
-    char text[2048];
+    char text[4096];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

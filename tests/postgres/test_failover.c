@@ -81,6 +81,7 @@ struct attempt {
     struct store *store;
     struct new_event event;
     int64_t timeout_ms;
+    uint64_t news; /* before */
     hf_status status;
     atomic_bool answered;
 };
@@ -106,6 +107,7 @@ static void interrupt(struct attempt *attempt, PGconn *pg, const char *function)
         must_hold(mono_ms() - begun_ms < PATIENCE_MS);
         attempt->event = event_of("t", NULL);
         atomic_store(&attempt->answered, false);
+        attempt->news = store_news(attempt->store);
         crowd_start(&crowd, 1, publish_in_a_thread, attempt);
         while (hit == 0 && !atomic_load(&attempt->answered)) {
             hit = side_number(pg, "SELECT count(%s(pid)) FROM pg_stat_activity WHERE "
@@ -138,6 +140,7 @@ static void what_may_not_be_on_the_standby_is_unknown_until_it_is(void **state)
         replica_set(pg, "synchronous_standby_names", "nobody");
         interrupt(&attempt, pg, ways[i]);
         must_answer(HF_UNKNOWN, attempt.status);
+        must_hold(store_news(attempt.store) != attempt.news); /* it can be read */
         publish_in_a_thread(0, &attempt); /* again, with the same id */
         must_answer(HF_UNKNOWN, attempt.status);
         replica_set(pg, "synchronous_standby_names", "");

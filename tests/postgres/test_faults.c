@@ -6,10 +6,13 @@
  * one and `refused` is not let in (scripts/postgres-cluster).
  */
 #include "postgres/support_proxy.h"
+#include "postgres/support_side.h"
 #include "support/crowd.h"
 #include "support/make.h"
 
+#include "base/clock.h"
 #include "base/uuid.h"
+#include "store/agenda.h"
 
 #include <libpq-fe.h>
 #include <stdatomic.h>
@@ -290,6 +293,29 @@ static void what_a_commit_refuses_is_not_stored(void **state)
     must_answer(HF_OK, append_event(store, &event));
 }
 
+/* What a server says to a session that was idle for too long may come as the answer to whatever is
+ * sent in that moment. */
+static void a_session_that_was_ended_fails_no_publish(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "a");
+    append_one(store, "t", NULL);
+    int id = (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
+                         f->namespace_name);
+    server(f, "CREATE SEQUENCE IF NOT EXISTS endings");
+    server(f, "SELECT setval('endings', 1, false)");
+    server(f, "CREATE OR REPLACE FUNCTION end_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+              "IF nextval('endings') = 1 THEN RAISE EXCEPTION 'idle' USING ERRCODE = '57P05'; "
+              "END IF; RETURN NULL; END $$");
+    server(f, "CREATE TRIGGER end_once AFTER INSERT ON holdfast.events_%d "
+              "FOR EACH STATEMENT EXECUTE FUNCTION end_once()", id);
+    struct new_event event = event_of("t", NULL);
+    must_answer(HF_OK, append_event(store, &event));
+    must_equal(false, event.duplicate);
+    must_equal(1, server(f, "SELECT is_called::int FROM endings"));
+    server(f, "DROP TRIGGER end_once ON holdfast.events_%d", id);
+}
+
 static void an_id_in_anothers_open_transaction_is_waited_for(void **state)
 {
     struct fixture *f = *state;
@@ -314,6 +340,115 @@ static void an_id_in_anothers_open_transaction_is_waited_for(void **state)
     must_equal(true, event.duplicate);
 }
 
+/* An append and a pause in one list. */
+struct list {
+    struct store *store;
+    struct append append;
+    struct pause pause;
+    atomic_bool answered;
+};
+
+static void run_list(int index, void *ctx)
+{
+    (void)index;
+    struct list *list = ctx;
+    struct change *changes[] = {&list->append.change, &list->pause.change};
+    store_run_together(list->store, changes, 2, deadline_after_ms(PATIENCE_MS));
+    atomic_store(&list->answered, true);
+}
+
+/* The statement of a publish names the log's table, and a new connection has to prepare it. */
+static void a_locked_log_is_waited_for_by_those_who_publish_only(void **state)
+{
+    struct fixture *f = *state;
+    int64_t id = subscribe_ordered(fixture_open(f, "a"), "s", 1);
+    int namespace_id = (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
+                                   f->namespace_name);
+    struct new_event event = event_of("t", NULL);
+    struct list list = {
+        .store = fixture_open(f, "b"),
+        .append = append_of(&event, 1),
+        .pause = {.change = {.kind = CHANGE_PAUSE, .now_us = T0},
+                  .subscription_id = id,
+                  .paused = true,
+                  .reason = text_of("the log is locked"),
+                  .by = text_of("b")},
+    };
+    PGconn *pg = side_open(f);
+    side_must(pg, "BEGIN; LOCK TABLE holdfast.events_%d IN ACCESS EXCLUSIVE MODE", namespace_id);
+    struct crowd crowd;
+    crowd_start(&crowd, 1, run_list, &list);
+    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t paused = 0;
+    while (paused == 0 && !atomic_load(&list.answered) && mono_ms() < until_ms) {
+        usleep(2000);
+        paused = server(f, "SELECT count(paused_at) FROM holdfast.subscriptions WHERE id = %d",
+                        (int)id);
+    }
+    bool waited = !atomic_load(&list.answered);
+    side_must(pg, "COMMIT");
+    PQfinish(pg);
+    crowd_join(&crowd);
+    must_equal(1, paused);
+    must_hold(waited);
+    must_equal(HF_OK, list.pause.change.status);
+    must_equal(HF_OK, list.append.change.status);
+}
+
+/* Two appends in one list, whose first thread is in a hurry. */
+struct pair {
+    struct store *store;
+    struct append appends[2];
+};
+
+static void run_pair(int index, void *ctx)
+{
+    (void)index;
+    struct pair *pair = ctx;
+    struct change *changes[] = {&pair->appends[0].change, &pair->appends[1].change};
+    store_run_together(pair->store, changes, 2, deadline_after_ms(5000));
+}
+
+/* How many sessions of a store stand still inside a trigger; they are ended if it says so. */
+static int64_t hesitating(struct fixture *f, const char *node, bool end)
+{
+    return server(f,
+                  "SELECT count(%s) FROM pg_stat_activity WHERE datname = current_database() "
+                  "AND application_name = '%s' AND wait_event = 'PgSleep'",
+                  end ? "pg_terminate_backend(pid)" : "*", node);
+}
+
+/* What was sent together with a change that is in a hurry may belong to somebody who is not. */
+static void what_is_under_way_is_not_given_up_when_the_first_is_out_of_time(void **state)
+{
+    struct fixture *f = *state;
+    struct new_event events[] = {event_of("t", NULL), event_of("t", NULL)};
+    struct pair pair = {.store = fixture_open(f, "hasty"),
+                        .appends = {append_of(&events[0], 1), append_of(&events[1], 1)}};
+    int id = (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
+                         f->namespace_name);
+    append_one(pair.store, "t", NULL); /* it is connected, and the month is there */
+    server(f, "CREATE OR REPLACE FUNCTION hesitate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+              "PERFORM pg_sleep(600); RETURN NULL; END $$");
+    server(f, "CREATE TRIGGER hesitate BEFORE INSERT ON holdfast.events_%d "
+              "FOR EACH STATEMENT EXECUTE FUNCTION hesitate()", id);
+    clock_fake_set(clock_wall_us(), clock_mono_us());
+    struct crowd crowd;
+    crowd_start(&crowd, 1, run_pair, &pair);
+    for (int64_t looks = PATIENCE_MS / 2; hesitating(f, "hasty", false) == 0 && looks > 0;) {
+        usleep(2000);
+        looks--;
+    }
+    clock_fake_advance(6 * SECOND);
+    int64_t ended = hesitating(f, "hasty", true);
+    crowd_join(&crowd);
+    clock_fake_off();
+    server(f, "DROP TRIGGER hesitate ON holdfast.events_%d", id);
+    must_equal(1, ended);
+    must_equal(HF_OK, pair.appends[0].change.status);
+    must_equal(HF_OK, pair.appends[1].change.status);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_wrong_password_is_denied_and_not_repeated),
     CLAIM(a_host_that_is_not_let_in_is_denied),
@@ -330,7 +465,10 @@ static const struct CMUnitTest claims[] = {
     CLAIM(appends_survive_sessions_that_are_ended_under_them),
     CLAIM(a_keeper_whose_session_was_ended_listens_again),
     CLAIM(what_a_commit_refuses_is_not_stored),
+    CLAIM(a_session_that_was_ended_fails_no_publish),
     CLAIM(an_id_in_anothers_open_transaction_is_waited_for),
+    CLAIM(a_locked_log_is_waited_for_by_those_who_publish_only),
+    CLAIM(what_is_under_way_is_not_given_up_when_the_first_is_out_of_time),
 };
 
 FIXTURE_MAIN("faults", claims, NULL)

@@ -2,6 +2,7 @@
  * test_handler.c - the connection that a handler gets, and the application's own: effects in the
  * same database are kept with the delivery or undone with it, whatever the handler does.
  */
+#include "store/transfer.h"
 #include "support/crowd.h"
 #include "support/make.h"
 
@@ -194,6 +195,31 @@ static void who_is_overtaken_while_the_handler_runs_keeps_nothing(void **state)
     must_equal(1, effects_of(&s));
     must_equal(1, sql_number(s.side, with_table(&s, "SELECT sum(position) FROM ", "")));
     must_read("1", list_ahead(s.store, s.id, 0, 0));
+    scene_end(&s);
+}
+
+/* As after a crash of the server that lost the newest event, and gives its position again. */
+static void what_the_log_has_lost_is_not_settled_in_the_place_of_another(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    const struct entry *lost = entry_at(*state, s.store, 2);
+    sql_must(s.side, "DELETE FROM holdfast.events WHERE position = 2 AND namespace_id ="
+                     " (SELECT max(id) FROM holdfast.namespaces)");
+    for (int again = 0; again < 2; again++) {
+        struct tx *tx = begin(s.store);
+        must_answer(HF_OK, enter(tx, &s, lost));
+        sql_must(tx_connection(tx), effect(&s, 2));
+        must_answer(HF_STALE, leave(tx, true));
+        tx_rollback(tx);
+        must_equal(0, effects_of(&s));
+        if (again == 0) {
+            sql_must(s.side, "SELECT setval(format('holdfast.events_%s_position',"
+                             " max(id))::regclass, 1) FROM holdfast.namespaces");
+            append_lanes(s.store, "c");
+            must_hold(memcmp(entry_at(*state, s.store, 2)->id, lost->id, 16) != 0);
+        }
+    }
+    must_read("", list_ahead(s.store, s.id, 0, 0));
     scene_end(&s);
 }
 
@@ -510,10 +536,63 @@ static void joining_is_durable_and_changes_no_settings(void **state)
     scene_end(&s);
 }
 
+#define HANDLERS 8
+
+struct resting {
+    struct store *store;
+    pthread_barrier_t begun;
+};
+
+static void handle(int index, void *ctx)
+{
+    struct resting *resting = ctx;
+    struct tx *tx = begin(resting->store);
+    (void)index;
+    pthread_barrier_wait(&resting->begun); /* so that each has a session of its own */
+    tx_rollback(tx);
+}
+
+static int64_t newest_session(PGconn *pg)
+{
+    return sql_number(pg, "SELECT max(extract(epoch FROM backend_start) * 1000000)::bigint "
+                          "FROM pg_stat_activity WHERE datname = current_database() "
+                          "AND backend_type = 'client backend'");
+}
+
+static int pass_over(const struct subscription_row *row, void *ctx)
+{
+    (void)row;
+    (void)ctx;
+    return 0;
+}
+
+/* The session of a query is given back when all handlers have come to rest. */
+static void queries_keep_their_session_however_many_handlers_rest(void **state)
+{
+    struct fixture *f = *state;
+    struct resting resting = {.store = fixture_open(f, "a")};
+    struct exporter *exporter = NULL;
+    struct crowd crowd;
+    must_answer(HF_OK, store_export_open(resting.store, &exporter));
+    pthread_barrier_init(&resting.begun, NULL, HANDLERS);
+    crowd_start(&crowd, HANDLERS, handle, &resting);
+    crowd_join(&crowd);
+    pthread_barrier_destroy(&resting.begun);
+    store_export_close(exporter);
+    PGconn *pg = PQconnectdb(f->url);
+    int64_t newest = newest_session(pg);
+    for (int i = 0; i < 3; i++) {
+        must_answer(HF_OK, store_subscription_list(resting.store, pass_over, NULL));
+    }
+    must_equal(newest, newest_session(pg));
+    PQfinish(pg);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(effects_are_kept_with_the_delivery_and_undone_with_it),
     CLAIM(effects_happen_exactly_once_however_often_it_is_tried),
     CLAIM(who_is_overtaken_while_the_handler_runs_keeps_nothing),
+    CLAIM(what_the_log_has_lost_is_not_settled_in_the_place_of_another),
     CLAIM(a_running_handler_locks_nothing_of_ours),
     CLAIM(a_failed_statement_spoils_its_own_delivery_only),
     CLAIM(a_failed_statement_is_not_kept_though_the_handler_says_so),
@@ -528,6 +607,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_refused_event_does_not_spoil_the_applications_transaction),
     CLAIM(a_connection_that_cannot_take_part_is_refused),
     CLAIM(joining_is_durable_and_changes_no_settings),
+    CLAIM(queries_keep_their_session_however_many_handlers_rest),
 };
 
 FIXTURE_MAIN("handler", claims, NULL)

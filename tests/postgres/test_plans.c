@@ -127,7 +127,24 @@ static void a_plan_that_is_kept_is_good_for_a_table_that_grows(void **state)
     prepare(&s, POSTGRES_QUERY_SUBSCRIPTION_STANDING);
     prepare(&s, POSTGRES_QUERY_RETRIES_DUE);
     must_plan_without(&s, "subscription_standing (1, 1, gen_random_uuid())", "Seq Scan");
-    must_plan_without(&s, "retries_due (1, 1, ARRAY[0], now(), 100, 1000, ARRAY[7])", "Seq Scan");
+    must_plan_without(&s, "retries_due (1, ARRAY[0], now(), 100, 1000, ARRAY[7])", "Seq Scan");
+    PQfinish(s.pg);
+}
+
+/* A page must not cost as much as all that come after it. */
+static void pages_of_schedules_are_read_in_the_order_of_an_index(void **state)
+{
+    struct scene s = scene_of(*state);
+    prepare(&s, POSTGRES_QUERY_HELLO);
+    side_must(s.pg, "EXECUTE hello (pg_backend_pid(), '0', true, '0', false)");
+    prepare(&s, POSTGRES_QUERY_SCHEDULES_DUE);
+    prepare(&s, POSTGRES_QUERY_SCHEDULE_LIST);
+    static const char *const bad[] = {"Seq Scan", "Sort"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        must_plan_without(&s, "schedules_due (1, now(), now(), gen_random_uuid(), 1000, 4194304)",
+                          bad[i]);
+        must_plan_without(&s, "schedule_list (1, 'a', 1000, 4194304)", bad[i]);
+    }
     PQfinish(s.pg);
 }
 
@@ -135,6 +152,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_tail_is_read_by_index_whether_many_or_few_rows_are_expected),
     CLAIM(plain_appends_are_inserted_as_they_are_unnested),
     CLAIM(a_plan_that_is_kept_is_good_for_a_table_that_grows),
+    CLAIM(pages_of_schedules_are_read_in_the_order_of_an_index),
 };
 
 FIXTURE_MAIN("plans", claims, NULL)

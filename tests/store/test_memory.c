@@ -145,7 +145,7 @@ static hf_status ask_time(struct asker *asker, struct batch *batch)
 {
     (void)batch;
     int64_t position;
-    return store_position_before(asker->store, T0 + 1, &position);
+    return store_position_before(asker->store, T0 + 1, STORE_DISORDER, &position);
 }
 
 static hf_status ask_now(struct asker *asker, struct batch *batch)

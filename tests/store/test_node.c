@@ -1,11 +1,14 @@
 /*
- * test_node.c - nodes by the clock: what a heartbeat is measured by, and who is kept.
+ * test_node.c - nodes by the clock: what a heartbeat is measured by, who is kept, and what it may
+ * cost.
  *
  * Two stores of this process are two nodes. On SQLite the fake clock is the machine's; a server has
  * its own, so there the claims are made by changing what it has stored (tests/bus/test_node).
  */
 #include "base/clock.h"
 #include "support/make.h"
+#include "support/puppet.h"
+#include "support/sqlite.h"
 
 #define HEARTBEAT_MS 30000
 #define S INT64_C(1000000)
@@ -81,9 +84,37 @@ static void a_generated_id_is_kept_if_it_was_there_for_a_heartbeat(void **state)
     clock_fake_off();
 }
 
+/* As a full disk may do: the statement fails, and takes its whole transaction with it. */
+static void what_fails_to_remember_the_dead_fails_nothing_else(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_sqlite_only(fixture);
+    struct store *store = fixture_open(fixture, "a");
+    int64_t id = subscribe_ordered(store, "s", 1);
+    struct child *puppet = puppet_start(fixture, "mortal");
+    puppet_do(puppet, "acquire %" PRId64 " 0", id);
+    child_kill(puppet);
+    sqlite3 *db = NULL;
+    must_equal(SQLITE_OK, sqlite3_open(fixture_path(fixture), &db));
+    must_equal(SQLITE_OK, sqlite3_exec(db,
+                                       "CREATE TRIGGER forget BEFORE INSERT ON holdfast_past_nodes "
+                                       "BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+                                       NULL, NULL, NULL));
+    struct owner owner = own(store, id, 0);
+    must_answer(HF_OK, settle(&owner, 0, NULL, 0));
+    must_equal(1, progress_of(store, id).owned);
+    must_equal(SQLITE_OK, sqlite3_exec(db, "DROP TRIGGER forget", NULL, NULL, NULL));
+    sqlite3_close(db);
+    append_one(store, "t", NULL);
+    must_equal(HF_NODE_GONE, see(store, "mortal").state);
+    must_equal(1, sqlite_number_in(fixture_path(fixture),
+                                   "SELECT count(*) FROM holdfast_past_nodes"));
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_heartbeat_is_judged_by_a_clock_that_nobody_sets),
     CLAIM(a_generated_id_is_kept_if_it_was_there_for_a_heartbeat),
+    CLAIM(what_fails_to_remember_the_dead_fails_nothing_else),
 };
 
 FIXTURE_MAIN("node", claims, NULL)

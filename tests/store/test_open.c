@@ -68,6 +68,20 @@ static void urls_that_name_nothing_are_invalid(void **state)
     must_say("nosuchengine");
 }
 
+static void what_is_no_url_of_ours_is_refused_without_its_password(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const urls[] = {
+        "POSTGRES://me:secret@somewhere/db", "Postgresql://me:secret@somewhere/db",
+        "mysql://me:secret@somewhere/db",    "host=somewhere password=secret",
+        "password=secret host=somewhere",    "a/b://me:secret@somewhere/db",
+    };
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        must_equal(HF_INVALID, refused(f, urls[i], HF_OPEN_CREATE));
+        must_hold(!strstr(err_message(), "secret"));
+    }
+}
+
 static void a_database_in_memory_is_refused(void **state)
 {
     fixture_sqlite_only(*state);
@@ -510,7 +524,7 @@ static int poisoned_verbs(struct store *store, int64_t id)
         store_progress(store, id, T0, &progress) != HF_MISUSE ||
         store_dead_count(store, &any, &number) != HF_MISUSE ||
         store_sizes_get(store, &sizes) != HF_MISUSE ||
-        store_position_before(store, T0, &number) != HF_MISUSE) {
+        store_position_before(store, T0, 0, &number) != HF_MISUSE) {
         return 3;
     }
     if (store_reader_open(store, 0, false, &reader) != HF_MISUSE || reader) {
@@ -638,6 +652,7 @@ static const struct role roles[] = {
 
 static const struct CMUnitTest claims[] = {
     CLAIM(urls_that_name_nothing_are_invalid),
+    CLAIM(what_is_no_url_of_ours_is_refused_without_its_password),
     CLAIM(a_database_in_memory_is_refused),
     CLAIM(a_bare_path_is_a_sqlite_file),
     CLAIM(odd_characters_in_a_path_are_characters),

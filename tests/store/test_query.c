@@ -440,7 +440,7 @@ static void changes_of_one_subscription_leave_the_others(void **state)
 static int64_t before(struct store *store, int64_t at_us)
 {
     int64_t position = -7;
-    must_answer(HF_OK, store_position_before(store, at_us, &position));
+    must_answer(HF_OK, store_position_before(store, at_us, STORE_DISORDER, &position));
     return position;
 }
 
@@ -461,6 +461,28 @@ static void a_time_is_a_place_in_the_log(void **state)
     must_equal(29, before(store, t + 100000));
     must_equal(30, before(store, t + 101000));
     must_equal(30, before(store, INT64_MAX));
+}
+
+/* Publishers may wait, for a lock or the server, and their events bring the time they began at. */
+static void finding_a_time_skips_nothing_that_entered_then_or_later(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    int64_t t = an_hour_ago();
+    for (int i = 1; i <= 20; i++) {
+        append_at(store, t + i * SECOND);
+    }
+    for (int i = 0; i < 100; i++) { /* where a search looks first */
+        append_at(store, t + 10 * SECOND);
+    }
+    for (int i = 21; i <= 40; i++) {
+        append_at(store, t + i * SECOND);
+    }
+    must_equal(4, before(store, t + 5 * SECOND));
+    must_equal(10, before(store, t + 11 * SECOND));
+    must_equal(14, before(store, t + 15 * SECOND));
+    must_equal(19, before(store, t + 20 * SECOND));
+    must_equal(120, before(store, t + 21 * SECOND));
+    must_equal(139, before(store, t + 40 * SECOND));
 }
 
 static void a_time_is_a_place_in_the_stores_own_log(void **state)
@@ -657,6 +679,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(shared_subscriptions_do_not_see_each_others_deliveries),
     CLAIM(changes_of_one_subscription_leave_the_others),
     CLAIM(a_time_is_a_place_in_the_log),
+    CLAIM(finding_a_time_skips_nothing_that_entered_then_or_later),
     CLAIM(a_time_is_a_place_in_the_stores_own_log),
     CLAIM(now_is_between_what_was_acknowledged_and_what_begins),
     CLAIM(now_holds_its_promise_while_others_publish),

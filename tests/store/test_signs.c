@@ -30,8 +30,10 @@ static struct bell bell_of(struct fixture *f)
         .near = fixture_open(f, "near"), .far = fixture_open(f, "far"), .slow = !f->sqlite};
 }
 
-/* Where rings come through a server they may still be on their way. */
+/* Where rings come through a server they may still be on their way; on a slow machine for longer
+ * than that. What rings does so every time, so of several times one has to be silent. */
 #define SETTLE_MS 60
+#define SILENCE_TRIES_MAX 50
 
 static void bell_read(struct bell *bell)
 {
@@ -51,23 +53,27 @@ static void bell_read(struct bell *bell)
         must_hold(store_wait((bell)->far, (bell)->far_seen, LONG_MS) != (bell)->far_seen);         \
     } while (0)
 
-#define must_be_silent(bell, wanted, call)                                                         \
+static bool bell_is_silent(const struct bell *bell)
+{
+    return store_news(bell->near) == bell->near_seen && store_news(bell->far) == bell->far_seen;
+}
+
+#define must_be_silent(bell, deed)                                                                 \
     do {                                                                                           \
-        bell_read(bell);                                                                           \
-        must_answer(wanted, call);                                                                 \
-        must_equal((bell)->near_seen, store_news((bell)->near));                                   \
-        must_equal((bell)->far_seen, store_news((bell)->far));                                     \
+        int tries = (bell)->slow ? SILENCE_TRIES_MAX : 1;                                          \
+        do {                                                                                       \
+            bell_read(bell);                                                                       \
+            deed;                                                                                  \
+        } while (!bell_is_silent(bell) && --tries > 0);                                            \
+        must_hold(tries > 0);                                                                      \
     } while (0)
 
 static void the_number_stands_still_while_nothing_happens(void **state)
 {
     struct bell bell = bell_of(*state);
     append_one(bell.near, "t", NULL);
-    bell_read(&bell);
-    head_of(bell.near);
-    head_of(bell.far);
-    must_equal(bell.near_seen, store_news(bell.near));
-    must_equal(bell.far_seen, store_news(bell.far));
+    must_be_silent(&bell, head_of(bell.near));
+    must_be_silent(&bell, head_of(bell.far));
 }
 
 static void an_append_rings(void **state)
@@ -91,7 +97,7 @@ static void changes_of_a_subscription_ring_but_its_breaker_does_not(void **state
     struct breaker_put breaker = {.change = {.kind = CHANGE_BREAKER, .now_us = T0},
                                   .subscription_id = put.ret_id,
                                   .state_json = text_of("{}")};
-    must_be_silent(&bell, HF_OK, RUN(bell.near, &breaker));
+    must_be_silent(&bell, must_answer(HF_OK, RUN(bell.near, &breaker)));
     must_ring(&bell, subscription_drop(bell.near, "s"));
 }
 
@@ -101,7 +107,7 @@ static void what_is_given_back_rings(void **state)
     int64_t id = subscribe_ordered(bell.near, "s", 1);
     struct owner owner = own(bell.near, id, 0);
     must_ring(&bell, give_back(&owner));
-    must_be_silent(&bell, HF_STALE, give_back(&owner));
+    must_be_silent(&bell, must_answer(HF_STALE, give_back(&owner)));
 }
 
 static void a_release_and_a_retry_that_is_due_ring(void **state)

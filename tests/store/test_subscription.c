@@ -195,6 +195,18 @@ static void an_expected_generation_must_be_the_stored_one(void **state)
     must_answer(HF_CONFLICT, RUN(store, &put));
 }
 
+static void whoever_expects_none_creates_it_or_changes_nothing(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct subscription_put put = put_of("s", HF_MODE_ORDERED, 1);
+    put.expect_generation = 0;
+    must_answer(HF_OK, RUN(store, &put));
+    must_hold(put.ret_created);
+    put.patterns_json = text_of("[\"late\"]");
+    must_answer(HF_CONFLICT, RUN(store, &put));
+    must_read("[\"*\"]", row_of(store, "s").patterns);
+}
+
 static void every_change_raises_the_generation_by_one(void **state)
 {
     struct store *store = fixture_open(*state, "a");
@@ -546,6 +558,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(absent_patterns_and_options_leave_the_stored_ones),
     CLAIM(another_mode_conflicts_and_changes_nothing),
     CLAIM(an_expected_generation_must_be_the_stored_one),
+    CLAIM(whoever_expects_none_creates_it_or_changes_nothing),
     CLAIM(every_change_raises_the_generation_by_one),
     CLAIM(work_does_not_raise_the_generation),
     CLAIM(the_list_is_of_the_namespace_and_by_name),

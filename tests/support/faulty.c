@@ -9,6 +9,8 @@
 
 #ifdef HF_FAULTS
 
+#include <stdatomic.h>
+
 #include "base/deadline.h"
 #include "base/thread.h"
 #include "store/engine.h"
@@ -38,7 +40,8 @@ static struct rule {
     int64_t stop_at;
     bool stopped;
 } rules[FAULTY_VERBS];
-static int64_t changes_max;
+static _Atomic int64_t changes_max; /* one store at a time is measured */
+static atomic_bool refuse_late, doubt_next;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 
@@ -62,6 +65,16 @@ void faulty_lose(enum faulty_verb verb, int64_t nth, int64_t times, hf_status st
     pthread_mutex_lock(&mutex);
     rules[verb].lose = true;
     pthread_mutex_unlock(&mutex);
+}
+
+void faulty_doubt(void)
+{
+    doubt_next = true;
+}
+
+void faulty_refuse_late(void)
+{
+    refuse_late = true;
 }
 
 void faulty_stop(enum faulty_verb verb, int64_t nth)
@@ -104,10 +117,7 @@ int64_t faulty_calls(enum faulty_verb verb)
 
 int64_t faulty_changes_max(void)
 {
-    pthread_mutex_lock(&mutex);
-    int64_t max = changes_max;
-    pthread_mutex_unlock(&mutex);
-    return max;
+    return changes_max;
 }
 
 void faulty_reset(void)
@@ -118,6 +128,7 @@ void faulty_reset(void)
         rules[i] = (struct rule){.stopped = stopped};
     }
     changes_max = 0;
+    refuse_late = doubt_next = false;
     pthread_cond_broadcast(&moved);
     pthread_mutex_unlock(&mutex);
 }
@@ -223,12 +234,17 @@ static hf_status faulty_apply(struct engine *engine, struct change *changes,
     for (struct change *change = changes; change; change = change->next) {
         count++;
     }
-    pthread_mutex_lock(&mutex);
     changes_max = count > changes_max ? count : changes_max;
-    pthread_mutex_unlock(&mutex);
-
+    if (refuse_late && deadline_passed(deadline)) {
+        return (fail)(HF_TIMEOUT, "the deadline has passed");
+    }
+    bool doubted = atomic_exchange(&doubt_next, false);
     struct verdict verdict = pass(FAULTY_APPLY);
     hf_status status = verdict.works ? to->class->apply(to, changes, deadline) : HF_OK;
+    for (struct change *change = changes; change && doubted; change = change->next) {
+        change->doubtful = change->again = true;
+        change->status = (fail)(HF_BUSY, "the faulty engine was told to doubt");
+    }
     if (!verdict.fails || status != HF_OK) {
         return status;
     }
@@ -316,17 +332,18 @@ static hf_status faulty_schedule_get(struct engine *engine, struct text name,
     FORWARD(FAULTY_AGENDA, to->class->schedule_get(to, name, found, ctx));
 }
 
-static hf_status faulty_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx)
+static hf_status faulty_schedule_list(struct engine *engine, struct text after, int32_t max,
+                                      bool *ret_more, schedule_row_fn found, void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_AGENDA, to->class->schedule_list(to, found, ctx));
+    FORWARD(FAULTY_AGENDA, to->class->schedule_list(to, after, max, ret_more, found, ctx));
 }
 
-static hf_status faulty_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
-                                      schedule_row_fn found, void *ctx)
+static hf_status faulty_schedules_due(struct engine *engine, const struct due_page *page,
+                                      bool *ret_more, schedule_row_fn found, void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_AGENDA, to->class->schedules_due(to, now_us, max, found, ctx));
+    FORWARD(FAULTY_AGENDA, to->class->schedules_due(to, page, ret_more, found, ctx));
 }
 
 static hf_status faulty_schedule_runs(struct engine *engine, const uint8_t id[16],
@@ -410,10 +427,11 @@ static hf_status faulty_now(struct engine *engine, struct deadline deadline, int
     FORWARD(FAULTY_NOW, to->class->now(to, deadline, ret_position));
 }
 
-static hf_status faulty_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position)
+static hf_status faulty_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
+                                        int64_t *ret_position)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_POSITION_BEFORE, to->class->position_before(to, at_us, ret_position));
+    FORWARD(FAULTY_POSITION_BEFORE, to->class->position_before(to, at_us, disorder, ret_position));
 }
 
 static hf_status faulty_retries_due(struct engine *engine, const struct due_query *query,
@@ -664,6 +682,12 @@ static uint64_t faulty_losses(struct engine *engine)
     return to->class->losses(to);
 }
 
+static bool faulty_is_away(struct engine *engine)
+{
+    struct engine *to = inner(engine);
+    return to->class->is_away && to->class->is_away(to);
+}
+
 static uint64_t faulty_news(struct engine *engine)
 {
     struct engine *to = inner(engine);
@@ -765,6 +789,7 @@ static const struct engine_class faulty_engine_class = {
     .join_rollback = faulty_join_rollback,
     .news = faulty_news,
     .losses = faulty_losses,
+    .is_away = faulty_is_away,
     .wait = faulty_wait,
     .wake = faulty_wake,
     .note = faulty_note,

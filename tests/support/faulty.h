@@ -60,6 +60,14 @@ void faulty_fail(enum faulty_verb verb, int64_t nth, int64_t times, hf_status st
 /* The same, but the engine does its work first: the answer is lost, as by a cut connection. */
 void faulty_lose(enum faulty_verb verb, int64_t nth, int64_t times, hf_status status);
 
+/* The answers to the next list of changes are lost after the engine did its work, and when it asks
+ * what became of them somebody's lock is in the way: HF_BUSY, `doubtful` and `again`. */
+void faulty_doubt(void);
+
+/* From now on apply answers HF_TIMEOUT to whoever comes when his deadline has passed, as an engine
+ * does that cannot have the database at once. */
+void faulty_refuse_late(void);
+
 /* The nth call from now on stops before it reaches the engine. */
 void faulty_stop(enum faulty_verb verb, int64_t nth);
 /* Waits until a thread stands there; false when the time is over. */

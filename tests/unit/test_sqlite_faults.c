@@ -2,23 +2,25 @@
  * test_sqlite_faults.c - what the SQLite engine answers when the disk says no.
  *
  * This program stands between SQLite and the kernel: its own fdatasync, pwrite64 and ftruncate64
- * are the ones that libsqlite3 calls. A plan says which call of which kind fails, and how. The
- * claim is always the same: what was answered HF_OK is there, what was answered with a failure is
- * not, what was answered HF_UNKNOWN may be either, and when the fault has passed the store works
- * again.
+ * are the ones that libsqlite3 calls, and its posix_fallocate is the engine's. A plan says which
+ * call of which kind fails, and how. The claim is always the same: what was answered HF_OK is
+ * there, what was answered with a failure is not, what was answered HF_UNKNOWN may be either, and
+ * when the fault has passed the store works again.
  */
 #include "support/make.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum call_kind { CALL_SYNC, CALL_WRITE, CALL_TRUNCATE, CALL_KINDS };
+enum call_kind { CALL_SYNC, CALL_WRITE, CALL_TRUNCATE, CALL_ALLOCATE, CALL_KINDS };
 
 /* The nth call of its kind from now on fails with `error`; with `sticky` all later ones too. */
 static atomic_llong calls_left[CALL_KINDS]; /* 0: no fault is planned */
@@ -84,6 +86,14 @@ SEEN_BY_SQLITE ssize_t pwrite64(int fd, const void *bytes, size_t length, off64_
 SEEN_BY_SQLITE int ftruncate64(int fd, off64_t length)
 {
     return fault_now(CALL_TRUNCATE) ? -1 : (int)syscall(SYS_ftruncate, fd, length);
+}
+
+SEEN_BY_SQLITE int posix_fallocate(int fd, off_t offset, off_t length)
+{
+    if (fault_now(CALL_ALLOCATE)) {
+        return errno;
+    }
+    return syscall(SYS_fallocate, fd, 0, offset, length) == 0 ? 0 : errno;
 }
 
 /* A store that waits for the disk, whatever faults the test before has left. */
@@ -284,6 +294,71 @@ static void files_that_may_not_grow_stop_publishing_but_not_settling(void **stat
     append_one(store, "t", "k");
 }
 
+/* ---- Opening on a full disk ------------------------------------------------------------------ */
+
+static int64_t bytes_of(struct fixture *f, const char *suffix)
+{
+    char path[sizeof f->url + 16];
+    struct stat found;
+    snprintf(path, sizeof path, "%s%s", fixture_path(f), suffix);
+    return stat(path, &found) == 0 ? (int64_t)found.st_size : -1;
+}
+
+static void a_namespace_that_finds_no_space_is_not_opened(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = open_store(f, "first");
+    struct store_options options = fixture_options(f, "second");
+    options.namespace_name = text_of("new");
+    struct store *other = NULL;
+    int64_t spare = bytes_of(f, "-spare");
+    fault_plan(CALL_WRITE, 1, ENOSPC, true);
+    hf_status status = store_open(f->url, &options, &other);
+    faults_off();
+    must_equal(HF_NOSPACE, status);
+    must_hold(spare > 0);
+    must_equal(spare, bytes_of(f, "-spare")); /* which is for those who settle */
+    must_answer(HF_OK, store_open(f->url, &options, &other));
+    append_one(other, "t", "k");
+    store_close(other);
+    append_one(store, "t", "k");
+}
+
+static void remove_bell(struct fixture *f)
+{
+    char path[sizeof f->url + 16];
+    snprintf(path, sizeof path, "%s-bell", fixture_path(f));
+    must_equal(0, unlink(path));
+}
+
+static void a_missing_bell_is_made_of_the_spare(void **state)
+{
+    struct fixture *f = *state;
+    fixture_close(f, open_store(f, "first"));
+    remove_bell(f);
+    fault_plan(CALL_ALLOCATE, 1, ENOSPC, false);
+    struct store_options options = fixture_options(f, "second");
+    struct store *store = fixture_open_with(f, &options);
+    must_equal(1, (int64_t)atomic_load(&faults));
+    uint64_t seen = store_news(store);
+    append_one(store, "t", "k");
+    must_hold(store_news(store) != seen);
+}
+
+static void without_a_bell_and_without_space_nothing_is_opened(void **state)
+{
+    struct fixture *f = *state;
+    fixture_close(f, open_store(f, "first"));
+    remove_bell(f);
+    struct store_options options = fixture_options(f, "second");
+    struct store *store = NULL;
+    fault_plan(CALL_ALLOCATE, 1, ENOSPC, true);
+    hf_status status = store_open(f->url, &options, &store);
+    faults_off();
+    must_equal(HF_NOSPACE, status);
+    fixture_open_with(f, &options);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_sync_that_fails_once_loses_nothing_acknowledged),
     CLAIM(while_syncs_fail_nothing_is_acknowledged),
@@ -293,6 +368,9 @@ static const struct CMUnitTest claims[] = {
     CLAIM(writes_that_find_no_space_are_undone),
     CLAIM(writes_that_fail_for_long_are_undone),
     CLAIM(files_that_may_not_grow_stop_publishing_but_not_settling),
+    CLAIM(a_namespace_that_finds_no_space_is_not_opened),
+    CLAIM(a_missing_bell_is_made_of_the_spare),
+    CLAIM(without_a_bell_and_without_space_nothing_is_opened),
 };
 
 FIXTURE_MAIN("sqlite_faults", claims, NULL)

@@ -77,6 +77,9 @@ static const struct {
     {"dead_count_open_of", "COVERING INDEX holdfast_dead_letters_open_of "
                            "(namespace_id=? AND subscription=?)"},
     {"dead_of_event", "(namespace_id=? AND subscription=? AND event_id=?)"},
+    {"schedules_due", "holdfast_schedules_due "
+                      "(namespace_id=? AND (next_at,id)>(?,?) AND next_at<?)"},
+    {"schedule_list", "(namespace_id=? AND name>?)"},
     {"verify_events", "INTEGER PRIMARY KEY (rowid>?)"},
     {"verify_copies", "(subscription_id,position)>(?,?)"},
     {"verify_dead_letters", "INTEGER PRIMARY KEY (rowid>?)"},

@@ -23,6 +23,8 @@ static void param_agenda_time(struct params *params, int64_t us)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
+#define PAGE_BYTES 19 /* the column of a page that says how much it holds up to this row */
+
 static hf_status hand_up(struct question *question, schedule_row_fn found, void *ctx)
 {
     question_ask(question);
@@ -73,25 +75,42 @@ hf_status postgres_schedule_get(struct engine *engine, struct text name, schedul
     return question_end(&question);
 }
 
-hf_status postgres_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx)
+/* Whether the server has cut the page there, by its own count. */
+static bool is_full(const struct question *question, int32_t max)
+{
+    int last = question->rows - 1;
+    return last >= 0 && (question->rows >= max || result_int8(question->result, last, PAGE_BYTES,
+                                                              0) >= STORE_BATCH_BYTES_MAX);
+}
+
+hf_status postgres_schedule_list(struct engine *engine, struct text after, int32_t max,
+                                 bool *ret_more, schedule_row_fn found, void *ctx)
 {
     struct question question;
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SCHEDULE_LIST);
     param_int4(params, postgres_of(engine)->namespace_id);
+    param_text(params, after);
+    param_int8(params, max);
+    param_int8(params, STORE_BATCH_BYTES_MAX);
     hand_up(&question, found, ctx);
+    *ret_more = is_full(&question, max);
     return question_end(&question);
 }
 
-hf_status postgres_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
+hf_status postgres_schedules_due(struct engine *engine, const struct due_page *page, bool *ret_more,
                                  schedule_row_fn found, void *ctx)
 {
     struct question question;
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SCHEDULES_DUE);
-    params->shift_us = skew_shift(postgres_of(engine), now_us);
+    params->shift_us = skew_shift(postgres_of(engine), page->now_us);
     param_int4(params, postgres_of(engine)->namespace_id);
-    param_local(params, now_us);
-    param_int8(params, max);
+    param_local(params, page->now_us);
+    param_agenda_time(params, page->after_us);
+    param_uuid(params, page->after_id);
+    param_int8(params, page->max);
+    param_int8(params, STORE_BATCH_BYTES_MAX);
     hand_up(&question, found, ctx);
+    *ret_more = is_full(&question, page->max);
     return question_end(&question);
 }
 

@@ -2,9 +2,10 @@
  * answer.c - what the functions of the schema have in common: how they answer. See verbs.h.
  *
  * A function that refuses does not raise an error: it answers a status and a sentence, and has
- * written nothing. So a raised error means trouble of the server's, or that the namespace is gone
- * and nothing will work any more (HF003), and round.c can tell whether to try again by its code
- * alone. What else a function has to say stands in the columns after these two.
+ * written nothing. So a raised error means trouble of the server's, or one of ours (HF001 to
+ * HF011): the namespace is gone and nothing will work any more (HF003), or what somebody asked
+ * for in SQL's own words cannot be (a schedule's job, for one). round.c can tell whether to try
+ * again by its code alone. What else a function has to say stands in the columns after these two.
  */
 #include "base/err.h"
 #include "store/postgres/row.h"

@@ -54,6 +54,13 @@ static void answer_all(struct change *changes, hf_status state, hf_status status
     }
 }
 
+/* Until when to wait for another connection. The deadline is that of the leader, whose change is
+ * the first: it counts for nobody else. */
+static struct deadline patience_of(const struct round *round, struct deadline deadline)
+{
+    return any_open(round->changes->next) ? round->session->deadline : deadline;
+}
+
 /* The connection is lost. If there is to be another, makes what is only appends now open for
  * one more round; if not, or it cannot be had, answers everything. */
 static hf_status recover(struct round *round, hf_status why, bool connect, struct deadline deadline)
@@ -61,8 +68,8 @@ static hf_status recover(struct round *round, hf_status why, bool connect, struc
     char message[HF_ERR_BYTES_MAX];
     snprintf(message, sizeof message, "%s", err_message());
     round_lost(round);
-    hf_status status =
-        connect ? session_connect(round->session, deadline) : err_set(why, message);
+    hf_status status = connect ? session_connect(round->session, patience_of(round, deadline))
+                               : err_set(why, message);
     if (status != HF_OK) {
         answer_all(round->changes, NOT_BEGUN, status);
         snprintf(message, sizeof message, "%s", err_message());
@@ -104,7 +111,17 @@ static void run_rounds(struct round *round, struct deadline deadline)
     }
 }
 
-/* The shortest lease that anybody asked for says how often to show signs of life. */
+/* What may have happened is news, too: who can see it need not wait until somebody looks. */
+static void ring_doubts(struct round *round)
+{
+    for (const struct change *at = round->changes; at; at = at->next) {
+        if (at->status == HF_UNKNOWN || (at->status != HF_OK && at->doubtful)) {
+            round_ring(round, at);
+        }
+    }
+}
+
+/* The shortest lease that depends on signs of life says how often to show them. */
 static void note_leases(struct postgres_engine *engine, const struct change *changes)
 {
     for (const struct change *at = changes; at; at = at->next) {
@@ -112,7 +129,7 @@ static void note_leases(struct postgres_engine *engine, const struct change *cha
             keeper_lease(engine, ((const struct acquire *)at)->lease_ms);
         } else if (at->kind == CHANGE_MUSTER) {
             keeper_lease(engine, ((const struct muster *)at)->lease_ms);
-        } else if (at->kind == CHANGE_CLAIM) {
+        } else if (at->kind == CHANGE_CLAIM && ((const struct claim *)at)->kept) {
             keeper_lease(engine, ((const struct claim *)at)->lease_ms);
         }
     }
@@ -138,6 +155,7 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
     session->deadline = patience.mono_us > deadline.mono_us ? patience : deadline;
     struct round round = {.engine = engine, .session = session, .changes = changes};
     run_rounds(&round, deadline);
+    ring_doubts(&round);
     HF_POINT("after_commit_before_ack");
     if (round.ring) {
         keeper_ring(engine);

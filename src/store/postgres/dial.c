@@ -192,24 +192,38 @@ static void nap(int64_t ms)
     nanosleep(&time, NULL);
 }
 
+/* The server is away: tries until it is there, or the time is over. */
+static hf_status connect_patiently(struct session *session, struct deadline deadline,
+                                   hf_status status)
+{
+    bool wait = true;
+    for (int64_t pause_ms = RETRY_FIRST_MS; status && wait; pause_ms *= 2) {
+        int64_t left_ms = deadline_left_ms(deadline);
+        pause_ms = pause_ms > RETRY_LAST_MS ? RETRY_LAST_MS : pause_ms;
+        if (left_ms >= 0 && left_ms <= pause_ms) {
+            break;
+        }
+        nap(pause_ms);
+        wait = false;
+        status = connect_any(session, deadline, &wait);
+    }
+    return status;
+}
+
 hf_status session_connect(struct session *session, struct deadline deadline)
 {
     if (session->pg && PQstatus(session->pg) == CONNECTION_OK) {
         return HF_OK;
     }
-    for (int64_t pause_ms = RETRY_FIRST_MS;; pause_ms *= 2) {
-        bool wait = false;
-        hf_status status = connect_any(session, deadline, &wait);
-        if (status == HF_OK || !wait) {
-            return status;
-        }
-        int64_t left_ms = deadline_left_ms(deadline);
-        pause_ms = pause_ms > RETRY_LAST_MS ? RETRY_LAST_MS : pause_ms;
-        if (left_ms >= 0 && left_ms <= pause_ms) {
-            return status;
-        }
-        nap(pause_ms);
+    bool wait = false;
+    hf_status status = connect_any(session, deadline, &wait);
+    if (status == HF_OK || !wait) {
+        return status;
     }
+    atomic_fetch_add(&session->engine->dialing, 1);
+    status = connect_patiently(session, deadline, status);
+    atomic_fetch_sub(&session->engine->dialing, 1);
+    return status;
 }
 
 hf_status session_connect_once(struct session *session, struct deadline deadline)

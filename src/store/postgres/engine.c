@@ -309,6 +309,11 @@ static uint64_t postgres_losses(struct engine *engine)
     return atomic_load(&postgres_of(engine)->keeper.connects);
 }
 
+static bool postgres_is_away(struct engine *engine)
+{
+    return atomic_load(&postgres_of(engine)->dialing) > 0;
+}
+
 static uint64_t postgres_news(struct engine *engine)
 {
     return postgres_poisoned(engine) ? 0 : keeper_news(postgres_of(engine));
@@ -408,6 +413,7 @@ const struct engine_class postgres_engine_class = {
     .join_rollback = postgres_join_rollback,
     .news = postgres_news,
     .losses = postgres_losses,
+    .is_away = postgres_is_away,
     .wait = postgres_wait,
     .wake = postgres_wake,
     .look_ms = KEEPER_LOOK_MS,

@@ -23,6 +23,7 @@ static const struct meaning {
     {"08", HF_UNAVAILABLE, NULL},
     {"22", HF_INVALID, NULL},
     {"23505", HF_CONFLICT, NULL},
+    {"23514", HF_IO, "if a table of the log is missing, holdfast verify says which"},
     {"25006", HF_UNAVAILABLE, "the server is read-only (in recovery?): connect to the primary"},
     {"26000", HF_BUSY, NULL},
     {"28", HF_DENIED, "check user and password of the URL, and the server's pg_hba.conf"},

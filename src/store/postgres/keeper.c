@@ -632,6 +632,8 @@ static void *keeper_main(void *ctx)
             if (status == HF_OK) {
                 atomic_fetch_add(&keeper->agenda_news, 1);
                 make_news(keeper); /* who knows what we missed */
+            } else {
+                session_close(&keeper->session); /* no half of what it should be: once more */
             }
         }
         if (status == HF_OK) {

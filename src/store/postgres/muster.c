@@ -110,7 +110,12 @@ static hf_status muster_read(struct postgres_engine *engine, struct change *chan
         return status;
     }
     *ret_ring = result_bool(result, 0, MUSTER_RING);
-    muster->ret_members = (int32_t)result_array(result, 0, MUSTER_MEMBERS).count;
+    size_t members = result_array(result, 0, MUSTER_MEMBERS).count;
+    if (members > STORE_MEMBERS_MAX) { /* by a program with another limit */
+        return fail(HF_BUSY, "%zu processes work for this subscription; the limit is %d", members,
+                    STORE_MEMBERS_MAX);
+    }
+    muster->ret_members = (int32_t)members;
     muster->ret_self = find_member(result, engine->token);
     muster->ret_lowest = result_int8(result, 0, MUSTER_LOWEST, 0);
     muster->ret_highest = result_int8(result, 0, MUSTER_HIGHEST, 0);

@@ -5,23 +5,30 @@
  * POOL_IDLE_MAX sessions are kept, and when all are in use another one is opened for the occasion.
  * So a listing's callback may run other queries.
  *
- * Handlers have sessions of their own: what an application does to a connection (settings,
+ * Handlers have sessions of their own, and as many are kept: however many handlers rest, a query
+ * finds the session of the query before. What an application does to a connection (settings,
  * temporary tables) must not meet a reader. One that is not idle when it comes back is closed.
  */
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/postgres/postgres.h"
 
-static struct session *take_idle(struct postgres_engine *engine, struct session **list)
+static struct idle *idle_of(struct postgres_engine *engine, enum session_kind kind)
+{
+    return kind == SESSION_READER ? &engine->idle_readers : &engine->idle_handlers;
+}
+
+static struct session *take_idle(struct postgres_engine *engine, enum session_kind kind)
 {
     bool alone = atomic_load(&engine->poisoned); /* and the mutex may be held for ever */
     if (!alone) {
         pthread_mutex_lock(&engine->pool_mutex);
     }
-    struct session *session = *list;
+    struct idle *idle = idle_of(engine, kind);
+    struct session *session = idle->first;
     if (session) {
-        *list = session->next;
-        engine->idle_count--;
+        idle->first = session->next;
+        idle->count--;
     }
     if (!alone) {
         pthread_mutex_unlock(&engine->pool_mutex);
@@ -41,8 +48,7 @@ static hf_status take(struct postgres_engine *engine, enum session_kind kind,
     if (atomic_load(&engine->poisoned)) {
         return fail(HF_MISUSE, "this handle belongs to the parent process");
     }
-    struct session *session = take_idle(
-        engine, kind == SESSION_READER ? &engine->idle_readers : &engine->idle_handlers);
+    struct session *session = take_idle(engine, kind);
     if (!session) {
         session = mem_alloc(sizeof *session);
         if (!session) {
@@ -104,20 +110,19 @@ void session_give(struct postgres_engine *engine, struct session *session)
         session->deadline = deadline_after_ms(engine->timeout_ms);
         session_rollback(session);
     }
-    bool idle = session->pg && PQstatus(session->pg) == CONNECTION_OK &&
+    bool keep = session->pg && PQstatus(session->pg) == CONNECTION_OK &&
                 PQtransactionStatus(session->pg) == PQTRANS_IDLE &&
                 PQpipelineStatus(session->pg) == PQ_PIPELINE_OFF;
-    struct session **list =
-        session->kind == SESSION_READER ? &engine->idle_readers : &engine->idle_handlers;
+    struct idle *idle = idle_of(engine, session->kind);
     pthread_mutex_lock(&engine->pool_mutex);
-    idle = idle && engine->idle_count < POOL_IDLE_MAX;
-    if (idle) {
-        session->next = *list;
-        *list = session;
-        engine->idle_count++;
+    keep = keep && idle->count < POOL_IDLE_MAX;
+    if (keep) {
+        session->next = idle->first;
+        idle->first = session;
+        idle->count++;
     }
     pthread_mutex_unlock(&engine->pool_mutex);
-    if (!idle) {
+    if (!keep) {
         drop(session);
     }
 }
@@ -125,10 +130,10 @@ void session_give(struct postgres_engine *engine, struct session *session)
 void pool_close(struct postgres_engine *engine)
 {
     struct session *session;
-    while ((session = take_idle(engine, &engine->idle_readers))) {
+    while ((session = take_idle(engine, SESSION_READER))) {
         drop(session);
     }
-    while ((session = take_idle(engine, &engine->idle_handlers))) {
+    while ((session = take_idle(engine, SESSION_HANDLER))) {
         drop(session);
     }
 }

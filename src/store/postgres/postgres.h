@@ -54,6 +54,12 @@
 struct signs;  /* lease.c: what was seen of other processes' signs of life, and when */
 struct prober; /* probe.c: the one that reads the holders of the sequence's lock */
 
+/* Sessions that wait to be taken again; at most POOL_IDLE_MAX. */
+struct idle {
+    struct session *first;
+    int count;
+};
+
 struct postgres_engine {
     struct engine head;         /* first: engine.h */
     struct address address;
@@ -81,15 +87,15 @@ struct postgres_engine {
     struct session *sessions;   /* all with a connection; engine.c, for fork */
     atomic_bool opened;         /* from now on a server that is away is waited for */
     pthread_mutex_t pool_mutex; /* guards the two lists */
-    struct session *idle_readers;
-    struct session *idle_handlers;
-    int idle_count;
+    struct idle idle_readers;
+    struct idle idle_handlers;
 
     struct set64 owned;         /* partition.c: partition -> the writer's connection that took it */
     struct signs *signs;
     struct prober *prober;
 
     atomic_uint_least64_t connections; /* ever made: numbers sessions */
+    atomic_int dialing;                /* sessions that wait for a server that is away */
     atomic_int_least64_t commits;
     atomic_bool poisoned;              /* we are in a forked child */
     struct postgres_engine *next_open; /* engine.c: all engines of the process, for fork */

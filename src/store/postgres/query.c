@@ -5,11 +5,12 @@
  * a query fails midway its batch is as it was, but for the arena's memory.
  *
  * Finding a time. Times in the log rise with the positions as far as the clocks of the publishers
- * agree; here they are those inside of the ids, so one that was made long before it was published
- * (an outbox that was cut off) stands among later ones. The binary search (position_before) must
- * not take such a one for the whole upper half: it would skip what lies between. So it looks at a
- * few neighbours and goes up only if all of them are early; a single late one only makes reading
- * begin earlier.
+ * agree; here they are those inside of the ids, so what was made before it was published (it waited
+ * for the server, or in an outbox that was cut off) stands among later ones. The binary search
+ * (position_before) must not take such a one for the whole upper half: it would skip what lies
+ * between. So it looks at a few neighbours and goes up only if all of them are early; and because a
+ * whole batch may have waited, it looks back in the end as far as it is told to. A single late one
+ * only makes reading begin earlier.
  */
 #include "base/err.h"
 #include "store/batch.h"
@@ -56,7 +57,8 @@ hf_status postgres_last(struct engine *engine, int64_t *ret_position)
     return question_end(&question);
 }
 
-hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position)
+hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
+                                   int64_t *ret_position)
 {
     struct question question;
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_POSITION_BEFORE);
@@ -64,6 +66,7 @@ hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t
     /* The time inside an id is a whole millisecond: what entered within this one may be later. */
     int64_t into_us = at_us % 1000;
     param_time(params, at_us - (into_us < 0 ? into_us + 1000 : into_us));
+    param_int8(params, disorder);
     if (question_ask(&question)) {
         *ret_position = question.rows > 0 ? result_int8(question.result, 0, 0, 0) : 0;
     }
@@ -112,7 +115,6 @@ hf_status postgres_retries_due(struct engine *engine, const struct due_query *qu
     struct postgres_engine *self = postgres_of(engine);
     struct question question;
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_RETRIES_DUE);
-    param_int4(params, self->namespace_id);
     param_int8(params, query->subscription_id);
     param_array(params, PARAM_INT4, query->partition_count);
     for (size_t i = 0; i < query->partition_count; i++) {

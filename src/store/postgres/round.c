@@ -21,6 +21,8 @@
  *     a pooler says so, which has lost     an append is open again, and doubtful; of anything else
  *     the server                           nobody can tell: HF_UNKNOWN
  *     anything else                        this is the answer; with `again` if it passes
+ *
+ * The same holds for a statement that the server refuses to prepare, with which nothing was sent.
  */
 #include "store/postgres/round.h"
 
@@ -262,18 +264,19 @@ static hf_status fail_unknown(void)
                             "have happened");
 }
 
-/* Trouble of a transaction of many, which smaller portions may not have. */
-static bool is_divisible(const struct ending *ending)
+/* Trouble of this connection, which another one may not have. */
+static bool is_of_connection(const char *sqlstate)
 {
-    return ending->status != HF_UNKNOWN && (strncmp(ending->sqlstate, "23", 2) == 0 ||
-                                            postgres_is_passing(ending->sqlstate));
+    return strncmp(sqlstate, "57P", 3) == 0 || strncmp(sqlstate, "08", 2) == 0 ||
+           strcmp(sqlstate, "26000") == 0;
 }
 
-/* Trouble of this connection, which another one may not have. */
-static bool is_of_connection(const struct ending *ending)
+/* Trouble of a transaction of many, which smaller portions or another connection may not have. */
+static bool is_divisible(const struct ending *ending)
 {
-    return strncmp(ending->sqlstate, "57P", 3) == 0 || strncmp(ending->sqlstate, "08", 2) == 0 ||
-           strcmp(ending->sqlstate, "26000") == 0;
+    return ending->status != HF_UNKNOWN &&
+           (strncmp(ending->sqlstate, "23", 2) == 0 || postgres_is_passing(ending->sqlstate) ||
+            is_of_connection(ending->sqlstate));
 }
 
 /* Answers a change whose transaction has ended. `elsewhere`: its trouble may not be met again. */
@@ -298,13 +301,10 @@ static void conclude(struct change *change, const struct ending *ending, bool el
     }
 }
 
-/* Remembers for whom a transaction that committed is news. */
-static void remember_ring(struct round *round, const struct change *change,
-                          const struct ending *ending)
+void round_ring(struct round *round, const struct change *change)
 {
     bool appends = change->kind == CHANGE_APPEND || change->kind == CHANGE_FIRE;
-    bool *ring = appends ? &round->ring_appends : &round->ring;
-    *ring = *ring || (ending->status == HF_OK && ending->ring);
+    *(appends ? &round->ring_appends : &round->ring) = true;
 }
 
 static hf_status read_shared(struct round *round, const struct way *way)
@@ -329,7 +329,9 @@ static hf_status read_shared(struct round *round, const struct way *way)
     for (struct change *at = first; at; at = walk_next(&walk, at)) {
         conclude(at, &ending, is_divisible(&ending));
     }
-    remember_ring(round, first, &ending);
+    if (ending.status == HF_OK && ending.ring) {
+        round_ring(round, first);
+    }
     return HF_OK;
 }
 
@@ -345,8 +347,10 @@ static hf_status read_one(struct round *round, struct change *change)
         status = read_sync(round, &ending);
     }
     if (status == HF_OK) {
-        conclude(change, &ending, is_of_connection(&ending));
-        remember_ring(round, change, &ending);
+        conclude(change, &ending, is_of_connection(ending.sqlstate));
+        if (ending.status == HF_OK && ending.ring) {
+            round_ring(round, change);
+        }
     } else if (ending.status != HF_OK && !ending.open) {
         change_undone(change); /* the last word was a refusal: it did not happen */
         change->status = NOT_BEGUN;
@@ -394,22 +398,43 @@ static hf_status prepare(struct session *session, enum postgres_query query)
     return status == HF_OK ? session_prepare(session, query) : status;
 }
 
-/* Prepares the statement that a change travels with. */
+/* The statement that a change travels with. */
+static enum postgres_query query_of(const struct change *change)
+{
+    const struct bundle *bundle = change->way->bundle;
+    return bundle ? bundle->query : verb_query(change);
+}
+
+/* Prepares it. */
 static hf_status prepare_for(struct round *round, struct change *change)
 {
     struct session *session = round->session;
     const struct bundle *bundle = change->way->bundle;
-    enum postgres_query query = bundle ? bundle->query : verb_query(change);
-    if (session->prepared[query]) {
+    if (session->prepared[query_of(change)]) {
         return HF_OK;
     }
+    session->sqlstate[0] = '\0'; /* of what follows */
     hf_status status = HF_OK;
     if (bundle) { /* one change shows the types of the parameters as well as many */
         bundle->fill(round->engine, session_params(session), change_walk_one, change);
     } else {
         status = fill_call(round, change);
     }
-    return status == HF_OK ? prepare(session, query) : status;
+    return status == HF_OK ? prepare(session, query_of(change)) : status;
+}
+
+/* The server refuses to prepare the statement of `first`: somebody keeps its table locked, perhaps,
+ * which is no trouble of those who travel with others. */
+static void refuse_travellers(struct round *round, struct change *first, hf_status status)
+{
+    enum postgres_query query = query_of(first);
+    bool again = postgres_is_passing(round->session->sqlstate);
+    for (struct change *at = first; at; at = at->next) {
+        if (at->status == NOT_BEGUN && query_of(at) == query) {
+            at->again = again;
+            change_answer(at, status);
+        }
+    }
 }
 
 /* Statements cannot be prepared in a pipeline, so this comes first; mostly there is nothing to
@@ -426,8 +451,14 @@ static hf_status prepare_all(struct round *round)
         status = prepare(session, POSTGRES_QUERY_TX_SETTINGS);
     }
     for (struct change *at = round->changes; at && !status; at = at->next) {
-        if (at->status == NOT_BEGUN) {
-            status = prepare_for(round, at);
+        if (at->status != NOT_BEGUN) {
+            continue;
+        }
+        status = prepare_for(round, at);
+        bool refused = status != HF_OK && session->sqlstate[0] != '\0';
+        if (refused && !is_of_connection(session->sqlstate) && !session_is_lost(session)) {
+            refuse_travellers(round, at, status);
+            status = HF_OK;
         }
     }
     return status;

@@ -39,8 +39,12 @@ struct round {
 };
 
 /* Sends what has not begun and reads what comes; then nothing is SENT any more. Anything but HF_OK:
- * the connection is lost (and closed), or nothing could be sent. */
+ * the connection is lost, or it was closed because what was to be sent could not be put together,
+ * or nothing could be sent. */
 hf_status round_run(struct round *round);
+
+/* Remembers that others should hear of a change. */
+void round_ring(struct round *round, const struct change *change);
 
 /* After a loss: only appends stay SENT, and doubtful. They can be sent again, because their ids
  * tell what happened. For others nobody can tell, and they are answered HF_UNKNOWN. */

@@ -24,6 +24,11 @@
  * is never believed to be committed by the commit of another one. A handler whose statement failed
  * and who says nevertheless that all is well is not believed: the server keeps nothing of it.
  *
+ * The server may have crashed since the events were read, have lost those that were not synced, and
+ * give their positions again. Other settles are refused on a new connection (partition_epoch);
+ * here connections come and go. So what is settled by its position must be in the log under its
+ * id, or wait as a retry, which the log has outlived. If not, the partition counts as lost.
+ *
  * Not every failure is the event's fault. libpq tells us of every result on the connection, so that
  * we know the code of the statement that the transaction failed with: if that is of the kind that
  * passes (a deadlock, a lock timeout ...) leaving answers HF_BUSY, and the attempt does not count.
@@ -61,6 +66,7 @@ struct postgres_tx {
     bool ring_before;
     struct hold hold;
     int64_t position;
+    uint8_t id[16];
     bool waited;
     int64_t now_us;
     int64_t conflict; /* the position that the last HF004 was about; -1: none */
@@ -412,6 +418,11 @@ static void fill_settle(struct postgres_tx *tx, const struct tx_member *others, 
     }
     params->shift_us = skew_shift(tx->session->engine, tx->now_us);
     param_local(params, tx->now_us);
+    param_array(params, PARAM_UUID, count + 1);
+    element_uuid(params, tx->id);
+    for (size_t i = 0; i < count; i++) {
+        element_uuid(params, others[i].entry->id);
+    }
 }
 
 /* What tx_settle answered, for as many. */
@@ -447,6 +458,7 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     }
     tx->hold = *hold;
     tx->position = entry->event.position;
+    memcpy(tx->id, entry->id, sizeof tx->id);
     tx->waited = entry->waited;
     tx->now_us = now_us;
     tx->ring_before = tx->ring;

@@ -100,8 +100,9 @@ hf_status postgres_node_register(struct postgres_engine *engine, struct session 
 /* agenda.c */
 hf_status postgres_schedule_get(struct engine *engine, struct text name, schedule_row_fn found,
                                 void *ctx);
-hf_status postgres_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx);
-hf_status postgres_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
+hf_status postgres_schedule_list(struct engine *engine, struct text after, int32_t max,
+                                 bool *ret_more, schedule_row_fn found, void *ctx);
+hf_status postgres_schedules_due(struct engine *engine, const struct due_page *page, bool *ret_more,
                                  schedule_row_fn found, void *ctx);
 hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
                                  int64_t before_us, int32_t max, schedule_run_fn found, void *ctx);
@@ -139,7 +140,8 @@ hf_status postgres_gaps(struct engine *engine, int64_t subscription_id,
                         struct gap_facts *ret_facts);
 /* Fills in held_ms and holders. (holders.c) */
 hf_status postgres_holders(struct engine *engine, struct gap_facts *facts);
-hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
+hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
+                                   int64_t *ret_position);
 hf_status postgres_retries_due(struct engine *engine, const struct due_query *query,
                                struct batch *batch, int64_t *ret_next_us);
 hf_status postgres_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,

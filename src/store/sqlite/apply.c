@@ -318,11 +318,11 @@ static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn)
     return status;
 }
 
-/* One whole transaction. HF_OK: every change that was not skipped has its answer. HF_NOSPACE:
- * rolled back, and it may be tried again. Anything else: no change was begun (`*ret_begun` false),
- * or the transaction failed and this is the answer of all. */
-static hf_status transact(struct sqlite_engine *engine, struct change *changes, bool skip_appends,
-                          struct deadline deadline, bool *ret_begun)
+/* transact; `bury`: it remembers the dead along the way. That is for people and may fail nothing
+ * else: if it took the transaction with it, `*ret_lost` is set and nobody has an answer. */
+static hf_status transact_once(struct sqlite_engine *engine, struct change *changes,
+                               bool skip_appends, bool bury, struct deadline deadline,
+                               bool *ret_begun, bool *ret_lost)
 {
     struct conn *conn = &engine->writer;
     hf_status status = conn_begin(conn, deadline);
@@ -351,8 +351,9 @@ static hf_status transact(struct sqlite_engine *engine, struct change *changes, 
         conn_rollback(conn);
         return status;
     }
-    if (atomic_load(&engine->live.sweep_due)) {
-        node_bury(engine, conn);
+    if (bury && atomic_load(&engine->live.sweep_due) && !node_bury(engine, conn)) {
+        *ret_lost = true;
+        return HF_OK;
     }
     HF_POINT("before_commit");
     bool ring = conn->ring;
@@ -364,6 +365,29 @@ static hf_status transact(struct sqlite_engine *engine, struct change *changes, 
     }
     HF_POINT("after_commit_before_ack");
     return apply_committed(engine, conn, ring);
+}
+
+static void undo_all(struct change *changes)
+{
+    for (struct change *at = changes; at; at = at->next) {
+        change_undone(at);
+    }
+}
+
+/* One whole transaction. HF_OK: every change that was not skipped has its answer. HF_NOSPACE:
+ * rolled back, and it may be tried again. Anything else: no change was begun (`*ret_begun` false),
+ * or the transaction failed and this is the answer of all. */
+static hf_status transact(struct sqlite_engine *engine, struct change *changes, bool skip_appends,
+                          struct deadline deadline, bool *ret_begun)
+{
+    bool lost = false;
+    hf_status status =
+        transact_once(engine, changes, skip_appends, true, deadline, ret_begun, &lost);
+    if (!lost) {
+        return status;
+    }
+    undo_all(changes);
+    return transact_once(engine, changes, skip_appends, false, deadline, ret_begun, &lost);
 }
 
 /* ---- The disk is full ------------------------------------------------------------------------ */
@@ -421,7 +445,7 @@ static bool appends_fit_limit(struct sqlite_engine *engine, int64_t added_bytes)
  * database and something to settle with, as long as nobody else fills the disk meanwhile. */
 static bool appends_fit_disk(const struct sqlite_engine *engine, int64_t added_bytes)
 {
-    int64_t free_bytes = spare_disk_free(&engine->spare);
+    int64_t free_bytes = spare_disk_free(&engine->spare, NULL);
     int64_t wal_bytes = (int64_t)engine->writer.wal_pages * WAL_PAGE_BYTES;
     return free_bytes < 0 || free_bytes >= wal_bytes + 3 * added_bytes + SPARE_BYTES;
 }
@@ -436,13 +460,6 @@ static void refuse_appends(struct change *changes)
         if (adds_events(at)) {
             change_answer(at, HF_NOSPACE);
         }
-    }
-}
-
-static void undo_all(struct change *changes)
-{
-    for (struct change *at = changes; at; at = at->next) {
-        change_undone(at);
     }
 }
 

@@ -16,6 +16,9 @@
 
 #define WAL_LARGE_BYTES (INT64_C(256) << 20)
 #define FREE_LARGE_PERCENT 50
+#define DISK_LOW_PERCENT 5
+#define DISK_LOW_BYTES_MIN WAL_LARGE_BYTES
+#define DISK_LOW_BYTES_MAX (INT64_C(16) << 30)
 
 static int64_t file_bytes(const char *path)
 {
@@ -77,6 +80,8 @@ struct condition {
     int64_t auto_vacuum;
     int64_t wal_bytes;
     int64_t spare_bytes;
+    int64_t disk_bytes;
+    int64_t disk_free_bytes; /* -1: not known */
     bool same;
     char schema_version[16];
 };
@@ -110,6 +115,7 @@ static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out
     struct file_identity db;
     out->wal_bytes = file_bytes(engine->files.wal);
     out->spare_bytes = file_bytes(engine->files.spare);
+    out->disk_free_bytes = spare_disk_free(&engine->spare, &out->disk_bytes);
     out->same = file_identify(engine->files.db, &db) &&
                 db.inode == engine->files.db_identity.inode &&
                 db.device == engine->files.db_identity.device;
@@ -122,6 +128,19 @@ static void doctor_number(struct doctor *doctor, const char *name, int64_t value
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, value);
     doctor_say(doctor, name, text, advice);
+}
+
+/* A share of the disk, but not less than the log may need, and of a large disk not more than
+ * somebody needs who has a day to act. */
+static bool disk_is_low(const struct condition *now)
+{
+    int64_t wanted = now->disk_bytes / 100 * DISK_LOW_PERCENT;
+    if (wanted < DISK_LOW_BYTES_MIN) {
+        wanted = DISK_LOW_BYTES_MIN;
+    } else if (wanted > DISK_LOW_BYTES_MAX) {
+        wanted = DISK_LOW_BYTES_MAX;
+    }
+    return now->disk_free_bytes < wanted;
 }
 
 hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
@@ -154,6 +173,11 @@ hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
     doctor_number(&doctor, "wal_bytes", now.wal_bytes < 0 ? 0 : now.wal_bytes,
                   now.wal_bytes > WAL_LARGE_BYTES
                       ? "a long-running reader keeps the log from starting over" : NULL);
+    if (now.disk_free_bytes >= 0) {
+        doctor_number(&doctor, "disk_free_bytes", now.disk_free_bytes,
+                      disk_is_low(&now) ? "the disk is nearly full: make room, or let retention "
+                                          "take old events" : NULL);
+    }
     doctor_say(&doctor, "spare", now.spare_bytes > 0 ? "kept" : "missing",
                now.spare_bytes > 0 ? NULL
                : "the disk is full: publishing is refused until there is space");

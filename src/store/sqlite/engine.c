@@ -128,6 +128,16 @@ static hf_status engine_set_sync(struct sqlite_engine *engine)
     return status;
 }
 
+/* The files beside the database that a store cannot be without. */
+static hf_status engine_make_files(struct sqlite_engine *engine, const struct node_facts *node)
+{
+    hf_status status = engine->bell.file ? HF_OK : bell_open(&engine->bell, &engine->files);
+    if (status == HF_OK) {
+        status = node_check_id(engine, node);
+    }
+    return status == HF_OK ? live_open(engine, node) : status;
+}
+
 /* What happens under the gate. */
 static hf_status engine_prepare(struct sqlite_engine *engine, const struct store_options *options,
                                 struct deadline deadline)
@@ -142,19 +152,13 @@ static hf_status engine_prepare(struct sqlite_engine *engine, const struct store
     if (status == HF_OK) {
         status = files_remember(&engine->files);
     }
-    if (status == HF_OK) {
-        status = bell_open(&engine->bell, &engine->files);
-    }
-    if (status == HF_OK) {
-        status = node_check_id(engine, &options->node);
-    }
-    if (status == HF_OK) {
-        status = live_open(engine, &options->node);
-    }
     engine->spare.files = &engine->files;
-    if (status == HF_NOSPACE && spare_spend(&engine->spare)) {
-        /* Reading and settling must be possible on a full disk. */
-        status = live_open(engine, &options->node);
+    if (status == HF_OK) {
+        status = engine_make_files(engine, &options->node);
+        if (status == HF_NOSPACE && spare_spend(&engine->spare)) {
+            /* Reading and settling must be possible on a full disk. */
+            status = engine_make_files(engine, &options->node);
+        }
     }
     if (status == HF_OK) {
         node_sweep(engine);

@@ -134,11 +134,6 @@ static void bury_card(struct sqlite_engine *engine, const struct live_card *card
     }
 }
 
-void node_bury(struct sqlite_engine *engine, struct conn *conn)
-{
-    live_bury(engine, conn, bury_card, conn);
-}
-
 void node_exhume(struct sqlite_engine *engine)
 {
     struct live *live = &engine->live;
@@ -148,13 +143,25 @@ void node_exhume(struct sqlite_engine *engine)
     }
 }
 
+bool node_bury(struct sqlite_engine *engine, struct conn *conn)
+{
+    live_bury(engine, conn, bury_card, conn);
+    bool lost = sqlite3_get_autocommit(conn->db);
+    if (lost) {
+        node_exhume(engine); /* who names the dead may be in the database again */
+    }
+    return !lost;
+}
+
 void node_sweep(struct sqlite_engine *engine)
 {
     struct conn *conn = &engine->writer;
     if (!live_any_dead(engine) || conn_begin(conn, deadline_after_ms(0)) != HF_OK) {
         return; /* another program writes: opening does not wait for that, the files can */
     }
-    node_bury(engine, conn);
+    if (!node_bury(engine, conn)) {
+        return;
+    }
     hf_status status = conn_commit(conn);
     if (status == HF_OK) {
         apply_committed(engine, conn, false);

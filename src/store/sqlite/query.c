@@ -122,9 +122,9 @@ hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *r
  * Times in the log rise with the positions, as far as the clocks of the publishers agree, so a
  * binary search finds the place in some forty steps without an index on the time.
  *
- * Invariant: low is 0 or an event that entered before at_us; every event from `high` on entered at
- * at_us or later. Positions may be missing where retention has been, so each step looks at the
- * first event of the upper half.
+ * Invariant: low is 0 or an event that entered before at_us; the event at `high` (or the first
+ * above it) is the end of the log or entered at at_us or later. Positions may be missing where
+ * retention has been, so each step looks at the first event of the upper half.
  */
 static hf_status search_time(struct sqlite_engine *engine, struct conn *conn, int64_t at_us,
                              int64_t head, int64_t *ret_position)
@@ -151,7 +151,24 @@ static hf_status search_time(struct sqlite_engine *engine, struct conn *conn, in
     return HF_OK;
 }
 
-hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position)
+/* A publish that waited brings the time at which it began, and so do those of a log that was copied
+ * from a server: the search may have met one and gone up, past later times. */
+static hf_status look_back(struct sqlite_engine *engine, struct conn *conn, int64_t at_us,
+                           int64_t disorder, int64_t *position)
+{
+    int64_t from = *position > disorder ? *position - disorder : 0;
+    bool found = false;
+    int64_t place = 0;
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_EVENT_LATE, &found, &place,
+                                     place_of(engine, from), place_of(engine, *position), at_us);
+    if (status == HF_OK && found) {
+        *position = position_of(place) - 1;
+    }
+    return status;
+}
+
+hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
+                                 int64_t *ret_position)
 {
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
@@ -160,11 +177,18 @@ hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t *
         return status;
     }
     int64_t head = 0;
+    int64_t position = 0;
     status = read_head(self, conn, &head);
     if (status == HF_OK) {
-        status = search_time(self, conn, at_us, head, ret_position);
+        status = search_time(self, conn, at_us, head, &position);
+    }
+    if (status == HF_OK && disorder > 0) {
+        status = look_back(self, conn, at_us, disorder, &position);
     }
     pool_give(self, conn);
+    if (status == HF_OK) {
+        *ret_position = position;
+    }
     return status;
 }
 

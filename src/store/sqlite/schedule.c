@@ -14,6 +14,8 @@
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
 
+#define ROW_BYTES 1024 /* of a schedule besides what may be long */
+
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool read_row(sqlite3_stmt *stmt, struct schedule_row *row)
@@ -44,9 +46,23 @@ static bool read_row(sqlite3_stmt *stmt, struct schedule_row *row)
     return column_blob(stmt, 0, row->id, sizeof row->id);
 }
 
-/* Hands each row to the callback until it has had enough, then resets the statement. */
+/* What a row adds to a page. */
+static int64_t bytes_of(const struct schedule_row *row)
+{
+    return (int64_t)(ROW_BYTES + row->definition.payload.length + row->definition.metadata.length +
+                     row->paused_reason.length);
+}
+
+/* How many rows were handed up, and what they hold. */
+struct handed {
+    int32_t rows;
+    int64_t bytes;
+};
+
+/* Hands each row to the callback until it has had enough or the page is full, then resets the
+ * statement. */
 static hf_status hand_up(struct conn *conn, sqlite3_stmt *stmt, schedule_row_fn found, void *ctx,
-                         bool *ret_any)
+                         struct handed *handed)
 {
     for (;;) {
         bool row;
@@ -54,13 +70,14 @@ static hf_status hand_up(struct conn *conn, sqlite3_stmt *stmt, schedule_row_fn 
         if (status != HF_OK || !row) {
             return status;
         }
-        *ret_any = true;
         struct schedule_row schedule;
         if (!read_row(stmt, &schedule)) {
             conn_done(stmt);
             return fail(HF_CORRUPT, "a schedule's id is damaged");
         }
-        if (found(&schedule, ctx) != 0) {
+        handed->rows++;
+        handed->bytes += bytes_of(&schedule);
+        if (found(&schedule, ctx) != 0 || handed->bytes >= STORE_BATCH_BYTES_MAX) {
             conn_done(stmt);
             return HF_OK;
         }
@@ -70,13 +87,27 @@ static hf_status hand_up(struct conn *conn, sqlite3_stmt *stmt, schedule_row_fn 
 /* A query whose first parameter is the namespace and whose rows are schedules. */
 struct schedule_query {
     enum sqlite_query query;
-    struct text name; /* the second parameter, or absent: these two are */
-    int64_t now_us;
-    int32_t max;
+    struct text name;           /* this one, or those behind it ... */
+    const struct due_page *due; /* ... if NULL */
+    int32_t max;                /* of a page */
 };
 
+static void bind_query(sqlite3_stmt *stmt, const struct schedule_query *query)
+{
+    if (query->due) {
+        bind_int(stmt, 2, query->due->now_us);
+        bind_int(stmt, 4, query->due->after_us);
+        bind_blob(stmt, 5, query->due->after_id, sizeof query->due->after_id);
+    } else {
+        bind_text(stmt, 2, query->name);
+    }
+    if (query->max > 0) {
+        bind_int(stmt, 3, query->max);
+    }
+}
+
 static hf_status read_schedules(struct engine *engine, const struct schedule_query *query,
-                                schedule_row_fn found, void *ctx, bool *ret_any)
+                                schedule_row_fn found, void *ctx, struct handed *handed)
 {
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
@@ -85,16 +116,10 @@ static hf_status read_schedules(struct engine *engine, const struct schedule_que
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, query->query);
-    *ret_any = false;
     if (stmt) {
         bind_int(stmt, 1, self->namespace_id);
-        if (!text_is_absent(query->name)) {
-            bind_text(stmt, 2, query->name);
-        } else if (query->max > 0) {
-            bind_int(stmt, 2, query->now_us);
-            bind_int(stmt, 3, query->max);
-        }
-        status = hand_up(conn, stmt, found, ctx, ret_any);
+        bind_query(stmt, query);
+        status = hand_up(conn, stmt, found, ctx, handed);
     } else {
         status = conn_error(conn);
     }
@@ -111,25 +136,33 @@ hf_status sqlite_schedule_get(struct engine *engine, struct text name, schedule_
                               void *ctx)
 {
     struct schedule_query query = {.query = SQLITE_QUERY_SCHEDULE_GET, .name = name};
-    bool any;
-    hf_status status = read_schedules(engine, &query, found, ctx, &any);
-    return status == HF_OK && !any ? not_found(name) : status;
+    struct handed handed = {0};
+    hf_status status = read_schedules(engine, &query, found, ctx, &handed);
+    return status == HF_OK && handed.rows == 0 ? not_found(name) : status;
 }
 
-hf_status sqlite_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx)
+static hf_status read_page(struct engine *engine, const struct schedule_query *query,
+                           bool *ret_more, schedule_row_fn found, void *ctx)
 {
-    struct schedule_query query = {.query = SQLITE_QUERY_SCHEDULE_LIST};
-    bool any;
-    return read_schedules(engine, &query, found, ctx, &any);
+    struct handed handed = {0};
+    hf_status status = read_schedules(engine, query, found, ctx, &handed);
+    *ret_more = handed.rows >= query->max || handed.bytes >= STORE_BATCH_BYTES_MAX;
+    return status;
 }
 
-hf_status sqlite_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
+hf_status sqlite_schedule_list(struct engine *engine, struct text after, int32_t max,
+                               bool *ret_more, schedule_row_fn found, void *ctx)
+{
+    struct schedule_query query = {.query = SQLITE_QUERY_SCHEDULE_LIST, .name = after, .max = max};
+    return read_page(engine, &query, ret_more, found, ctx);
+}
+
+hf_status sqlite_schedules_due(struct engine *engine, const struct due_page *page, bool *ret_more,
                                schedule_row_fn found, void *ctx)
 {
     struct schedule_query query = {
-        .query = SQLITE_QUERY_SCHEDULES_DUE, .now_us = now_us, .max = max};
-    bool any;
-    return read_schedules(engine, &query, found, ctx, &any);
+        .query = SQLITE_QUERY_SCHEDULES_DUE, .due = page, .max = page->max};
+    return read_page(engine, &query, ret_more, found, ctx);
 }
 
 hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],

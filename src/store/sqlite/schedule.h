@@ -26,8 +26,9 @@ hf_status sqlite_release(struct sqlite_engine *engine, struct conn *conn, struct
 
 hf_status sqlite_schedule_get(struct engine *engine, struct text name, schedule_row_fn found,
                               void *ctx);
-hf_status sqlite_schedule_list(struct engine *engine, schedule_row_fn found, void *ctx);
-hf_status sqlite_schedules_due(struct engine *engine, int64_t now_us, int32_t max,
+hf_status sqlite_schedule_list(struct engine *engine, struct text after, int32_t max,
+                               bool *ret_more, schedule_row_fn found, void *ctx);
+hf_status sqlite_schedules_due(struct engine *engine, const struct due_page *page, bool *ret_more,
                                schedule_row_fn found, void *ctx);
 hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
                                int64_t before_us, int32_t max, schedule_run_fn found, void *ctx);

@@ -79,11 +79,14 @@ bool spare_restore(struct spare *spare, bool now)
     return !spare->spent;
 }
 
-int64_t spare_disk_free(const struct spare *spare)
+int64_t spare_disk_free(const struct spare *spare, int64_t *ret_disk_bytes)
 {
     struct statvfs found;
     if (statvfs(spare->files->db, &found) != 0) {
         return -1;
+    }
+    if (ret_disk_bytes) {
+        *ret_disk_bytes = (int64_t)(found.f_blocks * found.f_frsize);
     }
     return (int64_t)(found.f_bavail * found.f_frsize);
 }

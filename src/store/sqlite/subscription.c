@@ -150,7 +150,7 @@ hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *re
 static hf_status put_new(struct sqlite_engine *engine, struct conn *conn,
                          struct subscription_put *put)
 {
-    if (put->expect_generation >= 0) {
+    if (put->expect_generation > 0) {
         return fail(HF_CONFLICT, "subscription %" TEXT_PRI " does not exist any more",
                     TEXT_ARG(put->name));
     }

@@ -121,7 +121,8 @@ hf_status sqlite_last(struct engine *engine, int64_t *ret_position);
 hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id,
                       struct gap_facts *ret_facts);
 hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *ret_position);
-hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t *ret_position);
+hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
+                                 int64_t *ret_position);
 hf_status sqlite_retries_due(struct engine *engine, const struct due_query *query,
                              struct batch *batch, int64_t *ret_next_us);
 hf_status sqlite_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,

@@ -1,0 +1,174 @@
+/*
+ * Tests of a worker that has taken several deliveries, one of which lasts: others take over what it
+ * has not come to, and what it has done counts.
+ */
+#include "support_scene.h"
+
+#include "base/point.h"
+
+#define EVENTS 40
+
+static int chunks_teardown(void **state)
+{
+    point_reset();
+    return scene_teardown(state);
+}
+
+static hf_subscription_options chunks_options(int32_t concurrency)
+{
+    hf_subscription_options options = quick_options();
+
+    options.concurrency = concurrency;
+    return options;
+}
+
+static void begin(struct scene *scene, struct recorder *recorder)
+{
+    hf_subscription_options options = chunks_options(2);
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < EVENTS; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+}
+
+static hf_verdict wait_if_slow(const hf_event *event, hf_delivery *delivery,
+                               struct recorder *recorder)
+{
+    (void)delivery;
+    if (strcmp(event->type, "slow") == 0)
+        door_pass(recorder->extra);
+    return HF_ACK;
+}
+
+static struct recorder *slow_recorder(struct scene *scene)
+{
+    struct recorder *recorder = scene_recorder(scene, wait_if_slow);
+
+    recorder->extra = scene_door(scene);
+    return recorder;
+}
+
+/* The first one waits at a door: all others run. */
+static void what_waits_behind_a_slow_handler_is_run_by_others(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, wait_at_first);
+
+    recorder->extra = scene_door(scene);
+    begin(scene, recorder);
+    assert_true(recorder_wait(recorder, EVENTS - 1));
+    door_open(recorder->extra);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), EVENTS);
+}
+
+/* A worker has taken its first deliveries and stands before the handler of the first one, when the
+ * other has nothing left to do. */
+static void what_waits_behind_a_handler_that_has_not_begun_is_run_by_others(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+
+    point_arm("before_handler", 1, POINT_STOP_THREAD);
+    begin(scene, recorder);
+    assert_true(point_wait_blocked("before_handler", PATIENCE_MS));
+    assert_true(recorder_wait(recorder, EVENTS - 1));
+    point_release("before_handler");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), EVENTS);
+}
+
+/* A worker has done all that it took, and stands before it says so. */
+static void what_is_done_counts_before_its_worker_says_so(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+
+    point_arm("before_report", 1, POINT_STOP_THREAD);
+    begin(scene, recorder);
+    assert_true(point_wait_blocked("before_report", PATIENCE_MS));
+    settle_all(scene->bus, "a");
+    point_release("before_report");
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), EVENTS + 1);
+}
+
+/* One worker takes "a" to "d" and stands in "b" when the other comes to the later ones of "a". */
+static void the_key_of_what_is_done_goes_on_beside_a_slow_handler(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = slow_recorder(scene);
+    hf_subscription_options options = chunks_options(2);
+    static const char *const keys[] = {"a", "b", "c", "d", "e", "f", "a", "a"};
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (size_t i = 0; i < 8; i++)
+        publish(scene->bus, i == 1 ? "slow" : "x", keys[i], "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait(recorder, 7));
+    door_open(recorder->extra);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 8);
+    assert_int_equal(recorder_overlaps(recorder), 0);
+}
+
+static bool four_are_stored(void *ctx)
+{
+    return info_of(ctx, "a").checkpoint == 4;
+}
+
+/* The only worker has taken all of them. */
+static void what_is_done_is_stored_beside_a_slow_handler(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = slow_recorder(scene);
+    hf_subscription_options options = chunks_options(1);
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 10; i++)
+        publish(scene->bus, i == 4 ? "slow" : "x", "k", "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(four_are_stored, scene->bus));
+    assert_int_equal(recorder_count(recorder), 5);
+    door_open(recorder->extra);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 10);
+}
+
+/* The only worker of a process has claimed and taken all of them: the other process gets them. */
+static void another_process_gets_what_waits_behind_a_slow_handler(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = slow_recorder(scene);
+    hf_subscription_options options = chunks_options(1);
+    hf_bus *other = scene_open(scene, NULL);
+
+    options.mode = HF_MODE_SHARED;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "slow", NULL, "1");
+    for (int i = 1; i < EVENTS; i++)
+        publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->extra, 1));
+    subscribe(other, "a", "*", recorder, &options);
+    assert_ok(hf_start(other));
+    assert_true(recorder_wait(recorder, EVENTS - 1));
+    door_open(recorder->extra);
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), EVENTS);
+}
+
+#define chunks_test(test) cmocka_unit_test_setup_teardown(test, scene_setup, chunks_teardown)
+
+static const struct CMUnitTest tests[] = {
+    chunks_test(what_waits_behind_a_slow_handler_is_run_by_others),
+    chunks_test(what_waits_behind_a_handler_that_has_not_begun_is_run_by_others),
+    chunks_test(what_is_done_counts_before_its_worker_says_so),
+    chunks_test(the_key_of_what_is_done_goes_on_beside_a_slow_handler),
+    chunks_test(what_is_done_is_stored_beside_a_slow_handler),
+    chunks_test(another_process_gets_what_waits_behind_a_slow_handler),
+};
+
+SCENE_MAIN(tests)
