@@ -11,7 +11,8 @@
  *     groups takeover URL                  one of four processes that work is killed with SIGKILL:
  *                                          how long until the others have its partitions, and until
  *                                          they have handled an event of each key that was its own
- *     groups poison URL [ROUNDS]           1000 keys, alone and beside one that always fails
+ *     groups poison URL [ROUNDS [MS]]      1000 keys, alone and beside one that always fails and is
+ *                                          tried every MS (else as subscriptions do by default)
  *
  * Each prints one JSON object. The database is empty and private. Two things that are compared are
  * measured in turns: "ratio" is the median of the rounds' ratios.
@@ -362,32 +363,40 @@ static void bench_takeover(const char *url)
 
 /* ---- Poison ---------------------------------------------------------------------------------- */
 
-/* Events of healthy keys per second while a backlog of all keys is worked off. */
-static double drain(hf_bus *bus, const char *name, bool poison, long long count)
+static void await_handled(long long count)
+{
+    while (atomic_load(&board->handled) < count) {
+        usleep(200);
+    }
+}
+
+/* Events of healthy keys per second while a backlog of all keys is worked off, from the first. */
+static double drain(hf_bus *bus, const char *name, bool poison, long long count, int64_t retry_ms)
 {
     static bool fails;
     hf_subscription_options options = partition_options();
-    options.retry_base_ms = 50;
-    options.retry_max_ms = 50;
-    options.attempts_max = 100;
+    if (retry_ms > 0) {
+        options.retry_base_ms = retry_ms;
+        options.retry_max_ms = retry_ms;
+        options.attempts_max = 100;
+    }
     fails = poison;
     atomic_store(&board->handled, 0);
     check(hf_subscribe(bus, name, "*", handle_poison, &fails, &options, NULL), "hf_subscribe");
     long long healthy = count / KEYS * (KEYS - 1);
-    double began = seconds();
     check(hf_start(bus), "hf_start");
-    while (atomic_load(&board->handled) < healthy) {
-        usleep(500);
-    }
+    await_handled(1);
+    double began = seconds();
+    await_handled(healthy);
     double rate = (double)healthy / (seconds() - began);
     check(hf_stop(bus, 60000), "hf_stop");
     check(hf_subscription_remove(bus, name), "remove");
     return rate;
 }
 
-static void bench_poison(const char *url, int rounds)
+static void bench_poison(const char *url, int rounds, int64_t retry_ms)
 {
-    enum { EVENTS = 500000 };
+    enum { EVENTS = 300000 };
     double with[ROUNDS_MAX];
     double without[ROUNDS_MAX];
     double ratios[ROUNDS_MAX];
@@ -396,7 +405,7 @@ static void bench_poison(const char *url, int rounds)
         for (int turn = 0; turn < 2; turn++) {
             bool poison = turn != i % 2; /* who comes second has the warmer or the fuller house */
             hf_bus *bus = open_bus(url, "bench");
-            double rate = drain(bus, poison ? "with" : "without", poison, EVENTS);
+            double rate = drain(bus, poison ? "with" : "without", poison, EVENTS, retry_ms);
             (poison ? with : without)[i] = rate;
             check(hf_close(&bus), "hf_close");
         }
@@ -427,7 +436,8 @@ int main(int argc, char **argv)
     } else if (strcmp(name, "takeover") == 0) {
         bench_takeover(url);
     } else if (strcmp(name, "poison") == 0) {
-        bench_poison(url, (int)number(argc, argv, 3, 5, ROUNDS_MAX));
+        bench_poison(url, (int)number(argc, argv, 3, 15, ROUNDS_MAX),
+                     argc > 4 ? number(argc, argv, 4, 0, 60000) : 0);
     } else {
         fprintf(stderr, "usage: groups claim|share|join|takeover|poison URL ...\n");
         return 2;
