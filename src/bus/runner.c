@@ -328,6 +328,8 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
         }
     }
     runner->breaker_on = on;
+    /* In one go: a worker that comes for more between the two would find neither reason. */
+    runner->hold_back |= fresh.paused_at_us >= 0;
     runner->halting &= runner_is_urgent(runner); /* stored: whether it is paused is known now */
     runner->breaker_hold &= on;
     pthread_mutex_unlock(&runner->mutex);

@@ -57,6 +57,64 @@ static void halt(struct scene *scene, hf_mode mode)
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
 }
 
+/* "slow" waits at the door in `extra`, "bad" dies. */
+static hf_verdict wait_or_reject(const hf_event *event, hf_delivery *delivery,
+                                 struct recorder *recorder)
+{
+    if (strcmp(event->type, "slow") == 0)
+        door_pass(recorder->extra);
+    return reject_bad(event, delivery, recorder);
+}
+
+static int stopped_teardown(void **state)
+{
+    point_reset(); /* nobody may stay stopped while the bus is closed */
+    return scene_teardown(state);
+}
+
+/* The pause is stored, and the dispatcher has just read it, when a worker comes for more. */
+static void nothing_begins_while_the_pause_is_read(struct scene *scene, hf_mode mode,
+                                                   const char *settled)
+{
+    struct recorder *recorder = scene_recorder(scene, wait_or_reject);
+    hf_subscription_options options = halt_options(mode);
+
+    recorder->extra = scene_door(scene);
+    options.concurrency = 2;
+    options.checkpoint_events = 1; /* a worker takes one at a time */
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "slow", NULL, "1");
+    publish(scene->bus, "bad", NULL, "1");
+    for (int i = 0; i < 20; i++)
+        publish(scene->bus, "x", NULL, "1");
+    point_arm(settled, 1, POINT_STOP_THREAD);
+    assert_ok(hf_start(scene->bus));
+    assert_true(point_wait_blocked(settled, PATIENCE_MS));
+    assert_true(door_wait_inside(recorder->extra, 1));
+    assert_true(is_paused(scene->bus));
+    point_arm("after_refresh", 1, POINT_STOP_THREAD);
+    point_release(settled);
+    assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+    door_open(recorder->extra);
+    assert_true(recorder_wait(recorder, 2));
+    usleep(50000); /* time for one that begins to show itself */
+    assert_int_equal(recorder_count(recorder), 2);
+    point_release("after_refresh");
+    assert_ok(hf_resume(scene->bus, "a"));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 22);
+}
+
+static void nothing_begins_while_the_pause_of_ordered_work_is_read(void **state)
+{
+    nothing_begins_while_the_pause_is_read(*state, HF_MODE_ORDERED, "after_settle");
+}
+
+static void nothing_begins_while_the_pause_of_shared_work_is_read(void **state)
+{
+    nothing_begins_while_the_pause_is_read(*state, HF_MODE_SHARED, "after_settle_lease");
+}
+
 static void an_ordered_subscription_stops_with_the_death(void **state)
 {
     halt(*state, HF_MODE_ORDERED);
@@ -174,6 +232,10 @@ static void a_failing_store_does_not_make_it_forget_the_pause(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(an_ordered_subscription_stops_with_the_death),
     scene_test(a_shared_subscription_stops_with_the_death),
+    cmocka_unit_test_setup_teardown(nothing_begins_while_the_pause_of_ordered_work_is_read,
+                                    scene_setup, stopped_teardown),
+    cmocka_unit_test_setup_teardown(nothing_begins_while_the_pause_of_shared_work_is_read,
+                                    scene_setup, stopped_teardown),
     scene_test(burying_a_claimed_event_pauses_too),
     scene_test(the_last_nack_pauses_too),
     scene_test(the_pause_is_stored_with_the_death),
