@@ -205,7 +205,6 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
     ordered->places[part->number] = (int16_t)ordered->part_count++;
     ordered->owing[part->number] = 0;
     set_bit(ordered, part->number, true);
-    window_floor(&runner->window, part->number, part->floor);
     window_checkpoint(&runner->window, part->number, part->checkpoint);
     pthread_mutex_unlock(&runner->mutex);
     hf_status status = ordered_load(runner, part);

@@ -161,11 +161,9 @@ static bool note_read(struct runner *runner, const struct batch *batch, int64_t 
     ordered->floor = floor;
     for (int32_t i = 0; i < ordered->part_count; i++) {
         struct part *part = &ordered->parts[i];
-        if (part->state != PART_OURS) {
-            continue;
+        if (part->state == PART_OURS && part->floor < floor) {
+            part->floor = floor;
         }
-        part->floor = part->floor < floor ? floor : part->floor;
-        window_floor(&runner->window, part->number, part->floor);
     }
     if (floor >= ordered->handed_top && ordered->handed_top > 0) {
         set64_clear(&ordered->handed);

@@ -435,20 +435,12 @@ bool slot_is_done(const struct slot *slot)
            slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
 }
 
-/* Will the next checkpoint not tell that the event at this position is done: because the log is not
- * decided so far, because something below it went without being run, or is held? */
-static bool is_early(const struct window_share *share, int64_t position)
-{
-    return position > share->floor || (share->closed && position > share->forgotten) ||
-           share->held > 0;
-}
-
 /* What is kept of an event of the log that leaves the window. */
 static void note_reaped(struct window *window, const struct slot *slot)
 {
     int64_t position = slot->entry->event.position;
     struct window_share *share = &window->shares[slot->partition];
-    if (window->lanes && is_early(share, position) && slot_is_done(slot)) {
+    if (window->lanes && position > share->checkpoint && slot_is_done(slot)) {
         early_add(&window->early, position, slot->partition);
     }
     window->passed += share->held > 0 ? 1 : 0;
@@ -526,11 +518,6 @@ static bool is_above_checkpoint(const struct early_event *event, void *ctx)
 static bool is_of_another(const struct early_event *event, void *ctx)
 {
     return event->partition != *(const int32_t *)ctx;
-}
-
-void window_floor(struct window *window, int32_t partition, int64_t floor)
-{
-    window->shares[partition].floor = floor;
 }
 
 void window_checkpoint(struct window *window, int32_t partition, int64_t checkpoint)

@@ -94,8 +94,7 @@ struct window_share {
     int32_t busy;          /* RUNNING */
     int32_t ended;         /* ENDED */
     int32_t held;          /* of these, as HELD */
-    int64_t checkpoint;    /* as stored ... */
-    int64_t floor;         /* ... and up to where the log is decided: see `early` */
+    int64_t checkpoint;    /* as stored: see `early` */
     int64_t forgotten;     /* closed: the lowest position in the log that was not settled and
                               has gone; INT64_MAX: none */
     int64_t lowest;        /* window_survey: the lowest position in the log that is neither
@@ -126,7 +125,7 @@ struct window {
     struct shelf *aside;   /* for the events of held ones; NULL: none yet */
     int64_t ended_careful; /* of these, recorded before they ran */
     int64_t settled;             /* settled by being done, since last asked */
-    struct early early;          /* done above the floor, or what is held, and gone */
+    struct early early;          /* done above the checkpoint, and gone */
     struct window_share *shares; /* of each partition */
     int32_t partitions;
     int32_t closed; /* of these: they go as soon as nothing of them runs */
@@ -193,10 +192,8 @@ void window_settle(struct window *window, struct slot *slot);
 void window_free_lane(struct window *window, uint64_t lane);
 /* Frees settled slots: of an ordered subscription's log those at the front. */
 void window_reap(struct window *window, struct rack *rack);
-/* The log is decided for the partition up to here. What was done beyond it is remembered (`early`):
- * the next checkpoint cannot tell it. */
-void window_floor(struct window *window, int32_t partition, int64_t floor);
-/* The partition's checkpoint is stored: what is below it need not be remembered. */
+/* The partition's checkpoint, which is stored: what is done above it is remembered (`early`) until
+ * another one tells it. */
 void window_checkpoint(struct window *window, int32_t partition, int64_t checkpoint);
 /* Settled, and only the checkpoint will tell: it left no row. */
 bool slot_is_done(const struct slot *slot);

@@ -100,6 +100,28 @@ static void widening_concerns_a_process_that_already_runs(void **state)
     assert_int_equal(recorder_count(old), 1);
 }
 
+/* Done, gone from the window, and no checkpoint tells it: the new patterns read from there. */
+static void what_is_done_does_not_come_again_when_the_patterns_change(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    options.checkpoint_events = 100000;
+    options.checkpoint_ms = 3600000;
+    subscribe(scene->bus, "a", "user.*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (size_t i = 1; i <= 20; i++) { /* what is read next makes the dispatcher clear up before */
+        publish(scene->bus, "user.created", "k", "1");
+        assert_true(recorder_wait(recorder, i));
+    }
+    assert_int_equal(info_of(scene->bus, "a").checkpoint, 0);
+    subscribe(scene->bus, "a", "order.*", recorder, NULL);
+    publish(scene->bus, "order.created", "k", "2");
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 21);
+}
+
 static void unsubscribing_one_of_two_patterns_makes_the_process_stand_by(void **state)
 {
     struct scene *scene = *state;
@@ -198,6 +220,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_wider_handler_covers_all_patterns),
     scene_test(a_handler_outside_the_patterns_widens_them),
     scene_test(widening_concerns_a_process_that_already_runs),
+    scene_test(what_is_done_does_not_come_again_when_the_patterns_change),
     scene_test(unsubscribing_one_of_two_patterns_makes_the_process_stand_by),
     scene_test(a_standby_says_why_it_does_not_move),
     scene_test(by_default_other_types_are_skipped),

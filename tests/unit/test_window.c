@@ -16,7 +16,6 @@ static void scene_begin(struct scene *scene)
     *scene = (struct scene){0};
     assert_int_equal(window_init(&scene->window, SLOTS, 2, true, 1), HF_OK);
     scene->window.patient = true;
-    window_floor(&scene->window, 0, 1000);
     assert_true(window_fail_lane(&scene->window, FAILING, 0));
 }
 
