@@ -241,7 +241,9 @@ static bool store_the_rest(struct runner *runner, int64_t now_us)
             step.again = false;
             ok = ordered_flush(runner, now_us, &step, move);
         }
-        if (ok) {
+        /* Where nobody knows what was stored nothing is stored twice: what is edited in a dead
+         * letter goes with its first death. That something is done may be said twice. */
+        if (ok || runner->lost) {
             return remember_all(runner, now_us);
         }
     }

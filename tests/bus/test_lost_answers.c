@@ -113,6 +113,41 @@ static void an_edited_payload_survives_a_lost_answer(void **state)
     }
 }
 
+/* What was edited ends only when the bus is stopped. */
+static hf_verdict reject_late(const hf_event *event, hf_delivery *delivery,
+                              struct recorder *recorder)
+{
+    if (strstr(event->payload, "edited"))
+        until_cancelled(event, delivery, recorder);
+    return HF_DEAD;
+}
+
+/* Nobody knows whether it is dead: it must not die twice, for its copy goes with the first time. */
+static void an_edited_payload_survives_an_answer_that_is_lost_while_stopping(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, reject_late);
+    hf_subscription_options options = quick_options();
+    struct dead dead;
+
+    trouble_open(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", NULL, "\"original\"");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
+    assert_ok(hf_dead_retry(scene->bus, dead.dead_id, "\"edited\"", HF_AUTO_LENGTH));
+    assert_true(recorder_wait_begun(recorder, 2));
+    faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    faulty_reset();
+    assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
+    assert_string_equal(dead.payload, "\"edited\"");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+}
+
 static int note_position(const hf_event *event, void *ctx)
 {
     *(int64_t *)ctx = event->position;
@@ -149,6 +184,7 @@ static const struct CMUnitTest tests[] = {
     trouble_test(transactional_work_survives_each_lost_answer),
     trouble_test(shared_transactional_work_survives_each_lost_answer),
     trouble_test(an_edited_payload_survives_a_lost_answer),
+    trouble_test(an_edited_payload_survives_an_answer_that_is_lost_while_stopping),
     trouble_test(a_schedule_that_was_run_is_found_by_its_id),
 };
 
