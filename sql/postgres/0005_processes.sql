@@ -168,7 +168,8 @@ END
 $$;
 
 -- process_give: what a process still owns is free: its partitions have no owner, its leases are for the
--- next claim. Answers whether there was anything.
+-- next claim. They end now, also those whose time was over and that were kept: no claim looks for what ended
+-- before leases_from. Answers whether there was anything.
 CREATE FUNCTION holdfast.process_give(p_token uuid, p_now timestamptz) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -186,7 +187,7 @@ BEGIN
     FOR v_id IN SELECT DISTINCT l.subscription_id FROM leases l WHERE l.owner = p_token ORDER BY 1 LOOP
         PERFORM leases_lower(v_id, false, p_now);
         UPDATE leases SET token = gen_random_uuid(), owner = NULL, bound = false, kept = false,
-                          piece = 0, expires_at = least(expires_at, p_now)
+                          piece = 0, expires_at = p_now
             WHERE owner = p_token AND subscription_id = v_id;
         v_given := true;
     END LOOP;

@@ -2,6 +2,7 @@
  * test_lease.c - how leases of shared subscriptions end without an answer: by time, by death, in
  * halves, so that a poison event ends up alone and its neighbours keep a clean record.
  */
+#include "base/clock.h"
 #include "store/story.h"
 #include "support/make.h"
 #include "support/puppet.h"
@@ -521,6 +522,27 @@ static void a_kept_lease_of_a_dead_process_is_free_at_once(void **state)
     must_equal(4, harvest->count);
 }
 
+/* By the clock, as closing does it: its handler takes longer than the lease, and it is not waited
+ * for. */
+static void a_kept_lease_whose_time_is_over_is_free_when_its_store_is_closed(void **state)
+{
+    struct scene s = scene_of(*state, 4);
+    struct store *other = fixture_open(*state, "b");
+    struct claim claim = claim_of(s.id, 4, clock_wall_us() - 2 * LEASE_US, fixture_batch(*state));
+    claim.bound = true;
+    claim.kept = true;
+    must_answer(HF_OK, RUN(other, &claim));
+    must_equal(4, claim.batch->count);
+    fixture_close(*state, other);
+    struct harvest *harvest = harvest_new();
+    gather(harvest, &s, 10, 4, clock_wall_us() + LEASE_US);
+    must_equal(4, harvest->count);
+    for (int p = 1; p <= 4; p++) {
+        must_equal(1, harvest->times[p]);
+        must_equal(0, harvest->attempts[p]);
+    }
+}
+
 static const struct role roles[] = {{"reaper", reaper_role}, {NULL, NULL}};
 
 static const struct CMUnitTest claims[] = {
@@ -547,6 +569,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_kept_lease_of_a_silent_process_is_taken_over),
     CLAIM(a_kept_lease_of_a_frozen_process_is_taken_over_and_its_answer_refused),
     CLAIM(a_kept_lease_of_a_dead_process_is_free_at_once),
+    CLAIM(a_kept_lease_whose_time_is_over_is_free_when_its_store_is_closed),
 };
 
 FIXTURE_MAIN("lease", claims, roles)
