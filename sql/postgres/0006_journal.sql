@@ -215,9 +215,16 @@ BEGIN
 END
 $$;
 
+-- Whether each statement of this transaction sees what was committed before it. If one snapshot counts for
+-- all of them, what others wrote since is not seen, and nobody may truncate what it has only half read.
+CREATE FUNCTION holdfast.sees_commits() RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
+
 -- rotate: if the journal's side in use is larger than p_bytes, the newest row of every partition goes
 -- to the other side, which is used from now on, and this one is truncated. True: it was. False: it was
--- not necessary, or somebody is reading or writing there just now: try again later.
+-- not necessary, or somebody is reading or writing there just now: try again later; or the transaction is
+-- not READ COMMITTED.
 -- Every consumer may ask for it, so it runs with the rights of the owner of the schema.
 -- Locks: both sides ACCESS EXCLUSIVE, without waiting for them; but a side of more than 16 times
 -- p_bytes may make everybody wait up to 200 ms, unless somebody has been holding one for so long that
@@ -233,7 +240,7 @@ DECLARE
     v_to    text := 'checkpoints_' || 1 - v_side;
     v_bytes bigint := pg_relation_size('holdfast.' || v_from);
 BEGIN
-    IF v_bytes <= p_bytes THEN
+    IF v_bytes <= p_bytes OR NOT sees_commits() THEN
         RETURN false;
     END IF;
     BEGIN
@@ -264,8 +271,9 @@ $$;
 -- compact: takes the dead rows out of a small table whose rows come and go all the time: the living ones
 -- are put aside, the table is truncated and gets them back. (Vacuum cannot while anybody holds an old
 -- snapshot.) True: it was done. False: there are not more than p_dead dead rows, or too many living
--- ones, or somebody is at it just now: try again later. p_commits: how many commits of this process
--- may have left some. As rotate, it runs with the rights of the owner of the schema.
+-- ones, or somebody is at it just now: try again later; or the transaction is not READ COMMITTED. p_commits:
+-- how many commits of this process may have left some. As rotate, it runs with the rights of the owner of
+-- the schema.
 -- Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four times p_dead everybody may wait
 -- up to 50 ms, unless somebody has been holding the table for so long that waiting is no use. Whoever
 -- reads it with an older snapshot finds nothing there; so nobody does: claims and settles are READ
@@ -292,7 +300,7 @@ BEGIN
     -- one that is not empty after many commits.
     v_dead := greatest(v_dead, pg_relation_size(p_table) / 256 - v_living,
                        CASE WHEN pg_relation_size(p_table) > 0 THEN p_commits / 2 END);
-    IF v_dead <= p_dead OR v_dead < v_living THEN
+    IF v_dead <= p_dead OR v_dead < v_living OR NOT sees_commits() THEN
         RETURN false;
     END IF;
     v_patient := v_dead > 4 * p_dead AND NOT is_held(ARRAY[p_table]);

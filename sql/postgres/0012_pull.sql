@@ -28,7 +28,7 @@ CREATE FUNCTION holdfast.demand_read_committed(p_who text) RETURNS void
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    IF NOT sees_commits() THEN
         RAISE EXCEPTION '% a transaction that is READ COMMITTED, not %', p_who,
             upper(current_setting('transaction_isolation')) USING ERRCODE = 'HF002';
     END IF;

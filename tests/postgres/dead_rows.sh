@@ -98,6 +98,13 @@ hears "and finds the lease" other ""
 is "nothing is done without need" "SELECT holdfast.upkeep()" f
 fails "only where rows come and go" "SELECT holdfast.compact('holdfast.retries')" "HF001: retries is not a table whose rows come and go"
 
+# Who has one snapshot for all would put back what it sees, and what was claimed since would be lost.
+ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
+is "somebody claims beside an older snapshot" "SELECT count(*) FROM holdfast.claim('default', 'u', 10, 60000)" 10
+before=$(sql "$kept")
+asks "which does not compact" old "SELECT holdfast.compact('holdfast.leases', -1)" f
+ask old "COMMIT" >/dev/null
+is "and what was claimed is in its lease" "SELECT ($kept) = '$before'" t
 
 # ---- Rotating -----------------------------------------------------------------------------------
 
@@ -115,6 +122,12 @@ ok "somebody has been reading the journal for more than a second" \
 is "who would rotate it does not wait, nor make others wait" "SELECT min(rotates_in()) < '150 ms' FROM generate_series(1, 20)" t
 ask old "COMMIT" >/dev/null
 ok "and does it afterwards" becomes "SELECT holdfast.rotate(0)" t
+for level in "REPEATABLE READ" SERIALIZABLE; do
+    ask old "BEGIN ISOLATION LEVEL $level; SELECT 1" >/dev/null
+    subscribe "beside $level"
+    asks "who has one snapshot for all ($level) does not rotate it" old "SELECT holdfast.rotate(-1); SELECT holdfast.upkeep(1000000); COMMIT" "f f"
+    is "and what was begun since goes on" "SELECT count(*) FROM holdfast.claim('default', 'beside $level')" 0
+done
 
 # The owner of the schema may be a role that is not told how old the transactions of others are.
 sql "CREATE ROLE plain; GRANT USAGE ON SCHEMA holdfast TO plain" >/dev/null
