@@ -9,7 +9,8 @@
 --
 -- Locks, always taken in this order: the subscription's row (changes of it), the partition's row
 -- (settles: FOR SHARE; what rearranges lanes, claims, acquisitions, seeks: FOR NO KEY UPDATE or more,
--- which waits for settles), leases, retries, dead letters. p_now is the caller's clock.
+-- which waits for settles), leases, retries, dead letters. Of several partitions: in the order of their
+-- numbers. p_now is the caller's clock.
 
 -- ---- Subscriptions ------------------------------------------------------------------------------
 
@@ -82,6 +83,18 @@ BEGIN
 END
 $$;
 
+-- Locks all partitions of a subscription. A statement that changes them all would come to them in the order
+-- in which they lie, and meet whoever stores several checkpoints (change_checkpoints) halfway.
+CREATE FUNCTION holdfast.partitions_lock(p_subscription_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id
+        ORDER BY p.partition FOR UPDATE;
+END
+$$;
+
 -- Everything of a subscription that a seek or its removal takes away.
 CREATE FUNCTION holdfast.subscription_clear(p_subscription_id bigint) RETURNS void
     LANGUAGE plpgsql
@@ -114,6 +127,7 @@ BEGIN
         message := format('there is no subscription %s', p_name);
         RETURN;
     END IF;
+    PERFORM partitions_lock(v_id);
     DELETE FROM partitions WHERE subscription_id = v_id;
     PERFORM subscription_clear(v_id);
     DELETE FROM subscriptions WHERE id = v_id;
@@ -201,6 +215,7 @@ BEGIN
         message := format('there is no subscription with id %s', p_subscription_id);
         RETURN;
     END IF;
+    PERFORM partitions_lock(p_subscription_id);
     UPDATE partitions SET epoch = epoch + 1 WHERE subscription_id = p_subscription_id;
     PERFORM subscription_clear(p_subscription_id);
     PERFORM journal_add(p_subscription_id, p.partition, p_position, p_now, NULL)

@@ -214,8 +214,7 @@ BEGIN
     ELSIF v_subscription.wanted IS NULL THEN
         RETURN;
     END IF;
-    PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id
-        ORDER BY p.partition FOR UPDATE;
+    PERFORM partitions_lock(p_subscription_id);
     SELECT min(j.checkpoint), max(j.checkpoint), max(p.epoch) INTO v_lowest, v_highest, v_epoch
         FROM partitions p CROSS JOIN LATERAL journal_newest(p_subscription_id, p.partition) j
         WHERE p.subscription_id = p_subscription_id;

@@ -42,13 +42,14 @@ BEGIN
 END
 $$;
 
--- A subscription of a namespace that is gone, or going, would belong to nobody.
+-- A subscription of a namespace that is gone, or going, would belong to nobody. Whoever makes one keeps the
+-- namespace from being removed meanwhile: each step of removing waits for its row.
 CREATE FUNCTION holdfast.subscription_check() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM FROM namespaces n WHERE n.id = new.namespace_id AND n.removing_at IS NULL;
+    PERFORM FROM namespaces n WHERE n.id = new.namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the namespace is gone' USING ERRCODE = 'HF003';
     END IF;

@@ -83,7 +83,7 @@ AS $$
 $$;
 
 -- Those who register with an id that was given, and those who register and the one who removes the
--- namespace, come one after the other: they would not see each other's rows. p_node_id NULL: none was
+-- namespace or copies into it, come one after the other: they would not see each other's rows. p_node_id NULL: none was
 -- given. Who comes again does not wait: heartbeat holds both locks to the end of a transaction that is
 -- the application's, and a process that is silent for so long is taken for dead.
 CREATE FUNCTION holdfast.node_lock(p_namespace_id integer, p_again boolean, p_node_id text) RETURNS void
@@ -105,8 +105,8 @@ $$;
 
 -- node_register: makes the process known with what it says about itself; again when it has a new
 -- connection. HF_CONFLICT (4) if the id was given and a node that is live has it, HF_BUSY (11) if the
--- namespace is being removed or gone; with p_again it is registered all the same, and hears that
--- there is another one.
+-- namespace is being removed or gone, or is copied into; with p_again it is registered all the same, and
+-- hears that there is another one.
 CREATE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid, p_locked boolean,
                                        p_again boolean, p_node_id text, p_given boolean,
                                        p_node_name text, p_description text, p_metadata json,
@@ -116,14 +116,17 @@ CREATE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid, p_l
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_now timestamptz := clock_timestamp();
+    v_now       timestamptz := clock_timestamp();
+    v_namespace namespaces;
 BEGIN
     status := 0;
     PERFORM node_lock(p_namespace_id, p_again, CASE WHEN p_given THEN p_node_id END);
-    PERFORM FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
-    IF NOT FOUND AND NOT p_again THEN
+    SELECT * INTO v_namespace FROM namespaces n
+        WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
+    IF (NOT FOUND OR v_namespace.copying IS NOT NULL) AND NOT p_again THEN
         status := 11;
-        message := 'the namespace is being removed';
+        message := CASE WHEN FOUND THEN 'the namespace is a copy that is not complete'
+                        ELSE 'the namespace is being removed' END;
         RETURN;
     END IF;
     IF p_given THEN

@@ -135,7 +135,7 @@ $$;
 CREATE FUNCTION holdfast.retention_may() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN has_column_privilege('holdfast.namespaces', 'retained_at', 'UPDATE')
-        AND current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
+        AND holdfast.sees_commits();
 
 -- retention_take: true if it is our turn: nobody has run for p_every_ms. One row, one moment: of two who
 -- ask at once the second waits for the first and finds that it is too early. A time in the future was
@@ -164,6 +164,7 @@ AS $$
 DECLARE
     v_copies int8multirange;
 BEGIN
+    PERFORM partitions_lock(p_subscription_id);
     UPDATE partitions p SET epoch = p.epoch + 1 WHERE p.subscription_id = p_subscription_id;
     SELECT range_agg(int8range(c.position, c.position, '[]')) INTO v_copies
         FROM copies c WHERE c.subscription_id = p_subscription_id;

@@ -139,6 +139,21 @@ ask a COMMIT >/dev/null
 ask b "RESET statement_timeout" >/dev/null
 is "what is old is forgotten" "SELECT count(*) FROM holdfast.past_nodes WHERE node_id = 'lazy'" 0
 
+# --- Copying into its namespace ---
+copy_begins="SELECT status FROM holdfast.copy_begin('target', 'source', 'run', false)"
+target=$(sql "SELECT id FROM holdfast.namespace_put('target')")
+ask a "BEGIN; SELECT FROM holdfast.heartbeat('target', 'guest', '00000000-0000-4000-8000-0000000000ee')" >/dev/null
+tell b "$copy_begins"
+ok "who would copy into a namespace waits for who registers" blocked b
+ask a COMMIT >/dev/null
+hears "and hears who is there" b 4
+sql "SELECT holdfast.goodbye('target', 'guest', '00000000-0000-4000-8000-0000000000ee')" >/dev/null
+ask a "BEGIN; $copy_begins" >/dev/null
+tell b "SELECT status, message FROM holdfast.node_register($target, gen_random_uuid(), false, false, 'late', false, 'late', NULL, NULL, NULL, 1, NULL, 30000)"
+ok "who has found it empty and would register waits for who copies" blocked b
+ask a COMMIT >/dev/null
+hears "and is refused" b '11|the namespace is a copy that is not complete'
+
 # --- Removing its namespace ---
 remove() { hf namespace rm other --yes "$@" 2>&1 | head -1; }
 "$HOLDFAST" --db "$database" --namespace other tail --follow >/dev/null 2>&1 &

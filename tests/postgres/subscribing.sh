@@ -141,6 +141,17 @@ ask a "COMMIT" >/dev/null
 hears "and moves it" b 0
 asks "and what was claimed is lost" a "SELECT holdfast.ack('default', 'claims', '$lease')" 'ERROR:  HF005'
 
+# Who locks several partitions does it by their numbers, however they lie in the table.
+partition() { echo "SELECT FROM holdfast.partitions p JOIN holdfast.subscriptions s ON s.id = p.subscription_id WHERE s.name = 'moved' AND p.partition = $1 FOR SHARE OF p"; }
+for call in "seek_subscription('default', 'moved', 'start')" "drop_subscription('default', 'moved')"; do
+    sql "$(create "'moved', ARRAY['**'], 'start', partitions => 2"); UPDATE holdfast.partitions SET owner_name = NULL WHERE partition = 0" >/dev/null
+    ask a "BEGIN; $(partition 0)" >/dev/null
+    tell b "SELECT FROM holdfast.$call"
+    ok "${call%%(*} waits for who has the first partition" blocked b
+    asks "who gets the second, too" a "$(partition 1); COMMIT" ''
+    hears "and then does it" b ''
+done
+
 # --- Now ---
 # looks NAME: waits until the session is at its nap between two looks.
 looks() {
@@ -227,7 +238,9 @@ PGOPTIONS="-c default_transaction_isolation=serializable" \
     fails "nor with an older snapshot, which might not see who opens it" "CALL holdfast.drop_namespace('n', true)" 'HF002: namespaces need a transaction that is READ COMMITTED, not SERIALIZABLE'
 fails "not in a transaction" "BEGIN; CALL holdfast.drop_namespace('n', true)" '2D000: invalid transaction termination'
 is "(it is there)" "SELECT removing_at IS NULL FROM holdfast.namespaces WHERE name = 'n'" t
-ask a "BEGIN; SELECT position FROM holdfast.publish('n', 't')" >/dev/null
+ask a "BEGIN; SELECT holdfast.create_subscription('n', 'new', ARRAY['**'], 'start')" >/dev/null
+fails "no step is made while somebody subscribes" "SELECT FROM holdfast.change_namespace_remove(0, 'n', true, 1000)" '55P03: *'
+ask a "COMMIT; BEGIN; SELECT position FROM holdfast.publish('n', 't')" >/dev/null
 tell b "CALL holdfast.drop_namespace('n', force => true)"
 becomes "SELECT removing_at IS NOT NULL FROM holdfast.namespaces WHERE name = 'n'" t >/dev/null
 ok "who drops gives way to who publishes" looks b
@@ -235,7 +248,7 @@ fails "and nobody begins to use it" "SELECT holdfast.create_subscription('n', 'l
 fails "or makes it anew" "SELECT holdfast.create_namespace('n')" 'HF011: namespace n is being removed'
 ask a "COMMIT" >/dev/null
 hears "and drops it" b ''
-is "with everything in it" "SELECT (SELECT count(*) FROM holdfast.namespaces WHERE name = 'n'), (SELECT count(*) FROM holdfast.subscriptions WHERE name = 's'), to_regclass('holdfast.events_2') IS NULL" '0|0|t'
+is "with everything in it" "SELECT (SELECT count(*) FROM holdfast.namespaces WHERE name = 'n'), (SELECT count(*) FROM holdfast.subscriptions WHERE name IN ('s', 'new')), to_regclass('holdfast.events_2') IS NULL" '0|0|t'
 fails "one that is none" "CALL holdfast.drop_namespace('n')" 'HF003: there is no namespace n'
 is "another of the name may come" "SELECT holdfast.create_namespace('n')" t
 shut a
