@@ -83,6 +83,7 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF v_name IS NULL OR v_lease.token IS NULL OR v_lease.subscription_id <> p_subscription_id
        OR v_lease.piece IS NOT NULL THEN
+        PERFORM may_change(p_namespace_id, 'subscriptions');
         status := 5;
         message := 'the lease has ended: its events were handed out again or are settled';
         RETURN;

@@ -73,7 +73,8 @@ AS $$
                  (SELECT min(d.due_at) FROM delayed d WHERE d.namespace_id = p_namespace_id))
 $$;
 
--- Whoever keeps something for later keeps its namespace from being removed meanwhile.
+-- Whoever keeps something for later keeps its namespace from being removed meanwhile. HF003; 42501 for whom
+-- the namespace is there, but not to be locked.
 CREATE FUNCTION holdfast.namespace_hold(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = holdfast, pg_catalog, pg_temp
@@ -81,6 +82,8 @@ AS $$
 BEGIN
     PERFORM FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
     IF NOT FOUND THEN
+        PERFORM part_check(p_namespace_id, 'change the agenda', 'publisher', 'owner')
+            FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
         RAISE EXCEPTION 'the namespace is gone' USING ERRCODE = 'HF003';
     END IF;
 END
@@ -147,6 +150,7 @@ BEGIN
     DELETE FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name
         RETURNING s.id INTO v_id;
     IF NOT FOUND THEN
+        PERFORM may_see(p_namespace_id, 'schedules', 'publisher', 'owner');
         status := 3;
         message := format('there is no schedule %s', p_name);
         RETURN;
@@ -179,6 +183,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM 1 FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
         IF NOT FOUND THEN
+            PERFORM may_see(p_namespace_id, 'schedules', 'publisher', 'owner');
             status := 3;
             message := format('there is no schedule %s', p_name);
         END IF;

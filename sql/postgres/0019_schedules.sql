@@ -11,17 +11,19 @@ ALTER TABLE holdfast.schedules ADD COLUMN job bigint;
 
 -- ---- Making them --------------------------------------------------------------------------------
 
--- A schedule by its name. HF003.
+-- A schedule by its name. HF003, 42501.
 CREATE FUNCTION holdfast.schedule_find(p_namespace text, p_name text) RETURNS holdfast.schedules
     LANGUAGE plpgsql STABLE
     SET search_path = holdfast, pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_schedule schedules;
+    v_namespace namespaces := namespace_find(p_namespace);
+    v_schedule  schedules;
 BEGIN
     SELECT * INTO v_schedule FROM schedules s
-        WHERE s.namespace_id = (namespace_find(p_namespace)).id AND s.name = p_name;
+        WHERE s.namespace_id = v_namespace.id AND s.name = p_name;
     IF NOT FOUND THEN
+        PERFORM may_see(v_namespace.id, 'schedules', 'publisher', 'owner');
         RAISE EXCEPTION 'there is no schedule %', p_name USING ERRCODE = 'HF003';
     END IF;
     RETURN v_schedule;

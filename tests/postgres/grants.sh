@@ -21,7 +21,7 @@ for namespace in 'it"s ours' theirs; do
          FROM holdfast.namespaces WHERE name = '$namespace'" >/dev/null
     lease=$(sql "SELECT DISTINCT lease FROM holdfast.claim('$namespace', 'jobs', 3, 604800000)")
     sql "SELECT holdfast.bury('$namespace', 'jobs', '$lease', '{1}'); SELECT holdfast.nack('$namespace', 'jobs', '$lease', '{2}', delay_ms => 3600000)" >/dev/null
-    case $namespace in theirs) their_lease=$lease ;; esac
+    case $namespace in theirs) their_lease=$lease ;; *) our_lease=$lease ;; esac
 done
 ours=$(sql "SELECT id FROM holdfast.namespaces WHERE name = 'it\"s ours'")
 theirs=$(sql "SELECT id FROM holdfast.namespaces WHERE name = 'theirs'")
@@ -234,8 +234,9 @@ due 'it"s ours' "$ours"
 for role in viewer consumer; do
     may $role "ticks, and fires nothing" "SELECT fired, released FROM holdfast.tick()" "0|0"
     ok "$role: makes no schedule" like "ERROR:*" "$(as "$role's" "SELECT holdfast.create_schedule('it\"s ours', 'new', '@hourly', 't')")"
-    for call in "run_schedule('it\"s ours', 'clock')" "pause_schedule('it\"s ours', 'clock')" "drop_schedule('it\"s ours', 'clock')"; do
-        may $role "sees none: $call" "SELECT FROM holdfast.$call" "ERROR:  HF003"
+    for call in "run_schedule('it\"s ours', 'clock')" "pause_schedule('it\"s ours', 'clock')" "drop_schedule('it\"s ours', 'clock')" "resume_schedule('it\"s ours', 'clock')" \
+        "change_schedule_remove($ours, 'clock')" "change_schedule_pause($ours, 'clock', true, 'x', 'y', now(), now())"; do
+        may $role "is told so: $call" "SELECT FROM holdfast.$call" "$denied"
     done
 done
 for role in $roles; do
@@ -427,12 +428,18 @@ sql "SELECT holdfast.namespace_grant('publisher', 'theirs', 'viewer''s')" >/dev/
 may viewer "it publishes there" "SELECT duplicate FROM holdfast.publish('theirs', 't')" f
 may viewer "and reads nothing there" "SELECT count(*) FROM holdfast.event_log WHERE namespace = 'theirs'; SELECT count(*) FROM holdfast.events WHERE namespace_id = $theirs" "0 0"
 may viewer "and publishes nothing here" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
+for call in "publish_later('it\"s ours', 't', '1', now())" "create_schedule('it\"s ours', 'new', '@hourly', 't')" "drop_schedule('it\"s ours', 'clock')" "run_schedule('it\"s ours', 'clock')" \
+    "change_schedule_remove($ours, 'clock')" "change_schedule_pause($ours, 'clock', true, 'x', 'y', now(), now())"; do
+    may viewer "nor for later, and is told so: ${call%%(*}" "SELECT FROM holdfast.$call" "$denied"
+done
 sql "SELECT holdfast.namespace_grant('consumer', 'theirs', 'viewer''s')" >/dev/null
 may viewer "it subscribes there" "SELECT FROM holdfast.pause_subscription('theirs', 'jobs', 'why'); SELECT paused_by FROM holdfast.subscriptions WHERE namespace_id = $theirs AND name = 'jobs';
     SELECT FROM holdfast.resume_subscription('theirs', 'jobs')" "viewer's"
 for call in "claim('it\"s ours', 'jobs', 1)" "alter_subscription('it\"s ours', 'jobs', '{a}')" "drop_subscription('it\"s ours', 'jobs')" "pause_subscription('it\"s ours', 'jobs')" \
     "resume_subscription('it\"s ours', 'jobs')" "seek_subscription('it\"s ours', 'jobs', 'start')" \
     "change_subscription_remove($ours, 'jobs')" "change_seek($ours, $our_jobs, 0, now())" "change_pause($ours, $our_jobs, true, 'x', 'y', now())" "change_breaker($ours, $our_jobs, 'open')" \
+    "ack('it\"s ours', 'jobs', '$our_lease')" "nack('it\"s ours', 'jobs', '$our_lease')" "release('it\"s ours', 'jobs', '$our_lease')" "bury('it\"s ours', 'jobs', '$our_lease')" \
+    "extend('it\"s ours', 'jobs', '$our_lease')" \
     "change_dead_retry($ours, '{$our_letter}', NULL, now())" "change_dead_resolve($ours, $our_letter, 'x', 'y', now())" "change_dead_purge($ours, '{$our_letter}', now())"; do
     may viewer "and is told that here it does not: ${call%%(*}" "SELECT FROM holdfast.$call" "$denied"
 done
