@@ -4,15 +4,32 @@
  * The distance is the restricted Damerau-Levenshtein one: what people do to words is leave out a
  * letter, add one, hit the wrong one, or swap two. Three rows of the matrix are kept on the stack,
  * so a word is at most SUGGEST_WORD_BYTES_MAX long. A suggestion must be near in proportion to the
- * length: one edit in a word of three letters, two in six, three at most.
+ * length: one edit in a word of three letters, two in six, three at most. A word that other
+ * programs use for the same is nearer than any: `remove` is `rm`, not `revoke`.
  */
 #include "cli/suggest.h"
 
 #include "base/banned.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define DISTANCE_FAR 1000
+
+/* What other programs say, and what we do. */
+static const char *const synonyms[][2] = {
+    {"remove", "rm"},  {"delete", "rm"},  {"drop", "rm"}, {"add", "create"},
+    {"new", "create"}, {"create", "add"}, {"new", "add"}, {"ls", "list"},
+};
+
+static bool is_synonym(const char *word, const char *known)
+{
+    for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++) {
+        if (strcmp(word, synonyms[i][0]) == 0 && strcmp(known, synonyms[i][1]) == 0)
+            return true;
+    }
+    return false;
+}
 
 static size_t min3(size_t a, size_t b, size_t c)
 {
@@ -64,6 +81,8 @@ void suggest_offer(struct suggest *suggest, const char *known)
     /* A beginning of three letters or more is meant, however long the rest is. */
     if (typed >= 3 && strncmp(suggest->word, known, typed) == 0 && suggest->best_distance > 1)
         distance = 1;
+    if (is_synonym(suggest->word, known))
+        distance = 0;
     if (distance < suggest->best_distance) {
         suggest->best = known;
         suggest->best_distance = distance;

@@ -52,6 +52,10 @@ exits 2 "a mistyped command is refused" pubish
 has "with a suggestion" err "did you mean 'publish'"
 exits 2 "a mistyped command of a group is refused" sub lst
 has "with a suggestion, too" err "did you mean 'sub list'"
+exits 2 "a word of other programs is refused" namespace remove x
+has "and ours suggested, not the nearest" err "did you mean 'namespace rm'"
+exits 2 "also where it is near to nothing" schedule create x
+has "(the word for it is another there)" err "did you mean 'schedule add'"
 exits 2 "a group needs a command" sub
 has "and shows them" err '^  sub list '
 exits 2 "something that is near nothing gets no suggestion" zzzzzz
