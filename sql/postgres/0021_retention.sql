@@ -212,6 +212,17 @@ AS $$
     ORDER BY c.relname
 $$;
 
+-- When the oldest month of a log begins; NULL: it has none. (months_from may be later: there are months
+-- before it if nobody used the log for some, or if it was copied.)
+CREATE FUNCTION holdfast.log_from(p_namespace_id integer) RETURNS timestamptz
+    LANGUAGE sql STABLE
+    SET search_path = holdfast, pg_catalog, pg_temp
+AS $$
+    SELECT min(to_date(right(c.relname, 6), 'YYYYMM'))::timestamp AT TIME ZONE 'UTC'
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = ('holdfast.events_' || p_namespace_id)::regclass AND NOT i.inhdetachpending
+$$;
+
 -- retention_ids: forgets the ids of events that are gone, p_rows of event_ids at a time in the order of
 -- ids. True: there may be more. An id whose event is gone and that is not forgotten yet counts as
 -- published; nothing promises that it does not.
@@ -221,10 +232,11 @@ CREATE FUNCTION holdfast.retention_ids(p_namespace_id integer, p_rows bigint) RE
 AS $$
 DECLARE
     v_namespace namespaces%ROWTYPE;
+    v_from      timestamptz := log_from(p_namespace_id);
     v_last      uuid;
 BEGIN
     SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id;
-    IF NOT isfinite(v_namespace.months_from) OR v_namespace.ids_from >= v_namespace.months_from THEN
+    IF v_from IS NULL OR v_namespace.ids_from >= v_from THEN
         RETURN false;
     END IF;
     SELECT e.id INTO v_last FROM event_ids e
@@ -232,12 +244,12 @@ BEGIN
             AND (v_namespace.ids_after IS NULL OR e.id > v_namespace.ids_after)
         ORDER BY e.id OFFSET p_rows - 1 LIMIT 1;
     DELETE FROM event_ids e
-        WHERE e.namespace_id = p_namespace_id AND e.entered_at < v_namespace.months_from
+        WHERE e.namespace_id = p_namespace_id AND e.entered_at < v_from
             AND (v_namespace.ids_after IS NULL OR e.id > v_namespace.ids_after)
             AND (v_last IS NULL OR e.id <= v_last);
     UPDATE namespaces n
         SET ids_after = v_last,
-            ids_from = CASE WHEN v_last IS NULL THEN v_namespace.months_from ELSE n.ids_from END
+            ids_from = CASE WHEN v_last IS NULL THEN v_from ELSE n.ids_from END
         WHERE n.id = p_namespace_id;
     RETURN true;
 END

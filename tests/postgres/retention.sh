@@ -101,6 +101,18 @@ ok "a run with many ids of old events" hf retention run
 is "forgets those, and no others" "SELECT count(*), min(position) FROM holdfast.event_ids" "100|750"
 is "and remembers that" "SELECT ids_from = months_from, ids_after IS NULL FROM holdfast.namespaces" "t|t"
 
+# Months that are not in a row: make_month calls those before a gap none of its own. As after a copy, or
+# when nobody has used the log for some months.
+begin
+hf publish first >/dev/null
+sql "SELECT holdfast.make_month(1, now() - interval '3 months');
+     INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type, payload)
+         SELECT 1000, 0, t, t, '00000000-0000-4000-8000-000000000001', 1, 'old', '1' FROM (SELECT now() - interval '3 months') e (t);
+     INSERT INTO holdfast.event_ids SELECT 1, id, position, entered_at FROM holdfast.events WHERE position = 1000" >/dev/null
+is "before a gap there is a month" "SELECT months_from > now() - interval '2 months' FROM holdfast.namespaces" t
+is "nothing is old enough to go" "SELECT holdfast.retain('default', 0)" 0
+is "and the ids of what is there are known" "SELECT position, duplicate FROM holdfast.publish('default', 'old', id => '00000000-0000-4000-8000-000000000001')" "1000|t"
+
 # ---- Size ---------------------------------------------------------------------------------------
 
 begin
