@@ -34,17 +34,21 @@ on() { [ "$engine" = "$1" ]; }
 # server SQL: runs statements in the cluster's own database.
 server() { psql -qXAt -h "$TEST_POSTGRES" -U holdfast -d postgres -c "$1" 2>>server.log; }
 
+# A session that has ended may stay for some seconds on a slow machine, and the server waits for five.
+make_database() { until_true 60 server "CREATE DATABASE $*"; }
+drop_database() { until_true 60 server "DROP DATABASE IF EXISTS $1 WITH (FORCE)"; }
+
 url_of() { echo "postgresql:///$1?host=$TEST_POSTGRES&user=holdfast"; }
 
 if [ -n "${TEST_POSTGRES:-}" ]; then
     engine=postgres
     base=hf_cli_$$
-    server "CREATE DATABASE $base"
+    make_database "$base"
     HOLDFAST_URL=$(url_of "$base")
-    fresh() { server "DROP DATABASE $base WITH (FORCE)" && server "CREATE DATABASE $base"; }
+    fresh() { drop_database "$base" && make_database "$base"; }
     empty() {
         echo "${base}_$1" >>databases
-        server "CREATE DATABASE ${base}_$1" && url_of "${base}_$1"
+        make_database "${base}_$1" && url_of "${base}_$1"
     }
     lock() {
         psql -qX "$HOLDFAST_URL" -c 'BEGIN' -c 'LOCK TABLE holdfast.events IN EXCLUSIVE MODE' \
@@ -53,7 +57,7 @@ if [ -n "${TEST_POSTGRES:-}" ]; then
     leave() {
         local name
         for name in "$base" $(cat databases 2>/dev/null); do
-            server "DROP DATABASE IF EXISTS $name WITH (FORCE)"
+            drop_database "$name"
         done
     }
 else

@@ -120,7 +120,8 @@ is "in their order" "$(sed 's/.*"n":\([0-9]*\).*/\1/' out | sort -nc 2>&1)" ''
 
 # --- Interrupted ---
 fresh
-seq 1 300000 | sed 's/.*/{"type":"many.x","payload":{"n":&}}/' >huge.ndjson
+mkfifo huge.ndjson # so that it has no end, however long it takes until it is interrupted
+seq 1 100000000 | sed 's/.*/{"type":"many.x","payload":{"n":&}}/' >huge.ndjson 2>/dev/null &
 "$HOLDFAST" publish --file huge.ndjson >out 2>err &
 pid=$!
 until_true 60 sh -c "'$HOLDFAST' stats --json | grep -q '\"head\":[1-9]'"

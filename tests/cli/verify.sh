@@ -14,10 +14,10 @@ else
     position=position
     keep() {
         echo "${base}_good" >>databases
-        server "CREATE DATABASE ${base}_good TEMPLATE $base"
+        make_database "${base}_good" TEMPLATE "$base"
     }
     restore() {
-        server "DROP DATABASE $base WITH (FORCE)" && server "CREATE DATABASE $base TEMPLATE ${base}_good"
+        drop_database "$base" && make_database "$base" TEMPLATE "${base}_good"
     }
 fi
 

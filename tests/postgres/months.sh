@@ -23,8 +23,14 @@ is "ensure_months makes the rest, once" "SELECT holdfast.ensure_months(); SELECT
 if [ -x "$HOLDFAST" ]; then
     url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
     sql "$lose" >/dev/null
-    ok "the library makes the months when it opens" "$HOLDFAST" --db "$url" publish x 1
-    is "(both)" "$months" "holdfast.events_1_$month holdfast.events_1_$next"
+    ok "the library publishes where there is none" "$HOLDFAST" --db "$url" publish x 1
+    sql "$lose" >/dev/null
+    "$HOLDFAST" --db "$url" tail --follow >/dev/null 2>&1 &
+    reader=$!
+    ok "and makes both months soon after it was opened" \
+        becomes "$months" "holdfast.events_1_$month holdfast.events_1_$next"
+    kill "$reader"
+    wait "$reader" 2>/dev/null
 fi
 
 # ---- A month that everybody believes in ---------------------------------------------------------

@@ -193,9 +193,12 @@ more() { [ "$(runs "$1")" -gt "$2" ]; }
 first=$(publish work.a)
 ok "the library works for what SQL has made" until_true 60 more "$first" 0
 sql "$(alter "'work', ARRAY['work.a']")" >/dev/null
-other=$(publish work.b)
-ok "and follows when SQL changes it" until_true 60 more "$(publish work.a)" 0
-is "to other patterns" "SELECT $(runs "$other")" 0
+passes_over_b() ( # what it reads while it is told of the change may still come
+    other=$(publish work.b)
+    last=$(publish work.a)
+    until_true 60 more "$last" 0 && [ "$(runs "$other")" -eq 0 ]
+)
+ok "and follows when SQL changes it to other patterns" until_true 60 passes_over_b
 before=$(runs "$first")
 sql "SELECT FROM holdfast.seek_subscription('default', 'work', '0')" >/dev/null
 ok "or moves it" until_true 60 more "$first" "$before"

@@ -52,7 +52,7 @@ for session in a b c; do shut $session; done
 
 # ---- A storm ------------------------------------------------------------------------------------
 
-sql "CREATE TABLE acknowledged (id uuid); CREATE TABLE delivered (id uuid, lease text)" >/dev/null
+sql "CREATE TABLE acknowledged (id uuid); CREATE TABLE delivered (id uuid, lease text); CREATE TABLE finished (seed double precision)" >/dev/null
 sql "CREATE PROCEDURE publisher(p_seed double precision, p_count integer) LANGUAGE plpgsql AS \$\$
      DECLARE v_id uuid;
      BEGIN
@@ -65,6 +65,7 @@ sql "CREATE PROCEDURE publisher(p_seed double precision, p_count integer) LANGUA
              IF random() < 0.3 THEN ROLLBACK;
              ELSE INSERT INTO acknowledged VALUES (v_id); COMMIT; END IF;
          END LOOP;
+         INSERT INTO finished VALUES (p_seed);
      END \$\$;
      CREATE PROCEDURE claimer(p_until timestamptz) LANGUAGE plpgsql AS \$\$
      DECLARE v_count integer; v_lease text; v_idle integer := 0;
@@ -79,7 +80,7 @@ sql "CREATE PROCEDURE publisher(p_seed double precision, p_count integer) LANGUA
                  v_idle := 0;
              ELSE
                  v_idle := v_idle + (NOT EXISTS (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered)
-                                     AND NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE query LIKE 'CALL publisher%'))::integer;
+                                     AND (SELECT count(*) FROM finished) = 4)::integer;
                  PERFORM pg_sleep(0.01);
              END IF;
              COMMIT;
@@ -91,7 +92,7 @@ for i in 1 2 3 4; do
     pids+=($!)
 done
 for i in 1 2 3; do
-    sql "CALL claimer(clock_timestamp() + interval '120 s')" >"$cluster_dir.claimer.$i" &
+    sql "CALL claimer(clock_timestamp() + interval '400 s')" >"$cluster_dir.claimer.$i" &
     pids+=($!)
 done
 for pid in "${pids[@]}"; do wait "$pid"; done
