@@ -9,15 +9,31 @@
  * Growing is the only thing that can fail, before anything has changed.
  */
 #include "base/set64.h"
+
+#include <stdatomic.h>
+
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
 #define CAPACITY_MIN 16
 
+#ifdef HF_FAULTS
+static atomic_size_t bound; /* 0: none */
+
+void set64_bound(size_t count_max)
+{
+    atomic_store(&bound, count_max);
+}
+#endif
+
 void set64_init(struct set64 *set, size_t count_max)
 {
     *set = (struct set64){.count_max = count_max};
+#ifdef HF_FAULTS
+    size_t most = atomic_load(&bound);
+    set->count_max = most > 0 && most < count_max ? most : count_max;
+#endif
 }
 
 static size_t home_of(const struct set64 *set, uint64_t key)

@@ -58,4 +58,9 @@ void set64_clear(struct set64 *set);
 /* Gives the memory back; the map may be used again. */
 void set64_release(struct set64 *set);
 
+#ifdef HF_FAULTS
+/* Maps that are made from now on hold at most so many, whatever they are asked for; 0: that. */
+void set64_bound(size_t count_max);
+#endif
+
 #endif

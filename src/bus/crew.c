@@ -111,6 +111,8 @@ void crew_drop(struct runner *runner)
     set64_clear(&ordered->ahead);
     set64_clear(&ordered->handed);
     ordered->handed_top = 0;
+    ordered->handed_short = false;
+    ordered->ahead_end = INT64_MAX;
     ordered->more = false;
     ordered->unflushed_us = 0;
     ordered->owed = false;
@@ -288,7 +290,9 @@ static hf_status open_reader(struct runner *runner)
     size_t cursor = 0;
     uint64_t position;
     int64_t partition;
-    hf_status status = HF_OK;
+    hf_status status = ordered->handed_short
+                           ? fail(HF_NOMEM, "more events were read above a gap than can be known")
+                           : HF_OK;
     while (!status && set64_next(&ordered->handed, &cursor, &position, &partition)) {
         status = set64_put(&ordered->ahead, position, partition);
     }

@@ -57,6 +57,7 @@ hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret
     for (size_t i = 0; i < HF_PARTITIONS_MAX; i++) {
         ordered->places[i] = -1;
     }
+    ordered->ahead_end = INT64_MAX;
     set64_init(&ordered->ahead, WINDOW_LANES_MAX);
     set64_init(&ordered->handed, WINDOW_LANES_MAX);
     set64_init(&ordered->passed, PASSED_MAX);
@@ -122,8 +123,8 @@ static bool verify(struct runner *runner)
 }
 
 /* The log would be read differently now: nothing that was read by the old patterns may move the
- * checkpoint. When no handler runs any more, what is done is remembered, the rest is dropped, and
- * reading begins again at the checkpoint. */
+ * checkpoint; or what the store knows is to be loaded again. When no handler runs any more, what is
+ * done is remembered, the rest is dropped, and reading begins again at the checkpoint. */
 static struct step reread(struct runner *runner, int64_t now_us)
 {
     struct step step = {.at_us = INT64_MAX};
@@ -146,6 +147,28 @@ static struct step reread(struct runner *runner, int64_t now_us)
     crew_give_back(runner, now_us); /* so that somebody whose handlers cover may have it */
     step.again = true;
     return step;
+}
+
+/* Is all done up to where it is known what was done ahead? */
+static bool is_at_end(const struct runner *runner)
+{
+    const struct ordered *ordered = runner->ordered;
+    const struct window *window = &runner->window;
+    bool empty = window->ready == 0 && window->busy == 0 && window->ended == 0;
+    bool at_end = empty && ordered->floor >= ordered->ahead_end;
+    for (int32_t i = 0; i < ordered->part_count && at_end; i++) {
+        at_end = ordered->parts[i].checkpoint >= ordered->parts[i].floor;
+    }
+    return at_end;
+}
+
+/* Can more be known of the store than could be when it was loaded? */
+static bool knows_too_little(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool little = window_knows_lanes(&runner->window) || is_at_end(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    return little;
 }
 
 /* Others have changed the number of partitions, which they can only if they took us for dead: the
@@ -210,6 +233,9 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
     }
     if (!ordered_flush(runner, now_us, &step, true)) {
         return step;
+    }
+    if (knows_too_little(runner)) {
+        return reread(runner, now_us);
     }
     if (may) {
         ordered_fill_from_retries(runner, now_us, &step);

@@ -62,8 +62,11 @@ struct ordered {
     int64_t floor;       /* it has handed up everything up to here ... */
     struct set64 handed; /* ... and these above: position -> partition */
     int64_t handed_top;  /* the highest of them */
+    bool handed_short;   /* not all of them: there was no room to remember the others */
     struct set64 ahead;  /* positions above their partition's floor that are not to be put again:
-                            position -> partition */
+                            position -> partition ... */
+    int64_t ahead_end;   /* ... as far as they are known: nothing is read beyond it before it is all
+                            done, and they are loaded again; INT64_MAX: all are known */
     bool more;           /* the last read stopped at a limit, or there was news since ... */
     uint64_t read_at;    /* ... that is, since this */
 

@@ -154,8 +154,9 @@ static bool is_new(struct ordered *ordered, int32_t partitions, const struct ent
 
 /* Everything up to the floor, and what is in the batch, has been handed up. That of partitions
  * which are not ours any more was not put: their floors, up to which their checkpoints may move,
- * stay. False: there was no memory to remember it. The mutex is held. */
-static bool note_read(struct runner *runner, const struct batch *batch, int64_t floor)
+ * stay. What there is no room to remember is missed only if reading has to go back. The mutex is
+ * held. */
+static void note_read(struct runner *runner, const struct batch *batch, int64_t floor)
 {
     struct ordered *ordered = runner->ordered;
     ordered->floor = floor;
@@ -168,6 +169,7 @@ static bool note_read(struct runner *runner, const struct batch *batch, int64_t 
     if (floor >= ordered->handed_top && ordered->handed_top > 0) {
         set64_clear(&ordered->handed);
         ordered->handed_top = 0;
+        ordered->handed_short = false;
     }
     for (size_t i = 0; i < batch->count; i++) {
         int64_t position = batch->entries[i].event.position;
@@ -175,12 +177,10 @@ static bool note_read(struct runner *runner, const struct batch *batch, int64_t 
             continue;
         }
         int64_t partition = hash_slice(batch->entries[i].hash, runner->window.partitions);
-        if (set64_put(&ordered->handed, (uint64_t)position, partition)) {
-            return false;
-        }
+        ordered->handed_short |=
+            set64_put(&ordered->handed, (uint64_t)position, partition) != HF_OK;
         ordered->handed_top = position > ordered->handed_top ? position : ordered->handed_top;
     }
-    return true;
 }
 
 /* With less room than this it is not worth while to read. */
@@ -274,6 +274,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     pthread_mutex_unlock(&runner->mutex);
     bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
     int64_t barrier = runner->definition.wanted > 0 ? ordered->barrier : INT64_MAX;
+    barrier = barrier < ordered->ahead_end ? barrier : ordered->ahead_end;
     if (ordered->floor >= barrier || careful) {
         stop_waiting(runner);
     }
@@ -317,7 +318,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         /* Where nothing runs nobody reports that checkpoints may move. */
         step->again |= !any && floor > ordered->floor;
         pthread_mutex_lock(&runner->mutex);
-        runner->lost |= !note_read(runner, &shelf->batch, floor);
+        note_read(runner, &shelf->batch, floor);
         pthread_mutex_unlock(&runner->mutex);
         ordered->more = more || floor >= barrier; /* there is more when the barrier moves */
         step->again |= more && floor < barrier;
@@ -501,7 +502,7 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     struct ordered *ordered = runner->ordered;
     bool careful = ordered->careful > 0;
     pthread_mutex_lock(&runner->mutex);
-    size_t room = window_heavy(&runner->window) ? 0 : queue_room(&runner->window.retries);
+    size_t room = window_retry_room(&runner->window);
     size_t waiting = queue_ready(&runner->window.retries);
     bool busy = in_hand(&runner->window);
     uint64_t seen = ordered->retried_at;

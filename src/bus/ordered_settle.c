@@ -130,9 +130,6 @@ static void settled(struct runner *runner, struct part *part, const struct settl
     }
     window_reap(&runner->window, &runner->rack);
     runner->stale |= runner->halting; /* is it paused now? */
-    /* Enough failing lanes have been freed to know them all again. */
-    runner->lost |=
-        runner->window.lanes_full && set64_count(&runner->window.failing) < WINDOW_LANES_MAX / 2;
     pthread_mutex_unlock(&runner->mutex);
     runner->stale |= settle->ret_generation != runner->definition.generation;
     runner_store_worked(runner);
@@ -273,8 +270,9 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
     struct ordered *ordered = runner->ordered;
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
-    if (runner->definition.wanted > 0 || asks_if_taken(runner)) {
-        return true; /* the others wait for it, or our workers do */
+    bool at_end = ordered->floor >= ordered->ahead_end;
+    if (runner->definition.wanted > 0 || at_end || asks_if_taken(runner)) {
+        return true; /* the others wait for it, the reading, or our workers */
     }
     if (window->settled <= 0 && !ordered->owed) {
         /* Only events that do not match: no hurry. */

@@ -207,7 +207,7 @@ static bool gather(struct runner *runner, const void *owner, struct unit *unit, 
 /* Can retries be read now? */
 static bool is_room(const struct window *window)
 {
-    return queue_room(&window->retries) > 0 && !window_heavy(window);
+    return window_retry_room(window) > 0;
 }
 
 /* Will there be room for retries without the unit: is another one over, or does it run? If there

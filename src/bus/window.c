@@ -211,6 +211,17 @@ bool window_heavy(const struct window *window)
     return window->bytes >= WINDOW_BYTES_MAX;
 }
 
+size_t window_retry_room(const struct window *window)
+{
+    bool heavy = window_heavy(window) && !window->lanes_full;
+    return heavy ? 0 : queue_room(&window->retries);
+}
+
+bool window_knows_lanes(const struct window *window)
+{
+    return window->lanes_full && set64_count(&window->failing) < window->failing.count_max / 2;
+}
+
 bool window_crowded(const struct window *window)
 {
     int64_t capacity = (int64_t)window->log.capacity;

@@ -147,6 +147,11 @@ hf_status window_repartition(struct window *window, struct rack *rack, int32_t p
 
 /* Are the events in hand so large that no more should be read? (One may always be in hand.) */
 bool window_heavy(const struct window *window);
+/* How many retries may be read now. If the log waits for lanes to be known, what is in hand of it
+ * must not keep them out. */
+size_t window_retry_room(const struct window *window);
+/* Were more lanes failing than can be known, and are so few by now that all can be? */
+bool window_knows_lanes(const struct window *window);
 /* Have the held ones let so much pass, or become so many, that they should be stored? */
 bool window_crowded(const struct window *window);
 

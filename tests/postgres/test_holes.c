@@ -6,6 +6,7 @@
  */
 #include "postgres/support_stage.h"
 
+#include "base/set64.h"
 #include "support/crowd.h"
 
 #define GAPS 6000
@@ -436,6 +437,80 @@ static void an_undecodable_event_is_passed_at_once_beside_a_hole(void **state)
     stage_end(&s);
 }
 
+/* ---- More above a hole than can be known ----------------------------------------------------- */
+
+#define KNOWN 16
+#define ABOVE 60
+
+static int bounds_teardown(void **state)
+{
+    set64_bound(0);
+    return scene_teardown(state);
+}
+
+/* Position 1 is open, and those above it come one by one. */
+static struct recorder *run_above_a_hole(struct stage *s, hf_toggle transactional)
+{
+    struct recorder *recorder = scene_recorder(s->scene, NULL);
+    hf_subscription_options options = quick_options();
+    options.transactional = transactional;
+    set64_bound(KNOWN);
+    subscribe(s->bus, "many", "*", recorder, &options);
+    assert_ok(hf_start(s->bus));
+    side_must(s->a, "BEGIN");
+    assert_int_equal(stage_draw(s->a), 1);
+    for (size_t i = 1; i <= ABOVE; i++) {
+        stage_publish(s->b);
+        assert_true(recorder_wait(recorder, i));
+    }
+    return recorder;
+}
+
+#define bounds_test(test) cmocka_unit_test_setup_teardown(test, scene_setup, bounds_teardown)
+
+static struct stage stage_bare(struct scene *scene)
+{
+    if (scene->path)
+        skip();
+    return (struct stage){.scene = scene,
+                          .bus = scene->bus,
+                          .a = side_open_url(scene->url),
+                          .b = side_open_url(scene->url)};
+}
+
+static void what_is_done_above_a_hole_does_not_come_again_however_much_it_is(void **state)
+{
+    struct stage s = stage_bare(*state);
+    struct recorder *recorder = run_above_a_hole(&s, HF_OFF);
+    stage_insert(s.a, 1);
+    side_must(s.a, "COMMIT");
+    settle_all(s.bus, "many");
+    assert_int_equal(recorder_count(recorder), ABOVE + 1);
+    stage_await_checkpoint(&s, "many", ABOVE + 1);
+    PQfinish(s.a);
+    PQfinish(s.b);
+}
+
+/* The next process can know only the first of what was done. */
+static void what_was_done_above_a_hole_can_be_taken_over_however_much_it_is(void **state)
+{
+    struct stage s = stage_bare(*state);
+    struct recorder *before = run_above_a_hole(&s, HF_ON);
+    struct recorder *after = scene_recorder(s.scene, NULL);
+    scene_reopen(s.scene);
+    s.bus = s.scene->bus;
+    assert_int_equal(recorder_count(before), ABOVE);
+    subscribe(s.bus, "many", "*", after, NULL);
+    assert_ok(hf_start(s.bus));
+    stage_publish(s.b);
+    side_must(s.a, "ROLLBACK");
+    settle_all(s.bus, "many");
+    assert_int_equal(recorder_count(after), 1);
+    stage_await_checkpoint(&s, "many", ABOVE + 2);
+    PQfinish(s.a);
+    PQfinish(s.b);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(events_that_commit_out_of_order_reach_every_subscription),
     scene_test(a_rolled_back_publish_does_not_keep_the_checkpoint),
@@ -452,6 +527,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(checkpoints_in_batches_do_not_pass_a_hole),
     scene_test(shutting_down_stores_the_checkpoint_below_a_hole),
     scene_test(an_undecodable_event_is_passed_at_once_beside_a_hole),
+    bounds_test(what_is_done_above_a_hole_does_not_come_again_however_much_it_is),
+    bounds_test(what_was_done_above_a_hole_can_be_taken_over_however_much_it_is),
 };
 
 SCENE_MAIN(tests)
