@@ -203,8 +203,8 @@ void runner_log_failure(const struct runner *runner, const struct slot *slot,
  * where no notes are taken, has its attempt recorded before it runs; the last one alone. Mutex
  * held. */
 void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful);
-/* Ends a slot that has just been put if no handler is to see it: nobody handles it, or its attempts
- * are used up. Mutex held. */
+/* Ends a READY slot if no handler is to see it: it is outside the patterns, or its attempts are
+ * used up. Mutex held. */
 void runner_sort_out(struct runner *runner, struct slot *slot);
 /* Pauses the subscription and says why. */
 void runner_pause(struct runner *runner, const char *reason);

@@ -59,6 +59,9 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         outcome.attempts_json =
             text_is_absent(slot->entry->attempts_json) ? text_of("[]") : slot->entry->attempts_json;
         break;
+    case ENDED_SKIPPED:
+        outcome.kind = OUTCOME_DONE;
+        break;
     case ENDED_RELEASED:
         outcome.kind = OUTCOME_RELEASE;
         break;
@@ -99,19 +102,25 @@ void runner_mark_careful(const struct runner *runner, struct slot *slot, bool do
                    slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
 }
 
-/* Is the entry outside the patterns? One that waited and whose pattern was removed meanwhile
- * becomes a dead letter again: what has a record must not disappear. */
-static bool is_unhandled(const struct runner *runner, const struct entry *entry)
+/* Is the entry outside the patterns? What is read from the log was compared with them; what waited
+ * or was claimed before may be of one that was removed meanwhile. Then the former becomes a dead
+ * letter again, because what has a record must not disappear. */
+static bool is_outside(const struct runner *runner, const struct entry *entry,
+                       enum slot_ending *ret_ending)
 {
     struct filter filter = definition_filter(&runner->definition);
+    bool compare = entry->waited || runner->shared;
+    bool dies = entry->unhandled || entry->waited || filter.unhandled_too;
+    *ret_ending = dies ? ENDED_UNHANDLED : ENDED_SKIPPED;
     return entry->unhandled ||
-           (entry->waited && !filter_matches(&filter, text_of(entry->event.type)));
+           (compare && !filter_matches(&filter, text_of(entry->event.type)));
 }
 
 void runner_sort_out(struct runner *runner, struct slot *slot)
 {
-    if (is_unhandled(runner, slot->entry)) {
-        slot->ending = ENDED_UNHANDLED;
+    enum slot_ending ending;
+    if (is_outside(runner, slot->entry, &ending)) {
+        slot->ending = ending;
         window_end(&runner->window, slot);
     } else if (verdict_is_spent(&runner->definition.options, slot->entry)) {
         slot->ending = ENDED_SPENT;

@@ -466,6 +466,21 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
 
 /* ---- The mode -------------------------------------------------------------------------------- */
 
+/* No handler was found for something in hand, or they have changed. What is outside the patterns,
+ * which may have changed, too, is of those that nobody is to handle: it would be taken again and
+ * again. Before workers go on. */
+static void sort_out_ready(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    struct slot *slot = runner->window.log.used.first;
+    for (; slot && runner->hold_back && !runner->stale; slot = slot->next) {
+        if (slot->state == SLOT_READY) {
+            runner_sort_out(runner, slot);
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
 static struct step shared_step(struct runner *runner, int64_t now_us)
 {
     struct step step = {.at_us = INT64_MAX};
@@ -473,6 +488,7 @@ static struct step shared_step(struct runner *runner, int64_t now_us)
         runner->shared->more = true; /* claim_at_us is a time of the old clock */
     }
     runner->shared->seen_us = now_us;
+    sort_out_ready(runner);
     bool may = runner_may_work(runner);
     pthread_mutex_lock(&runner->mutex);
     if (!may) {

@@ -4,6 +4,8 @@
  */
 #include "support_scene.h"
 
+#include <stdatomic.h>
+
 /* ---- Covering -------------------------------------------------------------------------------- */
 
 static void a_process_whose_handlers_do_not_cover_the_patterns_stands_by(void **state)
@@ -154,6 +156,92 @@ static void a_standby_says_why_it_does_not_move(void **state)
     assert_int_not_equal(info_of(scene->bus, "a").not_moving[0], 0);
 }
 
+struct narrowing {
+    hf_handler_id orders;
+    atomic_bool done;
+};
+
+/* "user.created" takes the other pattern away from the subscription, and its handler. */
+static hf_verdict narrow(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    struct narrowing *narrowing = recorder->extra;
+    const char *patterns[] = {"user.*"};
+    hf_bus *bus = hf_delivery_bus(delivery);
+
+    if (strcmp(event->type, "user.created") == 0 && !atomic_exchange(&narrowing->done, true) &&
+        (hf_subscription_create(bus, "a", patterns, 1, NULL, NULL) ||
+         hf_unsubscribe(bus, narrowing->orders)))
+        return HF_DEAD;
+    return HF_ACK;
+}
+
+/* It was read by the old patterns, and nobody can handle it. */
+static void leave_without_a_handler(struct scene *scene, hf_mode mode)
+{
+    static struct narrowing narrowing;
+    struct recorder *recorder = scene_recorder(scene, narrow);
+    hf_subscription_options options = quick_options();
+
+    narrowing = (struct narrowing){0};
+    recorder->extra = &narrowing;
+    options.mode = mode;
+    options.concurrency = 1;
+    subscribe(scene->bus, "a", "user.*", recorder, &options);
+    narrowing.orders = subscribe(scene->bus, "a", "order.*", recorder, NULL);
+    publish(scene->bus, "user.created", NULL, "1");
+    publish(scene->bus, "order.created", NULL, "2");
+    publish(scene->bus, "user.updated", NULL, "3");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+}
+
+static void what_is_in_hand_of_a_pattern_that_was_removed_is_skipped(void **state)
+{
+    leave_without_a_handler(*state, HF_MODE_ORDERED);
+}
+
+static void what_was_claimed_of_a_pattern_that_was_removed_is_skipped(void **state)
+{
+    leave_without_a_handler(*state, HF_MODE_SHARED);
+}
+
+/* Claimed by the old patterns and given back: nobody has it. */
+static void release_before_narrowing(struct scene *scene, hf_on_unhandled unhandled, int64_t dead)
+{
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    const char *patterns[] = {"user.*", "order.*"};
+    hf_subscription_options options = quick_options();
+    hf_batch *batch = NULL;
+
+    options.mode = HF_MODE_SHARED;
+    options.on_unhandled = unhandled;
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 2, &options, NULL));
+    publish(scene->bus, "user.created", NULL, "1");
+    publish(scene->bus, "order.created", NULL, "2");
+    assert_ok(hf_claim(scene->bus, "a", NULL, &batch));
+    assert_int_equal(hf_batch_count(batch), 2);
+    assert_ok(hf_release(scene->bus, "a", hf_batch_lease(batch), NULL, 0));
+    hf_batch_free(batch);
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, NULL, NULL));
+    subscribe(scene->bus, "a", "user.*", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 1);
+    assert_int_equal(info_of(scene->bus, "a").dead, dead);
+}
+
+static void what_was_given_back_of_a_pattern_that_was_removed_is_skipped(void **state)
+{
+    release_before_narrowing(*state, HF_UNHANDLED_SKIP, 0);
+}
+
+static void with_dead_letter_what_was_given_back_of_a_removed_pattern_dies(void **state)
+{
+    release_before_narrowing(*state, HF_UNHANDLED_DEAD_LETTER, 1);
+}
+
 /* ---- Types outside the patterns -------------------------------------------------------------- */
 
 static void by_default_other_types_are_skipped(void **state)
@@ -223,6 +311,10 @@ static const struct CMUnitTest tests[] = {
     scene_test(what_is_done_does_not_come_again_when_the_patterns_change),
     scene_test(unsubscribing_one_of_two_patterns_makes_the_process_stand_by),
     scene_test(a_standby_says_why_it_does_not_move),
+    scene_test(what_is_in_hand_of_a_pattern_that_was_removed_is_skipped),
+    scene_test(what_was_claimed_of_a_pattern_that_was_removed_is_skipped),
+    scene_test(what_was_given_back_of_a_pattern_that_was_removed_is_skipped),
+    scene_test(with_dead_letter_what_was_given_back_of_a_removed_pattern_dies),
     scene_test(by_default_other_types_are_skipped),
     scene_test(with_dead_letter_other_types_die_without_a_handler),
     scene_test(with_dead_letter_a_shared_subscription_does_the_same),
