@@ -366,6 +366,24 @@ bool scene_said(struct scene *scene, const char *text)
     return said;
 }
 
+struct awaited {
+    struct scene *scene;
+    const char *event_id;
+    size_t count;
+};
+
+static bool is_logged(void *ctx)
+{
+    const struct awaited *awaited = ctx;
+
+    return scene_logged(awaited->scene, awaited->event_id, NULL, 0) >= awaited->count;
+}
+
+bool scene_wait_logged(struct scene *scene, const char *event_id, size_t count)
+{
+    return wait_until(is_logged, &(struct awaited){scene, event_id, count});
+}
+
 /* ---- Scenes ---------------------------------------------------------------------------------- */
 
 /* ready: the database of a server may have its schema already. */

@@ -158,6 +158,9 @@ const char *scene_sqlite(struct scene *scene);
 const char *scene_file(struct scene *scene, const char *name);
 /* Log records with this event id and subscription ("" : any) that have an attempt. */
 size_t scene_logged(struct scene *scene, const char *event_id, struct logged *ret, size_t max);
+/* Waits until there are so many: what is settled may be seen a moment before it is logged. False
+ * after PATIENCE_MS. */
+bool scene_wait_logged(struct scene *scene, const char *event_id, size_t count);
 /* Whether some record's message holds this text. */
 bool scene_said(struct scene *scene, const char *text);
 

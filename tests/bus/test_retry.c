@@ -46,6 +46,7 @@ static void delays_grow_from_the_base_by_the_multiplier_up_to_the_maximum(void *
         assert_int_equal(recorder_get(recorder, i).attempt, i + 1);
         assert_true(pause_ms(recorder, i) >= expected_ms[i] - 2);
     }
+    assert_true(scene_wait_logged(scene, "", 5));
     assert_int_equal(scene_logged(scene, "", logged, COUNTED(logged)), 5);
     for (size_t i = 0; i < COUNTED(expected_ms); i++)
         assert_int_equal(logged[i].delay_ms, expected_ms[i]);
@@ -70,6 +71,7 @@ static void jitter_stays_within_its_percentage_and_the_maximum(void **state)
         publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
+    assert_true(scene_wait_logged(scene, "", 60));
     count = scene_logged(scene, "", logged, COUNTED(logged));
     assert_int_equal(count, 60);
     for (size_t i = 0; i < count; i++) {
@@ -201,6 +203,7 @@ static void every_failed_attempt_makes_one_record_with_all_fields(void **state)
     assert_ok(hf_start(scene->bus));
     receipt = *publish(scene->bus, "user.created", NULL, "1");
     settle_all(scene->bus, "a");
+    assert_true(scene_wait_logged(scene, receipt.id, 3));
     assert_int_equal(scene_logged(scene, receipt.id, logged, COUNTED(logged)), 3);
     for (int i = 0; i < 3; i++) {
         snprintf(error, sizeof(error), "failure number %d", i + 1);
