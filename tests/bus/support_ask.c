@@ -38,6 +38,7 @@ hf_subscription_options quick_options(void)
     options.checkpoint_ms = 50;
     options.wait_period_ms = 1000;
     options.handler_timeout_ms = 2 * PATIENCE_MS; /* who stands at a door is not given up */
+    options.tx_max_ms = PATIENCE_MS;              /* nor one that a busy machine lets wait */
     return options;
 }
 

@@ -422,14 +422,15 @@ static void a_unit_that_fails_comes_again_as_one_after_a_restart(void **state)
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
-    options.retry_base_ms = 5000;
-    options.retry_max_ms = 5000;
+    options.retry_base_ms = options.retry_max_ms = 3600000;
     journal.fail = 1;
     publish_run(scene->bus, "user", 25);
     subscribe_batch(scene->bus, &options);
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(twenty_five_wait, scene->bus));
     scene_reopen(scene);
+    tables_run(scene, scene->path ? "UPDATE holdfast_retries SET next_attempt_at = 1"
+                                  : "UPDATE holdfast.retries SET next_attempt_at = 'epoch'");
     work_off(scene, NULL);
     assert_int_equal(now(&journal.count), 2);
     assert_int_equal(journal.calls[1].count, 25);
@@ -558,8 +559,8 @@ static void a_unit_that_takes_too_long_has_failed_as_one(void **state)
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
-    options.handler_timeout_ms = 50;
-    options.attempts_max = 100;
+    options.handler_timeout_ms = 1000;
+    options.attempts_max = options.stuck_max = 100; /* until the door is opened */
     journal.door = scene_door(scene);
     publish_run(scene->bus, "k", 10);
     subscribe_batch(scene->bus, &options);

@@ -6,6 +6,9 @@
 
 #include <stdatomic.h>
 
+/* Between attempts of what is healed later: a hundred of them take longer than all patience. */
+#define HEALING_MS 1000
+
 static atomic_bool healed;
 
 /* Fails every event whose payload is "bad" until `healed`. */
@@ -205,7 +208,7 @@ static void a_failing_event_holds_back_only_its_own_key(void **state)
 
     atomic_store(&healed, false);
     options.attempts_max = 100;
-    options.retry_max_ms = 20;
+    options.retry_max_ms = HEALING_MS;
     subscribe(scene->bus, "a", "*", recorder, &options);
     bad[0] = *publish(scene->bus, "x", "bad", "\"bad\"");
     bad[1] = *publish(scene->bus, "x", "bad", "2");
@@ -238,7 +241,7 @@ static void many_held_events_come_in_order_and_once(void **state)
 
     atomic_store(&healed, false);
     options.attempts_max = 100;
-    options.retry_max_ms = 20;
+    options.retry_max_ms = HEALING_MS;
     options.concurrency = 8;
     options.batch = 10;
     subscribe(scene->bus, "a", "*", recorder, &options);
@@ -313,6 +316,7 @@ static void held_events_keep_their_order_over_a_restart(void **state)
 
     atomic_store(&healed, false);
     options.attempts_max = 100;
+    options.retry_max_ms = HEALING_MS;
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", "k", "\"bad\"");
     for (int i = 0; i < 10; i++)

@@ -447,7 +447,7 @@ static void settling_works_from_another_bus(void **state)
     assert_ok(hf_ack(other, "s", lease, &p[0], 1));
     assert_ok(hf_nack(other, "s", lease, &p[1], 1, 0, "x"));
     assert_ok(hf_bury(other, "s", lease, &p[2], 1, "x"));
-    assert_ok(hf_touch(other, "s", lease, 1000));
+    assert_ok(hf_touch(other, "s", lease, 60000));
     assert_ok(hf_release(other, "s", lease, &p[3], 1));
     assert_status(hf_touch(other, "s", lease, 1000), HF_STALE);
 }

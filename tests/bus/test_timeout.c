@@ -34,18 +34,22 @@ static void a_timed_out_attempt_counts_as_failed_and_is_tried_again(void **state
     hf_subscription_options options = hasty_options();
     hf_receipt receipt;
     struct logged logged[4];
+    size_t count;
 
+    options.attempts_max = 100;
     recorder->extra = scene_door(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     receipt = *publish(scene->bus, "x", NULL, "\"slow\"");
     settle_all(scene->bus, "a");
-    assert_int_equal(recorder_count(recorder), 2);
-    assert_int_equal(recorder_get(recorder, 0).attempt, 1);
-    assert_int_equal(recorder_get(recorder, 1).attempt, 2);
+    count = recorder_count(recorder);
+    assert_true(count >= 2); /* more if the machine is too slow for a quick handler, too */
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(recorder_get(recorder, i).attempt, i + 1);
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
-    assert_int_equal(scene_logged(scene, receipt.id, logged, COUNTED(logged)), 1);
-    assert_int_not_equal(logged[0].error[0], 0);
+    assert_true(scene_wait_logged(scene, receipt.id, count - 1));
+    assert_int_equal(scene_logged(scene, receipt.id, logged, COUNTED(logged)), count - 1);
+    assert_non_null(strstr(logged[0].error, HASTY_TEXT));
     door_open(recorder->extra);
 }
 
@@ -55,6 +59,7 @@ static void a_replacement_works_while_the_handler_is_stuck(void **state)
     struct recorder *recorder = scene_recorder(scene, slow_at_first);
     hf_subscription_options options = hasty_options();
 
+    options.attempts_max = 100;
     recorder->extra = scene_door(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
@@ -62,7 +67,8 @@ static void a_replacement_works_while_the_handler_is_stuck(void **state)
     for (int i = 0; i < 20; i++)
         publish(scene->bus, "x", "fast", "1");
     settle_all(scene->bus, "a");
-    assert_int_equal(recorder_calls(recorder, 0, "fast"), 20);
+    for (int64_t position = 2; position <= 21; position++)
+        assert_true(recorder_calls(recorder, position, "fast") >= 1);
     assert_int_equal(recorder_get(recorder, 0).end_us, 0);
     door_open(recorder->extra);
 }
@@ -102,7 +108,8 @@ static void a_late_result_is_refused(void **state)
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DEAD);
     assert_int_equal(dead.attempts, 2);
     assert_non_null(strstr(dead.story, HASTY_TEXT));
-    assert_non_null(strstr(dead.story, "second failure"));
+    /* ... unless the machine was too slow for that one, too. */
+    assert_true(strstr(dead.story, "second failure") || occurrences(dead.story, HASTY_TEXT) == 2);
 }
 
 /* Waits until the delivery says that it is cancelled. */
@@ -214,13 +221,15 @@ static void timeouts_are_the_subscriptions_own(void **state)
     hf_subscription_options options = hasty_options();
 
     hasty->extra = patient->extra = scene_door(scene);
+    options.attempts_max = 100;
     subscribe(scene->bus, "hasty", "*", hasty, &options);
-    options.handler_timeout_ms = 60000;
+    options.handler_timeout_ms = 2 * PATIENCE_MS;
     subscribe(scene->bus, "patient", "*", patient, &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "\"slow\"");
     settle_all(scene->bus, "hasty");
-    assert_int_equal(recorder_count(hasty), 2);
+    assert_true(recorder_count(hasty) >= 2);
+    assert_true(door_wait_inside(patient->extra, 2)); /* the first attempts of both */
     assert_int_equal(recorder_count(patient), 1);
     door_open(hasty->extra);
     settle_all(scene->bus, "patient");
@@ -237,8 +246,7 @@ static void a_handler_within_its_timeout_outlives_the_lease(void **state)
     hf_bus *other = scene_open(scene, NULL);
     hf_receipt receipt;
 
-    options.lease_ms = 4000;
-    options.handler_timeout_ms = 60000;
+    options.lease_ms = 10000; /* far more than a pause of the machine */
     recorder->extra = scene_door(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
@@ -246,7 +254,7 @@ static void a_handler_within_its_timeout_outlives_the_lease(void **state)
     assert_true(door_wait_inside(recorder->extra, 1));
     subscribe(other, "a", "*", thief, NULL);
     assert_ok(hf_start(other));
-    assert_status(hf_wait(scene->bus, "a", receipt.position, 9000), HF_TIMEOUT);
+    assert_status(hf_wait(scene->bus, "a", receipt.position, 14000), HF_TIMEOUT);
     assert_int_equal(recorder_count(thief), 0);
     door_open(recorder->extra);
     settle_all(scene->bus, "a");

@@ -705,6 +705,11 @@ static hf_verdict write_late(const hf_event *event, hf_delivery *delivery,
     return HF_ACK;
 }
 
+static bool has_tried(void *ctx)
+{
+    return atomic_load(&((struct slow *)ctx)->late) != 0;
+}
+
 static void past_tx_max_the_transaction_is_undone_and_others_go_on(void **state)
 {
     static struct slow slow;
@@ -718,7 +723,8 @@ static void past_tx_max_the_transaction_is_undone_and_others_go_on(void **state)
     slow.door = scene_door(scene);
     atomic_store(&slow.late, 0);
     recorder->extra = &slow;
-    options.tx_max_ms = 1000;
+    options.tx_max_ms = 1000; /* a slow machine exceeds it once more, now and then */
+    options.attempts_max = 100;
     subscribe(scene->bus, "a", "*", recorder, &options);
     receipt = *publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_start(scene->bus));
@@ -730,13 +736,15 @@ static void past_tx_max_the_transaction_is_undone_and_others_go_on(void **state)
     settle_all(scene->bus, "a");
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
     door_open(slow.door);
-    assert_true(recorder_wait(recorder, 3));
+    assert_true(wait_until(has_tried, &slow));
     assert_int_equal(atomic_load(&slow.late), 2);
     publish(scene->bus, "z", NULL, "1");
     settle_all(scene->bus, "a");
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 3);
     assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 3);
-    assert_int_equal(tables_number(scene, "SELECT attempt FROM effects WHERE position = 1"), 2);
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects "
+                                          "WHERE position = 1 AND attempt > 1"),
+                     1);
 }
 
 static void a_transactional_handler_sees_what_others_committed(void **state)
