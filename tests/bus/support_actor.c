@@ -69,21 +69,31 @@ void actor_kill(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
+/* Returns when every thread of it stands: until then one may still take a lock. */
+static void stop_all_threads(pid_t pid)
+{
+    int status = 0;
+
+    kill(pid, SIGSTOP);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status));
+}
+
 void actor_freeze(struct scene *scene, pid_t pid)
 {
     const char *patterns[] = {"none"};
     hf_subscription_options options = quick_options();
     hf_options impatient = scene->options;
     hf_status status = HF_TIMEOUT;
-    hf_bus *probe;
+    hf_bus *probe = scene_open(scene, NULL);
 
+    assert_ok(hf_subscription_create(probe, "probe", patterns, 1, &options, NULL));
+    scene_close(scene, probe);
     impatient.timeout_ms = 3000;
     probe = scene_open(scene, &impatient);
-    assert_ok(hf_subscription_create(probe, "probe", patterns, 1, &options, NULL));
     for (int i = 0; i < 10 && status != HF_OK; i++) {
-        kill(pid, SIGSTOP);
+        stop_all_threads(pid);
         status = hf_pause(probe, "probe", "is the database free?");
-        usleep(20000); /* a signal takes its time to reach every thread */
         if (status == HF_OK)
             status = hf_resume(probe, "probe");
         if (status != HF_OK)

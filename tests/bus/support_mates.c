@@ -5,6 +5,8 @@
 
 #include "base/point.h"
 
+#define SHORT_LEASES "MATES_HAVE_SHORT_LEASES" /* in the environment, which children inherit */
+
 static const char *diary;
 static const char *self;
 
@@ -23,8 +25,13 @@ hf_subscription_options mates_share(int32_t partitions, int32_t concurrency)
 
     options.partitions = partitions;
     options.concurrency = concurrency;
-    options.lease_ms = 4000; /* a process that works on a slow machine is not frozen */
+    options.lease_ms = getenv(SHORT_LEASES) ? 4000 : 60000;
     return options;
+}
+
+void mates_have_short_leases(void)
+{
+    setenv(SHORT_LEASES, "1", 1);
 }
 
 int mates_work(int argc, char **argv)

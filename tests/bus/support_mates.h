@@ -12,9 +12,12 @@
 
 #define MATES_KEYS_MAX 64
 
-/* Options of a subscription that mates share, with short leases. -1 partitions: as many as it has.
- */
+/* Options of a subscription that mates share. -1 partitions: as many as it has. */
 hf_subscription_options mates_share(int32_t partitions, int32_t concurrency);
+
+/* From now on mates have short leases, for tests that freeze one. Without it their leases are long:
+ * a process that a busy machine lets wait is not frozen. */
+void mates_have_short_leases(void);
 
 /* The part: URL DIARY NAME PARTITIONS CONCURRENCY [POINT]; it is killed at the point. */
 int mates_work(int argc, char **argv);

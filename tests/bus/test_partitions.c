@@ -387,8 +387,11 @@ static void processes_that_come_and_go_cleanly_do_nothing_twice(void **state)
 static void a_frozen_process_loses_its_partitions_and_is_refused_afterwards(void **state)
 {
     struct scene *scene = *state;
-    pid_t first = worker(scene, "first"), second = worker(scene, "second");
+    pid_t first, second;
 
+    mates_have_short_leases(); /* the last test of all */
+    first = worker(scene, "first");
+    second = worker(scene, "second");
     mates_publish(scene->bus, 40, 3);
     settle_all(scene->bus, "a");
     actor_freeze(scene, first);

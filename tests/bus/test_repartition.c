@@ -326,6 +326,7 @@ static void who_was_frozen_during_a_change_takes_its_share_of_the_new_ones(void 
     struct scene *scene = *state;
     pid_t frozen, other;
 
+    mates_have_short_leases(); /* the last test of all */
     change_to(scene->bus, 4);
     publish_keys(scene->bus, 2);
     frozen = worker(scene, "frozen", NULL);
