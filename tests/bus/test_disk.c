@@ -143,7 +143,7 @@ static int try_without_space(hf_bus *bus, hf_batch *batch, void (*make_space)(vo
     tell("deliver", hf_wait(bus, "a", -1, PATIENCE_MS));
     diary_write(diary, "handled %d", atomic_load(&handled) - acknowledged);
     make_space();
-    end_us = mono_us() + 5000000;
+    end_us = mono_us() + PATIENCE_MS * INT64_C(1000);
     do {
         status = publish_large(bus);
     } while (status != HF_OK && mono_us() < end_us);
@@ -373,6 +373,7 @@ static void damaged_pages_are_told_and_not_delivered(void **state)
     int64_t cursor = 0;
     int seen = 0;
 
+    scene_sqlite(scene);
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     for (int i = 0; i < 50; i++)
         publish(scene->bus, "x", NULL, "\"a payload of some bytes\"");
@@ -391,7 +392,8 @@ static void a_newer_schema_is_refused(void **state)
     struct scene *scene = *state;
     sqlite3 *db = NULL;
 
-    assert_ok(hf_open(scene->url, NULL, &scene->bus));
+    scene_sqlite(scene);
+    assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_close(&scene->bus));
     assert_int_equal(sqlite3_open(scene_sqlite(scene), &db), SQLITE_OK);
@@ -501,6 +503,7 @@ static void a_publish_into_a_removed_file_is_not_acknowledged(void **state)
     char wal[512], shm[512];
 
     event.type = "x";
+    scene_sqlite(scene);
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     publish(scene->bus, "x", NULL, "1");
     snprintf(wal, sizeof(wal), "%s-wal", scene_sqlite(scene));
@@ -535,6 +538,7 @@ static void a_foreign_lock_ends_in_a_timeout_within_the_deadline(void **state)
 
     scene_sqlite(scene);
     event.type = "x";
+    scene_close(scene, scene_open(scene, NULL)); /* makes the tables, which may take longer */
     scene->options.timeout_ms = 1500;
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     db = lock_file(scene);

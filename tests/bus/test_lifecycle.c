@@ -140,6 +140,7 @@ static struct obstacle lock_database(struct scene *scene, const char *tables)
     }
     assert_int_equal(sqlite3_open(scene->path, &obstacle.db), SQLITE_OK);
     sqlite3_db_config(obstacle.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_busy_timeout(obstacle.db, PATIENCE_MS); /* the bus may be writing just now */
     assert_int_equal(sqlite3_exec(obstacle.db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     return obstacle;
 }
