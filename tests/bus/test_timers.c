@@ -143,7 +143,7 @@ static void retries_of_many_megabytes_come_one_after_the_other(void **state)
 
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish_huge(scene->bus, NULL);
-    door_open(stage.slow); /* a retry that comes before all have failed must not keep them waiting */
+    door_open(stage.slow); /* one that comes before all have failed must keep nobody waiting */
     assert_ok(hf_start(scene->bus));
     assert_true(wait_calls(recorder, HUGE_EVENTS, 1));
     door_shut(stage.slow);
