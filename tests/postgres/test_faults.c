@@ -145,8 +145,13 @@ static void no_connection_left_is_unavailable(void **state)
     struct fixture *f = *state;
     server(f, "DO $$ BEGIN CREATE ROLE scarce LOGIN CONNECTION LIMIT 0; "
               "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
-    must_answer(HF_UNAVAILABLE,
-                open_at(f, url_with(f, "user=scarce"), 500, HF_OPEN_CREATE));
+    int64_t timeout_ms = 250;
+    hf_status status;
+    do { /* on a slow machine the time may be over before the server has said so */
+        timeout_ms *= 2;
+        status = open_at(f, url_with(f, "user=scarce"), timeout_ms, HF_OPEN_CREATE);
+    } while (!strstr(err_message(), "53300") && timeout_ms < PATIENCE_MS);
+    must_answer(HF_UNAVAILABLE, status);
     must_say("53300");
     must_say("max_connections");
 }
@@ -274,6 +279,24 @@ static void a_keeper_whose_session_was_ended_listens_again(void **state)
     }
 }
 
+/* Longer than a keeper waits at first. */
+#define SLOW_CONNECT "options=-c%20post_auth_delay%3D3"
+
+static void a_keeper_gets_its_session_back_however_long_connecting_takes(void **state)
+{
+    struct fixture *f = *state;
+    struct store *near = fixture_open(f, "near");
+    struct store_options options = fixture_options(f, "far");
+    struct store *far = NULL;
+    must_answer(HF_OK, store_open(url_with(f, SLOW_CONNECT), &options, &far));
+    must_hold(end_sessions(f, "far", "") > 0);
+    uint64_t seen = store_news(far);
+    append_one(near, "t", NULL);
+    bool heard = store_wait(far, seen, PATIENCE_MS) != seen;
+    store_close(far);
+    must_hold(heard);
+}
+
 static void what_a_commit_refuses_is_not_stored(void **state)
 {
     struct fixture *f = *state;
@@ -332,7 +355,7 @@ static void an_id_in_anothers_open_transaction_is_waited_for(void **state)
     PQclear(result);
     struct append append = append_of(&event, 1);
     hf_status status = store_run(store, &append.change, deadline_after_ms(400));
-    must_hold(status == HF_BUSY || status == HF_TIMEOUT);
+    must_hold(status == HF_BUSY || status == HF_TIMEOUT || status == HF_UNKNOWN);
     append_one(store, "t", NULL); /* others go on */
     PQclear(PQexec(pg, "COMMIT"));
     PQfinish(pg);
@@ -464,6 +487,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_writer_whose_session_was_ended_connects_again),
     CLAIM(appends_survive_sessions_that_are_ended_under_them),
     CLAIM(a_keeper_whose_session_was_ended_listens_again),
+    CLAIM(a_keeper_gets_its_session_back_however_long_connecting_takes),
     CLAIM(what_a_commit_refuses_is_not_stored),
     CLAIM(a_session_that_was_ended_fails_no_publish),
     CLAIM(an_id_in_anothers_open_transaction_is_waited_for),

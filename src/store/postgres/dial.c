@@ -42,9 +42,10 @@ static void hear_notice(void *ctx, const PGresult *notice)
     }
 }
 
-static hf_status fail_silent(const struct session *session)
+static hf_status fail_silent(struct session *session)
 {
     const struct postgres_engine *engine = session->engine;
+    session->unanswered = true;
     return fail(HF_UNAVAILABLE, "cannot connect to %s: no answer in time", engine->place);
 }
 
@@ -139,6 +140,7 @@ static hf_status connect_host(struct session *session, size_t host, struct deadl
     struct deadline before = session->deadline;
     session_close(session);
     session->sqlstate[0] = '\0';
+    session->unanswered = false;
     hf_status status = dial(session, host, deadline);
     if (status == HF_OK) {
         status = hello(session);

@@ -78,7 +78,7 @@
 #define ROTATE_MS 250        /* between two looks at the journal's size ... */
 #define ROTATE_COMMITS 200   /* ... if there were so many commits */
 #define STATEMENT_MS 10000
-#define CONNECT_MS 2000
+#define CONNECT_MS 2000      /* doubled, up to STATEMENT_MS, while that is not enough */
 #define RETRY_MS 500         /* after a failed connection */
 #define BEAT_MIN_MS 10
 #define BEATS_PER_LEASE 3
@@ -610,10 +610,21 @@ static void rest(struct keeper *keeper, int64_t wait_us, bool connected)
     }
 }
 
+/* How long the next attempt to connect may take. A server that is slow to take connections would
+ * never see us again, and others would take us for dead; one that is away is not waited for. */
+static int64_t longer_ms(const struct keeper *keeper, hf_status status, int64_t connect_ms)
+{
+    if (status != HF_TIMEOUT && !keeper->session.unanswered) {
+        return CONNECT_MS;
+    }
+    return 2 * connect_ms < STATEMENT_MS ? 2 * connect_ms : STATEMENT_MS;
+}
+
 static void *keeper_main(void *ctx)
 {
     struct postgres_engine *engine = ctx;
     struct keeper *keeper = &engine->keeper;
+    int64_t connect_ms = CONNECT_MS;
     bool told = false;
     pthread_mutex_lock(&keeper->mutex);
     keeper->begun = true;
@@ -628,7 +639,8 @@ static void *keeper_main(void *ctx)
         hf_status status = HF_OK;
         if (!session_is_up(&keeper->session)) {
             session_close(&keeper->session);
-            status = keeper_connect(engine, deadline_after_ms(CONNECT_MS));
+            status = keeper_connect(engine, deadline_after_ms(connect_ms));
+            connect_ms = longer_ms(keeper, status, connect_ms);
             if (status == HF_OK) {
                 atomic_fetch_add(&keeper->agenda_news, 1);
                 make_news(keeper); /* who knows what we missed */

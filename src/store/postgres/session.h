@@ -67,6 +67,7 @@ struct session {
     bool unsure;              /* the server warned that a commit may not have been replicated */
     bool prepared[POSTGRES_QUERY_COUNT];
     char sqlstate[6];         /* of the last failure; "" if the server did not say */
+    bool unanswered;          /* the last attempt to connect ended because its time was over */
     struct session *next;     /* pool.c's */
     struct session *next_open; /* engine.c's: all sessions with a connection */
 };
