@@ -18,6 +18,21 @@
 
 extern char **environ;
 
+/* Its URL: with a server its sessions can be told from ours. */
+static const char *url_of(const struct fixture *fixture, struct child *child,
+                          char out[2 * TEMP_PATH_BYTES])
+{
+    static int started;
+    snprintf(child->application, sizeof child->application, "child-%d-%d", (int)getpid(),
+             ++started);
+    int length = snprintf(out, 2 * TEMP_PATH_BYTES, "%s%s%s%s", fixture->url,
+                          fixture->sqlite ? "" : strchr(fixture->url, '?') ? "&" : "?",
+                          fixture->sqlite ? "" : "application_name=",
+                          fixture->sqlite ? "" : child->application);
+    must_hold(length > 0 && length < 2 * TEMP_PATH_BYTES);
+    return out;
+}
+
 void child_start(struct fixture *fixture, struct child *child, const char *role,
                  const char *argument)
 {
@@ -26,8 +41,9 @@ void child_start(struct fixture *fixture, struct child *child, const char *role,
     must_equal(0, pipe2(input, O_CLOEXEC));
     must_equal(0, pipe2(report, O_CLOEXEC));
 
+    char url[2 * TEMP_PATH_BYTES];
     const char *const arguments[] = {"/proc/self/exe", "--role",
-                                     role,             fixture->url,
+                                     role,             url_of(fixture, child, url),
                                      fixture->namespace_name, fixture->dir,
                                      argument,         check_claim_name(),
                                      NULL};
@@ -128,12 +144,11 @@ void child_kill(struct child *child)
 {
     must_hold(child->pid > 0);
     const struct fixture *f = child->fixture;
-    int alive = f->sqlite ? 0 : postgres_alive(f->url, f->namespace_name);
     must_equal(0, kill(child->pid, SIGKILL));
     must_equal(child->pid, waitpid(child->pid, NULL, 0));
     child_close(child);
     if (!f->sqlite) {
-        postgres_await_death(f->url, f->namespace_name, alive);
+        postgres_await_end(f->url, child->application);
     }
 }
 

@@ -27,6 +27,7 @@ struct fixture;
 struct child {
     pid_t pid;  /* 0: none, or ended */
     const struct fixture *fixture;
+    char application[48]; /* what its sessions with a server are called */
     int input;  /* we write */
     int report; /* we read */
     char pending[CHILD_LINE_BYTES];
@@ -44,7 +45,8 @@ void child_tell(struct child *child, const char *format, ...)
 int64_t child_hear(struct child *child, const char *word);
 /* Reads a line if one comes within timeout_ms; false at the end or when the time is over. */
 bool child_line(struct child *child, char line[CHILD_LINE_BYTES], int64_t timeout_ms);
-/* SIGKILL, and waits until it is gone, also in the eyes of the database. */
+/* SIGKILL, if it is not dead already, and waits until it is gone, also for the database: whatever
+ * it had asked a server for has happened, or never will. */
 void child_kill(struct child *child);
 /* SIGSTOP, and waits until it stands still. */
 void child_freeze(struct child *child);

@@ -7,12 +7,10 @@
 #include "support/check.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
-#define PROCESSES                                                                                  \
-    "SELECT count(*) FROM holdfast.processes p "                                                   \
-    "JOIN holdfast.namespaces n ON n.id = p.namespace_id "                                         \
-    "WHERE n.name = $1 AND holdfast.dead_of(n.id, ARRAY[p.token]) = '{}'"
+#define SESSIONS "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1"
 
 bool postgres_run(const char *url, const char *sql)
 {
@@ -52,32 +50,19 @@ PGconn *postgres_lock(const char *url, const char *tables)
     return ok ? pg : NULL;
 }
 
-static int count_alive(PGconn *pg, const char *namespace_name)
-{
-    int alive = -1;
-    PGresult *result = PQexecParams(pg, PROCESSES, 1, NULL, &namespace_name, NULL, NULL, 0);
-    if (PQresultStatus(result) == PGRES_TUPLES_OK) {
-        alive = (int)strtol(PQgetvalue(result, 0, 0), NULL, 10);
-    }
-    PQclear(result);
-    return alive;
-}
-
-int postgres_alive(const char *url, const char *namespace_name)
-{
-    PGconn *pg = PQconnectdb(url);
-    int alive = count_alive(pg, namespace_name);
-    PQfinish(pg);
-    return alive;
-}
-
-void postgres_await_death(const char *url, const char *namespace_name, int before)
+void postgres_await_end(const char *url, const char *application_name)
 {
     PGconn *pg = PQconnectdb(url);
     int64_t until_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
-    while (before > 0 && count_alive(pg, namespace_name) >= before) {
+    bool ended = false;
+    while (!ended) {
         must_hold(clock_mono_us() < until_us);
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        PGresult *result =
+            PQexecParams(pg, SESSIONS, 1, NULL, &application_name, NULL, NULL, 0);
+        must_equal(PGRES_TUPLES_OK, PQresultStatus(result));
+        ended = strcmp(PQgetvalue(result, 0, 0), "0") == 0;
+        PQclear(result);
+        nanosleep(&(struct timespec){.tv_nsec = ended ? 0 : 1000000}, NULL);
     }
     PQfinish(pg);
 }

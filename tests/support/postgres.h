@@ -15,11 +15,9 @@ bool postgres_each(const char *url, const char *sql, void (*found)(const char *v
 /* Locks tables against everybody, until the connection is closed with PQfinish. NULL: failed. */
 PGconn *postgres_lock(const char *url, const char *tables);
 
-/* How many processes have the namespace open and are alive; -1 if the server cannot tell. */
-int postgres_alive(const char *url, const char *namespace_name);
-
-/* A server notices the end of a process by its closed connection, a moment later than the parent
- * does. Waits until fewer than `before` are alive. */
-void postgres_await_death(const char *url, const char *namespace_name, int before);
+/* A server notices the end of a process by its closed connections, a moment later than the parent
+ * does, and when it has done what it had been told. Waits until it has ended all sessions of this
+ * application: what they held is free, and nothing more comes of them. */
+void postgres_await_end(const char *url, const char *application_name);
 
 #endif
