@@ -38,7 +38,7 @@ static struct rule {
     hf_status status;
     bool lose; /* do the work, then fail */
     int64_t stop_at;
-    bool stopped;
+    bool stopped; /* whoever is let go does not count, however long it takes him to wake */
 } rules[FAULTY_VERBS];
 static _Atomic int64_t changes_max; /* one store at a time is measured */
 static atomic_bool refuse_late, doubt_next;
@@ -81,6 +81,7 @@ void faulty_stop(enum faulty_verb verb, int64_t nth)
 {
     pthread_mutex_lock(&mutex);
     rules[verb].stop_at = rules[verb].calls + nth;
+    rules[verb].stopped = false;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -103,6 +104,7 @@ void faulty_go(enum faulty_verb verb)
 {
     pthread_mutex_lock(&mutex);
     rules[verb].stop_at = 0;
+    rules[verb].stopped = false;
     pthread_cond_broadcast(&moved);
     pthread_mutex_unlock(&mutex);
 }
@@ -124,8 +126,7 @@ void faulty_reset(void)
 {
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < FAULTY_VERBS; i++) {
-        bool stopped = rules[i].stopped;
-        rules[i] = (struct rule){.stopped = stopped};
+        rules[i] = (struct rule){0};
     }
     changes_max = 0;
     refuse_late = doubt_next = false;
@@ -158,7 +159,6 @@ static struct verdict pass(enum faulty_verb verb)
         while (rule->stop_at == call) {
             pthread_cond_wait(&moved, &mutex);
         }
-        rule->stopped = false;
     }
     struct verdict verdict = {.works = true, .status = HF_OK};
     if (rule->fail_from > 0 && call >= rule->fail_from && call <= rule->fail_to) {
