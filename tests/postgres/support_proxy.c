@@ -5,6 +5,10 @@
  * a buffer from which only whole messages leave. What the test wants is under a mutex, and the
  * thread looks at it before every message; a pipe wakes it.
  *
+ * What the test wishes is done when the thread has done it and then found nothing to read, and
+ * nothing on its way: what a client had sent before it gave up may be unread when the wish comes,
+ * and the server is to have it; and whose connection has ended is to know that.
+ *
  * The life of a connection:
  *
  *     OPEN -> STALLED -> LEAVING -> gone     LEAVING: the client is gone, the server is told so and
@@ -33,6 +37,7 @@
 #define READ_BYTES 65536
 #define LINE_BYTES_MAX (64 << 20)
 #define POLL_MS 200
+#define PORTS 65536
 #define SSL_REQUEST 80877103
 #define GSS_REQUEST 80877104
 
@@ -59,15 +64,18 @@ struct proxy {
     int port;
     int wake[2];
     char server[108];
-    struct link links[LINKS_MAX]; /* the thread's own */
+    struct link links[LINKS_MAX]; /* the thread's own, as the next one */
+    struct wish {
+        bool calm;    /* stalled links are to end */
+        bool hang_up; /* all links are to end; those that come later are others */
+    } begun;
     pthread_mutex_t mutex;        /* guards what follows */
     pthread_cond_t changed;
     bool stop;
     bool armed;
     bool struck;
-    bool calm;     /* wanted: stalled links are to end */
     bool shut;     /* nobody is let in */
-    bool hang_up;  /* wanted: all links are to end */
+    struct wish wish;
     bool stall_all;
     int busy;      /* links that are stalled or leaving */
     int64_t counted;
@@ -352,12 +360,14 @@ static void release_stalled(struct proxy *proxy, struct link *link)
     link_become(proxy, link, LINK_LEAVING);
 }
 
+/* Begins what is wished, and goes on with it. */
 static bool obey(struct proxy *proxy)
 {
     pthread_mutex_lock(&proxy->mutex);
     bool stop = proxy->stop;
-    bool calm = proxy->calm;
-    bool hang_up = proxy->hang_up;
+    bool calm = proxy->wish.calm;
+    bool hang_up = proxy->wish.hang_up && !proxy->begun.hang_up;
+    proxy->begun = proxy->wish;
     pthread_mutex_unlock(&proxy->mutex);
     for (struct link *link = proxy->links; link < proxy->links + LINKS_MAX; link++) {
         if (link->state == LINK_STALLED && (calm || hang_up)) {
@@ -370,14 +380,48 @@ static bool obey(struct proxy *proxy)
             link_become(proxy, link, LINK_NONE);
         }
     }
-    if (calm || hang_up) { /* it counts when it is done, not before */
-        pthread_mutex_lock(&proxy->mutex);
-        proxy->calm = proxy->calm && !calm;
-        proxy->hang_up = proxy->hang_up && !hang_up;
-        pthread_cond_broadcast(&proxy->changed);
-        pthread_mutex_unlock(&proxy->mutex);
-    }
     return !stop;
+}
+
+/* Whether the end of a connection with us has not come to the other side: on a busy machine that
+ * takes its time, also within the machine. */
+static bool is_under_way(const struct proxy *proxy)
+{
+    enum { ESTABLISHED = 1, FIN_WAIT = 4, LAST_ACK = 9, CLOSING = 11 };
+    static bool ours[PORTS], theirs[PORTS]; /* by the client's port: sockets that stand */
+    char line[512];
+    bool found = false;
+    FILE *file = fopen("/proc/net/tcp", "re");
+    memset(ours, 0, sizeof ours);
+    memset(theirs, 0, sizeof theirs);
+    while (file && fgets(line, sizeof line, file)) {
+        unsigned from, to, state;
+        if (sscanf(line, "%*s %*8x:%4x %*8x:%4x %x", &from, &to, &state) != 3 ||
+            ((int)from != proxy->port && (int)to != proxy->port)) {
+            continue;
+        }
+        bool mine = (int)from == proxy->port;
+        (mine ? ours : theirs)[mine ? to : from] |= state == ESTABLISHED;
+        found = found || state == FIN_WAIT || state == LAST_ACK || state == CLOSING;
+    }
+    for (int port = 0; port < PORTS && !found; port++) {
+        found = theirs[port] && !ours[port]; /* it was reset */
+    }
+    if (file) {
+        fclose(file);
+    }
+    return found;
+}
+
+/* There is nothing to read any more: what was begun is done. */
+static void fulfil(struct proxy *proxy)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->wish.calm = proxy->wish.calm && !proxy->begun.calm;
+    proxy->wish.hang_up = proxy->wish.hang_up && !proxy->begun.hang_up;
+    proxy->begun = (struct wish){0};
+    pthread_cond_broadcast(&proxy->changed);
+    pthread_mutex_unlock(&proxy->mutex);
 }
 
 static void *proxy_main(void *ctx)
@@ -399,7 +443,12 @@ static void *proxy_main(void *ctx)
                 }
             }
         }
-        if (poll(fds, count, POLL_MS) <= 0) {
+        bool begun = proxy->begun.calm || proxy->begun.hang_up;
+        bool under_way = begun && is_under_way(proxy); /* before looking whether it has come */
+        if (poll(fds, count, under_way ? 1 : begun ? 0 : POLL_MS) <= 0) {
+            if (begun && !under_way) {
+                fulfil(proxy);
+            }
             continue;
         }
         if (fds[0].revents) {
@@ -498,7 +547,7 @@ static void wait_quiet(struct proxy *proxy)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_MS / 1000;
-    while (proxy->calm || proxy->hang_up || proxy->busy > 0) {
+    while (proxy->wish.calm || proxy->wish.hang_up || proxy->busy > 0) {
         if (pthread_cond_timedwait(&proxy->changed, &proxy->mutex, &until) == ETIMEDOUT) {
             pthread_mutex_unlock(&proxy->mutex);
             check_fail(__FILE__, __LINE__, "the proxy's connections do not end");
@@ -511,7 +560,7 @@ void proxy_calm(struct proxy *proxy)
     pthread_mutex_lock(&proxy->mutex);
     proxy->armed = false;
     proxy->stall_all = false;
-    proxy->calm = true;
+    proxy->wish.calm = true;
     wait_quiet(proxy);
     pthread_mutex_unlock(&proxy->mutex);
 }
@@ -527,7 +576,7 @@ void proxy_shut(struct proxy *proxy, bool open)
 {
     pthread_mutex_lock(&proxy->mutex);
     proxy->shut = !open;
-    proxy->hang_up = true;
+    proxy->wish.hang_up = true;
     wait_quiet(proxy);
     pthread_mutex_unlock(&proxy->mutex);
 }
