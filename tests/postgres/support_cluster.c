@@ -4,6 +4,7 @@
  */
 #include "postgres/support_cluster.h"
 
+#include "base/clock.h"
 #include "support/check.h"
 
 #include <signal.h>
@@ -16,7 +17,6 @@
 #include <unistd.h>
 
 #define COMMAND_BYTES 2048
-#define START_TRIES 100
 
 static const char *root(void)
 {
@@ -174,8 +174,9 @@ void cluster_kill(struct cluster *cluster)
     snprintf(command, sizeof command,
              "exec '%s/pg_ctl' -D '%s/data' -w -l '%s/log' start 2>/dev/null", programs,
              cluster->dir, cluster->dir);
-    for (int tries = 1; run_as_owner(cluster, command) != 0; tries++) {
-        must_hold(tries < START_TRIES);
+    int64_t until_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+    while (run_as_owner(cluster, command) != 0) {
+        must_hold(clock_mono_us() < until_us);
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
 }
