@@ -74,6 +74,7 @@ int consumer_main(int argc, char **argv)
     call.fd = rig_append_open(argv[3]);
     call.handler_us = (int)strtol(argv[6], NULL, 10);
     options.node_name = argv[5];
+    options.timeout_ms = CONSUMER_TIMEOUT_MS;
     status = hf_open(argv[2], &options, &bus);
     for (const char *letter = argv[4]; status == HF_OK && *letter; letter++) {
         char name[2] = {*letter, '\0'};

@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* How long a call may take on a slow machine: what is published and consumed is to be judged. */
+#define CONSUMER_TIMEOUT_MS 60000
+
 bool consumer_is_asked_for(int argc, char **argv);
 int consumer_main(int argc, char **argv);
 

@@ -239,17 +239,22 @@ static void a_connection_that_is_lost_before_the_commit_leaves_nothing(void **st
     scene_end(&s);
 }
 
+/* A number that nobody else locks. */
+#define COMMIT_LOCK "4711"
+
+/* The commit waits for a lock that is given up when the connection is cut. */
 static void cut_while_it_commits(int index, void *ctx)
 {
     (void)index;
     struct scene *s = ctx;
     int64_t until_ms = mono_ms() + PATIENCE_MS;
     while (side_number(s->side, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND "
-                                "wait_event = 'PgSleep'", PQbackendPID(s->pg)) == 0) {
+                                "wait_event = 'advisory'", PQbackendPID(s->pg)) == 0) {
         must_hold(mono_ms() < until_ms);
         sched_yield();
     }
     shutdown(PQsocket(s->pg), SHUT_RDWR);
+    side_must(s->side, "SELECT pg_advisory_unlock(" COMMIT_LOCK ")");
 }
 
 /* The server commits and nobody hears of it. Publishing the same id again tells. */
@@ -262,9 +267,10 @@ static void a_commit_whose_answer_is_lost_is_unknown_and_the_id_tells(void **sta
     event.id = "7f4df1b8-7c1c-4c0c-8a54-0a7b3d0c1a11";
     side_must(s.side,
               "CREATE OR REPLACE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS "
-              "$$ BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$;"
+              "$$ BEGIN PERFORM pg_advisory_xact_lock(" COMMIT_LOCK "); RETURN NULL; END $$;"
               "CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON orders DEFERRABLE "
               "INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION linger()");
+    side_must(s.side, "SELECT pg_advisory_lock(" COMMIT_LOCK ")");
     must_answer(HF_OK, hf_postgres_begin(s.bus, s.pg));
     side_must(s.pg, "INSERT INTO orders VALUES (1)");
     must_answer(HF_OK, hf_postgres_publish(s.bus, s.pg, &event, &first));
@@ -451,7 +457,7 @@ static void a_connection_to_another_database_is_refused_and_goes_on(void **state
     side_must(s.pg, "INSERT INTO orders VALUES (1); COMMIT");
     PQfinish(s.pg);
     s.pg = mine;
-    side_must(s.side, "DROP DATABASE %s", name);
+    side_must(s.side, "DROP DATABASE %s WITH (FORCE)", name);
     must_equal(0, events_of(&s));
     scene_end(&s);
 }

@@ -249,13 +249,15 @@ static void start_consumer(struct storm *storm, int number)
 static bool storm_begin(struct storm *storm, uint64_t seed)
 {
     hf_place start = {HF_PLACE_START, -1};
+    hf_options options = HF_OPTIONS_INIT;
 
+    options.timeout_ms = CONSUMER_TIMEOUT_MS;
     rig_directory(storm->dir);
     server_make(getenv("HOLDFAST_TEST_URLS"), storm->url, sizeof(storm->url));
     snprintf(storm->consumers, sizeof(storm->consumers), "%s/consumers", storm->dir);
     storm->consumers_fd = rig_append_open(storm->consumers);
     snprintf(storm->letters, sizeof(storm->letters), "rxs");
-    if (hf_open(storm->url, NULL, &storm->bus) != HF_OK ||
+    if (hf_open(storm->url, &options, &storm->bus) != HF_OK ||
         consumer_subscribe(storm->bus, 'r', start) != HF_OK ||
         consumer_subscribe(storm->bus, 'x', start) != HF_OK ||
         consumer_subscribe(storm->bus, 's', start) != HF_OK) {

@@ -159,12 +159,15 @@ static void judge(struct drama *drama)
 static void play(struct drama *drama, int rounds)
 {
     hf_place start = {HF_PLACE_START, -1};
+    hf_options options = HF_OPTIONS_INIT;
     int64_t worst_us = 0;
     pthread_t thread;
-    bool ok = hf_open(drama->url, NULL, &drama->bus) == HF_OK &&
-              consumer_subscribe(drama->bus, 'r', start) == HF_OK &&
-              consumer_subscribe(drama->bus, 's', start) == HF_OK;
+    bool ok;
 
+    options.timeout_ms = CONSUMER_TIMEOUT_MS;
+    ok = hf_open(drama->url, &options, &drama->bus) == HF_OK &&
+         consumer_subscribe(drama->bus, 'r', start) == HF_OK &&
+         consumer_subscribe(drama->bus, 's', start) == HF_OK;
     for (int i = 0; i < CONSUMERS; i++)
         start_consumer(drama, i);
     if (!ok || pthread_create(&thread, NULL, publish_on, drama) != 0)
