@@ -187,12 +187,13 @@ static void waiting_for_an_old_number_returns_at_once(void **state)
 
 static void waiting_in_silence_takes_its_time(void **state)
 {
-    struct store *store = fixture_open(*state, "a");
-    uint64_t seen = store_news(store);
-    int64_t begun_ms = mono_ms();
-    must_equal(seen, store_wait(store, seen, 120));
-    must_hold(mono_ms() - begun_ms >= 119);
-    must_equal(seen, store_wait(store, seen, 0));
+    struct bell bell = bell_of(*state);
+    struct store *store = bell.near;
+    int64_t spent_ms = 0;
+    must_be_silent(&bell, (spent_ms = -mono_ms(), store_wait(store, bell.near_seen, 120),
+                           spent_ms += mono_ms()));
+    must_hold(spent_ms >= 119);
+    must_be_silent(&bell, must_equal(bell.near_seen, store_wait(store, bell.near_seen, 0)));
 }
 
 static void a_foreign_program_that_writes_ends_a_wait(void **state)
@@ -264,13 +265,17 @@ static void a_ring_ends_the_waits_of_all_threads(void **state)
 #define WAIT_MS 20000
 #define RALLY 1000
 #define ROUNDS 5000 /* two rings each; a tenth where each costs several statements */
-/* The backstop for foreign writers ends a wait early, too, so a missed ring shows as a slow wait.
- * On a busy machine a few waits are slow for want of a processor. */
-#define SLOW_MS 80
+/* The backstop for foreign writers ends a wait early, too, so a missed ring shows as a slow wait:
+ * on SQLite of a tenth of a second, behind a server of up to ten. On a busy machine a few waits are
+ * slow for want of a processor, and on a very busy one many are for a while: who misses rings does
+ * so in every match. */
+#define SLOW_MS(sqlite) ((sqlite) ? 80 : 4000)
 #define SLOW_MAX(rounds) ((rounds) / 5)
+#define MATCHES_MAX 4
 
 struct player {
     struct store *store;
+    int64_t slow_ms; /* from here on a wait is slow */
     int64_t slow;
     int64_t slowest_ms;
 };
@@ -288,81 +293,106 @@ static void await_head(struct player *player, int64_t head)
         int64_t begun_ms = mono_ms();
         store_wait(player->store, seen, WAIT_MS);
         int64_t spent_ms = mono_ms() - begun_ms;
-        player->slow += spent_ms >= SLOW_MS;
+        player->slow += spent_ms >= player->slow_ms;
         player->slowest_ms = spent_ms > player->slowest_ms ? spent_ms : player->slowest_ms;
     }
 }
 
-/* Returns every odd event with an even one. */
+/* Returns every odd event with an even one. The argument: how many, after which position. */
 static int player_role(struct fixture *f, const char *argument)
 {
-    struct player player = {.store = fixture_open(f, "pong")};
-    int64_t rounds = strtoll(argument, NULL, 10);
+    struct player player = {.store = fixture_open(f, "pong"), .slow_ms = SLOW_MS(f->sqlite)};
+    char *rest;
+    int64_t rounds = strtoll(argument, &rest, 10);
+    int64_t base = strtoll(rest, NULL, 10);
     role_report("ready", 0);
     for (int64_t i = 0; i < rounds; i++) {
-        await_head(&player, 2 * i + 1);
-        must_equal(2 * i + 2, append_one(player.store, "t", NULL));
+        await_head(&player, base + 2 * i + 1);
+        must_equal(base + 2 * i + 2, append_one(player.store, "t", NULL));
     }
     role_report("slow", player.slow);
     return 0;
 }
 
-static void no_ring_is_missed_between_two_processes(void **state)
+/* Whether everybody was quick. */
+static bool match_with_another_process(struct fixture *f, struct store *store)
 {
-    struct fixture *f = *state;
-    struct player player = {.store = fixture_open(f, "ping")};
+    struct player player = {.store = store, .slow_ms = SLOW_MS(f->sqlite)};
     int rounds = f->sqlite ? ROUNDS : ROUNDS / 10;
-    char argument[32];
-    snprintf(argument, sizeof argument, "%d", rounds);
-    struct child *child = fixture_child(*state, "player", argument);
+    int64_t base = head_of(store);
+    char argument[64];
+    snprintf(argument, sizeof argument, "%d %" PRId64, rounds, base);
+    struct child *child = fixture_child(f, "player", argument);
     child_hear(child, "ready");
     for (int64_t i = 0; i < rounds; i++) {
-        must_equal(2 * i + 1, append_one(player.store, "t", NULL));
-        await_head(&player, 2 * i + 2);
+        must_equal(base + 2 * i + 1, append_one(player.store, "t", NULL));
+        await_head(&player, base + 2 * i + 2);
     }
     int64_t slow = player.slow + child_hear(child, "slow");
     child_finish(child);
-    must_equal(2 * rounds, head_of(player.store));
+    must_equal(base + 2 * rounds, head_of(player.store));
     printf("# %d of %d waits were slow, the slowest took %d ms\n", (int)slow, 2 * rounds,
            (int)player.slowest_ms);
-    must_hold(slow <= SLOW_MAX(rounds));
-    must_hold(player.slowest_ms < WAIT_MS / 2);
+    return slow <= SLOW_MAX(rounds) && player.slowest_ms < WAIT_MS / 2;
+}
+
+static void no_ring_is_missed_between_two_processes(void **state)
+{
+    struct store *store = fixture_open(*state, "ping");
+    bool quick = false;
+    for (int i = 0; i < MATCHES_MAX && !quick; i++) {
+        quick = match_with_another_process(*state, store);
+    }
+    must_hold(quick);
 }
 
 struct rally {
     struct store *stores[2];
+    int64_t slow_ms;
+    int64_t base;
     int64_t slow[2];
 };
 
 static void play(int index, void *ctx)
 {
     struct rally *rally = ctx;
-    struct player player = {.store = rally->stores[index]};
+    struct player player = {.store = rally->stores[index], .slow_ms = rally->slow_ms};
     for (int64_t i = 0; i < RALLY; i++) {
+        int64_t odd = rally->base + 2 * i + 1;
         if (index == 0) {
-            must_equal(2 * i + 1, append_one(player.store, "t", NULL));
-            await_head(&player, 2 * i + 2);
+            must_equal(odd, append_one(player.store, "t", NULL));
+            await_head(&player, odd + 1);
         } else {
-            await_head(&player, 2 * i + 1);
-            must_equal(2 * i + 2, append_one(player.store, "t", NULL));
+            await_head(&player, odd);
+            must_equal(odd + 1, append_one(player.store, "t", NULL));
         }
     }
     rally->slow[index] = player.slow;
 }
 
+static void must_rally(struct fixture *f, struct store *first, struct store *second)
+{
+    bool quick = false;
+    for (int i = 0; i < MATCHES_MAX && !quick; i++) {
+        struct rally rally = {.stores = {first, second},
+                              .slow_ms = SLOW_MS(f->sqlite),
+                              .base = head_of(first)};
+        crowd_run(2, play, &rally);
+        quick = rally.slow[0] + rally.slow[1] <= SLOW_MAX(RALLY);
+    }
+    must_hold(quick);
+}
+
 static void no_ring_is_missed_between_two_stores_of_one_process(void **state)
 {
-    struct rally rally = {.stores = {fixture_open(*state, "ping"), fixture_open(*state, "pong")}};
-    crowd_run(2, play, &rally);
-    must_hold(rally.slow[0] + rally.slow[1] <= SLOW_MAX(RALLY));
+    struct store *first = fixture_open(*state, "ping");
+    must_rally(*state, first, fixture_open(*state, "pong"));
 }
 
 static void no_ring_is_missed_between_two_threads_of_one_store(void **state)
 {
     struct store *store = fixture_open(*state, "one");
-    struct rally rally = {.stores = {store, store}};
-    crowd_run(2, play, &rally);
-    must_hold(rally.slow[0] + rally.slow[1] <= SLOW_MAX(RALLY));
+    must_rally(*state, store, store);
 }
 
 /* ---- Robustness ------------------------------------------------------------------------------ */
