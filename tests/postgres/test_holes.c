@@ -127,6 +127,7 @@ static void whatever_isolation_the_database_defaults_to_holes_are_decided_right(
     assert_int_equal(stage_publish(s.a), 1);
     assert_int_equal(stage_publish(s.b), 2);
     assert_string_equal(stage_await(s.shared, 1), "2");
+    assert_string_equal(stage_await(s.loose, 1), "2");
     stage_let_it_look();
     side_must(s.a, "COMMIT");
     assert_string_equal(stage_await(s.shared, 2), "2 1");
