@@ -20,8 +20,9 @@
  *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events;
  *                   early.c what is done and gone, and not yet told by a checkpoint
  *   unit.c          what a batch handler gets at once, and settles as one
- *   worker.c        threads that run handlers; attempt.c one attempt; verdict.c what it means;
- *                   solo.c who must run alone; careful.c what is recorded before it runs
+ *   worker.c        threads that run handlers; chunk.c the deliveries that one has taken, and how
+ *                   others share in them; attempt.c one attempt; verdict.c what it means; solo.c
+ *                   who must run alone; careful.c what is recorded before it runs
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   schedule.c      schedules; clockwork.c the thread that fires them
  *   ledger.c        what became of their planned times

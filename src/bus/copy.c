@@ -10,7 +10,7 @@
  *
  * The floor is a position that nothing can come at or below any more. On PostgreSQL a position may
  * become visible after higher ones: what was copied above the floor is not all that there will be,
- * so a later run takes it out and begins at the floor. It is stored with each chunk.
+ * so a later run takes it out and begins at the floor. It is stored with each portion.
  *
  * What subscriptions have only fits together in one snapshot, so it is copied last, at once, and
  * again from the beginning by every run.
@@ -34,7 +34,7 @@
 #include "store/namespace.h"
 
 #define NAMES_BYTES_MAX ((size_t)256 << 20) /* of all namespaces together */
-#define STEP_TIMEOUT_MS 600000              /* of one chunk */
+#define STEP_TIMEOUT_MS 600000              /* of one portion */
 #define ROUNDS_MAX 100                      /* after the events of a source that is in use */
 
 struct copy {
@@ -49,7 +49,7 @@ struct copy {
     char source[TRANSFER_IDENTITY_BYTES];
     char run[TRANSFER_IDENTITY_BYTES];
     struct buf names; /* one after the other, each with its NUL */
-    struct chunk chunk;
+    struct portion portion;
 
     /* of the present namespace */
     const char *name;
@@ -57,7 +57,7 @@ struct copy {
     int64_t to_id;
     enum transfer_table table;
     int64_t floor;
-    bool floor_moves; /* with every chunk: all up to its last event is there */
+    bool floor_moves; /* with every portion: all up to its last event is there */
     int64_t last;     /* position of the last event that was copied */
     int64_t head;     /* the newest position of the source at the moment of the copy */
 };
@@ -95,29 +95,29 @@ static hf_status tell(struct copy *copy, const char *phase, int64_t position)
     return HF_OK;
 }
 
-static hf_status write_chunk(struct copy *copy)
+static hf_status write_portion(struct copy *copy)
 {
-    struct chunk *chunk = &copy->chunk;
+    struct portion *portion = &copy->portion;
     bool events = copy->table == TRANSFER_EVENTS;
-    if (chunk->rows == 0) {
+    if (portion->rows == 0) {
         return HF_OK;
     }
     if (events) {
-        copy->last = chunk->values[(chunk->rows - 1) * (size_t)chunk->columns].number;
+        copy->last = portion->values[(portion->rows - 1) * (size_t)portion->columns].number;
         copy->floor = copy->floor_moves ? copy->last : copy->floor;
     }
     struct transfer put = step_of(copy, TRANSFER_PUT);
     put.table = copy->table;
-    put.values = chunk->values;
-    put.rows = chunk->rows;
-    put.columns = chunk->columns;
-    HF_POINT("copy_before_chunk");
+    put.values = portion->values;
+    put.rows = portion->rows;
+    put.columns = portion->columns;
+    HF_POINT("copy_before_portion");
     hf_status status = run_step(copy, &put);
     if (status == HF_OK) {
-        HF_POINT("copy_after_chunk");
-        *(events ? &copy->report.events : &copy->report.rows) += (int64_t)chunk->rows;
-        copy->told.rows += (int64_t)chunk->rows;
-        chunk_clear(chunk);
+        HF_POINT("copy_after_portion");
+        *(events ? &copy->report.events : &copy->report.rows) += (int64_t)portion->rows;
+        copy->told.rows += (int64_t)portion->rows;
+        portion_clear(portion);
         status = tell(copy, events ? "events" : "state", copy->last);
     }
     return status;
@@ -133,18 +133,18 @@ static hf_status take_row(const struct transfer_value *values, int count, void *
         own[0].number = copy->head = copy->head > copy->last ? copy->head : copy->last;
         values = own;
     }
-    hf_status status = chunk_add(&copy->chunk, values, count);
-    return status == HF_OK && chunk_is_full(&copy->chunk) ? write_chunk(copy) : status;
+    hf_status status = portion_add(&copy->portion, values, count);
+    return status == HF_OK && portion_is_full(&copy->portion) ? write_portion(copy) : status;
 }
 
 static hf_status copy_table(struct copy *copy, struct exporter *exporter,
                             enum transfer_table table, int64_t after, int64_t upto)
 {
     copy->table = table;
-    chunk_clear(&copy->chunk);
+    portion_clear(&copy->portion);
     hf_status status =
         store_export_rows(exporter, copy->from_id, table, after, upto, take_row, copy);
-    return status == HF_OK ? write_chunk(copy) : status;
+    return status == HF_OK ? write_portion(copy) : status;
 }
 
 /* ---- Events in rounds ------------------------------------------------------------------------ */
@@ -562,11 +562,11 @@ hf_status hf_copy(hf_bus *from, hf_bus *to, const hf_copy_options *options,
     }
     name_run(copy.run);
     buf_init(&copy.names, NAMES_BYTES_MAX);
-    status = chunk_init(&copy.chunk);
+    status = portion_init(&copy.portion);
     if (!status) {
         status = copy_all(&copy);
     }
-    chunk_release(&copy.chunk);
+    portion_release(&copy.portion);
     buf_release(&copy.names);
     if (copy.stopped) {
         status = HF_OK;

@@ -1,7 +1,7 @@
 /*
  * copy_rows.c - rows on their way to another database. See copy_rows.h.
  *
- * A chunk has its memory for good: values for the largest number of rows, and an arena for their
+ * A portion has its memory for good: values for the largest number of rows, and an arena for their
  * texts that is emptied with it. So copying takes the same memory for a thousand events as for a
  * hundred million.
  *
@@ -24,42 +24,42 @@
 #define NUMBERS_COLUMN_HIGHEST 0
 #define NAMESPACE_COLUMN_HEAD 0
 
-hf_status chunk_init(struct chunk *chunk)
+hf_status portion_init(struct portion *portion)
 {
-    *chunk = (struct chunk){.rows = 0};
-    arena_init(&chunk->arena, ROW_BYTES_MAX);
-    chunk->values =
-        mem_calloc((size_t)TRANSFER_ROWS_MAX * TRANSFER_COLUMNS_MAX, sizeof *chunk->values);
-    return chunk->values ? HF_OK : fail(HF_NOMEM, "no memory for a copy");
+    *portion = (struct portion){.rows = 0};
+    arena_init(&portion->arena, ROW_BYTES_MAX);
+    portion->values =
+        mem_calloc((size_t)TRANSFER_ROWS_MAX * TRANSFER_COLUMNS_MAX, sizeof *portion->values);
+    return portion->values ? HF_OK : fail(HF_NOMEM, "no memory for a copy");
 }
 
-void chunk_release(struct chunk *chunk)
+void portion_release(struct portion *portion)
 {
-    mem_free(chunk->values);
-    arena_release(&chunk->arena);
+    mem_free(portion->values);
+    arena_release(&portion->arena);
 }
 
-void chunk_clear(struct chunk *chunk)
+void portion_clear(struct portion *portion)
 {
-    chunk->rows = 0;
-    arena_clear(&chunk->arena);
+    portion->rows = 0;
+    arena_clear(&portion->arena);
 }
 
-hf_status chunk_add(struct chunk *chunk, const struct transfer_value *values, int columns)
+hf_status portion_add(struct portion *portion, const struct transfer_value *values, int columns)
 {
-    struct transfer_value *to = chunk->values + chunk->rows * (size_t)columns;
-    chunk->columns = columns;
+    struct transfer_value *to = portion->values + portion->rows * (size_t)columns;
+    portion->columns = columns;
     for (int i = 0; i < columns; i++) {
         to[i] = values[i];
-        to[i].text = arena_text(&chunk->arena, values[i].text);
+        to[i].text = arena_text(&portion->arena, values[i].text);
     }
-    chunk->rows++;
-    return arena_status(&chunk->arena);
+    portion->rows++;
+    return arena_status(&portion->arena);
 }
 
-bool chunk_is_full(const struct chunk *chunk)
+bool portion_is_full(const struct portion *portion)
 {
-    return chunk->rows == TRANSFER_ROWS_MAX || chunk->arena.used_bytes >= STORE_BATCH_BYTES_MAX;
+    return portion->rows == TRANSFER_ROWS_MAX || portion->arena.used_bytes >= STORE_BATCH_BYTES_MAX;
 }
 
 void digest_init(struct digest *digest, enum transfer_table table)

@@ -1,6 +1,6 @@
 /*
- * copy_rows.h - rows on their way to another database: a chunk of them, and the digest that proves
- * that they have arrived.
+ * copy_rows.h - rows on their way to another database: a portion of them, and the digest that
+ * proves that they have arrived.
  */
 #ifndef HF_BUS_COPY_ROWS_H
 #define HF_BUS_COPY_ROWS_H
@@ -10,20 +10,20 @@
 #include "store/transfer.h"
 
 /* Rows of one table that are written at once. */
-struct chunk {
+struct portion {
     struct transfer_value *values; /* owned */
     size_t rows;
     int columns;
     struct arena arena; /* their texts */
 };
 
-hf_status chunk_init(struct chunk *chunk);
-void chunk_release(struct chunk *chunk);
+hf_status portion_init(struct portion *portion);
+void portion_release(struct portion *portion);
 /* Forgets the rows, keeps the memory. */
-void chunk_clear(struct chunk *chunk);
-/* Copies a row, of which all in a chunk have the same number of columns. */
-hf_status chunk_add(struct chunk *chunk, const struct transfer_value *values, int columns);
-bool chunk_is_full(const struct chunk *chunk);
+void portion_clear(struct portion *portion);
+/* Copies a row, of which all in a portion have the same number of columns. */
+hf_status portion_add(struct portion *portion, const struct transfer_value *values, int columns);
+bool portion_is_full(const struct portion *portion);
 
 /* What a table of a database comes to: equal for equal rows in the same order. */
 struct digest {

@@ -531,7 +531,7 @@ static bool is_busy(struct runner *runner, const struct part *part)
     struct window *window = &runner->window;
     pthread_mutex_lock(&runner->mutex);
     if (window->shares[part->number].busy > 0) {
-        worker_cut_all(runner);
+        chunk_cut_all(runner);
         window_close(window, part->number);
         runner_signal_work(runner);
     }

@@ -389,7 +389,7 @@ void runner_away(struct runner *runner)
     if (!runner->away && runner->ordered) {
         runner->away = true;
         if (runner_bar(runner) == BAR_AWAY) {
-            worker_cut_all(runner);
+            chunk_cut_all(runner);
         }
     }
     pthread_mutex_unlock(&runner->mutex);
@@ -552,7 +552,7 @@ static void turn(struct runner *runner)
     runner->trouble[0] = '\0';
     runner->nudged = false;
     int64_t timeout_at_us = runner_check_timeouts(runner, mono_us);
-    worker_report_all(runner, mono_us);
+    chunk_report_all(runner, mono_us);
     pthread_mutex_unlock(&runner->mutex);
 
     if (trouble[0]) {
@@ -601,11 +601,11 @@ static void drain(struct runner *runner)
             struct worker *next;
             for (struct worker *worker = runner->workers; worker; worker = next) {
                 next = worker->next;
-                uint64_t at;
+                struct chunk_place place;
                 struct slot *slot;
-                if (worker_running_since(worker, &at) < INT64_MAX &&
-                    worker_give_up(worker, at, &slot)) {
-                    worker_untake(worker, slot); /* not settled: delivered again */
+                if (chunk_look(&worker->chunk, &place) && place.running &&
+                    worker_give_up(worker, place.turn, &slot)) {
+                    chunk_untake(&worker->chunk, slot); /* not settled: delivered again */
                 }
             }
         }

@@ -223,7 +223,7 @@ bool runner_is_urgent(const struct runner *runner);
 /* How many deliveries a worker may take now; 0: none. */
 size_t runner_chunk_size(struct runner *runner);
 /* What a worker reports: the delivery ended (the error is handed over). */
-void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_result *result,
+void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_result *result,
                        bool in_tx);
 /* The delivery was not run, or its run was undone. */
 void runner_slot_untaken(struct runner *runner, struct slot *slot);

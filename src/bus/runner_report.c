@@ -71,12 +71,12 @@ size_t runner_chunk_size(struct runner *runner)
         return 1;
     }
     if (options->concurrency == 1) {
-        return WORKER_CHUNK_MAX;
+        return CHUNK_MAX;
     }
     int64_t share = window->ready / options->concurrency;
     int64_t quick = CHUNK_WANTED_US / (runner->handler_us + 1);
     int64_t size = share < quick ? share : quick;
-    return size < 1 ? 1 : size > WORKER_CHUNK_MAX ? WORKER_CHUNK_MAX : (size_t)size;
+    return size < 1 ? 1 : size > CHUNK_MAX ? CHUNK_MAX : (size_t)size;
 }
 
 struct hold runner_hold(const struct runner *runner, const struct slot *slot)
@@ -110,7 +110,7 @@ static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
     }
 }
 
-void runner_slot_ended(struct runner *runner, struct slot *slot, struct worker_result *result,
+void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_result *result,
                        bool in_tx)
 {
     struct window *window = &runner->window;
@@ -211,9 +211,9 @@ static void end_by_timeout(struct runner *runner, struct worker *worker, struct 
     char error[128];
     snprintf(error, sizeof error, "the handler did not return within %lld ms",
              (long long)(timeout_us(runner) / 1000));
-    struct worker_result result = {.verdict = HF_RETRY};
+    struct chunk_result result = {.verdict = HF_RETRY};
     result.error = mem_dup(error, strlen(error));
-    worker_end(worker, slot, &result);
+    chunk_end(&worker->chunk, slot, &result);
 }
 
 int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us)
@@ -222,16 +222,15 @@ int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us)
     struct worker *next;
     for (struct worker *worker = runner->workers; worker; worker = next) {
         next = worker->next;
-        uint64_t turn;
-        int64_t since_us = worker_running_since(worker, &turn);
-        if (since_us == INT64_MAX) {
+        struct chunk_place place;
+        if (!chunk_look(&worker->chunk, &place) || !place.running) {
             continue;
         }
-        int64_t until_us = since_us + timeout_us(runner);
+        int64_t until_us = place.since_us + timeout_us(runner);
         struct slot *slot;
         if (until_us > mono_us) {
             next_us = until_us < next_us ? until_us : next_us;
-        } else if (worker_give_up(worker, turn, &slot)) {
+        } else if (worker_give_up(worker, place.turn, &slot)) {
             end_by_timeout(runner, worker, slot);
         }
     }

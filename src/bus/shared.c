@@ -353,8 +353,9 @@ static int64_t stalls_at(struct runner *runner)
 {
     int64_t newest_us = runner->worker_count > 0 ? 0 : INT64_MAX;
     for (struct worker *worker = runner->workers; worker; worker = worker->next) {
-        uint64_t turn;
-        int64_t since_us = worker_running_since(worker, &turn);
+        struct chunk_place place;
+        bool busy = chunk_look(&worker->chunk, &place) && place.running;
+        int64_t since_us = busy ? place.since_us : INT64_MAX;
         newest_us = since_us > newest_us ? since_us : newest_us;
     }
     return newest_us == INT64_MAX ? INT64_MAX : newest_us + STALL_US;
@@ -368,7 +369,7 @@ static bool check_stall(struct runner *runner, int64_t now_us, struct step *step
     int64_t at_us = stalls_at(runner);
     bool stalled = at_us <= mono_us;
     if (stalled) {
-        worker_cut_all(runner);
+        chunk_cut_all(runner);
         release_ready(runner, NULL);
     } else if (at_us < INT64_MAX) {
         int64_t wall_us = now_us + (at_us - mono_us);

@@ -393,7 +393,7 @@ static void end_settled(struct runner *runner, struct unit *unit)
     size_t kept = 0;
     for (size_t i = 0; i < unit->count; i++) {
         if (unit->settled[i]) {
-            struct worker_result done = {.verdict = HF_ACK, .before = true};
+            struct chunk_result done = {.verdict = HF_ACK, .before = true};
             runner_slot_ended(runner, unit->slots[i], &done, true);
             continue;
         }
@@ -404,7 +404,7 @@ static void end_settled(struct runner *runner, struct unit *unit)
     unit->count = kept;
 }
 
-void unit_ended(struct runner *runner, struct unit *unit, struct worker_result *result, bool in_tx)
+void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *result, bool in_tx)
 {
     end_settled(runner, unit);
     bool splitting = unit->count > 0 && unit->slots[0]->splitting;
@@ -426,7 +426,7 @@ void unit_ended(struct runner *runner, struct unit *unit, struct worker_result *
         mark = mark_of(unit->slots, unit->count);
     }
     for (size_t i = 0; i < unit->count; i++) {
-        struct worker_result own = *result;
+        struct chunk_result own = *result;
         own.lane_busy = unit->members[i].ret_lane_busy;
         own.before = false; /* those went with end_settled */
         if (i > 0 && result->error) {

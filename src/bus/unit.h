@@ -17,7 +17,7 @@
 #include "bus/window.h"
 
 struct runner;
-struct worker_result;
+struct chunk_result;
 
 #define UNIT_EXCUSES_MAX 100 /* HF_RETRY_UNCOUNTED answers of a part that is alone */
 #define UNIT_EVENTS_MAX 2500 /* so that all that is in hand can be settled in one change */
@@ -45,7 +45,7 @@ int32_t unit_events_max(const hf_subscription_options *options);
 /* Takes the next unit. False: there is none that may run now. The mutex is held. */
 bool unit_take(struct runner *runner, const void *owner, struct unit *unit);
 /* All of it ended so; the error is handed over. The mutex is held. */
-void unit_ended(struct runner *runner, struct unit *unit, struct worker_result *result,
+void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *result,
                 bool in_tx);
 /* It was not run, or its run was undone. The mutex is held. */
 void unit_untaken(struct runner *runner, struct unit *unit);

@@ -194,8 +194,8 @@ static void killed_anywhere_it_goes_on(const char *from, const char *to)
         const char *point;
         const char *nth;
     } deaths[] = {
-        {"copy_marked", "1"},       {"copy_before_chunk", "1"}, {"copy_after_chunk", "1"},
-        {"copy_before_chunk", "4"}, {"copy_mid_clear", "1"},    {"copy_before_proof", "1"},
+        {"copy_marked", "1"},       {"copy_before_portion", "1"}, {"copy_after_portion", "1"},
+        {"copy_before_portion", "4"}, {"copy_mid_clear", "1"},    {"copy_before_proof", "1"},
         {"copy_before_end", "1"},
     };
     hf_copy_report report;
