@@ -8,8 +8,9 @@
  *              |  over   | the    behind | cut: given back, and
  *              |         | worker's      | READY for anybody
  *
- *   worker     chunk_take sets (0, count); chunk_next makes (i, l) into (i + 1, l). The first one
- *              under the mutex, the second without
+ *   worker     chunk_take sets (0, count), under the mutex; chunk_next makes (i, l) into (i + 1, l)
+ *              without it, and chunk_stop (i, l) into (i, i): the one at the index has not run
+ *              after all
  *   anybody    cut makes (i, l) into (i, i + 1); under the mutex
  *   runner     chunk_give_up makes (i, l) into TAKEN; under the mutex. It is the last change: the
  *              worker is stuck, and when its handler returns it ends (worker.c)
@@ -24,16 +25,16 @@
  *                       mutex may report it, each once (`reported`); else only its worker does, or
  *                       the runner gives it back when the transaction is aborted
  *   at the index        the worker, whether its handler has begun or not: no cut takes it away
- *   behind it           the worker, once its own CAS has made it the index
- *   from the limit on   nobody: whoever lowered the limit has given it back in the same hold of the
- *                       mutex
+ *   behind it           the worker, when it has moved the index there; until then a cut may come
+ *   from the limit on   nobody: who cuts gives it back in the same hold of the mutex, and what a
+ *                       worker stopped before is given back by its report, or by a cut before that
  *
  * So for any two who meet:
  *   the worker moves on, another cuts        worker first: the cut fails, and looks again or leaves
  *                                            it. Cut first: the worker's CAS fails, and its next
  *                                            one keeps the limit: it stops before what is gone
- *   the worker moves on, the runner's        worker first: it has ended in time, and give_up
- *   time is up                               answers so. Runner first: chunk_next answers that the
+ *   the worker moves on or stops, the        worker first: it has ended in time, and give_up
+ *   runner's time is up                      answers so. Runner first: the worker hears that the
  *                                            turn is gone; what the handler said is dropped
  *   another cuts, the runner's time is up    one after the other: both hold the mutex. What was cut
  *                                            is no longer in `count`, so it is not given back twice
@@ -178,7 +179,14 @@ bool chunk_next(struct chunk *chunk)
 bool chunk_stop(struct chunk *chunk)
 {
     atomic_store(&chunk->started_us, 0);
-    return atomic_load(&chunk->turn) != TURN_TAKEN;
+    uint64_t turn = atomic_load(&chunk->turn);
+    while (turn != TURN_TAKEN) {
+        uint64_t stopped = TURN(TURN_INDEX(turn), TURN_INDEX(turn));
+        if (atomic_compare_exchange_strong(&chunk->turn, &turn, stopped)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 size_t chunk_done(const struct chunk *chunk)

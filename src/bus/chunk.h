@@ -70,8 +70,8 @@ bool chunk_may_run(const struct chunk *chunk, size_t index);
 void chunk_begin(struct chunk *chunk, int64_t mono_us);
 /* The delivery of the turn is over: the turn moves on. False: it was taken away. */
 bool chunk_next(struct chunk *chunk);
-/* The delivery of the turn was not run after all, and nothing behind it will be: the turn stays.
- * False: it was taken away. */
+/* The delivery of the turn was not run after all, and nothing behind it will be. False: the turn
+ * was taken away. */
 bool chunk_stop(struct chunk *chunk);
 /* So many are over. */
 size_t chunk_done(const struct chunk *chunk);

@@ -5,6 +5,8 @@
 #include "support_scene.h"
 
 #include "base/point.h"
+#include "bus/chunk.h"
+#include "bus/window.h"
 
 #define EVENTS 40
 
@@ -160,6 +162,27 @@ static void another_process_gets_what_waits_behind_a_slow_handler(void **state)
     assert_int_equal(recorder_count(recorder), EVENTS);
 }
 
+/* The handlers have changed under a worker and none takes the delivery of its turn: it is about to
+ * give that back, when the runner, who has looked before, comes to the end of its time. Only one of
+ * them may. */
+static void what_no_handler_took_is_not_given_up_as_well(void **state)
+{
+    static struct slot slot;
+    static struct chunk chunk = {.count = 1, .slots = {&slot}};
+    struct chunk_place place;
+    struct slot *given_up = NULL;
+
+    (void)state;
+    atomic_store(&chunk.turn, UINT64_C(1) << 32); /* it is at the first of one */
+    chunk_begin(&chunk, 1);
+    assert_true(chunk_look(&chunk, &place));
+    assert_true(place.running);
+    assert_true(chunk_stop(&chunk));
+    assert_false(chunk_give_up(&chunk, place.turn, &given_up));
+    assert_null(given_up);
+    assert_int_equal(chunk_done(&chunk), 0);
+}
+
 #define chunks_test(test) cmocka_unit_test_setup_teardown(test, scene_setup, chunks_teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -169,6 +192,7 @@ static const struct CMUnitTest tests[] = {
     chunks_test(the_key_of_what_is_done_goes_on_beside_a_slow_handler),
     chunks_test(what_is_done_is_stored_beside_a_slow_handler),
     chunks_test(another_process_gets_what_waits_behind_a_slow_handler),
+    cmocka_unit_test(what_no_handler_took_is_not_given_up_as_well),
 };
 
 SCENE_MAIN(tests)
