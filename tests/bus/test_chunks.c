@@ -24,11 +24,10 @@ static hf_subscription_options chunks_options(int32_t concurrency)
     return options;
 }
 
-static void begin(struct scene *scene, struct recorder *recorder)
+static void begin(struct scene *scene, struct recorder *recorder,
+                  const hf_subscription_options *options)
 {
-    hf_subscription_options options = chunks_options(2);
-
-    subscribe(scene->bus, "a", "*", recorder, &options);
+    subscribe(scene->bus, "a", "*", recorder, options);
     for (int i = 0; i < EVENTS; i++)
         publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_start(scene->bus));
@@ -56,9 +55,10 @@ static void what_waits_behind_a_slow_handler_is_run_by_others(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, wait_at_first);
+    hf_subscription_options options = chunks_options(2);
 
     recorder->extra = scene_door(scene);
-    begin(scene, recorder);
+    begin(scene, recorder, &options);
     assert_true(recorder_wait(recorder, EVENTS - 1));
     door_open(recorder->extra);
     settle_all(scene->bus, "a");
@@ -71,9 +71,10 @@ static void what_waits_behind_a_handler_that_has_not_begun_is_run_by_others(void
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = chunks_options(2);
 
     point_arm("before_handler", 1, POINT_STOP_THREAD);
-    begin(scene, recorder);
+    begin(scene, recorder, &options);
     assert_true(point_wait_blocked("before_handler", PATIENCE_MS));
     assert_true(recorder_wait(recorder, EVENTS - 1));
     point_release("before_handler");
@@ -81,14 +82,17 @@ static void what_waits_behind_a_handler_that_has_not_begun_is_run_by_others(void
     assert_int_equal(recorder_count(recorder), EVENTS);
 }
 
-/* A worker has done all that it took, and stands before it says so. */
+/* A worker has done all that it took, and stands before it says so. It took one: of several it might
+ * have to leave some, if their time is over, and those are its own until it says so. */
 static void what_is_done_counts_before_its_worker_says_so(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = chunks_options(2);
 
+    options.checkpoint_events = 1;
     point_arm("before_report", 1, POINT_STOP_THREAD);
-    begin(scene, recorder);
+    begin(scene, recorder, &options);
     assert_true(point_wait_blocked("before_report", PATIENCE_MS));
     settle_all(scene->bus, "a");
     point_release("before_report");
