@@ -66,16 +66,30 @@ static struct timespec patience_end(void)
 
 /* ---- Doors ----------------------------------------------------------------------------------- */
 
+/* Somebody who waits at a door; on his own stack. */
+struct visitor {
+    struct visitor *next;
+};
+
 void door_pass(struct door *door)
 {
+    struct visitor self = {NULL};
+    struct visitor **at;
+
     pthread_mutex_lock(&door->mutex);
+    for (at = &door->queue; *at; at = &(*at)->next)
+        continue;
+    *at = &self;
     door->inside++;
     door->entered++;
     pthread_cond_broadcast(&door->changed);
-    while (!door->open && door->let == 0)
+    while (!door->open && (door->let == 0 || door->queue != &self))
         pthread_cond_wait(&door->changed, &door->mutex);
     if (!door->open)
         door->let--;
+    for (at = &door->queue; *at != &self; at = &(*at)->next)
+        continue;
+    *at = self.next;
     door->inside--;
     pthread_cond_broadcast(&door->changed);
     pthread_mutex_unlock(&door->mutex);

@@ -40,13 +40,15 @@ struct door {
     int let;     /* so many may pass although it is shut */
     int inside;  /* waiting now */
     int entered; /* ever came */
+    struct visitor *queue;
     struct door *next;
 };
 
 void door_pass(struct door *door); /* waits until it is open */
 void door_open(struct door *door);
 void door_shut(struct door *door);
-void door_let(struct door *door, int count); /* so many pass, now or later, and no more */
+/* So many pass, now or later, and no more: who came first goes first. */
+void door_let(struct door *door, int count);
 bool door_wait_inside(struct door *door, int count); /* false after PATIENCE_MS */
 int door_entered(struct door *door);
 
