@@ -171,6 +171,20 @@ static bool knows_too_little(struct runner *runner)
     return little;
 }
 
+/* Gets deliveries. The first ones after a while may come in a time in which nobody knows whether
+ * what ends is taken (runner_away): the next step finds that out. */
+static void fill(struct runner *runner, int64_t now_us, struct step *step)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool had_work = runner_has_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    ordered_fill_from_retries(runner, now_us, step);
+    ordered_fill_from_log(runner, now_us, step);
+    pthread_mutex_lock(&runner->mutex);
+    step->again |= runner->away && !had_work && runner_has_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
 /* Others have changed the number of partitions, which they can only if they took us for dead: the
  * numbers in hand mean other keys now, and none of them is ours. */
 static bool is_renumbered(const struct runner *runner)
@@ -238,8 +252,7 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
         return reread(runner, now_us);
     }
     if (may) {
-        ordered_fill_from_retries(runner, now_us, &step);
-        ordered_fill_from_log(runner, now_us, &step);
+        fill(runner, now_us, &step);
     }
     return step;
 }

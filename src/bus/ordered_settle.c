@@ -251,11 +251,12 @@ static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-/* Is it to be found out whether checkpoints are taken, moved or not (runner_away)? The mutex is
- * held. */
+/* Is it to be found out whether checkpoints are taken, moved or not (runner_away)? With nothing in
+ * hand nobody needs to know: what is written is news for all, and would make them ask a store that
+ * is slow again and again. The mutex is held. */
 static bool asks_if_taken(const struct runner *runner)
 {
-    return runner->away && !runner->finishing;
+    return runner->away && !runner->finishing && runner_has_work(runner);
 }
 
 static int64_t earlier(int64_t a_us, int64_t b_us)

@@ -158,8 +158,7 @@ static void end_asking(struct runner *runner)
     pthread_mutex_lock(&runner->mutex);
     bool late = clock_mono_us() - runner->asked_us >= RUNNER_LATE_US;
     runner->asked_us = 0;
-    bool in_hand = runner->window.ready > 0 || runner->window.busy > 0;
-    runner->nudged |= late && runner->ordered && in_hand;
+    runner->nudged |= late && runner->ordered && runner_has_work(runner);
     pthread_mutex_unlock(&runner->mutex);
     if (late) {
         runner_away(runner);
@@ -501,7 +500,7 @@ static void wait_for_something(struct runner *runner, struct step step, int64_t 
     }
     struct deadline tend = (struct deadline){timeout_at_us};
     pthread_mutex_lock(&runner->mutex);
-    if (runner->window.ready > 0 || runner->window.busy > 0) {
+    if (runner_has_work(runner)) {
         int64_t ms = tend_ms(&runner->definition.options);
         tend = deadline_earlier(tend, deadline_after_ms(ms));
     }

@@ -175,16 +175,17 @@ void runner_store_worked(struct runner *runner);
  *   runner_away     what ended could not be stored (ordered_not_settled), or the definition could
  *                   not be read, without which nothing is stored (runner_refresh), or an answer
  *                   came late (RUNNER_LATE_US): raised, until checkpoints are stored
- *   runner_back     checkpoints were stored: lowered. While it is raised each step stores those of
- *                   all partitions, moved or not (ordered_settle.c). That shows that the store
- *                   takes what ends, and refuses what is not ours any more
+ *   runner_back     checkpoints were stored: lowered. While it is raised and something is in hand
+ *                   each step stores those of all partitions, moved or not (ordered_settle.c). That
+ *                   shows that the store takes what ends, and refuses what is not ours any more
  *   runner_bar      the dispatcher waits for an answer, for RUNNER_LATE_US or for a database that
  *                   is not there (store_is_away): as if it were raised, until the answer is there;
  *                   at the end of its turn workers are woken
  *
  * A step that fails has its time to be tried again (retry_store_us), and one whose answer was late
- * is followed by another at once, so a step always comes that stores or fails. Without partitions
- * none stores, but then there is nothing to run, and the step that takes some stores, too. What
+ * is followed by another at once, so a step always comes that stores or fails. With nothing in hand
+ * none stores, but then there is nothing to run, and the step that gets some is followed by another
+ * at once, too. What
  * fails but prevents nobody from storing (reading the log, say) does not raise it: what is in hand
  * is run and stored. Not for shared subscriptions: a lease outlasts a lost connection, so what runs
  * meanwhile is settled later; and not for transactional handlers: without the store they do not
@@ -211,6 +212,8 @@ void runner_pause(struct runner *runner, const char *reason);
 /* Takes the turn of every worker whose time is up, and replaces it. Answers the monotonic time of
  * the next possible timeout. The mutex is held. */
 int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us);
+/* Does something run, or may something? Mutex held. */
+bool runner_has_work(const struct runner *runner);
 /* Wakes workers if there is work for them. Mutex held. */
 void runner_signal_work(struct runner *runner);
 

@@ -24,6 +24,11 @@ void runner_signal_work(struct runner *runner)
     }
 }
 
+bool runner_has_work(const struct runner *runner)
+{
+    return runner->window.ready > 0 || runner->window.busy > 0;
+}
+
 /* See runner_away. */
 static bool is_away(const struct runner *runner)
 {

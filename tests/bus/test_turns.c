@@ -3,6 +3,7 @@
  * with it. A turn without a pause behind it would be followed by thousands in the time in which
  * these tests allow some.
  */
+#include "support_tables.h"
 #include "support_trouble.h"
 
 #include "base/clock.h"
@@ -13,6 +14,11 @@
 #define TURN "after_step"
 #define WATCHED_US 1000000
 #define TURNS_MAX 200 /* in that time; one that turns without a pause makes thousands */
+
+#define REST_US 500000 /* who has not asked for so long has come to rest */
+#define LATE_US 600000 /* longer than an answer of the store may take (RUNNER_LATE_US) */
+#define ASKED_MAX 6    /* one after another, while the server is slow */
+#define WRITES_MAX 2   /* meanwhile; one for each answer would be more */
 
 #define SHORT_TURNS_MAX 40 /* where times are short; one who goes by them alone makes a hundred */
 #define SHORT_READS_MAX 100 /* ... and reads four times in each */
@@ -250,6 +256,157 @@ static void short_timeouts_do_not_make_the_dispatcher_read(void **state)
     assert_in_range(reads_for_a_while(), 0, SHORT_READS_MAX);
 }
 
+/* ---- Nothing to do --------------------------------------------------------------------------- */
+
+struct rest {
+    int64_t reads;
+    int64_t since_us;
+};
+
+static bool is_at_rest(void *ctx)
+{
+    struct rest *rest = ctx;
+    int64_t now = reads();
+
+    if (now != rest->reads)
+        *rest = (struct rest){now, clock_mono_us()};
+    return clock_mono_us() - rest->since_us >= REST_US;
+}
+
+static bool breaker_is_not_closed(void *ctx)
+{
+    return strcmp(info_of(ctx, "a").breaker, "closed") != 0;
+}
+
+/* All that has failed is dead, and the pause is over as soon as it has begun. */
+static void an_open_breaker_with_nothing_to_try_asks_nobody(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = turns_options(1);
+    struct rest rest = {-1, 0};
+
+    options.wait_period_ms = 10 * PATIENCE_MS;
+    options.attempts_max = 1;
+    options.breaker = HF_ON;
+    options.breaker_events = 1;
+    options.breaker_pause_ms = 1;
+    subscribe(scene->bus, "a", "*", scene_recorder(scene, fail_always), &options);
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(breaker_is_not_closed, scene->bus));
+    settle_all(scene->bus, "a");
+    assert_true(wait_until(is_at_rest, &rest));
+    assert_true(breaker_is_not_closed(scene->bus));
+}
+
+static bool has_asked(void *ctx)
+{
+    return faulty_calls(FAULTY_STANDING) > *(int64_t *)ctx;
+}
+
+/* Waits for a question after the last one; false: none has come for REST_US. */
+static bool asks_again(int64_t asked)
+{
+    int64_t began_us = clock_mono_us();
+
+    while (!has_asked(&asked) && clock_mono_us() - began_us < REST_US)
+        usleep(2000);
+    return has_asked(&asked);
+}
+
+/* A subscription that has done all that there is, and asks because of an event that it does not
+ * want: the answer does not come. Answers how often it had asked before. */
+static int64_t begin_to_ask(struct scene *scene)
+{
+    hf_subscription_options options = turns_options(1);
+    struct rest rest = {-1, 0};
+    int64_t asked;
+
+    options.wait_period_ms = 10 * PATIENCE_MS;
+    subscribe(scene->bus, "a", "x", scene_recorder(scene, NULL), &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_true(wait_until(is_at_rest, &rest));
+    asked = faulty_calls(FAULTY_STANDING);
+    faulty_stop(FAULTY_STANDING, 1);
+    publish(scene->bus, "y", NULL, "1");
+    assert_true(wait_until(has_asked, &asked));
+    return asked + 1;
+}
+
+/* The answer comes, late; that of the next question does not come. */
+static void answer_late(void)
+{
+    usleep(LATE_US);
+    faulty_stop(FAULTY_STANDING, 1);
+}
+
+/* Nobody nudges it: who would stands still, after the first time. */
+static void an_idle_subscription_does_not_ask_a_slow_server_again_and_again(void **state)
+{
+    int64_t asked;
+    int times = 0;
+
+    asked = begin_to_ask(*state);
+    point_arm("after_nudge", 1, POINT_STOP_THREAD);
+    assert_true(point_wait_blocked("after_nudge", PATIENCE_MS));
+    for (bool again = true; again && times < ASKED_MAX; times++) {
+        asked = faulty_calls(FAULTY_STANDING);
+        answer_late();
+        again = asks_again(asked);
+    }
+    faulty_go(FAULTY_STANDING);
+    assert_in_range(times, 1, ASKED_MAX - 1);
+}
+
+/* What is written is news, and a reason to ask. */
+static void an_idle_subscription_writes_nothing_because_answers_are_late(void **state)
+{
+    int64_t asked = begin_to_ask(*state);
+    int64_t writes = faulty_calls(FAULTY_APPLY);
+
+    for (int i = 0; i < ASKED_MAX; i++) {
+        answer_late();
+        assert_true(wait_until(has_asked, &asked)); /* it is nudged every second */
+        asked = faulty_calls(FAULTY_STANDING);
+    }
+    faulty_go(FAULTY_STANDING);
+    assert_in_range(faulty_calls(FAULTY_APPLY) - writes, 0, WRITES_MAX);
+}
+
+static bool has_lost(void *ctx)
+{
+    return scene_said(ctx, "lost the subscription");
+}
+
+/* One handler is slow, so that the partition stays in hand when it is lost; another has failed, and
+ * an event of its key is held behind it. */
+static void what_is_held_of_a_lost_partition_keeps_nobody_awake(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_or_wait);
+    hf_subscription_options options = turns_options(2);
+
+    door = scene_door(scene);
+    recorder->extra = scene_door(scene);
+    options.retry_base_ms = 10 * PATIENCE_MS;
+    options.retry_max_ms = 10 * PATIENCE_MS;
+    publish(scene->bus, "slow", "k", "1");
+    publish(scene->bus, "bad", "l", "1");
+    publish(scene->bus, "bad", "l", "1");
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(door, 1));
+    assert_true(door_wait_inside(recorder->extra, 1));
+    tables_run(scene, scene->path ? "UPDATE holdfast_partitions SET epoch = epoch + 1"
+                                  : "UPDATE holdfast.partitions SET epoch = epoch + 1");
+    door_open(recorder->extra);
+    assert_true(wait_until(has_lost, scene));
+    assert_in_range(turns_for_a_while(), 0, TURNS_MAX);
+    door_open(door);
+}
+
 #define turns_test(test) cmocka_unit_test_setup_teardown(test, turns_setup, turns_teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -258,6 +415,10 @@ static const struct CMUnitTest tests[] = {
     turns_test(a_full_window_is_not_asked_for_more_again_and_again),
     turns_test(checkpoints_at_once_do_not_wake_anybody_while_a_handler_runs),
     turns_test(short_timeouts_do_not_make_the_dispatcher_read),
+    turns_test(an_open_breaker_with_nothing_to_try_asks_nobody),
+    turns_test(an_idle_subscription_does_not_ask_a_slow_server_again_and_again),
+    turns_test(an_idle_subscription_writes_nothing_because_answers_are_late),
+    turns_test(what_is_held_of_a_lost_partition_keeps_nobody_awake),
 };
 
 SCENE_MAIN(tests)

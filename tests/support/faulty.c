@@ -2,8 +2,7 @@
  * faulty.c - forwards each verb after asking `pass` what is to happen to it.
  *
  * The wrapper's engine, reader and tx hold the inner ones behind the same heads that engine.h asks
- * for, so store.c cannot tell the difference. All settings live behind one mutex; a stopped call
- * waits on its condition.
+ * for, so store.c cannot tell the difference. All settings live behind one mutex and its condition.
  */
 #include "support/faulty.h"
 
@@ -82,6 +81,7 @@ void faulty_stop(enum faulty_verb verb, int64_t nth)
     pthread_mutex_lock(&mutex);
     rules[verb].stop_at = rules[verb].calls + nth;
     rules[verb].stopped = false;
+    pthread_cond_broadcast(&moved);
     pthread_mutex_unlock(&mutex);
 }
 

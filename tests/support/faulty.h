@@ -68,7 +68,7 @@ void faulty_doubt(void);
  * does that cannot have the database at once. */
 void faulty_refuse_late(void);
 
-/* The nth call from now on stops before it reaches the engine. */
+/* The nth call from now on stops before it reaches the engine; who stands there goes on. */
 void faulty_stop(enum faulty_verb verb, int64_t nth);
 /* Waits until a thread stands there; false when the time is over. */
 bool faulty_stopped(enum faulty_verb verb, int64_t timeout_ms);
