@@ -125,6 +125,7 @@ static hf_status wait_for_room(struct async *async, const struct job *job)
     if (!has_room(async, job) && inside != async) {
         struct deadline deadline = bus_deadline(async->bus);
         async->rooms_wanted++;
+        HF_POINT("async_full");
         bool in_time = true;
         while (in_time && !async->stopping && !has_room(async, job)) {
             in_time = cond_wait_until(&async->room, &async->mutex, deadline);

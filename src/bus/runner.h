@@ -185,11 +185,10 @@ void runner_store_worked(struct runner *runner);
  * A step that fails has its time to be tried again (retry_store_us), and one whose answer was late
  * is followed by another at once, so a step always comes that stores or fails. With nothing in hand
  * none stores, but then there is nothing to run, and the step that gets some is followed by another
- * at once, too. What
- * fails but prevents nobody from storing (reading the log, say) does not raise it: what is in hand
- * is run and stored. Not for shared subscriptions: a lease outlasts a lost connection, so what runs
- * meanwhile is settled later; and not for transactional handlers: without the store they do not
- * begin, and what cannot be stored is undone.
+ * at once, too. What fails but prevents nobody from storing (reading the log, say) does not raise
+ * it: what is in hand is run and stored. Not for shared subscriptions: a lease outlasts a lost
+ * connection, so what runs meanwhile is settled later; and not for transactional handlers: without
+ * the store they do not begin, and what cannot be stored is undone.
  */
 void runner_away(struct runner *runner);
 void runner_back(struct runner *runner);

@@ -355,6 +355,55 @@ static void whoever_waits_for_room_gets_it(void **state)
     assert_int_equal(answer_count(), 2);
 }
 
+static atomic_bool other_is_in;
+
+static void *publish_the_other(void *ctx)
+{
+    publish_when_there_is_room(ctx);
+    atomic_store(&other_is_in, true);
+    return NULL;
+}
+
+static bool is_other_in(void *ctx)
+{
+    (void)ctx;
+    return atomic_load(&other_is_in);
+}
+
+/* The room that its event had was free before it began: who waits for that does not wait for
+ * this. */
+static void answered_after_the_other_is_in(hf_status status, const hf_receipt *receipt,
+                                           const char *message, void *ctx)
+{
+    answers.unexpected += !wait_until(is_other_in, NULL);
+    answered(status, receipt, message, ctx);
+}
+
+static bool is_full(void *ctx)
+{
+    (void)ctx;
+    return point_hits("async_full") > 0;
+}
+
+static void room_is_announced_before_the_callback_of_the_one_who_left_it(void **state)
+{
+    struct scene *scene = *state;
+    hf_bus *bus = open_small(scene, 1, 1 << 20, 2 * PATIENCE_MS); /* who is not told waits longer */
+    hf_new_event event = event_of("first");
+    pthread_t thread;
+    atomic_store(&other_is_in, false);
+    point_arm("async_taken", 1, POINT_STOP_THREAD);
+    assert_ok(hf_publish_async(bus, &event, answered_after_the_other_is_in, &slots[0]));
+    assert_true(point_wait_blocked("async_taken", PATIENCE_MS));
+    assert_int_equal(pthread_create(&thread, NULL, publish_the_other, bus), 0);
+    assert_true(wait_until(is_full, NULL));
+    point_release("async_taken");
+    pthread_join(thread, NULL);
+    assert_ok(hf_flush(bus, PATIENCE_MS));
+    assert_int_equal(answers.unexpected, 0);
+    assert_int_equal(answer_count(), 2);
+}
+
 /* ---- Callbacks ------------------------------------------------------------------------------- */
 
 static void publish_again(hf_status status, const hf_receipt *receipt, const char *message,
@@ -557,6 +606,7 @@ int main(void)
         async_test(a_full_queue_makes_the_caller_wait_and_then_refuses),
         async_test(bytes_are_bounded_but_one_event_always_fits),
         async_test(whoever_waits_for_room_gets_it),
+        async_test(room_is_announced_before_the_callback_of_the_one_who_left_it),
         async_test(a_callback_may_publish_again_even_if_the_queue_holds_one),
         async_test(a_callback_must_not_wait_for_itself),
         async_test(flush_without_work_returns_and_with_stuck_work_times_out),

@@ -4,6 +4,8 @@
  */
 #include "support_scene.h"
 
+#include "base/point.h"
+
 #include <stdatomic.h>
 
 static hf_verdict always_fail(const hf_event *event, hf_delivery *delivery,
@@ -310,6 +312,58 @@ static void a_failure_without_a_word_still_counts(void **state)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
+#ifdef HF_FAULTS
+#define LATE_MS 400 /* a pause, less than which the handler does not take */
+
+static bool is_late(void *ctx)
+{
+    return mono_us() - *(int64_t *)ctx > 2 * LATE_MS * INT64_C(1000);
+}
+
+static bool was_reported(void *ctx)
+{
+    return point_hits("before_report") > *(int64_t *)ctx;
+}
+
+/* The turn of the dispatcher in which the attempt is stored began before the handler had ended. */
+static void the_pause_counts_from_the_end_of_the_attempt(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, always_fail);
+    hf_subscription_options options = quick_options();
+    int64_t stopped_us, reports;
+
+    recorder->door = scene_door(scene);
+    options.attempts_max = 2;
+    options.handler_timeout_ms = 10 * PATIENCE_MS;
+    options.retry_base_ms = LATE_MS;
+    options.retry_max_ms = LATE_MS;
+    options.retry_jitter_percent = 0;
+    subscribe(scene->bus, "a", "x", recorder, &options);
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    point_arm("after_refresh", 1, POINT_STOP_THREAD);
+    publish(scene->bus, "y", NULL, "1");
+    assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+    stopped_us = mono_us();
+    reports = point_hits("before_report");
+    assert_true(wait_until(is_late, &stopped_us));
+    door_open(recorder->door);
+    assert_true(wait_until(was_reported, &reports));
+    point_release("after_refresh");
+    assert_true(recorder_wait(recorder, 2));
+    assert_true(pause_ms(recorder, 0) >= LATE_MS - 2);
+    settle_all(scene->bus, "a");
+}
+
+static int release_and_teardown(void **state)
+{
+    point_reset(); /* nobody may stay stopped while the bus is closed */
+    return scene_teardown(state);
+}
+#endif
+
 static hf_verdict fail_bad_ones(const hf_event *event, hf_delivery *delivery,
                                 struct recorder *recorder)
 {
@@ -503,6 +557,10 @@ static const struct CMUnitTest tests[] = {
     scene_test(an_error_is_kept_up_to_its_limit),
     scene_test(a_hostile_error_text_is_kept_and_the_story_stays_json),
     scene_test(a_failure_without_a_word_still_counts),
+#ifdef HF_FAULTS
+    cmocka_unit_test_setup_teardown(the_pause_counts_from_the_end_of_the_attempt, scene_setup,
+                                    release_and_teardown),
+#endif
     scene_test(a_waiting_retry_occupies_no_worker),
     scene_test(a_retry_and_its_story_survive_a_restart),
     scene_test(an_uncounted_retry_is_not_an_attempt),
