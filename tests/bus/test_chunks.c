@@ -82,8 +82,8 @@ static void what_waits_behind_a_handler_that_has_not_begun_is_run_by_others(void
     assert_int_equal(recorder_count(recorder), EVENTS);
 }
 
-/* A worker has done all that it took, and stands before it says so. It took one: of several it might
- * have to leave some, if their time is over, and those are its own until it says so. */
+/* A worker has done all that it took, and stands before it says so. It took one: of several it
+ * might have to leave some, if their time is over, and those are its own until it says so. */
 static void what_is_done_counts_before_its_worker_says_so(void **state)
 {
     struct scene *scene = *state;
