@@ -162,7 +162,7 @@ static void stop_while_locked(struct scene *scene, hf_mode mode, bool others)
     struct obstacle obstacle;
     hf_bus *bus;
 
-    bus_options.timeout_ms = 3000;
+    bus_options.timeout_ms = 15000;
     bus = scene_open(scene, &bus_options);
     recorder->door = scene_door(scene);
     options.mode = mode;
@@ -304,7 +304,7 @@ static void a_shutdown_spends_its_time_once(void **state)
     int64_t begin_us, took_us;
     hf_bus *bus;
 
-    bus_options.timeout_ms = 3000;
+    bus_options.timeout_ms = 5000;
     bus = scene_open(scene, &bus_options);
     recorder->door = scene_door(scene);
     event.type = "x";
