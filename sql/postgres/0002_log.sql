@@ -25,7 +25,7 @@ CREATE FUNCTION holdfast.month_table(p_namespace_id integer, p_at timestamptz) R
 -- open a table on which its transaction has no such lock yet, as the size of one does.
 CREATE FUNCTION holdfast.await_months(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(1215253604, p_namespace_id);
@@ -42,7 +42,7 @@ $$;
 -- If the caller's transaction rolls back, the month is gone and the next publisher makes it again.
 CREATE FUNCTION holdfast.make_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET datestyle = 'ISO, YMD' SET timezone = 'UTC'
 AS $$
 DECLARE
@@ -81,7 +81,7 @@ $$;
 -- the clock. HF003: there is no such namespace.
 CREATE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF to_regclass(month_table(p_namespace_id, p_at)) IS NOT NULL THEN
@@ -98,7 +98,7 @@ $$;
 -- removed. Answers how many were made. For every process that opens, once an hour, and at will.
 CREATE FUNCTION holdfast.ensure_months(p_namespace_id integer DEFAULT NULL) RETURNS integer
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id   integer;
@@ -120,7 +120,7 @@ $$;
 -- made the month and be open. NULL: it would have to.
 CREATE FUNCTION holdfast.try_months(p_namespace_id integer) RETURNS integer
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 BEGIN
@@ -159,7 +159,7 @@ CREATE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes_max intege
 -- it is being removed; HF011 if it is a copy that is not complete (0022_copying.sql).
 CREATE FUNCTION holdfast.namespace_find(p_name text) RETURNS holdfast.namespaces
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces;
@@ -177,7 +177,7 @@ $$;
 -- namespace_of: the namespace with this id, for whoever has it open. HF003 if it is gone.
 CREATE FUNCTION holdfast.namespace_of(p_id integer) RETURNS holdfast.namespaces
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces;
@@ -200,7 +200,7 @@ CREATE FUNCTION holdfast.namespace_put(p_name text, p_gapless boolean DEFAULT NU
                                        OUT status integer, OUT message text, OUT id integer,
                                        OUT gapless boolean, OUT created boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -258,7 +258,7 @@ $$;
 -- nobody is mistaken for one.
 CREATE FUNCTION holdfast.head(p_namespace_id integer) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_head bigint;
@@ -291,7 +291,7 @@ END;
 -- hash_mix of C.
 CREATE FUNCTION holdfast.hash_mix(p_value bigint) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v bigint := p_value;
@@ -307,7 +307,7 @@ $$;
 -- hash_lane of C: the unit of order of an event.
 CREATE FUNCTION holdfast.lane_of(p_tenant text, p_key text, p_id uuid) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_bytes bytea := '';

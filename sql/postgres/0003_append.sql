@@ -27,7 +27,7 @@
 -- answer_check: raises what a change_... function has answered, if it is not 0.
 CREATE FUNCTION holdfast.answer_check(p_status integer, p_message text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_status <> 0 THEN
@@ -39,7 +39,7 @@ $$;
 -- fault_check: raises what a ..._fault function has found, if it is not NULL. HF001.
 CREATE FUNCTION holdfast.fault_check(p_fault text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_fault IS NOT NULL THEN
@@ -53,7 +53,7 @@ $$;
 -- Whether JSON has \u0000 or half a surrogate pair, which nobody can store as text later.
 CREATE FUNCTION holdfast.json_escapes_badly(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_text text;
@@ -74,7 +74,7 @@ $$;
 -- inside.
 CREATE FUNCTION holdfast.json_too_deep(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_text text := p_json;
@@ -97,7 +97,7 @@ $$;
 -- the words, are those of glob_check_type and glob_check_pattern.
 CREATE FUNCTION holdfast.glob_fault(p_text text, p_what text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_before text;
@@ -141,7 +141,7 @@ $$;
 -- Why a type is refused; NULL if it is good, which one expression tells.
 CREATE FUNCTION holdfast.type_fault(p_type text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF octet_length(p_type) <= 255 AND p_type COLLATE "C" ~
@@ -172,7 +172,7 @@ CREATE FUNCTION holdfast.event_fault(p_type text, p_payload json, p_key text, p_
                                      p_metadata json, p_producer text, p_expected_version bigint,
                                      p_emitted_at timestamptz) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_fault text := holdfast.type_fault(p_type);
@@ -235,7 +235,7 @@ $$;
 CREATE FUNCTION holdfast.find_id(p_namespace_id integer, p_id uuid, OUT "position" bigint,
                                  OUT entered_at timestamptz, OUT key_version bigint)
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
@@ -271,7 +271,7 @@ CREATE FUNCTION holdfast.append_one(p_namespace holdfast.namespaces, p_id uuid, 
                                     OUT status integer, OUT message text, OUT "position" bigint,
                                     OUT key_version bigint, OUT duplicate boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -386,7 +386,7 @@ $$;
 -- and makes it if nobody was. For ids that may enter the log at another time than now, their months, too.
 CREATE FUNCTION holdfast.repair_months(p_namespace_id integer, p_ids uuid[]) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -415,7 +415,7 @@ CREATE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types te
                                 OUT positions bigint[], OUT key_versions bigint[],
                                 OUT duplicates boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := namespace_of(p_namespace_id);
@@ -471,7 +471,7 @@ $$;
 -- declared before the log is looked at for the last time.
 CREATE FUNCTION holdfast.sleep(p_namespace_id integer, p_ms integer) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_flag  regclass;
@@ -489,7 +489,7 @@ $$;
 -- Whoever sleeps was woken by the same NOTIFY and declares anew before it sleeps again.
 CREATE FUNCTION holdfast.awake(p_namespace_id integer, p_flag bigint) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_flag regclass;
@@ -515,7 +515,7 @@ CREATE FUNCTION holdfast.is_quiet() RETURNS boolean
 -- serialise the commits of the whole cluster.)
 CREATE FUNCTION holdfast.ring(p_namespace_id integer, p_sleep regclass) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF pg_sequence_last_value(p_sleep) > extract(epoch FROM clock_timestamp()) * 1000000
@@ -531,7 +531,7 @@ $$;
 -- has written something itself: so this writes something, which leaves no row behind.
 CREATE FUNCTION holdfast.commit_what_is_seen() RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pg_logical_emit_message(true, 'holdfast', '');
@@ -542,7 +542,7 @@ $$;
 -- however the session is set.
 CREATE FUNCTION holdfast.commit_durably() RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
@@ -556,7 +556,7 @@ $$;
 -- p_durably: as commit_durably.
 CREATE FUNCTION holdfast.join_check(p_token uuid, p_durably boolean) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM processes p WHERE p.token = p_token) THEN

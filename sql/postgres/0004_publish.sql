@@ -9,7 +9,7 @@ CREATE FUNCTION holdfast.publish_checked(p_namespace text, p_type text, p_payloa
                                          OUT "position" bigint, OUT duplicate boolean,
                                          OUT key_version bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -135,7 +135,7 @@ CREATE FUNCTION holdfast.publish_many(namespace text, types text[], payloads jso
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -242,7 +242,7 @@ CREATE FUNCTION holdfast.publish_many(namespace text, events json)
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -14,7 +14,7 @@ CREATE FUNCTION holdfast.process_key(p_namespace_id integer, p_token uuid) RETUR
 -- be seen to be frozen; nor is any on a server that hides its locks. Reads pg_locks once.
 CREATE FUNCTION holdfast.dead_of(p_namespace_id integer, p_tokens uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_keys bigint[];
@@ -43,7 +43,7 @@ $$;
 -- not consume there (0023_grants.sql) leaves it, and the signs of it, to those who do.
 CREATE FUNCTION holdfast.clock_mind(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -81,7 +81,7 @@ CREATE FUNCTION holdfast.process_beat(p_namespace_id integer, p_token uuid, p_no
                                       p_locked boolean)
     RETURNS TABLE (token uuid, node_name text, renewals bigint, dead boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -103,7 +103,7 @@ $$;
 -- its locks, and nobody knows. p_head is the newest position, which was read before.
 CREATE FUNCTION holdfast.publishers(p_namespace_id integer, p_head bigint) RETURNS text[]
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
@@ -123,7 +123,7 @@ $$;
 -- process comes or goes, and when one dies: then there may be something to do that nobody has rung for.
 CREATE FUNCTION holdfast.company(p_namespace_id integer, p_token uuid) RETURNS bigint
     LANGUAGE sql VOLATILE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT hashtextextended(concat_ws(' ',
         (SELECT sum(s.generation) + sum(s.crew) FROM subscriptions s
@@ -141,7 +141,7 @@ $$;
 -- remove (0023_grants.sql) cannot be locked, and stay.
 CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer) RETURNS integer
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
@@ -172,7 +172,7 @@ $$;
 -- before leases_from. Answers whether there was anything.
 CREATE FUNCTION holdfast.process_give(p_token uuid, p_now timestamptz) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_given boolean;
@@ -201,7 +201,7 @@ $$;
 CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_now timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_given boolean := false;

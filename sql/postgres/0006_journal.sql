@@ -55,7 +55,7 @@ CREATE FUNCTION holdfast.journal_add(p_subscription_id bigint, p_partition integ
                                      p_holes holdfast.hole[] DEFAULT NULL,
                                      p_stored holdfast.checkpoints_0 DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_span   integer := CASE WHEN p_stored.span IS NULL THEN coalesce(span_of(p_at), 0)
@@ -100,7 +100,7 @@ END;
 CREATE FUNCTION holdfast.journal_newest(p_subscription_id bigint, p_partition integer)
     RETURNS holdfast.checkpoints_0
     LANGUAGE plpgsql VOLATILE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off
 AS $$
 DECLARE
@@ -122,7 +122,7 @@ CREATE FUNCTION holdfast.journal_move(p_subscription_id bigint, p_partitions int
                                       p_checkpoints bigint[], p_last_event_ids uuid[],
                                       p_at timestamptz) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$
@@ -167,7 +167,7 @@ $$;
 CREATE FUNCTION holdfast.leases_lower(p_subscription_id bigint, p_kept boolean, p_at timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_row holdfast.checkpoints_0;
@@ -191,7 +191,7 @@ $$;
 CREATE FUNCTION holdfast.is_held(p_tables regclass[], p_moment interval DEFAULT '50 ms')
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_until   timestamptz := clock_timestamp() + p_moment;
@@ -231,7 +231,7 @@ CREATE FUNCTION holdfast.sees_commits() RETURNS boolean
 -- waiting is no use.
 CREATE FUNCTION holdfast.rotate(p_bytes bigint DEFAULT 1048576) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
@@ -281,7 +281,7 @@ $$;
 CREATE FUNCTION holdfast.compact(p_table regclass, p_dead bigint DEFAULT 250,
                                  p_commits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE
@@ -334,7 +334,7 @@ $$;
 -- a role that may not (0023_grants.sql).
 CREATE FUNCTION holdfast.upkeep(p_commits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT has_function_privilege('holdfast.rotate(bigint)', 'EXECUTE') THEN

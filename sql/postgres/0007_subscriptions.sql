@@ -22,7 +22,7 @@ CREATE FUNCTION holdfast.change_subscription_put(
     p_partitions integer, p_start bigint, p_expect_generation bigint, p_now timestamptz,
     OUT status integer, OUT message text, OUT id bigint, OUT created boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -87,7 +87,7 @@ $$;
 -- in which they lie, and meet whoever stores several checkpoints (change_checkpoints) halfway.
 CREATE FUNCTION holdfast.partitions_lock(p_subscription_id bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id
@@ -98,7 +98,7 @@ $$;
 -- Everything of a subscription that a seek or its removal takes away.
 CREATE FUNCTION holdfast.subscription_clear(p_subscription_id bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     DELETE FROM holdfast.leases WHERE subscription_id = p_subscription_id;
@@ -113,7 +113,7 @@ $$;
 CREATE FUNCTION holdfast.change_subscription_remove(p_namespace_id integer, p_name text,
                                                     OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id bigint;
@@ -139,7 +139,7 @@ CREATE FUNCTION holdfast.change_pause(p_namespace_id integer, p_subscription_id 
                                       p_paused boolean, p_by text, p_reason text,
                                       p_now timestamptz, OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;
@@ -171,7 +171,7 @@ $$;
 CREATE FUNCTION holdfast.change_breaker(p_namespace_id integer, p_subscription_id bigint,
                                         p_state text, OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;
@@ -196,7 +196,7 @@ CREATE FUNCTION holdfast.change_seek(p_namespace_id integer, p_subscription_id b
                                      p_position bigint, p_now timestamptz,
                                      OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_head bigint := head(p_namespace_id);
@@ -237,7 +237,7 @@ CREATE FUNCTION holdfast.change_acquire(
     OUT generation bigint, OUT unclean boolean, OUT owner uuid, OUT owner_name text,
     OUT owner_renewals bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -296,7 +296,7 @@ CREATE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p_partition 
                                           p_token uuid, p_epoch bigint,
                                           OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;
@@ -323,7 +323,7 @@ CREATE FUNCTION holdfast.fence(p_namespace_id integer, p_subscription_id bigint,
                                OUT status integer, OUT message text, OUT generation bigint,
                                OUT name text, OUT stored holdfast.checkpoints_0)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column

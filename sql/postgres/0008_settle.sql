@@ -25,7 +25,7 @@ CREATE TYPE holdfast.event AS (
 CREATE FUNCTION holdfast.events_at(p_namespace_id integer, p_subscription_id bigint,
                                    p_positions bigint[]) RETURNS SETOF holdfast.event
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
@@ -72,7 +72,7 @@ CREATE FUNCTION holdfast.record_lost(p_namespace_id integer, p_subscription_id b
                                      p_position bigint, p_error text, p_node text,
                                      p_now timestamptz) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_lane bigint;
@@ -134,7 +134,7 @@ CREATE FUNCTION holdfast.lanes_hold(p_subscription_id bigint, p_ours integer[],
                                     p_partitions integer[], p_positions bigint[], p_lanes bigint[],
                                     p_kinds integer[], p_now timestamptz, OUT due boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     INSERT INTO holdfast.retries
@@ -176,7 +176,7 @@ CREATE FUNCTION holdfast.outcomes_apply(
     p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[],
     OUT status integer, OUT message text, OUT lane_busy boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -318,7 +318,7 @@ CREATE FUNCTION holdfast.change_settle(
     p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
     OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
@@ -390,7 +390,7 @@ CREATE FUNCTION holdfast.tx_enter(
     p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint,
     OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_lease     leases;
@@ -445,7 +445,7 @@ CREATE FUNCTION holdfast.tx_leave(
     p_now timestamptz,
     OUT status integer, OUT message text, OUT "position" bigint, OUT lane_busy boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -535,7 +535,7 @@ $$;
 -- is sent behind it, a COMMIT above all, does not happen then.
 CREATE FUNCTION holdfast.tx_check(p_mark text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF current_setting('holdfast.tx', true) IS DISTINCT FROM p_mark THEN
@@ -551,7 +551,7 @@ CREATE FUNCTION holdfast.tx_settle(
     p_token uuid, p_epoch bigint, p_lease uuid, p_mark text, p_positions bigint[],
     p_waited boolean[], p_now timestamptz) RETURNS boolean[]
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_done record;

@@ -88,7 +88,7 @@ CREATE FUNCTION holdfast.leased_events(p_namespace_id integer, p_subscription_id
                                        p_limit integer)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_positions bigint[];
@@ -133,7 +133,7 @@ CREATE FUNCTION holdfast.lease_take(p_namespace_id integer, p_lease uuid, p_max 
                                     p_bytes bigint, p_suspect boolean, p_now timestamptz)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_lease holdfast.leases;
@@ -181,7 +181,7 @@ CREATE FUNCTION holdfast.retries_take(p_namespace_id integer, p_subscription_id 
                                       p_now timestamptz)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_due   bigint[];
@@ -229,7 +229,7 @@ CREATE FUNCTION holdfast.claim_orphans(
     OUT free uuid[], OUT suspect uuid, OUT suspect_since timestamptz, OUT careful boolean,
     OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -357,7 +357,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_{namespace}(
     p_commit text)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan
 AS $$
@@ -737,7 +737,7 @@ $claim$;
 -- Makes claim_<id>, or makes it anew. namespace_put does; so must whoever changes the text above.
 CREATE FUNCTION holdfast.claim_make(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     EXECUTE replace(claim_source(), '{namespace}', p_namespace_id::text);
@@ -752,7 +752,7 @@ CREATE FUNCTION holdfast.change_claim(
     p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_answer claimed;

@@ -8,7 +8,7 @@
 CREATE FUNCTION holdfast.lease_free(p_lease holdfast.leases, p_positions int8multirange,
                                     p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_fresh int8multirange := p_positions;
@@ -51,7 +51,7 @@ CREATE FUNCTION holdfast.change_settle_lease(
     p_commit text DEFAULT NULL,
     OUT status integer, OUT message text, OUT ring boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_lease    leases;
@@ -185,7 +185,7 @@ $$;
 CREATE FUNCTION holdfast.lease_read(p_namespace_id integer, p_subscription_id bigint, p_lease uuid)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_lease  leases;

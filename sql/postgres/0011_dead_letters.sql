@@ -9,7 +9,7 @@ CREATE FUNCTION holdfast.grave(p_namespace_id integer, p_dead_id bigint, OUT dea
                                OUT subscription_id bigint, OUT ordered boolean,
                                OUT partition integer)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -43,7 +43,7 @@ $$;
 CREATE FUNCTION holdfast.unblock(p_subscription_id bigint, p_partition integer, p_ordered boolean,
                                  p_position bigint, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_lane bigint;
@@ -71,7 +71,7 @@ CREATE FUNCTION holdfast.change_dead_retry(p_namespace_id integer, p_dead_ids bi
                                            p_payload json, p_now timestamptz,
                                            OUT status integer, OUT message text, OUT count bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id   bigint;
@@ -118,7 +118,7 @@ CREATE FUNCTION holdfast.change_dead_resolve(p_namespace_id integer, p_dead_id b
                                              p_note text, p_now timestamptz,
                                              OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     g record := grave(p_namespace_id, p_dead_id);
@@ -148,7 +148,7 @@ CREATE FUNCTION holdfast.change_dead_purge(p_namespace_id integer, p_dead_ids bi
                                            p_now timestamptz,
                                            OUT status integer, OUT message text, OUT count bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id bigint;

@@ -25,7 +25,7 @@ CREATE TYPE holdfast.pull AS (
 -- Who waits for others and then looks again must see what they did. p_who: "leases need". HF002.
 CREATE FUNCTION holdfast.demand_read_committed(p_who text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT sees_commits() THEN
@@ -37,7 +37,7 @@ $$;
 
 CREATE FUNCTION holdfast.pull_find(p_namespace text, p_subscription text) RETURNS holdfast.pull
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := namespace_find(p_namespace);
@@ -64,7 +64,7 @@ $$;
 -- A lease's text as its token, as lease_parse of C. HF001.
 CREATE FUNCTION holdfast.lease_token(p_lease text) RETURNS uuid
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_lease IS NULL THEN
@@ -83,7 +83,7 @@ $$;
 -- The delay before attempt p_attempt, as retry_delay_ms of C.
 CREATE FUNCTION holdfast.retry_delay_ms(p_options json, p_attempt integer) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_base   double precision := coalesce((p_options ->> 'retry_base_ms')::double precision, 1000);
@@ -124,7 +124,7 @@ CREATE FUNCTION holdfast.pull_apply(p_pull holdfast.pull, p_lease uuid, p_node t
                                     p_now timestamptz, p_outcomes holdfast.pull_outcome[])
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_dead bigint;
@@ -152,7 +152,7 @@ $$;
 CREATE FUNCTION holdfast.pull_answer(p_pull holdfast.pull, p_status integer, p_message text,
                                      p_ring boolean) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM answer_check(p_status, p_message);
@@ -165,7 +165,7 @@ $$;
 -- An error's text, cut to 2048 bytes at a character's beginning.
 CREATE FUNCTION holdfast.error_cut(p_error text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_bytes bytea;
@@ -189,7 +189,7 @@ $$;
 CREATE FUNCTION holdfast.pull_weed(p_pull holdfast.pull, p_lease uuid, p_node text,
                                    p_weeds holdfast.claimed[], p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pull_apply(p_pull, p_lease, p_node, p_now, array_agg(ROW(
@@ -215,7 +215,7 @@ CREATE FUNCTION holdfast.claim(namespace text, subscription text, max integer DE
                    payload json, key text, tenant text, metadata json, producer text,
                    schedule_id text, key_version bigint, emitted_at timestamptz, attempt integer)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -271,7 +271,7 @@ CREATE FUNCTION holdfast.pull_settle(p_pull holdfast.pull, p_lease uuid, p_posit
                                      p_kind integer, p_extend timestamptz, p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_positions bigint[] := ARRAY(SELECT DISTINCT p FROM unnest(p_positions) p ORDER BY p);
@@ -293,7 +293,7 @@ $$;
 CREATE FUNCTION holdfast.ack(namespace text, subscription text, lease text,
                              positions bigint[] DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pull_settle(pull_find(ack.namespace, ack.subscription), lease_token(ack.lease),
@@ -305,7 +305,7 @@ $$;
 CREATE FUNCTION holdfast.release(namespace text, subscription text, lease text,
                                  positions bigint[] DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pull_settle(pull_find(release.namespace, release.subscription),
@@ -318,7 +318,7 @@ $$;
 CREATE FUNCTION holdfast.extend(namespace text, subscription text, lease text,
                                lease_ms bigint DEFAULT NULL) RETURNS timestamptz
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_pull  pull := pull_find(extend.namespace, extend.subscription);
@@ -341,7 +341,7 @@ CREATE FUNCTION holdfast.pull_fail(p_pull holdfast.pull, p_lease uuid, p_positio
                                    p_bury boolean, p_delay_ms bigint, p_error text, p_node text)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_max      integer := coalesce((p_pull.options ->> 'attempts_max')::integer, 4);
@@ -396,7 +396,7 @@ CREATE FUNCTION holdfast.nack(namespace text, subscription text, lease text,
                               positions bigint[] DEFAULT NULL, error text DEFAULT NULL,
                               delay_ms bigint DEFAULT NULL, node text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF nack.delay_ms < 0 OR nack.delay_ms > 31622400000 THEN
@@ -415,7 +415,7 @@ CREATE FUNCTION holdfast.bury(namespace text, subscription text, lease text,
                               positions bigint[] DEFAULT NULL, error text DEFAULT NULL,
                               node text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pull_fail(pull_find(bury.namespace, bury.subscription), lease_token(bury.lease),

@@ -16,7 +16,7 @@
 CREATE FUNCTION holdfast.import_columns(p_source regclass, p_columns json)
     RETURNS TABLE (member text, expression text)
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -56,7 +56,7 @@ $$;
 CREATE FUNCTION holdfast.import_order(p_source regclass, p_order_by text[], OUT list text,
                                       OUT place text)
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_missing text;
@@ -95,7 +95,7 @@ CREATE FUNCTION holdfast.import_table(source regclass, namespace text, order_by 
                                       OUT imported bigint, OUT skipped bigint,
                                       OUT first_position bigint, OUT last_position bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET jit = off
 AS $$
 DECLARE
@@ -222,7 +222,7 @@ CREATE FUNCTION holdfast.import_fault(p_id uuid, p_type text, p_payload json, p_
                                       p_metadata json, p_producer text, p_emitted_at timestamptz,
                                       p_key_version bigint) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_id IS NULL THEN

@@ -14,7 +14,7 @@ CREATE FUNCTION holdfast.change_muster(
     OUT assigned text[], OUT owners uuid[], OUT seen uuid[], OUT seen_renewals bigint[], OUT other_name text,
     OUT lowest bigint, OUT highest bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     c_full   constant text := format(
@@ -118,7 +118,7 @@ CREATE FUNCTION holdfast.change_checkpoints(
     OUT status integer, OUT message text, OUT generation bigint, OUT stale boolean[],
     OUT due boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
@@ -192,7 +192,7 @@ CREATE FUNCTION holdfast.change_repartition(
     OUT status integer, OUT message text, OUT changed boolean, OUT owner uuid,
     OUT owner_renewals bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE

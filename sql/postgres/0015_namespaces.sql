@@ -14,7 +14,7 @@ CREATE FUNCTION holdfast.change_namespace_put(p_name text, p_metadata json, p_ga
                                               p_retention_bytes bigint DEFAULT NULL,
                                               p_lagging_drop boolean DEFAULT NULL)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -46,7 +46,7 @@ $$;
 -- namespace from being removed meanwhile: each step of removing waits for its row.
 CREATE FUNCTION holdfast.subscription_check() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM FROM namespaces n WHERE n.id = new.namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
@@ -63,7 +63,7 @@ CREATE TRIGGER subscription_check BEFORE INSERT ON holdfast.subscriptions
 CREATE FUNCTION holdfast.namespace_mark(p_id integer, p_name text, p_force boolean,
                                         OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_open record;
@@ -85,7 +85,7 @@ $$;
 -- The log: a month, or at last the table and the sequences. True: something was left to do.
 CREATE FUNCTION holdfast.namespace_drop_log(p_id integer) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_log   regclass := to_regclass('holdfast.events_' || p_id);
@@ -110,7 +110,7 @@ $$;
 -- What the subscriptions have, up to p_rows rows. Answers how many of these are left over.
 CREATE FUNCTION holdfast.namespace_drop_subscriptions(p_id integer, p_rows bigint) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_left  bigint := p_rows;
@@ -147,7 +147,7 @@ CREATE FUNCTION holdfast.change_namespace_remove(p_own integer, p_name text, p_f
                                                  p_rows bigint, OUT status integer, OUT message text,
                                                  OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE

@@ -65,7 +65,7 @@ CREATE INDEX delayed_due ON holdfast.delayed (namespace_id, due_at, number);
 -- agenda: when the earliest schedule or delayed event of the namespace is due; NULL: nothing is.
 CREATE FUNCTION holdfast.agenda(p_namespace_id integer) RETURNS timestamptz
     LANGUAGE sql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT least((SELECT min(s.next_at) FROM schedules s
                       WHERE s.namespace_id = p_namespace_id AND s.paused_at IS NULL
@@ -77,7 +77,7 @@ $$;
 -- the namespace is there, but not to be locked.
 CREATE FUNCTION holdfast.namespace_hold(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
@@ -101,7 +101,7 @@ CREATE FUNCTION holdfast.change_schedule_put(
     p_paused_by text, p_paused_reason text,
     OUT status integer, OUT message text, OUT created boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule schedules;
@@ -141,7 +141,7 @@ $$;
 CREATE FUNCTION holdfast.change_schedule_remove(p_namespace_id integer, p_name text,
                                                 OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id uuid;
@@ -165,7 +165,7 @@ CREATE FUNCTION holdfast.change_schedule_pause(p_namespace_id integer, p_name te
                                                p_next timestamptz, p_now timestamptz,
                                                OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;
@@ -201,7 +201,7 @@ CREATE FUNCTION holdfast.fire_take(p_namespace_id integer, p_by_hand boolean, p_
                                    p_generations bigint[], p_waited timestamptz[], p_nexts timestamptz[])
     RETURNS boolean[]
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_ours boolean[] := array_fill(false, ARRAY[cardinality(p_schedules)]);
@@ -243,7 +243,7 @@ CREATE FUNCTION holdfast.fire_append(
     p_schedule_ids text[], p_emitted_at timestamptz[], p_hashes bigint[],
     OUT positions bigint[], OUT duplicates boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -307,7 +307,7 @@ CREATE FUNCTION holdfast.change_fire(
     OUT status integer, OUT message text, OUT ours boolean[], OUT positions bigint[],
     OUT duplicates boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
@@ -352,7 +352,7 @@ CREATE FUNCTION holdfast.change_delay(
     p_emitted_at timestamptz[], p_hashes bigint[],
     OUT status integer, OUT message text, OUT positions bigint[], OUT duplicates boolean[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_count integer := cardinality(p_ids);
@@ -387,7 +387,7 @@ CREATE FUNCTION holdfast.change_release(p_namespace_id integer, p_max integer, p
                                         OUT status integer, OUT message text, OUT count bigint,
                                         OUT next_at timestamptz)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := namespace_of(p_namespace_id);

@@ -60,7 +60,7 @@ CREATE TYPE holdfast.progress AS (
 CREATE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_ids bigint[], p_token uuid)
     RETURNS SETOF holdfast.progress
     LANGUAGE plpgsql VOLATILE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
@@ -126,7 +126,7 @@ $$;
 CREATE FUNCTION holdfast.position_before(p_namespace_id integer, p_at timestamptz,
                                          p_disorder bigint DEFAULT 20000) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
@@ -162,7 +162,7 @@ $$;
 -- between and never committed count too; what retention has taken out of the log does not.
 CREATE FUNCTION holdfast.rate_of(p_namespace_id integer) RETURNS double precision
     LANGUAGE plpgsql VOLATILE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
@@ -183,7 +183,7 @@ $$;
 -- How large the server's write-ahead log is; NULL if whoever asks may not see it.
 CREATE FUNCTION holdfast.wal_bytes() RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT has_function_privilege('pg_catalog.pg_ls_waldir()', 'EXECUTE') THEN
@@ -214,7 +214,7 @@ CREATE TYPE holdfast.stats AS (
 CREATE FUNCTION holdfast.stats_of(p_namespace_id integer, p_progress holdfast.progress[])
     RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 BEGIN
@@ -251,7 +251,7 @@ $$;
 -- of its subscriptions; they are NULL for whoever may not see these (0023_grants.sql).
 CREATE FUNCTION holdfast.stats(namespace text DEFAULT NULL) RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE

@@ -23,7 +23,7 @@ CREATE TYPE holdfast.cron AS (
 CREATE FUNCTION holdfast.cron_value(p_field text, p_text text, p_min integer, p_max integer,
                                     p_names text[]) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_value integer := p_min + array_position(p_names, upper(p_text)) - 1;
@@ -43,7 +43,7 @@ $$;
 CREATE FUNCTION holdfast.cron_field(p_field text, p_text text, p_min integer, p_last integer,
                                     p_max integer, p_names text[]) RETURNS integer[]
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_part   text;
@@ -90,7 +90,7 @@ $$;
 -- An expression of five or six fields, or one with an @. HF001.
 CREATE FUNCTION holdfast.cron_parse(p_expression text) RETURNS holdfast.cron
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_words  json := '{"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
@@ -144,7 +144,7 @@ CREATE FUNCTION holdfast.cron_near(p_set integer[], p_from integer, p_up boolean
 -- The time of day, in seconds, that is nearest to p_second; or NULL: none is left that day.
 CREATE FUNCTION holdfast.cron_time(p_cron holdfast.cron, p_second integer, p_up boolean) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_hour    integer := p_second / 3600;
@@ -175,7 +175,7 @@ $$;
 CREATE FUNCTION holdfast.cron_find(p_cron holdfast.cron, p_wall timestamp, p_up boolean)
     RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_day    date := p_wall;
@@ -215,7 +215,7 @@ CREATE FUNCTION holdfast.zone_offset(p_zone text, p_at timestamptz) RETURNS inte
 CREATE FUNCTION holdfast.zone_change(p_zone text, p_from timestamptz, p_to timestamptz)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_offset interval := zone_offset(p_zone, p_from);
@@ -238,7 +238,7 @@ $$;
 -- The latest time that the clocks have shown up to an instant.
 CREATE FUNCTION holdfast.zone_highest(p_zone text, p_at timestamptz) RETURNS timestamp
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_wall timestamp := p_at AT TIME ZONE p_zone;
@@ -255,7 +255,7 @@ $$;
 -- The instant at which the clocks first show a time, or a later one.
 CREATE FUNCTION holdfast.zone_reached(p_zone text, p_wall timestamp) RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_about timestamptz := p_wall AT TIME ZONE p_zone;
@@ -280,7 +280,7 @@ $$;
 CREATE FUNCTION holdfast.cron_real(p_cron holdfast.cron, p_zone text, p_from timestamptz, p_up boolean)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_day    interval := CASE WHEN p_up THEN interval '24 hours' ELSE interval '-24 hours' END;
@@ -316,7 +316,7 @@ $$;
 CREATE FUNCTION holdfast.cron_next(p_cron holdfast.cron, p_zone text, p_after timestamptz)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_from timestamptz := date_trunc('second', p_after) + interval '1 second';
@@ -332,7 +332,7 @@ $$;
 CREATE FUNCTION holdfast.cron_previous(p_cron holdfast.cron, p_zone text, p_before timestamptz)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_until timestamptz := date_trunc('second', p_before - interval '1 microsecond');
@@ -359,7 +359,7 @@ CREATE FUNCTION holdfast.misfire_plan(p_cron holdfast.cron, p_zone text, p_polic
                                       OUT times timestamptz[], OUT next_at timestamptz,
                                       OUT skipped_first timestamptz, OUT skipped_last timestamptz)
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_late timestamptz := p_now - p_grace;

@@ -14,7 +14,7 @@ ALTER TABLE holdfast.schedules ADD COLUMN job bigint;
 -- A schedule by its name. HF003, 42501.
 CREATE FUNCTION holdfast.schedule_find(p_namespace text, p_name text) RETURNS holdfast.schedules
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := namespace_find(p_namespace);
@@ -35,7 +35,7 @@ CREATE FUNCTION holdfast.schedule_fault(p_name text, p_zone text, p_type text, p
                                         p_tenant text, p_metadata json, p_misfire text, p_cap integer,
                                         p_grace_ms bigint) RETURNS text
     LANGUAGE sql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT coalesce(
         name_fault(p_name, 'schedule name', 255),
@@ -61,7 +61,7 @@ CREATE FUNCTION holdfast.cron_list(p_values integer[], p_all integer, p_star boo
 -- HF001.
 CREATE FUNCTION holdfast.cron_for_job(p_expression text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_cron     cron := cron_parse(p_expression);
@@ -92,7 +92,7 @@ $$;
 -- that stays does no harm: it asks for what is due, and of a schedule that is gone nothing is.
 CREATE FUNCTION holdfast.schedule_unjob(p_id uuid, p_job bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -109,7 +109,7 @@ $$;
 -- only says when to look: what is due, and whether somebody else was first, is decided as for everybody.
 CREATE FUNCTION holdfast.schedule_drive(p_schedule holdfast.schedules, p_driver text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_zone text; -- NULL: not known, or not to us
@@ -141,7 +141,7 @@ $$;
 -- Whoever drops a schedule, or its namespace, drops its job; whoever changes it changes the job.
 CREATE FUNCTION holdfast.schedule_job() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF tg_op = 'UPDATE' THEN
@@ -170,7 +170,7 @@ CREATE FUNCTION holdfast.create_schedule(namespace text, name text, expression t
                                          paused boolean DEFAULT false)
     RETURNS uuid
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -216,7 +216,7 @@ $$;
 -- drop_schedule: its events stay.
 CREATE FUNCTION holdfast.drop_schedule(namespace text, name text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule schedules := schedule_find(namespace, name);
@@ -228,7 +228,7 @@ $$;
 -- pause_schedule: nothing fires until resume_schedule; what would have is not made up for.
 CREATE FUNCTION holdfast.pause_schedule(namespace text, name text, reason text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule schedules := schedule_find(namespace, name);
@@ -240,7 +240,7 @@ $$;
 
 CREATE FUNCTION holdfast.resume_schedule(namespace text, name text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule  schedules := schedule_find(namespace, name);
@@ -268,7 +268,7 @@ CREATE FUNCTION holdfast.publish_later(namespace text, type text, payload json, 
                                        emitted_at timestamptz DEFAULT NULL,
                                        OUT "position" bigint, OUT duplicate boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -315,7 +315,7 @@ CREATE FUNCTION holdfast.fire_times(p_schedule holdfast.schedules, p_times times
                                     p_skipped_last timestamptz, p_by_hand boolean,
                                     OUT ids uuid[], OUT positions bigint[])
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_sizes     integer[] := ARRAY[cardinality(p_times)];
@@ -349,7 +349,7 @@ $$;
 -- run_schedule: publishes its event now, also if it is paused. What it waits for stays.
 CREATE FUNCTION holdfast.run_schedule(namespace text, name text, OUT id uuid, OUT "position" bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_done record;
@@ -369,7 +369,7 @@ $$;
 -- once for a planned time, and if that transaction is rolled back nobody else would.
 CREATE FUNCTION holdfast.fire_schedule(p_id uuid) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule schedules;
@@ -399,7 +399,7 @@ $$;
 CREATE FUNCTION holdfast.fire_due(p_namespace_id integer, p_max integer, p_now timestamptz,
                                   OUT fired bigint, OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_due     record;
@@ -442,7 +442,7 @@ CREATE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max integer DEFAULT
                               OUT fired bigint, OUT released bigint, OUT months bigint,
                               OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces;

@@ -45,7 +45,7 @@ CREATE FUNCTION holdfast.process_is_silent(p_process holdfast.processes) RETURNS
 -- whose lock nobody can see, or who have none, are believed for three heartbeats.
 CREATE FUNCTION holdfast.nodes_present(p_namespace_id integer, OUT count bigint, OUT names text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_seen boolean := has_table_privilege('pg_catalog.pg_locks', 'SELECT');
@@ -67,7 +67,7 @@ $$;
 CREATE FUNCTION holdfast.node_rival(p_namespace_id integer, p_node_id text, p_token uuid,
                                     p_since timestamptz) RETURNS text
     LANGUAGE sql VOLATILE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT format('node %s is live already: %s, since %s', p_node_id,
                   CASE WHEN p.pid IS NULL THEN 'by holdfast.heartbeat'
@@ -88,7 +88,7 @@ $$;
 -- the application's, and a process that is silent for so long is taken for dead.
 CREATE FUNCTION holdfast.node_lock(p_namespace_id integer, p_again boolean, p_node_id text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_key integer := hashtext(p_namespace_id || ':' || p_node_id);
@@ -113,7 +113,7 @@ CREATE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid, p_l
                                        p_host text, p_pid bigint, p_version text,
                                        p_heartbeat_ms bigint, OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_now       timestamptz := clock_timestamp();
@@ -152,7 +152,7 @@ $$;
 -- forgetting are passed over: a goodbye may be part of a transaction that goes on.
 CREATE FUNCTION holdfast.node_forget(p_namespace_id integer) RETURNS void
     LANGUAGE sql VOLATILE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     WITH old AS (
         SELECT n.node_id FROM past_nodes n
@@ -172,7 +172,7 @@ $$;
 CREATE FUNCTION holdfast.node_past(p_namespace_id integer, p_tokens uuid[], p_stopped boolean)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -209,7 +209,7 @@ CREATE FUNCTION holdfast.node_list(p_namespace_id integer, p_token uuid, p_node_
                    version text, pid bigint, heartbeat_ms bigint, started_at timestamptz,
                    seen_at timestamptz, stopped_at timestamptz, state integer, self boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -253,7 +253,7 @@ $$;
 CREATE FUNCTION holdfast.node_fault(p_node_id text, p_description text, p_metadata json,
                                     p_heartbeat_ms bigint) RETURNS text
     LANGUAGE sql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT coalesce(
         name_fault(p_node_id, 'node', 128),
@@ -273,7 +273,7 @@ $$;
 CREATE FUNCTION holdfast.node_started(p_namespace_id integer, p_node_id text, p_token uuid)
     RETURNS timestamptz
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_found processes;
@@ -300,7 +300,7 @@ CREATE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT
                                    description text DEFAULT NULL, metadata json DEFAULT NULL,
                                    heartbeat_ms bigint DEFAULT NULL) RETURNS uuid
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -347,7 +347,7 @@ $$;
 -- goodbye: the node stops. False: it was not registered (any more). HF001, HF003.
 CREATE FUNCTION holdfast.goodbye(namespace text, node text, token uuid) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id integer := (namespace_find(namespace)).id;

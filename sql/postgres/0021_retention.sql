@@ -24,7 +24,7 @@
 -- true if journal and leases were locked before the statement's snapshot was taken: see change_retain.
 CREATE FUNCTION holdfast.subscription_floor(p_subscription_id bigint) RETURNS bigint
     LANGUAGE sql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT CASE WHEN count(*) > 0 AND count(c.checkpoint) = count(*) THEN
         least(min(c.checkpoint),
@@ -44,7 +44,7 @@ $$;
 CREATE FUNCTION holdfast.lagging(p_namespace_id integer, p_position bigint, p_drop boolean)
     RETURNS TABLE (id bigint, name text, floor bigint)
     LANGUAGE sql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT s.id, s.name, f.floor FROM holdfast.subscriptions s
     CROSS JOIN LATERAL (SELECT coalesce(holdfast.subscription_floor(s.id), 0) AS floor) f
@@ -63,7 +63,7 @@ CREATE FUNCTION holdfast.retention_months(p_namespace_id integer)
     RETURNS TABLE (month text, ends_at timestamptz, bytes bigint, lowest bigint, highest bigint,
                    reason text, kept_by text)
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET datestyle = 'ISO, YMD' SET timezone = 'UTC'
 AS $$
 #variable_conflict use_column
@@ -115,7 +115,7 @@ CREATE FUNCTION holdfast.retention_plan(p_namespace_id integer, OUT due boolean,
                                         OUT events bigint, OUT bytes bigint, OUT by_size boolean,
                                         OUT kept_by text)
     LANGUAGE sql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT coalesce(bool_or(m.goes), false), coalesce(max(m.highest) FILTER (WHERE m.goes), 0),
            coalesce(sum(m.highest - m.lowest + 1) FILTER (WHERE m.goes), 0)::bigint,
@@ -142,7 +142,7 @@ CREATE FUNCTION holdfast.retention_may() RETURNS boolean
 -- written by a clock that has been set back since.
 CREATE FUNCTION holdfast.retention_take(p_namespace_id integer, p_every_ms bigint) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     UPDATE namespaces n SET retained_at = clock_timestamp()
@@ -159,7 +159,7 @@ $$;
 CREATE FUNCTION holdfast.subscription_drop(p_subscription_id bigint, p_floor bigint, p_through bigint,
                                            p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_copies int8multirange;
@@ -202,7 +202,7 @@ $$;
 CREATE FUNCTION holdfast.retention_left(p_namespace_id integer)
     RETURNS TABLE (month text, pending boolean)
     LANGUAGE sql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT 'holdfast.' || c.relname, i.inhrelid IS NOT NULL
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
@@ -216,7 +216,7 @@ $$;
 -- before it if nobody used the log for some, or if it was copied.)
 CREATE FUNCTION holdfast.log_from(p_namespace_id integer) RETURNS timestamptz
     LANGUAGE sql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT min(to_date(right(c.relname, 6), 'YYYYMM'))::timestamp AT TIME ZONE 'UTC'
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -228,7 +228,7 @@ $$;
 -- published; nothing promises that it does not.
 CREATE FUNCTION holdfast.retention_ids(p_namespace_id integer, p_rows bigint) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces%ROWTYPE;
@@ -265,7 +265,7 @@ CREATE FUNCTION holdfast.change_retain(
     OUT events bigint, OUT bytes bigint, OUT dropped_name text, OUT dropped_from bigint,
     OUT dropped_through bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE
@@ -361,7 +361,7 @@ $$;
 CREATE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL, p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id      integer;

@@ -17,7 +17,7 @@ INSERT INTO holdfast.meta (name, value)
 -- has taken over.
 CREATE FUNCTION holdfast.copy_target(p_name text, p_mark text) RETURNS integer
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id integer;
@@ -32,7 +32,7 @@ CREATE FUNCTION holdfast.copy_begin(p_name text, p_source text, p_run text, p_ga
                                     OUT status integer, OUT message text, OUT resumed boolean,
                                     OUT copied_to bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -84,7 +84,7 @@ $$;
 CREATE FUNCTION holdfast.copy_clear(p_name text, p_mark text, p_floor bigint, p_rows bigint,
                                     OUT status integer, OUT message text, OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id    integer := copy_target(p_name, p_mark);
@@ -128,7 +128,7 @@ $$;
 -- copy_months: makes the months of these times, whenever they are.
 CREATE FUNCTION holdfast.copy_months(p_namespace_id integer, p_at timestamptz[]) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_month timestamptz;
@@ -150,7 +150,7 @@ CREATE FUNCTION holdfast.copy_events(
     p_schedule_ids text[], p_producers text[], p_keys text[], p_tenants text[], p_metadata json[],
     p_payloads json[], p_times timestamptz[], OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET jit = off
 AS $$
 DECLARE
@@ -187,7 +187,7 @@ $$;
 -- copy_head: the newest position of a namespace that nobody uses.
 CREATE FUNCTION holdfast.copy_head(p_namespace_id integer, p_head bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     UPDATE heads h SET head = p_head WHERE h.namespace_id = p_namespace_id;
@@ -202,7 +202,7 @@ $$;
 -- one has locked the table before it draws the id, so nobody draws one between the look and the change.
 CREATE FUNCTION holdfast.copy_numbers(p_highest bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_ids regclass := pg_get_serial_sequence('holdfast.letters', 'id');
@@ -217,7 +217,7 @@ $$;
 -- copy_end: TRANSFER_END.
 CREATE FUNCTION holdfast.copy_end(p_name text, p_mark text, OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;

@@ -35,7 +35,7 @@ CREATE TABLE holdfast.grants (
 -- The namespaces where whoever asks has one of these.
 CREATE FUNCTION holdfast.namespaces_of(VARIADIC p_roles text[]) RETURNS integer[]
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     RETURN ARRAY(SELECT g.namespace_id FROM grants g
@@ -46,7 +46,7 @@ $$;
 -- Whether whoever asks has one of these in a namespace, or passes by all policies.
 CREATE FUNCTION holdfast.has_part(p_namespace_id integer, VARIADIC p_roles text[]) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     RETURN NOT row_security_active('holdfast.namespaces')
@@ -67,7 +67,7 @@ CREATE FUNCTION holdfast.may_read(p_namespace_id integer) RETURNS boolean
 CREATE FUNCTION holdfast.part_check(p_namespace_id integer, p_deed text, VARIADIC p_roles text[])
     RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT has_part(p_namespace_id, VARIADIC p_roles) THEN
@@ -180,7 +180,7 @@ REVOKE ALL ON FUNCTION holdfast.rotate(bigint), holdfast.compact(regclass, bigin
 -- truncate.
 CREATE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     c_read      constant text := 'meta, turns, grants, namespaces, event_log, dead_letters, checkpoints, events';
@@ -245,7 +245,7 @@ $$;
 CREATE FUNCTION holdfast.grant_find(p_role text, p_namespace text, p_grantee text,
                                     OUT namespace_id integer, OUT grantee regrole)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -279,7 +279,7 @@ $$;
 -- namespace. True: it was not before. For the owner of the schema. HF001, HF002, HF003.
 CREATE FUNCTION holdfast.namespace_grant(role text, namespace text, grantee text) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -299,7 +299,7 @@ $$;
 -- namespace_revoke: takes it back. False: there was nothing to be taken back.
 CREATE FUNCTION holdfast.namespace_revoke(role text, namespace text, grantee text) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -320,7 +320,7 @@ $$;
 -- The grants go with their namespace.
 CREATE FUNCTION holdfast.grants_drop() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_grantee regrole;

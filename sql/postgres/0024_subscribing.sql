@@ -22,7 +22,7 @@ CREATE FUNCTION holdfast.option_rows()
     RETURNS TABLE (place integer, name text, initial numeric, low numeric, high numeric,
                    decimals integer, words text[])
     LANGUAGE sql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     VALUES
         (1, 'mode', 1, 1, 2, 0, '{ordered,shared}'::text[]),
@@ -61,7 +61,7 @@ $$;
 -- The known option that has most pairs of letters in common with a mistyped one; NULL: none has many.
 CREATE FUNCTION holdfast.option_near(p_name text) RETURNS text
     LANGUAGE sql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     WITH pairs AS (
             SELECT DISTINCT w.name, substr(w.name, i, 2) AS pair
@@ -79,7 +79,7 @@ $$;
 -- What a caller gives: options, and two of them that have arguments of their own. HF001.
 CREATE FUNCTION holdfast.options_given(p_options jsonb, p_mode text, p_partitions integer) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_options jsonb := coalesce(p_options, '{}');
@@ -108,7 +108,7 @@ $$;
 CREATE FUNCTION holdfast.option_fault(p_name text, p_value jsonb, p_low numeric, p_high numeric,
                                       p_decimals integer, p_words text[]) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_shown text := left(p_value #>> '{}', 64);
@@ -133,7 +133,7 @@ $$;
 -- What does not go together, as options_check of C has it; NULL if all is good.
 CREATE FUNCTION holdfast.options_clash(p_options jsonb) RETURNS text
     LANGUAGE sql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT CASE
         WHEN retry_max_ms < retry_base_ms THEN
@@ -159,7 +159,7 @@ $$;
 -- HF001.
 CREATE FUNCTION holdfast.options_merge(p_stored jsonb, p_given jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET extra_float_digits = 1
 AS $$
 DECLARE
@@ -189,7 +189,7 @@ $$;
 -- Why patterns are refused; NULL if they are good.
 CREATE FUNCTION holdfast.patterns_fault(p_name text, p_patterns text[]) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_count integer := coalesce(cardinality(p_patterns), 0);
@@ -214,7 +214,7 @@ $$;
 -- meanwhile changes its name, so those are waited for in any case. HF007.
 CREATE FUNCTION holdfast.now_find(p_namespace holdfast.namespaces) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     c_wait    constant interval := '10 s';
@@ -249,7 +249,7 @@ $$;
 CREATE FUNCTION holdfast.place_read(p_place text, OUT word text, OUT "position" numeric,
                                     OUT "time" timestamptz)
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_place IN ('start', 'now', 'end') THEN
@@ -278,7 +278,7 @@ $$;
 CREATE FUNCTION holdfast.place_find(p_namespace holdfast.namespaces, p_place text,
                                     OUT "position" bigint, OUT count bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
@@ -315,7 +315,7 @@ $$;
 CREATE FUNCTION holdfast.subscription_find(p_namespace_id integer, p_name text)
     RETURNS holdfast.subscriptions
     LANGUAGE plpgsql STABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_subscription subscriptions;
@@ -336,7 +336,7 @@ $$;
 CREATE FUNCTION holdfast.subscription_options(p_stored holdfast.subscriptions, p_given jsonb)
     RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_stored jsonb := p_stored.options::jsonb || jsonb_build_object(
@@ -362,7 +362,7 @@ CREATE FUNCTION holdfast.subscription_put(p_namespace holdfast.namespaces, p_nam
                                           p_patterns text[], p_place text, p_given jsonb,
                                           p_create boolean) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -417,7 +417,7 @@ CREATE FUNCTION holdfast.create_subscription(namespace text, name text, patterns
                                              partitions integer DEFAULT NULL,
                                              options jsonb DEFAULT '{}') RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := namespace_find(namespace);
@@ -434,7 +434,7 @@ CREATE FUNCTION holdfast.alter_subscription(namespace text, name text, patterns 
                                             partitions integer DEFAULT NULL,
                                             options jsonb DEFAULT '{}') RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := namespace_find(namespace);
@@ -451,7 +451,7 @@ $$;
 -- claims and settles under way.
 CREATE FUNCTION holdfast.drop_subscription(namespace text, name text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := namespace_find(namespace);
@@ -470,7 +470,7 @@ $$;
 CREATE FUNCTION holdfast.subscription_pause(p_namespace text, p_name text, p_paused boolean,
                                             p_reason text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace    namespaces := namespace_find(p_namespace);
@@ -493,7 +493,7 @@ $$;
 CREATE FUNCTION holdfast.pause_subscription(namespace text, name text, reason text DEFAULT NULL)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM subscription_pause(namespace, name, true, reason);
@@ -503,7 +503,7 @@ $$;
 -- resume_subscription: ends a pause, and closes an open breaker.
 CREATE FUNCTION holdfast.resume_subscription(namespace text, name text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM subscription_pause(namespace, name, false, NULL);
@@ -517,7 +517,7 @@ CREATE FUNCTION holdfast.seek_subscription(namespace text, name text, place text
                                            dry_run boolean DEFAULT false,
                                            OUT "position" bigint, OUT count bigint)
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace    namespaces := namespace_find(namespace);
@@ -545,7 +545,7 @@ CREATE FUNCTION holdfast.namespace_set(p_name text, p_gapless boolean, p_metadat
                                        p_retention_ms bigint, p_retention_bytes bigint, p_lagging text,
                                        p_create boolean) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_done record;
@@ -577,7 +577,7 @@ CREATE FUNCTION holdfast.create_namespace(namespace text, gapless boolean DEFAUL
                                           retention_bytes bigint DEFAULT NULL,
                                           lagging text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     RETURN namespace_set(namespace, gapless, metadata, retention_ms, retention_bytes, lagging, true);
@@ -590,7 +590,7 @@ CREATE FUNCTION holdfast.alter_namespace(namespace text, metadata json DEFAULT N
                                          retention_bytes bigint DEFAULT NULL,
                                          lagging text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM namespace_set(namespace, NULL, metadata, retention_ms, retention_bytes, lagging, false);
@@ -601,7 +601,7 @@ $$;
 -- longer than 10 s, 55P03. True: call it again, in another transaction.
 CREATE FUNCTION holdfast.namespace_drop_step(p_name text, p_force boolean) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = holdfast, pg_catalog, pg_temp
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     c_wait  constant interval := '10 s';
