@@ -51,7 +51,7 @@ typedef struct hf_schedule {
     const char *metadata;
     hf_misfire misfire;
     int32_t misfire_cap; /* -1: 100 */
-    int64_t grace_ms;    /* -1: 60000 */
+    int64_t grace_ms;    /* -1: 60000; below 1000, also 0: until the planned second is over */
     hf_driver driver;
     const char *paused; /* not NULL: a new schedule is paused from the beginning, for this reason or
                            none (""); one that exists stays as it is */
@@ -67,7 +67,7 @@ typedef struct hf_schedule_info {
     size_t size;
     const char *id; /* the schedule_id of its events */
     hf_schedule schedule;
-    int64_t next_at_us;   /* -1: it never comes true again */
+    int64_t next_at_us;   /* -1: it never fires again */
     int64_t paused_at_us; /* -1: it is not paused */
     const char *paused_by;
     const char *paused_reason;
@@ -79,7 +79,7 @@ typedef int (*hf_schedule_fn)(const hf_schedule_info *info, void *ctx);
 typedef enum hf_run_kind {
     HF_RUN_FIRED = 1,   /* a planned time came */
     HF_RUN_BY_HAND = 2, /* somebody wanted it */
-    HF_RUN_SKIPPED = 3  /* planned times were missed and are not made up for */
+    HF_RUN_SKIPPED = 3  /* planned times were missed and skipped */
 } hf_run_kind;
 
 /* A row of the ledger of a schedule. */
@@ -106,7 +106,7 @@ typedef int (*hf_schedule_run_fn)(const hf_schedule_run_info *run, void *ctx);
 HF_API hf_status hf_schedule_put(hf_bus *bus, const hf_schedule *schedule, int32_t *ret_created);
 /* HF_NOTFOUND. Its events stay. */
 HF_API hf_status hf_schedule_remove(hf_bus *bus, const char *name);
-/* Nothing fires until hf_schedule_resume; what would have is not made up for. Pausing what is
+/* Nothing fires until hf_schedule_resume; times missed during a pause are skipped. Pausing what is
  * paused and resuming what is not changes nothing. */
 HF_API hf_status hf_schedule_pause(hf_bus *bus, const char *name, const char *reason);
 HF_API hf_status hf_schedule_resume(hf_bus *bus, const char *name);

@@ -5,7 +5,7 @@
 -- moves next_at on; the others wait for its commit, look at the row again, and find it moved. The events
 -- and the ledger are written in the same transaction, so whoever dies before the commit has done nothing.
 
--- next_at: the planned time that it waits for; NULL: it never comes true again. policy, of missed times:
+-- next_at: the planned time that it waits for; NULL: it never fires again. policy, of missed times:
 -- 1 skip, 2 once, 3 all. generation rises with every change of definition or pause.
 CREATE TABLE holdfast.schedules (
     id            uuid PRIMARY KEY,

@@ -126,7 +126,7 @@ BEGIN
         SELECT FROM generate_series('2000-01-01'::date, '2000-12-31', '1 day') d
         WHERE extract(day FROM d) = ANY (v_cron.days) AND extract(month FROM d) = ANY (v_cron.months))
     THEN
-        RAISE EXCEPTION 'cron expression never comes true: none of its months has such a day of month'
+        RAISE EXCEPTION 'cron expression never fires: none of its months has such a day of month'
             USING ERRCODE = 'HF001';
     END IF;
     RETURN v_cron;
@@ -352,7 +352,8 @@ CREATE FUNCTION holdfast.cron_next(expression text, zone text DEFAULT 'UTC',
 -- ---- What was missed ----------------------------------------------------------------------------
 
 -- misfire_plan of C: what happens now to a schedule that waits for p_next. p_policy: 1 skip, 2 once,
--- 3 all. At most p_times_max times in one firing.
+-- 3 all. At most p_times_max times in one firing. A planned time is on time during its whole second, also
+-- if p_grace is shorter.
 CREATE FUNCTION holdfast.misfire_plan(p_cron holdfast.cron, p_zone text, p_policy integer, p_cap integer,
                                       p_grace interval, p_times_max integer, p_next timestamptz,
                                       p_now timestamptz,
@@ -362,7 +363,7 @@ CREATE FUNCTION holdfast.misfire_plan(p_cron holdfast.cron, p_zone text, p_polic
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_late timestamptz := p_now - p_grace;
+    v_late timestamptz := p_now - greatest(p_grace, interval '999999 microseconds');
 BEGIN
     times := '{}';
     next_at := p_next;

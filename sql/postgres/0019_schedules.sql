@@ -225,7 +225,7 @@ BEGIN
 END
 $$;
 
--- pause_schedule: nothing fires until resume_schedule; what would have is not made up for.
+-- pause_schedule: nothing fires until resume_schedule; times missed during a pause are skipped.
 CREATE FUNCTION holdfast.pause_schedule(namespace text, name text, reason text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp

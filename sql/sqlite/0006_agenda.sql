@@ -1,6 +1,6 @@
 -- Schedules, the ledger of their firings, and events that enter the log when they are due.
 
--- next_at: the planned time that it waits for; NULL: it never comes true again. Firing is
+-- next_at: the planned time that it waits for; NULL: it never fires again. Firing is
 -- conditional on it, so it is what makes a planned time fire once.
 CREATE TABLE holdfast_schedules (
     id            BLOB PRIMARY KEY,

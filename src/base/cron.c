@@ -278,7 +278,7 @@ static hf_status check_possible(const struct cron *cron)
             return HF_OK;
     }
     return fail(HF_INVALID,
-                "cron expression never comes true: none of its months has such a day of month");
+                "cron expression never fires: none of its months has such a day of month");
 }
 
 static hf_status parse_fields(struct text text, struct cron *ret_cron)

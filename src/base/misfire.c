@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #define NEVER (-1)
+#define SECOND_US INT64_C(1000000) /* planned times are whole seconds */
 
 /* A schedule's timetable from the time that it waits for. */
 struct plan {
@@ -56,15 +57,25 @@ static int64_t choose_first(const struct plan *plan, const struct misfire *misfi
     return first_us;
 }
 
+/* Planned times before the result were missed at now_us. */
+static int64_t late_before(const struct misfire *misfire, int64_t now_us)
+{
+    int64_t on_time_us = misfire->grace_us;
+
+    assert(misfire->grace_us >= 0);
+    if (on_time_us < SECOND_US - 1)
+        on_time_us = SECOND_US - 1;
+    return now_us - on_time_us;
+}
+
 void misfire_plan(const struct cron *cron, const struct zone *zone, const struct misfire *misfire,
                   int64_t next_us, int64_t now_us, struct firing *ret_firing)
 {
     struct plan plan = {cron, zone, next_us};
     struct firing *firing = ret_firing;
-    int64_t late_us = now_us - misfire->grace_us;
+    int64_t late_us = late_before(misfire, now_us);
     int64_t at_us = next_us;
 
-    assert(misfire->grace_us >= 0);
     assert(misfire->times_max >= 1 && misfire->times_max <= MISFIRE_TIMES_MAX);
     firing->count = 0;
     firing->skipped_first_us = firing->skipped_last_us = NEVER;

@@ -3,8 +3,10 @@
  *
  * A schedule waits for one planned time. When somebody looks, that one and others after it may have
  * passed: by milliseconds, because a timer is never exact, or by days, because no process was
- * running or a clock was set. Up to `grace_us` a time counts as on time, and fires. What is older
- * was missed, and the policy decides:
+ * running or a clock was set. A planned time counts as on time, and fires, until its second is
+ * over or `grace_us` have passed, whichever is later: no timer is exact to the microsecond, so with
+ * a grace shorter than its second a planned time could never be met. What is older was missed, and
+ * the policy decides:
  *
  *     skip    none of the missed ones fires
  *     once    the latest of them fires, for all of them
@@ -23,7 +25,7 @@ enum misfire_policy { MISFIRE_SKIP = 1, MISFIRE_ONCE, MISFIRE_ALL };
 struct misfire {
     enum misfire_policy policy;
     int32_t cap;      /* of MISFIRE_ALL: 1 .. MISFIRE_CAP_MAX */
-    int64_t grace_us; /* not negative */
+    int64_t grace_us; /* not negative; counts as at least the planned second */
     size_t times_max; /* in one firing: 1 .. MISFIRE_TIMES_MAX */
 };
 
@@ -32,7 +34,7 @@ struct firing {
     size_t count;
     int64_t next_us; /* what the schedule waits for then; at or before now if not all had room,
                         which come with the next firing;
-                        -1: it never comes true again */
+                        -1: it never fires again */
     int64_t skipped_first_us; /* planned times that are left out; -1: none */
     int64_t skipped_last_us;
 };

@@ -150,8 +150,8 @@ static int list_one(const hf_schedule_info *info, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"SCHEDULE", false, 40}, {"EXPRESSION", false, 0}, {"ZONE", false, 0}, {"NEXT", false, 0},
-        {"DRIVER", false, 0},    {"TYPE", false, 0},
+        {"SCHEDULE", false, 40}, {"EXPRESSION", false, 0}, {"ZONE", false, 0},
+        {"NEXT", false, 0},      {"DRIVER", false, 0},     {"TYPE", false, 0},
     };
     struct schedule_view view = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
@@ -264,7 +264,7 @@ static const struct option_row pause_options[] = {
 const struct command command_schedule_pause = {
     .name = "schedule pause",
     .usage = "NAME",
-    .summary = "fires nothing until `schedule resume`; what is missed is not made up for",
+    .summary = "fires nothing until `schedule resume`; times missed meanwhile are skipped",
     .examples = "  holdfast schedule pause report --reason holidays\n",
     .options = pause_options,
     .words_min = 1,

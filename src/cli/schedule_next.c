@@ -1,5 +1,5 @@
 /*
- * schedule_next.c - the command `schedule next`: when a cron expression comes true in a time zone.
+ * schedule_next.c - the command `schedule next`: when a cron expression fires in a time zone.
  *
  * It needs no database, unless it is asked about a schedule by its name. What has a space or begins
  * with @ is an expression; a schedule whose name does is meant with --name. Times that are not what
@@ -146,8 +146,7 @@ static void read_question(const char *expression, const char *zone, struct quest
 {
     question->status = cron_parse(text_of(expression), &question->cron);
     if (question->status == HF_OK)
-        question->status =
-            zone_new(text_of(zone ? zone : "UTC"), getenv("TZDIR"), &question->zone);
+        question->status = zone_new(text_of(zone ? zone : "UTC"), getenv("TZDIR"), &question->zone);
 }
 
 static int read_schedule(const hf_schedule_info *info, void *ctx)
@@ -221,7 +220,7 @@ static const struct option_row next_options[] = {
 const struct command command_schedule_next = {
     .name = "schedule next",
     .usage = "EXPRESSION|NAME [COUNT]",
-    .summary = "shows when an expression or a schedule comes true, and what clock changes do to it",
+    .summary = "shows when an expression or a schedule fires next, and what clock changes do",
     .examples = "  holdfast schedule next '0 9 * * MON-FRI' --zone Europe/Berlin\n"
                 "  holdfast schedule next report 10\n"
                 "  holdfast schedule next @hourly -n 24 --zone America/St_Johns\n"

@@ -33,7 +33,7 @@
 
 #define SCHEDULE_OPTION_GRACE                                                                      \
     {"grace", 0, OPTION_DURATION, "TIME", NULL, 0, 86400000,                                       \
-     "up to so late a time counts as not missed (60s)"}
+     "a time that is at most so late still fires (60s); 0: in its second"}
 
 #define SCHEDULE_OPTION_DRIVER                                                                     \
     {"driver", 0, OPTION_CHOICE, SCHEDULE_DRIVERS, SCHEDULE_DRIVERS, 0, 0,                         \

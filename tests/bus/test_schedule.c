@@ -131,7 +131,7 @@ static void what_is_wrong_with_a_schedule_is_said(void **state)
     assert_said("hour \"25\" at byte 2 is out of range; the field takes 0 to 23");
     schedule = schedule_of("s", "0 0 30 2 *");
     assert_status(hf_schedule_put(scene->bus, &schedule, NULL), HF_INVALID);
-    assert_said("never comes true");
+    assert_said("never fires");
     schedule = schedule_of("s", "@daily");
     schedule.zone = "../../etc/passwd";
     assert_status(hf_schedule_put(scene->bus, &schedule, NULL), HF_INVALID);
@@ -241,8 +241,7 @@ static void three_buses_fire_each_planned_time_once(void **state)
         assert_string_equal(events.schedule_ids[i], known.id);
         assert_string_equal(events.producers[i], "scheduler");
         assert_int_equal(events.emitted_at_us[i] % SECOND_US, 0);
-        assert_int_equal(events.emitted_at_us[i],
-                         events.emitted_at_us[0] + (int64_t)i * SECOND_US);
+        assert_int_equal(events.emitted_at_us[i], events.emitted_at_us[0] + (int64_t)i * SECOND_US);
     }
 }
 
@@ -265,6 +264,20 @@ static void a_stopped_bus_fires_nothing_and_a_started_one_catches_up(void **stat
     read_events(scene->bus, &events, 3);
     assert_true(events.emitted_at_us[0] >= first_us + 2 * SECOND_US);
     assert_int_equal(events.emitted_at_us[1], events.emitted_at_us[0] + SECOND_US);
+}
+
+/* A second that a busy machine misses is skipped; there are many of them. */
+static void a_schedule_without_grace_that_skips_what_is_missed_fires(void **state)
+{
+    struct scene *scene = *state;
+    hf_schedule schedule = schedule_of("s", "* * * * * *");
+    static struct events events;
+    memset(&events, 0, sizeof events);
+    schedule.misfire = HF_MISFIRE_SKIP;
+    schedule.grace_ms = 0;
+    assert_ok(hf_start(scene->bus));
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    read_events(scene->bus, &events, 2);
 }
 
 /* While the bus fires: it cannot come between the making and the pause. */
@@ -707,6 +720,7 @@ int main(void)
         scene_test(schedules_are_paused_run_by_hand_and_removed),
         scene_test(three_buses_fire_each_planned_time_once),
         scene_test(a_stopped_bus_fires_nothing_and_a_started_one_catches_up),
+        scene_test(a_schedule_without_grace_that_skips_what_is_missed_fires),
         scene_test(a_schedule_that_is_made_paused_never_fires),
         scene_test(schedules_can_be_changed_while_they_are_listed),
         scene_test(schedules_that_cannot_be_read_are_in_nobodys_way),

@@ -25,8 +25,8 @@ exits 0 "five times in UTC are the default" schedule next '*/5 * * * * *' --json
 is "five" "$(grep -c '"zone":"UTC"' out)" 5
 exits 2 "a wrong expression is a usage error" schedule next '0 25 * * *'
 has "it names field, place and range" err 'hour "25" at byte 2 is out of range; the field takes 0 to 23'
-exits 2 "an expression that never comes true is refused" schedule next '0 0 30 2 *'
-has "with that reason" err 'never comes true'
+exits 2 "an expression that never fires is refused" schedule next '0 0 30 2 *'
+has "with that reason" err 'never fires'
 exits 3 "an unknown zone is not found" schedule next @daily --zone Europe/Atlantis
 has "it names the zone" err 'no time zone Europe/Atlantis'
 exits 2 "a name that leads elsewhere is refused" schedule next @daily --zone ../../etc/passwd

@@ -141,7 +141,7 @@ static const struct bad bad_files[] = {
     {"schedules: [{name: a, crom: '@daily', type: t}]\n" COMPLETE, 1, 13, "schedules[0].cron is "},
     {"schedules: [{name: a, cron: '0 25 * * *', type: t}]\n" COMPLETE, 1, 29,
      "schedules[0].cron: cron expression: hour \"25\" at byte 2 is out of range"},
-    {"schedules: [{name: a, cron: '0 0 30 2 *', type: t}]\n" COMPLETE, 1, 29, "never comes true"},
+    {"schedules: [{name: a, cron: '0 0 30 2 *', type: t}]\n" COMPLETE, 1, 29, "never fires"},
     {"schedules: [{name: a, cron: [1], type: t}]\n" COMPLETE, 1, 29,
      "schedules[0].cron takes a cron expression, as '0 9 * * MON-FRI', not a list"},
     {"schedules: [{name: a, cron: '@daily', type: 'a b'}]\n" COMPLETE, 1, 45,

@@ -49,7 +49,7 @@ done
 # --- What is refused ---
 make() { echo "SELECT holdfast.create_schedule('default', $1)"; }
 fails "an hour that is none" "$(make "'x', '0 25 * * *', 't'")" 'HF001: cron expression: hour "25"*'
-fails "what never comes true" "$(make "'x', '0 0 30 2 *', 't'")" 'HF001: cron expression never*'
+fails "what never fires" "$(make "'x', '0 0 30 2 *', 't'")" 'HF001: cron expression never*'
 fails "a zone that is none" "$(make "'x', '@daily', 't', zone => 'CEST'")" 'HF001: there is no time zone CEST'
 fails "no zone" "$(make "'x', '@daily', 't', zone => NULL")" 'HF001: there is no time zone *'
 fails "no name" "$(make "'', '@daily', 't'")" 'HF001: schedule name is empty'
@@ -119,6 +119,19 @@ is "and the other does not" "SELECT count(*) FROM holdfast.event_log WHERE type 
 sql "DROP TABLE $(sql "SELECT max(inhrelid::regclass::text) FROM pg_inherits WHERE inhparent = 'holdfast.events_1'::regclass");
      UPDATE holdfast.namespaces SET months_to = months_to - interval '1 month'" >/dev/null
 is "a month that is missing is made" "SELECT months FROM holdfast.tick('default')" 1
+
+# --- Without grace ---
+plan() { # NOW: how many times fire then, and what is skipped
+    echo "SELECT cardinality(times), skipped_first IS NOT NULL FROM holdfast.misfire_plan(
+        holdfast.cron_parse('0 * * * *'), 'UTC', 1, 1, interval '0', 100, '2026-01-01 10:00+00', '$1')"
+}
+is "without grace a time fires when it comes" "$(plan '2026-01-01 10:00:00.000001+00')" "1|f"
+is "until its second is over" "$(plan '2026-01-01 10:00:00.999999+00')" "1|f"
+is "and then it was missed" "$(plan '2026-01-01 10:00:01+00')" "0|t"
+sql "SELECT holdfast.create_schedule('default', 'strict', '* * * * * *', 'strict', grace_ms => 0)" >/dev/null
+strict_fires() { [ "$(sql "SELECT FROM holdfast.tick(); SELECT count(*) > 0 FROM holdfast.event_log WHERE type = 'strict'")" = t ]; }
+ok "tick fires it" until_true 60 strict_fires
+sql "SELECT holdfast.drop_schedule('default', 'strict')" >/dev/null
 
 # --- A schedule that cannot be read ---
 sql "SELECT FROM holdfast.tick()" >/dev/null

@@ -69,6 +69,29 @@ static void on_time_it_fires_once_under_every_policy(void **state)
     }
 }
 
+static void without_grace_a_time_fires_until_its_second_is_over(void **state)
+{
+    static const enum misfire_policy policies[] = {MISFIRE_SKIP, MISFIRE_ONCE, MISFIRE_ALL};
+    static const int64_t graces_us[] = {0, 1, SECOND_US / 2, SECOND_US - 1};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(policies) * COUNT_OF(graces_us); i++) {
+        struct misfire misfire = {policies[i % COUNT_OF(policies)], 3,
+                                  graces_us[i / COUNT_OF(policies)], MISFIRE_TIMES_MAX};
+        struct firing firing =
+            plan("0 * * * *", misfire, "2026-01-01T10:00:00Z", "2026-01-01T10:00:00.000001Z");
+        assert_fired(&firing, 1, "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z");
+        assert_skipped(&firing, NULL, NULL);
+        firing = plan("0 * * * *", misfire, "2026-01-01T10:00:00Z", "2026-01-01T10:00:00.999999Z");
+        assert_fired(&firing, 1, "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z");
+        assert_skipped(&firing, NULL, NULL);
+    }
+    struct misfire none = {MISFIRE_SKIP, 0, 0, MISFIRE_TIMES_MAX};
+    struct firing firing = plan("0 * * * *", none, "2026-01-01T10:00:00Z", "2026-01-01T10:00:01Z");
+    assert_fired(&firing, 0, NULL, "2026-01-01T11:00:00Z");
+    assert_skipped(&firing, "2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z");
+}
+
 static void after_an_outage_skip_fires_nothing(void **state)
 {
     struct firing firing = plan("0 * * * *", skip, "2026-01-01T10:00:00Z", "2026-01-01T14:30:00Z");
@@ -193,7 +216,8 @@ static void assert_as_listed(const struct list *list, const struct misfire *misf
 {
     size_t due = list->count - 1, missed = 0;
 
-    while (missed < due && list->times_us[missed] < now_us - misfire->grace_us)
+    int64_t on_time_us = misfire->grace_us > 0 ? misfire->grace_us : SECOND_US - 1;
+    while (missed < due && list->times_us[missed] < now_us - on_time_us)
         missed++;
 
     size_t kept = misfire->policy == MISFIRE_SKIP   ? 0
@@ -249,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_its_time_nothing_happens),
         cmocka_unit_test(on_time_it_fires_once_under_every_policy),
+        cmocka_unit_test(without_grace_a_time_fires_until_its_second_is_over),
         cmocka_unit_test(after_an_outage_skip_fires_nothing),
         cmocka_unit_test(after_an_outage_once_fires_the_latest),
         cmocka_unit_test(after_an_outage_all_fires_up_to_its_cap),
