@@ -74,7 +74,7 @@ HF_API hf_status hf_open(const char *url, const hf_options *options, hf_bus **re
 
 /* Starts delivering to handlers, those that are registered and those that will be. HF_OK if it is
  * already started. HF_CLOSED after hf_shutdown. HF_TIMEOUT: what an hf_stop did not wait for still
- * waits for the database. */
+ * waits for the database. HF_MISUSE from inside a handler while the bus is being stopped. */
 HF_API hf_status hf_start(hf_bus *bus);
 
 /* Stops delivering: takes no new events, waits up to timeout_ms (-1: shutdown_ms) for running
@@ -86,9 +86,13 @@ HF_API hf_status hf_start(hf_bus *bus);
  * HF_MISUSE from inside a handler. */
 HF_API hf_status hf_stop(hf_bus *bus, int64_t timeout_ms);
 
-/* Refuses new publishes and subscriptions from now on (HF_CLOSED), answers all asynchronous
- * publishes and does what hf_stop does. A publish that is being stored when the time is over is
- * waited for, up to hf_options.timeout_ms: no callback runs later. Calling it twice is safe. */
+/* Does what hf_stop does, answers all asynchronous publishes, and refuses new publishes and
+ * subscriptions (HF_CLOSED): those of other threads from now on, those of running handlers when it
+ * has stopped waiting for them. So a handler can publish, also asynchronously, and query until it
+ * returns; calls that it makes on threads of its own are refused. A handler that still runs at the
+ * deadline is refused, too, and its attempt does not count. A publish that is being stored when the
+ * time is over is waited for, up to hf_options.timeout_ms: no callback runs later. Calling it twice
+ * is safe. */
 HF_API hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms);
 
 /* Shuts down if that has not been done, closes the database, frees the handle and sets *bus to

@@ -21,10 +21,11 @@
  * at once. A job's own weight is given back before its callback runs, so publishing one event in
  * answer to another always has room, unless somebody else took it in that moment.
  *
- * The end: async_stop_begin lets the thread empty the queue. Whatever has not been tried at the
- * deadline is answered HF_CLOSED, and async_stop_end waits for the rest, which is one append that
- * may last as long as a call does: so every callback runs exactly once in every case, and none
- * after the bus was closed.
+ * The end: async_drain sets the deadline; handlers that still run go on publishing. When they have
+ * ended, async_stop lets the thread empty the queue and end. Whatever has not been tried at the
+ * deadline is answered HF_CLOSED, and async_stop waits for the rest, which is one append that may
+ * last as long as a call does: so every callback runs exactly once in every case, and none after
+ * the bus was closed.
  */
 #include "bus/async.h"
 
@@ -58,7 +59,7 @@ struct async {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t work;   /* the thread waits here for jobs */
     pthread_cond_t room;   /* publishers wait here for room */
-    pthread_cond_t answer; /* hf_flush and async_stop_end wait here */
+    pthread_cond_t answer; /* hf_flush and async_stop wait here */
     struct job *first;
     struct job *last;
     int64_t events; /* weight of all that is not answered */
@@ -69,7 +70,7 @@ struct async {
     bool waiting;                  /* the thread waits */
     bool stopping;                 /* nothing new; empty the queue */
     bool ended;                    /* the thread has answered everything */
-    struct deadline stop_deadline; /* never, until stopping */
+    struct deadline stop_deadline; /* never, until the bus ends */
 
     /* the thread's own */
     size_t count;
@@ -127,13 +128,13 @@ static hf_status wait_for_room(struct async *async, const struct job *job)
         async->rooms_wanted++;
         HF_POINT("async_full");
         bool in_time = true;
-        while (in_time && !async->stopping && !has_room(async, job)) {
+        while (in_time && !async->stopping && bus_admits(async->bus) && !has_room(async, job)) {
             in_time = cond_wait_until(&async->room, &async->mutex, deadline);
         }
         async->rooms_wanted--;
     }
-    if (async->stopping) {
-        return fail(HF_CLOSED, "the bus is shut down");
+    if (async->stopping || !bus_admits(async->bus)) {
+        return bus_refuse(async->bus);
     }
     if (has_room(async, job)) {
         return HF_OK;
@@ -337,8 +338,8 @@ static hf_status locks_init(struct async *async)
 /* The first asynchronous publish makes the thread. bus->mutex is held. */
 static hf_status async_start(hf_bus *bus)
 {
-    if (atomic_load(&bus->closed)) {
-        return fail(HF_CLOSED, "the bus is shut down");
+    if (!bus_admits(bus)) {
+        return bus_refuse(bus);
     }
     struct async *async = mem_calloc(1, sizeof *async);
     if (!async) {
@@ -377,32 +378,32 @@ static hf_status async_ensure(hf_bus *bus, struct async **ret_async)
     return HF_OK;
 }
 
-void async_stop_begin(hf_bus *bus, struct deadline deadline)
+void async_drain(hf_bus *bus, struct deadline deadline)
 {
-    /* Nobody makes one after this lock: bus->closed is set. */
     pthread_mutex_lock(&bus->mutex);
     struct async *async = async_find(bus);
     pthread_mutex_unlock(&bus->mutex);
     if (!async) {
-        return;
+        return; /* a handler may still make one; async_stop sets its deadline */
     }
     assert(inside != async);
     pthread_mutex_lock(&async->mutex);
-    async->stopping = true;
     async->stop_deadline = deadline_earlier(async->stop_deadline, deadline);
-    pthread_cond_signal(&async->work);
     pthread_cond_broadcast(&async->room);
-    HF_POINT("async_stopping");
     pthread_mutex_unlock(&async->mutex);
 }
 
-void async_stop_end(hf_bus *bus)
+void async_stop(hf_bus *bus, struct deadline deadline)
 {
+    async_drain(bus, deadline); /* nobody makes one after its lock: the bus is closed */
     struct async *async = async_find(bus);
     if (!async) {
         return;
     }
     pthread_mutex_lock(&async->mutex);
+    async->stopping = true;
+    pthread_cond_signal(&async->work);
+    HF_POINT("async_stopping");
     while (!async->ended) {
         pthread_cond_wait(&async->answer, &async->mutex);
     }

@@ -6,14 +6,17 @@
 
 #include "bus/bus.h"
 
-/* Asks the thread to answer everything that waits, and to end; later publishes answer HF_CLOSED.
- * What could not be tried before the deadline is answered HF_CLOSED too, so no callback is ever
- * left out. Called by hf_shutdown after bus->closed was set; calling it again, or at once from two
- * threads, is safe. Not from a completion callback. bus->mutex is not held. */
-void async_stop_begin(hf_bus *bus, struct deadline deadline);
-/* Waits until it has: past the deadline only for what was being stored when that passed, which has
- * the time of a call. */
-void async_stop_end(hf_bus *bus);
+/* For hf_shutdown, in this order; calling them again, or at once from two threads, is safe. Not
+ * from a completion callback. bus->mutex is not held. */
+
+/* The bus is BUS_DRAINING: only handlers publish from now on. Threads that wait for room and are
+ * none get HF_CLOSED. What could not be tried before the deadline is answered HF_CLOSED too, so no
+ * callback is ever left out. */
+void async_drain(hf_bus *bus, struct deadline deadline);
+/* The bus is BUS_CLOSED: nothing more is published. Waits until the thread has answered everything
+ * and ended: past the deadline only for what was being stored when that passed, which has the time
+ * of a call. */
+void async_stop(hf_bus *bus, struct deadline deadline);
 
 /* Frees what has been stopped. Called when nobody uses the bus any more and before the store
  * is closed. In a forked child it only frees memory. */

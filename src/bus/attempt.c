@@ -14,15 +14,15 @@
 
 static _Thread_local struct hf_delivery *current;
 
-/* What is no verdict is a failure. */
+/* What is no verdict is a failure; a failure that is excused does not count. */
 static hf_verdict check_verdict(struct hf_delivery *delivery, hf_verdict verdict)
 {
     if (verdict < HF_ACK || verdict > HF_UNDECODABLE) {
         hf_delivery_error(delivery, "the handler answered %d, which is no hf_verdict",
                           (int)verdict);
-        return HF_RETRY;
+        verdict = HF_RETRY;
     }
-    return verdict;
+    return verdict == HF_RETRY && delivery->excused ? HF_RETRY_UNCOUNTED : verdict;
 }
 
 bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
@@ -32,6 +32,7 @@ bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
     hf_verdict verdict = HF_ACK;
     bool any = false;
     delivery->error[0] = '\0';
+    delivery->excused = false;
     current = delivery;
     for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
         const struct handler *handler = &handlers->items[i];
@@ -66,6 +67,7 @@ bool attempt_run_batch(struct hf_delivery *delivery, const struct handlers *hand
     }
     hf_verdict verdict = HF_ACK;
     delivery->error[0] = '\0';
+    delivery->excused = false;
     current = delivery;
     for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
         const struct handler *handler = &handlers->items[i];
@@ -92,6 +94,13 @@ struct tx *attempt_tx(const hf_bus *bus)
 bool attempt_inside(const hf_bus *bus)
 {
     return current && current->bus == bus;
+}
+
+void attempt_excuse(const hf_bus *bus)
+{
+    if (attempt_inside(bus)) {
+        current->excused = true;
+    }
 }
 
 const char *hf_delivery_subscription(const hf_delivery *delivery)

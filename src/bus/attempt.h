@@ -15,6 +15,7 @@ struct hf_delivery {
     int32_t attempt;
     int32_t attempts_max;
     atomic_bool *cancelled; /* set when the attempt has timed out or the bus is stopping */
+    bool excused;           /* a call was refused because the bus is shut down */
     char error[HF_ERROR_BYTES_MAX + 1];
 };
 
@@ -35,5 +36,8 @@ bool attempt_run_batch(struct hf_delivery *delivery, const struct handlers *hand
 struct tx *attempt_tx(const hf_bus *bus);
 /* True if the calling thread is running a handler of this bus. */
 bool attempt_inside(const hf_bus *bus);
+/* What fails in the handler of this bus that the calling thread is running, if any, is not its
+ * fault: HF_RETRY becomes HF_RETRY_UNCOUNTED. */
+void attempt_excuse(const hf_bus *bus);
 
 #endif

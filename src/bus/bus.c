@@ -9,7 +9,8 @@
  * Stopping tells everybody first and waits then, within the caller's time and a moment. A thread
  * that still waits for the store after that is not waited for. The next start or stop finds it;
  * after hf_close it keeps the handle until its call returns, as a handler does. Only asynchronous
- * publishes are always waited for: their callbacks must have run when the bus is shut down.
+ * publishes are always waited for: their callbacks must have run when the bus is shut down. They
+ * are waited for last, because handlers may publish until they have ended (enum bus_end in bus.h).
  *
  * In a forked child nothing of the handle works (bus_check), and closing only frees memory: the
  * threads are the parent's, and so are the locks they may hold.
@@ -86,10 +87,34 @@ hf_status bus_check(const hf_bus *bus)
 hf_status bus_check_open(const hf_bus *bus)
 {
     hf_status status = bus_check(bus);
-    if (!status && atomic_load(&bus->closed)) {
-        status = fail(HF_CLOSED, "the bus is shut down");
+    return status || bus_admits(bus) ? status : bus_refuse(bus);
+}
+
+bool bus_admits(const hf_bus *bus)
+{
+    switch (atomic_load(&bus->end)) {
+    case BUS_OPEN:
+        return true;
+    case BUS_DRAINING:
+        return attempt_inside(bus);
+    case BUS_CLOSED:
+        break;
     }
-    return status;
+    return false;
+}
+
+hf_status bus_refuse(const hf_bus *bus)
+{
+    attempt_excuse(bus);
+    return fail(HF_CLOSED, "the bus is shut down");
+}
+
+/* Moves the bus on towards its end; it never comes back. The one place that changes bus->end. */
+static void bus_end(hf_bus *bus, enum bus_end end)
+{
+    enum bus_end before = atomic_load(&bus->end);
+    while (before < end && !atomic_compare_exchange_weak(&bus->end, &before, end)) {
+    }
 }
 
 struct deadline bus_deadline(const hf_bus *bus)
@@ -321,11 +346,25 @@ static hf_status join(hf_bus *bus, struct deadline deadline)
     return subscriptions_join(bus, deadline);
 }
 
+/* Inside a handler a start must not wait for a stop that waits for this handler. */
+static hf_status start_inside(hf_bus *bus)
+{
+    pthread_mutex_lock(&bus->mutex);
+    bool started = bus->started;
+    pthread_mutex_unlock(&bus->mutex);
+    return started ? HF_OK
+                   : fail(HF_MISUSE, "hf_start was called from inside a handler of a bus that is "
+                                     "being stopped");
+}
+
 hf_status hf_start(hf_bus *bus)
 {
     hf_status status = bus_check_open(bus);
     if (status) {
         return status;
+    }
+    if (attempt_inside(bus)) {
+        return start_inside(bus);
     }
     watch_want(bus);
     pthread_mutex_lock(&bus->life);
@@ -388,11 +427,12 @@ hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms)
     if (status) {
         return status;
     }
-    atomic_store(&bus->closed, true);
+    bus_end(bus, BUS_DRAINING);
     struct deadline deadline = stop_deadline(bus, timeout_ms);
-    async_stop_begin(bus, deadline);
+    async_drain(bus, deadline);
     status = stop(bus, deadline);
-    async_stop_end(bus);
+    bus_end(bus, BUS_CLOSED);
+    async_stop(bus, deadline);
     watch_stop(bus);
     return status;
 }

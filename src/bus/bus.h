@@ -60,10 +60,22 @@ struct watch;
 #define HF_SHUTDOWN_DEFAULT_MS 30000
 #define HF_HEARTBEAT_DEFAULT_MS 30000
 
+/*
+ * How a bus ends. It only goes down this list, and only bus_end (bus.c) moves it.
+ *
+ *     BUS_OPEN      everything is allowed
+ *     BUS_DRAINING  hf_shutdown or hf_close waits for running handlers. What runs inside a handler
+ *                   of this bus may call everything as before, so that a handler that is allowed to
+ *                   finish can finish; every other thread gets HF_CLOSED
+ *     BUS_CLOSED    all handlers have ended, or their time is over: HF_CLOSED for all threads. A
+ *                   handler that is refused a call now was given up; its attempt does not count
+ */
+enum bus_end { BUS_OPEN, BUS_DRAINING, BUS_CLOSED };
+
 struct hf_bus {
     struct store *store;
     struct log log;
-    char *node_name; /* producer and owner name; NUL-terminated */
+    char *node_name;   /* producer and owner name; NUL-terminated */
     bool no_namespace; /* only calls about namespaces are allowed */
     int64_t timeout_ms;
     int64_t shutdown_ms;
@@ -72,8 +84,8 @@ struct hf_bus {
     int64_t queue_events_max;
     int64_t queue_bytes_max;
 
-    atomic_int references; /* the handle, and every thread that may outlive hf_close */
-    atomic_bool closed;    /* hf_shutdown was called: no new publishes, no subscriptions */
+    atomic_int references;    /* the handle, and every thread that may outlive hf_close */
+    _Atomic enum bus_end end; /* how far hf_shutdown is */
 
     pthread_mutex_t life;   /* held while starting and stopping: one at a time */
     pthread_mutex_t making; /* held while a subscription is made or changed: one at a time */
@@ -81,8 +93,8 @@ struct hf_bus {
     bool started;
     struct subscription *subscriptions; /* those with handlers in this process */
     hf_handler_id last_handler_id;
-    struct async *async; /* made by the first asynchronous publish */
-    struct watch *watch; /* NULL: no namespace */
+    struct async *async;         /* made by the first asynchronous publish */
+    struct watch *watch;         /* NULL: no namespace */
     struct clockwork *clockwork; /* while started; guarded by life */
     struct retention *retention; /* while started; guarded by life */
 
@@ -100,8 +112,13 @@ struct hf_bus {
 hf_status bus_check_handle(const hf_bus *bus);
 /* The same, and HF_MISUSE for a bus without a namespace. */
 hf_status bus_check(const hf_bus *bus);
-/* The same, and HF_CLOSED after shutdown. */
+/* The same, and HF_CLOSED if the bus ends and the calling thread may not call it any more (enum
+ * bus_end). */
 hf_status bus_check_open(const hf_bus *bus);
+/* May the calling thread still call a bus that ends? */
+bool bus_admits(const hf_bus *bus);
+/* HF_CLOSED; the attempt of the handler that the calling thread runs, if any, will not count. */
+hf_status bus_refuse(const hf_bus *bus);
 /* The deadline of one call. */
 struct deadline bus_deadline(const hf_bus *bus);
 /* Hands a change over with the call's deadline. */

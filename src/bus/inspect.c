@@ -328,7 +328,7 @@ static hf_status read_loop(hf_bus *bus, int64_t wait_ms, struct reading *reading
             return status;
         }
         if (reading->any || reading->left == 0 || deadline_passed(deadline) ||
-            atomic_load(&bus->closed)) {
+            !bus_admits(bus)) {
             return HF_OK;
         }
         watch_wait(bus, seen, deadline_earlier(deadline, deadline_after_ms(READ_PERIOD_MS)));
