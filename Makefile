@@ -67,7 +67,7 @@ OBJCOPY ?= objcopy
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
             -Wpointer-arith -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef
 
-OPT_release   := -O2 -g -D_FORTIFY_SOURCE=2
+OPT_release   := -O2 -g
 OPT_faults    := -O1 -g -DHF_FAULTS
 OPT_address   := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer \
                  -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -81,11 +81,29 @@ $(error Unknown variant '$(VARIANT)': it is one of release faults address undefi
     coverage fuzz)
 endif
 
+# Hardening of the release variant, as far as this compiler has it for this machine: each flag is
+# tried, together with the caller's. Checked buffers are left to the caller who says something of
+# them; the definition is taken back first because some compilers come with one.
+# scripts/check-hardening looks at what was built.
+accepted = $(if $(shell printf '\043include <stdio.h>\n' | $(CC) $(CPPFLAGS) $(OPT_release) $(CFLAGS) \
+                        $(1) -Werror -x c -S -o /dev/null - 2>/dev/null && echo yes),$(1))
+ifeq ($(VARIANT),release)
+HARDENING := $(foreach flag,-fstack-clash-protection -fcf-protection -mbranch-protection=standard, \
+                            $(call accepted,$(flag)))
+ifeq ($(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),)
+FORTIFY = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(1)
+HARDENING += $(or $(call accepted,$(call FORTIFY,3)),$(call accepted,$(call FORTIFY,2)))
+endif
+HARDENING_LINK := -Wl,-z,noexecstack -Wl,-z,separate-code
+# The command may be loaded anywhere, also where the compiler's own default is another.
+PIE := $(if $(filter -static% -no-pie,$(LDFLAGS)),,-pie)
+endif
+
 # CFLAGS, CPPFLAGS and LDFLAGS of the caller are added, and so win where they differ.
 ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(OPT_$(VARIANT)) -fPIC -fvisibility=hidden \
-             -fstack-protector-strong -pthread $(CFLAGS)
+             -fstack-protector-strong $(strip $(HARDENING)) -pthread $(CFLAGS)
 ALL_CPPFLAGS = -D_GNU_SOURCE $(CPPFLAGS)
-ALL_LDFLAGS = -Wl,-z,relro,-z,now -Wl,--as-needed -pthread \
+ALL_LDFLAGS = -Wl,-z,relro,-z,now $(HARDENING_LINK) -Wl,--as-needed -pthread \
               $(filter -fsanitize=% --coverage,$(OPT_$(VARIANT))) $(LDFLAGS)
 # gold, where there is one, links a program in half the time, and there are hundreds of tests. What
 # users get is linked as the compiler likes it.
@@ -335,7 +353,7 @@ $(BUILD)/flags: FORCE
 	    $(CC) $(ALL_CPPFLAGS) $(PQ_CFLAGS) -E -x c - >/dev/null 2>&1 || \
 	    { echo "No working $(CC), sqlite3.h, libpq-fe.h or yaml.h; run: scripts/deps build" >&2; \
 	      exit 1; }
-	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS))
+	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(PIE))
 $(BUILD)/members: FORCE
 	$(call stamp,$(LIB_OBJ) $(CLI_OBJ))
 
@@ -374,7 +392,7 @@ $(STATIC): $(LIB_OBJ) $(BUILD)/members
 
 $(BUILD)/holdfast: $(MAIN_OBJ) $(INTERNAL)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(CLI_LIBS)
+	$(Q)$(CC) -o $@ $^ $(PIE) $(ALL_LDFLAGS) $(LIBS) $(CLI_LIBS)
 
 # Programs of tests/postgres use the scenes of tests/bus, too.
 layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/% \
