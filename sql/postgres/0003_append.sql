@@ -10,6 +10,7 @@
 --   HF005  the lease was lost: somebody else has the work now
 --   HF007  somebody has published and does not end, so nobody can say what "now" is
 --   HF011  the namespace is being removed, or the target of a copy that is not complete
+--   HF014  the log refuses an event, and has none with its id: a unique index is not ours
 --   23514  ("no partition") from publish alone: the month was made by somebody else at this moment, or
 --          while the transaction was open. Nothing is stored: try the transaction again. publish_many, and
 --          append for C, do that by themselves (await_months, 0002_log.sql).
@@ -23,6 +24,9 @@
 --   An id that is more than a day in the future when it is first published has a row in event_ids
 -- only; when its time has come, it looks like an ordinary one. namespaces.ids_until remembers the
 -- latest such time: ordinary ids that are not later ask event_ids too.
+--   ON CONFLICT names the index that it means, everywhere but where the log is written through its parent:
+-- that has no index, because it would need all columns by which the log is partitioned. A month has one
+-- unique index, and an event counts as a duplicate only if find_id finds it.
 
 -- answer_check: raises what a change_... function has answered, if it is not 0.
 CREATE FUNCTION holdfast.answer_check(p_status integer, p_message text) RETURNS void
@@ -309,7 +313,7 @@ BEGIN
         IF p_expected_version = 0 THEN
             INSERT INTO keys (namespace_id, digest, version, key)
                 VALUES (p_namespace.id, v_digest, 1, p_key)
-                ON CONFLICT DO NOTHING;
+                ON CONFLICT (namespace_id, digest) DO NOTHING;
         ELSE
             UPDATE keys k SET version = k.version + 1
                 WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest
@@ -344,7 +348,7 @@ BEGIN
     IF v_listed THEN
         INSERT INTO event_ids (namespace_id, id, position, entered_at)
             VALUES (p_namespace.id, p_id, append_one."position", v_entered)
-            ON CONFLICT DO NOTHING;
+            ON CONFLICT (namespace_id, id) DO NOTHING;
         duplicate := NOT FOUND;
     END IF;
     IF NOT duplicate THEN
@@ -369,8 +373,8 @@ BEGIN
         END IF;
         v_found := find_id(p_namespace.id, p_id);
         IF v_found."position" IS NULL THEN
-            RAISE EXCEPTION 'another transaction has just published id %', p_id
-                USING ERRCODE = 'serialization_failure';
+            RAISE EXCEPTION 'the log refuses the event with id %, which it does not have: a unique '
+                            'index of its tables is not Holdfast''s', p_id USING ERRCODE = 'HF014';
         END IF;
         append_one."position" := v_found."position";
         append_one.key_version := v_found.key_version;

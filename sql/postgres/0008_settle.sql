@@ -254,7 +254,7 @@ BEGIN
             INSERT INTO settled (subscription_id, partition, position)
                 SELECT p_subscription_id, p_partition, g FROM unnest(v_gone) g
                 WHERE g > p_checkpoint
-                ON CONFLICT DO NOTHING;
+                ON CONFLICT (subscription_id, partition, position) DO NOTHING;
         END IF;
     END IF;
 
@@ -510,7 +510,7 @@ BEGIN
             INSERT INTO settled (subscription_id, partition, position)
                 SELECT p_subscription_id, p_partition, p FROM unnest(p_positions) p
                 WHERE p > v_checkpoint
-                ON CONFLICT DO NOTHING RETURNING position)
+                ON CONFLICT ON CONSTRAINT settled_pkey DO NOTHING RETURNING position)
         SELECT array_agg(p.position) INTO v_new FROM put p;
         tx_leave.position := (
             SELECT min(p) FROM unnest(p_positions) p

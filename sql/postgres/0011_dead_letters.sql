@@ -60,7 +60,7 @@ BEGIN
         INSERT INTO holdfast.settled (subscription_id, partition, position)
             SELECT p_subscription_id, p_partition, p_position
             WHERE p_position > (holdfast.journal_newest(p_subscription_id, p_partition)).checkpoint
-            ON CONFLICT DO NOTHING;
+            ON CONFLICT (subscription_id, partition, position) DO NOTHING;
     END IF;
     PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, ARRAY[v_lane], p_now);
 END

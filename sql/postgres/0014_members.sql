@@ -65,7 +65,8 @@ BEGIN
                      ORDER BY m.id);
     IF NOT p_leaves AND p_token <> ALL (members) THEN
         INSERT INTO members (subscription_id, token, assigned)
-            VALUES (p_subscription_id, p_token, p_assigned) ON CONFLICT DO NOTHING;
+            VALUES (p_subscription_id, p_token, p_assigned)
+            ON CONFLICT (subscription_id, token) DO NOTHING;
         v_joined := true;
         ring := true;
     END IF;

@@ -324,13 +324,13 @@ BEGIN
         SELECT s.id, s.first, s.last, p_now, 3, p_node
         FROM unnest(p_schedules, p_skipped_first, p_skipped_last, ours) s (id, first, last, ours)
         WHERE s.ours AND s.first IS NOT NULL
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT (schedule_id, planned_at) DO NOTHING;
     INSERT INTO schedule_runs (schedule_id, planned_at, fired_at, position, kind, node)
         SELECT p_schedules[e.firing], e.planned, p_now, e.position, CASE WHEN p_by_hand THEN 2 ELSE 1 END,
                p_node
         FROM unnest(p_firings, p_planned, positions) e (firing, planned, position)
         WHERE ours[e.firing]
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT (schedule_id, planned_at) DO NOTHING;
     -- Looking for a ledger's oldest rows takes longer than the rest. Of many schedules a few have their
     -- turn, whichever they are: a ledger is somewhat longer for a while.
     DELETE FROM schedule_runs r
@@ -374,7 +374,7 @@ BEGIN
                              producer, emitted_at, hash)
             VALUES (p_namespace_id, p_ids[i], p_due, p_types[i], p_payloads[i], p_keys[i],
                     p_tenants[i], p_metadata[i], p_producers[i], p_emitted_at[i], p_hashes[i])
-            ON CONFLICT DO NOTHING;
+            ON CONFLICT (namespace_id, id) DO NOTHING;
         duplicates[i] := NOT FOUND;
     END LOOP;
 END

@@ -214,6 +214,47 @@ BEGIN
 END
 $$;
 
+-- mend_sequences: moves every sequence of the schema that is behind its table up to the highest number
+-- there, and answers their names. A restore of rows alone leaves sequences behind; then whatever draws a
+-- number fails (23505), or, in the log, gives a position that an older event has. Locks the tables of
+-- those sequences, and no others, until the transaction ends. For the owner of the schema.
+CREATE FUNCTION holdfast.mend_sequences() RETURNS SETOF text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_row  record;
+    v_high bigint;
+BEGIN
+    FOR v_row IN
+        SELECT s.name::regclass AS name, s.tables, s.highest
+        FROM (VALUES
+            (pg_get_serial_sequence('holdfast.letters', 'id'), 'letters', 'SELECT max(id) FROM letters'),
+            (pg_get_serial_sequence('holdfast.subscriptions', 'id'), 'subscriptions',
+             'SELECT max(id) FROM subscriptions'),
+            (pg_get_serial_sequence('holdfast.members', 'id'), 'members', 'SELECT max(id) FROM members'),
+            (pg_get_serial_sequence('holdfast.delayed', 'number'), 'delayed',
+             'SELECT max(number) FROM delayed'),
+            ('holdfast.namespace_ids', 'namespaces', 'SELECT max(id) FROM namespaces'),
+            ('holdfast.journal_seq', 'checkpoints_0, checkpoints_1',
+             'SELECT greatest((SELECT max(seq) FROM checkpoints_0), (SELECT max(seq) FROM checkpoints_1))'))
+            s (name, tables, highest)
+        UNION ALL
+        SELECT n.sequence, 'events_' || n.id,
+               format('SELECT position FROM events_%s ORDER BY position DESC LIMIT 1', n.id)
+        FROM namespaces n WHERE NOT n.gapless AND n.removing_at IS NULL
+    LOOP
+        EXECUTE v_row.highest INTO v_high;
+        IF v_high > coalesce(pg_sequence_last_value(v_row.name), 0) THEN
+            EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', v_row.tables);
+            EXECUTE v_row.highest INTO v_high;
+            PERFORM setval(v_row.name, greatest(v_high, pg_sequence_last_value(v_row.name)));
+            RETURN NEXT 'holdfast.' || v_row.name::text;
+        END IF;
+    END LOOP;
+END
+$$;
+
 -- copy_end: TRANSFER_END.
 CREATE FUNCTION holdfast.copy_end(p_name text, p_mark text, OUT status integer, OUT message text)
     LANGUAGE plpgsql

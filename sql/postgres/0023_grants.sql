@@ -289,7 +289,7 @@ DECLARE
 BEGIN
     INSERT INTO grants (namespace_id, grantee, role)
         VALUES (v_found.namespace_id, v_found.grantee, namespace_grant.role)
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT ON CONSTRAINT grants_pkey DO NOTHING;
     v_new := FOUND;
     PERFORM grants_apply(v_found.namespace_id, v_found.grantee);
     RETURN v_new;

@@ -76,7 +76,7 @@ DELETE FROM holdfast_delayed
 
 -- name: run_put
 INSERT INTO holdfast_schedule_runs (schedule_id, planned_at, kind, until_at, fired_at, position, node)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING;
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (schedule_id, planned_at) DO NOTHING;
 
 -- name: runs_prune
 DELETE FROM holdfast_schedule_runs
@@ -96,7 +96,8 @@ SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast_schedu
 -- name: delayed_put
 INSERT INTO holdfast_delayed (namespace_id, id, due_at, type, payload, key, tenant, metadata,
                               producer, hash, emitted_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING;
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+    ON CONFLICT (namespace_id, id) DO NOTHING;
 
 -- hot
 -- name: delayed_first

@@ -209,7 +209,7 @@ SELECT token, assigned FROM holdfast_members WHERE subscription_id = ?1 ORDER BY
 -- hot
 -- name: settled_add
 INSERT INTO holdfast_settled (subscription_id, partition, position) VALUES (?1, ?2, ?3)
-    ON CONFLICT DO NOTHING;
+    ON CONFLICT (subscription_id, partition, position) DO NOTHING;
 
 -- hot
 -- name: settled_has

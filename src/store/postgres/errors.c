@@ -22,7 +22,7 @@ static const struct meaning {
 } meanings[] = {
     {"08", HF_UNAVAILABLE, NULL},
     {"22", HF_INVALID, NULL},
-    {"23505", HF_CONFLICT, NULL},
+    {"23505", HF_CONFLICT, NULL}, /* but see is_numbered */
     {"23514", HF_IO, "if a table of the log is missing, holdfast verify says which"},
     {"25006", HF_UNAVAILABLE, "the server is read-only (in recovery?): connect to the primary"},
     {"26000", HF_BUSY, NULL},
@@ -34,8 +34,9 @@ static const struct meaning {
     {"42P01", HF_SCHEMA, "the schema holdfast is not what this program expects"},
     {"42883", HF_SCHEMA, "the schema holdfast is not what this program expects"},
     {"53100", HF_NOSPACE, "the server's disk is full"},
-    {"53300", HF_UNAVAILABLE, "the server has no connection left: raise max_connections, or use "
-                              "fewer processes"},
+    {"53300", HF_UNAVAILABLE,
+     "the server has no connection left: raise max_connections, or use "
+     "fewer processes"},
     {"53", HF_UNAVAILABLE, NULL},
     {"55", HF_BUSY, NULL},
     {"57014", HF_TIMEOUT, NULL},
@@ -76,8 +77,7 @@ bool postgres_is_passing(const char *sqlstate)
 
 bool session_leaves_open(const struct session *session, const char *sqlstate)
 {
-    return strncmp(sqlstate, "08", 2) == 0 ||
-           (session->pooled && strncmp(sqlstate, "57P", 3) == 0);
+    return strncmp(sqlstate, "08", 2) == 0 || (session->pooled && strncmp(sqlstate, "57P", 3) == 0);
 }
 
 /* The first line, without what libpq puts around it. */
@@ -113,6 +113,22 @@ static hf_status fail_denied(struct session *session, const char *line, bool scr
     return status;
 }
 
+/* The primary keys whose numbers come from a sequence: one of them is taken only if its sequence is
+ * behind its table, because rows were restored without it. Nothing was stored. */
+static bool is_numbered(const PGresult *result)
+{
+    static const char *const keys[] = {"delayed_pkey",         "letters_pkey",
+                                       "subscriptions_pkey",   "namespaces_pkey",
+                                       "checkpoints_0_newest", "checkpoints_1_newest"};
+    const char *name = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+    for (size_t i = 0; name && i < sizeof keys / sizeof keys[0]; i++) {
+        if (strcmp(name, keys[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query)
 {
     const char *sqlstate = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
@@ -131,6 +147,12 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
     }
     if (strcmp(sqlstate, "42501") == 0) {
         return fail_denied(session, line, query >= POSTGRES_QUERY_COUNT);
+    }
+    if (strcmp(sqlstate, "23505") == 0 && is_numbered(result)) {
+        return fail(HF_CORRUPT,
+                    "%s: %s (23505): its sequence is behind its table, as after a restore of rows "
+                    "alone; the owner of the schema runs SELECT holdfast.mend_sequences()",
+                    session->engine->place, line);
     }
     const struct meaning *meaning = meaning_of(sqlstate);
     bool advised = meaning && meaning->advice;

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# "It was there already" is said only of what is there. A number that a sequence gives and that is taken,
+# as after a restore of rows without their sequences, is an error that says what to do, and nothing that
+# was acknowledged is missing.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+: "${HOLDFAST:=$ROOT/build/release/holdfast}"
+url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
+
+# Every statement says which index it means. The log is the exception: a table that is partitioned by
+# more than the index has cannot have it; what the log refuses is looked for before it counts as there.
+is_text() { is "$1" "SELECT \$text\$$2\$text\$" "$3"; }
+is_text "ON CONFLICT names an index, but for the log" \
+    "$(cd "$ROOT/sql" && grep -c 'ON CONFLICT DO NOTHING' -r postgres sqlite | grep -v ':0' | sort | tr '\n' ' ')" \
+    "postgres/0003_append.sql:1 postgres/0004_publish.sql:1 postgres/0016_agenda.sql:1 "
+
+# ---- Delayed events -----------------------------------------------------------------------------
+
+ok "a delayed event waits" "$HOLDFAST" --db "$url" publish a 1 --delay 1h
+behind="SELECT setval(pg_get_serial_sequence('holdfast.delayed', 'number'), 1, false)"
+sql "$behind" >/dev/null
+"$HOLDFAST" --db "$url" publish b 2 --delay 1h >"$cluster_dir/out" 2>&1
+is_text "with its number taken, another one is refused" "$?" "1"
+ok "and the message says what to do" like "*delayed_pkey*mend_sequences*" "$(cat "$cluster_dir/out")"
+sql "$behind" >/dev/null
+fails "in SQL, too" "SELECT holdfast.publish_later('default', 'b', '2', now() + interval '1 h')" \
+    "23505: *delayed_pkey*"
+is "nothing else waits" "SELECT string_agg(type, ' ') FROM holdfast.delayed" "a"
+sql "$behind" >/dev/null
+is "mend_sequences names the sequence" "SELECT holdfast.mend_sequences()" "holdfast.delayed_number_seq"
+ok "then it waits" "$HOLDFAST" --db "$url" publish b 2 --delay 1h
+is "as it should" "SELECT string_agg(type, ' ' ORDER BY number) FROM holdfast.delayed" "a b"
+id=$(sql "SELECT id FROM holdfast.delayed WHERE type = 'a'")
+ok "the same id twice is once" "$HOLDFAST" --db "$url" publish a 1 --delay 1h --id "$id"
+is "still" "SELECT count(*) FROM holdfast.delayed" "2"
+
+# ---- Everything else that has numbers of its own ------------------------------------------------
+
+sql "SELECT count(holdfast.publish('default', 'x')) FROM generate_series(1, 5);
+     SELECT holdfast.create_subscription('default', 's1', '{**}', 'start'); SELECT holdfast.create_subscription('default', 's2', '{**}', 'start');
+     SELECT setval('holdfast.namespace_ids', 1, false);
+     SELECT setval(pg_get_serial_sequence('holdfast.subscriptions', 'id'), 1, false);
+     SELECT setval('holdfast.events_1_position', 1, false);
+     SELECT setval('holdfast.journal_seq', 1, false)" >/dev/null
+"$HOLDFAST" --db "$url" sub create s3 --on '**' --from start >"$cluster_dir/out" 2>&1
+ok "a subscription whose number is taken is refused" like "*subscriptions_pkey*mend_sequences*" \
+    "$(cat "$cluster_dir/out")"
+is "mend_sequences finds them all" \
+    "SELECT string_agg(s, ' ' ORDER BY s) FROM holdfast.mend_sequences() s" \
+    "holdfast.events_1_position holdfast.journal_seq holdfast.namespace_ids holdfast.subscriptions_id_seq"
+is "and then finds nothing" "SELECT count(*) FROM holdfast.mend_sequences()" "0"
+is "positions go on" "SELECT position FROM holdfast.publish('default', 'x')" "6"
+ok "subscriptions are made" "$HOLDFAST" --db "$url" sub create s3 --on '**' --from start
+is "and namespaces" "SELECT status, id FROM holdfast.namespace_put('other')" "0|2"
+
+# ---- A unique index that is not ours ------------------------------------------------------------
+
+month=$(date -u +%Y%m)
+sql "CREATE UNIQUE INDEX foreign_index ON holdfast.events_1_$month (key)" >/dev/null
+is "an event that an index of others refuses" "SELECT duplicate FROM holdfast.publish('default', 'x', key => 'k')" "f"
+fails "is not taken for one that is there" "SELECT holdfast.publish('default', 'x', key => 'k')" \
+    "HF014: the log refuses*"
+is "nor was it stored" "SELECT count(*) FROM holdfast.events WHERE key = 'k'" "1"
+
+done_testing
