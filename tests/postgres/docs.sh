@@ -1,36 +1,26 @@
 #!/usr/bin/env bash
-# The examples of docs/sql.md do what stands there.
+# The examples of docs/sql.md do what stands there, typed one after another into one psql.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
 
-# run STATEMENT: its rows, or its error as it stands in the text.
-run() {
-    local lease
-    lease=$(sql "SELECT replace(token::text, '-', '') FROM holdfast.leases LIMIT 1")
-    lease=${lease:-$last}
-    last=$lease
-    psql -qXAt -v VERBOSITY=verbose -v lease="$lease" 2>&1 <<<"$1" | sed '/^\(CONTEXT\|LOCATION\|HINT\|DETAIL\)/,$d'
-}
-last=
-statement=
-wanted=
-check() {
-    [ -n "$statement" ] || return 0
-    run "$statement" >"$cluster_out" # not in a subshell: it remembers the lease
-    ok "${statement:0:90}" same "$(printf '%s' "${wanted%$'\n'}")" "$(cat "$cluster_out")"
-    statement=
-    wanted=
-}
-cluster_out=$(mktemp)
+statements=()
+answers=() # as they stand in the text
 inside=no
 while IFS= read -r line; do
     case $inside:$line in
     no:'```psql') inside=yes ;;
-    yes:'```') check && inside=no ;;
-    yes:'=> '*) check && statement=${line#=> } ;;
-    yes:*) wanted+=$line$'\n' ;;
+    yes:'```') inside=no ;;
+    yes:'=> '*) statements+=("${line#=> }") answers+=('') ;;
+    yes:*) answers[-1]+=$line$'\n' ;;
     esac
 done <"$ROOT/docs/sql.md"
-rm -f "$cluster_out"
+
+# Marks between the answers go to stderr, where errors are, too: stdout may come later.
+mapfile -d '' -t found < <(printf '%s\n\\warn ::end\n' "${statements[@]}" |
+    psql -qXAt -v VERBOSITY=verbose 2>&1 | sed 's/^::end$/\x00/' | sed -z 's/^\n//')
+for i in "${!statements[@]}"; do
+    answer=$(sed '/^\(CONTEXT\|LOCATION\|HINT\|DETAIL\)/,$d' <<<"${found[i]-}")
+    ok "${statements[i]:0:90}" same "$(printf '%s' "${answers[i]%$'\n'}")" "${answer%$'\n'}"
+done
 done_testing
