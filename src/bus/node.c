@@ -204,7 +204,11 @@ hf_status hf_node_list(hf_bus *bus, hf_node_fn found, void *ctx)
 hf_status hf_node_get(hf_bus *bus, const char *node_id, hf_node_fn found, void *ctx)
 {
     struct listing listing = {.found = found, .ctx = ctx, .self_only = !node_id};
-    hf_status status = list(bus, text_of(node_id), &listing);
+    char id[HF_NODE_ID_BYTES_MAX + 1];
+    if (node_id) {
+        sanitise(node_id, id);
+    }
+    hf_status status = list(bus, text_of(node_id ? id : NULL), &listing);
     return status || listing.calls > 0 ? status
                                        : fail(HF_NOTFOUND, "there is no node %s",
                                               node_id ? node_id : "of this bus (any more)");

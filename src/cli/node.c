@@ -165,6 +165,7 @@ const struct command command_node_show = {
     .usage = "ID",
     .summary = "shows one node with all that it says about itself",
     .examples = "  holdfast node show api-1\n",
+    .details = "The id is the one that `node list` shows, or the one that was given (--node-id).\n",
     .words_min = 1,
     .words_max = 1,
     .run = run_show,

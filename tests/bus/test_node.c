@@ -220,7 +220,7 @@ static void a_generated_id_is_unlike_any_other(void **state)
     assert_string_not_equal(first, look_at_self(scene->bus).first_id);
 }
 
-static void hostile_ids_become_harmless_and_stay_different(void **state)
+static void hostile_ids_become_harmless_and_stay_different_and_are_found(void **state)
 {
     static const char *const given[] = {
         "a b",
@@ -254,6 +254,9 @@ static void hostile_ids_become_harmless_and_stay_different(void **state)
         for (size_t j = 0; j < i; j++)
             assert_string_not_equal(ids[i], ids[j]);
         assert_int_equal(look_at(scene->bus, ids[i]).state, HF_NODE_LIVE);
+        struct looked looked = {.id = ""};
+        assert_ok(hf_node_get(scene->bus, given[i], note, &looked));
+        assert_string_equal(looked.first_id, ids[i]);
         scene_close(scene, bus);
         assert_int_equal(look_at(scene->bus, ids[i]).state, HF_NODE_GONE);
         bus = open_as(scene, given[i]);
@@ -615,7 +618,7 @@ static void a_removed_namespace_takes_its_nodes_along(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(an_open_bus_is_a_node_with_what_it_says_about_itself),
     scene_test(a_generated_id_is_unlike_any_other),
-    scene_test(hostile_ids_become_harmless_and_stay_different),
+    scene_test(hostile_ids_become_harmless_and_stay_different_and_are_found),
     scene_test(what_cannot_be_is_refused),
     scene_test(a_clean_stop_is_listed_with_its_time_until_the_node_comes_again),
     scene_test(one_that_comes_and_goes_without_an_id_leaves_no_trace),

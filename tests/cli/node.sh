@@ -43,6 +43,11 @@ is "unless it is asked for" "$(cat out)" ''
 exits 0 "all" node list --all --json
 is "gone, and it said so" "$(field out 1 '$.node_id') $(field out 1 '$.state')" "one gone"
 true_that "when it stopped" test -n "$(field out 1 '$.stopped_at')"
+exits 0 "one with an id of other characters" work s-one --exec true --until-empty --node-id 'rack 7/ä'
+exits 0 "is found by that" node show 'rack 7/ä' --json
+listed=$(field out 1 '$.node_id')
+exits 0 "and by what is listed" node show "$listed" --json
+is "which is the same node" "$(field out 1 '$.node_id') $(grep -c . <<<"$listed")" "$listed 1"
 exits 0 "all for people" node list -a
 has "says that it stopped" out '^one +gone \(stopped\)'
 
