@@ -237,7 +237,7 @@ SELECT (SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint
 
 -- name: doctor
 -- $1: the time here; $2, $3: seconds after which a prepared transaction and any other is worth
--- telling. A value that is NULL is not told.
+-- telling. A value that is NULL is not told; advice that is not NULL is a warning.
 WITH sessions AS MATERIALIZED (
         SELECT a.pid, a.xact_start,
                format('pid %s (%s), %s for %s s', a.pid, a.application_name, a.state,
@@ -246,11 +246,18 @@ WITH sessions AS MATERIALIZED (
         WHERE a.datname = current_database() AND a.backend_type = 'client backend'
           AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()),
     prepared AS MATERIALIZED (
-        SELECT p.transaction, p.prepared,
-               format('%s, prepared for %s s', quote_literal(p.gid),
-                      extract(epoch FROM clock_timestamp() - p.prepared)::bigint) AS told
-        FROM pg_prepared_xacts p WHERE p.database = current_database())
-SELECT s.name, s.value
+        SELECT p.prepared,
+               format('%L of role %s, prepared for %s s', p.gid, p.owner,
+                      extract(epoch FROM clock_timestamp() - p.prepared)::bigint) AS told,
+               format('it keeps its locks until it is ended. As %I or a superuser, in database %I: ROLLBACK '
+                      'PREPARED %L; or COMMIT PREPARED %3$L if its transaction manager has decided so',
+                      p.owner, p.database, p.gid) AS advice
+        FROM pg_prepared_xacts p WHERE p.database = current_database()),
+    forgotten AS MATERIALIZED (
+        SELECT p.told, p.advice FROM prepared p
+        WHERE p.prepared < clock_timestamp() - make_interval(secs => $2::bigint)
+        ORDER BY p.prepared LIMIT 1)
+SELECT s.name, s.value, f.advice
 FROM (VALUES ('server_version', current_setting('server_version')),
              ('schema_version', (SELECT value FROM holdfast.meta WHERE name = 'schema_version')),
              ('server_encoding', current_setting('server_encoding')),
@@ -280,9 +287,7 @@ FROM (VALUES ('server_version', current_setting('server_version')),
              ('max_prepared_transactions', current_setting('max_prepared_transactions')),
              ('prepared_transactions', (SELECT count(*)::text FROM prepared)),
              ('forgotten_prepared',
-              (SELECT p.told FROM prepared p
-               WHERE p.prepared < clock_timestamp() - make_interval(secs => $2::bigint)
-               ORDER BY p.prepared LIMIT 1)),
+              (SELECT f.told FROM forgotten f)),
              ('long_transaction',
               (SELECT a.told FROM sessions a
                WHERE a.xact_start < clock_timestamp() - make_interval(secs => $3::bigint)
@@ -303,3 +308,4 @@ FROM (VALUES ('server_version', current_setting('server_version')),
              ('processes', (SELECT count(*)::text FROM holdfast.processes
                             WHERE namespace_id = {namespace})))
      AS s (name, value)
+LEFT JOIN forgotten f ON s.name = 'forgotten_prepared'

@@ -214,7 +214,7 @@ SELECT about.checkpoint, (SELECT min(g.first) FROM gaps g),
 -- others are in their transaction only some roles may see.
 -- name: gap_holders
 WITH locks AS MATERIALIZED (SELECT * FROM pg_locks)
-SELECT l.pid, coalesce(p.gid, a.application_name), a.state,
+SELECT l.pid, coalesce(quote_literal(p.gid) || ' of role ' || p.owner, a.application_name), a.state,
        (extract(epoch FROM clock_timestamp() - coalesce(p.prepared, a.xact_start)) * 1000)::bigint
     FROM locks l
     LEFT JOIN pg_stat_activity a ON a.pid = l.pid

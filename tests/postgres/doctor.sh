@@ -25,6 +25,7 @@ said "the clocks agree" ok clock_skew_ms '"value":"-?[0-9]{1,5}"'
 said "prepared transactions are possible" ok max_prepared_transactions '"value":"50"'
 said "autovacuum runs" ok autovacuum '"value":"on"'
 said "a server without fsync is a warning" warn fsync 'switch fsync on'
+said "a Unix socket needs no encryption" ok encryption '"none: a Unix socket"'
 is "nothing is told of what is not there" \
     "$(grep -cE '"(open_publisher|forgotten_prepared|long_transaction|not_vacuumed)"' out)" 0
 
@@ -51,6 +52,13 @@ said "with what it does" warn open_publisher 'checkpoints wait for it'
 wait
 hf doctor --json
 is "when it has ended nothing is said" "$(grep -c open_publisher out)" 0
+sql "BEGIN; SET LOCAL holdfast.notify = off; SELECT FROM holdfast.publish('default', 'a.b', '{}');
+     PREPARE TRANSACTION 'it''s $base'"
+until_true 60 open_publisher
+said "a prepared one by its name and role" warn open_publisher \
+    "\"prepared transaction 'it''s $base' of role holdfast, open for [0-9]+ s\""
+said "with how it is ended" warn open_publisher 'as that role or a superuser, in this database, ROLLBACK PREPARED'
+sql "ROLLBACK PREPARED 'it''s $base'"
 
 # --- A role that may see little ---
 role=${base}_role

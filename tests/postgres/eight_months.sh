@@ -60,6 +60,20 @@ ok "the worker got each event once" same $((8 * 7 + fired)) "$(sort -u "$handled
 ok "(and none of them twice)" same "$(sort -u "$handled" | wc -l)" "$(wc -l <"$handled")"
 ok "nothing is wrong with what is left" "$HOLDFAST" verify --db "$url"
 
+# A transaction that was prepared a month ago.
+sql "BEGIN; CREATE TABLE mine (); PREPARE TRANSACTION 'it''s mine'" >/dev/null
+ahead $((9 * 31))
+examined() {
+    "$HOLDFAST" doctor --json --db "$url" | grep '"name":"forgotten_prepared"' >"$cluster_dir/found"
+    cat "$cluster_dir/found"
+    grep '"level":"warn"' "$cluster_dir/found" | grep -E "$1"
+}
+ok "doctor tells of a forgotten prepared transaction" examined "\"value\":\"'it''s mine' of role holdfast, prepared for [0-9]+ s\""
+ok "and how it is ended, by whom and where" examined "As holdfast or a superuser, in database test1: ROLLBACK PREPARED 'it''s mine'; or COMMIT PREPARED 'it''s mine' if"
+ok "which ends it" sql "ROLLBACK PREPARED 'it''s mine'"
+ok "so that nothing is told" same '' "$(examined .)"
+ahead $((8 * 31))
+
 # A day back: what was, stays.
 head=$(sql "SELECT max(position) FROM holdfast.events_1")
 ahead $((8 * 31 - 1))

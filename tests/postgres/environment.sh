@@ -9,12 +9,15 @@ unset "${!HOLDFAST_@}"
 temp=$(mktemp -d)
 cd "$temp" || exit 1
 
+# Another address of this machine stands for another machine; not every machine has one.
+address=$(hostname -I 2>/dev/null | tr ' ' '\n' | grep -m1 -E '^[0-9]+(\.[0-9]+){3}$' || :)
+
 # A port may be taken by somebody else between two looks: another one then.
 cluster_dir=
 for ((i = 0; i < 20; i++)); do
     port=$((20000 + RANDOM % 12000))
     cluster_dir=$("$ROOT/scripts/postgres-cluster" start --with $$ --set "port = $port" \
-        --set "listen_addresses = '127.0.0.1'" --set "log_min_messages = fatal" 2>start.log) && break
+        --set "listen_addresses = '127.0.0.1${address:+, $address}'" --set "log_min_messages = fatal" 2>start.log) && break
     cluster_dir=
 done
 if [ -z "$cluster_dir" ]; then
@@ -112,6 +115,32 @@ ok "a service that is not in the file is named" \
 ok "a service file that is not there is named" with "PGSERVICEFILE=$temp/none" -- \
     refused "$temp/none" 'postgres://?service=shop'
 
+# Without encryption ------------------------------------------------------------------------------
+
+# examined LEVEL PATTERN URL: what doctor says of the connection's encryption.
+examined() {
+    "$HOLDFAST" doctor --json --db "$3" >out || [ "$?" -eq 7 ]
+    grep '"name":"encryption"' out >found
+    cat found
+    grep -q "\"level\":\"$1\"" found && grep -qE "\"value\":\"$2" found
+}
+printf '%s\n' 'host all holdfast 127.0.0.1/32 trust' ${address:+"host all holdfast $address/32 trust"} \
+    >>"$cluster_dir/data/pg_hba.conf"
+admin postgres "SELECT pg_reload_conf()" >/dev/null
+plain="port=$port&user=holdfast&sslmode=disable"
+trusts() { psql -qX "postgres:///shop?host=${address:-127.0.0.1}&$plain" -c ''; }
+until_true 60 trusts
+ok "doctor says that a socket is one" examined ok 'none: a Unix socket"' \
+    "postgres:///shop?host=$cluster_dir&$plain"
+ok "nothing of this machine's own address passes a network" \
+    examined ok 'none: 127\.0\.0\.1 is this machine"' "postgres:///shop?host=127.0.0.1&$plain"
+warned="doctor warns of TCP to another machine without encryption"
+if [ -n "$address" ]; then
+    ok "$warned" examined warn "none: TCP to $address\".*sslmode=verify-full" "postgres:///shop?host=$address&$plain"
+else
+    skip "$warned" "this machine has no other address"
+fi
+
 # TLS ---------------------------------------------------------------------------------------------
 
 # authority NAME: a certificate that signs others
@@ -148,6 +177,7 @@ tcp="hostaddr=127.0.0.1&port=$port&user=checked&passfile=$temp/passwords"
 tls="postgres:///shop?host=db.test&$tcp"
 ok "sslmode=verify-full works with the authority that has signed the certificate" \
     reaches shop "$tls&sslmode=verify-full&sslrootcert=$temp/right.crt"
+ok "doctor tells protocol and cipher" examined ok 'TLSv1\.[23], [A-Z0-9_-]+"' "$tls&sslmode=require"
 ok "PGSSLMODE and PGSSLROOTCERT do the same" \
     with PGSSLMODE=verify-full "PGSSLROOTCERT=$temp/right.crt" -- reaches shop "$tls"
 ok "another authority's certificate is not believed" refused 'certificate verify failed' \

@@ -81,9 +81,9 @@ hf publish a.b
 say "PREPARE TRANSACTION 'forgotten $base';"
 "$HOLDFAST" work o --exec true >/dev/null 2>&1 &
 worker=$!
-told_prepared() { told o && grep -q "prepared transaction \\\\\"forgotten $base\\\\\"" told_o; }
+told_prepared() { told o && grep -q "prepared transaction 'forgotten $base' of role holdfast" told_o; }
 until_true 60 told_prepared
-is "a prepared transaction is told by its name" "$?" 0
+is "a prepared transaction is told by its name and role" "$?" 0
 say "ROLLBACK PREPARED 'forgotten $base';"
 until_true 60 settled o
 is "and waited for until it ends" "$?" 0

@@ -16,13 +16,23 @@
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
-#define PUBLISHER_OLD_S 5     /* checkpoints wait for whoever has published */
-#define PREPARED_OLD_S 60     /* others must not be forgotten, either */
+#define PUBLISHER_OLD_S 5 /* checkpoints wait for whoever has published */
+#define PREPARED_OLD_S 60 /* others must not be forgotten, either */
 #define TRANSACTION_OLD_S 300
 #define SKEW_LARGE_MS 60000
 #define JOURNAL_LARGE_BYTES (INT64_C(64) << 20)
 #define IDS_FEW 200000000
 #define CONNECTIONS_PERCENT 90
+#define ENCRYPTION_BYTES_MAX 200
+
+#define ADVICE_PREPARED                                                                            \
+    "checkpoints wait for it: as that role or a superuser, in this database, ROLLBACK PREPARED "   \
+    "with this name; or COMMIT PREPARED if its transaction manager has decided so"
+#define ADVICE_PUBLISHER                                                                           \
+    "checkpoints wait for it: end the transaction, or pg_terminate_backend(pid)"
+#define ADVICE_ENCRYPT                                                                             \
+    "events and statements can be read and changed on the network: switch ssl on at the server, "  \
+    "and set sslmode=verify-full in the URL or PGSSLMODE"
 
 hf_status postgres_sizes(struct engine *engine, struct store_sizes *ret_sizes)
 {
@@ -75,10 +85,6 @@ static const struct rule {
     {"connections_percent", RULE_AT_LEAST, NULL, CONNECTIONS_PERCENT,
      "nearly all connections of the server are in use: raise max_connections, or use fewer "
      "processes"},
-    {"open_publisher", RULE_SAID, NULL, 0,
-     "checkpoints wait for it: end the transaction, or pg_terminate_backend(pid)"},
-    {"forgotten_prepared", RULE_SAID, NULL, 0,
-     "nobody has ended it: COMMIT PREPARED or ROLLBACK PREPARED"},
     {"long_transaction", RULE_SAID, NULL, 0,
      "it keeps dead rows of the whole database alive: end it, or pg_terminate_backend(pid)"},
     {"clock_skew_ms", RULE_AT_LEAST, NULL, SKEW_LARGE_MS,
@@ -133,6 +139,43 @@ static void doctor_say_ruled(struct doctor *doctor, const char *name, struct tex
     doctor_say(doctor, name, value.bytes, advice_on(name, value));
 }
 
+/* What protects a connection from those who can read the network. */
+struct encryption {
+    char told[ENCRYPTION_BYTES_MAX];
+    const char *advice; /* NULL: all is well */
+};
+
+static const char *said(const char *text)
+{
+    return text ? text : "unknown";
+}
+
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+static struct encryption encryption_of(PGconn *pg)
+{
+    struct encryption is = {.advice = NULL};
+    const char *host = PQhost(pg);
+    const char *address = PQhostaddr(pg);
+    if (PQsslInUse(pg)) {
+        snprintf(is.told, sizeof is.told, "%.40s, %.100s", said(PQsslAttribute(pg, "protocol")),
+                 said(PQsslAttribute(pg, "cipher")));
+    } else if (PQgssEncInUse(pg)) {
+        snprintf(is.told, sizeof is.told, "GSSAPI");
+    } else if (host && (host[0] == '/' || host[0] == '@')) {
+        snprintf(is.told, sizeof is.told, "none: a Unix socket");
+    } else if (address && is_loopback(address)) {
+        snprintf(is.told, sizeof is.told, "none: %.60s is this machine", address);
+    } else {
+        snprintf(is.told, sizeof is.told, "none: TCP to %.100s", said(host));
+        is.advice = ADVICE_ENCRYPT;
+    }
+    return is;
+}
+
 static void say_all(struct postgres_engine *engine, struct doctor *doctor, const PGresult *result,
                     bool pooled)
 {
@@ -144,12 +187,16 @@ static void say_all(struct postgres_engine *engine, struct doctor *doctor, const
     doctor_say(doctor, "pooler", pooled ? "yes" : "no", NULL);
     doctor_say(doctor, "wake_up", pooled ? "looking every second" : "LISTEN",
                pooled ? "behind a transaction pooler LISTEN is impossible: give consumers the "
-                        "server's own address" : NULL);
+                        "server's own address"
+                      : NULL);
     for (int row = 0; row < PQntuples(result); row++) {
         struct text name = result_text(result, row, 0);
         struct text value = result_text(result, row, 1);
         /* What says something only if there is something to say. */
-        if (!text_is_absent(value)) {
+        struct text advice = result_text(result, row, 2);
+        if (!text_is_absent(advice)) {
+            doctor_say(doctor, name.bytes, value.bytes, advice.bytes);
+        } else if (!text_is_absent(value)) {
             doctor_say_ruled(doctor, name.bytes, value);
         }
     }
@@ -162,7 +209,9 @@ static void say_publishers(struct engine *engine, struct doctor *doctor)
     hf_status status = postgres_holders(engine, &facts);
     doctor_say_ruled(doctor, "locks_readable", text_of(status == HF_OK ? "yes" : "no"));
     if (status == HF_OK && facts.held_ms >= PUBLISHER_OLD_S * 1000) {
-        doctor_say_ruled(doctor, "open_publisher", text_of(facts.holders));
+        bool prepared = strncmp(facts.holders, HOLDER_PREPARED, strlen(HOLDER_PREPARED)) == 0;
+        doctor_say(doctor, "open_publisher", facts.holders,
+                   prepared ? ADVICE_PREPARED : ADVICE_PUBLISHER);
     }
 }
 
@@ -174,9 +223,12 @@ hf_status postgres_doctor(struct engine *engine, hf_finding_fn found, void *ctx)
     param_time(params, clock_wall_us());
     param_int8(params, PREPARED_OLD_S);
     param_int8(params, TRANSACTION_OLD_S);
-    if (question_ask(&question)) {
+    if (question_run(&question)) {
         struct doctor doctor = {found, ctx, false};
+        struct encryption encryption = encryption_of(question.session->pg);
+        question_give(&question);
         say_all(postgres_of(engine), &doctor, question.result, pooled);
+        doctor_say(&doctor, "encryption", encryption.told, encryption.advice);
         say_publishers(engine, &doctor);
     }
     return question_end(&question);

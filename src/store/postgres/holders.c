@@ -19,7 +19,7 @@
 
 enum holder_column {
     HOLDER_PID,  /* NULL: prepared */
-    HOLDER_NAME, /* application_name, or the name of the prepared transaction */
+    HOLDER_NAME, /* application_name, or name and role of the prepared transaction */
     HOLDER_STATE,
     HOLDER_AGE_MS /* NULL: not for this role to see */
 };
@@ -31,7 +31,7 @@ static void tell_one(struct buf *out, const PGresult *result, int row)
     int64_t age_ms = result_int8(result, row, HOLDER_AGE_MS, -1);
     buf_printf(out, "%s", row > 0 ? ", " : "");
     if (result_is_null(result, row, HOLDER_PID)) {
-        buf_printf(out, "prepared transaction \"%.60s\"", name.bytes ? name.bytes : "");
+        buf_printf(out, HOLDER_PREPARED "%.300s", name.bytes ? name.bytes : "(it has just ended)");
     } else {
         buf_printf(out, "pid %" PRId64, result_int8(result, row, HOLDER_PID, 0));
         if (name.length > 0) {
