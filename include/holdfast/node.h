@@ -45,8 +45,8 @@ typedef int (*hf_node_fn)(const hf_node_info *info, void *ctx);
  * that closed within its first heartbeat is not kept at all.
  */
 HF_API hf_status hf_node_list(hf_bus *bus, hf_node_fn found, void *ctx);
-/* One, or of several that have the id (see node_id of hf_options) each. The id is as it was given or
- * as it is listed. NULL: the bus itself. HF_NOTFOUND. */
+/* One, or of several that have the id (see node_id of hf_options) each. The id is as it was given
+ * or as it is listed. NULL: the bus itself. HF_NOTFOUND. */
 HF_API hf_status hf_node_get(hf_bus *bus, const char *node_id, hf_node_fn found, void *ctx);
 
 #ifdef __cplusplus
