@@ -27,7 +27,11 @@ typedef struct hf_delivery hf_delivery;
 /* Handles one event. Runs on a thread of the bus. `event` and `delivery` are valid until it
  * returns. If several handlers of a subscription match, they run in the order of registration and
  * fail as one: the first that does not answer HF_ACK decides. Past handler_timeout_ms the attempt
- * counts as failed and whatever the handler answers later is refused. */
+ * counts as failed and whatever the handler answers later is refused. A transactional handler has
+ * at most tx_max_ms: then its transaction is rolled back under its feet, other writers of the
+ * database go on, and every statement and hf_publish inside fails from then on. (On SQLite a
+ * statement that runs at that moment is stopped first; an SQL function of the application that does
+ * not return keeps other writers waiting until it does.) */
 typedef hf_verdict (*hf_handler_fn)(const hf_event *event, hf_delivery *delivery, void *ctx);
 
 HF_API const char *hf_delivery_subscription(const hf_delivery *delivery);
@@ -39,7 +43,8 @@ HF_API hf_bus *hf_delivery_bus(const hf_delivery *delivery);
 HF_API int hf_delivery_cancelled(const hf_delivery *delivery);
 /* The connection of the transaction that the handler runs in; NULL unless the subscription is
  * transactional and the bus is on SQLite. Valid during the call. COMMIT, ROLLBACK, ATTACH and
- * PRAGMA are refused on it; finalize your statements before returning. */
+ * PRAGMA are refused on it, and everything past tx_max_ms; finalize your statements before
+ * returning. */
 HF_API struct sqlite3 *hf_delivery_sqlite(const hf_delivery *delivery);
 /*
  * The same on PostgreSQL (NULL elsewhere): READ COMMITTED, blocking, UTF8. A handler that ends the

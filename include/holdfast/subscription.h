@@ -94,7 +94,8 @@ typedef struct hf_subscription_options {
     int64_t checkpoint_ms;        /* 1000: ... or after this time */
     int64_t wait_period_ms;       /* 1000, on PostgreSQL 10 000: look for work at least this often
                                      without a wake-up */
-    int64_t tx_max_ms;            /* 1000: the longest that a transactional handler may run */
+    int64_t tx_max_ms;            /* 1000: the longest that a transactional handler may run, and
+                                     others wait for its transaction; 1..60 000 */
     int64_t gap_timeout_ms;       /* 0, off; only where a server hides its locks */
     int32_t stuck_max;            /* 16: handlers past their timeout before it pauses */
     int32_t breaker_events;       /* 20: first attempts in the window before it may open */

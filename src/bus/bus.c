@@ -163,6 +163,7 @@ void bus_unreference(hf_bus *bus)
         pthread_mutex_destroy(&bus->making);
         pthread_mutex_destroy(&bus->life);
         solo_release(&bus->solo);
+        timekeeper_release(&bus->timekeeper);
         assignments_release(&bus->assignments);
     }
     mem_free(bus->node_name);
@@ -272,6 +273,9 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
         status = solo_init(&bus->solo);
     }
     if (!status) {
+        status = timekeeper_init(&bus->timekeeper, bus);
+    }
+    if (!status) {
         status = memory_new(&bus->memory);
     }
     if (!status) {
@@ -370,6 +374,9 @@ hf_status hf_start(hf_bus *bus)
     pthread_mutex_lock(&bus->life);
     status = bus->started ? HF_OK : join(bus, bus_deadline(bus));
     if (!status) {
+        status = timekeeper_start(&bus->timekeeper); /* before any runner */
+    }
+    if (!status) {
         pthread_mutex_lock(&bus->mutex);
         bus->started = true;
         pthread_mutex_unlock(&bus->mutex);
@@ -405,6 +412,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     hf_status status = subscriptions_stop_end(bus, &patience);
     bool joined = clockwork_stop_end(bus, patience.threads);
     joined = retention_stop_end(bus, patience.threads) && joined;
+    timekeeper_stop(&bus->timekeeper);
     pthread_mutex_unlock(&bus->life);
     return status || joined ? status : fail_left();
 }
@@ -451,6 +459,7 @@ hf_status hf_close(hf_bus **bus)
         status = hf_shutdown(*bus, -1);
         clockwork_leave(*bus);
         retention_leave(*bus);
+        timekeeper_leave(&(*bus)->timekeeper);
         subscriptions_free(*bus);
     }
     bus_unreference(*bus);

@@ -23,6 +23,7 @@
  *   worker.c        threads that run handlers; chunk.c the deliveries that one has taken, and how
  *                   others share in them; attempt.c one attempt; verdict.c what it means; solo.c
  *                   who must run alone; careful.c what is recorded before it runs
+ *   timekeeper.c    the thread that ends handlers whose time is up
  *   watch.c         waiting for news on behalf of everybody; signs of life
  *   schedule.c      schedules; clockwork.c the thread that fires them
  *   ledger.c        what became of their planned times
@@ -32,8 +33,8 @@
  *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c, node.c   the
  *                   rest of holdfast.h
  *
- * Lock order: bus->life, bus->making, bus->mutex, then a runner's mutex. The last two are not held
- * while the store is called.
+ * Lock order: bus->life, bus->making, bus->mutex, the timekeeper's list, then a runner's mutex. The
+ * last three are not held while the store is called.
  */
 #ifndef HF_BUS_BUS_H
 #define HF_BUS_BUS_H
@@ -47,6 +48,7 @@
 #include "base/text.h"
 #include "bus/assign.h"
 #include "bus/solo.h"
+#include "bus/timekeeper.h"
 #include "store/store.h"
 
 struct async;
@@ -101,6 +103,7 @@ struct hf_bus {
     struct memory *memory;              /* what names of subscriptions mean: known.c */
     struct assignments assignments;     /* which partitions are fixed */
     struct solo solo;                   /* who runs handlers, and who must run alone */
+    struct timekeeper timekeeper;       /* ends handlers whose time is up */
     atomic_bool notes[STORE_NOTES_MAX]; /* which notes are in use by workers */
     atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */
     atomic_int_fast64_t published;

@@ -3,8 +3,9 @@
  *
  * The dispatcher sleeps on one condition. It is woken by workers that report something to be
  * settled, by the watch when there is news in the store, by handlers being registered, and by its
- * own clock: the next retry, the next checkpoint, the next timeout, or the wait period as the
- * backstop for everything else (unless the store looks as often and makes news of what it finds). A
+ * own clock: the next retry, the next checkpoint, or the wait period as the backstop for everything
+ * else (unless the store looks as often and makes news of what it finds). Handlers that are over
+ * their time are not its business but the timekeeper's: the dispatcher may wait for the store. A
  * wake-up that comes too often costs a look; one that is missed costs at most the wait period,
  * never an event, because every look asks the store.
  *
@@ -35,8 +36,7 @@
 #define REFRESH_US 50000 /* without news, look at the definition at most this often */
 #define STORE_RETRY_MS_MAX 2000
 #define WAIT_MS_MAX 3600000
-#define TEND_MS 1000          /* see tend_ms */
-#define TEND_MS_MIN 10
+#define TEND_MS 1000 /* see tend_ms */
 
 /* How much is in hand, and settled at once. */
 struct sizes {
@@ -258,8 +258,8 @@ static hf_status look_at_standing(struct runner *runner, bool *ret_same)
 {
     struct standing standing;
     begin_asking(runner);
-    hf_status status = store_standing(runner->bus->store, runner->definition.id, &standing,
-                                      ignore_epoch, NULL);
+    hf_status status =
+        store_standing(runner->bus->store, runner->definition.id, &standing, ignore_epoch, NULL);
     end_asking(runner);
     *ret_same = !status && standing.generation == runner->definition.generation;
     if (!status) {
@@ -331,6 +331,7 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
     runner->hold_back |= fresh.paused_at_us >= 0;
     runner->halting &= runner_is_urgent(runner); /* stored: whether it is paused is known now */
     runner->breaker_hold &= on;
+    timekeeper_expect(&runner->bus->timekeeper, mono_us); /* the limits may be others now */
     pthread_mutex_unlock(&runner->mutex);
     definition_release(&old);
     watch_lease(runner->bus, runner->definition.options.lease_ms);
@@ -462,14 +463,12 @@ static int64_t ask_breaker(struct runner *runner, int64_t now_us)
 }
 
 /* How long the dispatcher may sleep while something is in hand: what begins or ends meanwhile has
- * its own times (a timeout, a checkpoint, a stall), of which nobody tells it; but of what is to be
- * stored sooner than RUNNER_PROMPT_MS workers do. */
+ * its own times (a checkpoint, a stall), of which nobody tells it; but of what is to be stored
+ * sooner than RUNNER_PROMPT_MS workers do. */
 static int64_t tend_ms(const hf_subscription_options *options)
 {
     int64_t store_ms = options->checkpoint_ms;
-    int64_t ms = store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
-    ms = options->handler_timeout_ms < ms ? options->handler_timeout_ms : ms;
-    return ms > TEND_MS_MIN ? ms : TEND_MS_MIN;
+    return store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
 }
 
 /* The dispatcher's time is up: it looks at everything, because nobody tells of everything: a hole
@@ -485,7 +484,7 @@ static void look_around(struct runner *runner, bool tend)
     }
 }
 
-static void wait_for_something(struct runner *runner, struct step step, int64_t timeout_at_us)
+static void wait_for_something(struct runner *runner, struct step step)
 {
     int64_t now_us = clock_wall_us();
     int64_t wait_ms = runner->definition.options.wait_period_ms;
@@ -498,11 +497,10 @@ static void wait_for_something(struct runner *runner, struct step step, int64_t 
         int64_t ms = step.at_us <= now_us ? 0 : (step.at_us - now_us + 999) / 1000;
         deadline = deadline_earlier(deadline, deadline_after_ms(ms));
     }
-    struct deadline tend = (struct deadline){timeout_at_us};
+    struct deadline tend = DEADLINE_NEVER;
     pthread_mutex_lock(&runner->mutex);
     if (runner_has_work(runner)) {
-        int64_t ms = tend_ms(&runner->definition.options);
-        tend = deadline_earlier(tend, deadline_after_ms(ms));
+        tend = deadline_after_ms(tend_ms(&runner->definition.options));
     }
     runner->waiting = true;
     bool in_time = true;
@@ -550,7 +548,6 @@ static void turn(struct runner *runner)
     memcpy(trouble, runner->trouble, sizeof trouble);
     runner->trouble[0] = '\0';
     runner->nudged = false;
-    int64_t timeout_at_us = runner_check_timeouts(runner, mono_us);
     chunk_report_all(runner, mono_us);
     pthread_mutex_unlock(&runner->mutex);
 
@@ -586,31 +583,18 @@ static void turn(struct runner *runner)
     pthread_mutex_unlock(&runner->mutex);
     HF_POINT("after_step");
     if (!step.again) {
-        wait_for_something(runner, step, timeout_at_us);
+        wait_for_something(runner, step);
     }
 }
 
-/* After stop was asked for: until no handler runs, or nobody waits for them any more. */
+/* After stop was asked for: until no handler runs. The timekeeper gives up those that still run at
+ * the deadline. */
 static void drain(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
     pthread_cond_broadcast(&runner->work);
     while (runner->window.busy > 0 || runner->worker_count > 0) {
-        if (runner->window.busy > 0 && deadline_passed(runner->stop_deadline)) {
-            struct worker *next;
-            for (struct worker *worker = runner->workers; worker; worker = next) {
-                next = worker->next;
-                struct chunk_place place;
-                struct slot *slot;
-                if (chunk_look(&worker->chunk, &place) && place.running &&
-                    worker_give_up(worker, place.turn, &slot)) {
-                    chunk_untake(&worker->chunk, slot); /* not settled: delivered again */
-                }
-            }
-        }
-        struct deadline soon = deadline_after_ms(20);
-        cond_wait_until(&runner->wake, &runner->mutex, soon);
-        runner_check_timeouts(runner, clock_mono_us());
+        pthread_cond_wait(&runner->wake, &runner->mutex);
     }
     pthread_mutex_unlock(&runner->mutex);
 }
@@ -641,6 +625,7 @@ static void *runner_main(void *ctx)
     struct deadline deadline = runner->stop_deadline;
     pthread_mutex_unlock(&runner->mutex);
     finish(runner, patience_until(deadline).store);
+    timekeeper_remove(&runner->bus->timekeeper, runner);
     watch_poke(runner->bus);
     companion_end(&runner->companion);
     runner_unreference(runner);
@@ -659,8 +644,10 @@ hf_status runner_start(struct runner *runner)
     runner->stale = true;
     runner->said[0] = '\0';
     runner_reference(runner);
+    timekeeper_add(&runner->bus->timekeeper, runner);
     hf_status status = companion_start(&runner->companion, "hf-dispatch", runner_main, runner);
     if (status) {
+        timekeeper_remove(&runner->bus->timekeeper, runner);
         runner_unreference(runner);
     }
     return status;
@@ -677,6 +664,7 @@ void runner_stop_begin(struct runner *runner, struct deadline deadline)
     for (struct worker *worker = runner->workers; worker; worker = worker->next) {
         atomic_store(&worker->cancelled, true);
     }
+    timekeeper_expect(&runner->bus->timekeeper, deadline.mono_us);
     pthread_cond_broadcast(&runner->work);
     pthread_cond_signal(&runner->wake);
     pthread_mutex_unlock(&runner->mutex);
@@ -686,8 +674,10 @@ hf_status runner_join(struct runner *runner, struct deadline deadline)
 {
     return companion_join(&runner->companion, deadline)
                ? HF_OK
-               : fail(HF_TIMEOUT, "%s: it still waits for the database; what it has is given back "
-                                  "when that answers", runner->name);
+               : fail(HF_TIMEOUT,
+                      "%s: it still waits for the database; what it has is given back "
+                      "when that answers",
+                      runner->name);
 }
 
 hf_status runner_stop_end(struct runner *runner, const struct patience *patience)

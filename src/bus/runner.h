@@ -57,6 +57,7 @@ struct runner {
     char *name;                   /* of the subscription */
     struct definition definition; /* changed only by the dispatcher, under the mutex */
     struct companion companion;   /* the dispatcher's thread */
+    struct runner *timed_next;    /* in the timekeeper's list */
 
     pthread_mutex_t mutex;             /* guards what follows */
     pthread_cond_t wake;               /* the dispatcher waits here */
@@ -65,6 +66,7 @@ struct runner {
     _Atomic uint32_t handlers_version; /* rises when they change; read without the mutex */
     struct window window;
     struct worker *workers;
+    struct worker *aborting; /* stuck ones whose transaction is still to be rolled back */
     int32_t worker_count;
     int32_t stuck;                 /* workers whose turn was taken and that still run */
     int32_t idle;                  /* workers waiting for work */
@@ -208,9 +210,12 @@ void runner_mark_careful(const struct runner *runner, struct slot *slot, bool do
 void runner_sort_out(struct runner *runner, struct slot *slot);
 /* Pauses the subscription and says why. */
 void runner_pause(struct runner *runner, const char *reason);
-/* Takes the turn of every worker whose time is up, and replaces it. Answers the monotonic time of
- * the next possible timeout. The mutex is held. */
-int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us);
+/* By the timekeeper. Takes the turn of every worker whose time is up: past the limit of a handler it
+ * is a failed attempt, past the deadline of a stop it is delivered again. Answers the monotonic time
+ * to look again, INT64_MAX if nothing is in hand. Never waits. The mutex is held. */
+int64_t runner_keep_time(struct runner *runner, int64_t mono_us);
+/* Tells the timekeeper that handlers may begin from now on. Mutex held. */
+void runner_expect_timeout(struct runner *runner, int64_t mono_us);
 /* Does something run, or may something? Mutex held. */
 bool runner_has_work(const struct runner *runner);
 /* Wakes workers if there is work for them. Mutex held. */

@@ -2,7 +2,7 @@
  * runner_report.c - what workers ask and report, and what happens when one does not.
  *
  * Everything here runs under the runner's mutex: workers come with a chunk that has ended, the
- * dispatcher looks for handlers whose time is up.
+ * timekeeper looks for handlers whose time is up.
  */
 #include <stdio.h>
 
@@ -12,6 +12,9 @@
 #include "bus/runner.h"
 
 #define CHUNK_WANTED_US 200 /* several handlers at once: a chunk should take this long */
+#define LOOK_AGAIN_US 20000 /* a handler that is over its time has not begun, or has just ended */
+#define ABORT_PAUSE_US_MIN 1000  /* between two tries to roll back under a handler's feet ... */
+#define ABORT_PAUSE_US_MAX 64000 /* ... this grows, for a statement that does not end */
 
 void runner_signal_work(struct runner *runner)
 {
@@ -211,6 +214,21 @@ static int64_t timeout_us(const struct runner *runner)
     return ms * 1000;
 }
 
+/* The turn was taken from the worker, which is stuck now. If its transaction could not be rolled
+ * back at once that is tried again. */
+static void gave_up(struct runner *runner, struct worker *worker)
+{
+    worker->abort_at_us = INT64_MAX;
+    if (worker->tx && !tx_abort(worker->tx)) {
+        worker->abort_pause_us = ABORT_PAUSE_US_MIN;
+        worker->abort_at_us = clock_mono_us() + ABORT_PAUSE_US_MIN;
+        worker->next = runner->aborting;
+        runner->aborting = worker;
+    }
+    runner->nudged = true; /* somebody has to take its place */
+    pthread_cond_signal(&runner->wake);
+}
+
 static void end_by_timeout(struct runner *runner, struct worker *worker, struct slot *slot)
 {
     char error[128];
@@ -221,23 +239,66 @@ static void end_by_timeout(struct runner *runner, struct worker *worker, struct 
     chunk_end(&worker->chunk, slot, &result);
 }
 
-int64_t runner_check_timeouts(struct runner *runner, int64_t mono_us)
+/* Takes the turn of the worker if its time is up; answers when to look at it again. */
+static int64_t keep_time_of(struct runner *runner, struct worker *worker, int64_t mono_us)
+{
+    struct chunk_place place;
+    struct slot *slot;
+    if (!chunk_look(&worker->chunk, &place)) {
+        return INT64_MAX;
+    }
+    int64_t limit_us = (place.running ? place.since_us : mono_us) + timeout_us(runner);
+    int64_t stop_us = runner->stopping ? runner->stop_deadline.mono_us : INT64_MAX;
+    if (limit_us > mono_us && stop_us > mono_us) {
+        return limit_us < stop_us ? limit_us : stop_us;
+    }
+    if (!place.running || !worker_give_up(worker, place.turn, &slot)) {
+        return mono_us + LOOK_AGAIN_US;
+    }
+    if (limit_us <= mono_us) {
+        end_by_timeout(runner, worker, slot);
+    } else {
+        chunk_untake(&worker->chunk, slot); /* not settled: delivered again */
+    }
+    gave_up(runner, worker);
+    return worker->abort_at_us;
+}
+
+/* Tries again to roll back the transactions of stuck workers; answers when to try once more. */
+static int64_t abort_again(struct runner *runner, int64_t mono_us)
 {
     int64_t next_us = INT64_MAX;
+    struct worker **at = &runner->aborting;
+    while (*at) {
+        struct worker *worker = *at;
+        if (worker->abort_at_us <= mono_us) {
+            if (tx_abort(worker->tx)) {
+                *at = worker->next;
+                continue;
+            }
+            bool longest = worker->abort_pause_us >= ABORT_PAUSE_US_MAX;
+            worker->abort_pause_us *= longest ? 1 : 2;
+            worker->abort_at_us = mono_us + worker->abort_pause_us;
+        }
+        next_us = worker->abort_at_us < next_us ? worker->abort_at_us : next_us;
+        at = &worker->next;
+    }
+    return next_us;
+}
+
+int64_t runner_keep_time(struct runner *runner, int64_t mono_us)
+{
+    int64_t next_us = abort_again(runner, mono_us);
     struct worker *next;
     for (struct worker *worker = runner->workers; worker; worker = next) {
         next = worker->next;
-        struct chunk_place place;
-        if (!chunk_look(&worker->chunk, &place) || !place.running) {
-            continue;
-        }
-        int64_t until_us = place.since_us + timeout_us(runner);
-        struct slot *slot;
-        if (until_us > mono_us) {
-            next_us = until_us < next_us ? until_us : next_us;
-        } else if (worker_give_up(worker, place.turn, &slot)) {
-            end_by_timeout(runner, worker, slot);
-        }
+        int64_t at_us = keep_time_of(runner, worker, mono_us);
+        next_us = at_us < next_us ? at_us : next_us;
     }
     return next_us;
+}
+
+void runner_expect_timeout(struct runner *runner, int64_t mono_us)
+{
+    timekeeper_expect(&runner->bus->timekeeper, mono_us + timeout_us(runner));
 }

@@ -66,6 +66,7 @@ static bool take_chunk(struct worker *worker)
     worker->tx_failed = count;
     worker->unsettled = false;
     worker->undo = false;
+    runner_expect_timeout(runner, worker->chunk.taken_us);
     return true;
 }
 
@@ -125,10 +126,9 @@ static void report_chunk(struct worker *worker)
 static bool enter(struct worker *worker, size_t i)
 {
     struct chunk *chunk = &worker->chunk;
-    hf_status status =
-        chunk->batched
-            ? unit_enter(&chunk->unit, worker->tx, clock_wall_us())
-            : tx_enter(worker->tx, &chunk->holds[i], chunk->slots[i]->entry, clock_wall_us());
+    hf_status status = chunk->batched ? unit_enter(&chunk->unit, worker->tx, clock_wall_us())
+                                      : tx_enter(worker->tx, &chunk->holds[i],
+                                                 chunk->slots[i]->entry, clock_wall_us());
     if (status && status != HF_CONFLICT) {
         worker->tx_status = status;
         worker->tx_failed = i;
@@ -219,8 +219,7 @@ static void note_end(struct worker *worker)
 }
 
 /* Runs the handlers for the delivery, or for the unit. False: none matches. */
-static bool run_handlers(struct worker *worker, const struct entry *entry,
-                         hf_verdict *ret_verdict)
+static bool run_handlers(struct worker *worker, const struct entry *entry, hf_verdict *ret_verdict)
 {
     struct unit *unit = &worker->chunk.unit;
     if (worker->chunk.batched) {
@@ -285,8 +284,7 @@ static void end_tx(struct worker *worker)
     HF_POINT("handler_tx_before_commit");
     bool again = false;
     if (worker->unsettled && worker->chunk.batched) {
-        judge_end(worker, 0,
-                  unit_finish(&worker->chunk.unit, worker->tx, clock_wall_us(), &again));
+        judge_end(worker, 0, unit_finish(&worker->chunk.unit, worker->tx, clock_wall_us(), &again));
     } else if (worker->unsettled) {
         judge_end(worker, 0, tx_finish(worker->tx, &only->lane_busy));
     } else {
@@ -377,6 +375,19 @@ static void unlink_worker(struct worker *worker)
     runner->worker_count--;
 }
 
+/* The handler of a stuck worker has returned: the worker rolls its transaction back by itself. The
+ * mutex is held. */
+static void forget_abort(struct worker *worker)
+{
+    struct worker **at = &worker->runner->aborting;
+    while (*at && *at != worker) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = worker->next;
+    }
+}
+
 static void worker_free(struct worker *worker)
 {
     struct runner *runner = worker->runner;
@@ -428,6 +439,7 @@ static void *worker_main(void *ctx)
         }
     }
     if (stuck) {
+        forget_abort(worker);
         runner->stuck--;
     } else {
         unlink_worker(worker);
@@ -474,9 +486,6 @@ bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot
         return false;
     }
     atomic_store(&worker->cancelled, true);
-    if (worker->tx) {
-        tx_abort(worker->tx);
-    }
     solo_leave(&runner->bus->solo, worker->suspect);
     worker->shelf = slot->shelf;
     atomic_fetch_add(&worker->shelf->references, 1);

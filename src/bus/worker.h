@@ -33,6 +33,9 @@ struct worker {
     bool undo;            /* a unit has failed: nothing of its transaction is kept */
     bool unsettled;       /* the only delivery of the chunk is to be ended with the commit */
     struct shelf *shelf;  /* stuck: what its handler may still look at; counted */
+    int64_t abort_at_us;  /* stuck: when its transaction is rolled back, if it is not (monotonic;
+                             INT64_MAX: it is); the pause after that grows */
+    int64_t abort_pause_us;
     struct hf_delivery delivery;
 };
 

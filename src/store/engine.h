@@ -122,7 +122,7 @@ struct engine_class {
     /* NULL: it is tx_leave and tx_enter of each, then tx_finish */
     hf_status (*tx_append)(struct tx *, struct append *);
     void *(*tx_connection)(struct tx *);
-    void (*tx_abort)(struct tx *);
+    bool (*tx_abort)(struct tx *);
     hf_status (*tx_commit)(struct tx *);
     void (*tx_rollback)(struct tx *);
 

@@ -652,9 +652,9 @@ void *tx_connection(struct tx *tx)
     return tx->engine->class->tx_connection(tx);
 }
 
-void tx_abort(struct tx *tx)
+bool tx_abort(struct tx *tx)
 {
-    tx->engine->class->tx_abort(tx);
+    return tx->engine->class->tx_abort(tx);
 }
 
 hf_status tx_commit(struct tx *tx)

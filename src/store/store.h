@@ -738,9 +738,12 @@ hf_status tx_finish_unit(struct tx *tx, struct tx_member *others, size_t count, 
 hf_status tx_append(struct tx *tx, struct append *append);
 /* The connection for the handler: sqlite3 * or PGconn *. */
 void *tx_connection(struct tx *tx);
-/* From any thread, when the time is up: whatever the handler does on the connection from now on
- * fails, the transaction is rolled back and other writers go on. The owner still ends it. */
-void tx_abort(struct tx *tx);
+/* From any thread, when the time is up, and never waits: nothing of the transaction will be kept,
+ * and what the handler does on the connection fails. True: it is rolled back, or the server does
+ * that, and other writers go on. False: a statement of the handler runs at this moment and cannot
+ * be undone before it ends; it is told to end, and the caller tries again. The owner still ends
+ * the tx. */
+bool tx_abort(struct tx *tx);
 /* Commits, durably as the store was opened; ends the tx in every case. HF_TIMEOUT: it was aborted.
  * HF_CONFLICT: what a handler wrote breaks a constraint that is checked at the end. HF_UNKNOWN.
  * Anything but HF_OK and HF_UNKNOWN: nothing is kept. */

@@ -4,6 +4,8 @@
  */
 #include "support_scene.h"
 
+#include "base/point.h"
+
 #include <stdatomic.h>
 
 /* Long enough for a quick handler on a slow machine. */
@@ -142,6 +144,45 @@ static void a_timed_out_handler_learns_that_it_is_cancelled(void **state)
     assert_true(atomic_load(&cancelled));
 }
 
+/* Stops the dispatcher, as a store that does not answer does, and waits for the cancellation. */
+static hf_verdict obey_without_dispatcher(const hf_event *event, hf_delivery *delivery,
+                                          struct recorder *recorder)
+{
+    if (hf_delivery_attempt(delivery) == 1) {
+        point_arm("after_refresh", 1, POINT_STOP_THREAD);
+        point_wait_blocked("after_refresh", PATIENCE_MS);
+    }
+    return obey_cancel(event, delivery, recorder);
+}
+
+static bool is_true(void *ctx)
+{
+    return atomic_load((atomic_bool *)ctx);
+}
+
+static void a_handler_times_out_although_its_dispatcher_waits_for_the_store(void **state)
+{
+    static atomic_bool cancelled;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, obey_without_dispatcher);
+    hf_subscription_options options = hasty_options();
+    bool told;
+
+    atomic_store(&cancelled, false);
+    recorder->extra = &cancelled;
+    options.handler_timeout_ms = 3 * HASTY_MS; /* by then the dispatcher has been stopped */
+    options.attempts_max = 100;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    told = wait_until(is_true, &cancelled);
+    point_reset();
+    assert_true(told);
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").dead, 0);
+    assert_true(recorder_count(recorder) >= 2);
+}
+
 static hf_verdict always_stuck(const hf_event *event, hf_delivery *delivery,
                                struct recorder *recorder)
 {
@@ -267,6 +308,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_replacement_works_while_the_handler_is_stuck),
     scene_test(a_late_result_is_refused),
     scene_test(a_timed_out_handler_learns_that_it_is_cancelled),
+    scene_test(a_handler_times_out_although_its_dispatcher_waits_for_the_store),
     scene_test(too_many_stuck_handlers_pause_the_subscription_which_says_why),
     scene_test(after_the_stuck_handlers_have_returned_it_can_be_resumed),
     scene_test(timeouts_are_the_subscriptions_own),

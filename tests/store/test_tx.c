@@ -8,6 +8,7 @@
 #include "support/sqlite.h"
 
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 struct scene {
@@ -416,7 +417,7 @@ static void other_threads_of_the_store_write_when_the_transaction_has_ended(void
 static void abort_it(int index, void *ctx)
 {
     (void)index;
-    tx_abort(ctx);
+    must_hold(tx_abort(ctx));
 }
 
 static void an_aborted_transaction_keeps_nothing_and_lets_others_write(void **state)
@@ -451,7 +452,7 @@ static void an_abort_between_deliveries_undoes_all_of_them(void **state)
     struct tx *tx = begin(s.store);
     must_answer(HF_OK, enter(tx, &s, one));
     leave(tx, true);
-    tx_abort(tx);
+    must_hold(tx_abort(tx));
     hf_status status = enter(tx, &s, two);
     must_hold(status != HF_OK);
     must_answer(HF_TIMEOUT, tx_commit(tx));
@@ -462,8 +463,8 @@ static void an_aborted_transaction_can_be_rolled_back(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     struct tx *tx = begin(s.store);
-    tx_abort(tx);
-    tx_abort(tx); /* twice is nothing new */
+    must_hold(tx_abort(tx));
+    must_hold(tx_abort(tx)); /* twice is nothing new */
     tx_rollback(tx);
     must_equal(4, append_one(s.store, "t", NULL));
 }
@@ -580,9 +581,15 @@ static void effects_happen_exactly_once_however_often_it_is_tried(void **state)
 
 static void the_handler_cannot_end_the_transaction_or_change_the_connection(void **state)
 {
-    static const char *const refused[] = {
-        "COMMIT", "END", "ROLLBACK", "BEGIN", "ATTACH ':memory:' AS other", "DETACH main",
-        "PRAGMA journal_mode=DELETE", "PRAGMA synchronous=OFF", "PRAGMA wal_checkpoint"};
+    static const char *const refused[] = {"COMMIT",
+                                          "END",
+                                          "ROLLBACK",
+                                          "BEGIN",
+                                          "ATTACH ':memory:' AS other",
+                                          "DETACH main",
+                                          "PRAGMA journal_mode=DELETE",
+                                          "PRAGMA synchronous=OFF",
+                                          "PRAGMA wal_checkpoint"};
     fixture_sqlite_only(*state);
     struct scene s = scene_of(*state, "abc");
     make_effects(&s);
@@ -611,7 +618,7 @@ static void whatever_the_handler_does_after_an_abort_fails(void **state)
     sqlite3 *db = tx_connection(tx);
     must_answer(HF_OK, enter(tx, &s, entry));
     must_equal(SQLITE_OK, sql(db, "INSERT INTO effects VALUES (1)"));
-    tx_abort(tx);
+    must_hold(tx_abort(tx));
     for (int i = 0; i < 3; i++) {
         must_hold(sql(db, "INSERT INTO effects VALUES (2)") != SQLITE_OK);
         must_hold(sql(db, "SELECT count(*) FROM effects") != SQLITE_OK);
@@ -646,7 +653,10 @@ static void abort_what_runs(int index, void *ctx)
         must_hold(mono_ms() < until_ms);
         sched_yield();
     }
-    tx_abort(endless->tx);
+    while (!tx_abort(endless->tx)) {
+        must_hold(mono_ms() < until_ms);
+        sched_yield();
+    }
 }
 
 static void an_abort_ends_a_statement_that_runs(void **state)
@@ -666,6 +676,82 @@ static void an_abort_ends_a_statement_that_runs(void **state)
     must_hold(result != SQLITE_OK);
     must_equal(4, append_one(other, "t", NULL));
     must_answer(HF_TIMEOUT, tx_commit(endless.tx));
+}
+
+struct held {
+    struct tx *tx;
+    sem_t inside;
+    sem_t leave;
+    int result;
+};
+
+/* An SQL function that does not return until it is let. */
+static void hold_on(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    (void)count;
+    (void)values;
+    struct held *held = sqlite3_user_data(context);
+    sem_post(&held->inside);
+    while (sem_wait(&held->leave) != 0) {
+    }
+    sqlite3_result_int(context, 1);
+}
+
+static void run_what_holds_on(int index, void *ctx)
+{
+    (void)index;
+    struct held *held = ctx;
+    held->result = sql(tx_connection(held->tx), "INSERT INTO effects VALUES (hold_on())");
+}
+
+static void an_abort_does_not_wait_for_a_statement_and_works_when_it_has_ended(void **state)
+{
+    fixture_sqlite_only(*state);
+    struct scene s = scene_of(*state, "abc");
+    make_effects(&s);
+    struct store *other = fixture_open(*state, "b");
+    struct held held = {.tx = begin(s.store)};
+    sem_init(&held.inside, 0, 0);
+    sem_init(&held.leave, 0, 0);
+    must_equal(SQLITE_OK, sqlite3_create_function(tx_connection(held.tx), "hold_on", 0, SQLITE_UTF8,
+                                                  &held, hold_on, NULL, NULL));
+    struct crowd crowd;
+    crowd_start(&crowd, 1, run_what_holds_on, &held);
+    while (sem_wait(&held.inside) != 0) {
+    }
+    must_hold(!tx_abort(held.tx));
+    must_hold(!tx_abort(held.tx));
+    sem_post(&held.leave);
+    crowd_join(&crowd);
+    must_hold(tx_abort(held.tx));
+    must_equal(4, append_one(other, "t", NULL)); /* before the owner has ended it */
+    must_answer(HF_TIMEOUT, tx_commit(held.tx));
+    must_equal(0, sql_count(*state, "SELECT count(*) FROM effects"));
+    sem_destroy(&held.inside);
+    sem_destroy(&held.leave);
+}
+
+static void a_row_that_the_handler_looks_at_outlives_the_abort(void **state)
+{
+    fixture_sqlite_only(*state);
+    struct scene s = scene_of(*state, "abc");
+    make_effects(&s);
+    struct store *other = fixture_open(*state, "b");
+    struct tx *tx = begin(s.store);
+    sqlite3 *db = tx_connection(tx);
+    sqlite3_stmt *stmt;
+    must_equal(SQLITE_OK, sql(db, "INSERT INTO effects VALUES (1), (2)"));
+    must_equal(SQLITE_OK,
+               sqlite3_prepare_v2(db, "SELECT 'row ' || position FROM effects", -1, &stmt, NULL));
+    must_equal(SQLITE_ROW, sqlite3_step(stmt));
+    const char *row = (const char *)sqlite3_column_text(stmt, 0);
+    crowd_run(1, abort_it, tx);
+    must_equal(4, append_one(other, "t", NULL));
+    must_read("row 1", row);
+    must_hold(sqlite3_step(stmt) != SQLITE_ROW);
+    must_answer(HF_TIMEOUT, tx_commit(tx));
+    sqlite3_finalize(stmt);
+    must_equal(0, sql_count(*state, "SELECT count(*) FROM effects"));
 }
 
 static const struct CMUnitTest claims[] = {
@@ -696,6 +782,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_handler_cannot_end_the_transaction_or_change_the_connection),
     CLAIM(whatever_the_handler_does_after_an_abort_fails),
     CLAIM(an_abort_ends_a_statement_that_runs),
+    CLAIM(an_abort_does_not_wait_for_a_statement_and_works_when_it_has_ended),
+    CLAIM(a_row_that_the_handler_looks_at_outlives_the_abort),
 };
 
 FIXTURE_MAIN("tx", claims, NULL)

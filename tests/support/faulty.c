@@ -617,10 +617,10 @@ static void *faulty_tx_connection(struct tx *tx)
     return to->engine->class->tx_connection(to);
 }
 
-static void faulty_tx_abort(struct tx *tx)
+static bool faulty_tx_abort(struct tx *tx)
 {
     struct tx *to = inner_tx(tx);
-    to->engine->class->tx_abort(to);
+    return to->engine->class->tx_abort(to);
 }
 
 static void faulty_tx_rollback(struct tx *tx)

@@ -370,7 +370,7 @@ void postgres_tx_rollback(struct tx *base)
     tx_free((struct postgres_tx *)base);
 }
 
-void postgres_tx_abort(struct tx *base)
+bool postgres_tx_abort(struct tx *base)
 {
     struct postgres_tx *tx = (struct postgres_tx *)base;
     pthread_mutex_lock(&tx->mutex);
@@ -381,6 +381,7 @@ void postgres_tx_abort(struct tx *base)
         tx->cancel = NULL;
     }
     pthread_mutex_unlock(&tx->mutex); /* from here on its owner may free it */
+    return true;
 }
 
 /* ---- Deliveries ------------------------------------------------------------------------------ */

@@ -196,7 +196,7 @@ hf_status postgres_tx_finish_unit(struct tx *tx, struct tx_member *others, size_
                                   bool *ret_lane_busy, size_t *ret_settled);
 hf_status postgres_tx_append(struct tx *tx, struct append *append);
 void *postgres_tx_connection(struct tx *tx);
-void postgres_tx_abort(struct tx *tx);
+bool postgres_tx_abort(struct tx *tx);
 hf_status postgres_tx_commit(struct tx *tx);
 void postgres_tx_rollback(struct tx *tx);
 

@@ -34,7 +34,7 @@ hf_status sqlite_tx_enter(struct tx *base, const struct hold *hold, const struct
 hf_status sqlite_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy);
 hf_status sqlite_tx_append(struct tx *base, struct append *append);
 void *sqlite_tx_connection(struct tx *base);
-void sqlite_tx_abort(struct tx *base);
+bool sqlite_tx_abort(struct tx *base);
 hf_status sqlite_tx_commit(struct tx *base);
 void sqlite_tx_rollback(struct tx *base);
 

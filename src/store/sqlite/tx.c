@@ -10,10 +10,12 @@
  *   commit hook        refuses every commit but tx_commit's. SQLite rolls a transaction back by
  *                      itself on some errors, and tx_abort does; what the handler writes after that
  *                      would otherwise be committed statement by statement.
- *   progress handler   ends long statements once the transaction is aborted.
- *   SQLite's mutex     tx_abort comes from another thread. Every function here holds it, so an
- *   abort
- *                      waits for the running statement (which it interrupts) and for nothing else.
+ *   progress handler   ends the statement that runs, and any other, once the transaction is
+ *                      aborted. (Not sqlite3_interrupt: while the handler has a statement open, that
+ *                      would stay in force and fail our own ROLLBACK, too.)
+ *   SQLite's mutex     tx_abort comes from another thread. Every function here holds it. An abort
+ *                      only tries to take it: while a statement of the handler runs nothing can be
+ *                      rolled back, and the caller comes again.
  *
  * Deliveries inside share one commit, a savepoint each:
  *
@@ -21,7 +23,9 @@
  *     COMMIT
  *
  * An aborted connection is never used again: the handler may still hold it. Its owner closes it
- * when it ends the transaction.
+ * when it ends the transaction. Statements that the handler has open are left alone until then: the
+ * handler may be looking at the row that one of them stands on. Such a statement keeps a reader's
+ * snapshot, which holds up no writer.
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -198,7 +202,6 @@ static bool tx_end(struct sqlite_tx *tx)
         return false;
     }
     tx->over = true;
-    tx_reset_statements(tx);
     conn_rollback(&tx->link->conn);
     return true;
 }
@@ -208,6 +211,7 @@ static hf_status tx_release(struct sqlite_tx *tx, hf_status status)
 {
     struct sqlite_engine *engine = sqlite_of(tx->head.engine);
     struct tx_conn *link = tx->link;
+    tx_reset_statements(tx);
     bool ended = tx_end(tx);
     tx_unlock(tx, status);
     mem_free(tx);
@@ -347,19 +351,22 @@ void *sqlite_tx_connection(struct tx *base)
     return ((struct sqlite_tx *)base)->link->conn.db;
 }
 
-void sqlite_tx_abort(struct tx *base)
+bool sqlite_tx_abort(struct tx *base)
 {
     struct sqlite_tx *tx = (struct sqlite_tx *)base;
-    atomic_store(&tx->link->aborted, true);
-    sqlite3_interrupt(tx->link->conn.db);
     struct sqlite_engine *engine = sqlite_of(base->engine);
-    tx_lock(base);
+    atomic_store(&tx->link->aborted, true);
+    if (sqlite3_mutex_try(sqlite3_db_mutex(tx->link->conn.db)) != SQLITE_OK) {
+        return false;
+    }
+    tx->link->ours = true;
     sqlite3_progress_handler(tx->link->conn.db, 1, tx_progress, tx->link);
     bool ended = tx_end(tx);
     tx_unlock(tx, HF_OK); /* from here on its owner may free it */
     if (ended) {
         gate_give(&engine->gate);
     }
+    return true;
 }
 
 /* COMMIT and what follows it. The lock of the connection is held. */
