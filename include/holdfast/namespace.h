@@ -105,10 +105,11 @@ typedef struct hf_retention_info {
 typedef int (*hf_retention_fn)(const hf_retention_info *info, void *ctx);
 
 /*
- * Takes away what a namespace (NULL: the bus's own) need not keep any more, in steps that let
- * others through. Every started bus does that about hourly, one process at a time; this does it
- * now. `progress` (may be NULL) is called after every step, and at least once. dry_run HF_ON: only
- * looks, and calls it once. Dead letters stay. If it ends early, however, the next run goes on.
+ * Deletes the events of a namespace (NULL: the bus's own) that are past its retention, in steps
+ * that let others through. Every started bus does that about hourly, one process at a time; this
+ * does it now. `progress` (may be NULL) is called after every step, and at least once. dry_run
+ * HF_ON: only looks, and calls it once. Dead letters stay. If it ends early, however, the next run
+ * goes on.
  * HF_NOTFOUND. HF_BUSY: transactions of others use what is to go for too long; try again later.
  */
 HF_API hf_status hf_retention_run(hf_bus *bus, const char *name, hf_toggle dry_run,

@@ -186,7 +186,8 @@ static void tell_of_crash(struct runner *runner, const struct acquire *acquire)
 {
     if (acquire->ret_crashed > 0 || acquire->ret_unclean) {
         log_about(&runner->bus->log, HF_LOG_WARN, runner->name,
-                  "the last owner died: %d attempts recorded%s", acquire->ret_crashed,
+                  "the previous worker died; %d attempt%s counted%s", acquire->ret_crashed,
+                  acquire->ret_crashed == 1 ? "" : "s",
                   acquire->ret_unclean ? "; going on carefully, one event at a time" : "");
     }
 }

@@ -157,7 +157,7 @@ static void say_changing(const struct definition *definition, const hf_subscript
                "far; the slowest is at position %" PRId64,
                definition->options.partitions, definition->wanted, info->checkpoint);
     if (!info->owner) {
-        buf_printf(out, ", and nobody processes it");
+        buf_printf(out, "; no worker is running for it");
     }
 }
 
@@ -181,8 +181,8 @@ static void say_why(const struct definition *definition, const hf_subscription_i
     } else if (fresh <= 0 && info->retrying == 0 && info->blocked > 0) {
         say_blocked(info, out); /* no process could help */
     } else if (ordered && !info->owner) {
-        buf_printf(out,
-                   "nobody processes it: no started process has handlers for all its patterns");
+        buf_printf(out, "no worker is running for it: no started process has handlers for all its "
+                        "patterns");
     } else if (ordered && !info->owner_alive) {
         buf_printf(out, "its owner %s is dead and no other process has taken over", info->owner);
     } else if ((fresh > 0 && !stands) || info->in_flight > 0) {

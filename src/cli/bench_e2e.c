@@ -277,7 +277,7 @@ static const struct option_row options_rows[] = {
 const struct command command_bench_e2e = {
     .name = "bench e2e",
     .usage = "",
-    .summary = "measures the time from publishing to handling at a given rate",
+    .summary = "measures the time from publishing to handling",
     .examples = "  holdfast bench e2e\n"
                 "  holdfast bench e2e --rate 5000/s --seconds 10 --processes 2 --json\n",
     .details = "Latency counts from the moment an event should have been published (open loop).\n",

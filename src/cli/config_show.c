@@ -326,7 +326,7 @@ static int run_keys(struct cli *cli)
 const struct command command_config_keys = {
     .name = "config keys",
     .usage = "",
-    .summary = "lists the keys of a configuration file, with default and meaning",
+    .summary = "lists the keys that a configuration file may have",
     .examples = "  holdfast config keys\n"
                 "  holdfast config keys --json\n",
     .run = run_keys,

@@ -191,15 +191,14 @@ const struct command command_copy = {
     .examples = "  holdfast copy sqlite:shop.db postgres://localhost/shop\n"
                 "  holdfast copy postgres://localhost/shop sqlite:/tmp/look.db --namespace orders\n"
                 "  holdfast copy sqlite:shop.db postgres://localhost/shop --live\n",
-    .details =
-        "Copies all namespaces, or the one that --namespace names: events with their ids and\n"
-        "positions, keys, subscriptions with checkpoints and all that waits, dead letters,\n"
-        "schedules, events for later. What has been copied is read again on both sides and\n"
-        "compared. The target is made if it is missing; a namespace of it that is not empty is\n"
-        "left alone, and the command refused.\n"
-        "Without --live the source must not be in use: exits with 4 if it is, or was meanwhile.\n"
-        "May be ended at any time; the same command goes on. Until it is complete nobody can\n"
-        "open the target.\n",
+    .details = "Copies all namespaces, or the one that --namespace names: events with their ids\n"
+               "and positions, keys, subscriptions with checkpoints and all that waits, dead\n"
+               "letters, schedules, events for later. What has been copied is read again on both\n"
+               "sides and compared. The target is made if it is missing; a namespace of it that\n"
+               "is not empty is left alone, and the command refused.\n"
+               "Without --live the source must not be in use: exits with 4 if it is, or was\n"
+               "meanwhile. May be ended at any time; the same command goes on. Until it is\n"
+               "complete nobody can open the target.\n",
     .options = copy_options,
     .words_min = 2,
     .words_max = 2,

@@ -142,7 +142,7 @@ static const struct option_row show_options[] = {
 const struct command command_event_show = {
     .name = "event show",
     .usage = "ID",
-    .summary = "shows an event and its state in every subscription, with attempts",
+    .summary = "shows an event and its state in every subscription",
     .examples = "  holdfast event show 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55\n"
                 "  holdfast event show 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55 --payload > p.json\n",
     .options = show_options,

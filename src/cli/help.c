@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 
 #define HELP_COLUMN 26 /* where the texts of options begin */
-#define HELP_WIDTH 96
+#define HELP_WIDTH 80
 
 void help_overview(FILE *to)
 {
@@ -43,15 +43,17 @@ void help_group(FILE *to, const char *group)
     fprintf(to, "\n'holdfast help %s COMMAND' shows the examples and options of one.\n", group);
 }
 
-/* Text from column HELP_COLUMN on, broken between words. */
-static void print_wrapped(FILE *to, const char *text, size_t column)
+/* Text from this column on, broken between words. */
+static void print_wrapped(FILE *to, const char *text, size_t from)
 {
+    size_t column = from;
+
     while (*text) {
         size_t length = strcspn(text, " ");
         if (column + 1 + length > HELP_WIDTH) {
-            fprintf(to, "\n%*s", HELP_COLUMN, "");
-            column = HELP_COLUMN;
-        } else if (column > HELP_COLUMN) {
+            fprintf(to, "\n%*s", (int)from, "");
+            column = from;
+        } else if (column > from) {
             putc(' ', to);
             column++;
         }
@@ -81,8 +83,11 @@ static void print_options(FILE *to, const struct option_row *row)
 
 void help_command(FILE *to, const struct command *command)
 {
-    fprintf(to, "holdfast %s: %s.\n\nExamples:\n%s\n", command->name, command->summary,
-            command->examples);
+    char title[256];
+
+    snprintf(title, sizeof(title), "holdfast %s: %s.", command->name, command->summary);
+    print_wrapped(to, title, 0);
+    fprintf(to, "\nExamples:\n%s\n", command->examples);
     fprintf(to, "Usage: holdfast %s%s%s [options]\n", command->name, command->usage[0] ? " " : "",
             command->usage);
     if (command->details)

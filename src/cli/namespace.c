@@ -307,8 +307,8 @@ const struct command command_namespace_rm = {
     .summary = "removes a namespace and everything that is in it",
     .examples = "  holdfast namespace rm trial\n"
                 "  holdfast namespace rm trial --yes --force\n",
-    .details = "Goes in small steps, so that publishers of other namespaces do not wait. If it is\n"
-               "interrupted, the namespace cannot be opened any more; repeat it to go on.\n",
+    .details = "Goes in small steps, so that publishers of other namespaces do not wait. If it\n"
+               "is interrupted, the namespace cannot be opened any more; repeat it to go on.\n",
     .options = rm_options,
     .words_min = 1,
     .words_max = 1,
@@ -431,7 +431,7 @@ static int run_grants(struct cli *cli)
 const struct command command_namespace_grants = {
     .name = "namespace grants",
     .usage = "NAME",
-    .summary = "shows who may do what in a namespace, besides the owner of the schema",
+    .summary = "shows which roles may do what in a namespace",
     .examples = "  holdfast namespace grants shop\n",
     .words_min = 1,
     .words_max = 1,

@@ -1,9 +1,9 @@
 /*
- * out.h - what people see: talk on stderr, text on stdout, colours, times and sizes in words.
+ * out.h - what people see: messages on stderr, text on stdout, colours, times and sizes in words.
  *
- * stdout is data, stderr is talk. Everything that comes from data goes through utf8_sanitize on its
- * way to either, so that an event can never send a control character to a terminal. Lines on stderr
- * are written whole and may come from any thread.
+ * Data goes to stdout, messages go to stderr. Everything that comes from data goes through
+ * utf8_sanitize on its way to either, so that an event can never send a control character to a
+ * terminal. Lines on stderr are written whole and may come from any thread.
  */
 #ifndef HF_CLI_OUT_H
 #define HF_CLI_OUT_H

@@ -120,7 +120,7 @@ static int run_publish(struct cli *cli)
 const struct command command_publish = {
     .name = "publish",
     .usage = "TYPE [JSON|-]",
-    .summary = "publishes an event, or a file of them, and prints position and id when durable",
+    .summary = "publishes events; prints position and id when durable",
     .examples = "  holdfast publish user.created '{\"id\": 1}' --key user-1\n"
                 "  echo '{\"total\": 12.50}' | holdfast publish order.placed -\n"
                 "  holdfast publish account.opened '{}' --key acc-7 --expect-version 0\n"

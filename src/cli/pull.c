@@ -219,8 +219,8 @@ static const struct option_row touch_options[] = {
 };
 
 #define ALL_LEFT                                                                                   \
-    "Without positions: all events that are left in the lease. Exits with 4, and changes\n"       \
-    "nothing, if the lease has ended or a position is not in it.\n"
+    "Without positions: all events that are left in the lease. Exits with 4, and\n"               \
+    "changes nothing, if the lease has ended or a position is not in it.\n"
 
 const struct command command_ack = {
     .name = "ack",

@@ -1,5 +1,5 @@
 /*
- * retention.c - the command `retention run`: takes away now what a namespace need not keep.
+ * retention.c - the command `retention run`: deletes now the events that are past their retention.
  *
  * Running processes do that by themselves, about hourly; this is for those who run none, for a
  * disk that is full today, and with --dry-run for whoever wants to know first.
@@ -109,7 +109,7 @@ static const struct option_row run_options[] = {
 const struct command command_retention_run = {
     .name = "retention run",
     .usage = "",
-    .summary = "takes away events that the namespace need not keep any more",
+    .summary = "deletes events past their retention",
     .examples = "  holdfast retention run --dry-run\n"
                 "  holdfast namespace set shop --retain-age 30d\n"
                 "  holdfast retention run --namespace shop\n",

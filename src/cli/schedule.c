@@ -75,8 +75,8 @@ const struct command command_schedule_add = {
                 "  holdfast schedule add nightly '0 3 * * *' night --driver pg_cron\n",
     .details = "Every process that works (`holdfast work`, or a program with the library) fires\n"
                "what is due; each planned time is published once. `schedule next` explains\n"
-               "expressions. With --driver pg_cron (PostgreSQL where that extension is installed,\n"
-               "UTC, no seconds) the database fires it, also while no process works.\n",
+               "expressions. With --driver pg_cron (PostgreSQL where that extension is\n"
+               "installed, UTC, no seconds) the database fires it, also while no process works.\n",
     .options = add_options,
     .words_min = 3,
     .words_max = 4,
@@ -264,8 +264,9 @@ static const struct option_row pause_options[] = {
 const struct command command_schedule_pause = {
     .name = "schedule pause",
     .usage = "NAME",
-    .summary = "fires nothing until `schedule resume`; times missed meanwhile are skipped",
+    .summary = "stops a schedule until `schedule resume`",
     .examples = "  holdfast schedule pause report --reason holidays\n",
+    .details = "Nothing fires meanwhile; times missed during a pause are skipped.\n",
     .options = pause_options,
     .words_min = 1,
     .words_max = 1,
@@ -282,7 +283,7 @@ static int run_resume(struct cli *cli)
 const struct command command_schedule_resume = {
     .name = "schedule resume",
     .usage = "NAME",
-    .summary = "ends a pause; the next planned time is the first one from now on",
+    .summary = "ends a pause; times missed meanwhile are skipped",
     .examples = "  holdfast schedule resume report\n",
     .words_min = 1,
     .words_max = 1,
@@ -304,7 +305,7 @@ static int run_run(struct cli *cli)
 const struct command command_schedule_run = {
     .name = "schedule run",
     .usage = "NAME",
-    .summary = "publishes the event of a schedule now, and prints position and id",
+    .summary = "publishes the event of a schedule now",
     .examples = "  holdfast schedule run report\n",
     .words_min = 1,
     .words_max = 1,

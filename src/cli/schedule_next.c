@@ -220,22 +220,22 @@ static const struct option_row next_options[] = {
 const struct command command_schedule_next = {
     .name = "schedule next",
     .usage = "EXPRESSION|NAME [COUNT]",
-    .summary = "shows when an expression or a schedule fires next, and what clock changes do",
+    .summary = "shows when an expression or a schedule fires next",
     .examples = "  holdfast schedule next '0 9 * * MON-FRI' --zone Europe/Berlin\n"
                 "  holdfast schedule next report 10\n"
                 "  holdfast schedule next @hourly -n 24 --zone America/St_Johns\n"
                 "  holdfast schedule next '30 2 * * *' --zone Europe/Berlin --after 2026-03-28\n",
-    .details =
-        "Five fields: minute, hour, day of month, month, day of week; or six with the seconds\n"
-        "first. A field is * or a list of values and ranges (1-5), each with a step (*/15) or\n"
-        "not. Months and weekdays have names (JAN, MON). If both fields of days restrict, one\n"
-        "of them is enough. Also @hourly, @daily, @weekly, @monthly, @yearly.\n"
-        "\n"
-        "With fixed hours a time that the clocks jump over runs when they jump, and one that\n"
-        "they show twice runs once, the first time. With * or a step for the hour every real\n"
-        "hour counts.\n"
-        "\n"
-        "A word without spaces is the name of a schedule, unless it begins with @.\n",
+    .details = "Five fields: minute, hour, day of month, month, day of week; or six with the\n"
+               "seconds first. A field is * or a list of values and ranges (1-5), each with a\n"
+               "step (*/15) or not. Months and weekdays have names (JAN, MON). If both fields of\n"
+               "days restrict, one of them is enough. Also @hourly, @daily, @weekly, @monthly,\n"
+               "@yearly.\n"
+               "\n"
+               "With fixed hours a time that the clocks jump over runs when they jump, and one\n"
+               "that they show twice runs once, the first time; such times are marked. With * or\n"
+               "a step for the hour every real hour counts.\n"
+               "\n"
+               "A word without spaces is the name of a schedule, unless it begins with @.\n",
     .options = next_options,
     .words_min = 1,
     .words_max = 2,

@@ -112,7 +112,7 @@ static int run_stats(struct cli *cli)
 const struct command command_stats = {
     .name = "stats",
     .usage = "",
-    .summary = "shows the numbers of the namespace, the oldest waiting event first",
+    .summary = "shows the numbers of the namespace",
     .examples = "  holdfast stats\n"
                 "  holdfast stats --json\n",
     .details = "A number that is not known is shown as '-' (null in JSON), never as 0.\n",

@@ -66,8 +66,8 @@ const struct command command_sub_create = {
                 "  holdfast sub create ledger --on 'order.**' --on refund.paid --from start\n"
                 "  holdfast sub create mailer --on 'user.*' --retries 10 --retry-max 5m\n",
     .details = "A new one needs --from. Of one that exists the patterns become those given and\n"
-               "the options that are given replace the stored ones; mode and order cannot change.\n"
-               "Another number of partitions waits until all of them are equally far.\n",
+               "the options that are given replace the stored ones; mode and order cannot\n"
+               "change. Another number of partitions waits until all of them are equally far.\n",
     .options = create_options,
     .more = suboptions_rows,
     .words_min = 1,
@@ -104,8 +104,9 @@ static const struct option_row pause_options[] = {
 const struct command command_sub_pause = {
     .name = "sub pause",
     .usage = "SUB",
-    .summary = "stops handing out events until `sub resume`; running handlers finish",
+    .summary = "stops handing out events until `sub resume`",
     .examples = "  holdfast sub pause mailer --reason 'smtp server is being moved'\n",
+    .details = "Handlers that run finish, and what they did counts.\n",
     .options = pause_options,
     .words_min = 1,
     .words_max = 1,
@@ -267,7 +268,7 @@ static const struct option_row rm_options[] = {CLI_OPTION_YES, OPTION_END};
 const struct command command_sub_rm = {
     .name = "sub rm",
     .usage = "SUB",
-    .summary = "removes a subscription with its progress; its dead letters stay",
+    .summary = "removes a subscription; its dead letters stay",
     .examples = "  holdfast sub rm mailer\n"
                 "  holdfast sub rm mailer --yes\n",
     .options = rm_options,

@@ -84,8 +84,8 @@ const struct command command_verify = {
     .summary = "looks for damage in everything that is stored",
     .examples = "  holdfast verify\n"
                 "  holdfast verify --json\n",
-    .details = "Reads the whole log and all that belongs to subscriptions, in all namespaces, and\n"
-               "prints a line per finding with what to do. It writes nothing, others go on\n"
+    .details = "Reads the whole log and all that belongs to subscriptions, in all namespaces,\n"
+               "and prints a line per finding with what to do. It writes nothing, others go on\n"
                "meanwhile, and it may be ended at any time. Exits with 7 if there is a finding.\n",
     .run = run_verify,
 };

@@ -359,27 +359,28 @@ const struct command command_work = {
     .examples =
         "  holdfast work mailer --on 'user.*' --from start --exec './send-mail'\n"
         "  holdfast work mailer --exec 'jq -r .payload.email | xargs ./welcome'\n"
-        "  holdfast work ledger --on 'order.**' --from now --mode shared --concurrency 8 \\\n"
-        "      --timeout 1m --retries 5 --exec ./book\n"
+        "  holdfast work ledger --on 'order.**' --from now --mode shared \\\n"
+        "      --concurrency 8 --timeout 1m --retries 5 --exec ./book\n"
         "  holdfast work report --on '*' --from 24h --exec ./count --until-empty\n"
         "  holdfast work ledger --partition 0-3 --total-partitions 8 --exec ./book\n"
-        "  holdfast work totals --on 'order.**' --from start --batch-by key --exec ./add-up\n"
+        "  holdfast work totals --on 'order.**' --from now --batch-by key --exec ./add\n"
         "  holdfast work --config shop.yaml\n"
         "  holdfast work mailer ledger --config shop.yaml --concurrency 2\n",
-    .details =
-        "The command gets the event as one JSON object on stdin and its fields in the\n"
-        "environment: HOLDFAST_ID, _TYPE, _POSITION, _KEY, _TENANT, _SUBSCRIPTION, _ATTEMPT ...\n"
-        "Exit status 0: done. 65: dead letter now. 75 and any other: failed, tried again by the\n"
-        "retry policy, then dead letter. The end of its stderr is kept as the attempt's error.\n"
-        "Just before the timeout its whole process group gets SIGTERM, a second later SIGKILL.\n"
-        "With --batch-by it gets several events, one JSON object per line, $HOLDFAST_EVENTS says\n"
-        "how many, and the exit status is that of all of them.\n"
-        "Processes that work for one subscription share its partitions out. With --partition one\n"
-        "takes exactly those, and the others leave them to it.\n"
-        "A subscription that does not exist is created and needs --on and --from.\n"
-        "With --config the file says what to work for: all its subscriptions, or those that are\n"
-        "named. Options of the command line win over the file. Without SUB and --config the file\n"
-        "is holdfast.yaml. `holdfast config keys` lists what may be in it.\n",
+    .details = "The command gets the event as one JSON object on stdin and its fields in the\n"
+               "environment: HOLDFAST_ID, _TYPE, _POSITION, _KEY, _TENANT, _SUBSCRIPTION,\n"
+               "_ATTEMPT ... Exit status 0: done. 65: dead letter now. 75 and any other: failed,\n"
+               "tried again by the retry policy, then dead letter. The end of its stderr is kept\n"
+               "as the attempt's error. Just before the timeout its whole process group gets\n"
+               "SIGTERM, a second later SIGKILL.\n"
+               "With --batch-by it gets several events, one JSON object per line;\n"
+               "$HOLDFAST_EVENTS says how many, and the exit status is that of all of them.\n"
+               "Processes that work for one subscription share its partitions out. With\n"
+               "--partition a process takes exactly those, and the others leave them to it.\n"
+               "A subscription that does not exist is created and needs --on and --from.\n"
+               "With --config the file says what to work for: all its subscriptions, or those\n"
+               "that are named. Options of the command line win over the file. Without SUB and\n"
+               "--config the file is holdfast.yaml; `holdfast config keys` lists what may be in\n"
+               "it.\n",
     .options = options_rows,
     .more = suboptions_rows,
     .words_max = CONFIG_SUBSCRIPTIONS_MAX,

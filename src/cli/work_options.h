@@ -19,7 +19,7 @@
 
 #define WORK_OPTION_TOTAL                                                                          \
     {"total-partitions", 0, OPTION_NUMBER, "N", NULL, 1, HF_PARTITIONS_MAX,                        \
-     "of how many these are: with another number it does not work"}
+     "total number of partitions; refuses to start if it differs"}
 
 #define WORK_OPTION_DRAIN                                                                          \
     {"drain", 0, OPTION_DURATION, "TIME", NULL, 0, 86400000,                                       \

@@ -554,7 +554,7 @@ static void an_ordered_subscription_without_a_process_says_so(void **state)
     struct info info = info_of(scene->bus, "s");
     assert_int_equal(info.cursor, -1);
     assert_int_equal(info.in_flight, -1);
-    assert_why(scene->bus, "nobody processes it");
+    assert_why(scene->bus, "no worker is running for it");
     struct recorder *recorder = scene_recorder(scene, NULL);
     subscribe(scene->bus, "s", "a.*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
@@ -566,7 +566,7 @@ static void an_ordered_subscription_without_a_process_says_so(void **state)
     assert_why(scene->bus, NULL);
     assert_ok(hf_stop(scene->bus, -1));
     publish(scene->bus, "a.b", NULL, NULL);
-    assert_why(scene->bus, "nobody processes it");
+    assert_why(scene->bus, "no worker is running for it");
 }
 
 static void only_retries_left_is_said(void **state)

@@ -42,6 +42,7 @@ grep -oE 'Fl Fl [a-z0-9-]+' "$man" | sed 's/Fl Fl //' | sort -u | while read -r 
     grep -qE -- "--$option( |\$|,)" all_help || [ "$option" = version ] || echo "$option"
 done >stale
 is "the manual has no option that does not exist" "$(cat stale)" ''
+is "no line of a help is wider than a terminal" "$(cat overview all_help | awk 'length > 80')" ''
 exits 0 "a group has a help" sub --help
 has "of its commands" out '^  sub seek '
 exits 0 "help of a group" help dlq
