@@ -251,15 +251,17 @@ static void many_prepare(PGconn *pg)
 {
     char sql[1024];
     int id = namespace_id(pg);
-    snprintf(sql, sizeof sql,
-             "INSERT INTO holdfast.events_%d (position, hash, emitted_at, entered_at, id, "
-             "namespace_id, type, producer, key, payload) "
-             "SELECT nextval('holdfast.events_%d_position'), hash, emitted_at, entered_at, id, %d, "
-             "type, producer, key, payload "
-             "FROM unnest($1::uuid[], $2::text[], $3::json[], $4::text[], $5::text[], "
-             "$6::timestamptz[], $7::timestamptz[], $8::bigint[]) "
-             "AS e (id, type, payload, key, producer, emitted_at, entered_at, hash)",
-             id, id, id);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO holdfast.events_%d (position, hash, emitted_at, entered_at, guard_at, id, "
+        "namespace_id, type, producer, key, payload) "
+        "SELECT nextval('holdfast.events_%d_position'), hash, emitted_at, entered_at, "
+        "entered_at, id, %d, "
+        "type, producer, key, payload "
+        "FROM unnest($1::uuid[], $2::text[], $3::json[], $4::text[], $5::text[], "
+        "$6::timestamptz[], $7::timestamptz[], $8::bigint[]) "
+        "AS e (id, type, payload, key, producer, emitted_at, entered_at, hash)",
+        id, id, id);
     pq_prepare(pg, sql);
 }
 
@@ -419,19 +421,20 @@ static void *insert_one_by_one(void *ctx)
     char sql[512];
     PGconn *pg = pq_open(crowd->url);
     int namespace = namespace_id(pg);
-    snprintf(sql, sizeof sql,
-             "INSERT INTO holdfast.events_%d (position, hash, emitted_at, entered_at, id, "
-             "namespace_id, type, producer, key, payload) VALUES "
-             "(nextval('holdfast.events_%d_position'), $1::bigint, $2::timestamptz, "
-             "$3::timestamptz, $4::uuid, %d, $5::text, $6::text, $7::text, $8::json)",
-             namespace, namespace, namespace);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO holdfast.events_%d (position, hash, emitted_at, entered_at, guard_at, id, "
+        "namespace_id, type, producer, key, payload) VALUES "
+        "(nextval('holdfast.events_%d_position'), $1::bigint, $2::timestamptz, "
+        "$3::timestamptz, $3::timestamptz, $4::uuid, %d, $5::text, $6::text, $7::text, $8::json)",
+        namespace, namespace, namespace);
     pq_prepare(pg, sql);
     pthread_barrier_wait(&crowd->ready);
     while (!atomic_load(&crowd->over)) {
         uint8_t id[16];
         int64_t time_us = (int64_t)htobe64((uint64_t)make_id(id));
         const char *values[] = {(char *)&time_us, (char *)&time_us, (char *)&time_us, (char *)id,
-                                "bench.event", "bench", "bench", PAYLOAD};
+                                "bench.event",    "bench",          "bench",          PAYLOAD};
         static const int lengths[] = {8, 8, 8, 16, 11, 5, 5, sizeof PAYLOAD - 1};
         static const int formats[] = {1, 1, 1, 1, 1, 1, 1, 1};
         pq_insert(pg, COLUMNS, values, lengths, formats);

@@ -39,8 +39,8 @@ CREATE SEQUENCE holdfast.namespace_ids AS integer;
 --   Of retention (0021_retention.sql): retention_ms, how long events stay, 0: for ever; retention_bytes,
 -- how large the log may become, 0: no limit; lagging_drop, whether events go that a subscription has not
 -- finished. retained_at: when somebody last took the turn to look. retained_through: the highest position
--- that has gone. ids_from: ids of events that entered
--- the log before have been taken out of event_ids; ids_after: a sweep for a later time has got so far.
+-- that has gone. ids_from: ids whose guard_at is
+-- before have been taken out of event_ids; ids_after: a sweep for a later time has got so far.
 CREATE TABLE holdfast.namespaces (
     id          integer PRIMARY KEY,
     gapless     boolean NOT NULL DEFAULT false,
@@ -70,15 +70,18 @@ CREATE TABLE holdfast.heads (
     head         bigint NOT NULL
 ) WITH (fillfactor = 50);
 
--- The log: by namespace, then by month of entering it (entered_at, UTC). Each namespace has the
--- table events_<id>, each month of it events_<id>_<yyyymm> (holdfast.ensure_month). There is no
--- default partition. A month has two indexes, and nothing else is paid for: unique (id, entered_at)
--- and (position).
+-- The log: by namespace, then by month of guard_at (UTC). Each namespace has the table events_<id>, each
+-- month of it events_<id>_<yyyymm> (holdfast.ensure_month). There is no default partition. A month has
+-- two indexes, and nothing else is paid for: unique (id, guard_at) and (position).
+--   entered_at: when the event entered the log, by the server's clock. guard_at: less than a day from
+-- that; it decides the month and means nothing else. It is the time inside the id where it can be
+-- (0003_append.sql says why).
 CREATE TABLE holdfast.events (
     position     bigint NOT NULL,
     hash         bigint NOT NULL,
     emitted_at   timestamptz NOT NULL,
     entered_at   timestamptz NOT NULL,
+    guard_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     id           uuid NOT NULL,
     namespace_id integer NOT NULL,
     type         text COLLATE "C" NOT NULL,
@@ -97,7 +100,7 @@ CREATE TABLE holdfast.event_ids (
     namespace_id integer NOT NULL,
     id           uuid NOT NULL,
     position     bigint NOT NULL,
-    entered_at   timestamptz NOT NULL,
+    guard_at     timestamptz NOT NULL,          -- of the event
     PRIMARY KEY (namespace_id, id)
 );
 

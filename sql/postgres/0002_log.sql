@@ -63,7 +63,7 @@ BEGIN
         RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
     END IF;
     EXECUTE format('CREATE TABLE %I.%I (LIKE holdfast.events INCLUDING ALL)', 'holdfast', v_name);
-    EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast.%I (id, entered_at)', v_name || '_id', v_name);
+    EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast.%I (id, guard_at)', v_name || '_id', v_name);
     EXECUTE format('CREATE INDEX %I ON holdfast.%I (position)', v_name || '_position', v_name);
     EXECUTE format('ALTER TABLE holdfast.%I ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
                    'events_' || p_namespace_id, v_name, v_from, v_to);
@@ -76,19 +76,26 @@ BEGIN
 END
 $$;
 
--- ensure_month: the same for whoever publishes and may need it: it runs with the rights of the owner of
--- the schema, so only months around the present can be made. HF001: p_at is more than 60 days away from
--- the clock. HF003: there is no such namespace.
+-- ensure_month: the same for whoever publishes and may need it. It runs with the rights of the owner of the
+-- schema, so it makes the months that publishing needs and no others: those of a day ago, of now and of in
+-- a day (guard_at, 0003_append.sql), and the next one, which is made ahead. HF001: p_at is in another
+-- month. HF003: there is no such namespace.
 CREATE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
 BEGIN
     IF to_regclass(month_table(p_namespace_id, p_at)) IS NOT NULL THEN
         RETURN false;
     END IF;
-    IF p_at IS NULL OR abs(extract(epoch FROM p_at - clock_timestamp())) > 60 * 86400 THEN
-        RAISE EXCEPTION 'months more than 60 days away are not made' USING ERRCODE = 'HF001';
+    IF p_at IS NULL
+       OR p_at AT TIME ZONE 'UTC' < date_trunc('month', (v_now - interval '1 day') AT TIME ZONE 'UTC')
+       OR p_at AT TIME ZONE 'UTC' >= date_trunc('month', v_now AT TIME ZONE 'UTC') + interval '2 months'
+    THEN
+        RAISE EXCEPTION 'month of % is not made: publishing needs this month, the next, and for a day '
+                        'the last one', p_at USING ERRCODE = 'HF001';
     END IF;
     RETURN make_month(p_namespace_id, p_at);
 END
@@ -232,7 +239,7 @@ BEGIN
         EXECUTE format('CREATE SEQUENCE holdfast.%I AS bigint CACHE 1',
                        'events_' || namespace_put.id || '_sleep');
         EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL) '
-                       'PARTITION BY RANGE (entered_at)', 'events_' || namespace_put.id);
+                       'PARTITION BY RANGE (guard_at)', 'events_' || namespace_put.id);
         EXECUTE format('ALTER TABLE holdfast.events ATTACH PARTITION holdfast.%I FOR VALUES IN (%s)',
                        'events_' || namespace_put.id, namespace_put.id);
         INSERT INTO namespaces (id, name, gapless, sequence, sleep, created_at)

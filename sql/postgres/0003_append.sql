@@ -15,9 +15,15 @@
 --          while the transaction was open. Nothing is stored: try the transaction again. publish_many, and
 --          append for C, do that by themselves (await_months, 0002_log.sql).
 --
--- Idempotence. A month's unique index on (id, entered_at) guards an id if everybody who publishes it
--- writes the same entered_at. So for a version 7 id whose time is less than a day away from the
--- server's clock, entered_at is that time. Every other id, and those that are 23 hours or more away,
+-- Idempotence. The log is cut into months so that old events can go, and a unique index of a partitioned
+-- table has to contain what it is cut by. If that were the time of entering, an id could be stored once at
+-- each moment. So the log has a column for nothing but this, guard_at, and a month's unique index on
+-- (id, guard_at) guards an id if all who publish it write the same guard_at: for a version 7 id whose time
+-- is less than a day away from the server's clock, that time; for any other id the time of entering.
+--   What people mean by time is entered_at, always by the server's clock: seeking, reading from a time,
+-- age. guard_at is less than a day away from it, so a month's events have all entered the log a day after
+-- the month's end.
+--   Ids that are not version 7, and those that are 23 hours or more away,
 -- also get a row in event_ids. The two bands overlap by an hour: of two publishes of one id that are
 -- judged by clocks less than an hour apart (a transaction would have to stay open that long), both
 -- use the one guard or both use the other. Looking for a repeated id asks both.
@@ -237,24 +243,24 @@ $$;
 -- Where the event with this id is, however it is guarded; position is NULL if it is not visible. A plan
 -- that was made while the list of ids was short must not scan it when it is long.
 CREATE FUNCTION holdfast.find_id(p_namespace_id integer, p_id uuid, OUT "position" bigint,
-                                 OUT entered_at timestamptz, OUT key_version bigint)
+                                 OUT guard_at timestamptz, OUT key_version bigint)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_query text := 'SELECT position, entered_at, key_version FROM holdfast.events_'
-                    || p_namespace_id || ' WHERE id = $1 AND entered_at = $2';
+    v_query text := 'SELECT position, guard_at, key_version FROM holdfast.events_'
+                    || p_namespace_id || ' WHERE id = $1 AND guard_at = $2';
 BEGIN
-    EXECUTE v_query INTO find_id."position", find_id.entered_at, find_id.key_version
+    EXECUTE v_query INTO find_id."position", find_id.guard_at, find_id.key_version
         USING p_id, id_time(p_id);
     IF find_id."position" IS NULL THEN
-        SELECT e.position, e.entered_at INTO find_id."position", find_id.entered_at
+        SELECT e.position, e.guard_at INTO find_id."position", find_id.guard_at
             FROM event_ids e WHERE e.namespace_id = p_namespace_id AND e.id = p_id;
         IF FOUND THEN
-            EXECUTE v_query INTO find_id."position", find_id.entered_at, find_id.key_version
-                USING p_id, find_id.entered_at;
+            EXECUTE v_query INTO find_id."position", find_id.guard_at, find_id.key_version
+                USING p_id, find_id.guard_at;
         END IF;
     END IF;
 END
@@ -283,15 +289,15 @@ DECLARE
     v_time     timestamptz := id_time(p_id);
     v_away     double precision := abs(extract(epoch FROM v_time - v_now));
     v_listed   boolean := v_away IS NULL OR v_away >= 82800;
-    v_entered  timestamptz := CASE WHEN v_away < 86400 THEN v_time ELSE v_now END;
+    v_guard    timestamptz := CASE WHEN v_away < 86400 THEN v_time ELSE v_now END;
     v_found    record;
     v_version  bigint;
     v_digest   bytea;
 BEGIN
     status := 0;
     duplicate := false;
-    IF v_entered < p_namespace.months_from OR v_entered >= p_namespace.months_to THEN
-        PERFORM ensure_month(p_namespace.id, v_entered);
+    IF v_guard < p_namespace.months_from OR v_guard >= p_namespace.months_to THEN
+        PERFORM ensure_month(p_namespace.id, v_guard);
     END IF;
     IF p_namespace.gapless THEN
         PERFORM 1 FROM heads h WHERE h.namespace_id = p_namespace.id FOR UPDATE;
@@ -346,17 +352,17 @@ BEGIN
         append_one."position" := nextval(p_namespace.sequence);
     END IF;
     IF v_listed THEN
-        INSERT INTO event_ids (namespace_id, id, position, entered_at)
-            VALUES (p_namespace.id, p_id, append_one."position", v_entered)
+        INSERT INTO event_ids (namespace_id, id, position, guard_at)
+            VALUES (p_namespace.id, p_id, append_one."position", v_guard)
             ON CONFLICT (namespace_id, id) DO NOTHING;
         duplicate := NOT FOUND;
     END IF;
     IF NOT duplicate THEN
-        INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type,
+        INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
                             key_version, schedule_id, producer, key, tenant, metadata, payload)
-            VALUES (append_one."position", p_hash, p_emitted_at, v_entered, p_id, p_namespace.id,
-                    p_type, append_one.key_version, p_schedule_id, p_producer, p_key, p_tenant,
-                    p_metadata, p_payload)
+            VALUES (append_one."position", p_hash, p_emitted_at, clock_timestamp(), v_guard, p_id,
+                    p_namespace.id, p_type, append_one.key_version, p_schedule_id, p_producer, p_key,
+                    p_tenant, p_metadata, p_payload)
             ON CONFLICT DO NOTHING;
         duplicate := NOT FOUND;
         IF duplicate AND v_listed THEN
@@ -387,7 +393,7 @@ END
 $$;
 
 -- repair_months: after the log has refused an event for want of a month: waits for whoever is making it,
--- and makes it if nobody was. For ids that may enter the log at another time than now, their months, too.
+-- and makes it if nobody was. For ids whose guard_at is the time inside them, their months, too.
 CREATE FUNCTION holdfast.repair_months(p_namespace_id integer, p_ids uuid[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp

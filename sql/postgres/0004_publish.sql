@@ -60,21 +60,21 @@ CREATE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now     timestamptz := clock_timestamp();
-    v_entered timestamptz;
-    v_quick   record;
-    v_done    record;
+    v_now   timestamptz := clock_timestamp();
+    v_guard timestamptz;
+    v_quick record;
+    v_done  record;
 BEGIN
     IF publish.id IS NULL THEN
         publish.id := holdfast.new_id(v_now);
-        v_entered := date_trunc('milliseconds', v_now);
+        v_guard := date_trunc('milliseconds', v_now);
     ELSE
-        v_entered := holdfast.id_time(publish.id);
+        v_guard := holdfast.id_time(publish.id);
     END IF;
     SELECT n.id, n.sequence, n.sleep INTO v_quick FROM holdfast.namespaces n
         WHERE n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
-            AND v_entered > n.ids_until AND v_entered >= n.months_from AND v_entered < n.months_to
-            AND v_entered > v_now - interval '23 hours' AND v_entered < v_now + interval '23 hours'
+            AND v_guard > n.ids_until AND v_guard >= n.months_from AND v_guard < n.months_to
+            AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
             AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
             AND (octet_length(publish.payload::text) <= 128
                  OR octet_length(publish.payload::text) <= 65536
@@ -90,12 +90,12 @@ BEGIN
     IF FOUND THEN
         -- Not RETURNING: who may only publish may not see what is in the log.
         publish."position" := nextval(v_quick.sequence);
-        INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type,
-                                     producer, key, tenant, payload)
+        INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id,
+                                     type, producer, key, tenant, payload)
             VALUES (publish."position",
                     holdfast.hash_of(coalesce(publish.tenant, publish.key, publish.id::text)), v_now,
-                    v_entered, publish.id, v_quick.id, publish.type, publish.producer, publish.key,
-                    publish.tenant, publish.payload)
+                    clock_timestamp(), v_guard, publish.id, v_quick.id, publish.type,
+                    publish.producer, publish.key, publish.tenant, publish.payload)
             ON CONFLICT DO NOTHING;
         IF FOUND THEN
             publish.duplicate := false;
@@ -192,13 +192,14 @@ BEGIN
                             publish_many.emitted_at) WITH ORDINALITY
                     AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
             stored AS (
-                INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type,
-                                    producer, key, tenant, metadata, payload)
+                INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id,
+                                    type, producer, key, tenant, metadata, payload)
                 SELECT g.position,
                        ('x' || substr(md5(coalesce(g.tenant, g.key, g.id::text)), 1, 16))::bit(64)
                            ::bigint & 9223372036854775807,
-                       coalesce(g.emitted_at, v_now), id_time(g.id), g.id, v_namespace.id, g.type,
-                       g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
+                       coalesce(g.emitted_at, v_now), clock_timestamp(), id_time(g.id), g.id,
+                       v_namespace.id, g.type, g.producer, g.key, g.tenant, g.metadata,
+                       coalesce(g.payload, 'null')
                 FROM given g)
             SELECT array_agg(g.position ORDER BY g.i) INTO v_positions FROM given g;
             -- Only now: rows that were returned stay, whatever is undone.

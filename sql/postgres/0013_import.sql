@@ -149,7 +149,7 @@ BEGIN
         'SELECT t.*, known.id IS NOT NULL AS known
          FROM (%s) t LEFT JOIN (
              SELECT i.id FROM holdfast.event_ids i WHERE i.namespace_id = %s
-             UNION SELECT e.id FROM holdfast.events_%2$s e WHERE e.entered_at = holdfast.id_time(e.id))
+             UNION SELECT e.id FROM holdfast.events_%2$s e WHERE e.guard_at = holdfast.id_time(e.id))
              known ON known.id = t.id', v_rows, v_namespace.id);
     EXECUTE format('SELECT min(t.n) FILTER (WHERE NOT t.known) AS first_new,
                            max(t.n) FILTER (WHERE t.known) AS last_known,
@@ -160,7 +160,7 @@ BEGIN
             v_bad.first_new, source, v_bad.last_known USING ERRCODE = 'HF004';
     END IF;
 
-    -- Fresh version 7 ids enter at the time inside them, up to a day from now.
+    -- guard_at of fresh version 7 ids is the time inside them, up to a day from now.
     FOREACH v_month IN ARRAY ARRAY[v_now, v_now - interval '1 day', v_now + interval '1 day'] LOOP
         PERFORM ensure_month(v_namespace.id, v_month);
     END LOOP;
@@ -175,16 +175,17 @@ BEGIN
                               abs(extract(epoch FROM holdfast.id_time(k.id) - $1)) AS away
                        FROM (%s) k WHERE NOT k.known ORDER BY k.n) t),
              ids AS (
-                 INSERT INTO holdfast.event_ids (namespace_id, id, position, entered_at)
+                 INSERT INTO holdfast.event_ids (namespace_id, id, position, guard_at)
                  SELECT %3$s, f.id, f.position, CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END
                  FROM fresh f WHERE f.away IS NULL OR f.away >= 82800
                  RETURNING 1),
              stored AS (
                  INSERT INTO holdfast.events_%3$s
-                     (position, hash, emitted_at, entered_at, id, namespace_id, type, key_version,
-                      schedule_id, producer, key, tenant, metadata, payload)
+                     (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
+                      key_version, schedule_id, producer, key, tenant, metadata, payload)
                  SELECT f.position, holdfast.hash_of(coalesce(f.tenant, f.key, f.id::text)),
-                        coalesce(f.emitted_at, $1), CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END,
+                        coalesce(f.emitted_at, $1), clock_timestamp(),
+                        CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END,
                         f.id, %3$s, f.type, f.key_version, f.schedule_id, f.producer, f.key, f.tenant,
                         f.metadata, coalesce(f.payload, ''null'')
                  FROM fresh f

@@ -251,23 +251,23 @@ DECLARE
     v_from    timestamptz := greatest(v_now - interval '23 hours', p_namespace.months_from,
                                       p_namespace.ids_until + interval '1 microsecond');
     v_to      timestamptz := least(v_now + interval '23 hours', p_namespace.months_to);
-    v_entered timestamptz[] := ARRAY(SELECT id_time(i) FROM unnest(p_ids) u (i));
+    v_guards  timestamptz[] := ARRAY(SELECT id_time(i) FROM unnest(p_ids) u (i));
     v_count   bigint;
     v_done    record;
 BEGIN
     positions := array_fill(NULL::bigint, ARRAY[cardinality(p_ids)]);
     duplicates := array_fill(false, ARRAY[cardinality(p_ids)]);
     IF NOT p_namespace.gapless AND NOT EXISTS (
-        SELECT FROM unnest(v_entered) u (t) WHERE (t >= v_from AND t < v_to) IS NOT TRUE)
+        SELECT FROM unnest(v_guards) u (t) WHERE (t >= v_from AND t < v_to) IS NOT TRUE)
     THEN
         positions := ARRAY(SELECT CASE WHEN p_ours[f] THEN nextval(p_namespace.sequence) END
                            FROM unnest(p_firings) u (f));
-        INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type, schedule_id,
-                            producer, key, tenant, metadata, payload)
-            SELECT e.position, e.hash, e.emitted_at, e.entered_at, e.id, p_namespace.id, e.type,
-                   e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload
+        INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
+                            schedule_id, producer, key, tenant, metadata, payload)
+            SELECT e.position, e.hash, e.emitted_at, clock_timestamp(), e.guard_at, e.id,
+                   p_namespace.id, e.type, e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload
             FROM (SELECT unnest(positions) AS position, unnest(p_hashes) AS hash,
-                         unnest(p_emitted_at) AS emitted_at, unnest(v_entered) AS entered_at,
+                         unnest(p_emitted_at) AS emitted_at, unnest(v_guards) AS guard_at,
                          unnest(p_ids) AS id, unnest(p_types) AS type,
                          unnest(p_schedule_ids) AS schedule_id, unnest(p_producers) AS producer,
                          unnest(p_keys) AS key, unnest(p_tenants) AS tenant,

@@ -1,6 +1,6 @@
 -- Retention: which months of a log may go, what is written down before they do, and how they go.
 --
--- The log is retained by whole months of entering it. One goes when it is older than the namespace's
+-- The log is retained by whole months (guard_at). One goes when all in it is older than the namespace's
 -- retention_ms, or the log is larger than its retention_bytes, and no subscription needs it any more;
 -- or, if the namespace says lagging_drop, after the subscriptions that need it have been moved past it.
 -- The oldest goes first, and what comes after one that stays, stays: a log has no holes in its middle.
@@ -57,8 +57,9 @@ $$;
 -- that somebody keeps.
 --   reason   'age' or 'size'
 --   kept_by  a subscription that has not finished it; NULL: none
--- A month is past two days after its end: no publisher, whose ids are less than a day old, can be about
--- to write into it. Size counts the log as a whole; months that are not past are never taken.
+-- What a month has entered the log less than a day after its end (guard_at, 0003_append.sql), so age counts
+-- from then. A month is past two days after its end: no publisher can be about to write into it. Size
+-- counts the log as a whole; months that are not past are never taken.
 CREATE FUNCTION holdfast.retention_months(p_namespace_id integer)
     RETURNS TABLE (month text, ends_at timestamptz, bytes bigint, lowest bigint, highest bigint,
                    reason text, kept_by text)
@@ -93,7 +94,8 @@ BEGIN
         EXIT WHEN ends_at + interval '2 days' > v_now;
         reason := CASE
             WHEN v_namespace.retention_ms > 0
-                AND ends_at <= v_now - v_namespace.retention_ms * interval '1 ms' THEN 'age'
+                AND ends_at + interval '1 day' <= v_now - v_namespace.retention_ms * interval '1 ms'
+                THEN 'age'
             WHEN v_namespace.retention_bytes > 0 AND v_total > v_namespace.retention_bytes THEN 'size'
         END;
         EXIT WHEN reason IS NULL;
@@ -244,7 +246,7 @@ BEGIN
             AND (v_namespace.ids_after IS NULL OR e.id > v_namespace.ids_after)
         ORDER BY e.id OFFSET p_rows - 1 LIMIT 1;
     DELETE FROM event_ids e
-        WHERE e.namespace_id = p_namespace_id AND e.entered_at < v_from
+        WHERE e.namespace_id = p_namespace_id AND e.guard_at < v_from
             AND (v_namespace.ids_after IS NULL OR e.id > v_namespace.ids_after)
             AND (v_last IS NULL OR e.id <= v_last);
     UPDATE namespaces n

@@ -140,10 +140,10 @@ BEGIN
 END
 $$;
 
--- copy_events: TRANSFER_PUT of events. p_times: the times inside the ids, NULL where there is none. An id
--- that its month's index does not guard, because the event did not enter the log at the time inside its
--- id, goes into event_ids, and ids_until makes sure that it is looked for there. Arrays are unnested in
--- select lists, row by row: in FROM every row would be stored and read again first.
+-- copy_events: TRANSFER_PUT of events. p_times: the times inside the ids, NULL where there is none.
+-- guard_at is found as for a publish at the moment of entering; ids that need it go into event_ids, and
+-- ids_until makes sure that they are looked for there. Arrays are unnested in select lists, row by row: in
+-- FROM every row would be stored and read again first.
 CREATE FUNCTION holdfast.copy_events(
     p_name text, p_mark text, p_floor bigint, p_positions bigint[], p_ids uuid[], p_types text[],
     p_hashes bigint[], p_emitted timestamptz[], p_entered timestamptz[], p_key_versions bigint[],
@@ -154,8 +154,9 @@ CREATE FUNCTION holdfast.copy_events(
     SET jit = off
 AS $$
 DECLARE
-    v_id    integer := copy_target(p_name, p_mark);
-    v_until timestamptz;
+    v_id     integer := copy_target(p_name, p_mark);
+    v_guards timestamptz[];
+    v_until  timestamptz;
 BEGIN
     status := 0;
     IF v_id IS NULL THEN
@@ -163,21 +164,25 @@ BEGIN
         message := 'another run of the copy has taken over';
         RETURN;
     END IF;
-    PERFORM copy_months(v_id, p_entered);
-    INSERT INTO events (position, hash, emitted_at, entered_at, id, namespace_id, type, key_version,
-                        schedule_id, producer, key, tenant, metadata, payload)
+    v_guards := ARRAY(SELECT CASE WHEN abs(extract(epoch FROM e.time - e.entered_at)) < 86400
+                                  THEN e.time ELSE e.entered_at END
+                      FROM (SELECT unnest(p_entered) AS entered_at, unnest(p_times) AS time) e);
+    PERFORM copy_months(v_id, v_guards);
+    INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
+                        key_version, schedule_id, producer, key, tenant, metadata, payload)
         SELECT unnest(p_positions), unnest(p_hashes), unnest(p_emitted), unnest(p_entered),
-               unnest(p_ids), v_id, unnest(p_types), unnest(p_key_versions), unnest(p_schedule_ids),
+               unnest(v_guards), unnest(p_ids), v_id, unnest(p_types), unnest(p_key_versions), unnest(p_schedule_ids),
                unnest(p_producers), unnest(p_keys), unnest(p_tenants), unnest(p_metadata),
                unnest(p_payloads);
-    INSERT INTO event_ids (namespace_id, id, position, entered_at)
-        SELECT v_id, e.id, e.position, e.entered_at
+    INSERT INTO event_ids (namespace_id, id, position, guard_at)
+        SELECT v_id, e.id, e.position, e.guard_at
         FROM (SELECT unnest(p_ids) AS id, unnest(p_positions) AS position,
-                     unnest(p_entered) AS entered_at, unnest(p_times) AS time) e
-        WHERE e.time IS DISTINCT FROM e.entered_at;
+                     unnest(p_entered) AS entered_at, unnest(v_guards) AS guard_at,
+                     unnest(p_times) AS time) e
+        WHERE (abs(extract(epoch FROM e.time - e.entered_at)) < 82800) IS NOT TRUE;
     SELECT max(e.time) INTO v_until
         FROM (SELECT unnest(p_entered) AS entered_at, unnest(p_times) AS time) e
-        WHERE e.time IS DISTINCT FROM e.entered_at;
+        WHERE abs(extract(epoch FROM e.time - e.entered_at)) >= 82800;
     UPDATE namespaces n
         SET copied_to = p_floor, ids_until = greatest(n.ids_until, v_until)
         WHERE n.id = v_id;

@@ -229,7 +229,7 @@ BEGIN
         RETURN;
     END IF;
     EXECUTE format('GRANT SELECT%s ON %s TO %s',
-                   CASE WHEN v_roles = '{publisher}' THEN ' (position, id, entered_at, key_version)'
+                   CASE WHEN v_roles = '{publisher}' THEN ' (position, id, entered_at, guard_at, key_version)'
                         ELSE '' END, v_log, p_grantee);
     EXECUTE format('GRANT SELECT%s ON SEQUENCE %s_position TO %s',
                    CASE WHEN v_writes THEN ', USAGE' ELSE '' END, v_log, p_grantee);

@@ -5,7 +5,7 @@
 -- together. Functions that read more for a query are STABLE, so they see the query's snapshot.
 -- Wherever a subscription is named by its id the namespace is checked too.
 --
--- The log has an index on (position) and one on (id, entered_at) per month, and no statistics that
+-- The log has an index on (position) and one on (id, guard_at) per month, and no statistics that
 -- could be relied on. Where one event is looked for by its position, this is written as "the first
 -- at or after it": there is only one plan for that.
 
@@ -252,7 +252,7 @@ SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.produ
        e.key_version, e.hash, e.emitted_at, e.entered_at
     FROM holdfast.find_id($1, $2) f
     CROSS JOIN LATERAL (SELECT * FROM holdfast.events_{namespace} e
-                        WHERE e.id = $2 AND e.entered_at = f.entered_at LIMIT 1) e;
+                        WHERE e.id = $2 AND e.guard_at = f.guard_at LIMIT 1) e;
 
 -- Whatever was ever published may still be in the log, or come into it when its transaction commits.
 -- What is visible need not be the oldest: a transaction that is open may have drawn a lower position. But

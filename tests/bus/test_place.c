@@ -5,6 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "base/uuid.h"
+
 #ifdef HF_FAULTS
 #include "base/point.h"
 #endif
@@ -45,6 +47,46 @@ static void a_subscription_begins_where_it_says(void **state)
     expect_from(scene, "time", (hf_place){HF_PLACE_TIME, middle_us}, 5, 10);
     expect_from(scene, "past", (hf_place){HF_PLACE_TIME, 1}, 0, 10);
     expect_from(scene, "now", (hf_place){HF_PLACE_NOW, -1}, 10, 10);
+}
+
+/* Text of a version 7 id that was made so long ago. */
+static void id_of_age(int64_t age_us, char out[UUID_TEXT_BYTES])
+{
+    uint8_t id[UUID_BYTES];
+
+    uuid_v7(wall_us() - age_us, id);
+    uuid_format(id, out);
+}
+
+static int keep_entered(const hf_event *event, void *ctx)
+{
+    *(int64_t *)ctx = event->entered_at_us;
+    return 0;
+}
+
+/* What was made 20 hours ago and published now has entered the log now. */
+static void an_old_id_enters_the_log_now(void **state)
+{
+    struct scene *scene = *state;
+    hf_new_event item = HF_NEW_EVENT_INIT;
+    char id[UUID_TEXT_BYTES];
+    int64_t entered_us = 0;
+    int64_t before_us;
+
+    publish(scene->bus, "x", NULL, "1");
+    usleep(2000); /* so that the second enters the log later */
+    before_us = wall_us();
+    id_of_age(INT64_C(20) * 3600 * 1000000, id);
+    item.type = "x";
+    item.payload = "2";
+    item.id = id;
+    assert_ok(hf_publish(scene->bus, &item, NULL));
+    assert_ok(hf_event_get(scene->bus, id, keep_entered, &entered_us));
+    assert_in_range(entered_us, before_us, wall_us());
+    assert_ok(hf_start(scene->bus));
+    expect_from(scene, "time", (hf_place){HF_PLACE_TIME, before_us}, 1, 2);
+    expect_from(scene, "entered", (hf_place){HF_PLACE_TIME, entered_us}, 1, 2);
+    expect_from(scene, "later", (hf_place){HF_PLACE_TIME, entered_us + 1}, 2, 2);
 }
 
 static void from_now_gets_everything_published_afterwards(void **state)
@@ -433,6 +475,7 @@ static void removing_a_subscription_ends_its_delivery(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(a_subscription_begins_where_it_says),
+    scene_test(an_old_id_enters_the_log_now),
     scene_test(from_now_gets_everything_published_afterwards),
     scene_test(the_place_counts_only_when_it_is_new),
     scene_test(seeking_back_while_running_delivers_again),

@@ -66,7 +66,7 @@ static void an_id_may_come_again_when_its_event_is_gone(void **state)
     assert_int_equal(receipt.duplicate, 1);
     grow_old(scene);
     if (!scene->path) {
-        tables_run(scene, "UPDATE holdfast.event_ids SET entered_at = now() - interval '400 days'");
+        tables_run(scene, "UPDATE holdfast.event_ids SET guard_at = now() - interval '400 days'");
     }
     retain(scene->bus, HF_OFF);
     assert_ok(hf_publish(scene->bus, &item, &receipt));

@@ -84,13 +84,13 @@ past() {
             v_name text := 'events_${id}_' || to_char(v_from, 'YYYYMM');
         BEGIN
             EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL)', v_name);
-            EXECUTE format('CREATE UNIQUE INDEX ON holdfast.%I (id, entered_at)', v_name);
+            EXECUTE format('CREATE UNIQUE INDEX ON holdfast.%I (id, guard_at)', v_name);
             EXECUTE format('CREATE INDEX ON holdfast.%I (position)', v_name);
             EXECUTE format('ALTER TABLE holdfast.events_$id ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
                            v_name, v_from, v_from + interval '1 month');
             UPDATE holdfast.namespaces SET months_from = least(months_from, v_from) WHERE id = $id;
-            INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type, payload)
-                SELECT nextval('holdfast.events_${id}_position'), holdfast.hash_of(id::text), t, t, id, $id, 'old',
+            INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
+                SELECT nextval('holdfast.events_${id}_position'), holdfast.hash_of(id::text), t, t, t, id, $id, 'old',
                        to_json(repeat('x', 100))
                 FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id
                       FROM generate_series(1, $2) i) e;

@@ -33,6 +33,17 @@ if [ -x "$HOLDFAST" ]; then
     wait "$reader" 2>/dev/null
 fi
 
+# ---- No others ----------------------------------------------------------------------------------
+
+# Whoever may call ensure_month makes nothing that publishing does not need.
+begins="date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'"
+later="(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '2 months') AT TIME ZONE 'UTC'"
+for at in "$later" "'infinity'" "'-infinity'" "NULL" "(now() - interval '1 day') - interval '31 days'" "now() - interval '60 days'"; do
+    fails "the month of $at is not made" "SELECT holdfast.ensure_month(1, $at)" "HF001: month of *"
+done
+is "this month and the next may be" \
+    "SELECT holdfast.ensure_month(1, $begins), holdfast.ensure_month(1, $later - interval '1 us')" "f|f"
+
 # ---- A month that everybody believes in ---------------------------------------------------------
 
 # The namespace's row says that the month is there, and the log has none: so it is for a session that has

@@ -9,10 +9,10 @@ A=00000000-0000-4000-8000-00000000000a
 # 300 namespaces with four months each, in a few transactions.
 for first in 2 102 202; do
     sql "SELECT count(*) FROM generate_series($first, least($first + 99, 300)) i, LATERAL holdfast.namespace_put('n' || i);
-         SELECT count(holdfast.ensure_month(i, now() - interval '31 days')), count(holdfast.ensure_month(i, now() - interval '58 days'))
+         SELECT count(holdfast.make_month(i, now() - interval '31 days')), count(holdfast.make_month(i, now() - interval '58 days'))
          FROM generate_series($first, least($first + 99, 300)) i" >/dev/null
 done
-sql "SELECT holdfast.ensure_month(1, now() - interval '31 days');
+sql "SELECT holdfast.make_month(1, now() - interval '31 days');
      SELECT FROM holdfast.publish_many('n30', array_fill('t'::text, ARRAY[3000]), NULL);
      SELECT FROM holdfast.process_beat(30, '$A', 'a', false);
      SELECT FROM holdfast.change_subscription_put(30, 's', '[\"**\"]', '{}', 2, 1, 0, -1, now());

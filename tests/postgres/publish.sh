@@ -16,8 +16,8 @@ id_at() {
 
 is "the first event has position 1" "$publish('default', 'user.created', '{\"a\": 1}', key => 'k')" "1|f|"
 is "payload bytes are kept" "SELECT payload FROM holdfast.events WHERE position = 1" '{"a": 1}'
-is "the time of a version 7 id is when it entered" \
-    "SELECT count(*) FROM holdfast.events WHERE entered_at = holdfast.id_time(id)" 1
+is "the time of a version 7 id guards it" \
+    "SELECT count(*) FROM holdfast.events WHERE guard_at = holdfast.id_time(id)" 1
 is "an id published again answers the first position" \
     "$publish('default', 'other', id => (SELECT id FROM holdfast.events WHERE position = 1))" "1|t|"
 is "so does one that is not version 7" \
@@ -36,7 +36,7 @@ is "how far ahead ids were is remembered" \
 future=$(id_at '-1 minute')
 is "one that was far ahead and has only a row among the listed ids is found when its time has come" \
     "SELECT FROM holdfast.publish('default', 'x', id => '$id4');
-     INSERT INTO holdfast.event_ids SELECT 1, '$future', position, entered_at FROM holdfast.events WHERE id = '$id4';
+     INSERT INTO holdfast.event_ids SELECT 1, '$future', position, guard_at FROM holdfast.events WHERE id = '$id4';
      UPDATE holdfast.events SET id = '$future' WHERE id = '$id4';
      SELECT duplicate, position FROM holdfast.publish('default', 'x', id => '$future')" "t|3"
 is "an id lies in one namespace" "SELECT FROM holdfast.namespace_put('two');
@@ -235,7 +235,7 @@ sql "DROP TABLE holdfast.events_3_$(date -u -d "$(date -u +%Y-%m-15) +1 month" +
 ask a "BEGIN; SELECT FROM holdfast.publish('months', 'x')" >/dev/null
 asks "months are made beside open transactions" b "SELECT holdfast.ensure_months(3)" 1
 ask a "COMMIT" >/dev/null
-fails "not in any year" "SELECT holdfast.ensure_month(3, '2001-01-01')" "HF001: months more than 60 days away are not made"
+fails "not of any time" "SELECT holdfast.ensure_month(3, '2001-01-01')" "HF001: month of 2001-01-01 * is not made*"
 is "the log has two indexes per month" "SELECT count(*) FROM pg_indexes WHERE schemaname = 'holdfast' AND tablename = 'events_3_$month'" 2
 
 # ---- Waking -------------------------------------------------------------------------------------

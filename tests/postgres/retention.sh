@@ -31,11 +31,11 @@ hf() {
 said() { cat "$cluster_dir.out"; }
 
 # 100 events a month: positions 1 to 800. Retention is so long that those from six months ago on stay,
-# whatever day it is.
+# whatever day it is (a month's events are old enough a day after those of its end are).
 eight() {
     for month in 8 7 6 5 4 3 2 1; do past "$month" 100; done
     sql "SET timezone = 'UTC'; UPDATE holdfast.namespaces SET retention_ms = 1000 * (extract(epoch FROM
-             now() - (date_trunc('month', now()) - interval '6 months')) - 3600)" >/dev/null
+             now() - (date_trunc('month', now()) - interval '6 months')) - 90000)" >/dev/null
 }
 month() { date -u -d "$(date -u +%Y-%m-15) $((-$1)) month" +%Y%m; }
 # from MONTHS: the months from so long ago to the next one.
@@ -106,12 +106,27 @@ is "and remembers that" "SELECT ids_from = months_from, ids_after IS NULL FROM h
 begin
 hf publish first >/dev/null
 sql "SELECT holdfast.make_month(1, now() - interval '3 months');
-     INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type, payload)
-         SELECT 1000, 0, t, t, '00000000-0000-4000-8000-000000000001', 1, 'old', '1' FROM (SELECT now() - interval '3 months') e (t);
-     INSERT INTO holdfast.event_ids SELECT 1, id, position, entered_at FROM holdfast.events WHERE position = 1000" >/dev/null
+     INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
+         SELECT 1000, 0, t, t, t, '00000000-0000-4000-8000-000000000001', 1, 'old', '1' FROM (SELECT now() - interval '3 months') e (t);
+     INSERT INTO holdfast.event_ids SELECT 1, id, position, guard_at FROM holdfast.events WHERE position = 1000" >/dev/null
 is "before a gap there is a month" "SELECT months_from > now() - interval '2 months' FROM holdfast.namespaces" t
 is "nothing is old enough to go" "SELECT holdfast.retain('default', 0)" 0
 is "and the ids of what is there are known" "SELECT position, duplicate FROM holdfast.publish('default', 'old', id => '00000000-0000-4000-8000-000000000001')" "1000|t"
+
+# What lies in a month may have entered the log up to a day after its end.
+begin
+past 3 1
+ends=$(sql "SELECT (date_trunc('month', now() AT TIME ZONE 'UTC') - interval '2 months') AT TIME ZONE 'UTC'")
+sql "UPDATE holdfast.events SET entered_at = timestamptz '$ends' + interval '20 hours' WHERE type = 'old'" >/dev/null
+keep() { # SECONDS: events that are older than these seconds after the month's end may go
+    sql "UPDATE holdfast.namespaces SET retained_at = NULL, retention_ms =
+             extract(epoch FROM clock_timestamp() - timestamptz '$ends')::bigint * 1000 - $1 * 1000" >/dev/null
+}
+keep $((12 * 3600))
+is "a month stays while something in it is not old enough" "SELECT holdfast.retain('default', 0), (SELECT count(*) FROM holdfast.events)" "0|1"
+keep $((25 * 3600))
+is "and goes when nothing is" "SELECT holdfast.retain('default', 0)" "1"
+is "(it is gone)" "SELECT count(*) FROM holdfast.events" "0"
 
 # ---- Size ---------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ static const enum param_type types[NEW_COLUMNS] = {
     [NEW_PRODUCER] = PARAM_TEXT,
     [NEW_SCHEDULE_ID] = PARAM_TEXT,
     [NEW_EMITTED_AT] = PARAM_TIME,
-    [NEW_ENTERED_AT] = PARAM_TIME,
+    [NEW_GUARD_AT] = PARAM_TIME,
     [NEW_EXPECTED_VERSION] = PARAM_INT8,
     [NEW_HASH] = PARAM_INT8,
 };
@@ -96,7 +96,7 @@ static void put_element(struct params *params, const struct new_event *event,
     case NEW_EMITTED_AT:
         element_time(params, event->emitted_at_us);
         break;
-    case NEW_ENTERED_AT:
+    case NEW_GUARD_AT:
         element_time(params, uuid_v7_time_us(event->id));
         break;
     case NEW_EXPECTED_VERSION:

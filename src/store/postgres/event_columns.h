@@ -22,7 +22,7 @@ enum new_column {
     NEW_PRODUCER,
     NEW_SCHEDULE_ID, /* of a firing */
     NEW_EMITTED_AT,
-    NEW_ENTERED_AT,       /* of the plain way: the time inside the id */
+    NEW_GUARD_AT,         /* of the plain way: the time inside the id */
     NEW_EXPECTED_VERSION, /* of the exact way; -1: none */
     NEW_HASH,
     NEW_COLUMNS
@@ -31,10 +31,10 @@ enum new_column {
 /* Sets of them. */
 #define NEW_COLUMN(column) (1U << (column))
 #define NEW_COLUMNS_DELAY                                                                          \
-    (((1U << NEW_COLUMNS) - 1) & ~NEW_COLUMN(NEW_SCHEDULE_ID) & ~NEW_COLUMN(NEW_ENTERED_AT) &      \
+    (((1U << NEW_COLUMNS) - 1) & ~NEW_COLUMN(NEW_SCHEDULE_ID) & ~NEW_COLUMN(NEW_GUARD_AT) &        \
      ~NEW_COLUMN(NEW_EXPECTED_VERSION))
 #define NEW_COLUMNS_FIRE (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_SCHEDULE_ID))
-#define NEW_COLUMNS_PLAIN (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_ENTERED_AT))
+#define NEW_COLUMNS_PLAIN (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_GUARD_AT))
 #define NEW_COLUMNS_EXACT (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_EXPECTED_VERSION))
 
 /* A walk through changes that bring events: next(ctx, NULL) is the first, NULL the end. */

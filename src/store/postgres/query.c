@@ -63,9 +63,7 @@ hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t
     struct question question;
     struct params *params = question_begin(&question, engine, POSTGRES_QUERY_POSITION_BEFORE);
     param_int4(params, postgres_of(engine)->namespace_id);
-    /* The time inside an id is a whole millisecond: what entered within this one may be later. */
-    int64_t into_us = at_us % 1000;
-    param_time(params, at_us - (into_us < 0 ? into_us + 1000 : into_us));
+    param_time(params, at_us);
     param_int8(params, disorder);
     if (question_ask(&question)) {
         *ret_position = question.rows > 0 ? result_int8(question.result, 0, 0, 0) : 0;
