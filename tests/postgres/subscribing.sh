@@ -252,6 +252,8 @@ fails "or makes it anew" "SELECT holdfast.create_namespace('n')" 'HF011: namespa
 ask a "COMMIT" >/dev/null
 hears "and drops it" b ''
 is "with everything in it" "SELECT (SELECT count(*) FROM holdfast.namespaces WHERE name = 'n'), (SELECT count(*) FROM holdfast.subscriptions WHERE name IN ('s', 'new')), to_regclass('holdfast.events_2') IS NULL" '0|0|t'
+is "and every table, sequence and function of its own" "SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relname ~ '_2(_|\$)'),
+    (SELECT count(*) FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace AND proname ~ '_2(_|\$)'), (SELECT count(*) > 0 FROM pg_proc WHERE proname = 'claim_1')" '0|0|t'
 fails "one that is none" "CALL holdfast.drop_namespace('n')" 'HF003: there is no namespace n'
 is "another of the name may come" "SELECT holdfast.create_namespace('n')" t
 shut a
