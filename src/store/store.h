@@ -782,8 +782,9 @@ void store_wake(struct store *store);
 
 /*
  * Notes: before a handler runs its worker writes down what it does, where the next process finds it
- * if this one dies; no I/O. `slot` is the worker's own, 0 .. STORE_NOTES_MAX-1. attempt is the
- * number of the attempt that begins. An engine that cannot do this ignores it (see acquire).
+ * if this one dies; it waits for nothing. `slot` is the worker's own, 0 .. STORE_NOTES_MAX-1.
+ * attempt is the number of the attempt that begins. An engine that cannot do this ignores it (see
+ * acquire).
  */
 void store_note(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
                 int32_t attempt);

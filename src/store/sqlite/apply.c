@@ -103,7 +103,8 @@ void apply_checkpoint(struct sqlite_engine *engine)
 hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool ring)
 {
     atomic_fetch_add_explicit(&engine->commits, 1, memory_order_relaxed);
-    if (!files_same(&engine->files)) {
+    int error;
+    if (files_look(&engine->files, &error) == FILES_REPLACED) {
         atomic_store(&engine->replaced, true);
         return fail(HF_UNKNOWN, "%s was replaced or deleted while in use: what was just written "
                     "may be lost", engine->files.db);

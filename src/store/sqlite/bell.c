@@ -2,11 +2,13 @@
  * bell.c - wake-ups across processes. See bell.h.
  *
  * The file <db>-bell is one page that every process maps; its first word counts rings. Ringing adds
- * one and wakes whoever waits on that word. A waiter compares before it sleeps (the kernel does it
- * for us), so a ring between "I saw 7" and "I sleep while it is 7" is not lost. Sleepers are
- * counted before they compare and rings are counted before anybody asks for sleepers, so no
- * sleeper is overlooked; a process that was killed in its sleep only costs later rings a system
- * call.
+ * one and wakes every thread that waits on that word. A waiter compares before it sleeps (the
+ * kernel does it for us), so a ring between "I saw 7" and "I sleep while it is 7" is not lost.
+ *
+ * The page is mapped only to name its words to the kernel. Somebody may truncate the file, and then
+ * every access to the mapped page by this program would be a SIGBUS. So the words are read by pread
+ * and raised by FUTEX_WAKE_OP, which adds and wakes in one system call and answers EFAULT where the
+ * page is gone; the file is then made whole again, and its counts begin anew.
  *
  * A waiter must also hear bell_wake of its own store, without waking other processes. So it sleeps
  * on two words at once (futex_waitv, Linux 5.16); older kernels get short naps on the shared word.
@@ -44,10 +46,9 @@
 #define SYS_futex_waitv 449
 #endif
 
-struct bell_file {
-    atomic_uint_least32_t rings;
-    atomic_uint_least32_t sleepers; /* at least so many wait on rings; the killed stay counted */
-    atomic_uint_least64_t commits;
+struct bell_words {
+    uint32_t rings;
+    uint32_t commits;
 };
 
 /* The layout of futex_waitv, which older headers lack. */
@@ -61,23 +62,30 @@ struct bell_waiter {
 #define BELL_FUTEX_32 2
 #define BELL_FUTEX_PRIVATE 128
 
+/* Gives the file its page, also again after somebody truncated it. 0, or an errno. Allocated, not
+ * only extended: a full disk is to be found here. */
+static int bell_mend(const struct bell *bell)
+{
+    return posix_fallocate(bell->fd, 0, BELL_BYTES);
+}
+
 hf_status bell_open(struct bell *bell, const struct files *files)
 {
     memset(bell, 0, sizeof *bell);
-    bell->fd = files_open(files, files->bell, false);
-    if (bell->fd < 0) {
-        return fail(files_status(errno), "cannot open %s: %s", files->bell, strerror(errno));
+    bell->fd = -1;
+    hf_status status = files_open(files, files->bell, FILES_REPLACE, &bell->fd);
+    if (status != HF_OK) {
+        return status;
     }
-    /* Allocated, not only extended: writing to a hole of a full disk would be a SIGBUS. */
-    int code = posix_fallocate(bell->fd, 0, BELL_BYTES);
+    int code = bell_mend(bell);
     if (code == 0) {
-        bell->file = mmap(NULL, BELL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, bell->fd, 0);
-        code = bell->file == MAP_FAILED ? errno : 0;
+        bell->page = mmap(NULL, BELL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, bell->fd, 0);
+        code = bell->page == MAP_FAILED ? errno : 0;
     }
     if (code != 0) {
         close(bell->fd);
         bell->fd = -1;
-        bell->file = NULL;
+        bell->page = NULL;
         return fail(files_status(code), "cannot map %s: %s", files->bell, strerror(code));
     }
     return HF_OK;
@@ -85,9 +93,9 @@ hf_status bell_open(struct bell *bell, const struct files *files)
 
 void bell_close(struct bell *bell)
 {
-    if (bell->file) {
-        munmap(bell->file, BELL_BYTES);
-        bell->file = NULL;
+    if (bell->page) {
+        munmap(bell->page, BELL_BYTES);
+        bell->page = NULL;
     }
     if (bell->fd >= 0) {
         close(bell->fd);
@@ -95,14 +103,34 @@ void bell_close(struct bell *bell)
     }
 }
 
+/* All zero if the file was truncated. */
+static struct bell_words bell_read(const struct bell *bell)
+{
+    struct bell_words words;
+    if (pread(bell->fd, &words, sizeof words, 0) == (ssize_t)sizeof words) {
+        return words;
+    }
+    bell_mend(bell);
+    return (struct bell_words){0};
+}
+
+/* Adds one to a word of the page and wakes up to `sleepers` threads that wait on it. */
+static void bell_raise(const struct bell *bell, uint32_t *word, long sleepers)
+{
+    int add_one = FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0);
+    for (int i = 0; i < 2; i++) {
+        if (syscall(SYS_futex, word, FUTEX_WAKE_OP, sleepers, 0L, word, add_one) >= 0 ||
+            errno != EFAULT || bell_mend(bell) != 0) {
+            return; /* what cannot be rung is found by looking */
+        }
+    }
+}
+
 void bell_commit(struct bell *bell, bool ring)
 {
-    atomic_fetch_add(&bell->file->commits, 1);
+    bell_raise(bell, &bell->page->commits, 0);
     if (ring) {
-        atomic_fetch_add(&bell->file->rings, 1);
-        if (atomic_load(&bell->file->sleepers) > 0) {
-            syscall(SYS_futex, &bell->file->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-        }
+        bell_raise(bell, &bell->page->rings, INT_MAX);
     }
 }
 
@@ -112,21 +140,21 @@ void bell_wake(struct bell *bell)
     syscall(SYS_futex, &bell->own, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static uint64_t bell_number(struct bell *bell)
+static uint64_t bell_number(struct bell *bell, struct bell_words words)
 {
-    uint64_t own = atomic_load(&bell->own);
-    return own << 32 | atomic_load(&bell->file->rings);
+    return ((uint64_t)atomic_load(&bell->own) << 32) | words.rings;
 }
 
 uint64_t bell_news(struct sqlite_engine *engine)
 {
     struct bell *bell = &engine->bell;
-    uint64_t commits = atomic_load(&bell->file->commits);
-    if (commits != atomic_load(&bell->looked_commits) && atomic_load(&bell->waiters) == 0) {
-        atomic_store(&bell->looked_commits, commits);
+    struct bell_words words = bell_read(bell);
+    if (words.commits != atomic_load(&bell->looked_commits) && atomic_load(&bell->waiters) == 0) {
+        atomic_store(&bell->looked_commits, words.commits);
         pool_changed(engine);
+        words = bell_read(bell);
     }
-    return bell_number(bell);
+    return bell_number(bell, words);
 }
 
 /* Sleeps until one of the words is not as seen, at most until the deadline. */
@@ -135,20 +163,24 @@ static void bell_sleep(struct bell *bell, uint64_t seen, struct deadline deadlin
     static atomic_bool waitv_missing;
     if (!atomic_load(&waitv_missing)) {
         struct bell_waiter words[2] = {
-            {(uint32_t)seen, (uintptr_t)&bell->file->rings, BELL_FUTEX_32, 0},
+            {(uint32_t)seen, (uintptr_t)&bell->page->rings, BELL_FUTEX_32, 0},
             {(uint32_t)(seen >> 32), (uintptr_t)&bell->own, BELL_FUTEX_32 | BELL_FUTEX_PRIVATE, 0},
         };
         struct timespec until = deadline_timespec(deadline);
         long code = syscall(SYS_futex_waitv, words, 2, 0, &until, CLOCK_MONOTONIC);
-        if (code >= 0 || errno != ENOSYS) {
+        if (code >= 0 || (errno != ENOSYS && errno != EFAULT)) {
             return;
         }
-        atomic_store(&waitv_missing, true);
+        atomic_store(&waitv_missing, errno == ENOSYS);
     }
     int64_t left_ms = deadline_left_ms(deadline);
     int64_t nap_ms = left_ms < 0 || left_ms > NAP_MS ? NAP_MS : left_ms;
     struct timespec nap = {.tv_nsec = nap_ms * 1000000};
-    syscall(SYS_futex, &bell->file->rings, FUTEX_WAIT, (uint32_t)seen, &nap, NULL, 0);
+    if (syscall(SYS_futex, &bell->page->rings, FUTEX_WAIT, (uint32_t)seen, &nap, NULL, 0) != 0 &&
+        errno == EFAULT) {
+        bell_mend(bell);
+        nanosleep(&nap, NULL);
+    }
 }
 
 /* Did anybody write? Then all threads of the store shall look. Asks once per LOOK_MS. */
@@ -160,7 +192,7 @@ static void bell_look(struct sqlite_engine *engine)
         return;
     }
     atomic_store(&bell->looked_us, now_us);
-    atomic_store(&bell->looked_commits, atomic_load(&bell->file->commits));
+    atomic_store(&bell->looked_commits, bell_read(bell).commits);
     if (pool_changed(engine)) {
         bell_wake(bell);
     }
@@ -173,12 +205,10 @@ uint64_t bell_wait(struct sqlite_engine *engine, uint64_t seen, int64_t timeout_
     bool looks = false;
     uint64_t news;
     atomic_fetch_add(&bell->waiters, 1);
-    while ((news = bell_number(bell)) == seen && !deadline_passed(deadline)) {
+    while ((news = bell_number(bell, bell_read(bell))) == seen && !deadline_passed(deadline)) {
         looks = looks || !atomic_exchange(&bell->looker, true);
         struct deadline slice = deadline_after_ms(looks ? LOOK_MS : RELIEF_MS);
-        atomic_fetch_add(&bell->file->sleepers, 1);
         bell_sleep(bell, seen, deadline_earlier(deadline, slice));
-        atomic_fetch_sub(&bell->file->sleepers, 1);
         if (looks) {
             bell_look(engine);
         }

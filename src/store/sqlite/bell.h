@@ -13,17 +13,17 @@
 #include <stdint.h>
 
 struct sqlite_engine;
-struct bell_file;
 struct files;
+struct bell_words;
 
 struct bell {
     int fd;                  /* -1: none */
-    struct bell_file *file;  /* mapped and shared with all processes */
+    struct bell_words *page; /* mapped, to name its words to the kernel; never accessed: bell.c */
     atomic_uint_least32_t own;
-    atomic_int waiters;             /* threads of this store inside bell_wait */
-    atomic_bool looker;             /* one of them asks now and then whether anybody wrote */
-    atomic_int_least64_t looked_us; /* when it did last, monotonic */
-    atomic_uint_least64_t looked_commits; /* commits of ours when somebody last asked */
+    atomic_int waiters;                   /* threads of this store inside bell_wait */
+    atomic_bool looker;                   /* one of them asks now and then whether anybody wrote */
+    atomic_int_least64_t looked_us;       /* when it did last, monotonic */
+    atomic_uint_least32_t looked_commits; /* commits of ours when somebody last asked */
 };
 
 hf_status bell_open(struct bell *bell, const struct files *files);

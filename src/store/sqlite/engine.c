@@ -8,12 +8,12 @@
  *
  * fork(): a child has the parent's memory and descriptors but none of its threads, and SQLite
  * forbids to carry a connection across. The handler that runs in the child closes the descriptors
- * of locks and unmaps their files (a child that kept either would keep a dead parent's locks alive)
- * and marks every open engine as poisoned; nothing of it is used there again, and closing it only
- * frees memory. Nor can such a child open a database: SQLite keeps in memory, once per process and
- * file, which locks it has. The child has a copy of that, but not the locks, and it may have been
- * copied in the middle of a change by a thread that the child does not have. So opening is refused
- * there; a process that forks before it opens, or after it has closed, has no such memory.
+ * of locks (a child that kept one would keep a dead parent's locks alive) and marks every open
+ * engine as poisoned; nothing of it is used there again, and closing it only frees memory. Nor can
+ * such a child open a database: SQLite keeps in memory, once per process and file, which locks it
+ * has. The child has a copy of that, but not the locks, and it may have been copied in the middle
+ * of a change by a thread that the child does not have. So opening is refused there; a process that
+ * forks before it opens, or after it has closed, has no such memory.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -131,7 +131,7 @@ static hf_status engine_set_sync(struct sqlite_engine *engine)
 /* The files beside the database that a store cannot be without. */
 static hf_status engine_make_files(struct sqlite_engine *engine, const struct node_facts *node)
 {
-    hf_status status = engine->bell.file ? HF_OK : bell_open(&engine->bell, &engine->files);
+    hf_status status = engine->bell.page ? HF_OK : bell_open(&engine->bell, &engine->files);
     if (status == HF_OK) {
         status = node_check_id(engine, node);
     }
@@ -224,6 +224,7 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
     engine->log = options->log;
     engine->bell.fd = -1;
     engine->live.fd = -1;
+    engine->live.directory = -1;
     engine->checkpoint_after_pages = CHECKPOINT_FIRST_PAGES;
     random_bytes(engine->token, sizeof engine->token);
     status = engine_copy_names(engine, options);
@@ -350,7 +351,7 @@ static void sqlite_note_clear(struct engine *engine, int32_t slot)
 static void sqlite_alive(struct engine *engine)
 {
     if (!sqlite_poisoned(engine)) {
-        live_renew(&sqlite_of(engine)->live);
+        live_renew(sqlite_of(engine));
     }
 }
 

@@ -8,6 +8,14 @@
  * number alone: asking for times, as stat does, makes newer kernels write them more precisely from
  * then on, which costs a third of the commit rate. The names are looked up in the directory
  * itself, which is kept open, because that too is paid for by every commit.
+ *
+ * Only a name that is gone or leads to another inode says that the file was replaced. That it could
+ * not be looked at (a directory without permission, an error of the disk) says nothing, and passes.
+ *
+ * Files beside the database. Somebody who may make files in the directory, and may not write the
+ * database, must not lead us to write elsewhere (a symbolic or a hard link), to wait for ever (a
+ * FIFO), or to share our locks with him. So a file is used only if it is a regular file without
+ * another name, whose owner could write the database anyway.
  */
 #include "store/sqlite/files.h"
 
@@ -25,6 +33,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#define OPEN_TRIES 100 /* somebody makes and removes the file at the same time */
+
 #ifndef CIFS_SUPER_MAGIC
 #define CIFS_SUPER_MAGIC 0xFF534D42
 #endif
@@ -41,20 +51,21 @@
 #define LUSTRE_SUPER_MAGIC 0x0BD00BD0
 #endif
 
-static bool identify_at(int directory, const char *path, struct file_identity *ret_identity)
+/* 0, or an errno. */
+static int identify_at(int directory, const char *path, struct file_identity *ret_identity)
 {
     struct statx found;
     if (statx(directory, path, AT_STATX_DONT_SYNC, STATX_INO, &found) != 0) {
-        return false;
+        return errno;
     }
     ret_identity->inode = found.stx_ino;
     ret_identity->device = makedev(found.stx_dev_major, found.stx_dev_minor);
-    return true;
+    return 0;
 }
 
 bool file_identify(const char *path, struct file_identity *ret_identity)
 {
-    return identify_at(AT_FDCWD, path, ret_identity);
+    return identify_at(AT_FDCWD, path, ret_identity) == 0;
 }
 
 /* The network filesystem that the directory of `path` is on; NULL if it is none. */
@@ -119,8 +130,10 @@ hf_status files_check(const char *path)
     }
     const char *network = network_filesystem(path);
     if (network) {
-        return fail(HF_INVALID, "%s is on a network filesystem (%s), where SQLite cannot share a "
-                    "database safely: put it on a local disk", path, network);
+        return fail(HF_INVALID,
+                    "%s is on a network filesystem (%s), where SQLite cannot share a "
+                    "database safely: put it on a local disk",
+                    path, network);
     }
     return HF_OK;
 }
@@ -165,8 +178,8 @@ hf_status files_init(struct files *files, const char *db_path)
     files->directory = open(slash == files->db ? "/" : files->db, O_PATH | O_DIRECTORY | O_CLOEXEC);
     *slash = '/';
     if (files->directory < 0) {
-        hf_status status = fail(HF_UNAVAILABLE, "cannot open the directory of %s: %s", files->db,
-                                strerror(errno));
+        hf_status status =
+            fail(HF_UNAVAILABLE, "cannot open the directory of %s: %s", files->db, strerror(errno));
         files_release(files);
         return status;
     }
@@ -187,21 +200,126 @@ void files_release(struct files *files)
     memset(files, 0, sizeof *files);
 }
 
-int files_open(const struct files *files, const char *path, bool exclusive)
+/* ---- Files beside the database --------------------------------------------------------------- */
+
+/* The last component of the path of a file beside the database. */
+static const char *name_of(const struct files *files, const char *path)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, files->mode);
+    return path + (files->name - files->db);
+}
+
+static int open_beside(const struct files *files, const char *path, int flags)
+{
+    return openat(files->directory, name_of(files, path),
+                  flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, files->mode);
+}
+
+int files_make(const struct files *files, const char *path)
+{
+    int fd = open_beside(files, path, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0) {
-        return exclusive || errno != EEXIST ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC,
-                                                        files->mode);
+        return -1;
     }
     /* What the umask took away, and what root's ownership would. Failing leaves it to the next
      * process to say that it may not open the file. */
-    int code = fchmod(fd, files->mode);
-    if (geteuid() == 0) {
-        code = fchown(fd, files->owner, files->group);
-    }
+    int code = fchown(fd, geteuid() == 0 ? files->owner : (uid_t)-1, files->group);
+    code = fchmod(fd, files->mode);
     (void)code;
     return fd;
+}
+
+/* Whether a file's owner could write the database anyway. */
+static bool is_trusted(const struct files *files, const struct stat *found)
+{
+    return found->st_uid == files->owner || found->st_uid == geteuid() || found->st_uid == 0 ||
+           ((files->mode & S_IWGRP) && found->st_gid == files->group) || (files->mode & S_IWOTH);
+}
+
+/* Why an open file must not be used; NULL: it may. */
+static const char *unfit_because(const struct files *files, int fd)
+{
+    struct stat found;
+    if (fstat(fd, &found) != 0) {
+        return "cannot be looked at";
+    }
+    if (!S_ISREG(found.st_mode)) {
+        return "is not a regular file";
+    }
+    if (found.st_nlink > 1) {
+        return "has a second name, a hard link";
+    }
+    return is_trusted(files, &found) ? NULL : "belongs to a user who may not write the database";
+}
+
+/* The same of a file that could not be opened; NULL: that has another reason. */
+static const char *unfit_unopened(int error)
+{
+    return error == ELOOP    ? "is a symbolic link"
+           : error == EISDIR ? "is a directory"
+           : error == ENXIO  ? "is not a regular file"
+                             : NULL;
+}
+
+hf_status files_open(const struct files *files, const char *path, enum files_unfit unfit,
+                     int *ret_fd)
+{
+    const char *why = NULL;
+    for (int i = 0; i < OPEN_TRIES; i++) {
+        int fd = files_make(files, path);
+        if (fd < 0 && errno == EEXIST) {
+            fd = open_beside(files, path, O_RDWR);
+            why = fd < 0 ? unfit_unopened(errno) : unfit_because(files, fd);
+        }
+        if (fd >= 0 && !why) {
+            *ret_fd = fd;
+            return HF_OK;
+        }
+        if (fd >= 0) {
+            close(fd);
+        } else if (!why && errno != ENOENT) { /* ENOENT: it has just been removed */
+            return fail(files_status(errno), "cannot open %s: %s", path, strerror(errno));
+        }
+        if (why && (unfit == FILES_REFUSE || files_unlink(files, path) != 0)) {
+            break;
+        }
+        why = NULL;
+    }
+    return fail(HF_DENIED, "%s %s: remove it, it is made again", path,
+                why ? why : "is made and removed again and again");
+}
+
+int files_open_read(const struct files *files, const char *path)
+{
+    int fd = open_beside(files, path, O_RDONLY);
+    struct stat found;
+    if (fd >= 0 && (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode))) {
+        close(fd);
+        errno = ENXIO;
+        return -1;
+    }
+    return fd;
+}
+
+int files_rename(const struct files *files, const char *from, const char *to)
+{
+    return renameat(files->directory, name_of(files, from), files->directory, name_of(files, to));
+}
+
+int files_unlink(const struct files *files, const char *path)
+{
+    return unlinkat(files->directory, name_of(files, path), 0);
+}
+
+int files_identify(const struct files *files, const char *path, struct file_identity *ret_identity)
+{
+    struct statx found;
+    if (statx(files->directory, name_of(files, path), AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW,
+              STATX_INO, &found) != 0) {
+        return errno;
+    }
+    ret_identity->inode = found.stx_ino;
+    ret_identity->device = makedev(found.stx_dev_major, found.stx_dev_minor);
+    return 0;
 }
 
 hf_status files_status(int system_errno)
@@ -236,22 +354,34 @@ hf_status files_remember(struct files *files)
     return HF_OK;
 }
 
-static bool identity_equal(struct file_identity a, struct file_identity b)
+static enum files_answer answer_of(int error, struct file_identity found,
+                                   struct file_identity expected)
 {
-    return a.inode == b.inode && a.device == b.device;
+    if (error != 0) {
+        return error == ENOENT ? FILES_REPLACED : FILES_UNSURE;
+    }
+    return file_identity_equal(found, expected) ? FILES_SAME : FILES_REPLACED;
 }
 
-bool files_same(struct files *files)
+enum files_answer files_look_db(const struct files *files)
 {
-    struct file_identity db;
-    struct file_identity wal;
-    if (!identify_at(files->directory, files->name, &db) ||
-        !identity_equal(db, files->db_identity) ||
-        !identify_at(files->directory, files->wal_name, &wal)) {
-        return false;
+    struct file_identity db = {0};
+    int error = identify_at(files->directory, files->name, &db);
+    return answer_of(error, db, files->db_identity);
+}
+
+enum files_answer files_look(struct files *files, int *ret_errno)
+{
+    struct file_identity found = {0};
+    int error = identify_at(files->directory, files->name, &found);
+    enum files_answer answer = answer_of(error, found, files->db_identity);
+    if (answer == FILES_SAME) {
+        error = identify_at(files->directory, files->wal_name, &found);
+        if (error == 0 && files->wal_identity.inode == 0) {
+            files->wal_identity = found;
+        }
+        answer = answer_of(error, found, files->wal_identity);
     }
-    if (files->wal_identity.inode == 0) {
-        files->wal_identity = wal;
-    }
-    return identity_equal(wal, files->wal_identity);
+    *ret_errno = error;
+    return answer;
 }

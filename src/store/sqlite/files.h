@@ -16,11 +16,25 @@ struct file_identity {
     uint64_t device;
 };
 
+/* Whether the names still stand for the files that were opened. */
+enum files_answer {
+    FILES_SAME,
+    FILES_REPLACED, /* another file has the name, or none has */
+    FILES_UNSURE    /* it could not be looked at: a passing condition */
+};
+
+/* What to do with a file of the right name that may not be used: a symbolic link, a FIFO, a file
+ * with a second name, one of a stranger. */
+enum files_unfit {
+    FILES_REFUSE, /* leave it and fail: others may hold locks on it */
+    FILES_REPLACE /* remove the name and make a new file */
+};
+
 struct files {
-    char *db; /* absolute, as SQLite knows it */
-    const char *name;    /* its last component, in db */
+    char *db;             /* absolute, as SQLite knows it */
+    const char *name;     /* its last component, in db */
     const char *wal_name; /* the same of wal */
-    int directory;        /* that they are in; -1: none */
+    int directory;        /* that they are in, O_PATH; -1: none */
     char *wal;
     char *gate;
     char *bell;
@@ -41,14 +55,38 @@ void files_release(struct files *files);
 
 /* Remembers what the names stand for now. The WAL need not exist yet. */
 hf_status files_remember(struct files *files);
-/* Whether the names still stand for it; remembers the WAL when it first appears. */
-bool files_same(struct files *files);
+/* Whether the names still stand for it; remembers the WAL when it first appears. ret_errno: why
+ * FILES_UNSURE. Under the gate. */
+enum files_answer files_look(struct files *files, int *ret_errno);
+/* The same of the database alone; any thread. */
+enum files_answer files_look_db(const struct files *files);
 
-/* Opens a file beside the database, read-write, close-on-exec; a new one gets the permissions of
- * the database. `exclusive`: it must be new. -1: see errno. */
-int files_open(const struct files *files, const char *path, bool exclusive);
+/*
+ * A file beside the database, of which only the name below files->directory counts, so that it is
+ * the same file when the directory is moved. What is opened is a regular file and belongs to
+ * somebody who may write the database; symbolic links are not followed, FIFOs not waited for.
+ */
+/* Opens it for reading and writing; makes it, with the owner and the permissions of the database,
+ * if it is not there. The thread's message names the file and what is wrong with it. */
+hf_status files_open(const struct files *files, const char *path, enum files_unfit unfit,
+                     int *ret_fd);
+/* Makes a file under this name, which must be free. -1: see errno. */
+int files_make(const struct files *files, const char *path);
+/* Opens a file that is there for reading, whoever it belongs to. -1: see errno. */
+int files_open_read(const struct files *files, const char *path);
+/* Puts the file `from` in the place of `to`, whatever is there. 0, or -1: see errno. */
+int files_rename(const struct files *files, const char *from, const char *to);
+/* Removes the name. 0, or -1: see errno. */
+int files_unlink(const struct files *files, const char *path);
+/* What a path beside the database stands for. 0, or an errno. */
+int files_identify(const struct files *files, const char *path, struct file_identity *ret_identity);
 /* What errno means for a file beside the database. */
 hf_status files_status(int system_errno);
+
+static inline bool file_identity_equal(struct file_identity a, struct file_identity b)
+{
+    return a.inode == b.inode && a.device == b.device;
+}
 
 /* What a path stands for; false if it does not exist. */
 bool file_identify(const char *path, struct file_identity *ret_identity);

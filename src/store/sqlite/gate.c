@@ -51,12 +51,7 @@ struct gate_waiter {
 
 static hf_status gate_open_file(struct gate *gate)
 {
-    int fd = files_open(gate->files, gate->files->gate, false);
-    if (fd < 0) {
-        return fail(files_status(errno), "cannot open %s: %s", gate->files->gate, strerror(errno));
-    }
-    gate->fd = fd;
-    return HF_OK;
+    return files_open(gate->files, gate->files->gate, FILES_REFUSE, &gate->fd);
 }
 
 hf_status gate_open(struct gate *gate, const struct files *files)

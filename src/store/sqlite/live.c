@@ -1,22 +1,28 @@
 /*
  * live.c - signs of life, and notes of what runs. See live.h.
  *
- * The file is mapped, so a note costs a few stores and survives the death of the process: the pages
- * belong to the kernel. A note is written in an order that leaves, wherever the process is killed,
- * either a whole note or none: the position goes to 0 first, the rest follows, the position last.
+ * A note is one write to the file, and the page belongs to the kernel, so it survives the death of
+ * the process. (A mapped page would save the system call, about 0.8 us per delivery. But whoever
+ * truncates the file turns every access to it into a SIGBUS.) Notes do not cross pages, so wherever
+ * the process is killed there is a whole note or none.
  *
  * Whether a store lives is asked by looking at the lock on its file without taking it. Nothing else
  * tells as much: process ids are reused, and a time stamp says nothing about a stopped process. One
  * that is alive but does not move (stopped, swapped out, hung) is told by its counter: if it has
  * stood still for lease_ms of our own monotonic clock since we first saw that value, it is frozen.
  *
- * Files are made and swept under the gate, so that nobody takes a file that was just made, and is
- * not locked yet, for one of the dead. A process that dies while sweeping leaves a file that the
- * next sweep finds. A file that is still named by a partition or a lease stays: its notes are
- * needed by whoever takes that over.
+ * A file speaks for its store only if it is genuine: it holds the number of its own inode. One that
+ * was copied, or put there by somebody else, or truncated, says nothing, like one that is not
+ * there. Then the lock on the directory tells whether the process exists (sign.h). The store itself
+ * looks for its file with every sign of life and makes it again from memory: under another name
+ * first, locked and filled, and then moved to its place, so that it is never seen unlocked.
  *
- * The card of the node is read by others without the gate. Its texts are written before the magic
- * number, which is what a reader asks for first, and never after; the two times are words.
+ * Files of the dead are swept under the gate. A process that dies while sweeping leaves a file that
+ * the next sweep finds. A file that is still named by a partition or a lease stays: its notes are
+ * needed by the process that takes that over.
+ *
+ * The card of the node is read by others without the gate. Its texts are written before the file
+ * gets its name, and never after; the two times are words.
  */
 #include "store/sqlite/live.h"
 
@@ -26,16 +32,18 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "store/sqlite/sign.h"
 #include "store/sqlite/sqlite.h"
 
-#define LIVE_MAGIC UINT64_C(0x32306576696c6668) /* "hflive02" */
+#define LIVE_MAGIC UINT64_C(0x33306576696c6668) /* "hflive03" */
+#define LIVE_NOTES_AT 8192                      /* where the notes begin: on a page of their own */
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_BYTES 36
 #define TOKEN_HEX_BYTES ((size_t)2 * STORE_TOKEN_BYTES)
@@ -44,30 +52,55 @@ struct live_note {
     atomic_int_least64_t position; /* 0: none */
     atomic_int_least64_t subscription_id;
     atomic_int_least64_t attempt;
+    int64_t unused; /* so that no note crosses a page */
+};
+
+/* What the file begins with. */
+struct live_head {
+    uint64_t magic;
+    uint64_t inode; /* of the file itself */
+    char boot_id[BOOT_ID_BYTES + 4];
+    atomic_uint_least64_t counter;
+    struct live_card card;
 };
 
 /* What the file holds. Written by its owner alone. */
 struct live_file {
-    atomic_uint_least64_t magic;
-    char boot_id[BOOT_ID_BYTES + 4];
-    atomic_uint_least64_t counter;
-    struct live_card card;
+    struct live_head head;
+    char unused[LIVE_NOTES_AT - sizeof(struct live_head)];
     struct live_note notes[STORE_NOTES_MAX];
 };
 
+/* What changes with every sign of life is at the beginning. */
+#define LIVE_SIGNS_BYTES (offsetof(struct live_head, card) + offsetof(struct live_card, given))
+
+_Static_assert(offsetof(struct live_file, notes) == LIVE_NOTES_AT && sizeof(struct live_note) == 32,
+               "no note crosses a page");
+
 /* ---- Names and locks ------------------------------------------------------------------------- */
 
-static char *live_path(const struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES])
+/* NULL: no memory. */
+static char *live_path(const struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                       const char *suffix)
 {
     size_t prefix = strlen(engine->files.live);
-    char *path = mem_alloc(prefix + TOKEN_HEX_BYTES + 1);
+    size_t bytes = prefix + TOKEN_HEX_BYTES + strlen(suffix) + 1;
+    char *path = mem_alloc(bytes);
     if (path) {
         memcpy(path, engine->files.live, prefix);
         for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
             snprintf(path + prefix + 2 * i, 3, "%02x", token[i]);
         }
+        snprintf(path + prefix + TOKEN_HEX_BYTES, bytes - prefix - TOKEN_HEX_BYTES, "%s", suffix);
     }
     return path;
+}
+
+/* Its inode is the file's own number: it was not copied or put there by somebody else. */
+static bool live_is_genuine(int fd, const struct live_head *head)
+{
+    struct stat found;
+    return head->magic == LIVE_MAGIC && fstat(fd, &found) == 0 && found.st_ino == head->inode;
 }
 
 static bool live_lock(int fd)
@@ -124,22 +157,90 @@ static void card_fill(struct sqlite_engine *engine, const struct node_facts *nod
     live_heartbeat(card);
 }
 
-static hf_status live_map(struct sqlite_engine *engine, const struct node_facts *node, int fd)
+static bool live_write(int fd, const void *bytes, size_t length, size_t at)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t written = pwrite(fd, (const char *)bytes + done, length - done, (off_t)(at + done));
+        if (written < 0 && errno != EINTR) {
+            return false;
+        }
+        done += written > 0 ? (size_t)written : 0;
+    }
+    return true;
+}
+
+static bool note_write(const struct live *live, int fd, int32_t slot)
+{
+    const struct live_note *note = &live->file->notes[slot];
+    int64_t words[] = {atomic_load(&note->position), atomic_load(&note->subscription_id),
+                       atomic_load(&note->attempt), 0};
+    return live_write(fd, words, sizeof words, LIVE_NOTES_AT + (size_t)slot * sizeof *note);
+}
+
+/* Writes what the file holds. Workers may write notes meanwhile. */
+static bool live_fill(const struct live *live, int fd)
+{
+    bool filled = live_write(fd, &live->file->head, sizeof live->file->head, 0);
+    for (int32_t i = 0; i < STORE_NOTES_MAX && filled; i++) {
+        filled = note_write(live, fd, i);
+    }
+    return filled;
+}
+
+/* Makes the file from what is in memory, locked, and puts it in its place. -1: see errno. */
+static int live_make(struct sqlite_engine *engine)
 {
     struct live *live = &engine->live;
-    int code = posix_fallocate(fd, 0, sizeof(struct live_file));
+    files_unlink(&engine->files, live->new_path); /* of an attempt before */
+    int fd = files_make(&engine->files, live->new_path);
+    struct stat found;
+    if (fd < 0) {
+        return -1;
+    }
+    int code = live_lock(fd) && fstat(fd, &found) == 0 ? posix_fallocate(fd, 0, sizeof *live->file)
+                                                       : errno;
+    if (code == 0) {
+        live->file->head.inode = found.st_ino;
+        live->identity = (struct file_identity){found.st_ino, found.st_dev};
+        bool made =
+            live_fill(live, fd) && files_rename(&engine->files, live->new_path, live->path) == 0;
+        code = made ? 0 : errno;
+    }
     if (code != 0) {
-        return fail(files_status(code), "cannot allocate %s: %s", live->path, strerror(code));
+        files_unlink(&engine->files, live->new_path);
+        close(fd);
+        errno = code;
+        return -1;
     }
-    struct live_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (file == MAP_FAILED) {
-        return fail(files_status(errno), "cannot map %s: %s", live->path, strerror(errno));
+    return fd;
+}
+
+static void live_free(struct live *live)
+{
+    mem_free(live->file);
+    mem_free(live->path);
+    mem_free(live->new_path);
+    live->file = NULL;
+    live->path = NULL;
+    live->new_path = NULL;
+}
+
+/* Everything that is in memory. */
+static hf_status live_prepare(struct sqlite_engine *engine, const struct node_facts *node)
+{
+    struct live *live = &engine->live;
+    live->path = live_path(engine, engine->token, "");
+    live->new_path = live_path(engine, engine->token, ".new");
+    live->file = mem_calloc(1, sizeof *live->file);
+    if (!live->path || !live->new_path || !live->file) {
+        live_free(live);
+        return fail(HF_NOMEM, "no memory for signs of life");
     }
-    live_boot_id(file->boot_id);
-    card_fill(engine, node, &file->card);
-    atomic_store(&file->counter, 1);
-    atomic_store_explicit(&file->magic, LIVE_MAGIC, memory_order_release);
-    live->file = file;
+    live->file->head.magic = LIVE_MAGIC;
+    live_boot_id(live->file->head.boot_id);
+    card_fill(engine, node, &live->file->head.card);
+    atomic_store(&live->file->head.counter, 1);
     return HF_OK;
 }
 
@@ -147,35 +248,33 @@ hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node)
 {
     struct live *live = &engine->live;
     live->fd = -1;
+    live->directory = -1;
     hf_status status = mutex_init(&live->mutex);
     if (status != HF_OK) {
         return status;
     }
-    live->path = live_path(engine, engine->token);
-    if (!live->path) {
-        status = fail(HF_NOMEM, "no memory for a file name");
-        goto out;
-    }
-    int fd = files_open(&engine->files, live->path, true);
-    if (fd < 0) {
-        status = fail(files_status(errno), "cannot make %s: %s", live->path, strerror(errno));
-        goto out;
-    }
-    if (!live_lock(fd)) {
-        status = fail(HF_IO, "cannot lock %s: %s", live->path, strerror(errno));
-    } else {
-        status = live_map(engine, node, fd);
-    }
+    status = live_prepare(engine, node);
     if (status == HF_OK) {
-        live->fd = fd;
-        return HF_OK;
+        live->directory = sign_open(&engine->files, engine->token, 1);
+        if (live->directory < 0) {
+            log_about(engine->log, HF_LOG_WARN, NULL,
+                      "cannot lock the directory of %s: %s. If "
+                      "somebody deletes %s this process will be taken for dead",
+                      engine->files.db, strerror(errno), live->path);
+        }
+        live->fd = live_make(engine);
+        status = live->fd >= 0
+                     ? HF_OK
+                     : fail(files_status(errno), "cannot make %s: %s", live->path, strerror(errno));
     }
-    unlink(live->path);
-    close(fd);
-out:
-    mem_free(live->path);
-    live->path = NULL;
-    pthread_mutex_destroy(&live->mutex);
+    if (status != HF_OK) {
+        live_free(live);
+        if (live->directory >= 0) {
+            close(live->directory);
+            live->directory = -1;
+        }
+        pthread_mutex_destroy(&live->mutex);
+    }
     return status;
 }
 
@@ -185,29 +284,38 @@ void live_close(struct sqlite_engine *engine)
     if (!live->file) {
         return;
     }
-    munmap(live->file, sizeof *live->file);
-    live->file = NULL;
     if (live->fd >= 0) { /* not in a forked child */
-        unlink(live->path);
-        close(live->fd);
-        live->fd = -1;
+        files_unlink(&engine->files, live->path);
     }
-    mem_free(live->path);
-    live->path = NULL;
+    live_abandon(live);
+    live_free(live);
     pthread_mutex_destroy(&live->mutex);
 }
 
 void live_abandon(struct live *live)
 {
-    if (live->file) {
-        /* A mapping refers to the open file, and so to its lock, as a descriptor does. */
-        munmap(live->file, sizeof *live->file);
-        live->file = NULL;
-    }
     if (live->fd >= 0) {
         close(live->fd);
         live->fd = -1;
     }
+    if (live->directory >= 0) {
+        close(live->directory);
+        live->directory = -1;
+    }
+}
+
+void live_retire(struct sqlite_engine *engine)
+{
+    struct live *live = &engine->live;
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    pthread_mutex_lock(&live->mutex);
+    if (live->file && !live->retired) {
+        live->retired = true;
+        files_unlink(&engine->files, live->path);
+        sign_drop(live->directory, engine->token);
+        fcntl(live->fd, F_OFD_SETLK, &lock);
+    }
+    pthread_mutex_unlock(&live->mutex);
 }
 
 void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t position,
@@ -215,56 +323,146 @@ void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t
 {
     assert(slot >= 0 && slot < STORE_NOTES_MAX);
     struct live_note *note = &live->file->notes[slot];
-    atomic_store_explicit(&note->position, 0, memory_order_release);
-    atomic_store_explicit(&note->subscription_id, subscription_id, memory_order_release);
-    atomic_store_explicit(&note->attempt, attempt, memory_order_release);
-    atomic_store_explicit(&note->position, position, memory_order_release);
+    atomic_store(&note->position, 0);
+    atomic_store(&note->subscription_id, subscription_id);
+    atomic_store(&note->attempt, attempt);
+    atomic_store(&note->position, position);
+    note_write(live, live->fd, slot);
 }
 
 void live_note_clear(struct live *live, int32_t slot)
 {
     assert(slot >= 0 && slot < STORE_NOTES_MAX);
-    atomic_store_explicit(&live->file->notes[slot].position, 0, memory_order_release);
+    atomic_store(&live->file->notes[slot].position, 0);
+    note_write(live, live->fd, slot);
 }
 
-void live_renew(struct live *live)
+/* ---- Showing that we live -------------------------------------------------------------------- */
+
+/* Brings the note of a slot into the file again, whatever its worker does meanwhile: that one
+ * changes memory first, so what is written last here is what memory has, or the worker writes after
+ * it. */
+static void note_carry(struct live *live, int32_t slot)
 {
-    atomic_fetch_add(&live->file->counter, 1);
-    live_heartbeat(&live->file->card);
+    const struct live_note *note = &live->file->notes[slot];
+    int64_t position;
+    int64_t attempt;
+    do {
+        position = atomic_load(&note->position);
+        attempt = atomic_load(&note->attempt);
+        note_write(live, live->fd, slot);
+    } while (position != atomic_load(&note->position) || attempt != atomic_load(&note->attempt));
+}
+
+static void carry_notes(struct live *live)
+{
+    for (int32_t i = 0; i < STORE_NOTES_MAX; i++) {
+        note_carry(live, i);
+    }
+}
+
+/* The file has lost its name: makes it again. Workers write notes meanwhile, to the old file and
+ * then to the new one: the descriptor stays the same. */
+static void live_register_again(struct sqlite_engine *engine)
+{
+    struct live *live = &engine->live;
+    int fd = live_make(engine);
+    if (fd < 0) {
+        if (!live->unregistered) {
+            log_about(engine->log, HF_LOG_WARN, NULL,
+                      "%s was deleted or replaced and cannot be "
+                      "made again: %s. If this process dies, it will not be known what ran",
+                      live->path, strerror(errno));
+        }
+        live->unregistered = true;
+        return;
+    }
+    if (dup3(fd, live->fd, O_CLOEXEC) < 0) {
+        close(fd);
+        return; /* the next sign of life finds a file that is not ours, and tries again */
+    }
+    close(fd);
+    carry_notes(live);
+    live->unregistered = false;
+    log_about(engine->log, HF_LOG_WARN, NULL,
+              "%s was deleted or replaced while in use, and was "
+              "made again: leave it alone as long as its process runs",
+              live->path);
+}
+
+static void renew(struct sqlite_engine *engine)
+{
+    struct live *live = &engine->live;
+    struct live_head *head = &live->file->head;
+    uint64_t counter = atomic_fetch_add(&head->counter, 1) + 1;
+    live_heartbeat(&head->card);
+    sign_move(live->directory, engine->token, counter);
+    struct file_identity found = {0};
+    struct stat file;
+    int error = files_identify(&engine->files, live->path, &found);
+    if (error == ENOENT || (error == 0 && !file_identity_equal(found, live->identity))) {
+        live_register_again(engine);
+    } else if (fstat(live->fd, &file) == 0 && file.st_size < (off_t)sizeof *live->file) {
+        live_fill(live, live->fd);
+        carry_notes(live);
+    } else {
+        live_write(live->fd, head, LIVE_SIGNS_BYTES, 0);
+    }
+}
+
+void live_renew(struct sqlite_engine *engine)
+{
+    pthread_mutex_lock(&engine->live.mutex);
+    if (!engine->live.retired) {
+        renew(engine);
+    }
+    pthread_mutex_unlock(&engine->live.mutex);
 }
 
 /* ---- Others' files --------------------------------------------------------------------------- */
 
-/* Whether this counter has been the same for lease_ms since we first saw it. Of too many stores
- * those that were looked at longest ago are forgotten: they are gone. Who is still there and frozen
- * is looked at again and again. */
+/*
+ * Whether this counter has stood still for lease_ms while we watched. Between two looks we may not
+ * have run ourselves, because the whole machine was stopped: then the other store had no chance to
+ * show a sign either. So the time between two looks counts for half a lease at most, and after a
+ * pause of ours the other one has time for its next sign before it is judged.
+ *
+ * Of too many stores those that were looked at longest ago are forgotten: they are gone. One that
+ * is still there and frozen is looked at again and again.
+ */
 static bool live_stands_still(struct live *live, const uint8_t token[STORE_TOKEN_BYTES],
                               uint64_t counter, int64_t lease_ms)
 {
     int64_t now_us = clock_mono_us();
-    bool still = false;
+    int64_t lease_us = lease_ms < INT64_MAX / 1000 ? lease_ms * 1000 : INT64_MAX;
     pthread_mutex_lock(&live->mutex);
     struct live_seen *oldest = &live->seen[0];
     struct live_seen *found = NULL;
-    for (int i = 0; i < LIVE_SEEN_MAX && !found && oldest->since_us; i++) {
+    for (int i = 0; i < LIVE_SEEN_MAX && !found && oldest->seen_us; i++) {
         struct live_seen *seen = &live->seen[i];
-        if (seen->since_us && memcmp(seen->token, token, STORE_TOKEN_BYTES) == 0) {
+        if (seen->seen_us && memcmp(seen->token, token, STORE_TOKEN_BYTES) == 0) {
             found = seen;
-        } else if (!seen->since_us || seen->seen_us < oldest->seen_us) {
+        } else if (seen->seen_us < oldest->seen_us) {
             oldest = seen;
         }
     }
-    if (!found || found->counter != counter) {
-        found = found ? found : oldest;
-        memcpy(found->token, token, STORE_TOKEN_BYTES);
-        found->counter = counter;
-        found->since_us = now_us ? now_us : 1;
-    } else {
-        still = lease_ms < INT64_MAX / 1000 && now_us - found->since_us >= lease_ms * 1000;
-    }
-    found->seen_us = now_us;
+    bool known = found && found->counter == counter;
+    found = found ? found : oldest;
+    int64_t passed_us = known ? now_us - found->seen_us : 0;
+    found->still_us = known ? found->still_us : 0;
+    found->still_us += passed_us < lease_us / 2 ? passed_us : lease_us / 2;
+    memcpy(found->token, token, STORE_TOKEN_BYTES);
+    found->counter = counter;
+    found->seen_us = now_us ? now_us : 1;
+    bool still = known && lease_us < INT64_MAX && found->still_us >= lease_us;
     pthread_mutex_unlock(&live->mutex);
     return still;
+}
+
+/* The beginning of a live file; false if it says nothing about its store. */
+static bool live_read_head(int fd, struct live_head *out)
+{
+    return pread(fd, out, sizeof *out, 0) == (ssize_t)sizeof *out && live_is_genuine(fd, out);
 }
 
 enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
@@ -273,34 +471,37 @@ enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STO
     if (memcmp(token, engine->token, STORE_TOKEN_BYTES) == 0) {
         return LIVE_SELF;
     }
-    char *path = live_path(engine, token);
+    char *path = live_path(engine, token, "");
     if (!path) {
         return LIVE_ALIVE;
     }
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = files_open_read(&engine->files, path);
     int error = errno;
     mem_free(path);
-    if (fd < 0) {
-        return error == ENOENT ? LIVE_GONE : LIVE_ALIVE;
+    if (fd < 0 && error != ENOENT && error != ELOOP && error != ENXIO) {
+        return LIVE_ALIVE; /* it cannot be known; the next look may tell */
     }
-    enum live_state state = LIVE_DEAD;
-    if (live_is_locked(fd)) {
-        uint64_t counter = 0;
-        ssize_t length = pread(fd, &counter, sizeof counter, offsetof(struct live_file, counter));
-        bool still = length == (ssize_t)sizeof counter &&
-                     live_stands_still(&engine->live, token, counter, lease_ms);
-        state = still ? LIVE_FROZEN : LIVE_ALIVE;
+    struct live_head head;
+    bool genuine = fd >= 0 && live_read_head(fd, &head);
+    uint64_t counter = genuine ? atomic_load(&head.counter) : 0;
+    bool alive = genuine ? live_is_locked(fd) : sign_read(engine->live.directory, token, &counter);
+    if (fd >= 0) {
+        close(fd);
     }
-    close(fd);
-    return state;
+    if (!alive) {
+        return genuine ? LIVE_DEAD : LIVE_GONE;
+    }
+    return live_stands_still(&engine->live, token, counter & SIGN_COUNTER_MASK, lease_ms)
+               ? LIVE_FROZEN
+               : LIVE_ALIVE;
 }
 
-/* Reads the whole file; false if that is not possible or it is not whole. */
+/* Reads the whole file; false if that is not possible, or it is not whole or not genuine. */
 static bool live_read(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
                       struct live_file *out)
 {
-    char *path = live_path(engine, token);
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    char *path = live_path(engine, token, "");
+    int fd = path ? files_open_read(&engine->files, path) : -1;
     mem_free(path);
     if (fd < 0) {
         return false;
@@ -311,8 +512,9 @@ static bool live_read(struct sqlite_engine *engine, const uint8_t token[STORE_TO
         length = pread(fd, (char *)out + done, sizeof *out - done, (off_t)done);
         done += length > 0 ? (size_t)length : 0;
     } while (done < sizeof *out && (length > 0 || (length < 0 && errno == EINTR)));
+    bool whole = done == sizeof *out && live_is_genuine(fd, &out->head);
     close(fd);
-    return done == sizeof *out && atomic_load(&out->magic) == LIVE_MAGIC;
+    return whole;
 }
 
 hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
@@ -328,7 +530,7 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
     live_boot_id(boot_id);
     *ret_running = 0;
     bool exact = live_read(engine, token, file) &&
-                 memcmp(file->boot_id, boot_id, sizeof boot_id) == 0 && boot_id[0];
+                 memcmp(file->head.boot_id, boot_id, sizeof boot_id) == 0 && boot_id[0];
     for (int i = 0; exact && i < STORE_NOTES_MAX; i++) {
         *ret_running += atomic_load(&file->notes[i].position) > 0 ? 1 : 0;
     }
@@ -381,48 +583,51 @@ static bool token_is_named(struct conn *conn, const uint8_t token[STORE_TOKEN_BY
     return named;
 }
 
-/* What to do with the file `name` of another store in `directory`. */
-typedef void (*live_file_fn)(struct sqlite_engine *engine, int directory, const char *name,
+/* What to do with the file of another store, open for reading. */
+typedef void (*live_file_fn)(struct sqlite_engine *engine, int fd,
                              const uint8_t token[STORE_TOKEN_BYTES], void *ctx);
+
+static void live_open_one(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                          live_file_fn found, void *ctx)
+{
+    char *path = live_path(engine, token, "");
+    int fd = path ? files_open_read(&engine->files, path) : -1;
+    mem_free(path);
+    if (fd >= 0) {
+        found(engine, fd, token, ctx);
+        close(fd);
+    }
+}
 
 /* Calls `found` for the file of every other store, living or dead. */
 static void live_each(struct sqlite_engine *engine, live_file_fn found, void *ctx)
 {
-    char *prefix = mem_dup(engine->files.live, strlen(engine->files.live));
-    if (!prefix) {
-        return;
-    }
-    char *slash = strrchr(prefix, '/'); /* SQLite's path is absolute */
-    assert(slash);
-    *slash = '\0';
-    const char *base = slash + 1;
+    const char *base = engine->files.live + (engine->files.name - engine->files.db);
     size_t base_length = strlen(base);
-    DIR *directory = opendir(prefix[0] ? prefix : "/");
+    int fd = openat(engine->files.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *entry;
     while (directory && (entry = readdir(directory))) {
         uint8_t token[STORE_TOKEN_BYTES];
         if (strncmp(entry->d_name, base, base_length) == 0 &&
             token_parse(entry->d_name + base_length, token) &&
             memcmp(token, engine->token, STORE_TOKEN_BYTES) != 0) {
-            found(engine, dirfd(directory), entry->d_name, token, ctx);
+            live_open_one(engine, token, found, ctx);
         }
     }
     if (directory) {
         closedir(directory);
+    } else if (fd >= 0) {
+        close(fd);
     }
-    mem_free(prefix);
 }
 
-static void note_dead(struct sqlite_engine *engine, int directory, const char *name,
-                      const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+static void note_dead(struct sqlite_engine *engine, int fd, const uint8_t token[STORE_TOKEN_BYTES],
+                      void *ctx)
 {
     (void)engine;
     (void)token;
-    int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
-    if (fd >= 0) {
-        *(bool *)ctx = *(bool *)ctx || !live_is_locked(fd);
-        close(fd);
-    }
+    *(bool *)ctx = *(bool *)ctx || !live_is_locked(fd);
 }
 
 bool live_any_dead(struct sqlite_engine *engine)
@@ -440,23 +645,18 @@ struct burial {
     struct live_file file; /* the one being looked at */
 };
 
-static void bury_one(struct sqlite_engine *engine, int directory, const char *name,
-                     const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+static void bury_one(struct sqlite_engine *engine, int fd, const uint8_t token[STORE_TOKEN_BYTES],
+                     void *ctx)
 {
     struct burial *burial = ctx;
     struct live *live = &engine->live;
-    int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
     bool dead = !live_is_locked(fd) && !token_is_named(burial->conn, token);
-    close(fd);
     if (dead && live->buried_count == LIVE_BURY_MAX) {
         live->sweep_due = true;
     } else if (dead) {
         memcpy(live->buried[live->buried_count++], token, STORE_TOKEN_BYTES);
-        if (live_read(engine, token, &burial->file) && burial->file.card.namespace_id != 0) {
-            burial->found(engine, &burial->file.card, LIVE_DEAD, burial->ctx);
+        if (live_read(engine, token, &burial->file) && burial->file.head.card.namespace_id != 0) {
+            burial->found(engine, &burial->file.head.card, LIVE_DEAD, burial->ctx);
         }
     }
 }
@@ -479,9 +679,9 @@ void live_sweep(struct sqlite_engine *engine)
 {
     struct live *live = &engine->live;
     for (size_t i = 0; i < live->buried_count; i++) {
-        char *path = live_path(engine, live->buried[i]);
+        char *path = live_path(engine, live->buried[i], "");
         if (path) {
-            unlink(path);
+            files_unlink(&engine->files, path);
         }
         mem_free(path);
     }
@@ -501,24 +701,20 @@ struct live_tally {
 
 /* A file that cannot be read whole is another version's, or being made: it is counted, because it
  * may be anybody's. */
-static void live_count_one(struct sqlite_engine *engine, int directory, const char *name,
+static void live_count_one(struct sqlite_engine *engine, int fd,
                            const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
 {
     struct live_tally *tally = ctx;
-    int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
     bool whole = live_read(engine, token, &tally->file);
-    if (live_is_locked(fd) && (!whole || tally->file.card.namespace_id == tally->namespace_id)) {
+    if (live_is_locked(fd) &&
+        (!whole || tally->file.head.card.namespace_id == tally->namespace_id)) {
         int length = snprintf(tally->names + tally->length, tally->bytes - tally->length, "%s%s",
                               tally->count ? ", " : "",
-                              whole ? tally->file.card.name : "one of another version");
+                              whole ? tally->file.head.card.name : "one of another version");
         tally->count++;
         tally->length += length > 0 ? (size_t)length : 0;
         tally->length = tally->length < tally->bytes ? tally->length : tally->bytes - 1;
     }
-    close(fd);
 }
 
 int32_t live_count(struct sqlite_engine *engine, int64_t namespace_id, char *names, size_t bytes)
@@ -546,21 +742,16 @@ struct cards {
     struct live_file file; /* the one being looked at */
 };
 
-static void card_one(struct sqlite_engine *engine, int directory, const char *name,
-                     const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+static void card_one(struct sqlite_engine *engine, int fd, const uint8_t token[STORE_TOKEN_BYTES],
+                     void *ctx)
 {
     struct cards *cards = ctx;
-    int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
     /* Before and after: whoever opens or closes meanwhile is seen alive, not as one that died. */
     bool alive = live_is_locked(fd);
     bool whole = live_read(engine, token, &cards->file);
     alive = alive || live_is_locked(fd);
-    close(fd);
-    if (whole && cards->file.card.namespace_id != 0) {
-        cards->found(engine, &cards->file.card, alive ? LIVE_ALIVE : LIVE_DEAD, cards->ctx);
+    if (whole && cards->file.head.card.namespace_id != 0) {
+        cards->found(engine, &cards->file.head.card, alive ? LIVE_ALIVE : LIVE_DEAD, cards->ctx);
     }
 }
 
@@ -573,7 +764,7 @@ hf_status live_cards(struct sqlite_engine *engine, live_card_fn found, void *ctx
     cards->found = found;
     cards->ctx = ctx;
     if (engine->live.file && engine->namespace_id != 0) {
-        found(engine, &engine->live.file->card, LIVE_SELF, ctx);
+        found(engine, &engine->live.file->head.card, LIVE_SELF, ctx);
     }
     live_each(engine, card_one, cards);
     mem_free(cards);
@@ -582,7 +773,7 @@ hf_status live_cards(struct sqlite_engine *engine, live_card_fn found, void *ctx
 
 const struct live_card *live_own_card(const struct live *live)
 {
-    return &live->file->card;
+    return &live->file->head.card;
 }
 
 bool live_is_stale(const struct live_card *card)

@@ -1,13 +1,16 @@
 /*
  * live.h - signs of life, and notes of what runs.
  *
- * Each opened store has a file <db>-live-<token> that it keeps locked and mapped: a header with the
- * machine's boot id and a counter that rises with every sign of life, and a table of notes. The
- * lock goes with the process, so death is seen at once; the notes stay behind and tell which
- * handlers ran (as long as the machine has not rebooted: then nobody knows what of the file
- * reached the disk).
+ * Each opened store has a file <db>-live-<token> that it keeps locked: a header with the machine's
+ * boot id and a counter that rises with every sign of life, and a table of notes. The lock goes
+ * with the process, so death is seen at once; the notes stay behind and tell which handlers ran (as
+ * long as the machine has not rebooted: then it is not known what of the file reached the disk).
  *
  * It also holds the card of the node that the store is, with its last heartbeat.
+ *
+ * The file may be deleted, truncated or replaced by somebody else while the store is open. That is
+ * no death: a second lock, on the directory, says that the store lives, and with every sign of life
+ * the store looks for its file and makes it again.
  *
  * A file is removed by its own store when it closes; files of the dead go when no partition and no
  * lease names their token any more: live_bury tells who they were, within a transaction that may
@@ -22,10 +25,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "store/sqlite/files.h"
 #include "store/store.h"
 
 #define LIVE_SEEN_MAX STORE_MEMBERS_MAX /* other stores whose counters are remembered */
-#define LIVE_BURY_MAX 64 /* files of the dead that are removed at once */
+#define LIVE_BURY_MAX 64                /* files of the dead that are removed at once */
 
 struct sqlite_engine;
 struct conn;
@@ -37,14 +41,15 @@ enum live_state {
     LIVE_FROZEN, /* its process exists, but its counter has stood still for lease_ms: it may wake up
                     at any time, so its notes say nothing about a crash */
     LIVE_DEAD,   /* its process ended without closing: its notes can be read */
-    LIVE_GONE    /* there is no such file: it closed, or somebody removed the file */
+    LIVE_GONE    /* its process ended, and there is no file of it */
 };
 
+/* What this store has seen of another one's counter. Times are of our monotonic clock. */
 struct live_seen {
     uint8_t token[STORE_TOKEN_BYTES];
     uint64_t counter;
-    int64_t since_us; /* our monotonic clock when we first saw this counter; 0: slot is free */
-    int64_t seen_us;  /* ... and when we looked last */
+    int64_t seen_us;  /* when we looked last; 0: the slot is free */
+    int64_t still_us; /* how long we have watched this value; see live_stands_still */
 };
 
 /* What a node says about itself, as bytes of the file. An empty text is an absent one. */
@@ -52,10 +57,10 @@ struct live_card {
     int64_t namespace_id; /* 0: none; then it is no node */
     int64_t pid;
     int64_t heartbeat_ms;
-    int64_t started_at_us;          /* wall clock */
+    int64_t started_at_us;           /* wall clock */
     atomic_int_least64_t seen_at_us; /* the last sign of life: wall clock, for people ... */
     atomic_int_least64_t seen_us;    /* ... and the machine's steady clock, to judge by */
-    int64_t given;                  /* 1: somebody chose the id */
+    int64_t given;                   /* 1: somebody chose the id */
     char id[HF_NODE_ID_BYTES_MAX + 1];
     char name[HF_PRODUCER_BYTES_MAX + 1];
     char host[STORE_HOST_BYTES_MAX + 1];
@@ -65,22 +70,29 @@ struct live_card {
 };
 
 struct live {
-    int fd;                  /* -1: none */
-    struct live_file *file;  /* mapped */
+    int fd;                 /* locked; -1: none. Other threads write notes to it at any time */
+    int directory;          /* the second lock; -1: it cannot be had */
+    struct live_file *file; /* what the file holds or should hold */
+    struct file_identity identity; /* of fd */
     char *path;
-    atomic_bool sweep_due;   /* a dead one was looked at: look for files to remove */
-    size_t buried_count;     /* whose files go after the present commit; under the gate */
+    char *new_path;        /* of the file while it is made again */
+    atomic_bool sweep_due; /* a dead one was looked at: look for files to remove */
+    size_t buried_count;   /* whose files go after the present commit; under the gate */
     uint8_t buried[LIVE_BURY_MAX][STORE_TOKEN_BYTES];
-    pthread_mutex_t mutex;   /* of seen */
+    pthread_mutex_t mutex; /* guards what follows, and one sign of life at a time */
+    bool retired;          /* the store has given up: it shows no signs of life any more */
+    bool unregistered;     /* the file could not be made again, and that was said */
     struct live_seen seen[LIVE_SEEN_MAX];
 };
 
-/* Makes this store's own file; under the gate. */
+/* Makes this store's own file. */
 hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node);
 /* Removes it. */
 void live_close(struct sqlite_engine *engine);
 /* In a forked child: lets go of it and changes nothing. */
 void live_abandon(struct live *live);
+/* To others the store is gone from now on, although its process exists. Any thread. */
+void live_retire(struct sqlite_engine *engine);
 
 /* lease_ms: how long a counter may stand still, INT64_MAX: for ever. Any thread. */
 enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
@@ -127,6 +139,7 @@ void live_sweep(struct sqlite_engine *engine);
 void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t position,
                int32_t attempt);
 void live_note_clear(struct live *live, int32_t slot);
-void live_renew(struct live *live);
+/* One thread at a time. */
+void live_renew(struct sqlite_engine *engine);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * node.c - nodes: who is there, by the live files, and who was, by a table. See node.h.
  *
- * A node that is there needs no row: its live file has its card, whose heartbeat is a store into
- * mapped memory, and its lock tells whether it lives. So opening and beating write nothing to the
+ * A node that is there needs no row: its live file has its card, whose heartbeat is a small write
+ * to the file, and its lock tells whether it lives. So opening and beating write nothing to the
  * database. When the file goes, a row in holdfast_past_nodes takes its place: closing writes it in
  * the transaction that gives everything back, and of the dead whoever removes the file writes it,
  * in the transaction that took the last of their work over, or when the next store is opened.

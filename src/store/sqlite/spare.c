@@ -35,13 +35,13 @@ int64_t spare_bytes(void)
 static bool spare_allocate(struct spare *spare)
 {
     int64_t bytes = spare_bytes();
-    int fd = files_open(spare->files, spare->files->spare, false);
-    if (fd < 0) {
+    int fd;
+    if (files_open(spare->files, spare->files->spare, FILES_REPLACE, &fd) != HF_OK) {
         return false;
     }
     struct stat found;
-    bool done = fstat(fd, &found) == 0 &&
-                (found.st_size >= bytes || posix_fallocate(fd, 0, bytes) == 0);
+    bool done =
+        fstat(fd, &found) == 0 && (found.st_size >= bytes || posix_fallocate(fd, 0, bytes) == 0);
     if (!done && ftruncate(fd, 0) != 0) {
         done = false; /* nothing more can be done; the next attempt will try again */
     }
@@ -60,9 +60,14 @@ bool spare_spend(struct spare *spare)
 {
     spare->spent = true;
     spare->tried_us = clock_mono_us();
+    int fd;
+    if (files_open(spare->files, spare->files->spare, FILES_REPLACE, &fd) != HF_OK) {
+        return false;
+    }
     struct stat found;
-    const char *path = spare->files->spare;
-    return stat(path, &found) == 0 && found.st_size > 0 && truncate(path, 0) == 0;
+    bool given = fstat(fd, &found) == 0 && found.st_size > 0 && ftruncate(fd, 0) == 0;
+    close(fd);
+    return given;
 }
 
 bool spare_restore(struct spare *spare, bool now)

@@ -1,0 +1,319 @@
+/*
+ * test_sqlite_files.c - the files beside a SQLite database, and what somebody else may do to them
+ * while it is in use: delete, truncate, replace, or put something there that is no file at all.
+ */
+#include "support/make.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SHORT_LEASE_MS 200
+#define LONG_LEASE_MS 60000
+
+static const char *beside(struct fixture *f, const char *suffix)
+{
+    static char path[2 * TEMP_PATH_BYTES];
+    snprintf(path, sizeof path, "%s%s", fixture_path(f), suffix);
+    return path;
+}
+
+/* ---- What is there instead of a file --------------------------------------------------------- */
+
+/* A file of somebody else that must stay as it is. */
+static const char *victim(struct fixture *f)
+{
+    const char *path = temp_file(f->dir, "victim");
+    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    must_hold(fd >= 0);
+    must_equal(5, write(fd, "alone", 5));
+    close(fd);
+    return path;
+}
+
+static void must_be_alone(const char *path)
+{
+    char text[16] = "";
+    int fd = open(path, O_RDONLY);
+    must_hold(fd >= 0);
+    must_equal(5, read(fd, text, sizeof text));
+    must_read("alone", text);
+    close(fd);
+}
+
+static void must_be_regular(const char *path)
+{
+    struct stat found;
+    must_equal(0, lstat(path, &found));
+    must_hold(S_ISREG(found.st_mode));
+    must_equal(1, found.st_nlink);
+}
+
+static void links_in_place_of_the_bell_and_the_spare_are_not_followed(void **state)
+{
+    struct fixture *f = *state;
+    const char *names[] = {"-bell", "-spare"};
+    for (int hard = 0; hard <= 1; hard++) {
+        char path[TEMP_PATH_BYTES];
+        snprintf(path, sizeof path, "%s", victim(f));
+        for (size_t i = 0; i < 2; i++) {
+            unlink(beside(f, names[i]));
+            must_equal(0,
+                       hard ? link(path, beside(f, names[i])) : symlink(path, beside(f, names[i])));
+        }
+        struct store *store = fixture_open(f, "n");
+        append_one(store, "t", NULL);
+        must_be_alone(path);
+        must_be_regular(beside(f, "-bell"));
+        must_be_regular(beside(f, "-spare"));
+        fixture_close(f, store);
+    }
+}
+
+static void a_gate_that_is_no_file_of_ours_is_refused_with_its_name(void **state)
+{
+    struct fixture *f = *state;
+    char path[TEMP_PATH_BYTES];
+    snprintf(path, sizeof path, "%s", victim(f));
+    struct store_options options = fixture_options(f, "n");
+    struct store *store = NULL;
+    must_equal(0, symlink(path, beside(f, "-gate")));
+    must_answer(HF_DENIED, store_open(f->url, &options, &store));
+    must_say("-gate is a symbolic link");
+    must_equal(0, unlink(beside(f, "-gate")));
+    must_equal(0, mkfifo(beside(f, "-gate"), 0600));
+    must_answer(HF_DENIED, store_open(f->url, &options, &store));
+    must_say("-gate is not a regular file");
+    must_equal(0, unlink(beside(f, "-gate")));
+    append_one(fixture_open(f, "n"), "t", NULL);
+    must_be_alone(path);
+}
+
+static void a_companion_of_a_stranger_is_not_used(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0) {
+        skip(); /* only root can make a file of somebody else */
+    }
+    struct store *store = fixture_open(f, "n");
+    must_equal(0, chmod(fixture_path(f), 0600));
+    must_equal(0, chown(beside(f, "-gate"), 12345, 12345));
+    fixture_close(f, store);
+    struct store_options options = fixture_options(f, "n");
+    must_answer(HF_DENIED, store_open(f->url, &options, &store));
+    must_say("belongs to a user who may not write the database");
+    must_equal(0, chmod(fixture_path(f), 0666)); /* anybody may write it, so it is no stranger */
+    fixture_open(f, "n");
+}
+
+static int ignore_node(const struct node_row *row, void *ctx)
+{
+    (void)row;
+    (void)ctx;
+    return 0;
+}
+
+static void fifos_named_like_live_files_hold_up_no_call(void **state)
+{
+    struct fixture *f = *state;
+    must_equal(0, mkfifo(beside(f, "-live-00000000000000000000000000000001"), 0600));
+    struct store *store = fixture_open(f, "n");
+    append_one(store, "t", NULL);
+    must_answer(HF_OK, store_node_list(store, TEXT_ABSENT, ignore_node, NULL));
+    own(store, subscribe_ordered(store, "s", 1), 0);
+}
+
+/* ---- Truncated under running stores ---------------------------------------------------------- */
+
+static void a_truncated_bell_kills_no_process_and_rings_again(void **state)
+{
+    struct fixture *f = *state;
+    struct store *near = fixture_open(f, "near");
+    struct store *far = fixture_open(f, "far");
+    static const off_t lengths[] = {0, 2, 6};
+    for (size_t i = 0; i < 3; i++) {
+        append_one(near, "t", NULL);
+        must_equal(0, truncate(beside(f, "-bell"), lengths[i]));
+        uint64_t seen = store_news(far);
+        append_one(near, "t", NULL);
+        must_hold(store_wait(far, seen, PATIENCE_MS) != seen);
+        must_equal(0, truncate(beside(f, "-bell"), lengths[i]));
+        store_wait(far, store_news(far), 20);
+        seen = store_news(far);
+        append_one(near, "t", NULL);
+        must_hold(store_news(far) != seen);
+    }
+}
+
+/* The path of the one live file whose name is not `other`. */
+static const char *live_file(struct fixture *f, const char *other)
+{
+    static char path[2][2 * TEMP_PATH_BYTES];
+    static int turn;
+    char *found = path[turn++ % 2];
+    DIR *directory = opendir(f->dir);
+    struct dirent *entry;
+    found[0] = '\0';
+    while ((entry = readdir(directory))) {
+        if (strstr(entry->d_name, "-live-") && (!other || !strstr(other, entry->d_name))) {
+            snprintf(found, sizeof path[0], "%s/%s", f->dir, entry->d_name);
+        }
+    }
+    closedir(directory);
+    return found;
+}
+
+/* An owner and somebody who wants what it has. */
+struct rivals {
+    struct store *owner;
+    struct store *other;
+    char path[2 * TEMP_PATH_BYTES]; /* the owner's live file */
+    int64_t subscription_id;
+    struct owner owned;
+};
+
+static struct rivals rivals_of(struct fixture *f)
+{
+    struct rivals rivals = {.owner = fixture_open(f, "owner")};
+    snprintf(rivals.path, sizeof rivals.path, "%s", live_file(f, NULL));
+    rivals.other = fixture_open(f, "other");
+    append_count(rivals.owner, "t", 4);
+    rivals.subscription_id = subscribe_ordered(rivals.owner, "s", 1);
+    rivals.owned = own(rivals.owner, rivals.subscription_id, 0);
+    return rivals;
+}
+
+static hf_status try_to_take(const struct rivals *rivals, int64_t lease_ms)
+{
+    struct acquire acquire = acquire_of(rivals->subscription_id, 0, lease_ms);
+    return RUN(rivals->other, &acquire);
+}
+
+/* Nobody takes over from the owner, whose settles are accepted. */
+static void must_still_own(struct rivals *rivals, int64_t checkpoint)
+{
+    must_answer(HF_BUSY, try_to_take(rivals, LONG_LEASE_MS));
+    must_answer(HF_OK, settle(&rivals->owned, checkpoint, NULL, 0));
+}
+
+static void must_have_a_live_file(const struct rivals *rivals)
+{
+    struct stat found;
+    must_equal(0, lstat(rivals->path, &found));
+    must_hold(S_ISREG(found.st_mode));
+    must_hold(found.st_size > 8192);
+}
+
+static void a_store_whose_live_file_is_deleted_lives_and_makes_it_again(void **state)
+{
+    struct rivals rivals = rivals_of(*state);
+    for (int64_t i = 1; i <= 3; i++) {
+        must_equal(0, unlink(rivals.path));
+        must_still_own(&rivals, i);
+        store_alive(rivals.owner);
+        must_have_a_live_file(&rivals);
+        must_still_own(&rivals, i);
+    }
+}
+
+static void a_live_file_that_is_truncated_or_replaced_is_made_again(void **state)
+{
+    struct rivals rivals = rivals_of(*state);
+    store_note(rivals.owner, 0, rivals.subscription_id, 1, 1);
+    must_equal(0, truncate(rivals.path, 0));
+    must_still_own(&rivals, 1);
+    store_note(rivals.owner, 0, rivals.subscription_id, 2, 1);
+    store_alive(rivals.owner);
+    must_have_a_live_file(&rivals);
+    must_still_own(&rivals, 1);
+    must_equal(0, unlink(rivals.path));
+    close(open(rivals.path, O_CREAT | O_RDWR, 0600)); /* a file that says nothing and has no lock */
+    must_still_own(&rivals, 2);
+    store_alive(rivals.owner);
+    must_have_a_live_file(&rivals);
+    must_equal(0, unlink(rivals.path));
+    must_equal(0, mkfifo(rivals.path, 0600));
+    must_still_own(&rivals, 3);
+    store_alive(rivals.owner);
+    must_have_a_live_file(&rivals);
+    must_still_own(&rivals, 4);
+}
+
+static void a_frozen_store_without_a_live_file_is_succeeded_after_its_lease(void **state)
+{
+    struct rivals rivals = rivals_of(*state);
+    must_equal(0, unlink(rivals.path));
+    int64_t begun_ms = mono_ms();
+    hf_status status;
+    do {
+        status = try_to_take(&rivals, SHORT_LEASE_MS);
+    } while (status == HF_BUSY && mono_ms() - begun_ms < PATIENCE_MS);
+    must_answer(HF_OK, status);
+    must_hold(mono_ms() - begun_ms >= SHORT_LEASE_MS);
+    must_answer(HF_STALE, settle(&rivals.owned, 1, NULL, 0));
+}
+
+static void signs_keep_a_store_without_a_live_file_from_being_taken_for_frozen(void **state)
+{
+    struct rivals rivals = rivals_of(*state);
+    int64_t begun_ms = mono_ms();
+    while (mono_ms() - begun_ms < 3 * SHORT_LEASE_MS) {
+        store_alive(rivals.owner);
+        unlink(rivals.path);
+        must_answer(HF_BUSY, try_to_take(&rivals, SHORT_LEASE_MS));
+    }
+    must_answer(HF_OK, settle(&rivals.owned, 4, NULL, 0));
+}
+
+static void a_store_whose_directory_is_moved_goes_on_there(void **state)
+{
+    struct fixture *f = *state;
+    struct rivals rivals = rivals_of(f);
+    char moved[2 * TEMP_PATH_BYTES];
+    snprintf(moved, sizeof moved, "%s.moved", f->dir);
+    must_equal(0, rename(f->dir, moved));
+    must_equal(0, mkdir(f->dir, 0700));
+    store_alive(rivals.owner);
+    must_answer(HF_BUSY, try_to_take(&rivals, LONG_LEASE_MS));
+    must_answer(HF_OK, settle(&rivals.owned, 1, NULL, 0));
+    must_read("", live_file(f, NULL)); /* nothing is made in the directory that has its name now */
+    must_equal(0, rmdir(f->dir));
+    must_equal(0, rename(moved, f->dir));
+}
+
+/* ---- Who was stopped ------------------------------------------------------------------------- */
+
+/* The machine stops both: when it goes on, the observer is the first to look. */
+static void a_pause_of_the_observer_is_no_freeze_of_the_owner(void **state)
+{
+    struct rivals rivals = rivals_of(*state);
+    must_answer(HF_BUSY, try_to_take(&rivals, SHORT_LEASE_MS));
+    int64_t begun_ms = mono_ms();
+    while (mono_ms() - begun_ms < 2 * SHORT_LEASE_MS) {
+        usleep(1000);
+    }
+    must_answer(HF_BUSY, try_to_take(&rivals, SHORT_LEASE_MS));
+    store_alive(rivals.owner);
+    must_answer(HF_BUSY, try_to_take(&rivals, SHORT_LEASE_MS));
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(links_in_place_of_the_bell_and_the_spare_are_not_followed),
+    CLAIM(a_gate_that_is_no_file_of_ours_is_refused_with_its_name),
+    CLAIM(a_companion_of_a_stranger_is_not_used),
+    CLAIM(fifos_named_like_live_files_hold_up_no_call),
+    CLAIM(a_truncated_bell_kills_no_process_and_rings_again),
+    CLAIM(a_store_whose_live_file_is_deleted_lives_and_makes_it_again),
+    CLAIM(a_live_file_that_is_truncated_or_replaced_is_made_again),
+    CLAIM(a_frozen_store_without_a_live_file_is_succeeded_after_its_lease),
+    CLAIM(signs_keep_a_store_without_a_live_file_from_being_taken_for_frozen),
+    CLAIM(a_store_whose_directory_is_moved_goes_on_there),
+    CLAIM(a_pause_of_the_observer_is_no_freeze_of_the_owner),
+};
+
+static const struct role roles[] = {{NULL, NULL}};
+
+FIXTURE_MAIN("sqlite_files", claims, roles)
