@@ -23,6 +23,68 @@ BEGIN
 END
 $$;
 
+-- ---- Who calls ----------------------------------------------------------------------------------
+
+-- No role that has a part in a namespace (0023_grants.sql) may write a table. What writes is a function
+-- that runs with its owner's rights, and such a function cannot ask who called it: current_user is its
+-- owner there. But the default of a parameter is computed by the caller, before. So every such function
+-- has the parameter p_ticket, which nobody gives: its default is ticket(), an answer that says which role
+-- computed it and that nobody can forge. admit and enter (0023_grants.sql) read it.
+--
+-- secret: known to functions that run with their owner's rights alone. Row-level security hides it from
+-- members of pg_read_all_data.
+CREATE TABLE holdfast.secret (
+    one    boolean PRIMARY KEY DEFAULT true CHECK (one),
+    secret bytea NOT NULL
+);
+INSERT INTO holdfast.secret (secret)
+    VALUES (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+ALTER TABLE holdfast.secret ENABLE ROW LEVEL SECURITY;
+
+-- door: a view of nothing. Who inserts into it is told by the default of `caller`, for which no role has
+-- the right to give another value; door_open runs with its owner's rights and answers the ticket.
+CREATE VIEW holdfast.door AS SELECT NULL::boolean AS ask, NULL::oid AS caller, NULL::bytea AS ticket;
+ALTER VIEW holdfast.door ALTER COLUMN caller SET DEFAULT quote_ident(current_user)::regrole::oid;
+
+-- A ticket: the caller's number, and what only who knows the secret can compute of it. It is good in this
+-- transaction of this session only.
+CREATE FUNCTION holdfast.ticket_make(p_caller oid, p_secret bytea) RETURNS bytea
+    LANGUAGE sql STABLE
+    RETURN oidsend(p_caller) || sha256(p_secret || oidsend(p_caller) || int4send(pg_backend_pid())
+                                       || timestamptz_send(transaction_timestamp()));
+
+CREATE FUNCTION holdfast.door_open() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    IF tg_relid <> 'holdfast.door'::regclass THEN
+        RAISE EXCEPTION 'door_open is the trigger of another table' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    new.ticket := ticket_make(new.caller, (SELECT s.secret FROM secret s));
+    RETURN new;
+END
+$$;
+CREATE TRIGGER door_open INSTEAD OF INSERT ON holdfast.door
+    FOR EACH ROW EXECUTE FUNCTION holdfast.door_open();
+
+-- ticket: the default of p_ticket. Who passes by all policies has the secret itself for a ticket, which
+-- costs less.
+CREATE FUNCTION holdfast.ticket() RETURNS bytea
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_ticket bytea;
+BEGIN
+    IF NOT row_security_active('holdfast.secret') AND has_table_privilege('holdfast.secret', 'SELECT') THEN
+        RETURN (SELECT s.secret FROM secret s);
+    END IF;
+    INSERT INTO door (ask) VALUES (true) RETURNING door.ticket INTO v_ticket;
+    RETURN v_ticket;
+END
+$$;
+
 CREATE TABLE holdfast.meta (
     name  text COLLATE "C" PRIMARY KEY,
     value text NOT NULL

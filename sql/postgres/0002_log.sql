@@ -76,12 +76,11 @@ BEGIN
 END
 $$;
 
--- ensure_month: the same for whoever publishes and may need it. It runs with the rights of the owner of the
--- schema, so it makes the months that publishing needs and no others: those of a day ago, of now and of in
--- a day (guard_at, 0003_append.sql), and the next one, which is made ahead. HF001: p_at is in another
--- month. HF003: there is no such namespace.
+-- ensure_month: the same for whoever publishes and may need it. It makes the months that publishing needs
+-- and no others: those of a day ago, of now and of in a day (guard_at, 0003_append.sql), and the next one,
+-- which is made ahead. HF001: p_at is in another month. HF003: there is no such namespace.
 CREATE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
+    LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
@@ -124,13 +123,15 @@ END
 $$;
 
 -- try_months: ensure_months for whoever must not wait for others' transactions, one of which may have
--- made the month and be open. NULL: it would have to.
-CREATE FUNCTION holdfast.try_months(p_namespace_id integer) RETURNS integer
-    LANGUAGE plpgsql
+-- made the month and be open. NULL: it would have to. For every part of the namespace.
+CREATE FUNCTION holdfast.try_months(p_namespace_id integer,
+                                    p_ticket bytea DEFAULT holdfast.ticket()) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 BEGIN
+    PERFORM admit(p_ticket, p_namespace_id, 'make months of', 'viewer', 'publisher', 'consumer', 'owner');
     RETURN ensure_months(p_namespace_id);
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
@@ -198,7 +199,7 @@ END
 $$;
 
 -- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
--- claim_<id>.
+-- append_<id> and claim_<id>.
 -- status 0; HF_INVALID (1) for a bad name; HF_NOTFOUND (3) if p_create is false and it does not
 -- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: an advisory lock
 -- for all creations, to the end of the transaction. If the client dies, nothing is left.
@@ -251,6 +252,7 @@ BEGIN
             INSERT INTO heads (namespace_id, head) VALUES (namespace_put.id, 0);
         END IF;
         PERFORM ensure_months(namespace_put.id);
+        PERFORM append_make(namespace_put.id);
         PERFORM claim_make(namespace_put.id);
     ELSIF p_gapless <> namespace_put.gapless THEN
         status := 4;

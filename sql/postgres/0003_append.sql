@@ -238,6 +238,65 @@ BEGIN
 END
 $$;
 
+-- Whether an event is good by one expression; if not, or NULL, event_fault tells. It is inlined.
+CREATE FUNCTION holdfast.event_is_plain(p_type text, p_payload json, p_key text, p_tenant text,
+                                        p_metadata json, p_producer text, p_emitted_at timestamptz)
+    RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN octet_length($1) <= 255 AND $1 COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
+        AND octet_length($2::text) <= 128 AND strpos($2::text, E'\\u') = 0
+        AND ($3 IS NULL OR octet_length($3) <= 65536) AND ($4 IS NULL OR octet_length($4) <= 65536)
+        AND $5 IS NULL AND ($6 IS NULL OR octet_length($6) <= 255)
+        AND $7 >= '0001-01-01 00:00:00+00' AND $7 < '10000-01-01 00:00:00+00';
+
+-- events_check: raises what is wrong with events that a role sends the way C does, which says itself what
+-- follows from them: their hashes and, unless it is NULL, the times inside their ids. HF001.
+CREATE FUNCTION holdfast.events_check(p_ids uuid[], p_types text[], p_payloads json[], p_keys text[],
+                                      p_tenants text[], p_metadata json[], p_producers text[],
+                                      p_emitted_at timestamptz[], p_times timestamptz[], p_hashes bigint[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_count integer := coalesce(cardinality(p_ids), 0);
+    v_found record;
+BEGIN
+    IF v_count > 100000 THEN
+        RAISE EXCEPTION 'there are % events; the limit is 100000', v_count USING ERRCODE = 'HF001';
+    ELSIF (v_count, v_count, v_count, v_count, v_count, v_count, v_count, v_count, v_count)
+          IS DISTINCT FROM (
+              coalesce(cardinality(p_types), 0), coalesce(cardinality(p_payloads), 0),
+              coalesce(cardinality(p_keys), v_count), coalesce(cardinality(p_tenants), v_count),
+              coalesce(cardinality(p_metadata), v_count), coalesce(cardinality(p_producers), v_count),
+              coalesce(cardinality(p_emitted_at), 0), coalesce(cardinality(p_times), v_count),
+              coalesce(cardinality(p_hashes), 0)) THEN
+        RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
+    END IF;
+    SELECT e.i, f.fault INTO v_found
+        FROM unnest(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers, p_emitted_at,
+                    p_times, p_hashes) WITH ORDINALITY
+            e (id, type, payload, key, tenant, metadata, producer, emitted_at, time, hash, i)
+        CROSS JOIN LATERAL (SELECT CASE
+            WHEN e.id IS NULL THEN 'id is missing'
+            WHEN e.payload IS NULL THEN 'payload is missing'
+            WHEN e.emitted_at IS NULL THEN 'emitted_at is missing'
+            WHEN e.hash IS DISTINCT FROM hash_of(coalesce(e.tenant, e.key, e.id::text))
+                THEN 'hash is not that of the event'
+            WHEN p_times IS NOT NULL AND e.time IS DISTINCT FROM id_time(e.id)
+                THEN 'the time is not that inside the id'
+            WHEN event_is_plain(e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.emitted_at)
+                THEN NULL
+            ELSE event_fault(e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, NULL,
+                             e.emitted_at) END) f (fault)
+        WHERE f.fault IS NOT NULL LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_found.i - 1, v_found.fault),
+            ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
 -- ---- Appending ----------------------------------------------------------------------------------
 
 -- Where the event with this id is, however it is guarded; position is NULL if it is not visible. A plan
@@ -415,7 +474,7 @@ $$;
 -- append: `struct append`, event by event, for C. Arrays of one length; expected_versions NULL or -1:
 -- none. All or none: status HF_CONFLICT (4) leaves nothing behind (it is undone by a savepoint) and
 -- failed_index (from 0) says whose fault it is. Raises HF003: no such namespace. The quick way
--- without conflicts is an INSERT ... SELECT of the caller. If the log has no table for an event, although
+-- without conflicts is append_<id>. If the log has no table for an event, although
 -- the namespace's row says that it has, that is put right and everything is tried once more.
 CREATE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types text[],
                                 p_payloads json[], p_keys text[], p_tenants text[],
@@ -423,15 +482,26 @@ CREATE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types te
                                 p_expected_versions bigint[], p_hashes bigint[],
                                 OUT status integer, OUT message text, OUT failed_index integer,
                                 OUT positions bigint[], OUT key_versions bigint[],
-                                OUT duplicates boolean[])
-    LANGUAGE plpgsql
+                                OUT duplicates boolean[],
+                                p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := namespace_of(p_namespace_id);
+    v_namespace namespaces;
     v_count     integer := cardinality(p_ids);
     v_done      record;
 BEGIN
+    IF admit(p_ticket, p_namespace_id, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
+        PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
+                             p_emitted_at, NULL, p_hashes);
+        PERFORM fault_check(format('event %s: expected_version is %s of key %s', i - 1,
+                                   p_expected_versions[i], p_keys[i]))
+            FROM generate_series(1, cardinality(p_expected_versions)) i
+            WHERE p_expected_versions[i] NOT BETWEEN -1 AND 9223372036854775806
+                OR p_expected_versions[i] >= 0 AND p_keys[i] IS NULL;
+    END IF;
+    v_namespace := namespace_of(p_namespace_id);
     FOR v_try IN 1 .. 2 LOOP
         status := 0;
         positions := array_fill(0::bigint, ARRAY[v_count]);
@@ -470,6 +540,65 @@ BEGIN
 END
 $$;
 
+-- append_<id>: the plain way for C, of the namespace of that number: many events that nothing but the log's
+-- own index has to guard, by one statement. Every namespace has this function for itself, as it has
+-- claim_<id> (0009_claims.sql), so that the server keeps the plan. This is its text; {namespace} stands for
+-- the number.
+--
+-- guard_at is the time inside the id. If one is not of that kind by the server's clock it gets no
+-- guard_at, and so the statement fails. An array that is NULL stands for as many NULLs as there are events.
+-- Who passes by all policies is believed that the events are good, because C has checked them.
+--
+-- The arrays are unnested in a select list, not in FROM: there every row would be written into a
+-- temporary store and read again before the first one is inserted. Rows come in the order of the
+-- arrays, one by one: positions are drawn and returned in the order of the events.
+CREATE FUNCTION holdfast.append_source() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN $append$
+CREATE OR REPLACE FUNCTION holdfast.append_{namespace}(
+    p_ids uuid[], p_types text[], p_payloads json[], p_keys text[], p_tenants text[],
+    p_metadata json[], p_producers text[], p_emitted_at timestamptz[], p_guard_at timestamptz[],
+    p_hashes bigint[], p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS SETOF bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    IF admit(p_ticket, {namespace}, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
+        PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
+                             p_emitted_at, p_guard_at, p_hashes);
+    END IF;
+    RETURN QUERY
+    INSERT INTO events_{namespace}
+        (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type, producer, key, tenant,
+         metadata, payload)
+    SELECT nextval('holdfast.events_{namespace}_position'::regclass), e.hash, e.emitted_at,
+           clock_timestamp(),
+           CASE WHEN e.guard_at > now() - interval '23 hours'
+                 AND e.guard_at < now() + interval '23 hours'
+                 AND e.guard_at > (SELECT n.ids_until FROM namespaces n WHERE n.id = {namespace})
+                THEN e.guard_at END,
+           e.id, {namespace}, e.type, e.producer, e.key, e.tenant, e.metadata, e.payload
+    FROM (SELECT unnest(p_ids) AS id, unnest(p_types) AS type, unnest(p_payloads) AS payload,
+                 unnest(p_keys) AS key, unnest(p_tenants) AS tenant, unnest(p_metadata) AS metadata,
+                 unnest(p_producers) AS producer, unnest(p_emitted_at) AS emitted_at,
+                 unnest(p_guard_at) AS guard_at, unnest(p_hashes) AS hash) e
+    RETURNING events_{namespace}.position;
+END
+$$;
+$append$;
+
+-- Makes append_<id>, or makes it anew. namespace_put does; so must whoever changes the text above.
+CREATE FUNCTION holdfast.append_make(p_namespace_id integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    EXECUTE replace(append_source(), '{namespace}', p_namespace_id::text);
+    EXECUTE format('REVOKE ALL ON FUNCTION holdfast.%I FROM PUBLIC', 'append_' || p_namespace_id);
+END
+$$;
+
 -- ---- Wake-up ------------------------------------------------------------------------------------
 
 -- The flag of a namespace that says "somebody sleeps" is the value of a sequence: until when, in
@@ -479,8 +608,9 @@ $$;
 -- sleep: declares that a consumer of the namespace is going to wait for a NOTIFY on the channel
 -- holdfast_<id>, for p_ms at most. Answers the flag's value: to be handed to holdfast.awake. To be
 -- declared before the log is looked at for the last time.
-CREATE FUNCTION holdfast.sleep(p_namespace_id integer, p_ms integer) RETURNS bigint
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.sleep(p_namespace_id integer, p_ms integer,
+                               p_ticket bytea DEFAULT holdfast.ticket()) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
@@ -488,6 +618,7 @@ DECLARE
     v_until bigint := floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint
                       + p_ms::bigint * 1000;
 BEGIN
+    PERFORM admit(p_ticket, p_namespace_id, 'wait for', 'viewer', 'publisher', 'consumer', 'owner');
     SELECT n.sleep INTO v_flag FROM namespaces n WHERE n.id = p_namespace_id;
     PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
     RETURN setval(v_flag, greatest(v_until, coalesce(pg_sequence_last_value(v_flag), 0) + 1));
@@ -497,13 +628,15 @@ $$;
 -- awake: takes the declaration back, if it is still the latest one (p_flag, from holdfast.sleep):
 -- for a consumer that has work for a while, so that publishers need not notify. True: taken back.
 -- Whoever sleeps was woken by the same NOTIFY and declares anew before it sleeps again.
-CREATE FUNCTION holdfast.awake(p_namespace_id integer, p_flag bigint) RETURNS boolean
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.awake(p_namespace_id integer, p_flag bigint,
+                               p_ticket bytea DEFAULT holdfast.ticket()) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_flag regclass;
 BEGIN
+    PERFORM admit(p_ticket, p_namespace_id, 'wait for', 'viewer', 'publisher', 'consumer', 'owner');
     SELECT n.sleep INTO v_flag FROM namespaces n WHERE n.id = p_namespace_id;
     PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
     IF pg_sequence_last_value(v_flag) IS DISTINCT FROM p_flag THEN

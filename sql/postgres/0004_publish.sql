@@ -45,18 +45,17 @@ $$;
 -- are notified with the commit; a transaction that is to be prepared asks for silence (is_quiet).
 --
 -- An ordinary event is checked by one expression and written by one statement. Whatever is not
--- ordinary (the expression is not true, or the id exists) goes the long way. Naming a search_path would
--- cost a fifth of a call, so this function names none: it says where everything of ours is, and all
--- else is found in pg_catalog first, unless the session lists that behind others; then, too, the long
--- way is taken.
+-- ordinary (the expression is not true, or the id exists) goes the long way.
 CREATE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT 'null',
                                  INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
                                  tenant text DEFAULT NULL, metadata json DEFAULT NULL,
                                  producer text DEFAULT NULL, expected_version bigint DEFAULT NULL,
                                  emitted_at timestamptz DEFAULT NULL,
                                  OUT "position" bigint, OUT duplicate boolean,
-                                 OUT key_version bigint)
-    LANGUAGE plpgsql
+                                 OUT key_version bigint,
+                                 p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -65,6 +64,9 @@ DECLARE
     v_quick record;
     v_done  record;
 BEGIN
+    IF holdfast.holder(p_ticket) IS NOT NULL THEN
+        PERFORM holdfast.enter(p_ticket, publish.namespace, 'publish into', 'publisher', 'owner');
+    END IF;
     IF publish.id IS NULL THEN
         publish.id := holdfast.new_id(v_now);
         v_guard := date_trunc('milliseconds', v_now);
@@ -85,8 +87,7 @@ BEGIN
             AND (publish.producer IS NULL OR octet_length(publish.producer) <= 255)
             AND publish.metadata IS NULL AND publish.expected_version IS NULL
             AND publish.emitted_at IS NULL
-            AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
-            AND strpos(current_setting('search_path'), 'pg_catalog') = 0;
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
     IF FOUND THEN
         -- Not RETURNING: who may only publish may not see what is in the log.
         publish."position" := nextval(v_quick.sequence);
@@ -131,15 +132,17 @@ CREATE FUNCTION holdfast.publish_many(namespace text, types text[], payloads jso
                                       tenants text[] DEFAULT NULL, metadata json[] DEFAULT NULL,
                                       producers text[] DEFAULT NULL,
                                       expected_versions bigint[] DEFAULT NULL,
-                                      emitted_at timestamptz[] DEFAULT NULL)
+                                      emitted_at timestamptz[] DEFAULT NULL,
+                                      p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_namespace namespaces := namespace_find(publish_many.namespace);
+    v_namespace namespaces := enter(p_ticket, publish_many.namespace, 'publish into',
+                                    'publisher', 'owner');
     v_fault     record;
     v_done      record;
     v_now       timestamptz := clock_timestamp();

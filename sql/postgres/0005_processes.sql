@@ -32,6 +32,7 @@ BEGIN
     END IF;
     RETURN coalesce((
         SELECT array_agg(t) FROM unnest(p_tokens) t LEFT JOIN processes p ON p.token = t
+            AND p.namespace_id = p_namespace_id
         WHERE p.token IS NULL
            OR v_seen AND p.locked AND process_key(p_namespace_id, t) <> ALL (coalesce(v_keys, '{}'))), '{}');
 END
@@ -41,7 +42,7 @@ $$;
 -- is stored for later would come later by as much. Then leases end lease_ms from now at the latest,
 -- and retries that were recorded in the future are due now: early at worst. Rings if it was so. Who does
 -- not consume there (0023_grants.sql) leaves it, and the signs of it, to those who do.
-CREATE FUNCTION holdfast.clock_mind(p_namespace_id integer) RETURNS void
+CREATE FUNCTION holdfast.clock_mind(p_namespace_id integer, p_caller oid) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
@@ -55,7 +56,7 @@ BEGIN
                        WHERE n.id = p_namespace_id AND n.closed_at > v_now + interval '1 s') THEN
         RETURN;
     END IF;
-    IF NOT may_consume(p_namespace_id) THEN
+    IF NOT caller_has(p_caller, p_namespace_id, 'consumer', 'owner') THEN
         RETURN;
     END IF;
     UPDATE processes p SET seen_at = v_now WHERE p.namespace_id = p_namespace_id AND p.seen_at > v_now;
@@ -73,23 +74,45 @@ BEGIN
 END
 $$;
 
+-- process_check: the process with this token is one of the namespace, or none that is registered; and it is
+-- the caller's to speak for: whoever does not consume there has only those that its role registered. 42501.
+-- p_caller: of admit.
+CREATE FUNCTION holdfast.process_check(p_namespace_id integer, p_token uuid, p_caller oid) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    IF p_caller IS NOT NULL AND EXISTS (
+           SELECT FROM processes p WHERE p.token = p_token
+               AND (p.namespace_id <> p_namespace_id OR p.role_id <> p_caller
+                    AND NOT caller_has(p_caller, p_namespace_id, 'consumer', 'owner'))) THEN
+        RAISE EXCEPTION '% may not speak for the process with token %', p_caller::regrole, p_token
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END
+$$;
+
 -- process_beat: registers a process, or shows a sign of life: its renewals rise by one. p_locked: it
 -- holds the lock of process_key. Answers a row for every other registered process of the namespace,
 -- with its renewals and whether it is dead; renewals that stand still for a lease of the observer's
 -- own clock mean that the process is frozen, and are handed to change_acquire and change_claim.
 CREATE FUNCTION holdfast.process_beat(p_namespace_id integer, p_token uuid, p_node_name text,
-                                      p_locked boolean)
+                                      p_locked boolean,
+                                      p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS TABLE (token uuid, node_name text, renewals bigint, dead boolean)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_dead uuid[];
+    v_caller oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');
+    v_dead   uuid[];
 BEGIN
-    PERFORM clock_mind(p_namespace_id);
-    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, node_name)
-        VALUES (p_token, clock_timestamp(), clock_timestamp(), p_namespace_id, p_locked, p_node_name)
+    PERFORM process_check(p_namespace_id, p_token, v_caller);
+    PERFORM clock_mind(p_namespace_id, v_caller);
+    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, node_name, role_id)
+        VALUES (p_token, clock_timestamp(), clock_timestamp(), p_namespace_id, p_locked, p_node_name,
+                coalesce(v_caller, role_id()))
         ON CONFLICT (token) DO UPDATE
         SET renewals = p.renewals + 1, seen_at = excluded.seen_at, locked = excluded.locked;
     SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
@@ -138,15 +161,18 @@ $$;
 -- showed no sign of life for a day (or three heartbeats, if that is longer), after their nodes were
 -- remembered. Answers how many. None if somebody is at one of them, in a transaction that goes on: the
 -- next time, then; a process that waited here would be silent itself. Those that are not the caller's to
--- remove (0023_grants.sql) cannot be locked, and stay.
-CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer) RETURNS integer
-    LANGUAGE plpgsql
+-- remove (0023_grants.sql) stay.
+CREATE FUNCTION holdfast.process_sweep(p_namespace_id integer,
+                                       p_ticket bytea DEFAULT holdfast.ticket()) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
-    v_dead  uuid[];
-    v_count integer;
+    v_caller oid := admit(p_ticket, p_namespace_id, 'see the nodes of', 'viewer', 'publisher', 'consumer', 'owner');
+    v_all    boolean := caller_has(v_caller, p_namespace_id, 'consumer', 'owner');
+    v_dead   uuid[];
+    v_count  integer;
 BEGIN
     SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
         FROM processes p WHERE p.namespace_id = p_namespace_id;
@@ -154,8 +180,11 @@ BEGIN
         SELECT p.token FROM processes p
         WHERE p.namespace_id = p_namespace_id
             AND (p.token = ANY (v_dead) OR process_is_silent(p))
-            AND NOT EXISTS (SELECT 1 FROM partitions o WHERE o.owner = p.token)
-            AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.owner = p.token)
+            AND (v_all OR p.role_id = v_caller)
+            AND NOT EXISTS (SELECT 1 FROM partitions o JOIN subscriptions s ON s.id = o.subscription_id
+                            WHERE o.owner = p.token AND s.namespace_id = p_namespace_id)
+            AND NOT EXISTS (SELECT 1 FROM leases l JOIN subscriptions s ON s.id = l.subscription_id
+                            WHERE l.owner = p.token AND s.namespace_id = p_namespace_id)
         FOR UPDATE OF p);
     PERFORM node_past(p_namespace_id, v_dead, false);
     DELETE FROM processes p WHERE p.token = ANY (v_dead);
@@ -170,21 +199,26 @@ $$;
 -- process_give: what a process still owns is free: its partitions have no owner, its leases are for the
 -- next claim. They end now, also those whose time was over and that were kept: no claim looks for what ended
 -- before leases_from. Answers whether there was anything.
-CREATE FUNCTION holdfast.process_give(p_token uuid, p_now timestamptz) RETURNS boolean
+CREATE FUNCTION holdfast.process_give(p_namespace_id integer, p_token uuid, p_now timestamptz)
+    RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
+    v_ours  bigint[] := ARRAY(SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id);
     v_given boolean;
     v_id    bigint;
 BEGIN
     UPDATE subscriptions s SET crew = s.crew + 1
-        WHERE s.id IN (SELECT p.subscription_id FROM partitions p WHERE p.owner = p_token
-                       UNION SELECT m.subscription_id FROM members m WHERE m.token = p_token);
-    UPDATE partitions SET owner = NULL, owner_name = NULL WHERE owner = p_token;
+        WHERE s.namespace_id = p_namespace_id
+            AND s.id IN (SELECT p.subscription_id FROM partitions p WHERE p.owner = p_token
+                         UNION SELECT m.subscription_id FROM members m WHERE m.token = p_token);
+    UPDATE partitions SET owner = NULL, owner_name = NULL
+        WHERE owner = p_token AND subscription_id = ANY (v_ours);
     v_given := FOUND;
-    DELETE FROM members WHERE token = p_token;
-    FOR v_id IN SELECT DISTINCT l.subscription_id FROM leases l WHERE l.owner = p_token ORDER BY 1 LOOP
+    DELETE FROM members WHERE token = p_token AND subscription_id = ANY (v_ours);
+    FOR v_id IN SELECT DISTINCT l.subscription_id FROM leases l
+                WHERE l.owner = p_token AND l.subscription_id = ANY (v_ours) ORDER BY 1 LOOP
         PERFORM leases_lower(v_id, false, p_now);
         UPDATE leases SET token = gen_random_uuid(), owner = NULL, bound = false, kept = false,
                           piece = 0, expires_at = p_now
@@ -198,20 +232,23 @@ $$;
 -- process_close: gives back what the process still owns and forgets it, but for its node. Answers whether
 -- anything was given back: then ring. Who does not consume there (0023_grants.sql) owns nothing, and a
 -- viewer does not tell when the last one left (clock_mind).
-CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_now timestamptz)
+CREATE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid, p_now timestamptz,
+                                       p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS boolean
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_given boolean := false;
+    v_caller oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');
+    v_given  boolean := false;
 BEGIN
-    IF may_consume(p_namespace_id) THEN
-        v_given := process_give(p_token, p_now);
+    PERFORM process_check(p_namespace_id, p_token, v_caller);
+    IF caller_has(v_caller, p_namespace_id, 'consumer', 'owner') THEN
+        v_given := process_give(p_namespace_id, p_token, p_now);
     END IF;
     PERFORM node_past(p_namespace_id, ARRAY[p_token], true);
-    DELETE FROM processes WHERE token = p_token;
-    IF has_part(p_namespace_id, 'publisher', 'consumer', 'owner') THEN
+    DELETE FROM processes WHERE token = p_token AND namespace_id = p_namespace_id;
+    IF caller_has(v_caller, p_namespace_id, 'publisher', 'consumer', 'owner') THEN
         UPDATE namespaces n SET closed_at = clock_timestamp()
             WHERE n.id = p_namespace_id
                 AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.namespace_id = p_namespace_id);

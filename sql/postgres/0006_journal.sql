@@ -225,12 +225,13 @@ CREATE FUNCTION holdfast.sees_commits() RETURNS boolean
 -- to the other side, which is used from now on, and this one is truncated. True: it was. False: it was
 -- not necessary, or somebody is reading or writing there just now: try again later; or the transaction is
 -- not READ COMMITTED.
--- Every consumer may ask for it, so it runs with the rights of the owner of the schema.
+-- For the owner of the schema: its locks are held to the end of the caller's transaction, and all consumers
+-- would wait.
 -- Locks: both sides ACCESS EXCLUSIVE, without waiting for them; but a side of more than 16 times
 -- p_bytes may make everybody wait up to 200 ms, unless somebody has been holding one for so long that
 -- waiting is no use.
 CREATE FUNCTION holdfast.rotate(p_bytes bigint DEFAULT 1048576) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
+    LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
@@ -272,15 +273,14 @@ $$;
 -- are put aside, the table is truncated and gets them back. (Vacuum cannot while anybody holds an old
 -- snapshot.) True: it was done. False: there are not more than p_dead dead rows, or too many living
 -- ones, or somebody is at it just now: try again later; or the transaction is not READ COMMITTED. p_commits:
--- how many commits of this process may have left some. As rotate, it runs with the rights of the owner of
--- the schema.
+-- how many commits of this process may have left some. For the owner of the schema, as rotate.
 -- Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four times p_dead everybody may wait
 -- up to 50 ms, unless somebody has been holding the table for so long that waiting is no use. Whoever
 -- reads it with an older snapshot finds nothing there; so nobody does: claims and settles are READ
 -- COMMITTED and take their snapshots after their locks.
 CREATE FUNCTION holdfast.compact(p_table regclass, p_dead bigint DEFAULT 250,
                                  p_commits bigint DEFAULT 0) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
+    LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
     SET lock_timeout = '50ms'
 AS $$
@@ -337,7 +337,7 @@ CREATE FUNCTION holdfast.upkeep(p_commits bigint DEFAULT 0) RETURNS boolean
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    IF NOT has_function_privilege('holdfast.rotate(bigint)', 'EXECUTE') THEN
+    IF NOT has_table_privilege('holdfast.checkpoints_0', 'TRUNCATE') THEN
         RETURN false;
     END IF;
     RETURN rotate() OR compact('leases', p_commits => p_commits)

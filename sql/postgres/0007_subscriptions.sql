@@ -20,8 +20,9 @@
 CREATE FUNCTION holdfast.change_subscription_put(
     p_namespace_id integer, p_name text, p_patterns text, p_options text, p_mode integer,
     p_partitions integer, p_start bigint, p_expect_generation bigint, p_now timestamptz,
-    OUT status integer, OUT message text, OUT id bigint, OUT created boolean)
-    LANGUAGE plpgsql
+    OUT status integer, OUT message text, OUT id bigint, OUT created boolean,
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
@@ -30,7 +31,7 @@ DECLARE
     v_expect bigint := nullif(p_expect_generation, -1);
 BEGIN
     status := 0;
-    PERFORM may_change(p_namespace_id, 'subscriptions');
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     created := false;
     IF coalesce(v_expect, 0) = 0 THEN
         INSERT INTO subscriptions (namespace_id, name, patterns, options, mode, partitions, start,
@@ -111,15 +112,16 @@ $$;
 -- change_subscription_remove: `struct subscription_remove`. HF_NOTFOUND (3). What the journal has of it
 -- goes with the next rotation. Waits for settles and claims under way.
 CREATE FUNCTION holdfast.change_subscription_remove(p_namespace_id integer, p_name text,
-                                                    OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                                    OUT status integer, OUT message text,
+                                                    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id bigint;
 BEGIN
     status := 0;
-    PERFORM may_change(p_namespace_id, 'subscriptions');
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     SELECT s.id INTO v_id FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR UPDATE;
     IF NOT FOUND THEN
@@ -137,13 +139,14 @@ $$;
 -- change_pause: `struct pause`. HF_NOTFOUND (3).
 CREATE FUNCTION holdfast.change_pause(p_namespace_id integer, p_subscription_id bigint,
                                       p_paused boolean, p_by text, p_reason text,
-                                      p_now timestamptz, OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                      p_now timestamptz, OUT status integer, OUT message text,
+                                      p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;
-    PERFORM may_change(p_namespace_id, 'subscriptions');
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     IF p_paused THEN
         UPDATE subscriptions
             SET paused_at = p_now, paused_by = p_by, paused_reason = p_reason,
@@ -169,13 +172,14 @@ $$;
 
 -- change_breaker: `struct breaker_put`. HF_NOTFOUND (3).
 CREATE FUNCTION holdfast.change_breaker(p_namespace_id integer, p_subscription_id bigint,
-                                        p_state text, OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                        p_state text, OUT status integer, OUT message text,
+                                        p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;
-    PERFORM may_change(p_namespace_id, 'subscriptions');
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     UPDATE subscriptions SET breaker = p_state, generation = generation + 1
         WHERE id = p_subscription_id AND namespace_id = p_namespace_id
             AND breaker IS DISTINCT FROM p_state;
@@ -194,15 +198,17 @@ $$;
 -- claims under way; they are refused afterwards.
 CREATE FUNCTION holdfast.change_seek(p_namespace_id integer, p_subscription_id bigint,
                                      p_position bigint, p_now timestamptz,
-                                     OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                     OUT status integer, OUT message text,
+                                     p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_head bigint := head(p_namespace_id);
+    v_head bigint;
 BEGIN
     status := 0;
-    PERFORM may_change(p_namespace_id, 'subscriptions');
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    v_head := head(p_namespace_id);
     IF p_position < 0 OR p_position > v_head THEN
         status := 1;
         message := format('position %s is outside the log, which ends at %s', p_position, v_head);
@@ -235,8 +241,9 @@ CREATE FUNCTION holdfast.change_acquire(
     p_node_name text, p_force boolean, p_frozen uuid[], p_frozen_renewals bigint[],
     OUT status integer, OUT message text, OUT epoch bigint, OUT checkpoint bigint,
     OUT generation bigint, OUT unclean boolean, OUT owner uuid, OUT owner_name text,
-    OUT owner_renewals bigint)
-    LANGUAGE plpgsql
+    OUT owner_renewals bigint,
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
@@ -245,6 +252,7 @@ DECLARE
     v_partition    partitions;
 BEGIN
     status := 0;
+    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token);
     unclean := false;
     SELECT s.mode, s.partitions, s.generation INTO v_subscription FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
@@ -294,12 +302,15 @@ $$;
 -- change_give_back: `struct give_back`. HF_STALE (5).
 CREATE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p_partition integer,
                                           p_token uuid, p_epoch bigint,
-                                          OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                          OUT status integer, OUT message text,
+                                          p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, (SELECT s.namespace_id FROM subscriptions s WHERE s.id = p_subscription_id),
+                  'change the subscriptions of', 'consumer', 'owner');
     PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
     UPDATE partitions SET owner = NULL, owner_name = NULL
         WHERE subscription_id = p_subscription_id AND partition = p_partition AND epoch = p_epoch
@@ -335,10 +346,14 @@ BEGIN
     IF p_lanes THEN
         SELECT * INTO v_partition FROM holdfast.partitions p
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
+                AND EXISTS (SELECT FROM holdfast.subscriptions s
+                            WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id)
             FOR NO KEY UPDATE;
     ELSE
         SELECT * INTO v_partition FROM holdfast.partitions p
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
+                AND EXISTS (SELECT FROM holdfast.subscriptions s
+                            WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id)
             FOR SHARE;
     END IF;
     SELECT s.generation, s.name, j AS stored INTO v_subscription

@@ -316,8 +316,9 @@ CREATE FUNCTION holdfast.change_settle(
     p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
     p_errors text[] DEFAULT NULL, p_waited boolean[] DEFAULT NULL,
     p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
-    OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[])
-    LANGUAGE plpgsql
+    OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[],
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
@@ -328,8 +329,10 @@ DECLARE
     v_done   record;
     v_lanes  boolean := p_kinds && '{1,2,3,4}'::integer[] OR true = ANY (p_waited);
 BEGIN
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     IF p_pause_reason IS NOT NULL THEN
-        PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
+        PERFORM 1 FROM subscriptions s
+            WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
     END IF;
     v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch,
                      coalesce(v_lanes, false));
@@ -460,7 +463,10 @@ BEGIN
     lane_busy := array_fill(false, ARRAY[cardinality(p_positions)]);
     IF p_leased THEN
         SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease
-            AND l.subscription_id = p_subscription_id AND l.piece IS NULL FOR UPDATE;
+            AND l.subscription_id = p_subscription_id AND l.piece IS NULL
+            AND EXISTS (SELECT FROM subscriptions s
+                        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id)
+            FOR UPDATE;
         IF NOT FOUND THEN
             status := 5;
             message := 'the lease has ended: its events were handed out again or are settled';
@@ -549,13 +555,15 @@ $$;
 CREATE FUNCTION holdfast.tx_settle(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_mark text, p_positions bigint[],
-    p_waited boolean[], p_now timestamptz) RETURNS boolean[]
-    LANGUAGE plpgsql
+    p_waited boolean[], p_now timestamptz,
+    p_ticket bytea DEFAULT holdfast.ticket()) RETURNS boolean[]
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_done record;
 BEGIN
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     PERFORM tx_check(p_mark);
     v_done := tx_leave(p_namespace_id, p_subscription_id, p_leased, p_partition, p_token, p_epoch,
                        p_lease, p_positions, p_waited, p_now);

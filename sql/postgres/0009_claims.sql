@@ -354,9 +354,10 @@ CREATE OR REPLACE FUNCTION holdfast.claim_{namespace}(
     p_token uuid, p_node_name text, p_patterns text[], p_unhandled_too boolean, p_max integer,
     p_lease_ms bigint, p_bound boolean, p_kept boolean, p_frozen uuid[],
     p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz,
-    p_commit text)
+    p_commit text,
+    p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS SETOF holdfast.claimed
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan
@@ -401,6 +402,7 @@ DECLARE
     v_cursor    bigint;
     v_holes     hole[];
 BEGIN
+    PERFORM consumer_admit(p_ticket, {namespace}, p_token);
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
     END IF;
@@ -410,7 +412,8 @@ BEGIN
     v_answer.careful := false;
     SELECT s.mode, s.generation, s.paused_at, s.patterns, n.sequence INTO v_s
         FROM subscriptions s JOIN namespaces n ON n.id = s.namespace_id
-        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
+        WHERE s.id = p_subscription_id AND s.namespace_id = {namespace}
+            AND p_namespace_id = {namespace};
     IF NOT FOUND THEN
         v_answer.status := 3;
         v_answer.message := format('there is no subscription with id %s', p_subscription_id);
@@ -435,7 +438,6 @@ BEGIN
         PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0
             FOR UPDATE;
         IF NOT FOUND THEN
-            PERFORM may_change(p_namespace_id, 'subscriptions');
             v_answer.status := 3;
             v_answer.message := format('there is no subscription with id %s', p_subscription_id);
         END IF;
@@ -741,6 +743,7 @@ CREATE FUNCTION holdfast.claim_make(p_namespace_id integer) RETURNS void
 AS $$
 BEGIN
     EXECUTE replace(claim_source(), '{namespace}', p_namespace_id::text);
+    EXECUTE format('REVOKE ALL ON FUNCTION holdfast.%I FROM PUBLIC', 'claim_' || p_namespace_id);
 END
 $$;
 
@@ -749,14 +752,16 @@ CREATE FUNCTION holdfast.change_claim(
     p_namespace_id integer, p_subscription_id bigint, p_generation bigint, p_lease uuid,
     p_token uuid, p_node_name text, p_patterns text[], p_unhandled_too boolean, p_max integer,
     p_lease_ms bigint, p_bound boolean, p_kept boolean, p_frozen uuid[],
-    p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz)
+    p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz,
+    p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS SETOF holdfast.claimed
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_answer claimed;
 BEGIN
+    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token);
     IF NOT EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id) THEN
         v_answer.status := 3;
         v_answer.message := format('there is no namespace with id %s', p_namespace_id);

@@ -49,8 +49,9 @@ CREATE FUNCTION holdfast.change_settle_lease(
     p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
     p_errors text[] DEFAULT NULL, p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
     p_commit text DEFAULT NULL,
-    OUT status integer, OUT message text, OUT ring boolean)
-    LANGUAGE plpgsql
+    OUT status integer, OUT message text, OUT ring boolean,
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
@@ -65,25 +66,32 @@ DECLARE
 BEGIN
     status := 0;
     ring := false;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
     END IF;
     IF p_all THEN
         DELETE FROM leases l WHERE l.token = p_lease AND l.subscription_id = p_subscription_id
-            AND l.piece IS NULL AND NOT l.has_retries;
+            AND l.piece IS NULL AND NOT l.has_retries
+            AND EXISTS (SELECT FROM subscriptions s
+                        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id);
         IF FOUND THEN
             RETURN;
         END IF;
     END IF;
     IF p_pause_reason IS NOT NULL THEN
-        PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
+        PERFORM 1 FROM subscriptions s
+            WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
     END IF;
-    SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease FOR UPDATE;
+    SELECT * INTO v_lease FROM leases l
+        WHERE l.token = p_lease AND l.subscription_id = p_subscription_id
+            AND EXISTS (SELECT FROM subscriptions s
+                        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id)
+        FOR UPDATE;
     SELECT s.name INTO v_name FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF v_name IS NULL OR v_lease.token IS NULL OR v_lease.subscription_id <> p_subscription_id
        OR v_lease.piece IS NOT NULL THEN
-        PERFORM may_change(p_namespace_id, 'subscriptions');
         status := 5;
         message := 'the lease has ended: its events were handed out again or are settled';
         RETURN;

@@ -69,8 +69,9 @@ $$;
 -- change_dead_retry: `struct dead_retry`. p_payload NULL: as it was. HF_MISUSE (2).
 CREATE FUNCTION holdfast.change_dead_retry(p_namespace_id integer, p_dead_ids bigint[],
                                            p_payload json, p_now timestamptz,
-                                           OUT status integer, OUT message text, OUT count bigint)
-    LANGUAGE plpgsql
+                                           OUT status integer, OUT message text, OUT count bigint,
+                                           p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
@@ -79,7 +80,7 @@ DECLARE
     g      record;
 BEGIN
     status := 0;
-    PERFORM may_change(p_namespace_id, 'dead letters');
+    PERFORM admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
     count := 0;
     IF p_payload IS NOT NULL AND cardinality(p_dead_ids) <> 1 THEN
         status := 2;
@@ -116,15 +117,17 @@ $$;
 -- change_dead_resolve: `struct dead_resolve`. HF_NOTFOUND (3), HF_CONFLICT (4).
 CREATE FUNCTION holdfast.change_dead_resolve(p_namespace_id integer, p_dead_id bigint, p_by text,
                                              p_note text, p_now timestamptz,
-                                             OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                             OUT status integer, OUT message text,
+                                             p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    g record := grave(p_namespace_id, p_dead_id);
+    g record;
 BEGIN
     status := 0;
-    PERFORM may_change(p_namespace_id, 'dead letters');
+    PERFORM admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
+    g := grave(p_namespace_id, p_dead_id);
     IF g.dead_id IS NULL THEN
         status := 3;
         message := format('there is no dead letter %s', p_dead_id);
@@ -146,8 +149,9 @@ $$;
 -- change_dead_purge: `struct dead_purge`.
 CREATE FUNCTION holdfast.change_dead_purge(p_namespace_id integer, p_dead_ids bigint[],
                                            p_now timestamptz,
-                                           OUT status integer, OUT message text, OUT count bigint)
-    LANGUAGE plpgsql
+                                           OUT status integer, OUT message text, OUT count bigint,
+                                           p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
@@ -155,7 +159,7 @@ DECLARE
     g    record;
 BEGIN
     status := 0;
-    PERFORM may_change(p_namespace_id, 'dead letters');
+    PERFORM admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
     count := 0;
     FOREACH v_id IN ARRAY p_dead_ids LOOP
         g := grave(p_namespace_id, v_id);

@@ -35,12 +35,14 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION holdfast.pull_find(p_namespace text, p_subscription text) RETURNS holdfast.pull
+CREATE FUNCTION holdfast.pull_find(p_ticket bytea, p_namespace text, p_subscription text)
+    RETURNS holdfast.pull
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := namespace_find(p_namespace);
+    v_namespace namespaces := enter(p_ticket, p_namespace, 'change the subscriptions of',
+                                    'consumer', 'owner');
     v_pull      pull;
     v_mode      smallint;
 BEGIN
@@ -50,7 +52,6 @@ BEGIN
         INTO v_pull.subscription_id, v_pull.name, v_pull.options, v_mode
         FROM subscriptions s WHERE s.namespace_id = v_namespace.id AND s.name = p_subscription;
     IF NOT FOUND THEN
-        PERFORM may_see(v_namespace.id, 'subscriptions', 'viewer', 'consumer', 'owner');
         RAISE EXCEPTION 'there is no subscription %', p_subscription USING ERRCODE = 'HF003';
     ELSIF v_mode <> 2 THEN
         RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases', p_subscription
@@ -210,17 +211,18 @@ $$;
 -- anybody's again. A row per event, by position; all have the same lease. No rows: there is nothing
 -- to do now, or the subscription is paused. `attempt` counts from 1. node: who this is, for stories.
 CREATE FUNCTION holdfast.claim(namespace text, subscription text, max integer DEFAULT NULL,
-                               lease_ms bigint DEFAULT NULL, node text DEFAULT NULL)
+                               lease_ms bigint DEFAULT NULL, node text DEFAULT NULL,
+                               p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS TABLE (lease text, expires_at timestamptz, "position" bigint, id uuid, type text,
                    payload json, key text, tenant text, metadata json, producer text,
                    schedule_id text, key_version bigint, emitted_at timestamptz, attempt integer)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
     c_tries_max constant integer := 100;        -- batches of which all had to be weeded out
-    v_pull      pull := pull_find(claim.namespace, claim.subscription);
+    v_pull      pull := pull_find(p_ticket, claim.namespace, claim.subscription);
     v_max       integer := coalesce(claim.max, (v_pull.options ->> 'batch')::integer, 100);
     v_lease_ms  bigint := coalesce(claim.lease_ms, (v_pull.options ->> 'lease_ms')::bigint, 30000);
     v_attempts  integer := coalesce((v_pull.options ->> 'attempts_max')::integer, 4);
@@ -291,24 +293,26 @@ $$;
 
 -- ack: done. positions NULL: all that are left in the lease. All of a call happens or nothing.
 CREATE FUNCTION holdfast.ack(namespace text, subscription text, lease text,
-                             positions bigint[] DEFAULT NULL) RETURNS void
-    LANGUAGE plpgsql
+                             positions bigint[] DEFAULT NULL,
+                             p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM pull_settle(pull_find(ack.namespace, ack.subscription), lease_token(ack.lease),
+    PERFORM pull_settle(pull_find(p_ticket, ack.namespace, ack.subscription), lease_token(ack.lease),
                         ack.positions, 0, NULL, clock_timestamp());
 END
 $$;
 
 -- release: given back; the attempt does not count.
 CREATE FUNCTION holdfast.release(namespace text, subscription text, lease text,
-                                 positions bigint[] DEFAULT NULL) RETURNS void
-    LANGUAGE plpgsql
+                                 positions bigint[] DEFAULT NULL,
+                                 p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM pull_settle(pull_find(release.namespace, release.subscription),
+    PERFORM pull_settle(pull_find(p_ticket, release.namespace, release.subscription),
                         lease_token(release.lease), release.positions, 5, NULL, clock_timestamp());
 END
 $$;
@@ -316,12 +320,13 @@ $$;
 -- extend (hf_touch of C): the lease lasts lease_ms (1 to 604800000; NULL: the subscription's) from now.
 -- Answers its end.
 CREATE FUNCTION holdfast.extend(namespace text, subscription text, lease text,
-                               lease_ms bigint DEFAULT NULL) RETURNS timestamptz
-    LANGUAGE plpgsql
+                               lease_ms bigint DEFAULT NULL,
+                               p_ticket bytea DEFAULT holdfast.ticket()) RETURNS timestamptz
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_pull  pull := pull_find(extend.namespace, extend.subscription);
+    v_pull  pull := pull_find(p_ticket, extend.namespace, extend.subscription);
     v_token uuid := lease_token(extend.lease);
     v_ms    bigint := coalesce(extend.lease_ms, (v_pull.options ->> 'lease_ms')::bigint, 30000);
     v_now   timestamptz := clock_timestamp();
@@ -361,7 +366,8 @@ BEGIN
             USING ERRCODE = 'HF001';
     END IF;
     -- Locked, so that nobody settles between reading and settling.
-    PERFORM 1 FROM leases l WHERE l.token = p_lease FOR UPDATE;
+    PERFORM 1 FROM leases l
+        WHERE l.token = p_lease AND l.subscription_id = p_pull.subscription_id FOR UPDATE;
     SELECT array_agg(c) FILTER (WHERE c.position IS NOT NULL) AS left,
            (array_agg(c) FILTER (WHERE c.position IS NULL))[1] AS answer
         INTO v_found
@@ -394,8 +400,9 @@ $$;
 -- dead if it was the last attempt. error: why; node: who this is; both are kept with the attempt.
 CREATE FUNCTION holdfast.nack(namespace text, subscription text, lease text,
                               positions bigint[] DEFAULT NULL, error text DEFAULT NULL,
-                              delay_ms bigint DEFAULT NULL, node text DEFAULT NULL) RETURNS void
-    LANGUAGE plpgsql
+                              delay_ms bigint DEFAULT NULL, node text DEFAULT NULL,
+                              p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
@@ -403,7 +410,7 @@ BEGIN
         RAISE EXCEPTION 'delay_ms is %; it must be NULL (by the retry policy) or 0 to 31622400000',
             nack.delay_ms USING ERRCODE = 'HF001';
     END IF;
-    PERFORM pull_fail(pull_find(nack.namespace, nack.subscription), lease_token(nack.lease),
+    PERFORM pull_fail(pull_find(p_ticket, nack.namespace, nack.subscription), lease_token(nack.lease),
                       nack.positions, false, nack.delay_ms,
                       coalesce(nullif(nack.error, ''), 'nack was called without an error text'),
                       nack.node);
@@ -413,12 +420,13 @@ $$;
 -- bury: dead letters now, reason "rejected".
 CREATE FUNCTION holdfast.bury(namespace text, subscription text, lease text,
                               positions bigint[] DEFAULT NULL, error text DEFAULT NULL,
-                              node text DEFAULT NULL) RETURNS void
-    LANGUAGE plpgsql
+                              node text DEFAULT NULL,
+                              p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM pull_fail(pull_find(bury.namespace, bury.subscription), lease_token(bury.lease),
+    PERFORM pull_fail(pull_find(p_ticket, bury.namespace, bury.subscription), lease_token(bury.lease),
                       bury.positions, true, NULL,
                       coalesce(nullif(bury.error, ''), 'bury was called without an error text'),
                       bury.node);

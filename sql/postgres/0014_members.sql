@@ -12,8 +12,9 @@ CREATE FUNCTION holdfast.change_muster(
     p_members_max integer, p_assigned text, p_frozen uuid[], p_frozen_renewals bigint[],
     OUT status integer, OUT message text, OUT ring boolean, OUT crew bigint, OUT members uuid[],
     OUT assigned text[], OUT owners uuid[], OUT seen uuid[], OUT seen_renewals bigint[], OUT other_name text,
-    OUT lowest bigint, OUT highest bigint)
-    LANGUAGE plpgsql
+    OUT lowest bigint, OUT highest bigint,
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
@@ -26,6 +27,7 @@ DECLARE
 BEGIN
     status := 0;
     ring := false;
+    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token);
     -- The crew number before the crew: who joins after this statement has a higher one, so whoever
     -- missed him here looks again.
     SELECT s.mode, s.wanted, s.crew INTO v_mode, v_wanted, change_muster.crew FROM subscriptions s
@@ -117,8 +119,9 @@ CREATE FUNCTION holdfast.change_checkpoints(
     p_now timestamptz, p_held_partitions integer[] DEFAULT '{}',
     p_held_positions bigint[] DEFAULT '{}', p_held_lanes bigint[] DEFAULT '{}',
     OUT status integer, OUT message text, OUT generation bigint, OUT stale boolean[],
-    OUT due boolean[])
-    LANGUAGE plpgsql
+    OUT due boolean[],
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
@@ -132,6 +135,7 @@ DECLARE
     v_place      integer;
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     stale := array_fill(true, ARRAY[cardinality(p_partitions)]);
     SELECT s.generation INTO change_checkpoints.generation FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
@@ -191,8 +195,9 @@ CREATE FUNCTION holdfast.change_repartition(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_now timestamptz,
     p_frozen uuid[], p_frozen_renewals bigint[],
     OUT status integer, OUT message text, OUT changed boolean, OUT owner uuid,
-    OUT owner_renewals bigint)
-    LANGUAGE plpgsql
+    OUT owner_renewals bigint,
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
@@ -205,6 +210,7 @@ DECLARE
     v_epoch        bigint;
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
     changed := false;
     SELECT * INTO v_subscription FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;

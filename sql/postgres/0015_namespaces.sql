@@ -201,7 +201,8 @@ BEGIN
         DELETE FROM processes WHERE namespace_id = v_namespace.id;
         DELETE FROM past_nodes WHERE namespace_id = v_namespace.id;
         DELETE FROM namespaces n WHERE n.id = v_namespace.id;
-        EXECUTE format('DROP FUNCTION IF EXISTS holdfast.%I', 'claim_' || v_namespace.id);
+        EXECUTE format('DROP FUNCTION IF EXISTS holdfast.%I, holdfast.%I', 'append_' || v_namespace.id,
+                       'claim_' || v_namespace.id);
         more := false;
     END IF;
 END

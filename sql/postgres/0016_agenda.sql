@@ -73,8 +73,7 @@ AS $$
                  (SELECT min(d.due_at) FROM delayed d WHERE d.namespace_id = p_namespace_id))
 $$;
 
--- Whoever keeps something for later keeps its namespace from being removed meanwhile. HF003; 42501 for whom
--- the namespace is there, but not to be locked.
+-- Whoever keeps something for later keeps its namespace from being removed meanwhile. HF003.
 CREATE FUNCTION holdfast.namespace_hold(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
@@ -82,8 +81,6 @@ AS $$
 BEGIN
     PERFORM FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
     IF NOT FOUND THEN
-        PERFORM part_check(p_namespace_id, 'change the agenda', 'publisher', 'owner')
-            FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
         RAISE EXCEPTION 'the namespace is gone' USING ERRCODE = 'HF003';
     END IF;
 END
@@ -99,14 +96,16 @@ CREATE FUNCTION holdfast.change_schedule_put(
     p_payload json, p_key text, p_tenant text, p_metadata json, p_policy integer, p_cap integer,
     p_grace_us bigint, p_next timestamptz, p_now timestamptz, p_driver text, p_paused boolean,
     p_paused_by text, p_paused_reason text,
-    OUT status integer, OUT message text, OUT created boolean)
-    LANGUAGE plpgsql
+    OUT status integer, OUT message text, OUT created boolean,
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule schedules;
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     PERFORM namespace_hold(p_namespace_id);
     INSERT INTO schedules (id, namespace_id, name, expression, zone, type, payload, key, tenant,
                            metadata, policy, cap, grace_us, next_at, created_at, paused_at, paused_by,
@@ -139,18 +138,19 @@ $$;
 
 -- change_schedule_remove: `struct schedule_remove`. HF_NOTFOUND (3).
 CREATE FUNCTION holdfast.change_schedule_remove(p_namespace_id integer, p_name text,
-                                                OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                                OUT status integer, OUT message text,
+                                                p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_id uuid;
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     DELETE FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name
         RETURNING s.id INTO v_id;
     IF NOT FOUND THEN
-        PERFORM may_see(p_namespace_id, 'schedules', 'publisher', 'owner');
         status := 3;
         message := format('there is no schedule %s', p_name);
         RETURN;
@@ -163,12 +163,14 @@ $$;
 CREATE FUNCTION holdfast.change_schedule_pause(p_namespace_id integer, p_name text,
                                                p_paused boolean, p_by text, p_reason text,
                                                p_next timestamptz, p_now timestamptz,
-                                               OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                               OUT status integer, OUT message text,
+                                               p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF p_paused THEN
         UPDATE schedules s
             SET paused_at = p_now, paused_by = p_by, paused_reason = p_reason,
@@ -183,7 +185,6 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM 1 FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
         IF NOT FOUND THEN
-            PERFORM may_see(p_namespace_id, 'schedules', 'publisher', 'owner');
             status := 3;
             message := format('there is no schedule %s', p_name);
         END IF;
@@ -221,10 +222,12 @@ BEGIN
             SELECT s.id, f.next_at, f.at
             FROM unnest(p_schedules, p_generations, p_waited, p_nexts)
                  WITH ORDINALITY f (id, generation, waited, next_at, at),
-                LATERAL (SELECT * FROM schedules s WHERE s.id = f.id
+                LATERAL (SELECT * FROM schedules s
+                         -- Those of other namespaces are not locked. By id: no index has "+ 0".
+                         WHERE s.id = f.id AND s.namespace_id + 0 = p_namespace_id
                          OFFSET 0 -- by id, whatever other index would do for what follows
                          FOR UPDATE SKIP LOCKED) s
-            WHERE s.namespace_id = p_namespace_id AND s.generation = f.generation
+            WHERE s.generation = f.generation
                 AND s.next_at = f.waited AND s.paused_at IS NULL)
         UPDATE schedules s SET next_at = free.next_at FROM free WHERE s.id = free.id RETURNING free.at
     LOOP
@@ -235,8 +238,8 @@ END
 $$;
 
 -- Appends those of the events whose firing is ours. Positions in the order of the events, NULL for the
--- others. Where the log's own index guards all ids this is one INSERT, as that of append_plain
--- (queries_core.sql); else event by event. Locks as append_one does.
+-- others. Where the log's own index guards all ids this is one INSERT, as that of append_<id>
+-- (0003_append.sql); else event by event. Locks as append_one does.
 CREATE FUNCTION holdfast.fire_append(
     p_namespace holdfast.namespaces, p_ours boolean[], p_firings integer[], p_ids uuid[], p_types text[],
     p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
@@ -305,16 +308,19 @@ CREATE FUNCTION holdfast.change_fire(
     p_tenants text[], p_metadata json[], p_producers text[], p_schedule_ids text[],
     p_emitted_at timestamptz[], p_hashes bigint[],
     OUT status integer, OUT message text, OUT ours boolean[], OUT positions bigint[],
-    OUT duplicates boolean[])
-    LANGUAGE plpgsql
+    OUT duplicates boolean[],
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
-    v_namespace namespaces := namespace_of(p_namespace_id);
+    v_namespace namespaces;
     v_done      record;
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_namespace := namespace_of(p_namespace_id);
     ours := fire_take(p_namespace_id, p_by_hand, p_schedules, p_generations, p_waited, p_nexts);
     v_done := fire_append(v_namespace, ours, p_firings, p_ids, p_types, p_payloads, p_keys, p_tenants,
                           p_metadata, p_producers, p_schedule_ids, p_emitted_at, p_hashes);
@@ -350,8 +356,9 @@ CREATE FUNCTION holdfast.change_delay(
     p_namespace_id integer, p_due timestamptz, p_ids uuid[], p_types text[], p_payloads json[],
     p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
     p_emitted_at timestamptz[], p_hashes bigint[],
-    OUT status integer, OUT message text, OUT positions bigint[], OUT duplicates boolean[])
-    LANGUAGE plpgsql
+    OUT status integer, OUT message text, OUT positions bigint[], OUT duplicates boolean[],
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
@@ -359,6 +366,7 @@ DECLARE
     v_found record;
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     PERFORM namespace_hold(p_namespace_id);
     positions := array_fill(0::bigint, ARRAY[v_count]);
     duplicates := array_fill(false, ARRAY[v_count]);
@@ -385,16 +393,19 @@ $$;
 CREATE FUNCTION holdfast.change_release(p_namespace_id integer, p_max integer, p_bytes_max bigint,
                                         p_now timestamptz,
                                         OUT status integer, OUT message text, OUT count bigint,
-                                        OUT next_at timestamptz)
-    LANGUAGE plpgsql
+                                        OUT next_at timestamptz,
+                                        p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := namespace_of(p_namespace_id);
+    v_namespace namespaces;
     v_row       record;
     v_bytes     bigint := 0;
 BEGIN
     status := 0;
+    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_namespace := namespace_of(p_namespace_id);
     count := 0;
     IF pg_try_advisory_xact_lock(1215253606, p_namespace_id) THEN
         FOR v_row IN

@@ -12,18 +12,19 @@ ALTER TABLE holdfast.schedules ADD COLUMN job bigint;
 -- ---- Making them --------------------------------------------------------------------------------
 
 -- A schedule by its name. HF003, 42501.
-CREATE FUNCTION holdfast.schedule_find(p_namespace text, p_name text) RETURNS holdfast.schedules
-    LANGUAGE plpgsql STABLE
+CREATE FUNCTION holdfast.schedule_find(p_ticket bytea, p_namespace text, p_name text)
+    RETURNS holdfast.schedules
+    LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := namespace_find(p_namespace);
+    v_namespace namespaces := enter(p_ticket, p_namespace, 'change the agenda of',
+                                    'publisher', 'owner');
     v_schedule  schedules;
 BEGIN
     SELECT * INTO v_schedule FROM schedules s
         WHERE s.namespace_id = v_namespace.id AND s.name = p_name;
     IF NOT FOUND THEN
-        PERFORM may_see(v_namespace.id, 'schedules', 'publisher', 'owner');
         RAISE EXCEPTION 'there is no schedule %', p_name USING ERRCODE = 'HF003';
     END IF;
     RETURN v_schedule;
@@ -167,14 +168,16 @@ CREATE FUNCTION holdfast.create_schedule(namespace text, name text, expression t
                                          metadata json DEFAULT NULL, misfire text DEFAULT 'skip',
                                          misfire_cap integer DEFAULT 100,
                                          grace_ms bigint DEFAULT 60000, driver text DEFAULT NULL,
-                                         paused boolean DEFAULT false)
+                                         paused boolean DEFAULT false,
+                                         p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS uuid
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_namespace namespaces := namespace_find(create_schedule.namespace);
+    v_namespace namespaces := enter(p_ticket, create_schedule.namespace, 'change the agenda of',
+                                    'publisher', 'owner');
     v_cron      cron := cron_parse(create_schedule.expression);
     v_now       timestamptz := clock_timestamp();
     v_payload   json := coalesce(create_schedule.payload, 'null');
@@ -209,42 +212,45 @@ BEGIN
             create_schedule.driver, create_schedule.paused, session_user::text, NULL);
     END IF;
     PERFORM ring(v_namespace.id, v_namespace.sleep);
-    RETURN (schedule_find(create_schedule.namespace, create_schedule.name)).id;
+    RETURN (schedule_find(p_ticket, create_schedule.namespace, create_schedule.name)).id;
 END
 $$;
 
 -- drop_schedule: its events stay.
-CREATE FUNCTION holdfast.drop_schedule(namespace text, name text) RETURNS void
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.drop_schedule(namespace text, name text,
+                                       p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_schedule schedules := schedule_find(namespace, name);
+    v_schedule schedules := schedule_find(p_ticket, namespace, name);
 BEGIN
     PERFORM change_schedule_remove(v_schedule.namespace_id, v_schedule.name);
 END
 $$;
 
 -- pause_schedule: nothing fires until resume_schedule; times missed during a pause are skipped.
-CREATE FUNCTION holdfast.pause_schedule(namespace text, name text, reason text DEFAULT NULL) RETURNS void
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.pause_schedule(namespace text, name text, reason text DEFAULT NULL,
+                                        p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_schedule schedules := schedule_find(namespace, name);
+    v_schedule schedules := schedule_find(p_ticket, namespace, name);
 BEGIN
     PERFORM change_schedule_pause(v_schedule.namespace_id, v_schedule.name, true, session_user::text,
                                   reason, NULL, clock_timestamp());
 END
 $$;
 
-CREATE FUNCTION holdfast.resume_schedule(namespace text, name text) RETURNS void
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.resume_schedule(namespace text, name text,
+                                         p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_schedule  schedules := schedule_find(namespace, name);
-    v_namespace namespaces := namespace_find(namespace);
+    v_schedule  schedules := schedule_find(p_ticket, namespace, name);
+    v_namespace namespaces := namespace_of(v_schedule.namespace_id);
     v_now       timestamptz := clock_timestamp();
 BEGIN
     PERFORM change_schedule_pause(v_schedule.namespace_id, v_schedule.name, false, NULL, NULL,
@@ -266,13 +272,14 @@ CREATE FUNCTION holdfast.publish_later(namespace text, type text, payload json, 
                                        tenant text DEFAULT NULL, metadata json DEFAULT NULL,
                                        producer text DEFAULT NULL,
                                        emitted_at timestamptz DEFAULT NULL,
-                                       OUT "position" bigint, OUT duplicate boolean)
-    LANGUAGE plpgsql
+                                       OUT "position" bigint, OUT duplicate boolean,
+                                       p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    v_namespace namespaces := namespace_find(namespace);
+    v_namespace namespaces := enter(p_ticket, namespace, 'publish into', 'publisher', 'owner');
     v_payload   json := coalesce(payload, 'null');
     v_now       timestamptz := clock_timestamp();
     v_emitted   timestamptz := coalesce(emitted_at, v_now);
@@ -347,14 +354,15 @@ END
 $$;
 
 -- run_schedule: publishes its event now, also if it is paused. What it waits for stays.
-CREATE FUNCTION holdfast.run_schedule(namespace text, name text, OUT id uuid, OUT "position" bigint)
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.run_schedule(namespace text, name text, OUT id uuid, OUT "position" bigint,
+                                      p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
     v_done record;
 BEGIN
-    v_done := fire_times(schedule_find(namespace, name), ARRAY[clock_timestamp()], NULL, NULL, NULL, true);
+    v_done := fire_times(schedule_find(p_ticket, namespace, name), ARRAY[clock_timestamp()], NULL, NULL, NULL, true);
     id := v_done.ids[1];
     "position" := v_done.positions[1];
     IF id IS NULL THEN
@@ -367,8 +375,9 @@ $$;
 -- of them (schedule_due of src/bus/schedule.c); the rest comes with the next call. 0, too, if there is none,
 -- if it is paused, or if somebody else has fired it. Waits for whoever is at it: a job of pg_cron comes
 -- once for a planned time, and if that transaction is rolled back nobody else would.
-CREATE FUNCTION holdfast.fire_schedule(p_id uuid) RETURNS bigint
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.fire_schedule(p_id uuid,
+                                       p_ticket bytea DEFAULT holdfast.ticket()) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
@@ -377,6 +386,10 @@ DECLARE
     v_bytes    integer;
     v_plan     record;
 BEGIN
+    IF NOT caller_has(holder(p_ticket), (SELECT s.namespace_id FROM schedules s WHERE s.id = p_id),
+                    'publisher', 'owner') THEN
+        RETURN 0;
+    END IF;
     SELECT * INTO v_schedule FROM schedules s
         WHERE s.id = p_id AND s.next_at <= v_now AND s.paused_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
@@ -440,11 +453,13 @@ $$;
 -- called again at once. Call it every second, outside of a transaction, from one place or from many.
 CREATE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max integer DEFAULT 1000,
                               OUT fired bigint, OUT released bigint, OUT months bigint,
-                              OUT more boolean)
-    LANGUAGE plpgsql
+                              OUT more boolean,
+                              p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
+    v_caller    oid := holder(p_ticket);
     v_namespace namespaces;
     v_done      record;
     v_now       timestamptz := clock_timestamp();
@@ -452,11 +467,14 @@ BEGIN
     fired := 0;
     released := 0;
     months := 0;
-    PERFORM namespace_find(namespace) WHERE namespace IS NOT NULL;
+    IF namespace IS NOT NULL THEN
+        PERFORM enter(p_ticket, namespace, 'see', 'viewer', 'publisher', 'consumer', 'owner');
+    END IF;
     PERFORM commit_durably();
     FOR v_namespace IN SELECT * FROM namespaces n
                        WHERE n.removing_at IS NULL AND n.copying IS NULL
                            AND (tick.namespace IS NULL OR n.name = tick.namespace)
+                           AND caller_has(v_caller, n.id, 'publisher', 'owner')
                        ORDER BY n.id LOOP
         months := months + ensure_months(v_namespace.id);
         v_done := change_release(v_namespace.id, 1000, 4194304, v_now);
@@ -468,12 +486,14 @@ BEGIN
         v_done := fire_due(v_namespace.id, p_max, v_now);
         fired := fired + v_done.fired;
         more := more OR v_done.more;
-        PERFORM process_sweep(v_namespace.id)
+        PERFORM process_sweep(v_namespace.id, p_ticket)
             WHERE EXISTS (SELECT FROM processes p WHERE p.namespace_id = v_namespace.id
                               AND process_is_silent(p));
     END LOOP;
     more := coalesce(more, false) OR fired >= p_max;
-    PERFORM upkeep();
-    PERFORM retain(namespace); -- last: it may lock a log to the end of the transaction
+    IF v_caller IS NULL THEN
+        PERFORM upkeep();
+        PERFORM retain(namespace); -- last: it may lock a log to the end of the transaction
+    END IF;
 END
 $$;

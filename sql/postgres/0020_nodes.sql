@@ -111,15 +111,18 @@ CREATE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid, p_l
                                        p_again boolean, p_node_id text, p_given boolean,
                                        p_node_name text, p_description text, p_metadata json,
                                        p_host text, p_pid bigint, p_version text,
-                                       p_heartbeat_ms bigint, OUT status integer, OUT message text)
-    LANGUAGE plpgsql
+                                       p_heartbeat_ms bigint, OUT status integer, OUT message text,
+                                       p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
+    v_caller    oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');
     v_now       timestamptz := clock_timestamp();
     v_namespace namespaces;
 BEGIN
     status := 0;
+    PERFORM process_check(p_namespace_id, p_token, v_caller);
     PERFORM node_lock(p_namespace_id, p_again, CASE WHEN p_given THEN p_node_id END);
     SELECT * INTO v_namespace FROM namespaces n
         WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
@@ -140,9 +143,10 @@ BEGIN
     END IF;
     INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, node_name,
                                 heartbeat_ms, pid, given, node_id, host, version, description,
-                                metadata)
+                                metadata, role_id)
         VALUES (p_token, v_now, v_now, p_namespace_id, p_locked, p_node_name, p_heartbeat_ms, p_pid,
-                p_given, p_node_id, p_host, p_version, p_description, p_metadata)
+                p_given, p_node_id, p_host, p_version, p_description, p_metadata,
+                coalesce(v_caller, role_id()))
         ON CONFLICT (token) DO UPDATE
         SET renewals = p.renewals + 1, seen_at = excluded.seen_at, locked = excluded.locked;
 END
@@ -298,13 +302,16 @@ $$;
 -- registers, others who do with this id, and whoever removes the namespace.
 CREATE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT NULL,
                                    description text DEFAULT NULL, metadata json DEFAULT NULL,
-                                   heartbeat_ms bigint DEFAULT NULL) RETURNS uuid
-    LANGUAGE plpgsql
+                                   heartbeat_ms bigint DEFAULT NULL,
+                                   p_ticket bytea DEFAULT holdfast.ticket()) RETURNS uuid
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_id      integer := (namespace_find(heartbeat.namespace)).id;
+    v_id      integer := (enter(p_ticket, heartbeat.namespace, 'be a node of',
+                                'viewer', 'publisher', 'consumer', 'owner')).id;
+    v_caller  oid := holder(p_ticket);
     v_token   uuid := coalesce(heartbeat.token, gen_random_uuid());
     v_message text := node_fault(heartbeat.node, heartbeat.description, heartbeat.metadata,
                                  heartbeat.heartbeat_ms);
@@ -315,7 +322,8 @@ BEGIN
         RAISE EXCEPTION USING MESSAGE = v_message, ERRCODE = 'HF001';
     END IF;
     PERFORM demand_read_committed('heartbeat needs');
-    PERFORM clock_mind(v_id);
+    PERFORM process_check(v_id, v_token, v_caller);
+    PERFORM clock_mind(v_id, v_caller);
     v_started := node_started(v_id, heartbeat.node, v_token);
     IF v_started IS NOT NULL THEN
         v_message := node_rival(v_id, heartbeat.node, v_token, v_started);
@@ -334,7 +342,7 @@ BEGIN
     END IF;
     v_done := node_register(v_id, v_token, false, false, heartbeat.node, true, heartbeat.node,
                             heartbeat.description, heartbeat.metadata, NULL, NULL, NULL,
-                            coalesce(heartbeat.heartbeat_ms, 30000));
+                            coalesce(heartbeat.heartbeat_ms, 30000), p_ticket);
     IF v_done.status <> 0 THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message,
             ERRCODE = CASE WHEN v_done.status = 4 THEN 'HF004' ELSE 'HF003' END;
@@ -345,17 +353,20 @@ END
 $$;
 
 -- goodbye: the node stops. False: it was not registered (any more). HF001, HF003.
-CREATE FUNCTION holdfast.goodbye(namespace text, node text, token uuid) RETURNS boolean
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.goodbye(namespace text, node text, token uuid,
+                                 p_ticket bytea DEFAULT holdfast.ticket()) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_id integer := (namespace_find(namespace)).id;
+    v_id integer := (enter(p_ticket, namespace, 'be a node of',
+                           'viewer', 'publisher', 'consumer', 'owner')).id;
 BEGIN
+    PERFORM process_check(v_id, token, holder(p_ticket));
     IF node_started(v_id, node, token) IS NULL THEN
         RETURN false;
     END IF;
-    PERFORM process_close(v_id, token, clock_timestamp());
+    PERFORM process_close(v_id, token, clock_timestamp(), p_ticket);
     RETURN true;
 END
 $$;

@@ -13,16 +13,18 @@
 -- Each of them may be a node. A viewer or publisher changes and removes only what its own role has
 -- registered, a consumer or owner every node of the namespace.
 --
--- Functions run with the rights of their caller. The tables that all namespaces share have policies
--- (row-level security), which ask the table grants whose rows a statement may see or write, once per
--- statement. What belongs to one namespace alone, its log and its sequences, is granted as such. The
--- owner of the schema passes by all policies and pays nothing for them. Making and removing
--- namespaces, and granting, stay with that owner.
+-- No role may write a table or a sequence of the schema, nor lock one against others. It may read the tables
+-- that all namespaces share, whose policies (row-level security) ask the table grants whose rows a
+-- statement may see, once per statement, and the log of its namespaces. What writes is a function that runs
+-- with its owner's rights (SECURITY DEFINER); each begins with admit or enter, which read from the ticket
+-- who called (0001_tables.sql) and refuse whoever has no such part in the namespace. All that such a
+-- function is given comes from outside: ids of subscriptions, leases, processes are looked for in the
+-- namespace that was admitted, before a row is locked, and numbers and times have limits.
+--   The owner of the schema, and a superuser, pass by all of that and pay next to nothing for it. Making and
+-- removing namespaces, granting, retention and upkeep stay with that owner.
 --   Views must ask in the name of their reader, which PostgreSQL does from version 15 on; before, nothing
--- can be granted. Not guarded, because the server has no rights for them: advisory locks and notifying,
--- with which a role that is connected may disturb, but neither read nor write. Nor is LOCK TABLE, of a
--- table that all namespaces share, by whoever may change rows of it: so a role can change rows only of
--- the tables that its parts need, which for a viewer are those of nodes.
+-- can be granted. Not guarded, because the server has no rights for it: notifying, with which a role that is
+-- connected may wake others.
 
 CREATE TABLE holdfast.grants (
     namespace_id integer NOT NULL,
@@ -54,11 +56,7 @@ BEGIN
 END
 $$;
 
--- Whether they may consume: everything that belongs to subscriptions is theirs to change. And whether
--- they may see subscriptions and dead letters. The policies say the same.
-CREATE FUNCTION holdfast.may_consume(p_namespace_id integer) RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN holdfast.has_part($1, 'consumer', 'owner');
+-- Whether they may see subscriptions and dead letters. The policies say the same.
 CREATE FUNCTION holdfast.may_read(p_namespace_id integer) RETURNS boolean
     LANGUAGE sql STABLE
     RETURN holdfast.has_part($1, 'viewer', 'consumer', 'owner');
@@ -80,18 +78,108 @@ END
 $$;
 
 -- For whoever looks for something, which would seem not to exist to those from whom the policies hide it.
--- Both are inlined; the owner of the schema pays next to nothing for them.
+-- It is inlined; the owner of the schema pays next to nothing for it.
 CREATE FUNCTION holdfast.may_see(p_namespace_id integer, p_what text, VARIADIC p_roles text[])
     RETURNS boolean
     LANGUAGE sql STABLE
     RETURN NOT row_security_active('holdfast.namespaces'::regclass)
         OR holdfast.part_check($1, 'see the ' || $2, VARIADIC $3);
 
--- For changes of what belongs to consumers, which would find nothing to change, or even seem to be done.
-CREATE FUNCTION holdfast.may_change(p_namespace_id integer, p_what text) RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN NOT row_security_active('holdfast.namespaces'::regclass)
-        OR holdfast.part_check($1, 'change the ' || $2, 'consumer', 'owner');
+-- ---- Admission ----------------------------------------------------------------------------------
+--
+-- For functions that run with their owner's rights. A caller is the number of a role; NULL: one who passes by
+-- all policies.
+
+-- holder: the caller whose ticket this is. 42501: it is none of this transaction.
+CREATE FUNCTION holdfast.holder(p_ticket bytea) RETURNS oid
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_secret bytea := (SELECT s.secret FROM secret s);
+    v_caller oid;
+BEGIN
+    IF p_ticket = v_secret THEN
+        RETURN NULL;
+    END IF;
+    v_caller := ('x' || encode(substr(p_ticket, 1, 4), 'hex'))::bit(32)::bigint::oid;
+    IF ticket_make(v_caller, v_secret) IS DISTINCT FROM p_ticket THEN
+        RAISE EXCEPTION 'p_ticket is not a ticket of this transaction: leave the parameter out'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN v_caller;
+END
+$$;
+
+-- caller_has: whether the caller has one of these in a namespace.
+CREATE FUNCTION holdfast.caller_has(p_caller oid, p_namespace_id integer, VARIADIC p_roles text[])
+    RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN p_caller IS NULL OR EXISTS (
+        SELECT FROM grants g
+        WHERE g.namespace_id = p_namespace_id AND g.role = ANY (p_roles)
+            AND pg_has_role(p_caller, g.grantee::oid, 'USAGE'));
+END
+$$;
+
+-- admit: the caller, if it has one of these in the namespace with this id. 42501: who may not do what. The
+-- name of a namespace is told only to those who have a part in it.
+CREATE FUNCTION holdfast.admit(p_ticket bytea, p_namespace_id integer, p_deed text,
+                               VARIADIC p_roles text[]) RETURNS oid
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_caller oid := holder(p_ticket);
+BEGIN
+    IF v_caller IS NOT NULL AND NOT caller_has(v_caller, p_namespace_id, VARIADIC p_roles) THEN
+        RAISE EXCEPTION '% may not % namespace %', pg_get_userbyid(v_caller), p_deed, coalesce(
+            (SELECT n.name FROM namespaces n WHERE n.id = p_namespace_id
+                 AND caller_has(v_caller, n.id, 'viewer', 'publisher', 'consumer', 'owner')),
+            format('with id %s', p_namespace_id)) USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN v_caller;
+END
+$$;
+
+-- enter: the namespace of this name, as namespace_find has it, if the caller has one of these in it. For who
+-- has no part in it at all there is none (HF003). 42501 as admit.
+CREATE FUNCTION holdfast.enter(p_ticket bytea, p_namespace text, p_deed text, VARIADIC p_roles text[])
+    RETURNS holdfast.namespaces
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_caller    oid := holder(p_ticket);
+    v_namespace namespaces;
+BEGIN
+    IF v_caller IS NOT NULL THEN
+        SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_namespace;
+        IF NOT caller_has(v_caller, v_namespace.id, 'viewer', 'publisher', 'consumer', 'owner') THEN
+            RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
+        END IF;
+        PERFORM admit(p_ticket, v_namespace.id, p_deed, VARIADIC p_roles);
+    END IF;
+    RETURN namespace_find(p_namespace);
+END
+$$;
+
+-- consumer_admit: admit for a consumer that works as the process with this token, which is one of the
+-- namespace, or none that is registered.
+CREATE FUNCTION holdfast.consumer_admit(p_ticket bytea, p_namespace_id integer, p_token uuid) RETURNS oid
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_caller oid := admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+BEGIN
+    PERFORM process_check(p_namespace_id, p_token, v_caller);
+    RETURN v_caller;
+END
+$$;
 
 -- Whose process it is. It counts as dead when its row is gone, so who does not consume removes none but
 -- its own. A role is known by its number: its name may change while it runs. (A regrole would be
@@ -103,60 +191,35 @@ ALTER TABLE holdfast.processes ADD COLUMN role_id oid NOT NULL DEFAULT holdfast.
 
 -- ---- Policies -----------------------------------------------------------------------------------
 
--- Who sees and who writes the rows of each table. Those of subscriptions and schedules go with them.
+-- Who sees the rows of each table. Those of subscriptions and schedules go with them. Nobody but the owner
+-- of the schema writes any.
 DO $$
 DECLARE
     c_all        constant text := $f$'viewer', 'publisher', 'consumer', 'owner'$f$;
     c_readers    constant text := $f$'viewer', 'consumer', 'owner'$f$;
     c_publishers constant text := $f$'publisher', 'owner'$f$;
-    c_consumers  constant text := $f$'consumer', 'owner'$f$;
-    c_workers    constant text := $f$'publisher', 'consumer', 'owner'$f$;
     t            record;
-    v_see        text;
-    v_write      text;
 BEGIN
     FOR t IN
         SELECT * FROM (VALUES
-            ('namespaces', 'id', c_all, c_workers),
-            ('processes', 'namespace_id', c_all, c_consumers),
-            ('past_nodes', 'namespace_id', c_all, c_all),
-            ('events', 'namespace_id', c_readers, c_publishers),
-            ('heads', 'namespace_id', c_all, c_publishers),
-            ('event_ids', 'namespace_id', c_all, c_publishers),
-            ('keys', 'namespace_id', c_all, c_publishers),
-            ('schedules', 'namespace_id', c_publishers, c_publishers),
-            ('delayed', 'namespace_id', c_publishers, c_publishers),
-            ('subscriptions', 'namespace_id', c_readers, c_consumers),
-            ('letters', 'namespace_id', c_readers, c_consumers),
-            ('members', NULL, NULL, NULL), ('partitions', NULL, NULL, NULL),
-            ('checkpoints_0', NULL, NULL, NULL), ('checkpoints_1', NULL, NULL, NULL),
-            ('leases', NULL, NULL, NULL), ('retries', NULL, NULL, NULL),
-            ('copies', NULL, NULL, NULL), ('settled', NULL, NULL, NULL))
-            v (name, "column", see, write)
+            ('namespaces', 'id', c_all), ('processes', 'namespace_id', c_all),
+            ('past_nodes', 'namespace_id', c_all), ('events', 'namespace_id', c_readers),
+            ('heads', 'namespace_id', c_all), ('event_ids', 'namespace_id', c_all),
+            ('keys', 'namespace_id', c_all), ('schedules', 'namespace_id', c_publishers),
+            ('delayed', 'namespace_id', c_publishers), ('subscriptions', 'namespace_id', c_readers),
+            ('letters', 'namespace_id', c_readers), ('members', NULL, NULL), ('partitions', NULL, NULL),
+            ('checkpoints_0', NULL, NULL), ('checkpoints_1', NULL, NULL), ('leases', NULL, NULL),
+            ('retries', NULL, NULL), ('copies', NULL, NULL), ('settled', NULL, NULL))
+            v (name, "column", see)
     LOOP
-        IF t."column" IS NOT NULL THEN
-            v_see := format('%I = ANY ((SELECT holdfast.namespaces_of(%s))::integer[])',
-                            t."column", t.see);
-            v_write := format('%I = ANY ((SELECT holdfast.namespaces_of(%s))::integer[])',
-                              t."column", t.write);
-        ELSE
-            v_see := 'EXISTS (SELECT FROM holdfast.subscriptions s WHERE s.id = subscription_id)';
-            v_write := format('(SELECT s.namespace_id FROM holdfast.subscriptions s '
-                              'WHERE s.id = subscription_id) '
-                              '= ANY ((SELECT holdfast.namespaces_of(%s))::integer[])', c_consumers);
-        END IF;
         EXECUTE format('ALTER TABLE holdfast.%I ENABLE ROW LEVEL SECURITY', t.name);
-        EXECUTE format('CREATE POLICY see ON holdfast.%I FOR SELECT USING (%s)', t.name, v_see);
-        EXECUTE format('CREATE POLICY "add" ON holdfast.%I FOR INSERT WITH CHECK (%s)', t.name, v_write);
-        EXECUTE format('CREATE POLICY change ON holdfast.%I FOR UPDATE USING (%s)', t.name, v_write);
-        EXECUTE format('CREATE POLICY remove ON holdfast.%I FOR DELETE USING (%s)', t.name, v_write);
+        EXECUTE format('CREATE POLICY see ON holdfast.%I FOR SELECT USING (%s)', t.name,
+            CASE WHEN t."column" IS NOT NULL THEN
+                format('%I = ANY ((SELECT holdfast.namespaces_of(%s))::integer[])', t."column", t.see)
+            ELSE 'EXISTS (SELECT FROM holdfast.subscriptions s WHERE s.id = subscription_id)' END);
     END LOOP;
-    -- In addition to the policies above: either is enough.
-    CREATE POLICY own ON holdfast.processes
-        USING (role_id = (SELECT holdfast.role_id()) AND namespace_id = ANY (
-            (SELECT holdfast.namespaces_of('viewer', 'publisher', 'consumer', 'owner'))::integer[]));
     ALTER TABLE holdfast.schedule_runs ENABLE ROW LEVEL SECURITY;
-    CREATE POLICY with_its_schedule ON holdfast.schedule_runs
+    CREATE POLICY see ON holdfast.schedule_runs FOR SELECT
         USING (EXISTS (SELECT FROM holdfast.schedules s WHERE s.id = schedule_id));
     ALTER TABLE holdfast.grants ENABLE ROW LEVEL SECURITY;
     CREATE POLICY see ON holdfast.grants FOR SELECT USING (pg_has_role(grantee, 'USAGE'));
@@ -170,8 +233,40 @@ $$;
 
 -- ---- Granting -----------------------------------------------------------------------------------
 
--- They lock what all consumers use, to the end of the caller's transaction.
-REVOKE ALL ON FUNCTION holdfast.rotate(bigint), holdfast.compact(regclass, bigint, bigint) FROM PUBLIC;
+-- The functions that run with their owner's rights and that roles may call, and which parts may: the only
+-- list of them. Each part's rights are told in docs/postgres.md, and tests/postgres/privileges.sh compares.
+-- append_<id> and claim_<id> go with their namespace.
+CREATE FUNCTION holdfast.entries() RETURNS TABLE (name text, roles text[])
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+    SELECT n, '{viewer,publisher,consumer,owner}'::text[] FROM unnest('{
+        try_months, sleep, awake, process_beat, process_sweep, process_close, node_register, heartbeat,
+        goodbye, tick, seek_subscription}'::text[]) n
+    UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{
+        append, publish, publish_many, publish_later, change_schedule_put, change_schedule_remove,
+        change_schedule_pause, change_fire, change_delay, change_release, create_schedule, drop_schedule,
+        pause_schedule, resume_schedule, run_schedule, fire_schedule}'::text[]) n
+    UNION ALL SELECT n, '{consumer,owner}' FROM unnest('{
+        change_subscription_put, change_subscription_remove, change_pause, change_breaker, change_seek,
+        change_acquire, change_give_back, change_settle, tx_settle, change_claim, change_settle_lease,
+        change_dead_retry, change_dead_resolve, change_dead_purge, claim, ack, nack, release, bury, extend,
+        change_muster, change_checkpoints, change_repartition, create_subscription, alter_subscription,
+        drop_subscription, pause_subscription, resume_subscription}'::text[]) n
+$$;
+
+-- These functions of the schema that run with their owner's rights, as GRANT names them; all, if p_roles is
+-- NULL, else those of these parts. NULL: there are none.
+CREATE FUNCTION holdfast.entry_list(p_roles text[]) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+    SELECT string_agg(format('holdfast.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), ', ')
+    FROM pg_proc p
+    WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef
+        AND (p_roles IS NULL OR EXISTS (SELECT FROM entries() e
+                                        WHERE e.name = p.proname AND e.roles && p_roles))
+$$;
 
 -- Makes the server's grants to a role what the table grants says, whatever they were: those that any
 -- namespace needs, and those of one namespace, if it still has a log. A role that is gone has none.
@@ -183,59 +278,47 @@ CREATE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole)
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    c_read      constant text := 'meta, turns, grants, namespaces, event_log, dead_letters, checkpoints, events';
-    c_nodes     constant text := 'processes, past_nodes';
-    c_published constant text := 'heads, event_ids, keys, schedules, schedule_runs, delayed';
-    c_consumed  constant text := 'subscriptions, letters, members, partitions, checkpoints_0, '
-        'checkpoints_1, leases, retries, copies, settled';
-    c_all       constant text := concat_ws(', ', c_read, c_nodes, c_published, c_consumed);
-    c_upkeep    constant text := 'rotate(bigint), compact(regclass, bigint, bigint)';
-    v_log       text := 'events_' || p_namespace_id;
-    v_parts     text[] := ARRAY(SELECT DISTINCT g.role FROM grants g WHERE g.grantee = p_grantee);
-    v_roles     text[] := ARRAY(SELECT g.role FROM grants g WHERE g.grantee = p_grantee
-                                AND g.namespace_id = p_namespace_id);
-    v_writes    boolean := v_roles && '{publisher,owner}';
+    c_read  constant text := 'meta, turns, grants, namespaces, event_log, dead_letters, checkpoints, events, '
+        'processes, past_nodes, heads, event_ids, keys, schedules, schedule_runs, delayed, subscriptions, '
+        'letters, members, partitions, checkpoints_0, checkpoints_1, leases, retries, copies, settled';
+    v_log   text := 'events_' || p_namespace_id;
+    v_own   record;
+    v_parts text[] := ARRAY(SELECT DISTINCT g.role FROM grants g WHERE g.grantee = p_grantee);
+    v_roles text[] := ARRAY(SELECT g.role FROM grants g WHERE g.grantee = p_grantee
+                            AND g.namespace_id = p_namespace_id);
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p_grantee) THEN
         RETURN;
     END IF;
     LOCK TABLE checkpoints_0, checkpoints_1, leases, settled IN ACCESS SHARE MODE;
-    EXECUTE format('REVOKE ALL ON %s FROM %s', c_all, p_grantee);
-    EXECUTE format('REVOKE ALL ON SEQUENCE journal_seq FROM %s', p_grantee);
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', c_upkeep, p_grantee);
+    EXECUTE format('REVOKE ALL ON %s, door FROM %s', c_read, p_grantee);
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s',
+                   entry_list('{viewer,publisher,consumer,owner}'), p_grantee);
     EXECUTE format('REVOKE ALL ON SCHEMA holdfast FROM %s', p_grantee);
     IF v_parts <> '{}' THEN
         EXECUTE format('GRANT USAGE ON SCHEMA holdfast TO %s', p_grantee);
-        EXECUTE format('GRANT SELECT ON %s TO %s', c_all, p_grantee);
-        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO %s', c_nodes, p_grantee);
+        EXECUTE format('GRANT SELECT ON %s TO %s', c_read, p_grantee);
+        EXECUTE format('GRANT INSERT (ask), SELECT (ticket) ON door TO %s', p_grantee);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', entry_list(v_parts), p_grantee);
     END IF;
-    IF v_parts && '{publisher,owner}' THEN
-        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO %s', c_published, p_grantee);
-        EXECUTE format('GRANT INSERT ON events TO %s', p_grantee);
-        EXECUTE format('GRANT UPDATE (ids_until, closed_at) ON namespaces TO %s', p_grantee);
-    END IF;
-    IF v_parts && '{consumer,owner}' THEN
-        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO %s', c_consumed, p_grantee);
-        EXECUTE format('GRANT UPDATE (closed_at) ON namespaces TO %s', p_grantee);
-        EXECUTE format('GRANT USAGE ON SEQUENCE journal_seq TO %s', p_grantee);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', c_upkeep, p_grantee);
-    END IF;
+    FOR v_own IN SELECT f.name, f.roles FROM (VALUES ('append_', '{publisher,owner}'::text[]),
+                                                     ('claim_', '{consumer,owner}')) f (name, roles)
+                 WHERE to_regproc(f.name || p_namespace_id) IS NOT NULL LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s%s FROM %s', v_own.name, p_namespace_id, p_grantee);
+        IF v_roles && v_own.roles THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION %s%s TO %s', v_own.name, p_namespace_id, p_grantee);
+        END IF;
+    END LOOP;
     IF to_regclass(v_log) IS NULL THEN
         RETURN;
     END IF;
     EXECUTE format('REVOKE ALL ON %s FROM %s', v_log, p_grantee);
     EXECUTE format('REVOKE ALL ON SEQUENCE %1$s_position, %1$s_sleep FROM %2$s', v_log, p_grantee);
-    IF v_roles = '{}' THEN
-        RETURN;
-    END IF;
-    EXECUTE format('GRANT SELECT%s ON %s TO %s',
-                   CASE WHEN v_roles = '{publisher}' THEN ' (position, id, entered_at, guard_at, key_version)'
-                        ELSE '' END, v_log, p_grantee);
-    EXECUTE format('GRANT SELECT%s ON SEQUENCE %s_position TO %s',
-                   CASE WHEN v_writes THEN ', USAGE' ELSE '' END, v_log, p_grantee);
-    EXECUTE format('GRANT SELECT, USAGE, UPDATE ON SEQUENCE %s_sleep TO %s', v_log, p_grantee);
-    IF v_writes THEN
-        EXECUTE format('GRANT INSERT ON %s TO %s', v_log, p_grantee);
+    IF v_roles <> '{}' THEN
+        EXECUTE format('GRANT SELECT%s ON %s TO %s',
+                       CASE WHEN v_roles = '{publisher}' THEN ' (position, entered_at)' ELSE '' END, v_log,
+                       p_grantee);
+        EXECUTE format('GRANT SELECT ON SEQUENCE %1$s_position, %1$s_sleep TO %2$s', v_log, p_grantee);
     END IF;
 END
 $$;

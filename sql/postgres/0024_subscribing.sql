@@ -321,7 +321,6 @@ DECLARE
     v_subscription subscriptions;
 BEGIN
     PERFORM fault_check(name_fault(p_name, 'subscription name', 255));
-    PERFORM may_see(p_namespace_id, 'subscriptions', 'viewer', 'consumer', 'owner');
     SELECT * INTO v_subscription FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
     IF NOT FOUND THEN
@@ -373,7 +372,6 @@ DECLARE
     v_done      record;
 BEGIN
     PERFORM demand_read_committed('subscriptions need');
-    PERFORM may_change(p_namespace.id, 'subscriptions');
     PERFORM place_read(p_place); -- one that cannot be is refused, though it is not needed
     PERFORM commit_durably();
     SELECT '[' || string_agg(to_json(p.pattern)::text, ',' ORDER BY p.place) || ']' INTO v_patterns
@@ -415,12 +413,14 @@ $$;
 CREATE FUNCTION holdfast.create_subscription(namespace text, name text, patterns text[],
                                              place text DEFAULT NULL, mode text DEFAULT NULL,
                                              partitions integer DEFAULT NULL,
-                                             options jsonb DEFAULT '{}') RETURNS boolean
-    LANGUAGE plpgsql
+                                             options jsonb DEFAULT '{}',
+                                             p_ticket bytea DEFAULT holdfast.ticket()) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := namespace_find(namespace);
+    v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
+                                    'consumer', 'owner');
 BEGIN
     PERFORM fault_check(coalesce(name_fault(name, 'subscription name', 255),
                                  patterns_fault(name, patterns)));
@@ -432,12 +432,14 @@ $$;
 -- alter_subscription: changes one that exists. What is not given stays.
 CREATE FUNCTION holdfast.alter_subscription(namespace text, name text, patterns text[] DEFAULT NULL,
                                             partitions integer DEFAULT NULL,
-                                            options jsonb DEFAULT '{}') RETURNS void
-    LANGUAGE plpgsql
+                                            options jsonb DEFAULT '{}',
+                                            p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := namespace_find(namespace);
+    v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
+                                    'consumer', 'owner');
 BEGIN
     PERFORM fault_check(coalesce(
         name_fault(name, 'subscription name', 255),
@@ -449,12 +451,14 @@ $$;
 
 -- drop_subscription: with its progress, its retries and its leases; its dead letters stay. Waits for
 -- claims and settles under way.
-CREATE FUNCTION holdfast.drop_subscription(namespace text, name text) RETURNS void
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.drop_subscription(namespace text, name text,
+                                           p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := namespace_find(namespace);
+    v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
+                                    'consumer', 'owner');
     v_done      record;
 BEGIN
     PERFORM fault_check(name_fault(name, 'subscription name', 255));
@@ -467,13 +471,14 @@ END
 $$;
 
 -- Pauses or resumes.
-CREATE FUNCTION holdfast.subscription_pause(p_namespace text, p_name text, p_paused boolean,
+CREATE FUNCTION holdfast.subscription_pause(p_ticket bytea, p_namespace text, p_name text, p_paused boolean,
                                             p_reason text) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace    namespaces := namespace_find(p_namespace);
+    v_namespace    namespaces := enter(p_ticket, p_namespace, 'change the subscriptions of',
+                                       'consumer', 'owner');
     v_subscription subscriptions := subscription_find(v_namespace.id, p_name);
     v_done         record;
 BEGIN
@@ -490,23 +495,25 @@ END
 $$;
 
 -- pause_subscription: nothing is handed out until resume_subscription; what is at work may finish.
-CREATE FUNCTION holdfast.pause_subscription(namespace text, name text, reason text DEFAULT NULL)
+CREATE FUNCTION holdfast.pause_subscription(namespace text, name text, reason text DEFAULT NULL,
+                                            p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM subscription_pause(namespace, name, true, reason);
+    PERFORM subscription_pause(p_ticket, namespace, name, true, reason);
 END
 $$;
 
 -- resume_subscription: ends a pause, and closes an open breaker.
-CREATE FUNCTION holdfast.resume_subscription(namespace text, name text) RETURNS void
-    LANGUAGE plpgsql
+CREATE FUNCTION holdfast.resume_subscription(namespace text, name text,
+                                             p_ticket bytea DEFAULT holdfast.ticket()) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM subscription_pause(namespace, name, false, NULL);
+    PERFORM subscription_pause(p_ticket, namespace, name, false, NULL);
 END
 $$;
 
@@ -515,16 +522,23 @@ $$;
 -- it. dry_run: only answers. Waits for claims and settles under way.
 CREATE FUNCTION holdfast.seek_subscription(namespace text, name text, place text,
                                            dry_run boolean DEFAULT false,
-                                           OUT "position" bigint, OUT count bigint)
-    LANGUAGE plpgsql
+                                           OUT "position" bigint, OUT count bigint,
+                                           p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace    namespaces := namespace_find(namespace);
-    v_subscription subscriptions := subscription_find(v_namespace.id, name);
+    v_namespace    namespaces;
+    v_subscription subscriptions;
     v_found        record;
     v_done         record;
 BEGIN
+    IF coalesce(dry_run, false) THEN
+        v_namespace := enter(p_ticket, namespace, 'see the subscriptions of', 'viewer', 'consumer', 'owner');
+    ELSE
+        v_namespace := enter(p_ticket, namespace, 'change the subscriptions of', 'consumer', 'owner');
+    END IF;
+    v_subscription := subscription_find(v_namespace.id, name);
     PERFORM demand_read_committed('subscriptions need');
     v_found := place_find(v_namespace, place);
     IF NOT coalesce(dry_run, false) THEN
@@ -639,5 +653,15 @@ BEGIN
     WHILE holdfast.namespace_drop_step(drop_namespace.namespace, drop_namespace.force) LOOP
         COMMIT;
     END LOOP;
+END
+$$;
+
+-- ---- Rights -------------------------------------------------------------------------------------
+
+-- What runs with its owner's rights is for the roles that 0023_grants.sql grants it to, and for nobody else;
+-- the functions of triggers are for none. This stands at the end of all that makes functions.
+DO $$
+BEGIN
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', holdfast.entry_list(NULL));
 END
 $$;

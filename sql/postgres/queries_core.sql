@@ -149,29 +149,8 @@ SELECT holdfast.try_months($1)
 -- ---- Appending ----------------------------------------------------------------------------------
 
 -- name: append_plain
--- Ids that the log's own index guards; guard_at is the time inside the id. If one is not of that kind by
--- the server's clock it gets no guard_at, and so the statement fails. An array that is NULL stands for as
--- many NULLs as there are events.
---
--- The arrays are unnested in a select list, not in FROM: there every row would be written into a
--- temporary store and read again before the first one is inserted. Rows come in the order of the
--- arrays, one by one: positions are drawn and returned in the order of the events.
-INSERT INTO holdfast.events_{namespace}
-    (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type, producer, key, tenant,
-     metadata, payload)
-SELECT nextval('holdfast.events_{namespace}_position'::regclass), e.hash, e.emitted_at,
-       clock_timestamp(),
-       CASE WHEN e.guard_at > now() - interval '23 hours'
-             AND e.guard_at < now() + interval '23 hours'
-             AND e.guard_at > (SELECT ids_until FROM holdfast.namespaces WHERE id = {namespace})
-            THEN e.guard_at END,
-       e.id, {namespace}, e.type, e.producer, e.key, e.tenant, e.metadata, e.payload
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS type, unnest($3::json[]) AS payload,
-             unnest($4::text[]) AS key, unnest($5::text[]) AS tenant,
-             unnest($6::json[]) AS metadata, unnest($7::text[]) AS producer,
-             unnest($8::timestamptz[]) AS emitted_at, unnest($9::timestamptz[]) AS guard_at,
-             unnest($10::bigint[]) AS hash) e
-RETURNING position
+-- A row with its position for each event.
+SELECT * FROM holdfast.append_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: append
 SELECT status, message, failed_index, positions, key_versions, duplicates
