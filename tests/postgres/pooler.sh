@@ -50,7 +50,6 @@ listen_port = $PORT
 unix_socket_dir = $dir
 auth_type = trust
 auth_file = $dir/users
-pidfile = $dir/pid
 logfile = $dir/log
 admin_users = holdfast
 max_client_conn = 400
@@ -63,20 +62,19 @@ echo '"holdfast" ""' >"$dir/users"
 chmod -R a+rX "$dir"
 
 stop() {
-    [ ! -s "$dir/pid" ] || kill "$(cat "$dir/pid")" 2>/dev/null
+    kill "$pooler" 2>/dev/null
     rm -rf "$dir"
 }
+# Not as a daemon (-d): it stays in this test's process group, so that whoever ends the test ends it, too.
+(cd / && exec "${as[@]}" "$pgbouncer" -q "$dir/ini") >"$dir/out" 2>&1 &
+pooler=$!
 trap stop EXIT
-(cd / && exec "${as[@]}" "$pgbouncer" -q -d "$dir/ini") || {
-    cat "$dir/log"
-    exit 1
-}
 
 through() { # DATABASE SQL
     psql -qXAt -v ON_ERROR_STOP=1 -h "$dir" -p $PORT -U holdfast -d "$1" -c "$2"
 }
 answers() {
-    until_true 60 through postgres "SELECT 1" || { cat "$dir/log" && return 1; }
+    until_true 60 through postgres "SELECT 1" || { cat "$dir/out" "$dir/log" && return 1; }
 }
 ok "pgbouncer serves the cluster" answers
 
