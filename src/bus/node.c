@@ -205,6 +205,9 @@ hf_status hf_node_get(hf_bus *bus, const char *node_id, hf_node_fn found, void *
 {
     struct listing listing = {.found = found, .ctx = ctx, .self_only = !node_id};
     char id[HF_NODE_ID_BYTES_MAX + 1];
+    if (node_id && !node_id[0]) {
+        return fail(HF_INVALID, "node_id is empty");
+    }
     if (node_id) {
         sanitise(node_id, id);
     }

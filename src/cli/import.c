@@ -172,6 +172,11 @@ static int end_reading(struct import *import, enum lines_result result)
         out_complain("cannot read %s: %s", import->name, strerror(error));
         return EXIT_ERROR;
     }
+    if (import->line_number < import->done_line) {
+        out_complain("%s has %" PRId64 " lines, so there is nothing from line %" PRId64 " on",
+                     import->name, import->line_number, import->done_line + 1);
+        return EXIT_USAGE;
+    }
     return 0;
 }
 

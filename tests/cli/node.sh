@@ -8,6 +8,7 @@ hf publish a.b '{}'
 exits 0 "list" node list --json
 is "the command that looks is not listed, nor one that came and went" "$(cat out)" ''
 exits 3 "show of nothing is not found" node show nobody
+exits 2 "an empty id is none" node show ''
 
 is_node() { # ID STATE
     hf node show "$1" --json && [ "$(field out 1 '$.state')" = "$2" ]

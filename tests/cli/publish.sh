@@ -101,6 +101,10 @@ has "and where to go on" err -- '--from-line 3'
 hf tail --json
 is "the lines before it are published" "$(wc -l <out)" 2
 exits 0 "--from-line goes on" publish --file bad.ndjson --from-line 4
+lines=$(wc -l <bad.ndjson)
+exits 0 "also when nothing is left" publish --file bad.ndjson --from-line $((lines + 1))
+exits 2 "but a line that the file does not have is a mistake" publish --file bad.ndjson --from-line $((lines + 2))
+has "and it says so" err "bad.ndjson has $lines lines"
 for line in '{"type":"a..b"}' '{"type":"a","type":"b"}' '{"payload":1}' '[1]' '{"type":"a","payload":}' \
     '{"type":"a","emitted_at":"yesterday"}' '{"type":"a","id":"7"}' '{"type":"a","metadata":[1]}' \
     '{"type":null}' '{"type":"a","payload":"\u0000"}'; do
