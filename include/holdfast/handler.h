@@ -76,13 +76,18 @@ HF_API hf_status hf_subscribe(hf_bus *bus, const char *name, const char *pattern
 typedef hf_verdict (*hf_batch_handler_fn)(const hf_event *const *events, size_t count,
                                           hf_delivery *delivery, void *ctx);
 
-/* As hf_subscribe. HF_MISUSE: with this bus the subscription has or had the other kind of them. */
+/* As hf_subscribe. HF_MISUSE: with this bus the subscription has the other kind of handlers. If it
+ * had them until now, both calls wait until those have ended; HF_BUSY: after timeout_ms they have
+ * not, or the call comes from inside a handler. */
 HF_API hf_status hf_subscribe_batch(hf_bus *bus, const char *name, const char *pattern,
                                     hf_batch_handler_fn handler, void *ctx,
                                     const hf_subscription_options *options, hf_handler_id *ret_id);
 
 /* Unregisters a handler and waits until it does not run any more (from inside a handler it does not
- * wait). The durable subscription stays. HF_NOTFOUND. */
+ * wait). HF_TIMEOUT: it is unregistered, but still runs after timeout_ms. The durable subscription
+ * stays. When its last handler is gone, what this process has of it goes, too: progress is stored,
+ * partitions and leases are given back, threads, connections and memory are freed, usually within
+ * a second. hf_stop and hf_close wait for it. HF_NOTFOUND. */
 HF_API hf_status hf_unsubscribe(hf_bus *bus, hf_handler_id id);
 
 #ifdef __cplusplus

@@ -126,7 +126,9 @@ HF_API hf_status hf_subscription_create(hf_bus *bus, const char *name,
                                         int32_t *ret_created);
 
 /* Removes a subscription with its progress, retries and leases. Its dead letters stay. A process
- * that is working for it stops within its next settle. HF_NOTFOUND. */
+ * that is working for it stops within its next settle, and frees what it had for it; handlers that
+ * are registered for it stay so until hf_unsubscribe, and are not those of a subscription that is
+ * created again with this name. HF_NOTFOUND. */
 HF_API hf_status hf_subscription_remove(hf_bus *bus, const char *name);
 
 #ifdef __cplusplus

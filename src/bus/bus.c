@@ -18,6 +18,7 @@
 #include "bus/bus.h"
 
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -34,6 +35,7 @@
 #include "bus/watch.h"
 
 #define PAYLOAD_BYTES_LIMIT (256LL << 20)
+#define LET_GO_MS 1000 /* for threads that are about to end */
 #define QUEUE_EVENTS_DEFAULT 65536
 #define QUEUE_BYTES_DEFAULT (64LL << 20)
 
@@ -159,6 +161,7 @@ void bus_unreference(hf_bus *bus)
     bool poisoned = store_poisoned(bus->store);
     store_close(bus->store);
     if (!poisoned) {
+        pthread_cond_destroy(&bus->retired);
         pthread_mutex_destroy(&bus->mutex);
         pthread_mutex_destroy(&bus->making);
         pthread_mutex_destroy(&bus->life);
@@ -268,6 +271,9 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     }
     if (!status) {
         status = mutex_init(&bus->life);
+    }
+    if (!status) {
+        status = cond_init(&bus->retired);
     }
     if (!status) {
         status = solo_init(&bus->solo);
@@ -413,6 +419,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     bool joined = clockwork_stop_end(bus, patience.threads);
     joined = retention_stop_end(bus, patience.threads) && joined;
     timekeeper_stop(&bus->timekeeper);
+    subscriptions_reap(bus);
     pthread_mutex_unlock(&bus->life);
     return status || joined ? status : fail_left();
 }
@@ -445,6 +452,15 @@ hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms)
     return status;
 }
 
+/* Threads that have done their work let go of the handle a moment after that was waited for. */
+static void wait_let_go(const hf_bus *bus)
+{
+    struct deadline deadline = deadline_after_ms(LET_GO_MS);
+    while (atomic_load(&bus->references) > 1 && !deadline_passed(deadline)) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+}
+
 hf_status hf_close(hf_bus **bus)
 {
     if (!bus || !*bus) {
@@ -461,6 +477,9 @@ hf_status hf_close(hf_bus **bus)
         retention_leave(*bus);
         timekeeper_leave(&(*bus)->timekeeper);
         subscriptions_free(*bus);
+        if (!status) {
+            wait_let_go(*bus);
+        }
     }
     bus_unreference(*bus);
     *bus = NULL;

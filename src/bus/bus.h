@@ -10,8 +10,9 @@
  *                   handlers.c the handlers of this process
  *   subscription.c  creating, registering handlers, and the runner of each subscription
  *   patience.c      how long a stop waits, and for what
- *   runner.c        the thread that keeps one subscription moving; runner_report.c what workers
- *                   report to it, runner_outcome.c what is stored of that, harvest.c many at once
+ *   runner.c        the thread that keeps one subscription moving; runner_life.c its beginning and
+ *                   end; runner_report.c what workers report to it, runner_outcome.c what is stored
+ *                   of that, harvest.c many at once
  *   ordered.c       one way of getting work and settling it: owning partitions; crew.c shares them
  *                   with other processes (share.c: which are ours, assign.c: if that is fixed),
  *                   ordered_load.c what the store knows of them, ordered_fill.c gets deliveries,
@@ -94,6 +95,7 @@ struct hf_bus {
     pthread_mutex_t mutex;  /* guards what follows */
     bool started;
     struct subscription *subscriptions; /* those with handlers in this process */
+    pthread_cond_t retired;             /* one has left the list */
     hf_handler_id last_handler_id;
     struct async *async;         /* made by the first asynchronous publish */
     struct watch *watch;         /* NULL: no namespace */

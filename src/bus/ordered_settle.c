@@ -280,7 +280,7 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
         int64_t at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
         *ret_at_us = earlier(*ret_at_us, at_us);
         return now_us >= at_us || now_us < ordered->flushed_us ||
-               atomic_load(&runner->bus->waiters) > 0 || runner->stopping;
+               atomic_load(&runner->bus->waiters) > 0 || runner->course != COURSE_WORK;
     }
     if (ordered->unflushed_us == 0) {
         ordered->unflushed_us = now_us;
@@ -289,7 +289,7 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
     *ret_at_us = earlier(*ret_at_us, at_us);
     bool idle = window->ready == 0 && window->busy == 0;
     return window->settled >= options->checkpoint_events || now_us >= at_us ||
-           now_us < ordered->unflushed_us || runner->stopping ||
+           now_us < ordered->unflushed_us || runner->course != COURSE_WORK ||
            (idle && atomic_load(&runner->bus->waiters) > 0);
 }
 
@@ -312,7 +312,7 @@ static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
     }
     bool idle = window->ready == 0 && window->busy == 0 &&
                 (!ordered->more || atomic_load(&runner->bus->waiters) > 0);
-    return now_us >= at_us || idle || window_crowded(window) || runner->stopping ||
+    return now_us >= at_us || idle || window_crowded(window) || runner->course != COURSE_WORK ||
            runner->definition.options.checkpoint_events == 1;
 }
 
@@ -519,8 +519,7 @@ static bool collect_done(struct ordered *ordered, const struct part *part, int64
 
 /* Collects what is still in the window, from `*at` on. True: there may be more. The mutex is
  * held. */
-static bool collect_log_done(struct runner *runner, const struct part *part,
-                             const struct slot **at)
+static bool collect_log_done(struct runner *runner, const struct part *part, const struct slot **at)
 {
     bool full = false;
     for (; *at && !full; *at = (*at)->next) {

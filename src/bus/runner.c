@@ -34,7 +34,6 @@
 #include "bus/watch.h"
 
 #define REFRESH_US 50000 /* without news, look at the definition at most this often */
-#define STORE_RETRY_MS_MAX 2000
 #define WAIT_MS_MAX 3600000
 #define TEND_MS 1000 /* see tend_ms */
 
@@ -223,9 +222,20 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers)
     atomic_fetch_add(&runner->handlers_version, 1);
     runner->hold_back = true; /* until it is known whether these cover the patterns */
     runner->nudged = true;
-    pthread_cond_signal(&runner->wake);
+    if (runner->course != COURSE_HALT) {
+        runner->course = handlers->count > 0 ? COURSE_WORK : COURSE_RETIRE;
+    }
+    runner_course_changed(runner);
     pthread_mutex_unlock(&runner->mutex);
     handlers_unreference(old);
+}
+
+void runner_course_changed(struct runner *runner)
+{
+    if (runner->course != COURSE_WORK) {
+        pthread_cond_broadcast(&runner->work);
+    }
+    pthread_cond_signal(&runner->wake);
 }
 
 /* ---- The definition -------------------------------------------------------------------------- */
@@ -299,6 +309,10 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
         runner->removed = true;
         pthread_mutex_lock(&runner->mutex);
         runner->hold_back = true;
+        if (runner->course == COURSE_WORK) {
+            runner->course = COURSE_RETIRE;
+            runner_course_changed(runner);
+        }
         pthread_mutex_unlock(&runner->mutex);
         runner_say(runner, HF_LOG_WARN, "the subscription was removed");
     }
@@ -484,6 +498,12 @@ static void look_around(struct runner *runner, bool tend)
     }
 }
 
+bool runner_is_over(const struct runner *runner)
+{
+    return runner->course == COURSE_HALT ||
+           (runner->course == COURSE_RETIRE && runner->window.busy == 0);
+}
+
 static void wait_for_something(struct runner *runner, struct step step)
 {
     int64_t now_us = clock_wall_us();
@@ -504,7 +524,7 @@ static void wait_for_something(struct runner *runner, struct step step)
     }
     runner->waiting = true;
     bool in_time = true;
-    while (!runner->nudged && !runner->stopping && in_time) {
+    while (!runner->nudged && !runner_is_over(runner) && in_time) {
         in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline_earlier(deadline, tend));
     }
     if (!in_time) {
@@ -530,7 +550,8 @@ static bool too_many_stuck(struct runner *runner)
 
 static void keep_workers(struct runner *runner)
 {
-    while (!runner->stopping && runner->worker_count < runner->definition.options.concurrency) {
+    while (runner->course == COURSE_WORK &&
+           runner->worker_count < runner->definition.options.concurrency) {
         if (worker_start(runner)) {
             runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
             return;
@@ -538,8 +559,7 @@ static void keep_workers(struct runner *runner)
     }
 }
 
-/* One turn of the loop. */
-static void turn(struct runner *runner)
+void runner_turn(struct runner *runner)
 {
     int64_t now_us = clock_wall_us();
     int64_t mono_us = clock_mono_us();
@@ -587,119 +607,14 @@ static void turn(struct runner *runner)
     }
 }
 
-/* After stop was asked for: until no handler runs. The timekeeper gives up those that still run at
- * the deadline. */
-static void drain(struct runner *runner)
+bool runner_drain(struct runner *runner)
 {
+    HF_POINT("before_drain");
     pthread_mutex_lock(&runner->mutex);
-    pthread_cond_broadcast(&runner->work);
-    while (runner->window.busy > 0 || runner->worker_count > 0) {
+    while (runner->course != COURSE_WORK && (runner->window.busy > 0 || runner->worker_count > 0)) {
         pthread_cond_wait(&runner->wake, &runner->mutex);
     }
+    bool drained = runner->worker_count == 0;
     pthread_mutex_unlock(&runner->mutex);
-}
-
-/* By the thread, or, if that could not give everything back, by the next call that stops. */
-static void finish(struct runner *runner, struct deadline by)
-{
-    runner->finish_deadline = by;
-    runner->finishing = true;
-    runner->finish_status = runner->mode->finish(runner, clock_wall_us());
-    snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
-}
-
-static void *runner_main(void *ctx)
-{
-    struct runner *runner = ctx;
-    for (;;) {
-        pthread_mutex_lock(&runner->mutex);
-        bool stopping = runner->stopping;
-        pthread_mutex_unlock(&runner->mutex);
-        if (stopping) {
-            break;
-        }
-        turn(runner);
-    }
-    drain(runner);
-    pthread_mutex_lock(&runner->mutex);
-    struct deadline deadline = runner->stop_deadline;
-    pthread_mutex_unlock(&runner->mutex);
-    finish(runner, patience_until(deadline).store);
-    timekeeper_remove(&runner->bus->timekeeper, runner);
-    watch_poke(runner->bus);
-    companion_end(&runner->companion);
-    runner_unreference(runner);
-    return NULL;
-}
-
-hf_status runner_start(struct runner *runner)
-{
-    pthread_mutex_lock(&runner->mutex);
-    runner->stopping = false;
-    runner->stop_deadline = DEADLINE_NEVER;
-    pthread_mutex_unlock(&runner->mutex);
-    runner->finish_status = HF_OK;
-    runner->finishing = false;
-    runner->left = false;
-    runner->stale = true;
-    runner->said[0] = '\0';
-    runner_reference(runner);
-    timekeeper_add(&runner->bus->timekeeper, runner);
-    hf_status status = companion_start(&runner->companion, "hf-dispatch", runner_main, runner);
-    if (status) {
-        timekeeper_remove(&runner->bus->timekeeper, runner);
-        runner_unreference(runner);
-    }
-    return status;
-}
-
-void runner_stop_begin(struct runner *runner, struct deadline deadline)
-{
-    if (!runner->companion.present) {
-        return;
-    }
-    pthread_mutex_lock(&runner->mutex);
-    runner->stopping = true;
-    runner->stop_deadline = deadline;
-    for (struct worker *worker = runner->workers; worker; worker = worker->next) {
-        atomic_store(&worker->cancelled, true);
-    }
-    timekeeper_expect(&runner->bus->timekeeper, deadline.mono_us);
-    pthread_cond_broadcast(&runner->work);
-    pthread_cond_signal(&runner->wake);
-    pthread_mutex_unlock(&runner->mutex);
-}
-
-hf_status runner_join(struct runner *runner, struct deadline deadline)
-{
-    return companion_join(&runner->companion, deadline)
-               ? HF_OK
-               : fail(HF_TIMEOUT,
-                      "%s: it still waits for the database; what it has is given back "
-                      "when that answers",
-                      runner->name);
-}
-
-hf_status runner_stop_end(struct runner *runner, const struct patience *patience)
-{
-    bool again = !runner->companion.present || runner->left; /* it tried in another stop's time */
-    hf_status status = runner_join(runner, patience->threads);
-    runner->left = status != HF_OK;
-    if (status) {
-        return status;
-    }
-    if (again && runner->finish_status) {
-        finish(runner, patience->store);
-    }
-    pthread_mutex_lock(&runner->mutex);
-    bool in_time = true;
-    while (runner->stuck > 0 && in_time) {
-        in_time = cond_wait_until(&runner->wake, &runner->mutex, patience->handlers);
-    }
-    int32_t stuck = runner->stuck;
-    pthread_mutex_unlock(&runner->mutex);
-    if (stuck > 0) {
-        return fail(HF_TIMEOUT, "%s: a handler had not returned by the deadline", runner->name);
-    }
-    return runner->finish_status ? err_set(runner->finish_status, runner->finish_message) : HF_OK;
+    return drained;
 }

@@ -20,9 +20,10 @@
 struct ordered;
 struct shared;
 
-#define RUNNER_FLUSH_MAX 512 /* outcomes in one settle, unless units may be larger */
-#define RUNNER_LATE_US 500000 /* an answer of the store that takes longer is late */
-#define RUNNER_PROMPT_MS 100 /* with a shorter checkpoint_ms every report wakes the dispatcher */
+#define RUNNER_FLUSH_MAX 512    /* outcomes in one settle, unless units may be larger */
+#define RUNNER_LATE_US 500000   /* an answer of the store that takes longer is late */
+#define STORE_RETRY_MS_MAX 2000 /* between tries of what the store has refused */
+#define RUNNER_PROMPT_MS 100    /* with a shorter checkpoint_ms every report wakes the dispatcher */
 
 /* What a step of the dispatcher found. */
 struct step {
@@ -42,13 +43,27 @@ struct runner_mode {
  * it and lowered by the dispatcher alone, in the step that has dealt with it. */
 enum bar {
     BAR_NONE,
-    BAR_STOPPING,  /* the runner ends */
+    BAR_STOPPING,  /* the runner ends, or retires */
     BAR_LOST,      /* what is in hand is not ours any more: until it is dropped and read again */
     BAR_HELD_BACK, /* paused, removed, changed, or without a handler: until that is looked into */
     BAR_HALTING,   /* an event dies and the policy is to halt: until that is stored */
     BAR_BREAKER,   /* the breaker is open: until its pause is over, or its probe has ended */
     BAR_AWAY       /* the store does not take what ends: until it does (see runner_away) */
 };
+
+/*
+ * What the dispatcher is to do. Guarded by the runner's mutex.
+ *
+ *     COURSE_HALT    nothing: it has no thread, or its thread ends by stop_deadline
+ *     COURSE_WORK    its work (runner_start)
+ *     COURSE_RETIRE  no handler is left, or the subscription was removed: when nothing runs any
+ *                    more it gives back what it has, takes its entry out of the bus' list
+ *                    (subscription_retired) and ends. If a handler is registered before that, it
+ *                    works again (runner_set_handlers)
+ *
+ * runner_stop_begin makes each of them COURSE_HALT.
+ */
+enum course { COURSE_HALT, COURSE_WORK, COURSE_RETIRE };
 
 struct runner {
     hf_bus *bus; /* counted */
@@ -74,28 +89,28 @@ struct runner {
     bool nudged;                   /* look before waiting */
     uint64_t news;                 /* rises when there may be something new in the store; whoever
                                       looks for some remembers what it was before the look */
-    bool stopping;                 /* BAR_STOPPING */
+    enum course course;            /* BAR_STOPPING, unless it is to work */
     struct deadline stop_deadline; /* then running handlers are given up */
     bool breaker_hold;             /* BAR_BREAKER */
     bool probe_wanted;             /* the breaker allows the next delivery, and only that */
     bool hold_back;                /* BAR_HELD_BACK */
-    bool halting;          /* BAR_HALTING */
-    bool lost;             /* BAR_LOST */
-    bool away;             /* BAR_AWAY, also while ... */
-    int64_t asked_us;      /* ... the dispatcher waits for an answer of the store since then
+    bool halting;                  /* BAR_HALTING */
+    bool lost;                     /* BAR_LOST */
+    bool away;                     /* BAR_AWAY, also while ... */
+    int64_t asked_us;              /* ... the dispatcher waits for an answer of the store since then
                               (monotonic; 0: it does not), and that is too long */
-    int64_t rest_until_us; /* monotonic; after a failed transaction: no new one before */
-    int32_t singly;        /* so many chunks of one delivery are to come */
-    int64_t handler_us;    /* how long a handler takes, smoothed */
-    bool batched;          /* for batch handlers. What is held behind a failing unit then waits
+    int64_t rest_until_us;         /* monotonic; after a failed transaction: no new one before */
+    int32_t singly;                /* so many chunks of one delivery are to come */
+    int64_t handler_us;            /* how long a handler takes, smoothed */
+    bool batched;           /* for batch handlers. What is held behind a failing unit then waits
                               as retries, which are not due before the unit is over: held ones
                               would follow one at a time, and not as units */
-    bool log_more;         /* ordered: the last read stopped at a limit ... */
-    bool read_on;          /* ... and a unit waits for what comes next, as the dispatcher was told;
+    bool log_more;          /* ordered: the last read stopped at a limit ... */
+    bool read_on;           /* ... and a unit waits for what comes next, as the dispatcher was told;
                               until it has come to reading */
     struct story_unit torn; /* ordered: a unit that is due and in hand in part; the rest of it is
                                still to be read. events 0: none */
-    int64_t crew;          /* ordered: the subscription's crew number, as last seen */
+    int64_t crew;           /* ordered: the subscription's crew number, as last seen */
     struct breaker breaker;
     bool breaker_on;
     bool breaker_changed;
@@ -149,8 +164,20 @@ hf_status runner_join(struct runner *runner, struct deadline deadline);
 void runner_reference(struct runner *runner);
 void runner_unreference(struct runner *runner);
 void runner_nudge(struct runner *runner);
-/* Replaces the handlers (takes the reference). */
+/* Replaces the handlers (takes the reference). Without any it retires. */
 void runner_set_handlers(struct runner *runner, struct handlers *handlers);
+/* The course has been set: wakes all that must look at it. The mutex is held. */
+void runner_course_changed(struct runner *runner);
+
+/* For the dispatcher's thread. */
+
+/* One turn of the loop. */
+void runner_turn(struct runner *runner);
+/* Has the loop no more to do? The mutex is held. */
+bool runner_is_over(const struct runner *runner);
+/* After that: until no handler runs and all workers have ended. The timekeeper gives up those that
+ * still run at the deadline of a stop. False: there are handlers again, and it works on. */
+bool runner_drain(struct runner *runner);
 
 /* For the modes. */
 
@@ -210,9 +237,9 @@ void runner_mark_careful(const struct runner *runner, struct slot *slot, bool do
 void runner_sort_out(struct runner *runner, struct slot *slot);
 /* Pauses the subscription and says why. */
 void runner_pause(struct runner *runner, const char *reason);
-/* By the timekeeper. Takes the turn of every worker whose time is up: past the limit of a handler it
- * is a failed attempt, past the deadline of a stop it is delivered again. Answers the monotonic time
- * to look again, INT64_MAX if nothing is in hand. Never waits. The mutex is held. */
+/* By the timekeeper. Takes the turn of every worker whose time is up: past the limit of a handler
+ * it is a failed attempt, past the deadline of a stop it is delivered again. Answers the monotonic
+ * time to look again, INT64_MAX if nothing is in hand. Never waits. The mutex is held. */
 int64_t runner_keep_time(struct runner *runner, int64_t mono_us);
 /* Tells the timekeeper that handlers may begin from now on. Mutex held. */
 void runner_expect_timeout(struct runner *runner, int64_t mono_us);

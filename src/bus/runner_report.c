@@ -45,13 +45,13 @@ static bool is_away(const struct runner *runner)
 
 enum bar runner_bar(const struct runner *runner)
 {
-    return runner->stopping       ? BAR_STOPPING
-           : runner->lost         ? BAR_LOST
-           : runner->hold_back    ? BAR_HELD_BACK
-           : runner->halting      ? BAR_HALTING
-           : runner->breaker_hold ? BAR_BREAKER
-           : is_away(runner)      ? BAR_AWAY
-                                  : BAR_NONE;
+    return runner->course != COURSE_WORK ? BAR_STOPPING
+           : runner->lost                ? BAR_LOST
+           : runner->hold_back           ? BAR_HELD_BACK
+           : runner->halting             ? BAR_HALTING
+           : runner->breaker_hold        ? BAR_BREAKER
+           : is_away(runner)             ? BAR_AWAY
+                                         : BAR_NONE;
 }
 
 /* What is only held may wait (ordered_settle.c), unless units would be torn apart. */
@@ -248,7 +248,7 @@ static int64_t keep_time_of(struct runner *runner, struct worker *worker, int64_
         return INT64_MAX;
     }
     int64_t limit_us = (place.running ? place.since_us : mono_us) + timeout_us(runner);
-    int64_t stop_us = runner->stopping ? runner->stop_deadline.mono_us : INT64_MAX;
+    int64_t stop_us = runner->course == COURSE_HALT ? runner->stop_deadline.mono_us : INT64_MAX;
     if (limit_us > mono_us && stop_us > mono_us) {
         return limit_us < stop_us ? limit_us : stop_us;
     }

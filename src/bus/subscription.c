@@ -8,8 +8,17 @@
  * changed, so that two threads agree on one runner and nobody who looks at the list waits for the
  * store: not the watch, which shows the signs of life of all of them.
  *
- * Entries of the list are never removed before the bus is closed: a subscription that was removed
- * leaves an idle runner behind, and one that is created again under its name is a new entry.
+ * An entry whose last handler is unregistered leaves the list, with all that it costs: at once if
+ * it has no thread, else its dispatcher takes it out when it has given back what it had, which may
+ * be after handlers that still run. Meanwhile it stays in the list, so that hf_stop waits for it
+ * and a handler that is registered again finds it: one process never has two runners for a
+ * subscription. A subscription that was removed loses its runner in the same way; its entry stays
+ * as long as it has handlers, for hf_unsubscribe. One that is created again under its name has
+ * another id, so it is another entry.
+ *
+ * Who takes entries out: the dispatcher, unless a stop waits for it, with bus->mutex; everybody
+ * else with bus->life, too. So a stop that has told all dispatchers may walk the list without
+ * bus->mutex.
  */
 #include "bus/subscription.h"
 
@@ -23,6 +32,7 @@
 #include "base/mem.h"
 #include "bus/options.h"
 #include "bus/runner.h"
+#include "bus/watch.h"
 
 #define UPDATE_TRIES 10      /* against others who change the same subscription */
 #define JSON_BYTES_MAX 65536 /* patterns or options */
@@ -31,7 +41,7 @@ struct subscription {
     struct subscription *next;
     int64_t id;
     struct handlers *handlers; /* counted; the runner has its own reference */
-    struct runner *runner;     /* counted */
+    struct runner *runner;     /* counted; NULL: the durable subscription was removed */
 };
 
 /* ---- The durable part ------------------------------------------------------------------------ */
@@ -309,10 +319,17 @@ hf_status hf_subscription_remove(hf_bus *bus, const char *name)
 static struct subscription *find(hf_bus *bus, int64_t id)
 {
     struct subscription *subscription = bus->subscriptions;
-    while (subscription && subscription->id != id) {
+    while (subscription && (subscription->id != id || !subscription->runner)) {
         subscription = subscription->next;
     }
     return subscription;
+}
+
+static void entry_free(struct subscription *subscription)
+{
+    handlers_unreference(subscription->handlers);
+    runner_unreference(subscription->runner);
+    mem_free(subscription);
 }
 
 /* A new entry with its runner. bus->mutex is held. */
@@ -344,16 +361,45 @@ static hf_status enlist(hf_bus *bus, const struct definition *definition, struct
     return HF_OK;
 }
 
+/* Handlers of the other kind are still being taken away: waits until they are. bus->mutex is held,
+ * and is given up meanwhile. */
+static hf_status wait_gone(hf_bus *bus, const struct definition *definition)
+{
+    struct deadline deadline = bus_deadline(bus);
+    bool in_time = !attempt_inside(bus);
+    struct subscription *subscription;
+    while ((subscription = find(bus, definition->id)) && subscription->handlers->count == 0 &&
+           in_time) {
+        in_time = cond_wait_until(&bus->retired, &bus->mutex, deadline);
+    }
+    return !subscription || subscription->handlers->count > 0
+               ? HF_OK
+               : fail(HF_BUSY,
+                      "subscription %" TEXT_PRI " had %s in this bus until now, and they "
+                      "have not ended yet",
+                      TEXT_ARG(definition->name),
+                      subscription->runner->batched ? "batch handlers" : "handlers");
+}
+
 /* Registers a handler with the subscription's entry. bus->mutex is held. */
 static hf_status add_handler(hf_bus *bus, const struct definition *definition,
                              const struct handler *handler)
 {
     struct subscription *subscription = find(bus, definition->id);
+    bool batched = handler->run_batch != NULL;
+    if (subscription && subscription->runner->batched != batched) {
+        hf_status status = wait_gone(bus, definition);
+        if (status) {
+            return status;
+        }
+        subscription = find(bus, definition->id);
+    }
     struct handlers *old = subscription ? subscription->handlers : NULL;
-    if (subscription && subscription->runner->batched != (handler->run_batch != NULL)) {
-        return fail(HF_MISUSE, "subscription %" TEXT_PRI " %s %s in this bus already; it is "
-                               "either handlers or batch handlers until the bus is closed",
-                    TEXT_ARG(definition->name), old->count > 0 ? "has" : "had",
+    if (subscription && subscription->runner->batched != batched) {
+        return fail(HF_MISUSE,
+                    "subscription %" TEXT_PRI " has %s in this bus already; it is "
+                    "either handlers or batch handlers",
+                    TEXT_ARG(definition->name),
                     subscription->runner->batched ? "batch handlers" : "handlers");
     }
     struct handlers *handlers = handlers_with(old, handler);
@@ -434,37 +480,154 @@ static hf_status wait_unused(struct handlers *handlers, struct deadline deadline
     return HF_OK;
 }
 
+/* Takes the handler out of the list that it is in; *ret_old is the list as it was, NULL if no list
+ * has it. bus->mutex is held. */
+static hf_status take_out(hf_bus *bus, hf_handler_id id, struct handlers **ret_old)
+{
+    bool found = false;
+    for (struct subscription *at = bus->subscriptions; at && !found; at = at->next) {
+        struct handlers *without = handlers_without(at->handlers, id, &found);
+        if (!without) {
+            return fail(HF_NOMEM, "out of memory");
+        }
+        if (!found) {
+            handlers_unreference(without);
+            continue;
+        }
+        *ret_old = at->handlers;
+        at->handlers = without;
+        if (at->runner) {
+            runner_set_handlers(at->runner, handlers_reference(without));
+        }
+    }
+    return HF_OK;
+}
+
 hf_status hf_unsubscribe(hf_bus *bus, hf_handler_id id)
 {
     hf_status status = bus_check(bus);
     if (status) {
         return status;
     }
-    bool found = false;
     struct handlers *old = NULL;
     pthread_mutex_lock(&bus->mutex);
-    struct subscription *subscription = bus->subscriptions;
-    for (; subscription && !found && !status; subscription = subscription->next) {
-        struct handlers *without = handlers_without(subscription->handlers, id, &found);
-        if (!without) {
-            status = fail(HF_NOMEM, "out of memory");
-        } else if (found) {
-            old = subscription->handlers;
-            subscription->handlers = without;
-            runner_set_handlers(subscription->runner, handlers_reference(without));
-        } else {
-            handlers_unreference(without);
-        }
-    }
+    status = take_out(bus, id, &old);
     pthread_mutex_unlock(&bus->mutex);
-    if (!status && !found) {
+    if (!status && !old) {
         status = fail(HF_NOTFOUND, "no handler has the id %lld", (long long)id);
     }
     if (!status && !attempt_inside(bus)) {
         status = wait_unused(old, bus_deadline(bus));
     }
     handlers_unreference(old);
+    if (pthread_mutex_trylock(&bus->life) == 0) { /* else whoever starts or stops does it */
+        subscriptions_reap(bus);
+        pthread_mutex_unlock(&bus->life);
+    }
     return status;
+}
+
+/* ---- Leaving --------------------------------------------------------------------------------- */
+
+/* Signs of life are as frequent as those that are left need them. bus->mutex is held. */
+static void tell_leases(hf_bus *bus)
+{
+    int64_t shortest_ms = INT64_MAX;
+    for (struct subscription *at = bus->subscriptions; at; at = at->next) {
+        if (at->runner) {
+            pthread_mutex_lock(&at->runner->mutex);
+            int64_t lease_ms = at->runner->definition.options.lease_ms;
+            pthread_mutex_unlock(&at->runner->mutex);
+            shortest_ms = lease_ms < shortest_ms ? lease_ms : shortest_ms;
+        }
+    }
+    watch_leases(bus, shortest_ms);
+}
+
+/* The entry loses its runner, and leaves the list if it has no handlers. bus->mutex is held. */
+static struct subscription *take_runner(hf_bus *bus, struct runner *runner)
+{
+    struct subscription **at = &bus->subscriptions;
+    while ((*at)->runner != runner) {
+        at = &(*at)->next;
+    }
+    struct subscription *subscription = *at;
+    if (subscription->handlers->count > 0) {
+        subscription->runner = NULL;
+        runner_unreference(runner); /* the dispatcher has another one */
+        return NULL;
+    }
+    *at = subscription->next;
+    return subscription;
+}
+
+enum retired subscription_retired(struct runner *runner)
+{
+    hf_bus *bus = runner->bus;
+    struct subscription *gone = NULL;
+    pthread_mutex_lock(&bus->mutex);
+    pthread_mutex_lock(&runner->mutex);
+    enum course course = runner->course;
+    bool ended = runner->stuck == 0 && !runner->finish_status;
+    pthread_mutex_unlock(&runner->mutex);
+    enum retired retired = course == COURSE_HALT   ? RETIRED_HALTED
+                           : course == COURSE_WORK ? RETIRED_WANTED
+                           : ended                 ? RETIRED_GONE
+                                                   : RETIRED_NOT_YET;
+    if (retired == RETIRED_GONE) {
+        timekeeper_remove(&bus->timekeeper, runner);
+        companion_leave(&runner->companion);
+        gone = take_runner(bus, runner);
+        tell_leases(bus);
+        pthread_cond_broadcast(&bus->retired);
+    }
+    pthread_mutex_unlock(&bus->mutex);
+    if (gone) {
+        entry_free(gone);
+    }
+    return retired;
+}
+
+/* Has it neither handlers, nor a thread, nor anything left for a stop? bus->life is held. */
+static bool is_empty(const struct subscription *subscription)
+{
+    struct runner *runner = subscription->runner;
+    if (subscription->handlers->count > 0) {
+        return false;
+    }
+    if (!runner) {
+        return true;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    bool halted = runner->course == COURSE_HALT && runner->stuck == 0;
+    pthread_mutex_unlock(&runner->mutex);
+    return halted && !runner->companion.present && !runner->finish_status;
+}
+
+void subscriptions_reap(hf_bus *bus)
+{
+    struct subscription *gone = NULL;
+    pthread_mutex_lock(&bus->mutex);
+    for (struct subscription **at = &bus->subscriptions; *at;) {
+        struct subscription *subscription = *at;
+        if (!is_empty(subscription)) {
+            at = &subscription->next;
+            continue;
+        }
+        *at = subscription->next;
+        subscription->next = gone;
+        gone = subscription;
+    }
+    if (gone) {
+        tell_leases(bus);
+        pthread_cond_broadcast(&bus->retired);
+    }
+    pthread_mutex_unlock(&bus->mutex);
+    while (gone) {
+        struct subscription *next = gone->next;
+        entry_free(gone);
+        gone = next;
+    }
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
@@ -475,7 +638,7 @@ hf_status subscriptions_start(hf_bus *bus)
     pthread_mutex_lock(&bus->mutex);
     struct subscription *subscription = bus->subscriptions;
     for (; subscription && !status; subscription = subscription->next) {
-        if (!subscription->runner->companion.present) {
+        if (subscription->runner && !subscription->runner->companion.present) {
             status = runner_start(subscription->runner);
         }
     }
@@ -487,12 +650,15 @@ void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline)
 {
     pthread_mutex_lock(&bus->mutex);
     for (struct subscription *at = bus->subscriptions; at; at = at->next) {
-        runner_stop_begin(at->runner, deadline);
+        if (at->runner) {
+            runner_stop_begin(at->runner, deadline);
+        }
     }
     pthread_mutex_unlock(&bus->mutex);
 }
 
-/* Entries stay while the bus is open, so the list may be walked without the lock. */
+/* All dispatchers have been told to stop and bus->life is held: no entry leaves the list, so it may
+ * be walked without the lock. */
 static struct subscription *first_of(hf_bus *bus)
 {
     pthread_mutex_lock(&bus->mutex);
@@ -505,7 +671,7 @@ hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience)
 {
     hf_status status = HF_OK;
     for (struct subscription *at = first_of(bus); at; at = at->next) {
-        hf_status ended = runner_stop_end(at->runner, patience);
+        hf_status ended = at->runner ? runner_stop_end(at->runner, patience) : HF_OK;
         status = status ? status : ended;
     }
     return status;
@@ -515,7 +681,7 @@ hf_status subscriptions_join(hf_bus *bus, struct deadline deadline)
 {
     hf_status status = HF_OK;
     for (struct subscription *at = first_of(bus); at && !status; at = at->next) {
-        status = runner_join(at->runner, deadline);
+        status = at->runner ? runner_join(at->runner, deadline) : HF_OK;
     }
     return status;
 }
@@ -525,10 +691,10 @@ void subscriptions_free(hf_bus *bus)
     while (bus->subscriptions) {
         struct subscription *subscription = bus->subscriptions;
         bus->subscriptions = subscription->next;
-        handlers_unreference(subscription->handlers);
-        companion_leave(&subscription->runner->companion); /* it has a reference of its own */
-        runner_unreference(subscription->runner);
-        mem_free(subscription);
+        if (subscription->runner) {
+            companion_leave(&subscription->runner->companion); /* it has a reference of its own */
+        }
+        entry_free(subscription);
     }
 }
 
@@ -536,7 +702,9 @@ void subscriptions_nudge(hf_bus *bus)
 {
     pthread_mutex_lock(&bus->mutex);
     for (struct subscription *at = bus->subscriptions; at; at = at->next) {
-        runner_nudge(at->runner);
+        if (at->runner) {
+            runner_nudge(at->runner);
+        }
     }
     pthread_mutex_unlock(&bus->mutex);
 }

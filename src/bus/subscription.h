@@ -12,6 +12,8 @@
 #include "bus/patience.h"
 #include "store/batch.h"
 
+struct runner;
+
 /* A stored subscription with everything parsed: what the API and the runners work with. */
 struct definition {
     struct arena arena; /* the texts below */
@@ -24,7 +26,7 @@ struct definition {
     int32_t wanted; /* another number of partitions is wished for; 0: none is */
     int64_t created_at_us;
     int64_t start;
-    int64_t paused_at_us; /* -1: not paused */
+    int64_t paused_at_us;    /* -1: not paused */
     int64_t dropped_through; /* what retention took: hf_subscription_info */
     int64_t dropped;
     struct text paused_by;
@@ -45,9 +47,21 @@ struct filter definition_filter(const struct definition *definition);
 hf_status subscriptions_start(hf_bus *bus);
 void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline);
 hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience);
+/* Takes out of the list what has neither handlers nor a thread. bus->life is held. */
+void subscriptions_reap(hf_bus *bus);
 /* Before a start: waits for those that the last stop did not wait for. HF_TIMEOUT: one still waits
  * for the store. */
 hf_status subscriptions_join(hf_bus *bus, struct deadline deadline);
+/* What becomes of a runner that retires. */
+enum retired {
+    RETIRED_GONE,   /* its entry has left the list: the thread ends, and no one waits for it */
+    RETIRED_HALTED, /* a stop waits for the thread: it ends */
+    RETIRED_WANTED, /* there are handlers again: it goes on working */
+    RETIRED_NOT_YET /* a handler still runs, or something could not be given back */
+};
+/* By the dispatcher, when it has given back what it had. No lock is held. */
+enum retired subscription_retired(struct runner *runner);
+
 /* Frees what has been stopped; called when nobody uses the bus any more. */
 void subscriptions_free(hf_bus *bus);
 /* Something may have happened: all runners look again. */

@@ -182,6 +182,15 @@ void watch_lease(hf_bus *bus, int64_t lease_ms)
     }
 }
 
+void watch_leases(hf_bus *bus, int64_t lease_ms)
+{
+    struct watch *watch = bus->watch;
+    pthread_mutex_lock(&watch->mutex);
+    watch->period_ms = WATCH_MS_MAX;
+    pthread_mutex_unlock(&watch->mutex);
+    watch_lease(bus, lease_ms);
+}
+
 hf_status watch_fd(hf_bus *bus, int *ret_fd)
 {
     struct watch *watch = bus->watch;

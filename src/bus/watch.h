@@ -20,6 +20,9 @@ hf_status watch_fd(hf_bus *bus, int *ret_fd);
 void watch_poke(hf_bus *bus);
 /* Signs of life at least every ms / 4 from now on. */
 void watch_lease(hf_bus *bus, int64_t lease_ms);
+/* Signs of life at least every ms / 4, and no more often: of all leases this is the shortest
+ * (INT64_MAX: there is none). */
+void watch_leases(hf_bus *bus, int64_t lease_ms);
 /* Ends the thread; everybody who waits is let go. Twice is safe. */
 void watch_stop(hf_bus *bus);
 /* Frees what has been stopped. */

@@ -422,9 +422,10 @@ static void *worker_main(void *ctx)
 {
     struct worker *worker = ctx;
     struct runner *runner = worker->runner;
+    HF_POINT("worker_begins");
     pthread_mutex_lock(&runner->mutex);
     bool stuck = false;
-    while (!stuck && !runner->stopping &&
+    while (!stuck && runner->course == COURSE_WORK &&
            runner->worker_count <= runner->definition.options.concurrency) {
         if (!take_chunk(worker)) {
             find_work(runner);

@@ -1,0 +1,183 @@
+/*
+ * runner_life.c - the dispatcher's thread: starting, stopping, retiring. See runner.h.
+ *
+ *     runner_start -> turns -> drain -> finish -> the thread ends
+ *                       ^                  |
+ *                       +---- goes_on -----+  a runner that retires, and has handlers again
+ *
+ * Draining waits until no handler runs; the timekeeper gives up those that do at the deadline of a
+ * stop.
+ * Finishing stores what is left to be stored and gives back what is ours.
+ *
+ * If something cannot be given back, a stop says so, and the next call that stops tries again. A
+ * runner that retires tries again itself, with a growing pause, until it has given back everything,
+ * or a stop takes over, or a handler is registered and it works again: what it still owes is then
+ * given back as after hf_start.
+ */
+#include "bus/runner.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/point.h"
+#include "bus/watch.h"
+
+#define RETRY_MS_MIN 10 /* between two tries to give back */
+
+/* By the thread, or, if that could not give everything back, by the next call that stops. */
+static void finish(struct runner *runner, struct deadline by)
+{
+    runner->finish_deadline = by;
+    runner->finishing = true;
+    runner->finish_status = runner->mode->finish(runner, clock_wall_us());
+    snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
+}
+
+static bool works(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool over = runner_is_over(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    return !over;
+}
+
+static struct deadline finish_time(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool halts = runner->course == COURSE_HALT;
+    struct deadline deadline = runner->stop_deadline;
+    pthread_mutex_unlock(&runner->mutex);
+    return halts ? patience_until(deadline).store : bus_deadline(runner->bus);
+}
+
+/* As after a start: what the last finish found is over. */
+static void begin(struct runner *runner)
+{
+    runner->finish_status = HF_OK;
+    runner->finishing = false;
+    runner->left = false;
+    runner->stale = true;
+    runner->said[0] = '\0';
+}
+
+/* Everything was given back, or could not be. True: the dispatcher works again. */
+static bool goes_on(struct runner *runner)
+{
+    for (int64_t pause_ms = RETRY_MS_MIN;;
+         pause_ms = 2 * pause_ms < STORE_RETRY_MS_MAX ? 2 * pause_ms : STORE_RETRY_MS_MAX) {
+        switch (subscription_retired(runner)) {
+        case RETIRED_GONE:
+            return false;
+        case RETIRED_HALTED:
+            if (runner->finish_status) {
+                finish(runner, finish_time(runner)); /* a stop has time of its own for it */
+            }
+            timekeeper_remove(&runner->bus->timekeeper, runner);
+            return false;
+        case RETIRED_WANTED:
+            begin(runner);
+            return true;
+        case RETIRED_NOT_YET:
+            break;
+        }
+        pthread_mutex_lock(&runner->mutex);
+        if (runner->course == COURSE_RETIRE) {
+            cond_wait_until(&runner->wake, &runner->mutex, deadline_after_ms(pause_ms));
+        }
+        pthread_mutex_unlock(&runner->mutex);
+        if (runner->finish_status) {
+            finish(runner, finish_time(runner));
+        }
+    }
+}
+
+static void *runner_main(void *ctx)
+{
+    struct runner *runner = ctx;
+    bool more = true;
+    while (more) {
+        while (works(runner)) {
+            runner_turn(runner);
+        }
+        if (runner_drain(runner)) {
+            HF_POINT("before_finish");
+            finish(runner, finish_time(runner));
+            watch_poke(runner->bus);
+            more = goes_on(runner);
+        }
+    }
+    companion_end(&runner->companion);
+    runner_unreference(runner);
+    return NULL;
+}
+
+hf_status runner_start(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->course = runner->handlers->count > 0 ? COURSE_WORK : COURSE_RETIRE;
+    runner->stop_deadline = DEADLINE_NEVER;
+    pthread_mutex_unlock(&runner->mutex);
+    begin(runner);
+    runner_reference(runner);
+    timekeeper_add(&runner->bus->timekeeper, runner);
+    hf_status status = companion_start(&runner->companion, "hf-dispatch", runner_main, runner);
+    if (status) {
+        timekeeper_remove(&runner->bus->timekeeper, runner);
+        pthread_mutex_lock(&runner->mutex);
+        runner->course = COURSE_HALT;
+        pthread_mutex_unlock(&runner->mutex);
+        runner_unreference(runner);
+    }
+    return status;
+}
+
+void runner_stop_begin(struct runner *runner, struct deadline deadline)
+{
+    if (!runner->companion.present) {
+        return;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    runner->course = COURSE_HALT;
+    runner->stop_deadline = deadline;
+    for (struct worker *worker = runner->workers; worker; worker = worker->next) {
+        atomic_store(&worker->cancelled, true);
+    }
+    timekeeper_expect(&runner->bus->timekeeper, deadline.mono_us);
+    runner_course_changed(runner);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+hf_status runner_join(struct runner *runner, struct deadline deadline)
+{
+    return companion_join(&runner->companion, deadline)
+               ? HF_OK
+               : fail(HF_TIMEOUT,
+                      "%s: it still waits for the database; what it has is given back "
+                      "when that answers",
+                      runner->name);
+}
+
+hf_status runner_stop_end(struct runner *runner, const struct patience *patience)
+{
+    bool again = !runner->companion.present || runner->left; /* it tried in another stop's time */
+    hf_status status = runner_join(runner, patience->threads);
+    runner->left = status != HF_OK;
+    if (status) {
+        return status;
+    }
+    if (again && runner->finish_status) {
+        finish(runner, patience->store);
+    }
+    pthread_mutex_lock(&runner->mutex);
+    bool in_time = true;
+    while (runner->stuck > 0 && in_time) {
+        in_time = cond_wait_until(&runner->wake, &runner->mutex, patience->handlers);
+    }
+    int32_t stuck = runner->stuck;
+    pthread_mutex_unlock(&runner->mutex);
+    if (stuck > 0) {
+        return fail(HF_TIMEOUT, "%s: a handler had not returned by the deadline", runner->name);
+    }
+    return runner->finish_status ? err_set(runner->finish_status, runner->finish_message) : HF_OK;
+}
