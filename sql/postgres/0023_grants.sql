@@ -103,7 +103,7 @@ BEGIN
         RETURN NULL;
     END IF;
     v_caller := ('x' || encode(substr(p_ticket, 1, 4), 'hex'))::bit(32)::bigint::oid;
-    IF ticket_make(v_caller, v_secret) IS DISTINCT FROM p_ticket THEN
+    IF (ticket_make(v_caller, v_secret) = p_ticket) IS NOT TRUE THEN -- NULL is no ticket either
         RAISE EXCEPTION 'p_ticket is not a ticket of this transaction: leave the parameter out'
             USING ERRCODE = 'insufficient_privilege';
     END IF;

@@ -243,7 +243,8 @@ their_clock=$(sql "SELECT id FROM holdfast.schedules WHERE namespace_id = $their
 their_node=00000000-0000-4000-8000-00000000000$theirs
 # Every row of every table that is of the other one, but for which side of the journal a checkpoint is on.
 tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_|^secret\$|^door\$'")
-for secret in 'SELECT FROM holdfast.secret' 'INSERT INTO holdfast.door (caller) VALUES (10)' "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => '\\x0000000a')"; do
+for secret in 'SELECT FROM holdfast.secret' 'INSERT INTO holdfast.door (caller) VALUES (10)' "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => '\\x0000000a')" \
+    "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => NULL)" "SELECT FROM holdfast.tick(p_ticket => NULL)" "SELECT FROM holdfast.publish('theirs', 't', p_ticket => '')"; do
     may owner "forges no ticket: $secret" "$secret" "$denied"
 done
 of_theirs="to_jsonb(t) @> '{\"namespace_id\": $theirs}' OR to_jsonb(t) @> '{\"namespace\": \"theirs\"}' OR to_jsonb(t) @> '{\"schedule_id\": \"$their_clock\"}'
