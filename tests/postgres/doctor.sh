@@ -29,6 +29,16 @@ said "a Unix socket needs no encryption" ok encryption '"none: a Unix socket"'
 is "nothing is told of what is not there" \
     "$(grep -cE '"(open_publisher|forgotten_prepared|long_transaction|not_vacuumed)"' out)" 0
 
+# --- The lock that docs/postgres.md speaks of ---
+"$HOLDFAST" work s --on x --from now --exec true >/dev/null 2>&1 </dev/null &
+worker=$!
+locks() { sql "SELECT objsubid, classid::bigint << 32 | objid::bigint <> 0 FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = '$base')"; }
+one_lock() { [ "$(locks)" = '1|t' ]; }
+until_true 60 one_lock
+is "a process holds one advisory lock, of the form with one number" "$(locks)" '1|t'
+kill -TERM "$worker"
+wait "$worker"
+
 # --- Settings ---
 sql "ALTER DATABASE $base SET synchronous_commit = off"
 sql "ALTER DATABASE $base SET idle_session_timeout = '1h'"
