@@ -77,6 +77,12 @@ HF_API hf_status hf_open(const char *url, const hf_options *options, hf_bus **re
  * waits for the database. HF_MISUSE from inside a handler while the bus is being stopped. */
 HF_API hf_status hf_start(hf_bus *bus);
 
+/* Whether the bus can go on by itself. HF_UNAVAILABLE: never again, because the SQLite file was
+ * replaced or deleted while it was open; close the bus and open it again, or exit and let a
+ * supervisor restart you. Its work has been given up to other processes, and the log function was
+ * told. A server that is away for a while is no reason. Costs no I/O: ask it once a second. */
+HF_API hf_status hf_check(hf_bus *bus);
+
 /* Stops delivering: takes no new events, waits up to timeout_ms (-1: shutdown_ms) for running
  * handlers, stores the checkpoints and gives the leases back. Publishing remains possible; hf_start
  * starts again. HF_TIMEOUT: handlers still run; their results will be refused and their events

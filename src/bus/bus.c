@@ -367,6 +367,16 @@ static hf_status start_inside(hf_bus *bus)
                                      "being stopped");
 }
 
+hf_status hf_check(hf_bus *bus)
+{
+    hf_status status = bus_check_handle(bus);
+    if (!status && store_is_replaced(bus->store)) {
+        status = fail(HF_UNAVAILABLE, "the database was replaced or deleted while in use: close it "
+                      "and open it again");
+    }
+    return status;
+}
+
 hf_status hf_start(hf_bus *bus)
 {
     hf_status status = bus_check_open(bus);

@@ -27,6 +27,7 @@
 
 #define DRAIN_MARGIN_MS 1500 /* the longest margin_ms */
 #define JOIN_MS 5000
+#define CHECK_MS 1000   /* between two looks whether the bus can go on */
 #define REASONS_MS 5000 /* between two looks at why a backlog does not end */
 
 /* ---- Subscribing ----------------------------------------------------------------------------- */
@@ -180,22 +181,26 @@ static void say_reasons(struct work *work)
         hf_subscription_get(work->cli->bus, work->items[i].name, note_reason, &work->items[i]);
 }
 
-/* True when everything is settled; false when it was stopped or the time is up. */
+/* True when everything is settled; false when it was stopped, the time is up, or the bus cannot go
+ * on. */
 static bool wait_for_end(struct work *work, int done_fd)
 {
     struct deadline deadline =
         deadline_after_ms(args_number(&work->cli->args, "max-time", -1));
 
-    while (!stop_requested() && !deadline_passed(deadline)) {
+    struct deadline reasons = deadline_after_ms(REASONS_MS);
+
+    while (!stop_requested() && !deadline_passed(deadline) &&
+           hf_check(work->cli->bus) == HF_OK) {
         int64_t left_ms = deadline_left_ms(deadline);
 
-        if (done_fd >= 0 && (left_ms < 0 || left_ms > REASONS_MS))
-            left_ms = REASONS_MS;
-        stop_wait(done_fd, left_ms);
+        stop_wait(done_fd, left_ms < 0 || left_ms > CHECK_MS ? CHECK_MS : left_ms);
         if (is_readable(done_fd))
             return true;
-        if (done_fd >= 0 && !stop_requested())
+        if (done_fd >= 0 && !stop_requested() && deadline_passed(reasons)) {
             say_reasons(work);
+            reasons = deadline_after_ms(REASONS_MS);
+        }
     }
     return false;
 }
@@ -231,6 +236,18 @@ static void end_waiter(struct work *work, struct waiter *waiter)
     }
 }
 
+/* The file was replaced: what runs may finish, although what it answers cannot be stored. The
+ * supervisor starts a process that opens the file which is there now. */
+static int give_up(struct work *work, struct waiter *waiter, bool until_empty)
+{
+    int code = cli_fail(hf_check(work->cli->bus));
+
+    hf_stop(work->cli->bus, work->drain_ms);
+    if (until_empty)
+        end_waiter(work, waiter);
+    return code;
+}
+
 static void say_begin(const struct work *work)
 {
     if (work->count == 1)
@@ -258,6 +275,8 @@ static int work_until_end(struct work *work)
             return code;
     }
     empty = wait_for_end(work, waiter.done_fd);
+    if (!empty && hf_check(work->cli->bus) != HF_OK)
+        return give_up(work, &waiter, until_empty);
     if (!empty && stop_requested())
         out_say("Stopping: running commands may finish. Ctrl-C again kills them.");
     code = stop_working(work);

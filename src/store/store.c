@@ -700,6 +700,12 @@ bool store_is_away(struct store *store)
     return class->is_away && class->is_away(store->engine);
 }
 
+bool store_is_replaced(struct store *store)
+{
+    const struct engine_class *class = store->engine->class;
+    return class->is_replaced && class->is_replaced(store->engine);
+}
+
 uint64_t store_news(struct store *store)
 {
     return store->engine->class->news(store->engine);

@@ -770,6 +770,9 @@ uint64_t store_news(struct store *store);
 uint64_t store_losses(struct store *store);
 /* Does some call wait for a database that is not there? Costs no I/O. */
 bool store_is_away(struct store *store);
+/* Is the database that was opened not the one that has its name any more? Then nothing works until
+ * it is opened again. Costs no I/O. */
+bool store_is_replaced(struct store *store);
 /* Waits until store_news() differs from `seen`, some foreign program wrote, store_wake was called,
  * or the time is over; answers the present number. Never misses a ring after `seen` was read. */
 uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms);

@@ -151,4 +151,18 @@ timeout 300 bash -c '"$HOLDFAST" work pipe --exec "mkdir first 2>/dev/null || un
     echo line" 2>err | { head -1 >out; exec <&-; : >left; }; echo "${PIPESTATUS[0]}" >status'
 is "a worker whose reader has left ends with an error" "$(cat status)" 1
 
+# --- A database that is replaced ---
+if on sqlite; then
+    HOLDFAST_URL=sqlite:replaced.db "$HOLDFAST" publish rep.a 2>/dev/null
+    HOLDFAST_URL=sqlite:replaced.db "$HOLDFAST" work rep --on 'rep.*' --from start --exec true >out 2>err &
+    pid=$!
+    until_true 60 grep -q 'Working for rep' err
+    cp replaced.db copy.db
+    mv copy.db replaced.db # as a restore does; the worker is idle and commits nothing
+    wait $pid
+    is "a worker whose database was replaced ends for its supervisor" "$?" 69
+    has "it says why" err 'replaced.db or its -wal was replaced or deleted while in use'
+    is "once" "$(grep -c 'works for nobody' err)" 1
+fi
+
 finish

@@ -7,8 +7,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SHORT_LEASE_MS 200
@@ -19,6 +21,21 @@ static const char *beside(struct fixture *f, const char *suffix)
     static char path[2 * TEMP_PATH_BYTES];
     snprintf(path, sizeof path, "%s%s", fixture_path(f), suffix);
     return path;
+}
+
+/* This program stands between the engine and the kernel: while it is not 0, statx fails with it. */
+static atomic_int statx_error;
+
+__attribute__((visibility("default"))) int statx(int directory, const char *restrict path,
+                                                 int flags, unsigned mask,
+                                                 struct statx *restrict found)
+{
+    int error = atomic_load(&statx_error);
+    if (error != 0) {
+        errno = error;
+        return -1;
+    }
+    return (int)syscall(SYS_statx, directory, path, flags, mask, found);
 }
 
 /* ---- What is there instead of a file --------------------------------------------------------- */
@@ -284,6 +301,84 @@ static void a_store_whose_directory_is_moved_goes_on_there(void **state)
     must_equal(0, rename(moved, f->dir));
 }
 
+/* ---- The database itself --------------------------------------------------------------------- */
+
+/* As consumers settle: what may be lost with the power need not be sure of the file either. */
+static hf_status settle_relaxed(const struct owner *owner, int64_t checkpoint)
+{
+    struct settle change = {
+        .change = {.kind = CHANGE_SETTLE, .now_us = owner->now_us, .relaxed = true},
+        .subscription_id = owner->subscription_id,
+        .epoch = owner->epoch,
+        .checkpoint = checkpoint};
+    return RUN(owner->store, &change);
+}
+
+static void a_file_that_cannot_be_looked_at_is_not_taken_for_replaced(void **state)
+{
+    struct rivals rivals = rivals_of(*state);
+    static const int errors[] = {EACCES, EIO, ENOMEM};
+    for (size_t i = 0; i < 3; i++) {
+        struct new_event event = event_of("t", NULL);
+        atomic_store(&statx_error, errors[i]);
+        must_answer(HF_UNKNOWN, append_event(rivals.owner, &event));
+        must_say("cannot look whether");
+        must_answer(HF_OK, settle_relaxed(&rivals.owned, (int64_t)i + 1));
+        store_alive(rivals.owner);
+        atomic_store(&statx_error, 0);
+        must_hold(!store_is_replaced(rivals.owner));
+        must_answer(HF_OK, append_event(rivals.owner, &event));
+        must_still_own(&rivals, (int64_t)i + 1);
+    }
+}
+
+/* Puts a copy of the database in its place, as a restore does. */
+static void replace_by_a_copy(struct fixture *f)
+{
+    char command[6 * TEMP_PATH_BYTES];
+    const char *path = fixture_path(f);
+    snprintf(command, sizeof command, "cp '%s' '%s.copy' && cp '%s-wal' '%s.copy-wal'", path, path,
+             path, path);
+    must_equal(0, system(command));
+    snprintf(command, sizeof command,
+             "mv '%s.copy' '%s' && mv '%s.copy-wal' '%s-wal' && rm "
+             "'%s-shm'",
+             path, path, path, path, path);
+    must_equal(0, system(command));
+}
+
+/* A store that was opened after the file was replaced takes over at once. */
+static void must_be_succeeded(struct fixture *f, const struct rivals *rivals)
+{
+    struct store *healthy = fixture_open(f, "healthy");
+    struct acquire acquire = acquire_of(rivals->subscription_id, 0, LONG_LEASE_MS);
+    must_answer(HF_OK, RUN(healthy, &acquire));
+    must_equal(0, acquire.ret_crashed);
+    fixture_close(f, healthy);
+}
+
+static void a_replaced_store_gives_up_what_it_owns_at_its_next_commit(void **state)
+{
+    struct fixture *f = *state;
+    struct rivals rivals = rivals_of(f);
+    store_note(rivals.owner, 0, rivals.subscription_id, 1, 1);
+    replace_by_a_copy(f);
+    must_answer(HF_UNKNOWN, settle(&rivals.owned, 1, NULL, 0));
+    must_hold(store_is_replaced(rivals.owner));
+    store_alive(rivals.owner); /* shows no sign of life any more */
+    must_be_succeeded(f, &rivals);
+}
+
+static void a_replaced_store_that_is_idle_gives_up_with_its_next_sign_of_life(void **state)
+{
+    struct fixture *f = *state;
+    struct rivals rivals = rivals_of(f);
+    replace_by_a_copy(f);
+    store_alive(rivals.owner);
+    must_hold(store_is_replaced(rivals.owner));
+    must_be_succeeded(f, &rivals);
+}
+
 /* ---- Who was stopped ------------------------------------------------------------------------- */
 
 /* The machine stops both: when it goes on, the observer is the first to look. */
@@ -311,6 +406,9 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_frozen_store_without_a_live_file_is_succeeded_after_its_lease),
     CLAIM(signs_keep_a_store_without_a_live_file_from_being_taken_for_frozen),
     CLAIM(a_store_whose_directory_is_moved_goes_on_there),
+    CLAIM(a_file_that_cannot_be_looked_at_is_not_taken_for_replaced),
+    CLAIM(a_replaced_store_gives_up_what_it_owns_at_its_next_commit),
+    CLAIM(a_replaced_store_that_is_idle_gives_up_with_its_next_sign_of_life),
     CLAIM(a_pause_of_the_observer_is_no_freeze_of_the_owner),
 };
 

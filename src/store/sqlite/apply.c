@@ -38,7 +38,11 @@
 #include "store/sqlite/verbs.h"
 
 #include <assert.h>
+#include <string.h>
+#include <time.h>
 
+#define LOOK_AGAIN_TIMES 5            /* if the file cannot be looked at after a commit ... */
+#define LOOK_AGAIN_US 2000            /* ... so long after each other */
 #define CHECKPOINT_PAGES 1000         /* of the WAL between two checkpoints */
 #define CHECKPOINT_FULL_PAGES 64      /* the same while the disk is full */
 #define CHECKPOINT_INSIST_PAGES 4000  /* readers kept it from starting over: wait for them ... */
@@ -100,24 +104,48 @@ void apply_checkpoint(struct sqlite_engine *engine)
     }
 }
 
+void apply_give_up(struct sqlite_engine *engine)
+{
+    if (!atomic_exchange(&engine->replaced, true)) {
+        live_retire(engine);
+        log_about(engine->log, HF_LOG_ERROR, NULL, "%s or its -wal was replaced or deleted while "
+                  "in use: this process works for nobody any more; close it and open it again",
+                  engine->files.db);
+    }
+}
+
+/* Looks a few times if it is not sure: mostly that passes at once. */
+static enum files_answer look_patiently(struct sqlite_engine *engine, int *ret_errno)
+{
+    enum files_answer answer = files_look(&engine->files, ret_errno);
+    for (int i = 0; i < LOOK_AGAIN_TIMES && answer == FILES_UNSURE; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_US * 1000}, NULL);
+        answer = files_look(&engine->files, ret_errno);
+    }
+    return answer;
+}
+
 hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool ring)
 {
     atomic_fetch_add_explicit(&engine->commits, 1, memory_order_relaxed);
     int error;
-    if (files_look(&engine->files, &error) == FILES_REPLACED) {
-        atomic_store(&engine->replaced, true);
-        return fail(HF_UNKNOWN, "%s was replaced or deleted while in use: what was just written "
-                    "may be lost", engine->files.db);
+    enum files_answer answer = look_patiently(engine, &error);
+    if (answer == FILES_REPLACED) {
+        apply_give_up(engine);
+        return fail(HF_UNKNOWN, "%s or its -wal was replaced or deleted while in use: what was "
+                    "just written may be lost", engine->files.db);
     }
     bell_commit(&engine->bell, ring);
-    if (conn->kind == CONN_FOREIGN) {
-        return HF_OK;
+    if (conn->kind != CONN_FOREIGN) {
+        checkpoint_if_due(engine, conn);
     }
-    checkpoint_if_due(engine, conn);
     if (conn == &engine->writer) {
         live_sweep(engine);
     }
-    return HF_OK;
+    return answer == FILES_SAME ? HF_OK
+                                : fail(HF_UNKNOWN, "cannot look whether %s is still the file that "
+                                       "was opened: %s. What was just written is lost if it is not",
+                                       engine->files.db, strerror(error));
 }
 
 /* ---- Before a write -------------------------------------------------------------------------- */
@@ -154,8 +182,8 @@ static hf_status recover(struct sqlite_engine *engine, struct deadline deadline)
 hf_status apply_ready(struct sqlite_engine *engine, struct deadline deadline)
 {
     if (atomic_load(&engine->replaced)) {
-        return fail(HF_UNAVAILABLE, "%s was replaced or deleted while in use: open it again",
-                    engine->files.db);
+        return fail(HF_UNAVAILABLE, "%s or its -wal was replaced or deleted while in use: close it "
+                    "and open it again", engine->files.db);
     }
     if (!engine->writer_lost) {
         return HF_OK;
@@ -319,6 +347,17 @@ static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn)
     return status;
 }
 
+/* It is committed, and it could not be looked whether in the file that has the name. Changes that
+ * may be lost are done; of the others that is not known. The thread's message says why. */
+static void answer_unsure(struct change *changes, bool skip_appends)
+{
+    for (struct change *at = changes; at; at = at->next) {
+        if (!is_skipped(at, skip_appends) && !at->relaxed && at->status == HF_OK) {
+            change_answer(at, HF_UNKNOWN);
+        }
+    }
+}
+
 /* transact; `bury`: it remembers the dead along the way. That is for people and may fail nothing
  * else: if it took the transaction with it, `*ret_lost` is set and nobody has an answer. */
 static hf_status transact_once(struct sqlite_engine *engine, struct change *changes,
@@ -365,7 +404,12 @@ static hf_status transact_once(struct sqlite_engine *engine, struct change *chan
         return status;
     }
     HF_POINT("after_commit_before_ack");
-    return apply_committed(engine, conn, ring);
+    status = apply_committed(engine, conn, ring);
+    if (status == HF_UNKNOWN && !atomic_load(&engine->replaced)) {
+        answer_unsure(changes, skip_appends);
+        return HF_OK;
+    }
+    return status;
 }
 
 static void undo_all(struct change *changes)

@@ -350,9 +350,18 @@ static void sqlite_note_clear(struct engine *engine, int32_t slot)
 
 static void sqlite_alive(struct engine *engine)
 {
-    if (!sqlite_poisoned(engine)) {
-        live_renew(sqlite_of(engine));
+    if (sqlite_poisoned(engine)) {
+        return;
     }
+    if (files_look_db(&sqlite_of(engine)->files) == FILES_REPLACED) {
+        apply_give_up(sqlite_of(engine));
+    }
+    live_renew(sqlite_of(engine));
+}
+
+static bool sqlite_is_replaced(struct engine *engine)
+{
+    return atomic_load(&sqlite_of(engine)->replaced);
 }
 
 const struct engine_class sqlite_engine_class = {
@@ -417,6 +426,7 @@ const struct engine_class sqlite_engine_class = {
     .join_rollback = sqlite_join_rollback,
     .news = sqlite_news,
     .losses = sqlite_losses,
+    .is_replaced = sqlite_is_replaced,
     .wait = sqlite_wait,
     .wake = sqlite_wake,
     .note = sqlite_note,

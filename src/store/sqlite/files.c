@@ -345,12 +345,13 @@ hf_status files_status(int system_errno)
 hf_status files_remember(struct files *files)
 {
     struct file_identity db;
-    if (!file_identify(files->db, &db)) {
-        return fail(HF_UNAVAILABLE, "%s is gone", files->db);
+    int error = identify_at(files->directory, files->name, &db);
+    if (error != 0) {
+        return fail(files_status(error), "cannot look at %s: %s", files->db, strerror(error));
     }
     files->db_identity = db;
     files->wal_identity = (struct file_identity){0};
-    file_identify(files->wal, &files->wal_identity);
+    identify_at(files->directory, files->wal_name, &files->wal_identity);
     return HF_OK;
 }
 

@@ -63,8 +63,8 @@ static struct conn *pool_get(struct sqlite_engine *engine, hf_status *status)
         return NULL;
     }
     if (atomic_load(&engine->replaced)) {
-        *status = fail(HF_UNAVAILABLE, "%s was replaced or deleted while in use: open it again",
-                       engine->files.db);
+        *status = fail(HF_UNAVAILABLE, "%s or its -wal was replaced or deleted while in use: close "
+                       "it and open it again", engine->files.db);
         return NULL;
     }
     struct pool *pool = &engine->pool;
