@@ -19,10 +19,25 @@
 
 /* ---- Which ----------------------------------------------------------------------------------- */
 
+/* What no dead letter can have is a mistake; a server would refuse it in its own words. */
+static hf_status check_texts(const hf_dead_filter *filter)
+{
+    struct text text;
+    hf_status status = intake_text(filter->subscription, "subscription", SIZE_MAX, &text);
+    if (!status) {
+        status = intake_text(filter->error, "error", SIZE_MAX, &text);
+    }
+    return status ? status : intake_text(filter->reason, "reason", SIZE_MAX, &text);
+}
+
 static hf_status check_filter(const hf_dead_filter *filter)
 {
+    hf_status status = check_texts(filter);
+    if (status) {
+        return status;
+    }
     if (filter->type) {
-        hf_status status = glob_check_pattern(text_of(filter->type));
+        status = glob_check_pattern(text_of(filter->type));
         if (status) {
             return fail(status, "type: %s", err_message());
         }

@@ -11,6 +11,7 @@
 #include "base/json_check.h"
 #include "base/point.h"
 #include "bus/bus.h"
+#include "bus/intake.h"
 #include "store/namespace.h"
 
 #define RETENTION_MS_MAX (INT64_C(86400000) * 366 * 1000) /* a thousand years */
@@ -169,11 +170,15 @@ static hf_status grant(hf_bus *bus, enum change_kind kind, const char *name, con
     }
     struct namespace_grant change = {
         .change = {.kind = kind, .now_us = clock_wall_us()},
-        .role = text_of(role),
         .name = text_of(name),
-        .grantee = text_of(grantee),
     };
-    status = bus_run(bus, &change.change);
+    status = intake_text(role, "role", SIZE_MAX, &change.role);
+    if (!status) {
+        status = intake_text(grantee, "grantee", SIZE_MAX, &change.grantee);
+    }
+    if (!status) {
+        status = bus_run(bus, &change.change);
+    }
     if (!status && ret_changed) {
         *ret_changed = change.ret_changed ? 1 : 0;
     }

@@ -206,6 +206,14 @@ static void bad_filters_are_refused_and_nothing_is_called(void **state)
     assert_status(hf_dead_list(scene->bus, &filter, keep_id, &listed), HF_INVALID);
     assert_said("type: ");
     filter = any();
+    filter.subscription = "\xff";
+    assert_status(hf_dead_purge(scene->bus, &filter, &count), HF_INVALID);
+    assert_said("subscription is not valid UTF-8 at byte 0");
+    filter = any();
+    filter.error = "no \xff";
+    assert_status(hf_dead_list(scene->bus, &filter, keep_id, &listed), HF_INVALID);
+    assert_said("error is not valid UTF-8 at byte 3");
+    filter = any();
     filter.limit = -2;
     assert_status(hf_dead_count(scene->bus, &filter, &count), HF_INVALID);
     filter = any();
