@@ -4,12 +4,9 @@
  */
 #include "support_tables.h"
 
-#include "base/point.h"
-
 #include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 /* ---- The application's table ----------------------------------------------------------------- */
 
@@ -687,189 +684,6 @@ static void handlers_that_deadlock_both_get_through(void **state)
     assert_int_equal(tables_number(scene, "SELECT sum(abs(money)) FROM accounts"), 0);
 }
 
-/* ---- Time ------------------------------------------------------------------------------------ */
-
-struct slow {
-    struct door *door;
-    atomic_int late; /* of the write after the time was up: 1 it worked, 2 it failed */
-};
-
-static hf_verdict write_late(const hf_event *event, hf_delivery *delivery,
-                             struct recorder *recorder)
-{
-    struct slow *slow = recorder->extra;
-
-    if (!effect(delivery, event))
-        return HF_DEAD;
-    if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
-        door_pass(slow->door);
-        atomic_store(&slow->late, effect(delivery, event) ? 1 : 2);
-    }
-    return HF_ACK;
-}
-
-static bool has_tried(void *ctx)
-{
-    return atomic_load(&((struct slow *)ctx)->late) != 0;
-}
-
-static void past_tx_max_the_transaction_is_undone_and_others_go_on(void **state)
-{
-    static struct slow slow;
-    struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, write_late);
-    hf_subscription_options options = transactional_options();
-    hf_receipt receipt;
-    int64_t begin_us;
-
-    make_table(scene);
-    slow.door = scene_door(scene);
-    atomic_store(&slow.late, 0);
-    recorder->extra = &slow;
-    options.tx_max_ms = 1000; /* a slow machine exceeds it once more, now and then */
-    options.attempts_max = 100;
-    subscribe(scene->bus, "a", "*", recorder, &options);
-    receipt = *publish(scene->bus, "x", NULL, "1");
-    assert_ok(hf_start(scene->bus));
-    assert_true(door_wait_inside(slow.door, 1));
-    /* Publishing waits for the transaction, but not longer than tx_max_ms. */
-    begin_us = mono_us();
-    publish(scene->bus, "y", NULL, "1");
-    assert_true(mono_us() - begin_us < 20000000);
-    settle_all(scene->bus, "a");
-    assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
-    door_open(slow.door);
-    assert_true(wait_until(has_tried, &slow));
-    assert_int_equal(atomic_load(&slow.late), 2);
-    publish(scene->bus, "z", NULL, "1");
-    settle_all(scene->bus, "a");
-    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 3);
-    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 3);
-    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects "
-                                          "WHERE position = 1 AND attempt > 1"),
-                     1);
-}
-
-/* The same while the dispatcher is stopped, as a store that does not answer stops it: on SQLite it
- * often waits for the lock that its own handler holds. */
-static hf_verdict write_late_without_dispatcher(const hf_event *event, hf_delivery *delivery,
-                                                struct recorder *recorder)
-{
-    struct slow *slow = recorder->extra;
-
-    if (!effect(delivery, event))
-        return HF_DEAD;
-    if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
-        point_arm("after_refresh", 1, POINT_STOP_THREAD);
-        for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++)
-            usleep(1000);
-        door_pass(slow->door);
-        atomic_store(&slow->late, effect(delivery, event) ? 1 : 2);
-    }
-    return HF_ACK;
-}
-
-static void time_is_up_without_dispatcher(struct scene *scene, hf_mode mode)
-{
-    static struct slow slow;
-    struct recorder *recorder = scene_recorder(scene, write_late_without_dispatcher);
-    hf_subscription_options options = transactional_options();
-    hf_new_event event = HF_NEW_EVENT_INIT;
-    hf_status published;
-    bool cancelled, tried;
-
-    make_table(scene);
-    slow.door = scene_door(scene);
-    atomic_store(&slow.late, 0);
-    recorder->extra = &slow;
-    options.mode = mode;
-    options.tx_max_ms = 3000; /* by then the dispatcher has been stopped */
-    options.attempts_max = 100;
-    subscribe(scene->bus, "a", "*", recorder, &options);
-    publish(scene->bus, "x", NULL, "1");
-    assert_ok(hf_start(scene->bus));
-    assert_true(recorder_wait_begun(recorder, 1));
-    event.type = "y";
-    published = hf_publish(scene->bus, &event, NULL); /* the handler has not returned */
-    cancelled = door_wait_inside(slow.door, 1);
-    door_open(slow.door);
-    tried = wait_until(has_tried, &slow);
-    point_reset();
-    assert_ok(published);
-    assert_true(cancelled);
-    assert_true(tried);
-    assert_int_equal(atomic_load(&slow.late), 2);
-    settle_all(scene->bus, "a");
-    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 2);
-    assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 2);
-}
-
-static void past_tx_max_it_is_undone_although_the_dispatcher_waits_for_the_store(void **state)
-{
-    time_is_up_without_dispatcher(*state, HF_MODE_ORDERED);
-}
-
-static void so_it_is_in_a_shared_subscription(void **state)
-{
-    time_is_up_without_dispatcher(*state, HF_MODE_SHARED);
-}
-
-/* An SQL function that outlasts the time limit. */
-static void outlast(sqlite3_context *context, int count, sqlite3_value **values)
-{
-    (void)count;
-    (void)values;
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(sqlite3_user_data(context)); i++)
-        usleep(1000);
-    usleep(20000); /* so that the rollback is tried meanwhile: it cannot succeed */
-    sqlite3_result_int(context, 1);
-}
-
-/* Is over its time in the middle of a statement; then it does not return either. */
-static hf_verdict write_in_outlasting_statement(const hf_event *event, hf_delivery *delivery,
-                                                struct recorder *recorder)
-{
-    struct slow *slow = recorder->extra;
-
-    if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
-        sqlite3_create_function(hf_delivery_sqlite(delivery), "outlast", 0, SQLITE_UTF8, delivery,
-                                outlast, NULL, NULL);
-        delivery_run(delivery, "INSERT INTO effects VALUES (outlast(), 0)");
-        door_pass(slow->door);
-        atomic_store(&slow->late, effect(delivery, event) ? 1 : 2);
-        return HF_ACK;
-    }
-    return write_effect(event, delivery, recorder);
-}
-
-static void a_statement_that_outlasts_tx_max_is_undone_when_it_ends(void **state)
-{
-    static struct slow slow;
-    struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, write_in_outlasting_statement);
-    hf_subscription_options options = transactional_options();
-
-    if (!scene->path)
-        skip();
-    make_table(scene);
-    slow.door = scene_door(scene);
-    atomic_store(&slow.late, 0);
-    recorder->extra = &slow;
-    options.tx_max_ms = 1000;
-    options.attempts_max = 100;
-    subscribe(scene->bus, "a", "*", recorder, &options);
-    publish(scene->bus, "x", NULL, "1");
-    assert_ok(hf_start(scene->bus));
-    assert_true(door_wait_inside(slow.door, 1));
-    publish(scene->bus, "y", NULL, "1"); /* the handler has not returned */
-    settle_all(scene->bus, "a");
-    door_open(slow.door);
-    assert_true(wait_until(has_tried, &slow));
-    assert_int_equal(atomic_load(&slow.late), 2);
-    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 2);
-    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects WHERE attempt = 0"), 0);
-}
-
 static void a_transactional_handler_sees_what_others_committed(void **state)
 {
     struct scene *scene = *state;
@@ -913,10 +727,6 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_commit_that_fails_so_does_not_count),
     scene_test(another_failure_of_a_statement_counts),
     scene_test(handlers_that_deadlock_both_get_through),
-    scene_test(past_tx_max_the_transaction_is_undone_and_others_go_on),
-    scene_test(past_tx_max_it_is_undone_although_the_dispatcher_waits_for_the_store),
-    scene_test(so_it_is_in_a_shared_subscription),
-    scene_test(a_statement_that_outlasts_tx_max_is_undone_when_it_ends),
     scene_test(a_transactional_handler_sees_what_others_committed),
 };
 

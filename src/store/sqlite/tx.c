@@ -11,8 +11,8 @@
  *                      itself on some errors, and tx_abort does; what the handler writes after that
  *                      would otherwise be committed statement by statement.
  *   progress handler   ends the statement that runs, and any other, once the transaction is
- *                      aborted. (Not sqlite3_interrupt: while the handler has a statement open, that
- *                      would stay in force and fail our own ROLLBACK, too.)
+ *                      aborted. (Not sqlite3_interrupt: while the handler has a statement open
+ *                      that would stay in force and fail our own ROLLBACK, too.)
  *   SQLite's mutex     tx_abort comes from another thread. Every function here holds it. An abort
  *                      only tries to take it: while a statement of the handler runs nothing can be
  *                      rolled back, and the caller comes again.
