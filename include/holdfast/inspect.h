@@ -63,7 +63,8 @@ typedef struct hf_subscription_info {
     int64_t start_position;     /* it began (or was last sought) after this position */
     int64_t checkpoint;         /* everything up to here is settled */
     int64_t checkpoint_at_us;
-    const char *checkpoint_event_id; /* the last event settled; NULL if none */
+    const char *checkpoint_event_id; /* the last event settled; NULL if none, or if it has several
+                                        partitions, each of which has its own */
     int64_t cursor;             /* shared: everything up to here has been handed out */
     int64_t head;               /* the log's newest position */
     int64_t lag;                /* head - checkpoint */

@@ -29,6 +29,8 @@ CREATE VIEW holdfast.dead_letters AS
 -- one at first_open, if that is below first_unread (copied_at: when it entered the log, if there is a copy
 -- of it), or the first at or after first_unread. rate: positions per second that the checkpoint (shared:
 -- the cursor; the mean of all partitions) has passed since the span before this one began (0006).
+-- next_attempt_at: when the first of those that are retrying is due. last_event_id: the last event at or
+-- below the checkpoint that was settled; each of several partitions knows only its own.
 CREATE TYPE holdfast.progress AS (
     id            bigint,
     name          text,
@@ -49,7 +51,8 @@ CREATE TYPE holdfast.progress AS (
     copied_at     timestamptz,
     owner_alive   boolean,
     unowned       bigint,
-    rate          double precision
+    rate          double precision,
+    next_attempt_at timestamptz
 );
 
 -- A row for each of these subscriptions, in this order; none for what is no subscription of the namespace.
@@ -90,21 +93,25 @@ BEGIN
                        span_passed(v_span - c.span, c.span_from, c.span_before,
                                    c.checkpoint) AS passed
                 FROM checkpoints c WHERE c.subscription_id = s.id)
-        SELECT low.checkpoint, low.checkpoint_at, low.last_event_id, zero.owner, zero.owner_name,
+        SELECT low.checkpoint, low.checkpoint_at,
+               CASE WHEN every.parts = 1 THEN low.last_event_id END, zero.owner, zero.owner_name,
                leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
                coalesce((SELECT b.dead FROM buried b WHERE b.subscription = s.name), 0),
                least(waiting.lowest, leased.lowest, low.hole), open.lowest, low.checkpoint + 1,
                (SELECT c.entered_at FROM copies c
                 WHERE c.subscription_id = s.id AND c.position = open.lowest),
-               zero.owner <> ALL (gone.tokens), every.unowned, every.rate::double precision
+               zero.owner <> ALL (gone.tokens), every.unowned, every.rate::double precision,
+               waiting.next_attempt_at
         FROM (SELECT * FROM parts p ORDER BY p.checkpoint NULLS FIRST, p.partition LIMIT 1) low,
             (SELECT p.owner, p.owner_name FROM parts p
              ORDER BY p.owner IS NULL, p.partition LIMIT 1) zero,
-            (SELECT count(*) FILTER (WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)) AS unowned,
+            (SELECT count(*) AS parts,
+                    count(*) FILTER (WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)) AS unowned,
                     CASE WHEN count(p.passed) = count(*) THEN avg(p.passed)
                         / extract(epoch FROM v_now - span_began(v_span - 1)) END AS rate
              FROM parts p) every,
             (SELECT count(*) FILTER (WHERE r.kind IN (1, 5)) AS retrying,
+                    min(r.next_attempt_at) FILTER (WHERE r.kind IN (1, 5)) AS next_attempt_at,
                     count(*) FILTER (WHERE r.kind = 2) AS held,
                     count(*) FILTER (WHERE r.kind = 3) AS blocked,
                     min(r.position) AS lowest,

@@ -120,7 +120,7 @@ SELECT p.id, p.mode, p.checkpoint, p.checkpoint_at, p.last_event_id, p.owner, p.
                            WHERE e.position = p.first_open))
             ELSE (SELECT e.entered_at FROM holdfast.events_{namespace} e
                   WHERE e.position >= p.first_unread ORDER BY e.position LIMIT 1) END,
-       p.owner_alive, p.unowned, (p.rate * 1000000)::bigint
+       p.owner_alive, p.unowned, (p.rate * 1000000)::bigint, p.next_attempt_at
     FROM holdfast.progress_of($1, $2, $3) p;
 
 -- Members that live (0), by their joining, then partitions (1): whose each is. $3: this process, which

@@ -576,11 +576,27 @@ SELECT count(*) FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open
 
 -- name: retries_clock_back
 UPDATE holdfast_retries SET next_attempt_at = ?1, last_retry_at = ?1
-    WHERE kind = 1 AND coalesce(last_retry_at, next_attempt_at) > ?1 AND next_attempt_at > ?1;
+    WHERE kind IN (1, 5) AND coalesce(last_retry_at, next_attempt_at) > ?1 AND next_attempt_at > ?1;
 
 -- name: leases_clock_back
 UPDATE holdfast_leases SET expires_at = ?1 + lease_ms * 1000
     WHERE expires_at > ?1 + lease_ms * 1000;
+
+-- What is due later than ?4 from now (?3) on, and was recorded later than ?5 (one that never failed: is
+-- due later). It keeps its delay, if that is known: one that was recorded in the past has another policy
+-- now, or was made due by a clock that was ahead.
+-- name: retries_ahead
+UPDATE holdfast_retries INDEXED BY holdfast_retries_by_kind
+    SET next_attempt_at = ?3 + CASE WHEN last_retry_at IS NULL THEN 0
+                                    WHEN last_retry_at > ?3 THEN max(next_attempt_at - last_retry_at, 0)
+                                    ELSE ?4 END,
+        last_retry_at = min(last_retry_at, ?3)
+    WHERE subscription_id = ?1 AND partition = ?2 AND kind IN (1, 5) AND next_attempt_at > ?3 + ?4
+        AND coalesce(last_retry_at, next_attempt_at) > ?5;
+
+-- name: leases_ahead
+UPDATE holdfast_leases INDEXED BY holdfast_leases_by_owner SET expires_at = ?2 + lease_ms * 1000
+    WHERE subscription_id = ?1 AND expires_at > ?2 + lease_ms * 1000;
 
 -- ---- Nodes that ended ---------------------------------------------------------------------------
 

@@ -250,6 +250,7 @@ static hf_status take(struct runner *runner, int32_t partition, bool force, int6
         .partition = partition,
         .lease_ms = options->lease_ms,
         .attempts_max = options->attempts_max,
+        .retry_max_ms = options->retry_max_ms,
         .lane = options->order == HF_ORDER_STRICT ? STRICT_LANE : 0,
         .force = force,
     };

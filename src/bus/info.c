@@ -15,7 +15,7 @@
  *     may take it                               which ones
  *     all that is left is in keys that are
  *     blocked by dead letters                   how many, and what frees them
- *     all that is left waits for its retry      how many
+ *     all that is left waits for its retry      how many, and until when
  *     a position below visible ones may still
  *     come from an open transaction             which one that is
  *
@@ -73,7 +73,8 @@ static void tell_breaker(const struct definition *definition, int64_t now_us,
         breaker_init(&breaker);
     }
     if (breaker.state == BREAKER_OPEN) {
-        info->breaker_until_us = breaker.until_us;
+        int64_t longest_us = now_us + definition->options.breaker_pause_ms * 1000;
+        info->breaker_until_us = breaker.until_us < longest_us ? breaker.until_us : longest_us;
         if (breaker.until_us <= now_us) {
             breaker.state = BREAKER_HALF_OPEN;
         }
@@ -116,13 +117,18 @@ static void say_blocked(const hf_subscription_info *info, struct buf *out)
                info->blocked == 1 ? "it" : "them");
 }
 
-static void say_retrying(const hf_subscription_info *info, struct buf *out)
+static void say_retrying(const hf_subscription_info *info, int64_t next_attempt_us, struct buf *out)
 {
     buf_printf(out, "%" PRId64 " failed %s for the next attempt", info->retrying,
                info->retrying == 1 ? "event waits" : "events wait");
     if (info->held > 0) {
         buf_printf(out, ", and %" PRId64 " behind %s", info->held,
                    info->retrying == 1 ? "it" : "them");
+    }
+    if (next_attempt_us >= 0) {
+        char at[TIME_TEXT_BYTES];
+        time_format(next_attempt_us, at);
+        buf_printf(out, "; %s due at %s", info->retrying == 1 ? "it is" : "the first is", at);
     }
 }
 
@@ -163,7 +169,7 @@ static void say_changing(const struct definition *definition, const hf_subscript
 
 /* Leaves the sentence empty if there is no reason. */
 static void say_why(const struct definition *definition, const hf_subscription_info *info,
-                    struct buf *out)
+                    int64_t next_attempt_us, struct buf *out)
 {
     bool ordered = info->options.mode == HF_MODE_ORDERED;
     int64_t exceptions = info->retrying + info->held;
@@ -190,7 +196,7 @@ static void say_why(const struct definition *definition, const hf_subscription_i
     } else if (info->retrying == 0 && info->blocked > 0) {
         say_blocked(info, out);
     } else {
-        say_retrying(info, out);
+        say_retrying(info, next_attempt_us, out);
     }
 }
 
@@ -271,7 +277,7 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
     tell_progress(telling, info);
     tell_breaker(definition, now_us, info);
     buf_clear(&telling->sentence);
-    say_why(definition, info, &telling->sentence);
+    say_why(definition, info, telling->progress.next_attempt_us, &telling->sentence);
     bool moves = telling->sentence.length == 0 && info->lag > 0;
     if (telling->progress.unowned > 0 && info->owner_alive && (moves || definition->wanted > 0)) {
         status = say_unowned(bus, definition->id, &telling->sentence);

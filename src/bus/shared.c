@@ -425,6 +425,7 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
         .max = claim_size(runner),
         .lease_ms = runner->definition.options.lease_ms,
         .attempts_max = runner->definition.options.attempts_max,
+        .retry_max_ms = runner->definition.options.retry_max_ms,
         .bound = true,
         .kept = true,
         .batch = &shelf->batch,

@@ -16,12 +16,13 @@
 struct progress {
     int64_t checkpoint;       /* shared: below the cursor, every lease and every retry */
     int64_t checkpoint_at_us; /* -1: never stored */
-    uint8_t checkpoint_event_id[16];
-    bool has_event_id;
+    uint8_t checkpoint_event_id[16]; /* the last event at or below it that was settled ... */
+    bool has_event_id;               /* ... if that is known: not of several partitions */
     int64_t cursor; /* shared; -1 for ordered */
     int64_t head;
     int64_t in_flight; /* shared: leased and unsettled */
     int64_t retrying;
+    int64_t next_attempt_us; /* when the first of those is due; -1 if there is none */
     int64_t held;
     int64_t blocked;
     int64_t dead;

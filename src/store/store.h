@@ -271,7 +271,9 @@ struct repartition {
  *     then the attempt does not count if it would be the last of attempts_max (0: it always
  *     counts);
  *   - where it cannot know, ret_unclean is true, and the bus runs the first events one at a time.
- * HF_NOTFOUND: no such subscription.
+ * A retry that was stored while the clock was ahead does not wait for that time: afterwards none of
+ * the partition is due later than retry_max_ms from now on, or the engine keeps times by a clock
+ * that it minds itself. HF_NOTFOUND: no such subscription.
  */
 struct acquire {
     struct change change;
@@ -280,6 +282,7 @@ struct acquire {
     int64_t lease_ms;
     uint64_t lane; /* of what is recorded about log events; 0: each its own (hash_lane) */
     int32_t attempts_max;
+    int64_t retry_max_ms; /* -1: not known, leave retries alone */
     bool force;
     int64_t ret_epoch;
     int64_t ret_checkpoint;
@@ -421,6 +424,7 @@ struct claim {
     int32_t max;
     int64_t lease_ms;
     int32_t attempts_max; /* see acquire */
+    int64_t retry_max_ms; /* the same, but that a longer delay that was asked for is kept */
     bool bound;
     bool kept;
     uint8_t lease[STORE_TOKEN_BYTES]; /* the token to use; all zero: the engine makes one */

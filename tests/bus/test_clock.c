@@ -224,6 +224,103 @@ static void a_claimed_lease_does_not_outlast_a_jump_back(void **state)
     hf_batch_free(found);
 }
 
+#define YEARS_US (3650 * DAY_US)
+
+/* A retry is stored while the clock is ahead by so much; then the process ends, and the next one
+ * has the right clock. */
+static void retry_over_a_restart(struct scene *scene, hf_mode mode, int64_t ahead_us)
+{
+    struct recorder *recorder = scene_recorder(scene, fail_once);
+    hf_subscription_options options = quick_options();
+    hf_bus *bus;
+
+    options.mode = mode;
+    options.retry_base_ms = 2000;
+    options.retry_max_ms = 2000;
+    jump(ahead_us);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", "k", "1");
+    assert_true(recorder_wait(recorder, 1));
+    assert_true(wait_until(is_waiting, scene)); /* its time is stored */
+    assert_ok(hf_stop(scene->bus, -1));
+    scene_close(scene, scene->bus);
+    jump(-ahead_us);
+    bus = scene_open(scene, NULL);
+    publish(bus, "y", "k", "1");
+    subscribe(bus, "a", "*", recorder, NULL);
+    assert_ok(hf_start(bus));
+    settle_all(bus, "a");
+    assert_int_equal(recorder_count(recorder), 4); /* each failed once */
+}
+
+static void a_retry_of_a_clock_that_was_ahead_comes_after_a_restart(void **state)
+{
+    retry_over_a_restart(*state, HF_MODE_ORDERED, HOUR_US);
+}
+
+static void so_it_does_with_years(void **state)
+{
+    retry_over_a_restart(*state, HF_MODE_ORDERED, YEARS_US);
+}
+
+static void so_it_does_in_a_shared_subscription(void **state)
+{
+    retry_over_a_restart(*state, HF_MODE_SHARED, HOUR_US);
+}
+
+static void a_long_delay_that_was_asked_for_is_kept_over_a_restart(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    hf_bus *bus;
+    hf_claim_options claim = HF_CLAIM_OPTIONS_INIT;
+    const char *patterns[] = {"*"};
+    hf_batch *batch = NULL;
+
+    options.mode = HF_MODE_SHARED;
+    options.retry_max_ms = 300;
+    options.retry_base_ms = 300;
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_claim(scene->bus, "a", NULL, &batch));
+    assert_ok(hf_nack(scene->bus, "a", hf_batch_lease(batch), NULL, 0, 3600000, "later"));
+    hf_batch_free(batch);
+    scene_close(scene, scene->bus);
+    bus = scene_open(scene, NULL);
+    claim.wait_ms = 1500;
+    assert_ok(hf_claim(bus, "a", &claim, &batch));
+    assert_int_equal(hf_batch_count(batch), 0);
+    hf_batch_free(batch);
+}
+
+static void a_lease_of_a_clock_that_was_ahead_ends_after_a_restart(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    hf_bus *bus;
+    hf_claim_options claim = HF_CLAIM_OPTIONS_INIT;
+    const char *patterns[] = {"*"};
+    hf_batch *lost = NULL, *found = NULL;
+
+    options.mode = HF_MODE_SHARED;
+    jump(HOUR_US);
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    publish(scene->bus, "x", NULL, "1");
+    claim.lease_ms = 2000;
+    claim.detached = HF_ON;
+    assert_ok(hf_claim(scene->bus, "a", &claim, &lost));
+    assert_int_equal(hf_batch_count(lost), 1);
+    hf_batch_free(lost);
+    scene_close(scene, scene->bus);
+    jump(-HOUR_US);
+    bus = scene_open(scene, NULL);
+    claim.wait_ms = PATIENCE_MS;
+    assert_ok(hf_claim(bus, "a", &claim, &found));
+    assert_int_equal(hf_batch_count(found), 1);
+    hf_batch_free(found);
+}
+
 static void a_standby_takes_over_after_a_jump_back(void **state)
 {
     struct scene *scene = *state;
@@ -300,6 +397,11 @@ static const struct CMUnitTest tests[] = {
     clock_test(a_waiting_retry_comes_early_at_worst_after_a_jump_forward),
     clock_test(a_waiting_retry_does_not_wait_for_a_jump_back),
     clock_test(a_claimed_lease_does_not_outlast_a_jump_back),
+    clock_test(a_retry_of_a_clock_that_was_ahead_comes_after_a_restart),
+    clock_test(so_it_does_with_years),
+    clock_test(so_it_does_in_a_shared_subscription),
+    clock_test(a_long_delay_that_was_asked_for_is_kept_over_a_restart),
+    clock_test(a_lease_of_a_clock_that_was_ahead_ends_after_a_restart),
     clock_test(a_standby_takes_over_after_a_jump_back),
     clock_test(schedules_fire_each_planned_time_once_through_jumps),
 };

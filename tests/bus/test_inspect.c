@@ -585,6 +585,7 @@ static void only_retries_left_is_said(void **state)
     assert_ok(hf_ack(scene->bus, "s", hf_batch_lease(batch), NULL, 0));
     hf_batch_free(batch);
     assert_why(scene->bus, "1 failed event waits for the next attempt");
+    assert_why(scene->bus, "; it is due at 2");
     assert_ok(hf_pause(scene->bus, "s", "lunch"));
     assert_why(scene->bus, "it was paused at ");
     assert_why(scene->bus, ": lunch");

@@ -37,6 +37,21 @@ static void one_process_works_for_all_partitions(void **state)
     assert_int_equal(info_of(scene->bus, "a").checkpoint, 200);
 }
 
+/* Each partition knows the last event of its own; which of those was the last is not known. */
+static void of_several_partitions_no_event_is_called_the_last_one(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shares();
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    mates_publish(scene->bus, 20, 1);
+    settle_all(scene->bus, "a");
+    assert_int_equal(info_of(scene->bus, "a").checkpoint, 20);
+    assert_string_equal(info_of(scene->bus, "a").checkpoint_event_id, "");
+}
+
 static void progress_survives_a_restart(void **state)
 {
     struct scene *scene = *state;
@@ -409,6 +424,7 @@ static void a_frozen_process_loses_its_partitions_and_is_refused_afterwards(void
 
 static const struct CMUnitTest tests[] = {
     scene_test(one_process_works_for_all_partitions),
+    scene_test(of_several_partitions_no_event_is_called_the_last_one),
     scene_test(progress_survives_a_restart),
     scene_test(a_failing_key_holds_back_only_itself),
     scene_test(a_poison_key_among_a_thousand_holds_back_only_itself),

@@ -42,6 +42,8 @@ static const struct {
     {"partition_move", "PRIMARY KEY (subscription_id=? AND partition=?)"},
     {"partition_move_cursor", "PRIMARY KEY (subscription_id=? AND partition=?)"},
     {"settled_fold", "PRIMARY KEY (subscription_id=? AND partition=? AND position<?)"},
+    {"retries_ahead", "holdfast_retries_by_kind (subscription_id=? AND partition=? AND kind=? AND "
+                      "next_attempt_at>?)"},
     {"retry_get", "PRIMARY KEY (subscription_id=? AND position=?)"},
     {"retry_remove", "PRIMARY KEY (subscription_id=? AND position=?)"},
     {"lane_first", "holdfast_retries_by_lane (subscription_id=? AND partition=? AND lane=?)"},

@@ -67,7 +67,8 @@ enum progress_column {
     PROGRESS_OLDEST_AT,
     PROGRESS_OWNER_ALIVE,
     PROGRESS_UNOWNED,
-    PROGRESS_MICRO_RATE
+    PROGRESS_MICRO_RATE,
+    PROGRESS_NEXT_ATTEMPT_AT
 };
 
 static void read_owner(const PGresult *result, int row, struct progress *progress)
@@ -97,6 +98,7 @@ static void read_progress(const PGresult *result, int row, struct progress *prog
     progress->blocked = result_int8(result, row, PROGRESS_BLOCKED, 0);
     progress->dead = result_int8(result, row, PROGRESS_DEAD, 0);
     progress->oldest_waiting_us = result_time(result, row, PROGRESS_OLDEST_AT, -1);
+    progress->next_attempt_us = result_time(result, row, PROGRESS_NEXT_ATTEMPT_AT, -1);
     int64_t micro_rate = result_int8(result, row, PROGRESS_MICRO_RATE, -1);
     progress->rate = micro_rate < 0 ? -1 : (double)micro_rate / 1e6;
     if (shared) {

@@ -52,10 +52,11 @@ struct work {
     struct conn *conn;
     struct claim *claim;
     struct outcome_scope scope;
-    size_t first;     /* of our entries in the batch */
+    size_t first; /* of our entries in the batch */
     int64_t cursor;
-    bool turn;        /* a retry was handed out alone, so it is the others' turn */
-    bool has_retries; /* some of our entries have rows in retries */
+    bool turn;         /* a retry was handed out alone, so it is the others' turn */
+    bool cursor_ahead; /* it was stored by a clock that was ahead */
+    bool has_retries;  /* some of our entries have rows in retries */
     bool more;
     struct orphans orphans;
 };
@@ -115,8 +116,8 @@ static hf_status take_from(struct work *work, struct lease *lease, size_t max)
     while (status == HF_OK && taken < lease->count && taken < max && room(work) > 0) {
         struct entry *entry;
         status = row_push_leased(work->engine, work->conn, lease->subscription_id,
-                                 lease->positions[taken++], lease->has_retries,
-                                 work->claim->batch, &entry);
+                                 lease->positions[taken++], lease->has_retries, work->claim->batch,
+                                 &entry);
         work->has_retries = work->has_retries || (status == HF_OK && entry && entry->waited);
     }
     lease->count -= taken;
@@ -256,8 +257,8 @@ static hf_status take_together(struct work *work)
     if (work->orphans.suspect) {
         int64_t due_us;
         status = first_due(work, RETRY_WAITING, INT64_MIN, &due_us);
-        bool retries_first = due_us <= work->scope.now_us &&
-                             due_us <= work->orphans.suspect_since_us;
+        bool retries_first =
+            due_us <= work->scope.now_us && due_us <= work->orphans.suspect_since_us;
         if (status == HF_OK && !retries_first) {
             return take_suspect(work);
         }
@@ -365,7 +366,8 @@ static hf_status finish(struct work *work, const struct partition *before)
         status = grant(work, &lease);
     }
     HF_POINT("mid_claim");
-    if (status == HF_OK && (work->cursor != before->checkpoint || work->turn != before->turn)) {
+    if (status == HF_OK &&
+        (work->cursor_ahead || work->cursor != before->checkpoint || work->turn != before->turn)) {
         status = partition_move_cursor(work->conn, claim->subscription_id, work->cursor, work->turn,
                                        before, claim->change.now_us);
     }
@@ -426,7 +428,10 @@ hf_status sqlite_claim(struct sqlite_engine *engine, struct conn *conn, struct c
         .cursor = cursor.checkpoint,
         .turn = cursor.turn,
     };
-    status = orphans_find(engine, conn, &work.scope, claim->lease_ms, &work.orphans);
+    status = ahead_lower_shared(conn, claim, &cursor, &engine->ahead, &work.cursor_ahead);
+    if (status == HF_OK) {
+        status = orphans_find(engine, conn, &work.scope, claim->lease_ms, &work.orphans);
+    }
     if (status == HF_OK) {
         status = take(&work);
     }

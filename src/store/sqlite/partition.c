@@ -300,6 +300,9 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
         }
     }
     if (status == HF_OK) {
+        status = ahead_lower_partition(conn, acquire);
+    }
+    if (status == HF_OK) {
         status = take(engine, conn, acquire, partition.epoch + 1);
     }
     if (status != HF_OK) {

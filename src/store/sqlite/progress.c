@@ -57,6 +57,7 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
         hf_status status = conn_row(conn, stmt, &row);
         if (status != HF_OK || !row) {
             progress->rate = rate_mean(&rate);
+            progress->has_event_id = progress->has_event_id && rate.count == 1;
             return status;
         }
         int64_t checkpoint = sqlite3_column_int64(stmt, 1);
@@ -83,9 +84,21 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
     }
 }
 
+/* Lowers next_attempt_us to when the first retry of this kind is due. */
+static hf_status read_next_attempt(struct conn *conn, int64_t subscription_id, int32_t partition,
+                                   enum retry_kind kind, struct progress *progress)
+{
+    bool found;
+    int64_t at_us = -1;
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &at_us,
+                                     subscription_id, partition, INT64_MIN, kind);
+    bool first = progress->next_attempt_us < 0 || at_us < progress->next_attempt_us;
+    progress->next_attempt_us = found && first ? at_us : progress->next_attempt_us;
+    return status;
+}
+
 static hf_status read_counts(struct sqlite_engine *engine, struct conn *conn,
-                             const struct about *about, struct text name,
-                             struct progress *progress)
+                             const struct about *about, struct text name, struct progress *progress)
 {
     bool found;
     int32_t partitions = about->mode == HF_MODE_SHARED ? 1 : about->partitions;
@@ -102,6 +115,12 @@ static hf_status read_counts(struct sqlite_engine *engine, struct conn *conn,
                 return status;
             }
             *counts[i] += count;
+            if (count > 0 && counts[i] == &progress->retrying) {
+                status = read_next_attempt(conn, about->id, partition, kinds[i], progress);
+            }
+            if (status != HF_OK) {
+                return status;
+            }
         }
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DEAD_COUNT_OPEN_OF);
@@ -158,8 +177,8 @@ static hf_status read_oldest(struct sqlite_engine *engine, struct conn *conn,
 {
     int64_t waiting = INT64_MAX;
     bool found;
-    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_LOWEST_OPEN, &found, &waiting,
-                                     about->id);
+    hf_status status =
+        STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_LOWEST_OPEN, &found, &waiting, about->id);
     if (status != HF_OK) {
         return status;
     }
@@ -201,8 +220,8 @@ static hf_status read_progress(struct sqlite_engine *engine, struct conn *conn,
     }
     bool found;
     if (status == HF_OK) {
-        status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &progress->head,
-                               engine->namespace_id);
+        status =
+            STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &progress->head, engine->namespace_id);
     }
     int64_t leased = INT64_MAX;
     if (status == HF_OK) {
@@ -222,6 +241,7 @@ static hf_status progress_of(struct sqlite_engine *self, int64_t subscription_id
     struct progress progress = {
         .checkpoint_at_us = -1,
         .cursor = -1,
+        .next_attempt_us = -1,
         .oldest_waiting_us = -1,
     };
     status = read_progress(self, conn, subscription_id, now_us, &progress);
@@ -321,8 +341,7 @@ static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
 }
 
 static hf_status find_retry(struct conn *conn, const struct about *about, int64_t position,
-                            struct arena *arena, struct delivery_facts *facts,
-                            struct text *story)
+                            struct arena *arena, struct delivery_facts *facts, struct text *story)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRY_GET);
     if (!stmt) {
@@ -361,8 +380,8 @@ static hf_status find_retry(struct conn *conn, const struct about *about, int64_
 }
 
 static hf_status find_dead(struct sqlite_engine *engine, struct conn *conn, struct text name,
-                           const uint8_t id[16], struct arena *arena,
-                           struct delivery_facts *facts, struct text *story)
+                           const uint8_t id[16], struct arena *arena, struct delivery_facts *facts,
+                           struct text *story)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DEAD_OF_EVENT);
     if (!stmt) {
@@ -394,8 +413,7 @@ struct delivery {
 
 static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
                             int64_t subscription_id, const struct delivery *delivery,
-                            struct arena *arena, struct delivery_facts *facts,
-                            struct text *story)
+                            struct arena *arena, struct delivery_facts *facts, struct text *story)
 {
     struct about about;
     hf_status status = subscription_about(engine, conn, subscription_id, &about);

@@ -18,7 +18,7 @@
  *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c,
  *   namespace.c, retention.c, transfer.c
  *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer,
- *              span.c how fast a checkpoint moves
+ *              span.c how fast a checkpoint moves, ahead.c times of a clock that was ahead
  *   schedule.c, delay.c   what is kept for later
  *   query.c, progress.c, crew.c, doctor.c, verify.c                   the queries
  *   node.c     nodes: who is there, by the live files, and who was
@@ -38,6 +38,7 @@
 #include <stdatomic.h>
 
 #include "store/engine.h"
+#include "store/sqlite/ahead.h"
 #include "store/sqlite/bell.h"
 #include "store/sqlite/conn.h"
 #include "store/sqlite/files.h"
@@ -76,6 +77,7 @@ struct sqlite_engine {
     int64_t wal_pages;              /* of the WAL when apply last looked */
     int64_t latest_us;              /* wall clock, when something was last written */
     int64_t set_back_until_us;      /* monotonic: the clock was set back a moment before this */
+    struct ahead_memory ahead;      /* the writer's */
     int64_t checkpoint_after_pages; /* at which it checkpoints next */
     struct tx_conn *tx_idle;        /* tx.c's connection between two transactions, or NULL */
     struct join *join;              /* join.c's: the application's transaction, or NULL */
