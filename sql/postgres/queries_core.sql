@@ -9,24 +9,36 @@
 -- $3: it only reads. Then plans are kept, so they must be right however large a table grows: by index,
 -- also while the table is so small that the server would rather read it as a whole. (The costs of what
 -- is switched off would wake the compiler.)
-SELECT pg_backend_pid() <> $1,
-       pg_is_in_recovery(),
-       current_setting('synchronous_commit') IN ('off', 'local', 'remote_write'),
-       CASE WHEN pg_backend_pid() = $1 THEN
-           concat(set_config('default_transaction_isolation', 'read committed', false),
-                  set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), false),
-                  CASE WHEN $3 THEN concat(set_config('plan_cache_mode', 'auto', false),
-                                           set_config('enable_seqscan', 'off', false),
-                                           set_config('jit', 'off', false)) END,
-                  set_config('statement_timeout',
-                             coalesce($4, current_setting('statement_timeout')), false),
-                  CASE WHEN current_setting('client_min_messages') = 'error'
-                       THEN set_config('client_min_messages', 'warning', false) END,
-                  set_config('synchronous_commit',
-                             CASE WHEN $5 THEN 'off'
-                                  WHEN current_setting('synchronous_commit')
-                                       IN ('off', 'local', 'remote_write') THEN 'on'
-                                  ELSE current_setting('synchronous_commit') END, false))
+--   $6: it is not for a handler, whose statements find what the application's search_path says. Then names
+-- and operators of all that follows are found in pg_catalog, and what others have put into schemas of
+-- the role's search_path is never called. Until that is set every name here says where it is.
+SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
+       pg_catalog.pg_is_in_recovery(),
+       pg_catalog.current_setting('synchronous_commit')
+           OPERATOR(pg_catalog.=) ANY ('{off,local,remote_write}'::pg_catalog.text[]),
+       CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) $1 THEN
+           pg_catalog.concat(
+               CASE WHEN $6 THEN
+                   pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false) END,
+               pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
+               pg_catalog.set_config('lock_timeout',
+                                     coalesce($2, pg_catalog.current_setting('lock_timeout')), false),
+               CASE WHEN $3 THEN
+                   pg_catalog.concat(pg_catalog.set_config('plan_cache_mode', 'auto', false),
+                                     pg_catalog.set_config('enable_seqscan', 'off', false),
+                                     pg_catalog.set_config('jit', 'off', false)) END,
+               pg_catalog.set_config('statement_timeout',
+                                     coalesce($4, pg_catalog.current_setting('statement_timeout')),
+                                     false),
+               CASE WHEN pg_catalog.current_setting('client_min_messages')
+                         OPERATOR(pg_catalog.=) 'error'::pg_catalog.text
+                    THEN pg_catalog.set_config('client_min_messages', 'warning', false) END,
+               pg_catalog.set_config('synchronous_commit',
+                   CASE WHEN $5 THEN 'off'
+                        WHEN pg_catalog.current_setting('synchronous_commit')
+                             OPERATOR(pg_catalog.=) ANY ('{off,local,remote_write}'::pg_catalog.text[])
+                        THEN 'on'
+                        ELSE pg_catalog.current_setting('synchronous_commit') END, false))
        END
 
 -- name: session_at_work
@@ -64,10 +76,13 @@ ROLLBACK TO SAVEPOINT holdfast; RELEASE SAVEPOINT holdfast
 -- name: tx_settings
 -- For one transaction: $1 synchronous_commit, $2 lock_timeout (NULL: as they are). The warning that a
 -- commit may not be on the standby must reach us.
-SELECT set_config('synchronous_commit', coalesce($1, current_setting('synchronous_commit')), true),
-       set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), true),
-       CASE WHEN current_setting('client_min_messages') = 'error'
-            THEN set_config('client_min_messages', 'warning', true) END
+SELECT pg_catalog.set_config('synchronous_commit',
+                             coalesce($1, pg_catalog.current_setting('synchronous_commit')), true),
+       pg_catalog.set_config('lock_timeout',
+                             coalesce($2, pg_catalog.current_setting('lock_timeout')), true),
+       CASE WHEN pg_catalog.current_setting('client_min_messages')
+                 OPERATOR(pg_catalog.=) 'error'::pg_catalog.text
+            THEN pg_catalog.set_config('client_min_messages', 'warning', true) END
 
 -- ---- Opening ------------------------------------------------------------------------------------
 
@@ -75,8 +90,57 @@ SELECT set_config('synchronous_commit', coalesce($1, current_setting('synchronou
 -- Asks the catalogue itself: to_regclass believes what its session has seen before, and whoever waited
 -- for somebody else's migration has seen that there is nothing.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
-                   ON n.oid = c.relnamespace
-               WHERE n.nspname = 'holdfast' AND c.relname = 'meta')
+                   ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+               WHERE n.nspname OPERATOR(pg_catalog.=) 'holdfast'::pg_catalog.name
+                   AND c.relname OPERATOR(pg_catalog.=) 'meta'::pg_catalog.name)
+
+-- name: schema_fault
+-- Why the schema that is there must not be used by this role, as a sentence; no row: it may. What lies in
+-- a schema runs with the rights of whoever uses it. So a superuser uses no schema of somebody who is not
+-- one; and who makes or changes it ($1) owns it, is the only one who may create anything in it, and finds
+-- nothing of others there, nor, if there is none of our tables yet ($2), anything at all.
+WITH schema AS (
+    SELECT n.oid, n.nspowner, n.nspacl, o.rolname AS owner, o.rolsuper, m.oid AS me, m.rolname AS my_name,
+           m.rolsuper AS super
+    FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
+    JOIN pg_catalog.pg_roles m ON m.rolname OPERATOR(pg_catalog.=) current_user
+    WHERE n.nspname OPERATOR(pg_catalog.=) 'holdfast'::pg_catalog.name),
+objects (kind, name, owner) AS (
+    SELECT 'relation'::pg_catalog.text, c.relname, c.relowner FROM pg_catalog.pg_class c, schema s
+        WHERE c.relnamespace OPERATOR(pg_catalog.=) s.oid
+    UNION ALL SELECT 'function', p.proname, p.proowner FROM pg_catalog.pg_proc p, schema s
+        WHERE p.pronamespace OPERATOR(pg_catalog.=) s.oid
+    UNION ALL SELECT 'type', t.typname, t.typowner FROM pg_catalog.pg_type t, schema s
+        WHERE t.typnamespace OPERATOR(pg_catalog.=) s.oid
+    UNION ALL SELECT 'operator', o.oprname, o.oprowner FROM pg_catalog.pg_operator o, schema s
+        WHERE o.oprnamespace OPERATOR(pg_catalog.=) s.oid
+    UNION ALL SELECT 'operator class', o.opcname, o.opcowner FROM pg_catalog.pg_opclass o, schema s
+        WHERE o.opcnamespace OPERATOR(pg_catalog.=) s.oid
+    UNION ALL SELECT 'collation', c.collname, c.collowner FROM pg_catalog.pg_collation c, schema s
+        WHERE c.collnamespace OPERATOR(pg_catalog.=) s.oid)
+SELECT pg_catalog.format('the schema holdfast belongs to role %s, and %s is a superuser: what lies in it would '
+                         'run with the rights of a superuser; connect as %s (or with options=-crole=%s)',
+                         s.owner, s.my_name, s.owner, s.owner) AS fault, 1 AS rank
+    FROM schema s WHERE s.super AND NOT s.rolsuper
+UNION ALL
+SELECT pg_catalog.format('the schema holdfast belongs to role %s: connect as %s to make or change it; an '
+                         'administrator who makes it for a role says CREATE SCHEMA holdfast AUTHORIZATION %s',
+                         s.owner, s.owner, s.my_name), 2
+    FROM schema s WHERE $1 AND s.nspowner OPERATOR(pg_catalog.<>) s.me
+UNION ALL
+SELECT pg_catalog.format('role %s may create objects in the schema holdfast, so its owner must not make tables '
+                         'and functions there: REVOKE CREATE ON SCHEMA holdfast FROM %s',
+                         coalesce(g.rolname, 'PUBLIC'), coalesce(g.rolname, 'PUBLIC')), 3
+    FROM schema s CROSS JOIN LATERAL pg_catalog.aclexplode(s.nspacl) a
+    LEFT JOIN pg_catalog.pg_roles g ON g.oid OPERATOR(pg_catalog.=) a.grantee
+    WHERE $1 AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
+        AND a.grantee OPERATOR(pg_catalog.<>) s.nspowner
+UNION ALL
+SELECT pg_catalog.format('the schema holdfast has the %s %s, which is not Holdfast''s (role %s made it): look at '
+                         'it, then drop it', o.kind, o.name, pg_catalog.pg_get_userbyid(o.owner)), 4
+    FROM objects o, schema s
+    WHERE $1 AND ($2 OR o.owner OPERATOR(pg_catalog.<>) s.nspowner)
+ORDER BY rank LIMIT 1
 
 -- name: schema_version
 SELECT value::bigint FROM holdfast.meta WHERE name = 'schema_version'
@@ -87,10 +151,11 @@ INSERT INTO holdfast.meta (name, value) VALUES ('schema_version', $1::bigint::te
 
 -- name: schema_settings
 -- For the transaction that makes or changes the schema. $1: lock_timeout.
-SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true),
-       set_config('search_path', 'pg_catalog, pg_temp', true),
-       set_config('standard_conforming_strings', 'on', true),
-       set_config('default_table_access_method', 'heap', true)
+SELECT pg_catalog.set_config('lock_timeout', $1, true),
+       pg_catalog.set_config('statement_timeout', '0', true),
+       pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+       pg_catalog.set_config('standard_conforming_strings', 'on', true),
+       pg_catalog.set_config('default_table_access_method', 'heap', true)
 
 -- name: schema_lock
 -- One process at a time makes or changes the schema; to the end of the transaction.

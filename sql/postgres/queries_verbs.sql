@@ -406,13 +406,14 @@ SELECT count(*) FROM (
 -- A mark that ends with the transaction: whoever finds it is in the same one. $2: synchronous_commit
 -- (NULL: as it is).
 -- name: tx_mark
-SELECT set_config('holdfast.tx', $1, true),
-       set_config('synchronous_commit', coalesce($2, current_setting('synchronous_commit')), true);
+SELECT pg_catalog.set_config('holdfast.tx', $1, true),
+       pg_catalog.set_config('synchronous_commit',
+                             coalesce($2, pg_catalog.current_setting('synchronous_commit')), true);
 
 -- name: tx_enter
 SELECT status, message
     FROM holdfast.tx_enter($1, $2, $3, $4, $5, $6, $7, $9)
-    WHERE current_setting('holdfast.tx', true) = $8;
+    WHERE pg_catalog.current_setting('holdfast.tx', true) OPERATOR(pg_catalog.=) $8;
 
 -- A delivery begins. The one before, if it was kept, is over only now: that saves a round trip.
 -- name: tx_release
@@ -432,11 +433,14 @@ SELECT holdfast.tx_check($1);
 -- name: tx_settle
 SELECT holdfast.tx_settle($1, $2, $3, $4, $5,
     CASE WHEN $3 OR NOT EXISTS (
-        SELECT 1 FROM unnest($9::bigint[], $12::uuid[]) o (position, id)
-        WHERE (SELECT e.id FROM holdfast.events_{namespace} e
-               WHERE e.position = o.position) IS DISTINCT FROM o.id
+        SELECT 1 FROM ROWS FROM (pg_catalog.unnest($9::bigint[]),
+                                 pg_catalog.unnest($12::pg_catalog.uuid[])) o (position, id)
+        WHERE ((SELECT e.id FROM holdfast.events_{namespace} e
+                WHERE e.position OPERATOR(pg_catalog.=) o.position)
+               OPERATOR(pg_catalog.=) o.id) IS NOT TRUE
             AND (SELECT r.position FROM holdfast.retries r
-                 WHERE r.subscription_id = $2 AND r.position = o.position) IS NULL)
+                 WHERE r.subscription_id OPERATOR(pg_catalog.=) $2
+                     AND r.position OPERATOR(pg_catalog.=) o.position) IS NULL)
     THEN $6 ELSE -1 END, $7, $8, $9, $10, $11);
 
 -- ---- Joining the application's transaction ------------------------------------------------------
@@ -450,4 +454,4 @@ SELECT holdfast.join_check($1, $2);
 -- Answers whether there was no notifying, because the transaction is not to.
 -- name: join_ring
 SELECT holdfast.is_quiet() FROM holdfast.namespaces n, holdfast.ring(n.id, n.sleep)
-    WHERE n.id = {namespace};
+    WHERE n.id OPERATOR(pg_catalog.=) {namespace};

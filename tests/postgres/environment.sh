@@ -127,7 +127,7 @@ examined() {
 printf '%s\n' 'host all holdfast 127.0.0.1/32 trust' ${address:+"host all holdfast $address/32 trust"} \
     >>"$cluster_dir/data/pg_hba.conf"
 admin postgres "SELECT pg_reload_conf()" >/dev/null
-plain="port=$port&user=holdfast&sslmode=disable"
+plain="port=$port&user=holdfast&sslmode=disable&options=-crole%3Dchecked" # the schema is of that role
 trusts() { psql -qX "postgres:///shop?host=${address:-127.0.0.1}&$plain" -c ''; }
 until_true 60 trusts
 ok "doctor says that a socket is one" examined ok 'none: a Unix socket"' \

@@ -78,8 +78,8 @@ sql "REVOKE ALL ON SCHEMA public FROM PUBLIC; REVOKE TEMPORARY ON DATABASE $PGDA
 ok "CREATE on the database is enough" publishes maker
 is "(neither superuser nor extension)" "SELECT rolsuper FROM pg_roles WHERE rolname = 'maker'; SELECT count(*) FROM pg_extension" "f 1"
 new
-sql "CREATE SCHEMA holdfast; GRANT ALL ON SCHEMA holdfast TO tenant" >/dev/null
-ok "so are rights on a schema that somebody else has made" publishes tenant
+sql "CREATE SCHEMA holdfast AUTHORIZATION tenant" >/dev/null
+ok "so is a schema that an administrator has made for the role" publishes tenant
 new
 refused() {
     local said

@@ -97,6 +97,7 @@ static void fill_hello(struct session *session)
     param_bool(params, !handler && !writes);
     param_text(params, handler ? TEXT_ABSENT : text_of("0"));
     param_bool(params, relaxed && session->kind == SESSION_WRITER);
+    param_bool(params, !handler);
 }
 
 /* A server that does not answer in time is one that does not answer. */

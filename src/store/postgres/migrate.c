@@ -9,6 +9,10 @@
  * How the database is set must not matter to what is made: the transaction has its own search_path
  * and its own way to read literals, and its functions name theirs.
  *
+ * What is in a schema runs with the rights of whoever uses it. So the schema is made and changed only
+ * by its owner, only if nobody else may create anything in it and nobody has, and no superuser uses
+ * one that belongs to a role that is none: schema_fault of sql/postgres/queries_core.sql.
+ *
  * A schema that is newer than this program is left alone: it may have rules that this program would
  * break.
  */
@@ -40,11 +44,36 @@ static hf_status read_number(struct session *session, enum postgres_query query,
     return status;
 }
 
-/* 0: there is no schema yet. */
-static hf_status read_version(struct session *session, int64_t *ret_version)
+/* Whether what lies in the schema may be run by this role, and, if it is to be changed, whether
+ * nobody else can have put anything in our way: schema_fault says when not. `exists`: our tables are
+ * there. */
+static hf_status check_owner(struct session *session, bool changes, bool exists)
+{
+    struct params *params = session_params(session);
+    param_bool(params, changes);
+    param_bool(params, !exists);
+    PGresult *result;
+    hf_status status = session_query(session, POSTGRES_QUERY_SCHEMA_FAULT, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    if (PQntuples(result) > 0) {
+        struct text fault = result_text(result, 0, 0);
+        status = fail(HF_DENIED, "%s: %" TEXT_PRI, session->engine->place, TEXT_ARG(fault));
+    }
+    PQclear(result);
+    return status;
+}
+
+/* 0: there is no schema yet. Nothing of the schema is read, not even its version, before it is
+ * known whose it is. */
+static hf_status read_version(struct session *session, bool changes, int64_t *ret_version)
 {
     int64_t exists = 0;
     hf_status status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
+    if (status == HF_OK) {
+        status = check_owner(session, changes, exists != 0);
+    }
     if (status != HF_OK || !exists) {
         *ret_version = 0;
         return status;
@@ -56,15 +85,19 @@ static hf_status check_version(struct postgres_engine *engine, hf_open_mode open
                                int64_t version)
 {
     if (version > POSTGRES_MIGRATION_COUNT) {
-        return fail(HF_SCHEMA, "%s has schema version %lld; this program knows version %d: use a "
-                    "newer one", engine->place, (long long)version, POSTGRES_MIGRATION_COUNT);
+        return fail(HF_SCHEMA,
+                    "%s has schema version %lld; this program knows version %d: use a "
+                    "newer one",
+                    engine->place, (long long)version, POSTGRES_MIGRATION_COUNT);
     }
     if (version == 0 && open_mode != HF_OPEN_CREATE) {
         return fail(HF_NOTFOUND, "%s has no schema holdfast", engine->place);
     }
     if (version < POSTGRES_MIGRATION_COUNT && open_mode == HF_OPEN_NOMIGRATE) {
-        return fail(HF_SCHEMA, "%s has schema version %lld and this program needs %d: migrate it "
-                    "first", engine->place, (long long)version, POSTGRES_MIGRATION_COUNT);
+        return fail(HF_SCHEMA,
+                    "%s has schema version %lld and this program needs %d: migrate it "
+                    "first",
+                    engine->place, (long long)version, POSTGRES_MIGRATION_COUNT);
     }
     return HF_OK;
 }
@@ -81,7 +114,7 @@ static hf_status migrate_settings(struct session *session, struct deadline deadl
 
 /* Inside the transaction: the steps that are missing. */
 static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mode,
-                          struct deadline deadline, int64_t *ret_version)
+                           struct deadline deadline, int64_t *ret_version)
 {
     struct session *session = &engine->writer;
     int64_t version = 0;
@@ -91,7 +124,7 @@ static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mod
         status = session_run(session, POSTGRES_QUERY_SCHEMA_LOCK);
     }
     if (status == HF_OK) {
-        status = read_version(session, &version);
+        status = read_version(session, true, &version);
     }
     if (status == HF_OK) {
         status = check_version(engine, open_mode, version);
@@ -140,7 +173,7 @@ hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mod
     struct session *session = &engine->writer;
     int64_t version = 0;
     session->deadline = deadline;
-    hf_status status = read_version(session, &version);
+    hf_status status = read_version(session, false, &version);
     if (status == HF_OK) {
         status = check_version(engine, open_mode, version);
     }
