@@ -218,6 +218,11 @@ SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, k
 SELECT EXISTS (SELECT 1 FROM holdfast_partitions WHERE owner = ?1)
     OR EXISTS (SELECT 1 FROM holdfast_leases WHERE owner = ?1);
 
+-- name: token_has_something
+SELECT EXISTS (SELECT 1 FROM holdfast_partitions WHERE owner = ?1)
+    OR EXISTS (SELECT 1 FROM holdfast_leases WHERE owner = ?1)
+    OR EXISTS (SELECT 1 FROM holdfast_members WHERE token = ?1);
+
 -- Conditions that the doctor looks at.
 
 -- name: read_page_size

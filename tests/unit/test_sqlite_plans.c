@@ -20,6 +20,7 @@ static const char *const may_scan[] = {
     "member_remove_all",       /* at closing */
     "lease_owned",             /* at closing */
     "token_is_named",          /* once per dead process */
+    "token_has_something",     /* at closing */
     "schema_exists",           /* at opening */
     "retries_clock_back",      /* when the clock was set back */
     "leases_clock_back",       /* the same */

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define FOREIGN_WAIT_MS 5000 /* so long a store waits that has something to give back */
 #define WAL_BYTES_MAX (8 << 20) /* of steady publishing without a long reader */
 
 static const char *beside(struct fixture *f, const char *suffix)
@@ -223,6 +224,44 @@ static void a_foreign_lock_is_a_timeout_and_never_a_raw_error(void **state)
     must_answer(HF_OK, append_event(store, &event));
 }
 
+/* Somebody else's write transaction. */
+static sqlite3 *foreign_begin(struct fixture *f)
+{
+    sqlite3 *db;
+    must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
+    must_equal(SQLITE_OK, sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL));
+    return db;
+}
+
+static void a_store_that_only_reads_waits_for_no_foreign_writer(void **state)
+{
+    struct fixture *f = *state;
+    append_one(fixture_open(f, "n"), "t", NULL);
+    sqlite3 *db = foreign_begin(f);
+    int64_t begun_ms = mono_ms();
+    struct store *reader = fixture_open(f, "reader");
+    must_equal(1, head_of(reader));
+    fixture_close(f, reader);
+    must_hold(mono_ms() - begun_ms < FOREIGN_WAIT_MS);
+    must_equal(SQLITE_OK, sqlite3_close(db));
+}
+
+static void a_store_that_only_reads_opens_beside_a_long_transaction_of_ours(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    append_one(store, "t", NULL);
+    struct tx *tx = NULL;
+    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    struct store_options options = fixture_options(f, "reader");
+    options.timeout_ms = 500;
+    struct store *reader = fixture_open_with(f, &options);
+    must_equal(1, head_of(reader));
+    tx_rollback(tx);
+    must_equal(2, append_one(reader, "t", NULL));
+    fixture_close(f, reader);
+}
+
 /* ---- Live files ------------------------------------------------------------------------------ */
 
 static int count_live(struct fixture *f)
@@ -292,6 +331,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_write_of_a_foreign_program_ends_a_wait),
     CLAIM(a_lost_bell_only_makes_waits_longer),
     CLAIM(a_foreign_lock_is_a_timeout_and_never_a_raw_error),
+    CLAIM(a_store_that_only_reads_waits_for_no_foreign_writer),
+    CLAIM(a_store_that_only_reads_opens_beside_a_long_transaction_of_ours),
     CLAIM(a_closed_store_leaves_no_live_file),
     CLAIM(live_files_of_the_dead_go_when_nothing_names_them),
 };

@@ -6,6 +6,8 @@
  *     refuse what cannot work -> open -> gate -> WAL mode -> schema -> namespace -> settings
  *         -> bell, own live file, sweep of the dead, spare -> give the gate
  *
+ * If somebody keeps the gate and there is nothing to write, it is opened without.
+ *
  * fork(): a child has the parent's memory and descriptors but none of its threads, and SQLite
  * forbids to carry a connection across. The handler that runs in the child closes the descriptors
  * of locks (a child that kept one would keep a dead parent's locks alive) and marks every open
@@ -27,7 +29,9 @@
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"
 
+#define OPEN_GATE_MS 100   /* for the gate, if opening has nothing to write */
 #define CLOSE_WAIT_MS 5000 /* for the gate, to give back what we own */
+#define GOODBYE_WAIT_MS 50 /* the same, only to be remembered as a node */
 #define CHECKPOINT_FIRST_PAGES 1000
 #define SYNC_FULL 2
 #define SYNC_NORMAL 1
@@ -138,6 +142,24 @@ static hf_status engine_make_files(struct sqlite_engine *engine, const struct no
     return status == HF_OK ? live_open(engine, node) : status;
 }
 
+/* The files, and the full disk on which they cannot be made. */
+static hf_status engine_settle_in(struct sqlite_engine *engine, const struct node_facts *node)
+{
+    hf_status status = engine_set_sync(engine);
+    if (status == HF_OK) {
+        status = files_remember(&engine->files);
+    }
+    engine->spare.files = &engine->files;
+    if (status == HF_OK) {
+        status = engine_make_files(engine, node);
+        if (status == HF_NOSPACE && spare_spend(&engine->spare)) {
+            /* Reading and settling must be possible on a full disk. */
+            status = engine_make_files(engine, node);
+        }
+    }
+    return status;
+}
+
 /* What happens under the gate. */
 static hf_status engine_prepare(struct sqlite_engine *engine, const struct store_options *options,
                                 struct deadline deadline)
@@ -147,18 +169,7 @@ static hf_status engine_prepare(struct sqlite_engine *engine, const struct store
         status = migrate_namespace(engine, options->open_mode, clock_wall_us(), deadline);
     }
     if (status == HF_OK) {
-        status = engine_set_sync(engine);
-    }
-    if (status == HF_OK) {
-        status = files_remember(&engine->files);
-    }
-    engine->spare.files = &engine->files;
-    if (status == HF_OK) {
-        status = engine_make_files(engine, &options->node);
-        if (status == HF_NOSPACE && spare_spend(&engine->spare)) {
-            /* Reading and settling must be possible on a full disk. */
-            status = engine_make_files(engine, &options->node);
-        }
+        status = engine_settle_in(engine, &options->node);
     }
     if (status == HF_OK) {
         node_sweep(engine);
@@ -176,6 +187,40 @@ static void engine_free(struct sqlite_engine *engine)
     mem_free(engine);
 }
 
+/* Somebody writes, perhaps for long: a command that only reads does not wait for that, if the
+ * database is as it has to be. What is left undone is done by the first write: the dead are swept,
+ * the spare is allocated. Only an id that was given needs the gate, to be the only one of its name.
+ * ret_entered: HF_OK, or why it cannot be opened. */
+static bool engine_enter_beside(struct sqlite_engine *engine, const struct store_options *options,
+                                struct deadline deadline, hf_status *ret_entered)
+{
+    if (options->node.given || !migrate_is_done(engine, deadline)) {
+        return false;
+    }
+    *ret_entered = engine_settle_in(engine, &options->node);
+    spare_look(&engine->spare, &engine->files);
+    engine->live.sweep_due = true;
+    return true;
+}
+
+static hf_status engine_enter(struct sqlite_engine *engine, const struct store_options *options,
+                              struct deadline deadline)
+{
+    struct deadline briefly = deadline_earlier(deadline, deadline_after_ms(OPEN_GATE_MS));
+    hf_status status = gate_take(&engine->gate, briefly);
+    if (status == HF_TIMEOUT && engine_enter_beside(engine, options, deadline, &status)) {
+        return status;
+    }
+    if (status == HF_TIMEOUT) {
+        status = gate_take(&engine->gate, deadline);
+    }
+    if (status == HF_OK) {
+        status = engine_prepare(engine, options, deadline);
+        gate_give(&engine->gate);
+    }
+    return status;
+}
+
 static hf_status engine_open_files(struct sqlite_engine *engine,
                                    const struct store_options *options, struct deadline deadline)
 {
@@ -186,11 +231,7 @@ static hf_status engine_open_files(struct sqlite_engine *engine,
     if (status != HF_OK) {
         return status;
     }
-    status = gate_take(&engine->gate, deadline);
-    if (status == HF_OK) {
-        status = engine_prepare(engine, options, deadline);
-        gate_give(&engine->gate);
-    }
+    status = engine_enter(engine, options, deadline);
     if (status == HF_OK) {
         status = pool_init(&engine->pool);
     }
@@ -248,31 +289,67 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
+/* Whether partitions, leases or memberships name us. True also if that cannot be known. */
+static bool engine_has_something(struct sqlite_engine *engine)
+{
+    struct conn *conn;
+    if (pool_take(engine, &conn) != HF_OK) {
+        return true;
+    }
+    bool has = true;
+    bool row = false;
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_TOKEN_HAS_SOMETHING);
+    if (stmt) {
+        bind_blob(stmt, 1, engine->token, sizeof engine->token);
+        if (conn_row(conn, stmt, &row) == HF_OK && row) {
+            has = sqlite3_column_int(stmt, 0) != 0;
+            conn_done(stmt);
+        }
+    }
+    pool_give(engine, conn);
+    return has;
+}
+
+/* One transaction: what names us goes, and we are remembered as a node that was there. */
+static hf_status engine_say_goodbye(struct sqlite_engine *engine, struct deadline deadline)
+{
+    struct conn *conn = &engine->writer;
+    hf_status status = conn_begin(conn, deadline);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = sqlite_give_back_all(engine, conn, clock_wall_us());
+    if (status == HF_OK) {
+        node_stop(engine, conn);
+    }
+    bool ring = conn->ring;
+    if (status != HF_OK) {
+        conn_rollback(conn);
+    } else if (conn_commit(conn) == HF_OK) {
+        HF_POINT("mid_close");
+        apply_committed(engine, conn, ring);
+    }
+    return HF_OK;
+}
+
 /* Gives back what we own and moves the WAL into the database, so that what stays behind is one
- * file. Whatever fails here is done later by others: they see that we are gone. */
+ * file. Whatever fails here is done later by others: they see that we are gone. A store that has
+ * nothing to give back waits for no other writer. */
 static void engine_give_back(struct sqlite_engine *engine)
 {
-    struct deadline deadline = deadline_after_ms(CLOSE_WAIT_MS);
+    bool owes = engine_has_something(engine);
+    bool speaks = owes || node_is_remembered(engine);
+    struct deadline deadline =
+        deadline_after_ms(owes ? CLOSE_WAIT_MS : speaks ? GOODBYE_WAIT_MS : 0);
     struct conn *conn = &engine->writer;
     if (gate_take(&engine->gate, deadline) != HF_OK) {
         return;
     }
     hf_status status = apply_ready(engine, deadline);
-    if (status == HF_OK) {
-        status = conn_begin(conn, deadline);
+    if (status == HF_OK && speaks) {
+        status = engine_say_goodbye(engine, deadline);
     }
     if (status == HF_OK) {
-        status = sqlite_give_back_all(engine, conn, clock_wall_us());
-        if (status == HF_OK) {
-            node_stop(engine, conn);
-        }
-        bool ring = conn->ring;
-        if (status != HF_OK) {
-            conn_rollback(conn);
-        } else if (conn_commit(conn) == HF_OK) {
-            HF_POINT("mid_close");
-            apply_committed(engine, conn, ring);
-        }
         conn->deadline = deadline_after_ms(0);
         sqlite3_wal_checkpoint_v2(conn->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     }

@@ -181,3 +181,14 @@ hf_status migrate_namespace(struct sqlite_engine *engine, hf_open_mode open_mode
     }
     return conn_commit(conn);
 }
+
+bool migrate_is_done(struct sqlite_engine *engine, struct deadline deadline)
+{
+    struct conn *conn = &engine->writer;
+    bool wal = false;
+    int64_t version = 0;
+    conn->deadline = deadline;
+    return read_word(conn, SQLITE_QUERY_READ_JOURNAL_MODE, "wal", &wal) == HF_OK && wal &&
+           read_version(conn, &version) == HF_OK && version == SQLITE_MIGRATION_COUNT &&
+           migrate_namespace(engine, HF_OPEN_EXISTING, 0, deadline) == HF_OK;
+}

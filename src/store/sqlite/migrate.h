@@ -16,4 +16,8 @@ hf_status migrate_schema(struct sqlite_engine *engine, hf_open_mode open_mode,
 hf_status migrate_namespace(struct sqlite_engine *engine, hf_open_mode open_mode, int64_t now_us,
                             struct deadline deadline);
 
+/* Whether nothing has to be written to open it: WAL mode, this program's schema, and the namespace
+ * is there; engine->namespace_id is set then. Only reads, on the writer. */
+bool migrate_is_done(struct sqlite_engine *engine, struct deadline deadline);
+
 #endif

@@ -171,13 +171,18 @@ void node_sweep(struct sqlite_engine *engine)
     }
 }
 
-void node_stop(struct sqlite_engine *engine, struct conn *conn)
+bool node_is_remembered(struct sqlite_engine *engine)
 {
     const struct live_card *card = live_own_card(&engine->live);
-    int64_t now_us = clock_wall_us();
-    if (engine->namespace_id != 0 &&
-        (card->given || now_us - card->started_at_us >= card->heartbeat_ms * 1000)) {
-        remember_if_possible(conn, card, now_us, now_us);
+    return engine->namespace_id != 0 &&
+           (card->given || clock_wall_us() - card->started_at_us >= card->heartbeat_ms * 1000);
+}
+
+void node_stop(struct sqlite_engine *engine, struct conn *conn)
+{
+    if (node_is_remembered(engine)) {
+        int64_t now_us = clock_wall_us();
+        remember_if_possible(conn, live_own_card(&engine->live), now_us, now_us);
     }
 }
 

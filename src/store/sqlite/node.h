@@ -18,6 +18,9 @@ void node_sweep(struct sqlite_engine *engine);
 bool node_bury(struct sqlite_engine *engine, struct conn *conn);
 /* ... or this, if the commit failed. */
 void node_exhume(struct sqlite_engine *engine);
+/* Whether this store is remembered when it closes: its id was given, or it was there for a whole
+ * heartbeat. */
+bool node_is_remembered(struct sqlite_engine *engine);
 /* In the transaction that closes the store: remembers that it stopped. */
 void node_stop(struct sqlite_engine *engine, struct conn *conn);
 

@@ -56,6 +56,18 @@ void spare_open(struct spare *spare, const struct files *files)
     spare->tried_us = clock_mono_us();
 }
 
+void spare_look(struct spare *spare, const struct files *files)
+{
+    struct stat found;
+    int fd = files_open_read(files, files->spare);
+    spare->files = files;
+    spare->spent = fd < 0 || fstat(fd, &found) != 0 || found.st_size < spare_bytes();
+    spare->tried_us = 0; /* if it is not, the first append allocates it */
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 bool spare_spend(struct spare *spare)
 {
     spare->spent = true;

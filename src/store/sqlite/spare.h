@@ -32,6 +32,8 @@ int64_t spare_bytes(void);
 
 /* Allocates the file if there is room. files must outlive it. */
 void spare_open(struct spare *spare, const struct files *files);
+/* The same without the gate: only looks whether it is there. */
+void spare_look(struct spare *spare, const struct files *files);
 /* Gives the space up. False if there was none to give. */
 bool spare_spend(struct spare *spare);
 /* Tries to allocate it again if it was spent, not too often unless it shall be `now`; true if
