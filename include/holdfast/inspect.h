@@ -37,7 +37,7 @@ typedef struct hf_event_state {
 typedef int (*hf_event_fn)(const hf_event *event, void *ctx);
 typedef int (*hf_event_state_fn)(const hf_event_state *state, void *ctx);
 
-/* Finds an event by id and calls back once. HF_NOTFOUND. */
+/* Finds an event by id and calls back once. HF_NOTFOUND; HF_CORRUPT: it is damaged (hf_verify). */
 HF_API hf_status hf_event_get(hf_bus *bus, const char *id, hf_event_fn found, void *ctx);
 /* The state of an event in every subscription of the namespace, by name. HF_NOTFOUND. */
 HF_API hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, void *ctx);
@@ -46,7 +46,8 @@ HF_API hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn 
  * Reads the log in the order of positions without moving any checkpoint: up to `limit` events after
  * position *cursor that match the pattern (NULL: all). *cursor becomes the position up to which
  * everything has been seen, so that the next call goes on. With nothing to read it waits up to
- * wait_ms.
+ * wait_ms. HF_CORRUPT: the next event is damaged, and *cursor is the position before it; to read on
+ * behind it, add 1.
  */
 HF_API hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_ms,
                          int64_t *cursor, hf_event_fn found, void *ctx);

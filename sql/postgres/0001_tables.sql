@@ -142,10 +142,12 @@ CREATE TABLE holdfast.heads (
 -- two indexes, and nothing else is paid for: unique (id, guard_at) and (position).
 --   entered_at: when the event entered the log, by the server's clock. guard_at: less than a day from
 -- that; it decides the month and means nothing else. It is the time inside the id where it can be
--- (0003_append.sql says why).
+-- (0003_append.sql says why). checksum: of all that is delivered (checksum_of, 0002_log.sql), here and
+-- wherever an event is kept.
 CREATE TABLE holdfast.events (
     position     bigint NOT NULL,
     hash         bigint NOT NULL,
+    checksum     bigint NOT NULL,
     emitted_at   timestamptz NOT NULL,
     entered_at   timestamptz NOT NULL,
     guard_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -347,6 +349,7 @@ CREATE TABLE holdfast.copies (
     subscription_id bigint NOT NULL,
     position        bigint NOT NULL,
     hash            bigint NOT NULL,
+    checksum        bigint NOT NULL,
     emitted_at      timestamptz NOT NULL,
     entered_at      timestamptz NOT NULL,
     id              uuid NOT NULL,
@@ -375,6 +378,7 @@ CREATE TABLE holdfast.letters (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     position      bigint NOT NULL,
     hash          bigint NOT NULL,
+    checksum      bigint NOT NULL,
     emitted_at    timestamptz NOT NULL,
     entered_at    timestamptz NOT NULL,
     failed_at     timestamptz NOT NULL,

@@ -327,6 +327,7 @@ $$;
 
 -- append_one: one checked event into the log. status 0, or HF_CONFLICT (4) and a message: then nothing
 -- was written. A repeated id answers the first one's position and key_version, duplicate = true.
+-- p_content: content_of the event when it was published, if that was earlier; NULL: it is computed.
 --
 -- Locks, all to the end of the transaction: the sequence (RowExclusiveLock, by nextval: readers know by
 -- it that an event may still come), or the row in heads of a gapless namespace; the row in keys of a
@@ -337,6 +338,7 @@ CREATE FUNCTION holdfast.append_one(p_namespace holdfast.namespaces, p_id uuid, 
                                     p_payload json, p_key text, p_tenant text, p_metadata json,
                                     p_producer text, p_schedule_id text, p_emitted_at timestamptz,
                                     p_expected_version bigint, p_hash bigint,
+                                    p_content bigint DEFAULT NULL,
                                     OUT status integer, OUT message text, OUT "position" bigint,
                                     OUT key_version bigint, OUT duplicate boolean)
     LANGUAGE plpgsql
@@ -348,6 +350,7 @@ DECLARE
     v_time     timestamptz := id_time(p_id);
     v_away     double precision := abs(extract(epoch FROM v_time - v_now));
     v_listed   boolean := v_away IS NULL OR v_away >= 82800;
+    v_entered  timestamptz;
     v_guard    timestamptz := CASE WHEN v_away < 86400 THEN v_time ELSE v_now END;
     v_found    record;
     v_version  bigint;
@@ -417,9 +420,16 @@ BEGIN
         duplicate := NOT FOUND;
     END IF;
     IF NOT duplicate THEN
-        INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
-                            key_version, schedule_id, producer, key, tenant, metadata, payload)
-            VALUES (append_one."position", p_hash, p_emitted_at, clock_timestamp(), v_guard, p_id,
+        v_entered := clock_timestamp();
+        INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id,
+                            type, key_version, schedule_id, producer, key, tenant, metadata, payload)
+            VALUES (append_one."position", p_hash,
+                    checksum_of(coalesce(p_content,
+                                         content_of(p_id, p_emitted_at, p_type, p_key, p_tenant,
+                                                    p_metadata, p_producer, p_schedule_id,
+                                                    p_payload)),
+                                p_hash, append_one."position", v_entered, append_one.key_version),
+                    p_emitted_at, v_entered, v_guard, p_id,
                     p_namespace.id, p_type, append_one.key_version, p_schedule_id, p_producer, p_key,
                     p_tenant, p_metadata, p_payload)
             ON CONFLICT DO NOTHING;
@@ -547,7 +557,8 @@ $$;
 --
 -- guard_at is the time inside the id. If one is not of that kind by the server's clock it gets no
 -- guard_at, and so the statement fails. An array that is NULL stands for as many NULLs as there are events.
--- Who passes by all policies is believed that the events are good, because C has checked them.
+-- Who passes by all policies is believed that the events are good, because C has checked them, and that
+-- p_contents has content_of each; for others it is computed.
 --
 -- The arrays are unnested in a select list, not in FROM: there every row would be written into a
 -- temporary store and read again before the first one is inserted. Rows come in the order of the
@@ -558,7 +569,7 @@ CREATE FUNCTION holdfast.append_source() RETURNS text
 CREATE OR REPLACE FUNCTION holdfast.append_{namespace}(
     p_ids uuid[], p_types text[], p_payloads json[], p_keys text[], p_tenants text[],
     p_metadata json[], p_producers text[], p_emitted_at timestamptz[], p_guard_at timestamptz[],
-    p_hashes bigint[], p_ticket bytea DEFAULT holdfast.ticket())
+    p_hashes bigint[], p_contents bigint[], p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
@@ -567,22 +578,28 @@ BEGIN
     IF admit(p_ticket, {namespace}, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
         PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
                              p_emitted_at, p_guard_at, p_hashes);
+        p_contents := NULL;
     END IF;
     RETURN QUERY
     INSERT INTO events_{namespace}
-        (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type, producer, key, tenant,
-         metadata, payload)
-    SELECT nextval('holdfast.events_{namespace}_position'::regclass), e.hash, e.emitted_at,
-           clock_timestamp(),
+        (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type, producer,
+         key, tenant, metadata, payload)
+    SELECT e.position, e.hash,
+           checksum_of(coalesce(e.content, content_of(e.id, e.emitted_at, e.type, e.key, e.tenant,
+                                                      e.metadata, e.producer, NULL, e.payload)),
+                       e.hash, e.position, e.entered_at, NULL), e.emitted_at, e.entered_at,
            CASE WHEN e.guard_at > now() - interval '23 hours'
                  AND e.guard_at < now() + interval '23 hours'
                  AND e.guard_at > (SELECT n.ids_until FROM namespaces n WHERE n.id = {namespace})
                 THEN e.guard_at END,
            e.id, {namespace}, e.type, e.producer, e.key, e.tenant, e.metadata, e.payload
-    FROM (SELECT unnest(p_ids) AS id, unnest(p_types) AS type, unnest(p_payloads) AS payload,
-                 unnest(p_keys) AS key, unnest(p_tenants) AS tenant, unnest(p_metadata) AS metadata,
-                 unnest(p_producers) AS producer, unnest(p_emitted_at) AS emitted_at,
-                 unnest(p_guard_at) AS guard_at, unnest(p_hashes) AS hash) e
+    FROM (SELECT g.*, nextval('holdfast.events_{namespace}_position'::regclass) AS position,
+                 clock_timestamp() AS entered_at
+          FROM (SELECT unnest(p_ids) AS id, unnest(p_types) AS type, unnest(p_payloads) AS payload,
+                       unnest(p_keys) AS key, unnest(p_tenants) AS tenant,
+                       unnest(p_metadata) AS metadata, unnest(p_producers) AS producer,
+                       unnest(p_emitted_at) AS emitted_at, unnest(p_guard_at) AS guard_at,
+                       unnest(p_hashes) AS hash, unnest(p_contents) AS content) g) e
     RETURNING events_{namespace}.position;
 END
 $$;

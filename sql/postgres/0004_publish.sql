@@ -61,6 +61,8 @@ AS $$
 DECLARE
     v_now   timestamptz := clock_timestamp();
     v_guard timestamptz;
+    v_enter timestamptz;
+    v_hash  bigint;
     v_quick record;
     v_done  record;
 BEGIN
@@ -91,11 +93,17 @@ BEGIN
     IF FOUND THEN
         -- Not RETURNING: who may only publish may not see what is in the log.
         publish."position" := nextval(v_quick.sequence);
-        INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id,
-                                     type, producer, key, tenant, payload)
-            VALUES (publish."position",
-                    holdfast.hash_of(coalesce(publish.tenant, publish.key, publish.id::text)), v_now,
-                    clock_timestamp(), v_guard, publish.id, v_quick.id, publish.type,
+        v_enter := clock_timestamp();
+        v_hash := holdfast.hash_of(coalesce(publish.tenant, publish.key, publish.id::text));
+        INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+                                     namespace_id, type, producer, key, tenant, payload)
+            VALUES (publish."position", v_hash,
+                    holdfast.checksum_of(
+                        holdfast.content_of(publish.id, v_now, publish.type, publish.key,
+                                            publish.tenant, NULL, publish.producer, NULL,
+                                            publish.payload),
+                        v_hash, publish."position", v_enter, NULL),
+                    v_now, v_enter, v_guard, publish.id, v_quick.id, publish.type,
                     publish.producer, publish.key, publish.tenant, publish.payload)
             ON CONFLICT DO NOTHING;
         IF FOUND THEN
@@ -189,18 +197,21 @@ BEGIN
         END LOOP;
         BEGIN
             WITH given AS MATERIALIZED (
-                SELECT e.*, nextval(v_namespace.sequence) AS position
+                SELECT e.*, nextval(v_namespace.sequence) AS position, clock_timestamp() AS entered_at,
+                       hash_of(coalesce(e.tenant, e.key, e.id::text)) AS hash
                 FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
                             publish_many.metadata, producers,
                             publish_many.emitted_at) WITH ORDINALITY
                     AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
             stored AS (
-                INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id,
-                                    type, producer, key, tenant, metadata, payload)
-                SELECT g.position,
-                       ('x' || substr(md5(coalesce(g.tenant, g.key, g.id::text)), 1, 16))::bit(64)
-                           ::bigint & 9223372036854775807,
-                       coalesce(g.emitted_at, v_now), clock_timestamp(), id_time(g.id), g.id,
+                INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+                                    namespace_id, type, producer, key, tenant, metadata, payload)
+                SELECT g.position, g.hash,
+                       checksum_of(content_of(g.id, coalesce(g.emitted_at, v_now), g.type, g.key,
+                                              g.tenant, g.metadata, g.producer, NULL,
+                                              coalesce(g.payload, 'null')),
+                                   g.hash, g.position, g.entered_at, NULL),
+                       coalesce(g.emitted_at, v_now), g.entered_at, id_time(g.id), g.id,
                        v_namespace.id, g.type, g.producer, g.key, g.tenant, g.metadata,
                        coalesce(g.payload, 'null')
                 FROM given g)

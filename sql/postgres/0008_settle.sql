@@ -17,7 +17,8 @@ CREATE TYPE holdfast.event AS (
     key_version bigint,
     hash        bigint,
     emitted_at  timestamptz,
-    entered_at  timestamptz
+    entered_at  timestamptz,
+    checksum    bigint
 );
 
 -- The events at these positions, in any order: the copy that a dead letter left with the subscription,
@@ -34,7 +35,7 @@ BEGIN
     IF p_subscription_id IS NOT NULL THEN
         RETURN QUERY SELECT c.position, c.id, c.type, c.payload, c.key, c.tenant, c.metadata,
                             c.producer, c.schedule_id, c.key_version, c.hash, c.emitted_at,
-                            c.entered_at
+                            c.entered_at, c.checksum
             FROM copies c
             WHERE c.subscription_id = p_subscription_id AND c.position = ANY (p_positions);
         IF FOUND THEN
@@ -44,7 +45,7 @@ BEGIN
     END IF;
     RETURN QUERY EXECUTE
         'SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id,
-                key_version, hash, emitted_at, entered_at
+                key_version, hash, emitted_at, entered_at, checksum
          FROM holdfast.events_' || p_namespace_id
         || ' WHERE position = ANY ($1) AND position <> ALL (coalesce($2, ''{}''))'
         USING p_positions, v_copied;
@@ -225,10 +226,10 @@ BEGIN
             WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id;
         INSERT INTO letters
             (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
-             hash, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
-             payload, story)
+             hash, checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant,
+             metadata, payload, story)
             SELECT p_namespace_id, p_name, e.id, e.position, p_now, o.attempts, o.reason, e.type,
-                   o.error, e.hash, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
+                   o.error, e.hash, e.checksum, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
                    e.producer, e.key, e.tenant, e.metadata, e.payload, coalesce(o.story, '[]')
             FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories)
                 WITH ORDINALITY o (kind, position, attempts, reason, error, story, i)

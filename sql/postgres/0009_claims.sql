@@ -36,6 +36,7 @@ CREATE TYPE holdfast.claimed AS (
     hash           bigint,
     emitted_at     timestamptz,
     entered_at     timestamptz,
+    checksum       bigint,
     attempts       integer,
     uncounted      integer,
     story          text,
@@ -105,15 +106,15 @@ BEGIN
     IF v_waited IS NULL THEN
         RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
                             e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
-                            e.entered_at, 0, 0, NULL::text, false, false, NULL::integer, NULL::text,
-                            NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
+                            e.entered_at, e.checksum, 0, 0, NULL::text, false, false, NULL::integer,
+                            NULL::text, NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
                             NULL::boolean, NULL::uuid[], NULL::bigint[], NULL::boolean
             FROM events_at(p_namespace_id, NULL, v_positions) e ORDER BY e.position;
     ELSE
         RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
                             e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
-                            e.entered_at, coalesce(r.attempts, 0), coalesce(r.uncounted, 0), r.story,
-                            r.position IS NOT NULL, false, NULL::integer, NULL::text, NULL::uuid,
+                            e.entered_at, e.checksum, coalesce(r.attempts, 0),
+                            coalesce(r.uncounted, 0), r.story, r.position IS NOT NULL, false, NULL::integer, NULL::text, NULL::uuid,
                             NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
                             NULL::uuid[], NULL::bigint[], NULL::boolean
             FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
@@ -200,8 +201,8 @@ BEGIN
     END IF;
     FOR v_out IN
         SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-               e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, r.attempts,
-               r.uncounted, r.story, true, false
+               e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum,
+               r.attempts, r.uncounted, r.story, true, false
         FROM holdfast.events_at(p_namespace_id, p_subscription_id, v_due) e
         JOIN holdfast.retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
         ORDER BY r.next_attempt_at, r.position
@@ -551,7 +552,7 @@ BEGIN
         FOR v_row IN
             SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
                    e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
-                   v_regex IS NULL OR e.type ~ v_regex AS wanted
+                   e.checksum, v_regex IS NULL OR e.type ~ v_regex AS wanted
             FROM unnest(v_holes) h
             CROSS JOIN LATERAL (SELECT * FROM events_{namespace} o
                                 WHERE o.position BETWEEN h.low AND h.high ORDER BY o.position) e
@@ -564,8 +565,8 @@ BEGIN
             CONTINUE WHEN NOT v_row.wanted AND NOT p_unhandled_too;
             v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
                          v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
-                         v_row.hash, v_row.emitted_at, v_row.entered_at, 0, 0, NULL, false,
-                         NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                         v_row.hash, v_row.emitted_at, v_row.entered_at, v_row.checksum, 0, 0, NULL,
+                         false, NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                          NULL);
             RETURN NEXT v_out;
             v_list := v_list || v_row.position;
@@ -601,8 +602,8 @@ BEGIN
         v_more := v_more OR cardinality(v_list) + v_run_rows >= p_max;
         RETURN QUERY
             SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, 0, 0,
-                   NULL::text, false, v_regex IS NOT NULL AND NOT e.type ~ v_regex, NULL::integer,
+                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
+                   e.checksum, 0, 0, NULL::text, false, v_regex IS NOT NULL AND NOT e.type ~ v_regex, NULL::integer,
                    NULL::text, NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
                    NULL::boolean, NULL::uuid[], NULL::bigint[], NULL::boolean
             FROM events_{namespace} e
@@ -624,7 +625,7 @@ BEGIN
                        lag(e.position, 1, v_cursor) OVER w AS before,
                        lead(e.position) OVER w IS NULL AS last, row_number() OVER w AS number
                 FROM (SELECT position, id, type, payload, key, tenant, metadata, producer,
-                             schedule_id, key_version, hash, emitted_at, entered_at
+                             schedule_id, key_version, hash, emitted_at, entered_at, checksum
                       FROM events_{namespace}
                       WHERE position > v_cursor ORDER BY position LIMIT c_rows_max) e
                 WINDOW w AS (ORDER BY e.position)) log
@@ -646,8 +647,8 @@ BEGIN
                 WHERE r.subscription_id = p_subscription_id AND r.position = v_row.position);
             v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
                          v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
-                         v_row.hash, v_row.emitted_at, v_row.entered_at, 0, 0, NULL, false,
-                         NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                         v_row.hash, v_row.emitted_at, v_row.entered_at, v_row.checksum, 0, 0, NULL,
+                         false, NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                          NULL);
             RETURN NEXT v_out;
             v_list := v_list || v_row.position;

@@ -92,10 +92,15 @@ BEGIN
         g := grave(p_namespace_id, v_id);
         CONTINUE WHEN g.dead_id IS NULL OR g.subscription_id IS NULL;
         DELETE FROM copies c WHERE c.subscription_id = g.subscription_id AND c.position = g."position";
-        INSERT INTO copies (subscription_id, position, id, type, hash, emitted_at, entered_at,
-                            key_version, schedule_id, producer, key, tenant, metadata, payload)
-            SELECT g.subscription_id, d.position, d.event_id, d.type, d.hash, d.emitted_at,
-                   d.entered_at, d.key_version, d.schedule_id, d.producer, d.key, d.tenant,
+        INSERT INTO copies (subscription_id, position, id, type, hash, checksum, emitted_at,
+                            entered_at, key_version, schedule_id, producer, key, tenant, metadata,
+                            payload)
+            SELECT g.subscription_id, d.position, d.event_id, d.type, d.hash,
+                   CASE WHEN p_payload IS NULL THEN d.checksum
+                        ELSE checksum_of(content_of(d.event_id, d.emitted_at, d.type, d.key, d.tenant,
+                                                    d.metadata, d.producer, d.schedule_id, p_payload),
+                                         d.hash, d.position, d.entered_at, d.key_version) END,
+                   d.emitted_at, d.entered_at, d.key_version, d.schedule_id, d.producer, d.key, d.tenant,
                    d.metadata, coalesce(p_payload, d.payload)
             FROM letters d WHERE d.id = v_id;
         -- The lane of the row that it left behind, if it blocks: in strict order that is not the event's.

@@ -185,8 +185,22 @@ $$;
 
 -- ---- Claiming -----------------------------------------------------------------------------------
 
+-- Whether an event that a claim hands out is not what was published.
+CREATE FUNCTION holdfast.claimed_damaged(p_row holdfast.claimed) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN p_row.checksum <> checksum_of(
+        content_of(p_row.id, p_row.emitted_at, p_row.type, p_row.key, p_row.tenant, p_row.metadata,
+                   p_row.producer, p_row.schedule_id, p_row.payload),
+        p_row.hash, p_row.position, p_row.entered_at, p_row.key_version);
+END
+$$;
+
 -- What a claim has handed out and nobody should run: those outside the patterns, where the
--- subscription wants them as dead letters, and those whose recorded attempts are used up. Buries them.
+-- subscription wants them as dead letters, those whose recorded attempts are used up, and those that are
+-- damaged. Buries them.
 CREATE FUNCTION holdfast.pull_weed(p_pull holdfast.pull, p_lease uuid, p_node text,
                                    p_weeds holdfast.claimed[], p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
@@ -196,10 +210,13 @@ BEGIN
     PERFORM pull_apply(p_pull, p_lease, p_node, p_now, array_agg(ROW(
                 3, w.position, lane_of(w.tenant, w.key, w.id), w.attempts, w.uncounted,
                 coalesce(w.story, '[]'), p_now,
-                CASE WHEN w.unhandled THEN 'no_handler'
+                CASE WHEN claimed_damaged(w) THEN 'corrupt'
+                     WHEN w.unhandled THEN 'no_handler'
                      WHEN last.error = 'the lease expired without an answer' THEN 'lease'
                      ELSE 'attempts' END,
-                CASE WHEN w.unhandled THEN 'no pattern of the subscription matches the event''s type'
+                CASE WHEN claimed_damaged(w) THEN 'the event is damaged: its checksum does not match what '
+                         'is stored. No handler has seen it; holdfast verify looks for more'
+                     WHEN w.unhandled THEN 'no pattern of the subscription matches the event''s type'
                      ELSE last.error END)::pull_outcome ORDER BY w.position))
         FROM unnest(p_weeds) w
         CROSS JOIN LATERAL (SELECT coalesce(w.story, '[]')::json -> -1 ->> 'error') last (error);
@@ -243,7 +260,8 @@ BEGIN
     FOR try IN 1 .. c_tries_max LOOP
         v_now := clock_timestamp();
         SELECT array_agg(c ORDER BY c.position) FILTER (WHERE c.position IS NOT NULL) AS rows,
-               array_agg(c) FILTER (WHERE c.unhandled OR c.attempts >= v_attempts) AS weeds,
+               array_agg(c) FILTER (WHERE c.unhandled OR c.attempts >= v_attempts
+                                           OR claimed_damaged(c)) AS weeds,
                (array_agg(c) FILTER (WHERE c.position IS NULL))[1] AS answer
             INTO v_found
             FROM change_claim(v_pull.namespace_id, v_pull.subscription_id, 0, NULL,
@@ -262,7 +280,9 @@ BEGIN
     RETURN QUERY SELECT replace(v_answer.lease::text, '-', ''), v_answer.expires_at, c.position, c.id,
                         c.type, c.payload, c.key, c.tenant, c.metadata, c.producer, c.schedule_id,
                         c.key_version, c.emitted_at, c.attempts + 1
-        FROM unnest(v_found.rows) c WHERE NOT c.unhandled AND c.attempts < v_attempts ORDER BY c.position;
+        FROM unnest(v_found.rows) c
+        WHERE c.position <> ALL (coalesce((SELECT array_agg(w.position) FROM unnest(v_found.weeds) w), '{}'))
+        ORDER BY c.position;
 END
 $$;
 

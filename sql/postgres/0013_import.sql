@@ -170,7 +170,8 @@ BEGIN
     BEGIN
         EXECUTE format(
             'WITH fresh AS MATERIALIZED (
-                 SELECT t.*, %s AS position
+                 SELECT t.*, %s AS position, clock_timestamp() AS entered_at,
+                        holdfast.hash_of(coalesce(t.tenant, t.key, t.id::text)) AS hash
                  FROM (SELECT k.*, holdfast.id_time(k.id) AS id_at,
                               abs(extract(epoch FROM holdfast.id_time(k.id) - $1)) AS away
                        FROM (%s) k WHERE NOT k.known ORDER BY k.n) t),
@@ -181,10 +182,15 @@ BEGIN
                  RETURNING 1),
              stored AS (
                  INSERT INTO holdfast.events_%3$s
-                     (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
-                      key_version, schedule_id, producer, key, tenant, metadata, payload)
-                 SELECT f.position, holdfast.hash_of(coalesce(f.tenant, f.key, f.id::text)),
-                        coalesce(f.emitted_at, $1), clock_timestamp(),
+                     (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id,
+                      type, key_version, schedule_id, producer, key, tenant, metadata, payload)
+                 SELECT f.position, f.hash,
+                        holdfast.checksum_of(
+                            holdfast.content_of(f.id, coalesce(f.emitted_at, $1), f.type, f.key,
+                                                f.tenant, f.metadata, f.producer, f.schedule_id,
+                                                coalesce(f.payload, ''null'')),
+                            f.hash, f.position, f.entered_at, f.key_version),
+                        coalesce(f.emitted_at, $1), f.entered_at,
                         CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END,
                         f.id, %3$s, f.type, f.key_version, f.schedule_id, f.producer, f.key, f.tenant,
                         f.metadata, coalesce(f.payload, ''null'')

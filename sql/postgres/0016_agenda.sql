@@ -50,6 +50,7 @@ CREATE TABLE holdfast.delayed (
     due_at       timestamptz NOT NULL,
     emitted_at   timestamptz NOT NULL,
     hash         bigint NOT NULL,
+    checksum     bigint NOT NULL,
     id           uuid NOT NULL,
     namespace_id integer NOT NULL,
     type         text COLLATE "C" NOT NULL,
@@ -265,9 +266,13 @@ BEGIN
     THEN
         positions := ARRAY(SELECT CASE WHEN p_ours[f] THEN nextval(p_namespace.sequence) END
                            FROM unnest(p_firings) u (f));
-        INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
-                            schedule_id, producer, key, tenant, metadata, payload)
-            SELECT e.position, e.hash, e.emitted_at, clock_timestamp(), e.guard_at, e.id,
+        v_now := clock_timestamp();
+        INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id,
+                            type, schedule_id, producer, key, tenant, metadata, payload)
+            SELECT e.position, e.hash,
+                   checksum_of(content_of(e.id, e.emitted_at, e.type, e.key, e.tenant, e.metadata,
+                                          e.producer, e.schedule_id, e.payload),
+                               e.hash, e.position, v_now, NULL), e.emitted_at, v_now, e.guard_at, e.id,
                    p_namespace.id, e.type, e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload
             FROM (SELECT unnest(positions) AS position, unnest(p_hashes) AS hash,
                          unnest(p_emitted_at) AS emitted_at, unnest(v_guards) AS guard_at,
@@ -379,9 +384,12 @@ BEGIN
             CONTINUE;
         END IF;
         INSERT INTO delayed (namespace_id, id, due_at, type, payload, key, tenant, metadata,
-                             producer, emitted_at, hash)
+                             producer, emitted_at, hash, checksum)
             VALUES (p_namespace_id, p_ids[i], p_due, p_types[i], p_payloads[i], p_keys[i],
-                    p_tenants[i], p_metadata[i], p_producers[i], p_emitted_at[i], p_hashes[i])
+                    p_tenants[i], p_metadata[i], p_producers[i], p_emitted_at[i], p_hashes[i],
+                    checksum_of(content_of(p_ids[i], p_emitted_at[i], p_types[i], p_keys[i],
+                                           p_tenants[i], p_metadata[i], p_producers[i], NULL,
+                                           p_payloads[i]), p_hashes[i], 0, NULL, NULL))
             ON CONFLICT (namespace_id, id) DO NOTHING;
         duplicates[i] := NOT FOUND;
     END LOOP;
@@ -389,7 +397,8 @@ END
 $$;
 
 -- change_release: `struct release`. One transaction at a time moves events of a namespace, or two could
--- commit in the wrong order; who comes second moves nothing and hears that nothing is left to do now.
+-- commit in the wrong order; who comes second moves nothing and hears that nothing is left to do now. The
+-- checksum goes along, so an event that was damaged while it waited is one that is damaged in the log.
 CREATE FUNCTION holdfast.change_release(p_namespace_id integer, p_max integer, p_bytes_max bigint,
                                         p_now timestamptz,
                                         OUT status integer, OUT message text, OUT count bigint,
@@ -415,7 +424,7 @@ BEGIN
             EXIT WHEN v_bytes >= p_bytes_max;
             PERFORM append_one(v_namespace, v_row.id, v_row.type, v_row.payload, v_row.key,
                                v_row.tenant, v_row.metadata, v_row.producer, NULL,
-                               v_row.emitted_at, NULL, v_row.hash);
+                               v_row.emitted_at, NULL, v_row.hash, v_row.checksum # v_row.hash);
             DELETE FROM delayed d WHERE d.number = v_row.number;
             v_bytes := v_bytes + octet_length(v_row.payload::text)
                        + coalesce(octet_length(v_row.metadata::text), 0);

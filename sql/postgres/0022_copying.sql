@@ -148,7 +148,7 @@ CREATE FUNCTION holdfast.copy_events(
     p_name text, p_mark text, p_floor bigint, p_positions bigint[], p_ids uuid[], p_types text[],
     p_hashes bigint[], p_emitted timestamptz[], p_entered timestamptz[], p_key_versions bigint[],
     p_schedule_ids text[], p_producers text[], p_keys text[], p_tenants text[], p_metadata json[],
-    p_payloads json[], p_times timestamptz[], OUT status integer, OUT message text)
+    p_payloads json[], p_checksums bigint[], p_times timestamptz[], OUT status integer, OUT message text)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
     SET jit = off
@@ -169,11 +169,11 @@ BEGIN
                       FROM (SELECT unnest(p_entered) AS entered_at, unnest(p_times) AS time) e);
     PERFORM copy_months(v_id, v_guards);
     INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
-                        key_version, schedule_id, producer, key, tenant, metadata, payload)
+                        key_version, schedule_id, producer, key, tenant, metadata, payload, checksum)
         SELECT unnest(p_positions), unnest(p_hashes), unnest(p_emitted), unnest(p_entered),
                unnest(v_guards), unnest(p_ids), v_id, unnest(p_types), unnest(p_key_versions), unnest(p_schedule_ids),
                unnest(p_producers), unnest(p_keys), unnest(p_tenants), unnest(p_metadata),
-               unnest(p_payloads);
+               unnest(p_payloads), unnest(p_checksums);
     INSERT INTO event_ids (namespace_id, id, position, guard_at)
         SELECT v_id, e.id, e.position, e.guard_at
         FROM (SELECT unnest(p_ids) AS id, unnest(p_positions) AS position,

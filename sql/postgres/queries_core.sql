@@ -215,7 +215,7 @@ SELECT holdfast.try_months($1)
 
 -- name: append_plain
 -- A row with its position for each event.
-SELECT * FROM holdfast.append_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+SELECT * FROM holdfast.append_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: append
 SELECT status, message, failed_index, positions, key_versions, duplicates

@@ -38,6 +38,7 @@ SELECT t.position,
        CASE WHEN t.wanted THEN t.hash END,
        CASE WHEN t.wanted THEN t.emitted_at END,
        CASE WHEN t.wanted THEN t.entered_at END,
+       CASE WHEN t.wanted THEN t.checksum END,
        CASE WHEN t.wanted THEN t.bytes END
 FROM (SELECT e.*,
              ($4::integer IS NULL
@@ -66,6 +67,7 @@ SELECT t.position,
        CASE WHEN t.wanted THEN t.hash END,
        CASE WHEN t.wanted THEN t.emitted_at END,
        CASE WHEN t.wanted THEN t.entered_at END,
+       CASE WHEN t.wanted THEN t.checksum END,
        CASE WHEN t.wanted THEN t.bytes END
 FROM (SELECT e.*,
              ($4::integer IS NULL
@@ -81,7 +83,7 @@ FROM (SELECT e.*,
 -- name: read_large
 -- $1: positions.
 SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
-       e.key_version, e.hash, e.emitted_at, e.entered_at
+       e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum
 FROM holdfast.events_{namespace} e
 WHERE e.position = ANY ($1::bigint[])
 

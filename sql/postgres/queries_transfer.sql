@@ -32,7 +32,7 @@ LOCK TABLE holdfast.checkpoints_0, holdfast.checkpoints_1, holdfast.leases, hold
 
 -- name: transfer_read_events
 SELECT e.position, e.id, e.type, e.hash, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
-       e.producer, e.key, e.tenant, e.metadata, e.payload
+       e.producer, e.key, e.tenant, e.metadata, e.payload, e.checksum
 FROM holdfast.events e
 WHERE e.namespace_id = $1::bigint::integer AND e.position > $2::bigint AND e.position <= $3::bigint
 ORDER BY e.position
@@ -58,7 +58,7 @@ WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, r.position
 
 -- name: transfer_read_copies
 SELECT s.name, c.position, c.id, c.type, c.hash, c.emitted_at, c.entered_at, c.key_version,
-       c.schedule_id, c.producer, c.key, c.tenant, c.metadata, c.payload
+       c.schedule_id, c.producer, c.key, c.tenant, c.metadata, c.payload, c.checksum
 FROM holdfast.subscriptions s JOIN holdfast.copies c ON c.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, c.position
 
@@ -101,7 +101,8 @@ FROM holdfast.namespaces n WHERE n.id = $1::bigint::integer
 -- name: transfer_read_dead_letters
 SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
-       d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story
+       d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
+       d.checksum
 FROM holdfast.letters d WHERE d.namespace_id = $1::bigint::integer
 ORDER BY d.subscription, d.event_id
 
@@ -117,7 +118,8 @@ FROM holdfast.schedules s JOIN holdfast.schedule_runs r ON r.schedule_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, r.planned_at
 
 -- name: transfer_read_delayed
-SELECT d.due_at, d.id, d.type, d.hash, d.emitted_at, d.producer, d.key, d.tenant, d.metadata, d.payload
+SELECT d.due_at, d.id, d.type, d.hash, d.emitted_at, d.producer, d.key, d.tenant, d.metadata,
+       d.payload, d.checksum
 FROM holdfast.delayed d WHERE d.namespace_id = $1::bigint::integer ORDER BY d.due_at, d.number
 
 -- name: transfer_read_namespace
@@ -139,10 +141,11 @@ SELECT status, message FROM holdfast.copy_end($1, $2)
 --
 -- Status 5: another run of the copy has taken over. 14: rows without a subscription.
 
--- $16: the times inside the ids. $17: the floor.
+-- $17: the times inside the ids. $18: the floor.
 -- name: transfer_write_events
 SELECT status, message
-FROM holdfast.copy_events($1, $2, $17, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+FROM holdfast.copy_events($1, $2, $18, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+                          $17)
 
 -- name: transfer_write_keys
 WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
@@ -220,14 +223,16 @@ FROM target t
 WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
 put AS (
     INSERT INTO holdfast.copies (subscription_id, position, id, type, hash, emitted_at, entered_at,
-                                 key_version, schedule_id, producer, key, tenant, metadata, payload)
+                                 key_version, schedule_id, producer, key, tenant, metadata, payload,
+                                 checksum)
     SELECT s.id, r.position, r.id, r.type, r.hash, r.emitted_at, r.entered_at, r.key_version,
-           r.schedule_id, r.producer, r.key, r.tenant, r.metadata, r.payload
+           r.schedule_id, r.producer, r.key, r.tenant, r.metadata, r.payload, r.checksum
     FROM target t, unnest($3::text[], $4::bigint[], $5::uuid[], $6::text[], $7::bigint[],
                           $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::text[],
-                          $12::text[], $13::text[], $14::text[], $15::json[], $16::json[])
+                          $12::text[], $13::text[], $14::text[], $15::json[], $16::json[],
+                          $17::bigint[])
                    r (subscription, position, id, type, hash, emitted_at, entered_at, key_version,
-                      schedule_id, producer, key, tenant, metadata, payload)
+                      schedule_id, producer, key, tenant, metadata, payload, checksum)
     JOIN holdfast.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
@@ -285,23 +290,26 @@ rows AS MATERIALIZED (
                           $8::timestamptz[], $9::bigint[], $10::text[], $11::text[], $12::text[],
                           $13::text[], $14::text[], $15::bigint[], $16::timestamptz[],
                           $17::timestamptz[], $18::bigint[], $19::text[], $20::text[], $21::text[],
-                          $22::text[], $23::json[], $24::json[], $25::text[])
+                          $22::text[], $23::json[], $24::json[], $25::text[],
+                          $26::bigint[])
                    r (subscription, event_id, id, position, failed_at, resolved_at, attempts, reason,
                       type, error, resolved_by, resolved_note, hash, emitted_at, entered_at,
-                      key_version, schedule_id, producer, key, tenant, metadata, payload, story)
+                      key_version, schedule_id, producer, key, tenant, metadata, payload, story,
+                      checksum)
     WHERE t.id IS NOT NULL),
 put AS (
     INSERT INTO holdfast.letters (id, namespace_id, subscription, event_id, position, failed_at,
                                        resolved_at, attempts, reason, type, error, resolved_by,
                                        resolved_note, hash, emitted_at, entered_at, key_version,
-                                       schedule_id, producer, key, tenant, metadata, payload, story)
+                                       schedule_id, producer, key, tenant, metadata, payload, story,
+                                       checksum)
     OVERRIDING SYSTEM VALUE
     SELECT CASE WHEN r.taken THEN nextval(pg_get_serial_sequence('holdfast.letters', 'id'))
                 ELSE r.id END,
            r.namespace_id, r.subscription, r.event_id, r.position, r.failed_at, r.resolved_at,
            r.attempts, r.reason, r.type, r.error, r.resolved_by, r.resolved_note, r.hash, r.emitted_at,
            r.entered_at, r.key_version, r.schedule_id, r.producer, r.key, r.tenant, r.metadata,
-           r.payload, r.story
+           r.payload, r.story, r.checksum
     FROM rows r
     RETURNING 1)
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
@@ -346,13 +354,14 @@ FROM target t
 WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
 put AS (
     INSERT INTO holdfast.delayed (namespace_id, due_at, id, type, hash, emitted_at, producer, key,
-                                  tenant, metadata, payload)
+                                  tenant, metadata, payload, checksum)
     SELECT t.id, r.due_at, r.id, r.type, r.hash, r.emitted_at, r.producer, r.key, r.tenant, r.metadata,
-           r.payload
+           r.payload, r.checksum
     FROM target t, unnest($3::timestamptz[], $4::uuid[], $5::text[], $6::bigint[], $7::timestamptz[],
-                          $8::text[], $9::text[], $10::text[], $11::json[], $12::json[])
+                          $8::text[], $9::text[], $10::text[], $11::json[], $12::json[],
+                          $13::bigint[])
                    WITH ORDINALITY r (due_at, id, type, hash, emitted_at, producer, key, tenant,
-                                      metadata, payload, i)
+                                      metadata, payload, checksum, i)
     WHERE t.id IS NOT NULL
     ORDER BY r.i
     RETURNING 1)

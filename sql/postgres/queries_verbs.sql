@@ -54,7 +54,7 @@ SELECT status, message, generation, stale, due
 
 -- name: change_claim
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at, attempts, uncounted, story, waited, unhandled, status, message,
+       emitted_at, entered_at, checksum, attempts, uncounted, story, waited, unhandled, status, message,
        lease, expires_at, wake_at, paused, more, owners, owner_renewals, careful
     FROM holdfast.claim_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                                     $15, $16, $17, $18);
@@ -249,7 +249,7 @@ SELECT s.mode, s.start,
 
 -- name: event_find
 SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
-       e.key_version, e.hash, e.emitted_at, e.entered_at
+       e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum
     FROM holdfast.find_id($1, $2) f
     CROSS JOIN LATERAL (SELECT * FROM holdfast.events_{namespace} e
                         WHERE e.id = $2 AND e.guard_at = f.guard_at LIMIT 1) e;
@@ -303,16 +303,18 @@ WITH due AS MATERIALIZED (
             WHERE c.subscription_id = $1 AND c.position = due.position LIMIT 1) c ON true
         CROSS JOIN LATERAL (
             SELECT c.position, c.id, c.type, c.payload, c.key, c.tenant, c.metadata, c.producer,
-                   c.schedule_id, c.key_version, c.hash, c.emitted_at, c.entered_at
+                   c.schedule_id, c.key_version, c.hash, c.emitted_at, c.entered_at,
+                   c.checksum
             WHERE c.position IS NOT NULL
             UNION ALL
             SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at
+                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
+                   e.checksum
             FROM (SELECT * FROM holdfast.events_{namespace} e
                   WHERE e.position >= due.position ORDER BY e.position LIMIT 1) e
             WHERE c.position IS NULL AND e.position = due.position) e)
 SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.producer, f.schedule_id,
-       f.key_version, f.hash, f.emitted_at, f.entered_at, f.attempts, f.uncounted, f.story,
+       f.key_version, f.hash, f.emitted_at, f.entered_at, f.checksum, f.attempts, f.uncounted, f.story,
        (SELECT min(n.next_attempt_at) FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT r.next_attempt_at FROM holdfast.retries r
@@ -338,15 +340,15 @@ ORDER BY position;
 
 -- name: lease_read
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at, attempts, uncounted, story, waited, unhandled, status, message
+       emitted_at, entered_at, checksum, attempts, uncounted, story, waited, unhandled, status, message
     FROM holdfast.lease_read($1, $2, $3);
 
 -- ---- Dead letters -------------------------------------------------------------------------------
 
 -- name: dead_get
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
-       hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
-       resolved_at, resolved_by, resolved_note
+       hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
+       failed_at, resolved_at, resolved_by, resolved_note
     FROM holdfast.letters
     WHERE id = $2 AND namespace_id = $1
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner');
@@ -357,8 +359,8 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 -- costs nothing and the index that fits is taken.
 -- name: dead_newest
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
-       hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
-       resolved_at, resolved_by, resolved_note
+       hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
+       failed_at, resolved_at, resolved_by, resolved_note
     FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
@@ -373,8 +375,8 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 
 -- name: dead_oldest
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
-       hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
-       resolved_at, resolved_by, resolved_note
+       hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
+       failed_at, resolved_at, resolved_by, resolved_note
     FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')

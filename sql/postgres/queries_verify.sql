@@ -193,7 +193,9 @@ LIMIT $1::bigint;
 
 -- ---- Scans: rows after the key ($1, $2, $3), at most $4 -----------------------------------------
 --
--- first, second (the key), subject, id, hash, type, tenant, key, payload, metadata, story
+-- first, second (the key; of what is an event the position), subject, id, hash, type, tenant, key,
+-- payload, metadata, story; of events then producer, schedule_id, key_version, emitted_at, entered_at,
+-- checksum
 
 -- The events of namespace $1, from the next position that there is on so many positions at the most: a
 -- month without statistics must not be sorted as a whole for each chunk. Ends after the row that makes
@@ -201,7 +203,8 @@ LIMIT $1::bigint;
 -- name: verify_events
 SELECT t.namespace_id::bigint, t.position,
        format('namespace "%s", event at position %s', t.name, t.position),
-       t.id, t.hash, t.type, t.tenant, t.key, t.payload, t.metadata, NULL::text
+       t.id, t.hash, t.type, t.tenant, t.key, t.payload, t.metadata, NULL::text,
+       t.producer, t.schedule_id, t.key_version, t.emitted_at, t.entered_at, t.checksum
 FROM (SELECT w.*, n.name, sum(w.bytes) OVER (ORDER BY w.position, w.id) - w.bytes AS before
       FROM (SELECT e.*, octet_length(e.payload::text)
                         + coalesce(octet_length(e.metadata::text), 0)
@@ -227,7 +230,8 @@ SELECT c.subscription_id, c.position,
        format('copy of the event at position %s for subscription "%s"', c.position,
               coalesce((SELECT s.name FROM holdfast.subscriptions s WHERE s.id = c.subscription_id),
                        '?')),
-       c.id, c.hash, c.type, c.tenant, c.key, c.payload, c.metadata, NULL::text
+       c.id, c.hash, c.type, c.tenant, c.key, c.payload, c.metadata, NULL::text,
+       c.producer, c.schedule_id, c.key_version, c.emitted_at, c.entered_at, c.checksum
 FROM holdfast.copies c
 WHERE (c.subscription_id, c.position) > ($1::bigint, $2::bigint) AND $3::uuid IS NOT NULL
 ORDER BY c.subscription_id, c.position LIMIT $4::bigint;
@@ -235,7 +239,8 @@ ORDER BY c.subscription_id, c.position LIMIT $4::bigint;
 -- name: verify_dead_letters
 SELECT d.id, d.position,
        format('dead letter %s of subscription "%s"', d.id, d.subscription),
-       d.event_id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, d.story
+       d.event_id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, d.story,
+       d.producer, d.schedule_id, d.key_version, d.emitted_at, d.entered_at, d.checksum
 FROM holdfast.letters d
 WHERE d.id > $1::bigint AND $2::bigint IS NOT NULL AND $3::uuid IS NOT NULL
 ORDER BY d.id LIMIT $4::bigint;
@@ -266,7 +271,8 @@ ORDER BY s.id LIMIT $4::bigint;
 
 -- name: verify_delayed
 SELECT d.number, 0::bigint, format('event for later, number %s', d.number),
-       d.id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, NULL::text
+       d.id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, NULL::text,
+       d.producer, NULL::text, NULL::bigint, d.emitted_at, NULL::timestamptz, d.checksum
 FROM holdfast.delayed d
 WHERE d.number > $1::bigint AND $2::bigint IS NOT NULL AND $3::uuid IS NOT NULL
 ORDER BY d.number LIMIT $4::bigint;

@@ -25,11 +25,13 @@ CREATE TABLE holdfast_namespaces (
 -- together and in order in a plain rowid table, without a second index. It leaves room for 524,287
 -- namespaces of 17 million million events each. The columns that may be long come last, here and
 -- below: SQLite reads a row from its front and walks through overflow pages to what lies behind.
+-- checksum: of all other columns (src/store/checksum.h), here and wherever an event is kept.
 CREATE TABLE holdfast_events (
     place       INTEGER PRIMARY KEY,
     id          BLOB NOT NULL,
     type        TEXT NOT NULL,
     hash        INTEGER NOT NULL,
+    checksum    INTEGER NOT NULL,
     emitted_at  INTEGER NOT NULL,
     entered_at  INTEGER NOT NULL,
     key_version INTEGER,
@@ -148,6 +150,7 @@ CREATE TABLE holdfast_copies (
     id              BLOB NOT NULL,
     type            TEXT NOT NULL,
     hash            INTEGER NOT NULL,
+    checksum        INTEGER NOT NULL,
     emitted_at      INTEGER NOT NULL,
     entered_at      INTEGER NOT NULL,
     key_version     INTEGER,
@@ -186,6 +189,7 @@ CREATE TABLE holdfast_dead_letters (
     resolved_by   TEXT,
     resolved_note TEXT,
     hash          INTEGER NOT NULL,
+    checksum      INTEGER NOT NULL,
     emitted_at    INTEGER NOT NULL,
     entered_at    INTEGER NOT NULL,
     key_version   INTEGER,

@@ -95,13 +95,13 @@ SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast_schedu
 
 -- name: delayed_put
 INSERT INTO holdfast_delayed (namespace_id, id, due_at, type, payload, key, tenant, metadata,
-                              producer, hash, emitted_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                              producer, hash, emitted_at, checksum)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
     ON CONFLICT (namespace_id, id) DO NOTHING;
 
 -- hot
 -- name: delayed_first
-SELECT number, due_at, id, type, payload, key, tenant, metadata, producer, hash, emitted_at
+SELECT number, due_at, id, type, payload, key, tenant, metadata, producer, hash, emitted_at, checksum
     FROM holdfast_delayed WHERE namespace_id = ?1 ORDER BY due_at, number LIMIT 1;
 
 -- hot

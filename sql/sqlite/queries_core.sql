@@ -192,8 +192,8 @@ SELECT max(head, ifnull((SELECT place - (?1 << 44) FROM holdfast_events
 -- hot
 -- name: append_event
 INSERT INTO holdfast_events (place, id, type, payload, key, tenant, metadata, producer, key_version,
-                             hash, emitted_at, entered_at, schedule_id)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
+                             hash, emitted_at, entered_at, schedule_id, checksum)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
 
 -- hot
 -- name: event_by_id
@@ -209,7 +209,7 @@ INSERT INTO holdfast_keys (namespace_id, key, version) VALUES (?1, ?2, ?3)
 -- hot
 -- name: read_log
 SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at
+       emitted_at, entered_at, checksum
     FROM holdfast_events WHERE place > ?1 AND place <= ?2 ORDER BY place;
 
 -- Signs of life.

@@ -17,7 +17,7 @@ FROM holdfast_namespaces n WHERE n.name = ?1;
 
 -- name: transfer_read_events
 SELECT e.place & 17592186044415, e.id, e.type, e.hash, e.emitted_at, e.entered_at, e.key_version,
-       e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload
+       e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload, e.checksum
 FROM holdfast_events e
 WHERE e.place > (?1 << 44) + ?2 AND e.place <= (?1 << 44) + min(?3, 17592186044415)
 ORDER BY e.place;
@@ -43,7 +43,7 @@ WHERE s.namespace_id = ?1 ORDER BY s.name, r.position;
 
 -- name: transfer_read_copies
 SELECT s.name, c.position, c.id, c.type, c.hash, c.emitted_at, c.entered_at, c.key_version,
-       c.schedule_id, c.producer, c.key, c.tenant, c.metadata, c.payload
+       c.schedule_id, c.producer, c.key, c.tenant, c.metadata, c.payload, c.checksum
 FROM holdfast_subscriptions s CROSS JOIN holdfast_copies c ON c.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, c.position;
 
@@ -65,7 +65,8 @@ WHERE q.name = 'holdfast_dead_letters';
 -- name: transfer_read_dead_letters
 SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
-       d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story
+       d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
+       d.checksum
 FROM holdfast_dead_letters d WHERE d.namespace_id = ?1 ORDER BY d.subscription, d.event_id;
 
 -- name: transfer_read_schedules
@@ -80,7 +81,8 @@ FROM holdfast_schedules s CROSS JOIN holdfast_schedule_runs r ON r.schedule_id =
 WHERE s.namespace_id = ?1 ORDER BY s.name, r.planned_at;
 
 -- name: transfer_read_delayed
-SELECT d.due_at, d.id, d.type, d.hash, d.emitted_at, d.producer, d.key, d.tenant, d.metadata, d.payload
+SELECT d.due_at, d.id, d.type, d.hash, d.emitted_at, d.producer, d.key, d.tenant, d.metadata,
+       d.payload, d.checksum
 FROM holdfast_delayed d WHERE d.namespace_id = ?1 ORDER BY d.due_at, d.number;
 
 -- name: transfer_read_namespace
@@ -94,8 +96,8 @@ FROM holdfast_namespaces n WHERE n.id = ?1;
 
 -- name: transfer_write_events
 INSERT INTO holdfast_events (place, id, type, hash, emitted_at, entered_at, key_version, schedule_id,
-                             producer, key, tenant, metadata, payload)
-VALUES ((?1 << 44) + ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+                             producer, key, tenant, metadata, payload, checksum)
+VALUES ((?1 << 44) + ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
 
 -- name: transfer_write_keys
 INSERT INTO holdfast_keys (namespace_id, key, version) VALUES (?1, ?2, ?3);
@@ -121,8 +123,10 @@ WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_copies
 INSERT INTO holdfast_copies (subscription_id, position, id, type, hash, emitted_at, entered_at,
-                             key_version, schedule_id, producer, key, tenant, metadata, payload)
-SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 FROM holdfast_subscriptions s
+                             key_version, schedule_id, producer, key, tenant, metadata, payload,
+                             checksum)
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16
+FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_settled
@@ -146,10 +150,11 @@ UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = 'holdfast_dead_letter
 INSERT INTO holdfast_dead_letters (id, namespace_id, subscription, event_id, position, failed_at,
                                    resolved_at, attempts, reason, type, error, resolved_by,
                                    resolved_note, hash, emitted_at, entered_at, key_version,
-                                   schedule_id, producer, key, tenant, metadata, payload, story)
+                                   schedule_id, producer, key, tenant, metadata, payload, story,
+                                   checksum)
 VALUES (CASE WHEN EXISTS (SELECT 1 FROM holdfast_dead_letters d WHERE d.id = ?4) THEN NULL ELSE ?4 END,
         ?1, ?2, ?3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-        ?22, ?23, ?24);
+        ?22, ?23, ?24, ?25);
 
 -- name: transfer_write_schedules
 INSERT INTO holdfast_schedules (namespace_id, name, id, generation, next_at, paused_at, created_at,
@@ -165,8 +170,8 @@ WHERE s.namespace_id = ?1 AND s.name = ?2;
 -- Those of one time keep their order.
 -- name: transfer_write_delayed
 INSERT INTO holdfast_delayed (namespace_id, due_at, id, type, hash, emitted_at, producer, key, tenant,
-                              metadata, payload)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
+                              metadata, payload, checksum)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 
 -- The head is stored only if no event is there.
 -- name: transfer_write_namespace

@@ -227,13 +227,13 @@ DELETE FROM holdfast_settled WHERE subscription_id = ?1 AND partition = ?2 AND p
 -- hot
 -- name: event_at
 SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at
+       emitted_at, entered_at, checksum
     FROM holdfast_events WHERE place = ?1;
 
 -- hot
 -- name: event_find
 SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at
+       emitted_at, entered_at, checksum
     FROM holdfast_events WHERE id = ?1 AND place >> 44 = ?2;
 
 -- hot
@@ -248,7 +248,7 @@ SELECT place FROM holdfast_events
 -- hot
 -- name: copy_at
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at
+       emitted_at, entered_at, checksum
     FROM holdfast_copies WHERE subscription_id = ?1 AND position = ?2;
 
 -- hot
@@ -472,30 +472,30 @@ SELECT coalesce(sum(count) FILTER (WHERE piece IS NULL), 0), min(first)
 -- name: dead_add_copy
 INSERT OR REPLACE INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
-     emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata, payload,
-     story)
-    SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.emitted_at,
-           e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant, e.metadata,
-           e.payload, coalesce(?8, '[]')
+     checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
+     payload, story)
+    SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.checksum,
+           e.emitted_at, e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant,
+           e.metadata, e.payload, coalesce(?8, '[]')
     FROM holdfast_subscriptions s, holdfast_copies e
     WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2;
 
 -- name: dead_add
 INSERT OR REPLACE INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
-     emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata, payload,
-     story)
-    SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.emitted_at,
-           e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant, e.metadata,
-           e.payload, coalesce(?8, '[]')
+     checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
+     payload, story)
+    SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.checksum,
+           e.emitted_at, e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant,
+           e.metadata, e.payload, coalesce(?8, '[]')
     FROM holdfast_subscriptions s, holdfast_events e
     WHERE s.id = ?1 AND e.place = ?3;
 
 -- hot
 -- name: dead_get
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
-       hash, emitted_at, entered_at, id, subscription, reason, error, attempts, story, failed_at,
-       resolved_at, resolved_by, resolved_note
+       hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
+       failed_at, resolved_at, resolved_by, resolved_note
     FROM holdfast_dead_letters WHERE id = ?2 AND namespace_id = ?1;
 
 -- hot
@@ -503,13 +503,14 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 SELECT id, attempts, story FROM holdfast_dead_letters
     WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3;
 
--- The copy that a dead letter leaves in the hands of its subscription when it is retried.
+-- The copy that a dead letter leaves in the hands of its subscription when it is retried. ?3: another
+-- payload, and then ?4: the checksum with it.
 -- name: dead_to_copy
 INSERT OR REPLACE INTO holdfast_copies
-    (subscription_id, position, id, type, hash, emitted_at, entered_at, key_version, schedule_id,
-     producer, key, tenant, metadata, payload)
-    SELECT ?2, position, event_id, type, hash, emitted_at, entered_at, key_version, schedule_id,
-           producer, key, tenant, metadata, coalesce(?3, payload)
+    (subscription_id, position, id, type, hash, checksum, emitted_at, entered_at, key_version,
+     schedule_id, producer, key, tenant, metadata, payload)
+    SELECT ?2, position, event_id, type, hash, coalesce(?4, checksum), emitted_at, entered_at,
+           key_version, schedule_id, producer, key, tenant, metadata, coalesce(?3, payload)
     FROM holdfast_dead_letters WHERE id = ?1;
 
 -- name: dead_remove

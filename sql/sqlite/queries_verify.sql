@@ -158,14 +158,17 @@ SELECT EXISTS (SELECT 1 FROM holdfast_events WHERE place = ?1)
 
 -- ---- Scans: rows after the key (?1, ?2), at most ?4 ---------------------------------------------
 --
--- first, second (the key), subject, id, hash, type, tenant, key, payload, metadata, story
+-- first, second (the key; of what is an event the position), subject, id, hash, type, tenant, key,
+-- payload, metadata, story; of events then producer, schedule_id, key_version, emitted_at, entered_at,
+-- checksum
 
 -- name: verify_events
 SELECT e.place >> 44, e.place & 17592186044415,
        printf('namespace "%s", event at position %d',
               ifnull((SELECT n.name FROM holdfast_namespaces n WHERE n.id = e.place >> 44), '?'),
               e.place & 17592186044415),
-       e.id, e.hash, e.type, e.tenant, e.key, e.payload, e.metadata, NULL
+       e.id, e.hash, e.type, e.tenant, e.key, e.payload, e.metadata, NULL,
+       e.producer, e.schedule_id, e.key_version, e.emitted_at, e.entered_at, e.checksum
 FROM holdfast_events e WHERE e.place > (?1 << 44) + ?2
 ORDER BY e.place LIMIT ?4;
 
@@ -173,14 +176,16 @@ ORDER BY e.place LIMIT ?4;
 SELECT c.subscription_id, c.position,
        printf('copy of the event at position %d for subscription "%s"', c.position,
               ifnull((SELECT s.name FROM holdfast_subscriptions s WHERE s.id = c.subscription_id), '?')),
-       c.id, c.hash, c.type, c.tenant, c.key, c.payload, c.metadata, NULL
+       c.id, c.hash, c.type, c.tenant, c.key, c.payload, c.metadata, NULL,
+       c.producer, c.schedule_id, c.key_version, c.emitted_at, c.entered_at, c.checksum
 FROM holdfast_copies c WHERE (c.subscription_id, c.position) > (?1, ?2)
 ORDER BY c.subscription_id, c.position LIMIT ?4;
 
 -- name: verify_dead_letters
 SELECT d.id, d.position,
        printf('dead letter %d of subscription "%s"', d.id, d.subscription),
-       d.event_id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, d.story
+       d.event_id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, d.story,
+       d.producer, d.schedule_id, d.key_version, d.emitted_at, d.entered_at, d.checksum
 FROM holdfast_dead_letters d WHERE d.id > ?1
 ORDER BY d.id LIMIT ?4;
 
@@ -206,6 +211,7 @@ ORDER BY s.rowid LIMIT ?4;
 
 -- name: verify_delayed
 SELECT d.number, 0, printf('event for later, number %d', d.number),
-       d.id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, NULL
+       d.id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, NULL,
+       d.producer, NULL, NULL, d.emitted_at, 0, d.checksum
 FROM holdfast_delayed d WHERE d.number > ?1
 ORDER BY d.number LIMIT ?4;

@@ -14,6 +14,7 @@
 #include "base/uuid.h"
 
 #define BLOCK_BYTES 64
+#define EPOCH_2000_US INT64_C(946684800000000)
 
 struct md5 {
     uint32_t state[4];
@@ -23,16 +24,14 @@ struct md5 {
 
 /* floor(2^32 * |sin(i + 1)|) */
 static const uint32_t sines[64] = {
-    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613,
-    0xfd469501, 0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be, 0x6b901122, 0xfd987193,
-    0xa679438e, 0x49b40821, 0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d,
-    0x02441453, 0xd8a1e681, 0xe7d3fbc8, 0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed,
-    0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a, 0xfffa3942, 0x8771f681, 0x6d9d6122,
-    0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70, 0x289b7ec6, 0xeaa127fa,
-    0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665, 0xf4292244,
-    0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d, 0x85845dd1,
-    0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb,
-    0xeb86d391,
+    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
+    0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be, 0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821,
+    0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
+    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a,
+    0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70,
+    0x289b7ec6, 0xeaa127fa, 0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
+    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d, 0x85845dd1,
+    0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
 };
 
 static uint32_t rotate_left(uint32_t value, int bits)
@@ -101,6 +100,14 @@ static void md5_add(struct md5 *md5, const void *bytes, size_t length)
 
     while (length > 0) {
         size_t filled = md5->length_bytes % BLOCK_BYTES;
+
+        if (filled == 0 && length >= BLOCK_BYTES) {
+            md5_block(md5->state, at);
+            md5->length_bytes += BLOCK_BYTES;
+            at += BLOCK_BYTES;
+            length -= BLOCK_BYTES;
+            continue;
+        }
         size_t taken = BLOCK_BYTES - filled < length ? BLOCK_BYTES - filled : length;
 
         memcpy(md5->block + filled, at, taken);
@@ -200,6 +207,40 @@ uint64_t hash_lane(struct text tenant, struct text key, const uint8_t id[16])
     md5_add_part(&md5, key);
     md5_finish(&md5, digest);
     return load_big_endian(digest);
+}
+
+static void store_big_endian(uint64_t number, size_t bytes, uint8_t *out)
+{
+    for (size_t i = 0; i < bytes; i++)
+        out[i] = (uint8_t)(number >> 8 * (bytes - 1 - i));
+}
+
+int64_t hash_content(const struct hash_content *content)
+{
+    const struct text *parts[] = {&content->type,     &content->key,      &content->tenant,
+                                  &content->metadata, &content->producer, &content->schedule_id};
+    uint8_t digest[HASH_MD5_BYTES];
+    uint8_t number[8];
+    struct md5 md5;
+
+    md5_init(&md5);
+    md5_add(&md5, content->id, UUID_BYTES);
+    store_big_endian((uint64_t)(content->emitted_at_us - EPOCH_2000_US), 8, number);
+    md5_add(&md5, number, 8);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        store_big_endian(text_is_absent(*parts[i]) ? UINT32_MAX : parts[i]->length, 4, number);
+        md5_add(&md5, number, 4);
+        md5_add(&md5, parts[i]->bytes, parts[i]->length);
+    }
+    md5_add(&md5, content->payload.bytes, content->payload.length);
+    md5_finish(&md5, digest);
+    return (int64_t)load_big_endian(digest);
+}
+
+int64_t hash_checksum(int64_t content, int64_t hash, int64_t position, int64_t entered_at_us,
+                      int64_t key_version)
+{
+    return content ^ hash ^ position ^ entered_at_us ^ (key_version > 0 ? key_version : 0);
 }
 
 uint64_t hash_mix(uint64_t value)

@@ -1,5 +1,5 @@
 /*
- * hash.h - the hashes that decide where an event belongs.
+ * hash.h - the hashes that decide where an event belongs, and the checksum that proves it whole.
  *
  * The partition hash is stored with the event and computed by C and SQL alike, so it can never
  * change: the first 8 bytes of MD5, big-endian, sign bit cleared. In PostgreSQL:
@@ -31,6 +31,39 @@ int32_t hash_slice(int64_t hash, int32_t partitions);
 /* Names the lane (tenant, key), the unit of order; an event without both is a lane of its own.
  * Absent and empty differ, and ("a", "b") differs from ("ab", absent). */
 uint64_t hash_lane(struct text tenant, struct text key, const uint8_t id[16]);
+
+/* What the publisher gave of an event. */
+struct hash_content {
+    const uint8_t *id;     /* 16 bytes */
+    int64_t emitted_at_us; /* since 1970 */
+    struct text type;
+    struct text key; /* these five may be absent */
+    struct text tenant;
+    struct text metadata;
+    struct text producer;
+    struct text schedule_id;
+    struct text payload;
+};
+
+/*
+ * The first 8 bytes of MD5, big-endian, over these bytes; content_of of PostgreSQL is the same:
+ *
+ *     id            16 bytes
+ *     emitted_at    8 bytes, big-endian: microseconds since 2000-01-01 00:00:00 UTC
+ *     type, key, tenant, metadata, producer, schedule_id
+ *                   each 4 bytes, big-endian: its length, and its bytes; absent: 4 bytes 0xff
+ *     payload       its bytes
+ */
+int64_t hash_content(const struct hash_content *content);
+
+/*
+ * The checksum that is stored with an event: the content's hash XOR the partition hash XOR what the
+ * store has added, so that a store can complete it, and can pass on the checksum of an event that
+ * has no position yet (position and entered_at_us 0), without reading the event. key_version: -1
+ * if there is none, which counts as 0.
+ */
+int64_t hash_checksum(int64_t content, int64_t hash, int64_t position, int64_t entered_at_us,
+                      int64_t key_version);
 
 /* Spreads the bits of a number, for tables in memory: a bijection, not stable across releases. */
 uint64_t hash_mix(uint64_t value);

@@ -33,7 +33,7 @@
 #include "store/filter.h"
 #include "store/verify.h"
 
-#define READ_AGAIN_MAX 3 /* lost connections in a row, without anything read between */
+#define READ_AGAIN_MAX 3    /* lost connections in a row, without anything read between */
 #define READ_BATCH_MAX 1000 /* events in one look at the log */
 #define READ_PERIOD_MS 1000 /* look at least so often: a wake-up is only a hint */
 #define RATE_SECONDS 60     /* a rate is that of the last minute */
@@ -141,6 +141,16 @@ hf_status subscription_ids_load(hf_bus *bus, struct subscription_ids *ids)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
+/* HF_CORRUPT if the event is not what was published. */
+static hf_status check_whole(const struct entry *entry)
+{
+    return entry->damaged ? fail(HF_CORRUPT,
+                                 "the event at position %" PRId64 " is damaged: its checksum does "
+                                 "not match. holdfast verify looks for more",
+                                 entry->event.position)
+                          : HF_OK;
+}
+
 /* Finds the one event with this id. */
 static hf_status find_event(hf_bus *bus, const char *id, struct batch *batch)
 {
@@ -166,6 +176,9 @@ hf_status hf_event_get(hf_bus *bus, const char *id, hf_event_fn found, void *ctx
     struct batch batch;
     batch_init(&batch);
     status = find_event(bus, id, &batch);
+    if (!status) {
+        status = check_whole(&batch.entries[0]);
+    }
     if (!status) {
         found(&batch.entries[0].event, ctx);
     }
@@ -272,14 +285,18 @@ static hf_status read_batch(struct reading *reading)
     int32_t max = reading->left < READ_BATCH_MAX ? (int32_t)reading->left : READ_BATCH_MAX;
     int64_t floor = reading->cursor;
     batch_clear(&reading->batch);
-    hf_status status =
-        store_reader_next(reading->reader, &reading->filter, max, &reading->batch, &floor,
-                          &reading->more);
+    hf_status status = store_reader_next(reading->reader, &reading->filter, max, &reading->batch,
+                                         &floor, &reading->more);
     if (status) {
         return status;
     }
     for (size_t i = 0; i < reading->batch.count; i++) {
         const hf_event *event = &reading->batch.entries[i].event;
+        status = check_whole(&reading->batch.entries[i]);
+        if (status) {
+            reading->cursor = event->position - 1;
+            return status;
+        }
         reading->any = true;
         reading->left--;
         if (reading->found(event, reading->ctx) != 0) {
@@ -327,8 +344,7 @@ static hf_status read_loop(hf_bus *bus, int64_t wait_ms, struct reading *reading
         if (status) {
             return status;
         }
-        if (reading->any || reading->left == 0 || deadline_passed(deadline) ||
-            !bus_admits(bus)) {
+        if (reading->any || reading->left == 0 || deadline_passed(deadline) || !bus_admits(bus)) {
             return HF_OK;
         }
         watch_wait(bus, seen, deadline_earlier(deadline, deadline_after_ms(READ_PERIOD_MS)));

@@ -11,11 +11,11 @@
 
 #include "base/err.h"
 #include "base/glob.h"
-#include "base/hash.h"
 #include "base/json_check.h"
 #include "base/time.h"
 #include "base/utf8.h"
 #include "base/uuid.h"
+#include "store/checksum.h"
 
 hf_status intake_text(const char *string, const char *what, size_t bytes_max, struct text *ret_text)
 {
@@ -159,7 +159,7 @@ hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64
                                   "know the version at that time");
     }
     if (!status) {
-        ret->hash = hash_event(ret->tenant, ret->key, ret->id);
+        checksum_seal(ret);
         *ret_deliver_at_us = own.deliver_at_us;
     }
     return status;

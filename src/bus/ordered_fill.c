@@ -108,7 +108,7 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
     pthread_mutex_lock(&runner->mutex);
     /* One that will not run, must wait behind its lane, or is of a partition with which nobody
      * died, needs no record. */
-    bool plain = !part->unclean || entry->unhandled ||
+    bool plain = !part->unclean || entry->unhandled || entry->damaged ||
                  verdict_is_spent(&runner->definition.options, entry) ||
                  (!entry->waited && set64_get(&window->failing, entry->lane, NULL));
     if (plain) {
@@ -279,8 +279,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         stop_waiting(runner);
     }
     if (waits || !ordered->more || ordered->floor >= barrier ||
-        room < room_wanted(runner, careful || read_on) ||
-        (careful && (busy || retry_room == 0))) {
+        room < room_wanted(runner, careful || read_on) || (careful && (busy || retry_room == 0))) {
         return;
     }
     struct shelf *shelf = rack_take(&runner->rack);

@@ -66,6 +66,10 @@ static hf_status options_claim(const hf_claim_options *given, hf_claim_options *
 static bool is_weed(const struct definition *definition, const struct entry *entry,
                     struct buf *story, struct outcome *ret_outcome)
 {
+    if (entry->damaged) {
+        *ret_outcome = verdict_damaged(&definition->options, entry);
+        return true;
+    }
     if (entry->unhandled) {
         *ret_outcome = (struct outcome){
             .kind = OUTCOME_DEAD,
@@ -113,7 +117,8 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
     bool any = false;
     for (size_t i = 0; i < batch->batch.count; i++) {
         const struct entry *entry = &batch->batch.entries[i];
-        any = any || entry->unhandled || verdict_is_spent(&definition->options, entry);
+        any = any || entry->damaged || entry->unhandled ||
+              verdict_is_spent(&definition->options, entry);
     }
     *ret_weeds = any;
     if (!any) {
@@ -138,10 +143,11 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
         status = bus_run(bus, &settle.change);
     }
     if (status) {
-        log_about(&bus->log, HF_LOG_WARN, definition->name.bytes,
-                  "%zu claimed events that are used up or have no handler could not be buried and "
-                  "stay in lease %s: %s",
-                  settle.count, batch->lease_text, err_message());
+        log_about(
+            &bus->log, HF_LOG_WARN, definition->name.bytes,
+            "%zu claimed events that are damaged, used up or have no handler could not be buried and "
+            "stay in lease %s: %s",
+            settle.count, batch->lease_text, err_message());
     }
     mem_free(outcomes);
     return HF_OK;
@@ -244,8 +250,7 @@ static hf_status claim_named(hf_bus *bus, const char *name, const hf_claim_optio
     }
     ret_found->period_ms = definition->options.wait_period_ms;
     known_give(known);
-    if (status == HF_CONFLICT ||
-        (remembered && (status == HF_NOTFOUND || status == HF_MISUSE))) {
+    if (status == HF_CONFLICT || (remembered && (status == HF_NOTFOUND || status == HF_MISUSE))) {
         known_forget(bus, name);
         ret_found->again = true;
         return HF_OK;

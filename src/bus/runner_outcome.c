@@ -16,11 +16,11 @@
 void runner_log_failure(const struct runner *runner, const struct slot *slot,
                         const struct outcome *outcome, int64_t now_us)
 {
-    if (slot->ending != ENDED_VERDICT || slot->verdict == HF_ACK) {
-        return;
+    bool failed = slot->ending == ENDED_VERDICT && slot->verdict != HF_ACK;
+    if (failed || slot->ending == ENDED_DAMAGED) {
+        verdict_log(&runner->bus->log, runner->name, &runner->definition.options, slot->entry,
+                    outcome, failed ? slot->error : ERROR_CORRUPT, now_us);
     }
-    verdict_log(&runner->bus->log, runner->name, &runner->definition.options, slot->entry, outcome,
-                slot->error, now_us);
 }
 
 hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
@@ -51,6 +51,9 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         break;
     case ENDED_SPENT:
         status = verdict_spent(options, slot->entry, story, &outcome);
+        break;
+    case ENDED_DAMAGED:
+        outcome = verdict_damaged(options, slot->entry);
         break;
     case ENDED_UNHANDLED:
         outcome.kind = OUTCOME_DEAD;
@@ -98,8 +101,8 @@ void runner_pause(struct runner *runner, const char *reason)
 void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful)
 {
     slot->careful = doubtful || (slot->alone && !store_takes_notes(runner->bus->store));
-    slot->alone |= slot->careful &&
-                   slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
+    slot->alone |=
+        slot->careful && slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
 }
 
 /* Is the entry outside the patterns? What is read from the log was compared with them; what waited
@@ -112,19 +115,23 @@ static bool is_outside(const struct runner *runner, const struct entry *entry,
     bool compare = entry->waited || runner->shared;
     bool dies = entry->unhandled || entry->waited || filter.unhandled_too;
     *ret_ending = dies ? ENDED_UNHANDLED : ENDED_SKIPPED;
-    return entry->unhandled ||
-           (compare && !filter_matches(&filter, text_of(entry->event.type)));
+    return entry->unhandled || (compare && !filter_matches(&filter, text_of(entry->event.type)));
 }
 
 void runner_sort_out(struct runner *runner, struct slot *slot)
 {
     enum slot_ending ending;
-    if (is_outside(runner, slot->entry, &ending)) {
+    bool halts = runner->definition.options.on_poison == HF_POISON_HALT;
+    if (slot->entry->damaged) {
+        slot->ending = ENDED_DAMAGED;
+        runner->halting |= halts;
+        window_end(&runner->window, slot);
+    } else if (is_outside(runner, slot->entry, &ending)) {
         slot->ending = ending;
         window_end(&runner->window, slot);
     } else if (verdict_is_spent(&runner->definition.options, slot->entry)) {
         slot->ending = ENDED_SPENT;
-        runner->halting |= runner->definition.options.on_poison == HF_POISON_HALT;
+        runner->halting |= halts;
         window_end(&runner->window, slot);
     }
     /* No worker will report it. */

@@ -20,6 +20,7 @@
 #include "base/misfire.h"
 #include "base/uuid.h"
 #include "bus/intake.h"
+#include "store/checksum.h"
 
 #define CAP_DEFAULT 100
 #define GRACE_MS_DEFAULT 60000
@@ -396,7 +397,7 @@ static struct new_event make_event(const struct schedule_row *row, const char *s
         .key_version = -1,
     };
     schedule_event_id(row->id, planned_us, event.id);
-    event.hash = hash_event(event.tenant, event.key, event.id);
+    checksum_seal(&event);
     return event;
 }
 
@@ -456,8 +457,7 @@ static hf_status keep_firing(hf_bus *bus, const struct schedule_row *row,
 static size_t times_that_fit(const struct schedule_definition *definition)
 {
     size_t bytes = EVENT_BYTES + definition->type.length + definition->payload.length +
-                   definition->key.length + definition->tenant.length +
-                   definition->metadata.length;
+                   definition->key.length + definition->tenant.length + definition->metadata.length;
     size_t fit = STORE_BATCH_BYTES_MAX / bytes;
     return fit < 1 ? 1 : fit < MISFIRE_TIMES_MAX ? fit : MISFIRE_TIMES_MAX;
 }
@@ -501,7 +501,7 @@ static int run_by_hand(const struct schedule_row *row, void *ctx)
     uuid_format(row->id, schedule_id);
     hand->event = make_event(row, schedule_id, at_us);
     uuid_v7(hand->now_us, hand->event.id);
-    hand->event.hash = hash_event(hand->event.tenant, hand->event.key, hand->event.id);
+    checksum_seal(&hand->event);
     fire.events = &hand->event;
     fire.planned_us = &at_us;
     fire.count = 1;

@@ -135,12 +135,10 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
     } else {
         outcome.uncounted++;
     }
-    struct text error =
-        ending->error.length == 0 ? general_error(ending->verdict)
-                                  : utf8_cut(ending->error, HF_ERROR_BYTES_MAX);
-    hf_status status =
-        story_add_unit(story, entry->attempts_json, entry->attempts + 1, now_us, error, node,
-                       counts, ending->unit);
+    struct text error = ending->error.length == 0 ? general_error(ending->verdict)
+                                                  : utf8_cut(ending->error, HF_ERROR_BYTES_MAX);
+    hf_status status = story_add_unit(story, entry->attempts_json, entry->attempts + 1, now_us,
+                                      error, node, counts, ending->unit);
     size_t story_bytes = story->length;
     bool valid = utf8_is_valid(error);
     if (!status && !valid) {
@@ -151,9 +149,8 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
         return status;
     }
     outcome.attempts_json = (struct text){story->bytes, story_bytes};
-    outcome.reason =
-        reason_to_die(ending->verdict, counts, outcome.attempts,
-                      ending->last ? 0 : options->attempts_max);
+    outcome.reason = reason_to_die(ending->verdict, counts, outcome.attempts,
+                                   ending->last ? 0 : options->attempts_max);
     if (!text_is_absent(outcome.reason)) {
         outcome.kind = kind_of_death(options);
         outcome.error =
@@ -211,6 +208,16 @@ hf_status verdict_spent(const hf_subscription_options *options, const struct ent
                              : (struct text)TEXT_LITERAL(REASON_ATTEMPTS);
     *ret_outcome = outcome;
     return HF_OK;
+}
+
+struct outcome verdict_damaged(const hf_subscription_options *options, const struct entry *entry)
+{
+    struct outcome outcome = outcome_begin(entry, kind_of_death(options));
+    outcome.attempts_json = text_is_absent(entry->attempts_json) ? (struct text)TEXT_LITERAL("[]")
+                                                                 : entry->attempts_json;
+    outcome.reason = (struct text)TEXT_LITERAL(REASON_CORRUPT);
+    outcome.error = (struct text)TEXT_LITERAL(ERROR_CORRUPT);
+    return outcome;
 }
 
 void verdict_log(const struct log *log, const char *subscription,

@@ -14,15 +14,20 @@
 #define REASON_REJECTED "rejected"     /* the handler, or hf_bury, said so */
 #define REASON_DECODE "decode"         /* the payload could not be understood */
 #define REASON_NO_HANDLER "no_handler" /* outside the patterns, and the subscription asks for it */
+#define REASON_CORRUPT "corrupt"       /* it is not the event that was published */
+
+#define ERROR_CORRUPT                                                                              \
+    "the event is damaged: its checksum does not match what is stored. No handler has seen it; "   \
+    "holdfast verify looks for more"
 
 #define UNCOUNTED_MAX 100 /* HF_RETRY_UNCOUNTED answers before they begin to count */
 
 /* How an attempt ended. */
 struct ending {
     hf_verdict verdict;
-    struct text error; /* absent: a general sentence is used */
-    int64_t delay_ms;  /* -1: by the retry policy */
-    bool last;         /* there is no other attempt, whatever attempts_max says */
+    struct text error;      /* absent: a general sentence is used */
+    int64_t delay_ms;       /* -1: by the retry policy */
+    bool last;              /* there is no other attempt, whatever attempts_max says */
     struct story_unit unit; /* of a batch: what failed together */
 };
 
@@ -40,6 +45,9 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
 bool verdict_is_spent(const hf_subscription_options *options, const struct entry *entry);
 hf_status verdict_spent(const hf_subscription_options *options, const struct entry *entry,
                         struct buf *story, struct outcome *ret_outcome);
+
+/* The outcome of a damaged entry, which is never run: dead, whatever its attempts. */
+struct outcome verdict_damaged(const hf_subscription_options *options, const struct entry *entry);
 
 /* Tells the log of a failed attempt, once its outcome is stored: each one, the last included, makes
  * one record. `subscription` is NUL-terminated; `error` may be NULL. */

@@ -41,6 +41,7 @@ enum slot_ending {
     ENDED_VERDICT,   /* its handlers answered `verdict` (or timed out: a failure) */
     ENDED_HELD,      /* an earlier event of its lane is waiting */
     ENDED_SPENT,     /* its recorded attempts were used up before it ran */
+    ENDED_DAMAGED,   /* it is not the event that was published */
     ENDED_UNHANDLED, /* outside the patterns; only where that makes a dead letter */
     ENDED_SKIPPED,   /* shared: outside the patterns, which have changed since it was claimed */
     ENDED_RELEASED,  /* shared: given back without having run */

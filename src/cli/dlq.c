@@ -20,8 +20,8 @@ const struct option_row dlq_filter_rows[] = {
     {"subscription", 's', OPTION_TEXT, "SUB", NULL, 0, 0, "only of this subscription"},
     {"type", 0, OPTION_TEXT, "PATTERN", NULL, 0, 0, "only types that match"},
     {"error", 0, OPTION_TEXT, "TEXT", NULL, 0, 0, "only errors that contain this text"},
-    {"reason", 0, OPTION_CHOICE, "REASON", "attempts|rejected|decode|no_handler|lease", 0, 0,
-     "only of this reason"},
+    {"reason", 0, OPTION_CHOICE, "REASON", "attempts|rejected|decode|no_handler|lease|corrupt", 0,
+     0, "only of this reason"},
     {"older-than", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
      "only those that failed so long ago or earlier"},
     {"newer-than", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
@@ -95,8 +95,8 @@ static void dlq_json(struct json_out *json, const hf_dead_letter *letter)
 struct pages {
     hf_dead_letter_fn found;
     void *ctx;
-    int64_t last;   /* number of the last one seen */
-    int64_t seen;   /* of this page */
+    int64_t last; /* number of the last one seen */
+    int64_t seen; /* of this page */
     bool stopped;
 };
 
@@ -169,10 +169,10 @@ static int list_one(const hf_dead_letter *letter, void *ctx)
 
 static int run_list(struct cli *cli)
 {
-    static const struct out_column columns[] = {
-        {"ID", true, 0},      {"SUBSCRIPTION", false, 32}, {"TYPE", false, 32},
-        {"KEY", false, 24},   {"REASON", false, 0},        {"ATTEMPTS", true, 0},
-        {"FAILED", false, 0}, {"ERROR", false, 0}};
+    static const struct out_column columns[] = {{"ID", true, 0},      {"SUBSCRIPTION", false, 32},
+                                                {"TYPE", false, 32},  {"KEY", false, 24},
+                                                {"REASON", false, 0}, {"ATTEMPTS", true, 0},
+                                                {"FAILED", false, 0}, {"ERROR", false, 0}};
     const struct args *args = &cli->args;
     hf_dead_filter filter = dlq_filter(cli);
     struct listing listing = {.cli = cli};

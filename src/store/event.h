@@ -27,7 +27,8 @@ struct new_event {
     struct text schedule_id;
     int64_t emitted_at_us;
     int64_t expected_version; /* -1: none */
-    int64_t hash;             /* hash_event() */
+    int64_t hash;             /* checksum_seal() sets these two when the others are there */
+    int64_t content;
     /* answers */
     int64_t position;
     int64_t key_version; /* -1 unless a version was expected */
@@ -47,6 +48,7 @@ struct entry {
     struct text attempts_json; /* the story so far, a JSON array; absent if none */
     bool waited;               /* it has a row in retries (it came from there) */
     bool unhandled;            /* outside the patterns; only if the filter asked for those */
+    bool damaged;              /* its checksum is another one: nobody may get it as an event */
 };
 
 /* Entries and the memory of their texts. batch_init / batch_clear / batch_release in batch.h. */

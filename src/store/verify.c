@@ -62,6 +62,7 @@ enum row_kind {
     ROW_POSITION,
     ROW_ID,
     ROW_HASH,
+    ROW_CHECKSUM,
     ROW_TEXT,
     ROW_JSON,
     ROW_KINDS
@@ -74,6 +75,10 @@ static const struct kind row_kinds[ROW_KINDS] = {
     [ROW_ID] = {"id", "it cannot be delivered: restore it from a backup, or delete the row"},
     [ROW_HASH] = {"hash", "the row was changed after it was published, and may be in the wrong "
                           "partition: restore it from a backup"},
+    [ROW_CHECKSUM] = {"checksum",
+                      "the row was changed after it was stored, and no handler gets it: "
+                      "it becomes a dead letter. Restore it from a backup, or publish "
+                      "the event again"},
     [ROW_TEXT] = {"text", "the row was changed after it was published: restore it from a backup"},
     [ROW_JSON] = {"json", "the row was changed after it was published: restore it from a backup"},
 };
@@ -252,6 +257,21 @@ static void look_at_event(struct walk *walk, const struct verify_row *row)
                  "its hash is %" PRId64 ", that of its tenant, key or id is %" PRId64, row->hash,
                  hash);
         row_said(walk, ROW_HASH, row, what);
+    }
+    struct hash_content content = {
+        .id = (const uint8_t *)row->id.bytes,
+        .emitted_at_us = row->emitted_at_us,
+        .type = row->type,
+        .key = row->key,
+        .tenant = row->tenant,
+        .metadata = row->metadata,
+        .producer = row->producer,
+        .schedule_id = row->schedule_id,
+        .payload = row->payload,
+    };
+    if (hash_checksum(hash_content(&content), row->hash, row->second, row->entered_at_us,
+                      row->key_version) != row->checksum) {
+        row_said(walk, ROW_CHECKSUM, row, "its checksum does not match what is stored");
     }
 }
 

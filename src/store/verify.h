@@ -73,7 +73,7 @@ struct verify_row {
     struct text subject; /* which row: 'namespace "default", event at position 7' */
     int64_t first;       /* of its key, as in the cursor */
     int64_t second;
-    bool is_event; /* id and hash are set */
+    bool is_event; /* id, hash and what is below are set */
     struct text id;
     int64_t hash;
     struct text type;
@@ -82,9 +82,16 @@ struct verify_row {
     struct text payload;
     struct text metadata; /* a JSON object; of a subscription: its options */
     struct text story;    /* a JSON array; of a subscription: its patterns */
+    struct text producer;
+    struct text schedule_id;
+    int64_t key_version; /* -1: none */
+    int64_t emitted_at_us;
+    int64_t entered_at_us; /* 0: it has not entered the log */
+    int64_t checksum;
 };
 
-/* Every statement of a scan answers these columns, in this order. */
+/* Every statement of a scan answers these columns, in this order, without those at the end that its
+ * table does not have. */
 enum verify_column {
     VERIFY_COLUMN_FIRST,
     VERIFY_COLUMN_SECOND,
@@ -96,7 +103,13 @@ enum verify_column {
     VERIFY_COLUMN_KEY,
     VERIFY_COLUMN_PAYLOAD,
     VERIFY_COLUMN_METADATA,
-    VERIFY_COLUMN_STORY
+    VERIFY_COLUMN_STORY,
+    VERIFY_COLUMN_PRODUCER, /* these six only of events */
+    VERIFY_COLUMN_SCHEDULE_ID,
+    VERIFY_COLUMN_KEY_VERSION,
+    VERIFY_COLUMN_EMITTED_AT,
+    VERIFY_COLUMN_ENTERED_AT,
+    VERIFY_COLUMN_CHECKSUM
 };
 
 typedef void (*verify_row_fn)(const struct verify_row *row, void *ctx);

@@ -99,10 +99,44 @@ names "options" json 'subscription .*idle.*: its options is not valid JSON'
 names "patterns" json 'subscription .*jobs.*: its patterns is not an array'
 names "a schedule's payload" json 'schedule .*nightly.*: its payload is not valid'
 names "the key of an event for later" hash 'event for later, number [0-9]+: its hash is'
-findings "and nothing else" 11
+for row in 'event at position [2345]:' 'copy of the event at position' 'event for later, number'; do
+    names "each of those that are events by its checksum too: $row" checksum "$row.*its checksum does not match"
+done
+findings "and nothing else" 17
 exits 7 "for people" verify
 has "it is a line with what to do" out '^json: .*event at position 2: .* \(.*restore it from a backup\)$'
-has "and a sum" err 'rows examined, 11 findings\.$'
+has "and a sum" err 'rows examined, 17 findings\.$'
+
+# --- An event that looks whole and is another ---
+restore
+if on sqlite; then minute=60000000; else minute="interval '1 minute'"; fi
+damage "UPDATE holdfast.events SET payload = '{\"n\":7}' WHERE $position = 1"
+damage "UPDATE holdfast.events SET entered_at = entered_at + $minute WHERE $position = 2"
+damage "UPDATE holdfast.events SET emitted_at = emitted_at + $minute WHERE $position = 3"
+damage "UPDATE holdfast.events SET producer = 'me' WHERE $position = 4"
+damage "UPDATE holdfast.events SET key_version = 1 WHERE $position = 5"
+damage "UPDATE holdfast.events SET schedule_id = 'x' WHERE $position = 6"
+damage "UPDATE holdfast.dead_letters SET payload = '{\"n\":7}'"
+damage "UPDATE holdfast.copies SET metadata = '{}'"
+damage "UPDATE holdfast.delayed SET payload = '1'"
+examine "what was changed and is still an event is found"
+for n in 1 2 3 4 5 6; do names "event $n" checksum "event at position $n: its checksum does not match"; done
+names "a dead letter" checksum 'dead letter [12] of .*mailer.*: its checksum'
+names "a copy" checksum 'copy of the event at position'
+names "one for later" checksum 'event for later, number [0-9]+: its checksum'
+findings "and nothing else (both namespaces have a position 1, 2 ...)" 10
+exits 1 "a damaged event is not shown" tail --from start --limit 1
+has "but named" err 'event at position 1 is damaged: its checksum does not match'
+hf sub create late --on '*.new' --from start
+exits 0 "a worker goes on" work late --exec 'cat >>ran' --until-empty --max-time 120s
+is "and gets what is whole" "$(wc -l <ran)" 1
+hf dlq list --reason corrupt --subscription late --json
+is "the others are dead letters" "$(wc -l <out)" 6
+exits 0 "they can be retried" dlq retry --subscription late --all
+hf work late --exec 'cat >>ran' --until-empty --max-time 120s
+is "and are not delivered" "$(wc -l <ran)" 1
+hf dlq list --reason corrupt --subscription late --json
+is "but die again" "$(wc -l <out)" 6
 
 # --- Between rows ---
 restore
@@ -168,7 +202,8 @@ else
     grep -vE '"name":"(checkpoint","value":"[^}]*newest|month)' out >rest
     mv rest out
 fi
-findings "and nothing else" 6
+names "an event at another position" checksum "event at position [05]: its checksum"
+findings "and nothing else" 7
 
 # --- What is being removed ---
 restore

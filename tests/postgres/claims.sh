@@ -170,8 +170,8 @@ ok "and that, too" same "" "$(settled none)"
 ask a "BEGIN; SELECT nextval('holdfast.events_1_position')" >/dev/null # 48
 sql "$publish" >/dev/null                       # 49
 ok "a number that was drawn long before" same "49 " "$(settled '48-48 seen')"
-ask a "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type, payload)
-    SELECT 48, 1, now(), now(), gen_random_uuid(), 1, 't', '1'; COMMIT" >/dev/null
+ask a "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
+    SELECT 48, 1, 0, now(), now(), gen_random_uuid(), 1, 't', '1'; COMMIT" >/dev/null
 ok "is handed out" same "48 " "$(settled none)"
 
 ask a "BEGIN; $publish; PREPARE TRANSACTION 'p'" >/dev/null # 50
@@ -192,8 +192,8 @@ ask a "BEGIN; SELECT count(nextval('holdfast.events_1_position')) FROM generate_
 head=$(sql "SELECT holdfast.head(1)")
 sql "$publish" >/dev/null
 is "many numbers are one hole" "SELECT claim(9); $holes" "$((head + 1)) / wake 0.1 $((head - 4999))-$head"
-ask a "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, namespace_id, type, payload)
-    SELECT i, 1, now(), now(), gen_random_uuid(), 1, CASE WHEN i % 1000 = 0 THEN 't' ELSE 'u' END, '1' FROM generate_series($head - 4000, $head - 1000) i; COMMIT" >/dev/null
+ask a "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
+    SELECT i, 1, 0, now(), now(), gen_random_uuid(), 1, CASE WHEN i % 1000 = 0 THEN 't' ELSE 'u' END, '1' FROM generate_series($head - 4000, $head - 1000) i; COMMIT" >/dev/null
 is "of which some come" "SELECT claim(2, p_patterns => '{t}')" "$(((head - 4000 + 999) / 1000 * 1000)) $(((head - 4000 + 999) / 1000 * 1000 + 1000)) / more"
 ok "and the rest is given up" same "$(((head - 4000 + 999) / 1000 * 1000 + 2000)) " "$(sql "SELECT claim(9, p_patterns => '{t}')" | sed 's,/.*,,')$(settled none | sed 's/.*//')"
 

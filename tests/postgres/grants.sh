@@ -109,7 +109,7 @@ for role in viewer consumer; do
     may $role "does not publish" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
     may $role "nor for later" "SELECT FROM holdfast.publish_later('it\"s ours', 't', '1', now())" "$denied"
     may $role "nor many" "SELECT FROM holdfast.publish_many('it\"s ours', '{x}', NULL)" "$denied"
-    may $role "nor into the log itself" "INSERT INTO holdfast.events_$ours (position, hash, emitted_at, entered_at, id, namespace_id, type, payload) VALUES (99, 0, now(), now(), gen_random_uuid(), $ours, 't', '1')" "$denied"
+    may $role "nor into the log itself" "INSERT INTO holdfast.events_$ours (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload) VALUES (99, 0, 0, now(), now(), gen_random_uuid(), $ours, 't', '1')" "$denied"
 done
 for role in consumer owner; do
     ok "$role: claims and settles" same "" "$(as "$role's" "SELECT holdfast.ack('it\"s ours', 'jobs', lease, ARRAY[position]) FROM holdfast.claim('it\"s ours', 'jobs', 1)")"

@@ -89,10 +89,13 @@ past() {
             EXECUTE format('ALTER TABLE holdfast.events_$id ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
                            v_name, v_from, v_from + interval '1 month');
             UPDATE holdfast.namespaces SET months_from = least(months_from, v_from) WHERE id = $id;
-            INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
-                SELECT nextval('holdfast.events_${id}_position'), holdfast.hash_of(id::text), t, t, t, id, $id, 'old',
-                       to_json(repeat('x', 100))
-                FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id
+            INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
+                SELECT e.position, holdfast.hash_of(id::text),
+                       holdfast.checksum_of(holdfast.content_of(id, t, 'old', NULL, NULL, NULL, NULL, NULL, e.x),
+                                            holdfast.hash_of(id::text), e.position, t, NULL),
+                       t, t, t, id, $id, 'old', e.x
+                FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id,
+                             nextval('holdfast.events_${id}_position') AS position, to_json(repeat('x', 100)) AS x
                       FROM generate_series(1, $2) i) e;
         END \$\$" >/dev/null
 }

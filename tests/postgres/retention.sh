@@ -106,8 +106,8 @@ is "and remembers that" "SELECT ids_from = months_from, ids_after IS NULL FROM h
 begin
 hf publish first >/dev/null
 sql "SELECT holdfast.make_month(1, now() - interval '3 months');
-     INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
-         SELECT 1000, 0, t, t, t, '00000000-0000-4000-8000-000000000001', 1, 'old', '1' FROM (SELECT now() - interval '3 months') e (t);
+     INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
+         SELECT 1000, 0, 0, t, t, t, '00000000-0000-4000-8000-000000000001', 1, 'old', '1' FROM (SELECT now() - interval '3 months') e (t);
      INSERT INTO holdfast.event_ids SELECT 1, id, position, guard_at FROM holdfast.events WHERE position = 1000" >/dev/null
 is "before a gap there is a month" "SELECT months_from > now() - interval '2 months' FROM holdfast.namespaces" t
 is "nothing is old enough to go" "SELECT holdfast.retain('default', 0)" 0

@@ -56,10 +56,12 @@ int64_t stage_draw(PGconn *pg)
 void stage_insert(PGconn *pg, int64_t position)
 {
     side_must(pg,
-              "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) VALUES (%lld, 1, now(), now(), gen_random_uuid(), "
-              "%lld, 't', '{}')",
-              (long long)position, (long long)stage_namespace(pg));
+              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
+              "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
+              "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+              "FROM (SELECT %lld::bigint AS position, gen_random_uuid() AS id) e",
+              (long long)stage_namespace(pg), (long long)position);
 }
 
 const char *stage_list(struct recorder *recorder)

@@ -20,7 +20,7 @@
 struct tally {
     atomic_uchar *calls; /* by position */
     atomic_llong count;
-    atomic_llong last;   /* strict: the position of the last call */
+    atomic_llong last; /* strict: the position of the last call */
     atomic_bool disordered;
     bool strict;
 };
@@ -71,10 +71,13 @@ static void catching_up_while_publishing_goes_on_skips_and_repeats_nothing(void 
     PGconn *pg = side_open_url(scene->url);
     long long id = (long long)stage_namespace(pg);
     side_must(pg,
-              "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, "
-              "namespace_id, type, key, payload) SELECT nextval('holdfast.events_%lld_position'), "
-              "i, now(), now(), gen_random_uuid(), %lld, 't', 'k' || i %% 100, '{}' "
-              "FROM generate_series(1, %lld) i",
+              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
+              "namespace_id, type, key, payload) SELECT e.position, e.i, holdfast.checksum_of("
+              "holdfast.content_of(e.id, now(), 't', e.key, NULL, NULL, NULL, NULL, '{}'), e.i, "
+              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', e.key, '{}' "
+              "FROM (SELECT nextval('holdfast.events_%lld_position') AS position, i, "
+              "gen_random_uuid() AS id, 'k' || i %% 100 AS key "
+              "FROM generate_series(1, %lld) i) e",
               id, id, before);
     rush.url = scene->url;
     crowd_start(&crowd, PUBLISHERS, publish_on, &rush);
@@ -106,8 +109,7 @@ static void catching_up_while_publishing_goes_on_skips_and_repeats_nothing(void 
         for (int row = 0; row < PQntuples(rows); row++) {
             long long position = strtoll(PQgetvalue(rows, row, 0), NULL, 10);
             if (tallies[i].calls[position] != 1)
-                fail_msg("position %lld came %d times", position,
-                         (int)tallies[i].calls[position]);
+                fail_msg("position %lld came %d times", position, (int)tallies[i].calls[position]);
         }
         PQclear(rows);
         assert_false(tallies[i].disordered);

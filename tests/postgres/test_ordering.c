@@ -268,9 +268,11 @@ static void a_number_drawn_long_before_its_insert_is_waited_for(void **state)
     let_it_look(&s);
     must_equal(0, s.loose.floor);
     side_must(s.a,
-              "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) VALUES (1, 1, now(), now(), gen_random_uuid(), %lld, "
-              "'t', '{}')",
+              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
+              "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
+              "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+              "FROM (SELECT 1::bigint AS position, gen_random_uuid() AS id) e",
               (long long)id);
     let_it_look(&s);
     must_equal(0, s.strict.floor);
@@ -460,10 +462,9 @@ static void a_reader_whose_connection_is_lost_is_over(void **state)
     struct scene s = scene_of(*state);
     publish(&s, s.b);
     read_both(&s);
-    side_must(s.a,
-              "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
-              "WHERE datname = current_database() AND application_name = 'reader' "
-              "AND query LIKE 'SELECT t.position%%'");
+    side_must(s.a, "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
+                   "WHERE datname = current_database() AND application_name = 'reader' "
+                   "AND query LIKE 'SELECT t.position%%'");
     struct batch *batch = fixture_batch(s.f);
     int64_t floor = -7;
     bool more;
@@ -484,14 +485,14 @@ static void a_reader_whose_connection_is_lost_is_over(void **state)
 /* The server's expression and filter_matches must agree, whatever the characters. */
 static void patterns_mean_the_same_to_the_server(void **state)
 {
-    static const char *const types[] = {"a", "a.b", "a.b.c", "b.a", "a-b.c", "a(b.c", "a+b",
-                                        "a|b.c",
-                                        "A.b", "ä.ö", "a.ö.c", "x_y.z", "[a]", "{1}", "$", "^.a",
-                                        "a\\d", "a#b.c", "(?i)a", "d", "a?", "\U0001F600.b"};
-    static const char *const patterns[] = {"*", "**", "a", "a.*", "a.**", "*.b", "*.*", "*.*.c",
-                                           "a-b.*", "a(b.*", "a+b", "a|b.c", "[a]", "{1}", "$",
-                                           "^.*", "a\\d", "a#b.**", "(?i)a", "ä.*", "a.ö.**",
-                                           "x_y.z", "A.*", "a?", "\U0001F600.*"};
+    static const char *const types[] = {"a",     "a.b",   "a.b.c", "b.a",         "a-b.c", "a(b.c",
+                                        "a+b",   "a|b.c", "A.b",   "ä.ö",         "a.ö.c", "x_y.z",
+                                        "[a]",   "{1}",   "$",     "^.a",         "a\\d",  "a#b.c",
+                                        "(?i)a", "d",     "a?",    "\U0001F600.b"};
+    static const char *const patterns[] = {
+        "*",     "**",  "a",      "a.*",   "a.**", "*.b", "*.*",         "*.*.c", "a-b.*",
+        "a(b.*", "a+b", "a|b.c",  "[a]",   "{1}",  "$",   "^.*",         "a\\d",  "a#b.**",
+        "(?i)a", "ä.*", "a.ö.**", "x_y.z", "A.*",  "a?",  "\U0001F600.*"};
     struct scene s = scene_of(*state);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         append_one(s.store, types[i], NULL);
@@ -569,12 +570,16 @@ static void draw(struct battle *battle, int index)
             self->rolled_back++; /* and some never */
             return;
         }
-        side_must(self->pg,
-                  "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, "
-                  "namespace_id, type, key, payload) VALUES (%lld, 1, now(), now(), "
-                  "gen_random_uuid(), %lld, '%s', '%s', '{}')",
-                  (long long)position, (long long)battle->namespace_id,
-                  dice(self, 2) ? "x.a" : "y.b", key);
+        side_must(
+            self->pg,
+            "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
+            "namespace_id, type, key, payload) SELECT e.position, 1, holdfast.checksum_of("
+            "holdfast.content_of(e.id, now(), e.type, e.key, NULL, NULL, NULL, NULL, '{}'), "
+            "1, e.position, now(), NULL), now(), now(), e.id, %lld, e.type, e.key, '{}' "
+            "FROM (SELECT %lld::bigint AS position, gen_random_uuid() AS id, '%s' AS type, "
+            "'%s' AS key) e",
+            (long long)battle->namespace_id, (long long)position, dice(self, 2) ? "x.a" : "y.b",
+            key);
         self->open[self->open_count++] = position;
     } else {
         self->open[self->open_count++] =

@@ -228,13 +228,12 @@ static void a_keeper_that_loses_its_connection_wakes_the_sleepers(void **state)
     read_before_sleep(&s);
     start_sleeping(&s);
     await_declared(&s);
-    must_equal(1, side_number(s.b,
-                              "SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l "
-                              "JOIN pg_stat_activity a ON a.pid = l.pid "
-                              "WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND "
-                              "l.database = (SELECT oid FROM "
-                              "pg_database WHERE datname = current_database()) "
-                              "AND a.application_name = 'sleeper'"));
+    must_equal(1, side_number(s.b, "SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l "
+                                   "JOIN pg_stat_activity a ON a.pid = l.pid "
+                                   "WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND "
+                                   "l.database = (SELECT oid FROM "
+                                   "pg_database WHERE datname = current_database()) "
+                                   "AND a.application_name = 'sleeper'"));
     must_equal(1, publish(&s, s.a));
     must_wake(&s);
     sleeper_end(&s);
@@ -248,11 +247,14 @@ static void without_a_notification_an_event_is_late_and_not_lost(void **state)
     read_before_sleep(&s);
     start_sleeping(&s);
     await_declared(&s);
-    side_must(s.a,
-              "INSERT INTO holdfast.events (position, hash, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) SELECT nextval('holdfast.events_%lld_position'), 1, "
-              "now(), now(), gen_random_uuid(), %lld, 't', '{}'",
-              (long long)id, (long long)id);
+    side_must(
+        s.a,
+        "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
+        "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
+        "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+        "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+        "FROM (SELECT nextval('holdfast.events_%lld_position') AS position, gen_random_uuid() AS id) e",
+        (long long)id, (long long)id);
     must_wake_within(&s, PATIENCE_MS); /* by the keeper's next look */
     printf("# without a notification it took %d ms\n", (int)s.woken_after_ms);
     sleeper_end(&s);

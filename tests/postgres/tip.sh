@@ -40,8 +40,9 @@ ask a "BEGIN; SELECT nextval('holdfast.events_1_position')" >/dev/null # 6 is dr
 ask b "$publish" >/dev/null
 asks "a number that was drawn early is waited for" c "$claim" "7"
 asks "(and is still a hole)" c "$claim; SELECT h.low FROM holdfast.checkpoints, unnest(holes) h WHERE subscription_id = 1" " 6"
-ask a "INSERT INTO holdfast.events SELECT 6, hash, emitted_at, entered_at, guard_at, gen_random_uuid(), namespace_id, type, key_version, schedule_id, producer, key, tenant, metadata, payload
-       FROM holdfast.events WHERE position = 7; COMMIT" >/dev/null
+ask a "INSERT INTO holdfast.events SELECT 6, hash, holdfast.checksum_of(holdfast.content_of(i, emitted_at, type, key, tenant, metadata, producer, schedule_id, payload), hash, 6, entered_at, key_version),
+              emitted_at, entered_at, guard_at, i, namespace_id, type, key_version, schedule_id, producer, key, tenant, metadata, payload
+       FROM holdfast.events, (SELECT gen_random_uuid() AS i OFFSET 0) new WHERE position = 7; COMMIT" >/dev/null
 asks "however late it comes" c "$claim" "6"
 ask a "BEGIN; $publish; PREPARE TRANSACTION 'p'" >/dev/null # 8
 ask b "$publish" >/dev/null

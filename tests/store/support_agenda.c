@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/uuid.h"
+#include "store/checksum.h"
 
 struct schedule_put schedule_of(const char *name, int64_t next_us)
 {
@@ -82,7 +82,7 @@ void aim(struct shot *shot, const struct seen *seen, int64_t next_us, bool by_ha
     shot->event = event_of("tick", "k");
     uuid_format(seen->id, shot->schedule_id);
     shot->event.schedule_id = text_of(shot->schedule_id);
-    shot->event.hash = hash_event(shot->event.tenant, shot->event.key, shot->event.id);
+    checksum_seal(&shot->event);
     shot->planned_us = by_hand ? T0 + 77 : seen->next_us;
     shot->fire = (struct fire){
         .change = {.kind = CHANGE_FIRE, .now_us = shot->planned_us + 10},

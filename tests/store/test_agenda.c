@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/uuid.h"
+#include "store/checksum.h"
 
 /* ---- Short forms ----------------------------------------------------------------------------- */
 
@@ -37,8 +37,8 @@ static int note_run(const struct schedule_run *run, void *ctx)
 static size_t read_ledger(struct store *store, const uint8_t id[16], struct ledger *ledger)
 {
     ledger->count = 0;
-    must_answer(HF_OK, store_schedule_runs(store, id, STORE_NEVER, STORE_RUNS_KEPT + 10, note_run,
-                                           ledger));
+    must_answer(
+        HF_OK, store_schedule_runs(store, id, STORE_NEVER, STORE_RUNS_KEPT + 10, note_run, ledger));
     return ledger->count;
 }
 
@@ -234,7 +234,7 @@ static void fire_together(struct fixture *fixture, int64_t id_us)
         struct seen seen = schedule(store, names[i]);
         aim(&shots[i], &seen, T0 + SECOND, false);
         uuid_v7(id_us, shots[i].event.id);
-        shots[i].event.hash = hash_event(TEXT_ABSENT, shots[i].event.key, shots[i].event.id);
+        checksum_seal(&shots[i].event);
         changes[i] = &shots[i].fire.change;
     }
     struct seen fired = schedule(store, names[FIRED]);
@@ -374,7 +374,7 @@ static hf_status delay_event(struct store *store, struct new_event *event, int64
                           .events = event,
                           .count = 1,
                           .due_us = due_us};
-    event->hash = hash_event(event->tenant, event->key, event->id);
+    checksum_seal(event);
     return RUN(store, &delay);
 }
 

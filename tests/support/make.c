@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/uuid.h"
+#include "store/checksum.h"
 
 #include <inttypes.h>
 
@@ -45,7 +46,7 @@ struct new_event event_of(const char *type, const char *key)
 struct append append_of(struct new_event *events, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        events[i].hash = hash_event(events[i].tenant, events[i].key, events[i].id);
+        checksum_seal(&events[i]);
     }
     return (struct append){
         .change = {.kind = CHANGE_APPEND, .now_us = T0},
@@ -244,9 +245,8 @@ hf_status subscription_pause(struct store *store, int64_t id, bool paused, int64
 
 hf_status subscription_seek(struct store *store, int64_t id, int64_t position)
 {
-    struct seek change = {.change = {.kind = CHANGE_SEEK, .now_us = T0},
-                          .subscription_id = id,
-                          .position = position};
+    struct seek change = {
+        .change = {.kind = CHANGE_SEEK, .now_us = T0}, .subscription_id = id, .position = position};
     return RUN(store, &change);
 }
 

@@ -6,8 +6,8 @@
  * here with a reason; and the ones that could be served by several indexes must use the right one,
  * also when the application has run ANALYZE on its file.
  */
-#include "unit.h"
 #include "sqlite_sql.h"
+#include "unit.h"
 
 #include <sqlite3.h>
 
@@ -24,7 +24,7 @@ static const char *const may_scan[] = {
     "schema_exists",           /* at opening */
     "retries_clock_back",      /* when the clock was set back */
     "leases_clock_back",       /* the same */
-    "retention_lagging", /* hourly, the subscriptions of a namespace */
+    "retention_lagging",       /* hourly, the subscriptions of a namespace */
     "transfer_read_leases",    /* by token; a subscription has few */
     "transfer_end",            /* once per copy */
 };
@@ -218,8 +218,9 @@ static void statistics_do_not_change_the_plans(void **state)
              "WHERE i < 3000) SELECT i FROM n");
     fill(db, "INSERT INTO holdfast_namespaces (name, created_at) SELECT 'n' || i, 0 FROM n "
              "WHERE i < 5");
-    fill(db, "INSERT INTO holdfast_events (place, id, type, payload, hash, emitted_at, entered_at) "
-             "SELECT (1 << 44) + i, randomblob(16), 't', '1', i, 0, 0 FROM n");
+    fill(db, "INSERT INTO holdfast_events (place, id, type, payload, hash, checksum, "
+             "emitted_at, entered_at) "
+             "SELECT (1 << 44) + i, randomblob(16), 't', '1', i, 0, 0, 0 FROM n");
     fill(db, "INSERT INTO holdfast_subscriptions (namespace_id, name, patterns, options, mode, "
              "partitions, start, created_at) SELECT 1, 's' || i, '[]', '{}', 1, 1, 0, 0 FROM n");
     fill(db, "INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint) "
@@ -230,9 +231,10 @@ static void statistics_do_not_change_the_plans(void **state)
     fill(db, "INSERT INTO holdfast_leases (token, subscription_id, expires_at, lease_ms, bound, "
              "kept, has_retries, count, first, positions) "
              "SELECT randomblob(16), 1, i, 1, 0, 0, 0, 1, i, x'01' FROM n");
-    fill(db, "INSERT INTO holdfast_dead_letters (namespace_id, subscription, event_id, position, "
-             "failed_at, attempts, reason, type, hash, emitted_at, entered_at, payload, story) "
-             "SELECT 1, 's1', randomblob(16), i, 0, 1, 'r', 't', 0, 0, 0, '1', '[]' FROM n");
+    fill(db,
+         "INSERT INTO holdfast_dead_letters (namespace_id, subscription, event_id, position, "
+         "failed_at, attempts, reason, type, hash, checksum, emitted_at, entered_at, payload, "
+         "story) SELECT 1, 's1', randomblob(16), i, 0, 1, 'r', 't', 0, 0, 0, 0, '1', '[]' FROM n");
     fill(db, "ANALYZE");
     assert_wanted_indexes(db);
     assert_nothing_scans(db);

@@ -8,7 +8,7 @@
  *           index guards, and without versions; a repeated id makes the whole statement fail.
  *   exact   holdfast.append, event by event, a verb: every id, versions, repetitions.
  *
- * Columns travel as arrays, so the events of a whole group are ten parameters and one statement.
+ * Columns travel as arrays, so the events of a whole group are eleven parameters and one statement.
  */
 #include "base/err.h"
 #include "base/uuid.h"

@@ -22,6 +22,7 @@ static const enum param_type types[NEW_COLUMNS] = {
     [NEW_GUARD_AT] = PARAM_TIME,
     [NEW_EXPECTED_VERSION] = PARAM_INT8,
     [NEW_HASH] = PARAM_INT8,
+    [NEW_CONTENT] = PARAM_INT8,
 };
 
 struct change *change_walk_one(void *ctx, struct change *after)
@@ -104,6 +105,9 @@ static void put_element(struct params *params, const struct new_event *event,
         break;
     case NEW_HASH:
         element_int8(params, event->hash);
+        break;
+    case NEW_CONTENT:
+        element_int8(params, event->content);
         break;
     case NEW_COLUMNS:
         break;

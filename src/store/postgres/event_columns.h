@@ -25,6 +25,7 @@ enum new_column {
     NEW_GUARD_AT,         /* of the plain way: the time inside the id */
     NEW_EXPECTED_VERSION, /* of the exact way; -1: none */
     NEW_HASH,
+    NEW_CONTENT, /* of the plain way: hash_content() */
     NEW_COLUMNS
 };
 
@@ -32,9 +33,9 @@ enum new_column {
 #define NEW_COLUMN(column) (1U << (column))
 #define NEW_COLUMNS_DELAY                                                                          \
     (((1U << NEW_COLUMNS) - 1) & ~NEW_COLUMN(NEW_SCHEDULE_ID) & ~NEW_COLUMN(NEW_GUARD_AT) &        \
-     ~NEW_COLUMN(NEW_EXPECTED_VERSION))
+     ~NEW_COLUMN(NEW_EXPECTED_VERSION) & ~NEW_COLUMN(NEW_CONTENT))
 #define NEW_COLUMNS_FIRE (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_SCHEDULE_ID))
-#define NEW_COLUMNS_PLAIN (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_GUARD_AT))
+#define NEW_COLUMNS_PLAIN (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_GUARD_AT) | NEW_COLUMN(NEW_CONTENT))
 #define NEW_COLUMNS_EXACT (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_EXPECTED_VERSION))
 
 /* A walk through changes that bring events: next(ctx, NULL) is the first, NULL the end. */

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/uuid.h"
 #include "store/batch.h"
+#include "store/checksum.h"
 #include "store/postgres/param.h"
 
 #define ARRAY_HEADER_BYTES 20 /* dimensions, flags, type, length, lower bound */
@@ -77,8 +78,7 @@ struct text result_text(const PGresult *result, int row, int column)
     if (result_is_null(result, row, column)) {
         return TEXT_ABSENT;
     }
-    return (struct text){PQgetvalue(result, row, column),
-                         (size_t)PQgetlength(result, row, column)};
+    return (struct text){PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column)};
 }
 
 int64_t result_time(const PGresult *result, int row, int column, int64_t otherwise)
@@ -216,6 +216,10 @@ static hf_status event_copy(struct batch *batch, const PGresult *result, int row
     status = arena_status(&batch->arena);
     if (status == HF_OK && (!event->type || !event->payload)) {
         status = bad_row(event->position);
+    }
+    if (status == HF_OK) {
+        entry->damaged = checksum_of_event(event, id, entry->hash) !=
+                         result_int8(result, row, first + EVENT_CHECKSUM, 0);
     }
     return status;
 }

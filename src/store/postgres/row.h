@@ -5,7 +5,7 @@
  * that decodes them:
  *
  *     position  id  type  payload  key  tenant  metadata  producer  schedule_id  key_version  hash
- *     emitted_at  entered_at
+ *     emitted_at  entered_at  checksum
  *
  * Texts point into the result, end in NUL, and live until it is cleared.
  */
@@ -30,6 +30,7 @@ enum event_column {
     EVENT_HASH,
     EVENT_EMITTED_AT,
     EVENT_ENTERED_AT,
+    EVENT_CHECKSUM,
     EVENT_COLUMNS
 };
 
@@ -60,11 +61,11 @@ struct text array_text(struct result_array *array);
 bool array_uuid(struct result_array *array, uint8_t ret_id[16]);
 
 /* Copies the event in the columns from `first` on into the batch. The caller fills in attempts,
- * story, waited and unhandled. HF_NOMEM; HF_CORRUPT. On failure the batch has no new entry. */
+ * story, waited and unhandled. An event whose checksum is another one is marked damaged. HF_NOMEM; HF_CORRUPT. On failure the batch has no new entry. */
 hf_status event_push(struct batch *batch, const PGresult *result, int row, int first,
                      struct entry **ret_entry);
 /* The event as the application sees it, its texts those of the result; `id_text` gets the id and
- * must live as long. */
+ * must live as long. It may be damaged. */
 hf_status event_view(const PGresult *result, int row, int first, char id_text[HF_ID_BYTES],
                      hf_event *ret_event);
 

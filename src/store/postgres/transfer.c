@@ -41,33 +41,32 @@ static const struct {
     enum postgres_query write;
     const char *columns;
 } tables[TRANSFER_TABLES] = {
-    [TRANSFER_EVENTS] = {POSTGRES_QUERY_TRANSFER_READ_EVENTS,
-                         POSTGRES_QUERY_TRANSFER_WRITE_EVENTS, "iutiTTittttjj"},
-    [TRANSFER_KEYS] = {POSTGRES_QUERY_TRANSFER_READ_KEYS, POSTGRES_QUERY_TRANSFER_WRITE_KEYS,
-                       "ti"},
+    [TRANSFER_EVENTS] = {POSTGRES_QUERY_TRANSFER_READ_EVENTS, POSTGRES_QUERY_TRANSFER_WRITE_EVENTS,
+                         "iutiTTittttjji"},
+    [TRANSFER_KEYS] = {POSTGRES_QUERY_TRANSFER_READ_KEYS, POSTGRES_QUERY_TRANSFER_WRITE_KEYS, "ti"},
     [TRANSFER_SUBSCRIPTIONS] = {POSTGRES_QUERY_TRANSFER_READ_SUBSCRIPTIONS,
                                 POSTGRES_QUERY_TRANSFER_WRITE_SUBSCRIPTIONS, "tttiiiiiTtttTii"},
     [TRANSFER_PARTITIONS] = {POSTGRES_QUERY_TRANSFER_READ_PARTITIONS,
                              POSTGRES_QUERY_TRANSFER_WRITE_PARTITIONS, "tiiTuii"},
     [TRANSFER_RETRIES] = {POSTGRES_QUERY_TRANSFER_READ_RETRIES,
                           POSTGRES_QUERY_TRANSFER_WRITE_RETRIES, "tiiiiiiTTt"},
-    [TRANSFER_COPIES] = {POSTGRES_QUERY_TRANSFER_READ_COPIES,
-                         POSTGRES_QUERY_TRANSFER_WRITE_COPIES, "tiutiTTittttjj"},
+    [TRANSFER_COPIES] = {POSTGRES_QUERY_TRANSFER_READ_COPIES, POSTGRES_QUERY_TRANSFER_WRITE_COPIES,
+                         "tiutiTTittttjji"},
     [TRANSFER_SETTLED] = {POSTGRES_QUERY_TRANSFER_READ_SETTLED,
                           POSTGRES_QUERY_TRANSFER_WRITE_SETTLED, "tii"},
-    [TRANSFER_LEASES] = {POSTGRES_QUERY_TRANSFER_READ_LEASES,
-                         POSTGRES_QUERY_TRANSFER_WRITE_LEASES, "tuiiiit"},
+    [TRANSFER_LEASES] = {POSTGRES_QUERY_TRANSFER_READ_LEASES, POSTGRES_QUERY_TRANSFER_WRITE_LEASES,
+                         "tuiiiit"},
     [TRANSFER_NUMBERS] = {POSTGRES_QUERY_TRANSFER_READ_NUMBERS,
                           POSTGRES_QUERY_TRANSFER_WRITE_NUMBERS, "i"},
     [TRANSFER_DEAD_LETTERS] = {POSTGRES_QUERY_TRANSFER_READ_DEAD_LETTERS,
                                POSTGRES_QUERY_TRANSFER_WRITE_DEAD_LETTERS,
-                               "tuiiTTitttttiTTittttjjt"},
+                               "tuiiTTitttttiTTittttjjti"},
     [TRANSFER_SCHEDULES] = {POSTGRES_QUERY_TRANSFER_READ_SCHEDULES,
                             POSTGRES_QUERY_TRANSFER_WRITE_SCHEDULES, "tuiTTTiiitttttttjj"},
     [TRANSFER_RUNS] = {POSTGRES_QUERY_TRANSFER_READ_RUNS, POSTGRES_QUERY_TRANSFER_WRITE_RUNS,
                        "tTiTTit"},
     [TRANSFER_DELAYED] = {POSTGRES_QUERY_TRANSFER_READ_DELAYED,
-                          POSTGRES_QUERY_TRANSFER_WRITE_DELAYED, "TutiTtttjj"},
+                          POSTGRES_QUERY_TRANSFER_WRITE_DELAYED, "TutiTtttjji"},
     [TRANSFER_NAMESPACE] = {POSTGRES_QUERY_TRANSFER_READ_NAMESPACE,
                             POSTGRES_QUERY_TRANSFER_WRITE_NAMESPACE, "iTjiii"},
 };
@@ -111,8 +110,8 @@ hf_status postgres_transfer_facts(struct engine *engine, struct text name,
         if (question.rows == 0) {
             question.status = fail(HF_NOTFOUND, "there is no namespace %" TEXT_PRI, TEXT_ARG(name));
         } else if (result_bool(result, 0, 2)) {
-            question.status = fail(HF_BUSY, "namespace %" TEXT_PRI " is being removed",
-                                   TEXT_ARG(name));
+            question.status =
+                fail(HF_BUSY, "namespace %" TEXT_PRI " is being removed", TEXT_ARG(name));
         } else {
             facts.namespace_id = result_int8(result, 0, 0, 0);
             facts.head = result_int8(result, 0, 1, 0);
@@ -291,8 +290,7 @@ static void put_id_times(struct params *params, const struct transfer *transfer)
     param_array(params, PARAM_TIME, transfer->rows);
     for (size_t row = 0; row < transfer->rows; row++) {
         struct text id = transfer->values[row * (size_t)transfer->columns + EVENT_COLUMN_ID].text;
-        int64_t time_us =
-            id.length == UUID_BYTES ? uuid_v7_time_us((const uint8_t *)id.bytes) : -1;
+        int64_t time_us = id.length == UUID_BYTES ? uuid_v7_time_us((const uint8_t *)id.bytes) : -1;
         if (time_us >= 0) {
             element_time(params, time_us);
         } else {

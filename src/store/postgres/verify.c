@@ -88,7 +88,7 @@ static const enum postgres_query scan_queries[VERIFY_TABLES] = {
 
 static struct verify_row row_of(const PGresult *result, int row)
 {
-    return (struct verify_row){
+    struct verify_row seen = {
         .subject = result_text(result, row, VERIFY_COLUMN_SUBJECT),
         .first = result_int8(result, row, VERIFY_COLUMN_FIRST, 0),
         .second = result_int8(result, row, VERIFY_COLUMN_SECOND, 0),
@@ -102,6 +102,15 @@ static struct verify_row row_of(const PGresult *result, int row)
         .metadata = result_text(result, row, VERIFY_COLUMN_METADATA),
         .story = result_text(result, row, VERIFY_COLUMN_STORY),
     };
+    if (seen.is_event) {
+        seen.producer = result_text(result, row, VERIFY_COLUMN_PRODUCER);
+        seen.schedule_id = result_text(result, row, VERIFY_COLUMN_SCHEDULE_ID);
+        seen.key_version = result_int8(result, row, VERIFY_COLUMN_KEY_VERSION, -1);
+        seen.emitted_at_us = result_time(result, row, VERIFY_COLUMN_EMITTED_AT, 0);
+        seen.entered_at_us = result_time(result, row, VERIFY_COLUMN_ENTERED_AT, 0);
+        seen.checksum = result_int8(result, row, VERIFY_COLUMN_CHECKSUM, 0);
+    }
+    return seen;
 }
 
 /* Moves the cursor to before the first event of the next namespace. */

@@ -17,14 +17,14 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "base/uuid.h"
+#include "store/checksum.h"
 #include "store/sqlite/statement.h"
 
 hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
 {
     bool found = false;
     int64_t head = 0;
-    hf_status status =
-        STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &head, engine->namespace_id);
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &head, engine->namespace_id);
     if (status == HF_OK && !found) {
         return fail(HF_NOTFOUND, "namespace %s is gone", engine->namespace_name);
     }
@@ -131,6 +131,7 @@ static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 11, event->emitted_at_us);
     bind_int(stmt, 12, now_us);
     bind_text(stmt, 13, event->schedule_id);
+    bind_int(stmt, 14, checksum_of_new(event, conn->head + 1, now_us));
     int code = sqlite3_step(stmt);
     if (code == SQLITE_DONE) {
         sqlite3_reset(stmt);

@@ -152,8 +152,7 @@ static hf_status unblock(struct conn *conn, const struct grave *grave)
     if (status != HF_OK || conn_changes(conn) == 0) {
         return status;
     }
-    status = STATEMENT_RUN(conn, SQLITE_QUERY_COPY_REMOVE, scope->subscription_id,
-                           grave->position);
+    status = STATEMENT_RUN(conn, SQLITE_QUERY_COPY_REMOVE, scope->subscription_id, grave->position);
     if (status == HF_OK && scope->ordered && grave->position > scope->checkpoint) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_ADD, scope->subscription_id,
                                scope->partition, grave->position);
@@ -164,12 +163,34 @@ static hf_status unblock(struct conn *conn, const struct grave *grave)
 
 /* ---- Changes --------------------------------------------------------------------------------- */
 
+/* The checksum of a dead letter's event with another payload. */
+static hf_status edited_checksum(struct sqlite_engine *engine, struct conn *conn, int64_t dead_id,
+                                 struct text payload, int64_t *ret_checksum)
+{
+    sqlite3_stmt *stmt = NULL;
+    hf_status status = dead_find(engine, conn, dead_id, &stmt);
+    if (status == HF_OK && stmt) {
+        status = row_checksum(stmt, payload, ret_checksum);
+        conn_done(stmt);
+    }
+    return status;
+}
+
 /* The dead letter becomes a waiting retry with a copy of its event. What the lane knew of it, a
  * blocked row or a row in `settled`, is replaced: a transactional handler would take the latter for
  * proof that it ran. */
-static hf_status revive(struct conn *conn, const struct grave *grave, struct text payload)
+static hf_status revive(struct sqlite_engine *engine, struct conn *conn, const struct grave *grave,
+                        struct text payload)
 {
     const struct outcome_scope *scope = &grave->scope;
+    int64_t checksum = 0;
+    hf_status status = HF_OK;
+    if (!text_is_absent(payload)) {
+        status = edited_checksum(engine, conn, grave->dead_id, payload, &checksum);
+    }
+    if (status != HF_OK) {
+        return status;
+    }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DEAD_TO_COPY);
     if (!stmt) {
         return conn_error(conn);
@@ -177,11 +198,14 @@ static hf_status revive(struct conn *conn, const struct grave *grave, struct tex
     bind_int(stmt, 1, grave->dead_id);
     bind_int(stmt, 2, scope->subscription_id);
     bind_text(stmt, 3, payload);
-    hf_status status = conn_run(conn, stmt);
+    if (!text_is_absent(payload)) {
+        bind_int(stmt, 4, checksum);
+    }
+    status = conn_run(conn, stmt);
     if (status == HF_OK) {
-        status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_REVIVE, scope->subscription_id,
-                               grave->position, scope->partition, (int64_t)grave->lane,
-                               scope->now_us);
+        status =
+            STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_REVIVE, scope->subscription_id, grave->position,
+                          scope->partition, (int64_t)grave->lane, scope->now_us);
     }
     if (status == HF_OK && scope->ordered) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_REMOVE, scope->subscription_id,
@@ -201,13 +225,13 @@ hf_status sqlite_dead_retry(struct sqlite_engine *engine, struct conn *conn,
     int64_t count = 0;
     for (size_t i = 0; i < retry->count; i++) {
         struct grave grave;
-        hf_status status = grave_load(engine, conn, retry->dead_ids[i], retry->change.now_us,
-                                      &grave);
+        hf_status status =
+            grave_load(engine, conn, retry->dead_ids[i], retry->change.now_us, &grave);
         if (status == HF_NOTFOUND || (status == HF_OK && !grave.subscribed)) {
             continue;
         }
         if (status == HF_OK) {
-            status = revive(conn, &grave, retry->payload);
+            status = revive(engine, conn, &grave, retry->payload);
         }
         if (status != HF_OK) {
             return status;
@@ -253,8 +277,8 @@ hf_status sqlite_dead_purge(struct sqlite_engine *engine, struct conn *conn,
     int64_t count = 0;
     for (size_t i = 0; i < purge->count; i++) {
         struct grave grave;
-        hf_status status = grave_load(engine, conn, purge->dead_ids[i], purge->change.now_us,
-                                      &grave);
+        hf_status status =
+            grave_load(engine, conn, purge->dead_ids[i], purge->change.now_us, &grave);
         if (status == HF_NOTFOUND) {
             continue;
         }
@@ -419,9 +443,9 @@ static bool is_all_open(const struct dead_query *query)
 {
     return text_is_absent(query->subscription) && text_is_absent(query->type) &&
            text_is_absent(query->error) && text_is_absent(query->reason) &&
-           query->failed_before_us < 0 && query->failed_after_us < 0 &&
-           query->before_dead_id < 0 && query->after_dead_id < 0 && !query->resolved_too &&
-           query->limit < 0 && query->offset == 0;
+           query->failed_before_us < 0 && query->failed_after_us < 0 && query->before_dead_id < 0 &&
+           query->after_dead_id < 0 && !query->resolved_too && query->limit < 0 &&
+           query->offset == 0;
 }
 
 hf_status sqlite_dead_count(struct engine *engine, const struct dead_query *query,

@@ -8,6 +8,7 @@
  * already; the row then just goes.
  */
 #include "base/err.h"
+#include "store/checksum.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/schedule.h"
 #include "store/sqlite/sqlite.h"
@@ -36,11 +37,12 @@ static hf_status keep(struct sqlite_engine *engine, struct conn *conn, struct ne
     bind_text(stmt, 9, event->producer);
     bind_int(stmt, 10, event->hash);
     bind_int(stmt, 11, event->emitted_at_us);
+    event->key_version = -1;
+    bind_int(stmt, 12, checksum_of_new(event, 0, 0));
     status = conn_run(conn, stmt);
     if (status == HF_OK) {
         event->duplicate = conn_changes(conn) == 0;
         event->position = 0;
-        event->key_version = -1;
     }
     return status;
 }
@@ -56,7 +58,8 @@ hf_status sqlite_delay(struct sqlite_engine *engine, struct conn *conn, struct d
     return status;
 }
 
-/* The event of a row of delayed_first; its texts are the row's. */
+/* The event of a row of delayed_first; its texts are the row's. The content's hash is what the
+ * stored checksum says, so one that was damaged while it waited is damaged in the log. */
 static bool read_event(sqlite3_stmt *stmt, struct new_event *event)
 {
     *event = (struct new_event){
@@ -69,7 +72,9 @@ static bool read_event(sqlite3_stmt *stmt, struct new_event *event)
         .hash = sqlite3_column_int64(stmt, 9),
         .emitted_at_us = sqlite3_column_int64(stmt, 10),
         .expected_version = -1,
+        .key_version = -1,
     };
+    event->content = sqlite3_column_int64(stmt, 11) ^ event->hash;
     return column_blob(stmt, 2, event->id, sizeof event->id);
 }
 

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/uuid.h"
 #include "store/batch.h"
+#include "store/checksum.h"
 #include "store/sqlite/sqlite.h"
 
 static const char *copy_text(struct batch *batch, sqlite3_stmt *stmt, int column)
@@ -27,6 +28,11 @@ static const uint8_t *row_id(sqlite3_stmt *stmt)
 {
     const uint8_t *id = sqlite3_column_blob(stmt, ROW_ID);
     return id && sqlite3_column_bytes(stmt, ROW_ID) == UUID_BYTES ? id : NULL;
+}
+
+static int64_t row_stored(sqlite3_stmt *stmt)
+{
+    return sqlite3_column_int64(stmt, ROW_CHECKSUM);
 }
 
 static hf_status bad_id(int64_t position)
@@ -66,13 +72,14 @@ hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_e
         status = arena_status(&batch->arena);
     }
     if (status == HF_OK && (!event->type || !event->payload)) {
-        status = fail(HF_NOMEM, "no memory to read the event at position %lld",
-                      (long long)position);
+        status =
+            fail(HF_NOMEM, "no memory to read the event at position %lld", (long long)position);
     }
     if (status != HF_OK) {
         batch->count--;
         return status;
     }
+    entry->damaged = checksum_of_event(event, entry->id, entry->hash) != row_stored(stmt);
     *ret_entry = entry;
     return HF_OK;
 }
@@ -105,6 +112,19 @@ hf_status row_event(sqlite3_stmt *stmt, char id_text[HF_ID_BYTES], hf_event *ret
         return fail(HF_NOMEM, "no memory to read the event at position %lld", (long long)position);
     }
     return HF_OK;
+}
+
+hf_status row_checksum(sqlite3_stmt *stmt, struct text payload, int64_t *ret_checksum)
+{
+    char id_text[HF_ID_BYTES];
+    hf_event event;
+    hf_status status = row_event(stmt, id_text, &event);
+    if (status == HF_OK) {
+        event.payload = payload.bytes;
+        event.payload_bytes = payload.length;
+        *ret_checksum = checksum_of_event(&event, row_id(stmt), row_hash(stmt));
+    }
+    return status;
 }
 
 hf_status row_lane(sqlite3_stmt *stmt, uint64_t *ret_lane)

@@ -5,7 +5,7 @@
  * that hands up events selects them in this order, so there is one place that decodes them:
  *
  *     position (or place)  id  type  payload  key  tenant  metadata  producer  schedule_id
- *     key_version  hash  emitted_at  entered_at
+ *     key_version  hash  emitted_at  entered_at  checksum
  */
 #ifndef HF_STORE_SQLITE_ROW_H
 #define HF_STORE_SQLITE_ROW_H
@@ -27,12 +27,13 @@ enum row_column {
     ROW_HASH,
     ROW_EMITTED_AT,
     ROW_ENTERED_AT,
+    ROW_CHECKSUM,
     ROW_COLUMNS
 };
 
 /* Copies the present row, whose columns begin with the event's, into the batch. The caller fills in
- * attempts, story, waited and unhandled. HF_NOMEM; HF_CORRUPT if the id is not 16 bytes. On failure
- * the batch has no new entry. */
+ * attempts, story, waited and unhandled. An event whose checksum is another one is marked damaged.
+ * HF_NOMEM; HF_CORRUPT if the id is not 16 bytes. On failure the batch has no new entry. */
 hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_entry);
 
 /* The type of the row, without copying: for filter_matches before row_push. */
@@ -48,8 +49,11 @@ static inline int64_t row_hash(sqlite3_stmt *stmt)
 }
 
 /* The event as the application sees it, its texts those of the present row; `id_text` gets the id
- * and must live as long. */
+ * and must live as long. It may be damaged. */
 hf_status row_event(sqlite3_stmt *stmt, char id_text[HF_ID_BYTES], hf_event *ret_event);
+
+/* What the checksum of the event in the present row is with another payload. HF_CORRUPT. */
+hf_status row_checksum(sqlite3_stmt *stmt, struct text payload, int64_t *ret_checksum);
 
 /* The lane of the event in the present row. HF_CORRUPT. */
 hf_status row_lane(sqlite3_stmt *stmt, uint64_t *ret_lane);

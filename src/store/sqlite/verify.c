@@ -92,7 +92,8 @@ static hf_status look_at_lease(struct lookup *lookup, int64_t *positions, char *
     if (status == HF_OK && missing != 0) {
         snprintf(out, bytes,
                  "%" TEXT_PRI ": the event at position %lld is neither in the log nor among the "
-                 "copies", TEXT_ARG(subject), (long long)missing);
+                 "copies",
+                 TEXT_ARG(subject), (long long)missing);
     }
     return status;
 }
@@ -151,7 +152,7 @@ static const enum sqlite_query scan_queries[VERIFY_TABLES] = {
 
 static struct verify_row row_of(sqlite3_stmt *stmt)
 {
-    return (struct verify_row){
+    struct verify_row row = {
         .subject = column_text(stmt, VERIFY_COLUMN_SUBJECT),
         .first = sqlite3_column_int64(stmt, VERIFY_COLUMN_FIRST),
         .second = sqlite3_column_int64(stmt, VERIFY_COLUMN_SECOND),
@@ -166,6 +167,15 @@ static struct verify_row row_of(sqlite3_stmt *stmt)
         .metadata = column_text(stmt, VERIFY_COLUMN_METADATA),
         .story = column_text(stmt, VERIFY_COLUMN_STORY),
     };
+    if (row.is_event) {
+        row.producer = column_text(stmt, VERIFY_COLUMN_PRODUCER);
+        row.schedule_id = column_text(stmt, VERIFY_COLUMN_SCHEDULE_ID);
+        row.key_version = column_int(stmt, VERIFY_COLUMN_KEY_VERSION, -1);
+        row.emitted_at_us = sqlite3_column_int64(stmt, VERIFY_COLUMN_EMITTED_AT);
+        row.entered_at_us = sqlite3_column_int64(stmt, VERIFY_COLUMN_ENTERED_AT);
+        row.checksum = sqlite3_column_int64(stmt, VERIFY_COLUMN_CHECKSUM);
+    }
+    return row;
 }
 
 hf_status sqlite_verify_scan(struct engine *engine, enum verify_table table, int32_t max,

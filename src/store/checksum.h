@@ -1,0 +1,25 @@
+/*
+ * checksum.h - whether an event is what was published.
+ *
+ * A checksum is stored with every event, in the log and wherever else one is kept: copies, dead
+ * letters, delayed events. It covers everything that is delivered, and the partition hash
+ * (base/hash.h has the bytes; docs/adr/0022 the reasons). The content's part is computed when the
+ * event is checked at publishing, the store adds position, time of entering and key version, and
+ * whoever reads an event for somebody compares. So does `verify`.
+ */
+#ifndef HF_STORE_CHECKSUM_H
+#define HF_STORE_CHECKSUM_H
+
+#include "store/event.h"
+
+/* Sets hash and content. Everything that the publisher gives must be there already. */
+void checksum_seal(struct new_event *event);
+
+/* What is stored with the event at this position; position and entered_at_us are 0 for one that is
+ * not in the log yet. */
+int64_t checksum_of_new(const struct new_event *event, int64_t position, int64_t entered_at_us);
+
+/* What should be stored with an event that was read. */
+int64_t checksum_of_event(const hf_event *event, const uint8_t id[16], int64_t hash);
+
+#endif
