@@ -1,10 +1,11 @@
 /*
  * live.c - signs of life, and notes of what runs. See live.h.
  *
- * A note is one write to the file, and the page belongs to the kernel, so it survives the death of
- * the process. (A mapped page would save the system call, about 0.8 us per delivery. But whoever
- * truncates the file turns every access to it into a SIGBUS.) Notes do not cross pages, so wherever
- * the process is killed there is a whole note or none.
+ * Notes are kept in a segment of shared memory (notes.h), whose number the file holds. Where the
+ * system gives no segment, each note is written to the file: its page belongs to the kernel and
+ * survives the process. Notes do not cross pages, so wherever the process is killed there is a
+ * whole note or none. The file is never mapped: truncating a file turns every access to its mapped
+ * pages into a SIGBUS.
  *
  * Whether a store lives is asked by looking at the lock on its file without taking it. Nothing else
  * tells as much: process ids are reused, and a time stamp says nothing about a stopped process. One
@@ -42,23 +43,17 @@
 #include "store/sqlite/sign.h"
 #include "store/sqlite/sqlite.h"
 
-#define LIVE_MAGIC UINT64_C(0x33306576696c6668) /* "hflive03" */
+#define LIVE_MAGIC UINT64_C(0x34306576696c6668) /* "hflive04" */
 #define LIVE_NOTES_AT 8192                      /* where the notes begin: on a page of their own */
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_BYTES 36
 #define TOKEN_HEX_BYTES ((size_t)2 * STORE_TOKEN_BYTES)
 
-struct live_note {
-    atomic_int_least64_t position; /* 0: none */
-    atomic_int_least64_t subscription_id;
-    atomic_int_least64_t attempt;
-    int64_t unused; /* so that no note crosses a page */
-};
-
 /* What the file begins with. */
 struct live_head {
     uint64_t magic;
-    uint64_t inode; /* of the file itself */
+    uint64_t inode;     /* of the file itself */
+    int64_t segment_id; /* of the notes; NOTES_NO_SEGMENT: they follow in the file */
     char boot_id[BOOT_ID_BYTES + 4];
     atomic_uint_least64_t counter;
     struct live_card card;
@@ -74,8 +69,7 @@ struct live_file {
 /* What changes with every sign of life is at the beginning. */
 #define LIVE_SIGNS_BYTES (offsetof(struct live_head, card) + offsetof(struct live_card, given))
 
-_Static_assert(offsetof(struct live_file, notes) == LIVE_NOTES_AT && sizeof(struct live_note) == 32,
-               "no note crosses a page");
+_Static_assert(offsetof(struct live_file, notes) == LIVE_NOTES_AT, "no note crosses a page");
 
 /* ---- Names and locks ------------------------------------------------------------------------- */
 
@@ -170,9 +164,10 @@ static bool live_write(int fd, const void *bytes, size_t length, size_t at)
     return true;
 }
 
+/* Without a segment: the note of a slot, into the file. */
 static bool note_write(const struct live *live, int fd, int32_t slot)
 {
-    const struct live_note *note = &live->file->notes[slot];
+    const struct live_note *note = &live->notes.rows[slot];
     int64_t words[] = {atomic_load(&note->position), atomic_load(&note->subscription_id),
                        atomic_load(&note->attempt), 0};
     return live_write(fd, words, sizeof words, LIVE_NOTES_AT + (size_t)slot * sizeof *note);
@@ -181,8 +176,9 @@ static bool note_write(const struct live *live, int fd, int32_t slot)
 /* Writes what the file holds. Workers may write notes meanwhile. */
 static bool live_fill(const struct live *live, int fd)
 {
-    bool filled = live_write(fd, &live->file->head, sizeof live->file->head, 0);
-    for (int32_t i = 0; i < STORE_NOTES_MAX && filled; i++) {
+    bool filled = ftruncate(fd, sizeof *live->file) == 0 &&
+                  live_write(fd, &live->file->head, sizeof live->file->head, 0);
+    for (int32_t i = 0; i < STORE_NOTES_MAX && filled && !live->notes.segment; i++) {
         filled = note_write(live, fd, i);
     }
     return filled;
@@ -218,12 +214,24 @@ static int live_make(struct sqlite_engine *engine)
 
 static void live_free(struct live *live)
 {
+    if (live->notes.rows) {
+        notes_abandon(&live->notes);
+    }
     mem_free(live->file);
     mem_free(live->path);
     mem_free(live->new_path);
     live->file = NULL;
     live->path = NULL;
     live->new_path = NULL;
+}
+
+/* The same of a store that opens or closes, and not of a forked child: the notes go, too. */
+static void live_forget(struct live *live)
+{
+    if (live->notes.rows) {
+        notes_close(&live->notes);
+    }
+    live_free(live);
 }
 
 /* Everything that is in memory. */
@@ -233,10 +241,12 @@ static hf_status live_prepare(struct sqlite_engine *engine, const struct node_fa
     live->path = live_path(engine, engine->token, "");
     live->new_path = live_path(engine, engine->token, ".new");
     live->file = mem_calloc(1, sizeof *live->file);
-    if (!live->path || !live->new_path || !live->file) {
+    if (!live->path || !live->new_path || !live->file ||
+        !notes_open(&live->notes, engine->token, &engine->files)) {
         live_free(live);
         return fail(HF_NOMEM, "no memory for signs of life");
     }
+    live->file->head.segment_id = live->notes.segment_id;
     live->file->head.magic = LIVE_MAGIC;
     live_boot_id(live->file->head.boot_id);
     card_fill(engine, node, &live->file->head.card);
@@ -268,7 +278,7 @@ hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node)
                      : fail(files_status(errno), "cannot make %s: %s", live->path, strerror(errno));
     }
     if (status != HF_OK) {
-        live_free(live);
+        live_forget(live);
         if (live->directory >= 0) {
             close(live->directory);
             live->directory = -1;
@@ -286,6 +296,7 @@ void live_close(struct sqlite_engine *engine)
     }
     if (live->fd >= 0) { /* not in a forked child */
         files_unlink(&engine->files, live->path);
+        notes_close(&live->notes);
     }
     live_abandon(live);
     live_free(live);
@@ -322,19 +333,23 @@ void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t
                int32_t attempt)
 {
     assert(slot >= 0 && slot < STORE_NOTES_MAX);
-    struct live_note *note = &live->file->notes[slot];
+    struct live_note *note = &live->notes.rows[slot];
     atomic_store(&note->position, 0);
     atomic_store(&note->subscription_id, subscription_id);
     atomic_store(&note->attempt, attempt);
     atomic_store(&note->position, position);
-    note_write(live, live->fd, slot);
+    if (!live->notes.segment) {
+        note_write(live, live->fd, slot);
+    }
 }
 
 void live_note_clear(struct live *live, int32_t slot)
 {
     assert(slot >= 0 && slot < STORE_NOTES_MAX);
-    atomic_store(&live->file->notes[slot].position, 0);
-    note_write(live, live->fd, slot);
+    atomic_store(&live->notes.rows[slot].position, 0);
+    if (!live->notes.segment) {
+        note_write(live, live->fd, slot);
+    }
 }
 
 /* ---- Showing that we live -------------------------------------------------------------------- */
@@ -344,7 +359,7 @@ void live_note_clear(struct live *live, int32_t slot)
  * it. */
 static void note_carry(struct live *live, int32_t slot)
 {
-    const struct live_note *note = &live->file->notes[slot];
+    const struct live_note *note = &live->notes.rows[slot];
     int64_t position;
     int64_t attempt;
     do {
@@ -356,7 +371,7 @@ static void note_carry(struct live *live, int32_t slot)
 
 static void carry_notes(struct live *live)
 {
-    for (int32_t i = 0; i < STORE_NOTES_MAX; i++) {
+    for (int32_t i = 0; i < STORE_NOTES_MAX && !live->notes.segment; i++) {
         note_carry(live, i);
     }
 }
@@ -530,7 +545,9 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
     live_boot_id(boot_id);
     *ret_running = 0;
     bool exact = live_read(engine, token, file) &&
-                 memcmp(file->head.boot_id, boot_id, sizeof boot_id) == 0 && boot_id[0];
+                 memcmp(file->head.boot_id, boot_id, sizeof boot_id) == 0 && boot_id[0] &&
+                 (file->head.segment_id == NOTES_NO_SEGMENT ||
+                  notes_read(file->head.segment_id, token, file->notes));
     for (int i = 0; exact && i < STORE_NOTES_MAX; i++) {
         *ret_running += atomic_load(&file->notes[i].position) > 0 ? 1 : 0;
     }
@@ -654,8 +671,11 @@ static void bury_one(struct sqlite_engine *engine, int fd, const uint8_t token[S
     if (dead && live->buried_count == LIVE_BURY_MAX) {
         live->sweep_due = true;
     } else if (dead) {
-        memcpy(live->buried[live->buried_count++], token, STORE_TOKEN_BYTES);
-        if (live_read(engine, token, &burial->file) && burial->file.head.card.namespace_id != 0) {
+        bool whole = live_read(engine, token, &burial->file);
+        struct live_buried *buried = &live->buried[live->buried_count++];
+        memcpy(buried->token, token, STORE_TOKEN_BYTES);
+        buried->segment_id = whole ? burial->file.head.segment_id : NOTES_NO_SEGMENT;
+        if (whole && burial->file.head.card.namespace_id != 0) {
             burial->found(engine, &burial->file.head.card, LIVE_DEAD, burial->ctx);
         }
     }
@@ -679,9 +699,10 @@ void live_sweep(struct sqlite_engine *engine)
 {
     struct live *live = &engine->live;
     for (size_t i = 0; i < live->buried_count; i++) {
-        char *path = live_path(engine, live->buried[i], "");
-        if (path) {
-            files_unlink(&engine->files, path);
+        const struct live_buried *buried = &live->buried[i];
+        char *path = live_path(engine, buried->token, "");
+        if (path && files_unlink(&engine->files, path) == 0) {
+            notes_remove(buried->segment_id, buried->token);
         }
         mem_free(path);
     }

@@ -2,7 +2,7 @@
  * live.h - signs of life, and notes of what runs.
  *
  * Each opened store has a file <db>-live-<token> that it keeps locked: a header with the machine's
- * boot id and a counter that rises with every sign of life, and a table of notes. The lock goes
+ * boot id, a counter that rises with every sign of life, and where the notes are. The lock goes
  * with the process, so death is seen at once; the notes stay behind and tell which handlers ran (as
  * long as the machine has not rebooted: then it is not known what of the file reached the disk).
  *
@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "store/sqlite/files.h"
+#include "store/sqlite/notes.h"
 #include "store/store.h"
 
 #define LIVE_SEEN_MAX STORE_MEMBERS_MAX /* other stores whose counters are remembered */
@@ -69,16 +70,23 @@ struct live_card {
     char metadata_json[HF_NODE_METADATA_BYTES_MAX + 1];
 };
 
+/* A dead store whose file goes. */
+struct live_buried {
+    uint8_t token[STORE_TOKEN_BYTES];
+    int64_t segment_id; /* of its notes, or NOTES_NO_SEGMENT */
+};
+
 struct live {
-    int fd;                 /* locked; -1: none. Other threads write notes to it at any time */
+    int fd;                 /* locked; -1: none. Other threads may write notes to it at any time */
     int directory;          /* the second lock; -1: it cannot be had */
     struct live_file *file; /* what the file holds or should hold */
+    struct notes notes;     /* of what runs */
     struct file_identity identity; /* of fd */
     char *path;
     char *new_path;        /* of the file while it is made again */
     atomic_bool sweep_due; /* a dead one was looked at: look for files to remove */
     size_t buried_count;   /* whose files go after the present commit; under the gate */
-    uint8_t buried[LIVE_BURY_MAX][STORE_TOKEN_BYTES];
+    struct live_buried buried[LIVE_BURY_MAX];
     pthread_mutex_t mutex; /* guards what follows, and one sign of life at a time */
     bool retired;          /* the store has given up: it shows no signs of life any more */
     bool unregistered;     /* the file could not be made again, and that was said */

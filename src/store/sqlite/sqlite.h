@@ -9,7 +9,7 @@
  *   lookup.c   a query of one statement
  *   gate.c     the lock that every writer of the file takes first
  *   bell.c     wake-ups across processes
- *   live.c     signs of life, and notes of what runs; sign.c the sign that cannot be deleted
+ *   live.c     signs of life; sign.c the sign that cannot be deleted; notes.c what runs now
  *   files.c    the names beside the database, and whether it is still the same file
  *   migrate.c  the schema and its steps
  *   append.c   the log's writing end         reader.c   its reading end
