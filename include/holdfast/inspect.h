@@ -119,7 +119,8 @@ typedef struct hf_stats {
 } hf_stats;
 
 /* Takes as long for ten million events as for ten: only what is exceptional is counted, that is
- * leases, retries and open dead letters. */
+ * leases, retries and open dead letters. After hf_shutdown the database is not asked any more: only
+ * published, delivered and failed are known. */
 HF_API hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats);
 
 /* What the engine says about itself, for `doctor`: name ("journal_mode"), value ("wal"), level and

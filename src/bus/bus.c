@@ -426,8 +426,9 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     subscriptions_stop_begin(bus, deadline);
     struct patience patience = patience_until(deadline);
     hf_status status = subscriptions_stop_end(bus, &patience);
-    bool joined = clockwork_stop_end(bus, patience.threads);
-    joined = retention_stop_end(bus, patience.threads) && joined;
+    struct deadline threads = store_is_away(bus->store) ? patience.idle : patience.threads;
+    bool joined = clockwork_stop_end(bus, threads);
+    joined = retention_stop_end(bus, threads) && joined;
     timekeeper_stop(&bus->timekeeper);
     subscriptions_reap(bus);
     pthread_mutex_unlock(&bus->life);

@@ -489,10 +489,26 @@ static hf_status stats_read(hf_bus *bus, hf_stats *stats)
     stats->store_bytes = sizes.store_bytes;
     stats->wal_bytes = sizes.wal_bytes;
     stats->commits = sizes.commits;
-    stats->published = atomic_load(&bus->published);
-    stats->delivered = atomic_load(&bus->delivered);
-    stats->failed = atomic_load(&bus->failed);
     return HF_OK;
+}
+
+/* A bus that is shut down does not ask the store any more, which may be away. */
+static void stats_unknown(hf_stats *stats)
+{
+    *stats = (hf_stats){
+        .head = -1,
+        .first = -1,
+        .subscriptions = -1,
+        .retrying = -1,
+        .held = -1,
+        .in_flight = -1,
+        .dead = -1,
+        .oldest_waiting_us = -1,
+        .store_bytes = -1,
+        .wal_bytes = -1,
+        .commits = -1,
+        .rate = -1,
+    };
 }
 
 hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats)
@@ -511,10 +527,17 @@ hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats)
     if (status) {
         return status;
     }
-    status = stats_read(bus, &stats);
+    if (atomic_load(&bus->end) == BUS_CLOSED) {
+        stats_unknown(&stats);
+    } else {
+        status = stats_read(bus, &stats);
+    }
     if (status) {
         return status;
     }
+    stats.published = atomic_load(&bus->published);
+    stats.delivered = atomic_load(&bus->delivered);
+    stats.failed = atomic_load(&bus->failed);
     size_t bytes = ret_stats->size < sizeof stats ? ret_stats->size : sizeof stats;
     stats.size = ret_stats->size;
     memcpy(ret_stats, &stats, bytes);

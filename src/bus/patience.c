@@ -13,10 +13,12 @@ struct patience patience_until(struct deadline deadline)
         .handlers = deadline,
         .store = deadline,
         .threads = DEADLINE_NEVER,
+        .idle = deadline_after_ms(PATIENCE_IDLE_MS),
     };
     if (left_ms >= 0) {
         patience.store = deadline_after_ms(left_ms > FINISH_MS_MIN ? left_ms : FINISH_MS_MIN);
         patience.threads = deadline_after_ms(left_ms + FINISH_MS_MIN + LEAVE_MS);
     }
+    patience.idle = deadline_earlier(patience.idle, patience.threads);
     return patience;
 }

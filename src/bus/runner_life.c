@@ -24,15 +24,7 @@
 #include "bus/watch.h"
 
 #define RETRY_MS_MIN 10 /* between two tries to give back */
-
-/* By the thread, or, if that could not give everything back, by the next call that stops. */
-static void finish(struct runner *runner, struct deadline by)
-{
-    runner->finish_deadline = by;
-    runner->finishing = true;
-    runner->finish_status = runner->mode->finish(runner, clock_wall_us());
-    snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
-}
+#define LOOK_MS 50      /* between two looks whether the database can be reached */
 
 static bool works(struct runner *runner)
 {
@@ -40,6 +32,37 @@ static bool works(struct runner *runner)
     bool over = runner_is_over(runner);
     pthread_mutex_unlock(&runner->mutex);
     return !over;
+}
+
+/* Is nothing running, and nothing to be stored of what ran? Then all that is left to do is giving
+ * back, for which a moment must do: others see that the process is gone. */
+static bool is_idle(struct runner *runner)
+{
+    const struct window *window = &runner->window;
+    pthread_mutex_lock(&runner->mutex);
+    bool idle = window->busy == 0 && window->ended == 0 && window->settled <= 0;
+    pthread_mutex_unlock(&runner->mutex);
+    return idle;
+}
+
+/* By the thread, or, if that could not give everything back, by the next call that stops. If the
+ * bus is shut down and nothing is to be stored, it is no failure that something cannot be given
+ * back: closing the store gives everything back, or others see that the process is gone. */
+static void finish(struct runner *runner, struct deadline by)
+{
+    bool last = is_idle(runner) && atomic_load(&runner->bus->end) != BUS_OPEN;
+    runner->finish_deadline = by;
+    if (last) {
+        runner->finish_deadline = deadline_earlier(by, deadline_after_ms(PATIENCE_IDLE_MS));
+    }
+    runner->finishing = true;
+    runner->finish_status = runner->mode->finish(runner, clock_wall_us());
+    snprintf(runner->finish_message, sizeof runner->finish_message, "%s", err_message());
+    if (last && runner->finish_status) {
+        log_about(&runner->bus->log, HF_LOG_WARN, runner->name,
+                  "what it has cannot be given back; others have it when this process is gone");
+        runner->finish_status = HF_OK;
+    }
 }
 
 static struct deadline finish_time(struct runner *runner)
@@ -158,10 +181,26 @@ hf_status runner_join(struct runner *runner, struct deadline deadline)
                       runner->name);
 }
 
+/* Waits for the dispatcher. One that has nothing to store is not waited for while the database
+ * cannot be reached. */
+static hf_status join(struct runner *runner, const struct patience *patience)
+{
+    struct deadline look = deadline_after_ms(LOOK_MS);
+    while (!companion_join(&runner->companion, deadline_earlier(look, patience->threads)) &&
+           !deadline_passed(patience->threads)) {
+        if (deadline_passed(patience->idle) && is_idle(runner) &&
+            store_is_away(runner->bus->store)) {
+            break;
+        }
+        look = deadline_after_ms(LOOK_MS);
+    }
+    return runner_join(runner, deadline_after_ms(0));
+}
+
 hf_status runner_stop_end(struct runner *runner, const struct patience *patience)
 {
     bool again = !runner->companion.present || runner->left; /* it tried in another stop's time */
-    hf_status status = runner_join(runner, patience->threads);
+    hf_status status = join(runner, patience);
     runner->left = status != HF_OK;
     if (status) {
         return status;

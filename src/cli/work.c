@@ -215,8 +215,8 @@ static int stop_working(struct work *work)
 
     for (size_t i = 0; i < work->count; i++)
         atomic_store(&work->items[i].deliver.drain_until_us, until_us);
-    status = hf_stop(work->cli->bus, work->drain_ms);
-    if (hf_stats_get(work->cli->bus, &stats) == HF_OK)
+    status = hf_shutdown(work->cli->bus, work->drain_ms);
+    if (status != HF_TIMEOUT && hf_stats_get(work->cli->bus, &stats) == HF_OK)
         out_say("%" PRId64 " done, %" PRId64 " failed attempt%s.", stats.delivered, stats.failed,
                 stats.failed == 1 ? "" : "s");
     return cli_fail(status);

@@ -229,6 +229,44 @@ static void many_subscriptions_that_cannot_be_given_back_take_no_longer_than_one
     scene_close(scene, bus);
 }
 
+static bool is_settled(void *ctx)
+{
+    return info_of(ctx, "a").checkpoint == 1;
+}
+
+/* Closing tells others that the process is gone, so nobody needs what it could not give back. */
+static void closing_with_nothing_in_hand_does_not_wait_for_a_locked_database(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+    hf_options bus_options = scene->options;
+    struct obstacle obstacle;
+    hf_status closed;
+    int64_t begin_us, took_us;
+    hf_bus *bus = NULL;
+
+    bus_options.timeout_ms = bus_options.shutdown_ms = PATIENCE_MS;
+    assert_ok(hf_open(scene->url, &bus_options, &bus));
+    subscribe(bus, "a", "*", recorder, &options);
+    publish(bus, "x", NULL, "1");
+    assert_ok(hf_start(bus));
+    assert_true(recorder_wait(recorder, 1));
+    assert_true(wait_until(is_settled, bus));
+    obstacle = lock_database(scene, "holdfast.partitions, holdfast.members");
+    begin_us = mono_us();
+    closed = hf_close(&bus);
+    took_us = mono_us() - begin_us;
+    unlock_database(&obstacle);
+    assert_status(closed, HF_OK);
+    assert_true(took_us < PATIENCE_MS * 1000 / 2);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    publish(scene->bus, "x", NULL, "2");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), 2);
+}
+
 static void a_stop_while_the_database_is_locked_says_so_in_time(void **state)
 {
     stop_while_locked(*state, HF_MODE_ORDERED, false);
@@ -588,6 +626,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_stop_tells_running_handlers_to_return),
     scene_test(the_events_in_hand_at_a_stop_are_not_lost),
     scene_test(many_subscriptions_that_cannot_be_given_back_take_no_longer_than_one),
+    scene_test(closing_with_nothing_in_hand_does_not_wait_for_a_locked_database),
     scene_test(a_stop_while_the_database_is_locked_says_so_in_time),
     scene_test(what_a_stop_could_not_give_back_is_given_back_by_the_next),
     scene_test(shared_work_too_is_given_back_by_the_next_stop),
