@@ -57,7 +57,8 @@ typedef enum hf_place_kind {
     HF_PLACE_START = 1,    /* the first event that the log still has */
     HF_PLACE_NOW = 2,      /* only what is published from now on */
     HF_PLACE_POSITION = 3, /* the first event after position `value` */
-    HF_PLACE_TIME = 4      /* the first event that entered the log at `value` (us) or later */
+    HF_PLACE_TIME = 4      /* the first event that entered the log at `value` (us) or later; of a
+                              time to come: what is published from now on */
 } hf_place_kind;
 
 /* A place in the log. */
