@@ -59,6 +59,14 @@ int cli_fail(hf_status status)
     return cli_exit_code(status);
 }
 
+/* What the library says about the database file: a log that grows, a file that was missing. */
+static void say_warning(const hf_log_record *record, void *ctx)
+{
+    (void)ctx;
+    if (record->level >= HF_LOG_WARN && !record->subscription)
+        out_complain("%s", record->message);
+}
+
 hf_options cli_options(const struct cli *cli, hf_open_mode mode)
 {
     hf_options options = HF_OPTIONS_INIT;
@@ -66,6 +74,8 @@ hf_options cli_options(const struct cli *cli, hf_open_mode mode)
     options.namespace_name = cli->namespace_name;
     options.open_mode = mode;
     options.timeout_ms = args_number(&cli->args, "db-timeout", -1);
+    if (strncmp(cli->url, "postgres", 8) != 0)
+        options.log = say_warning;
     return options;
 }
 

@@ -774,9 +774,7 @@ uint64_t store_news(struct store *store);
 uint64_t store_losses(struct store *store);
 /* Does some call wait for a database that is not there? Costs no I/O. */
 bool store_is_away(struct store *store);
-/* Is the database that was opened not the one that has its name any more? Then nothing works until
- * it is opened again. Costs no I/O. */
-bool store_is_replaced(struct store *store);
+bool store_is_replaced(struct store *store); /* another file has its name: nothing works */
 /* Waits until store_news() differs from `seen`, some foreign program wrote, store_wake was called,
  * or the time is over; answers the present number. Never misses a ring after `seen` was read. */
 uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms);
@@ -789,9 +787,8 @@ void store_wake(struct store *store);
 
 /*
  * Notes: before a handler runs its worker writes down what it does, where the next process finds it
- * if this one dies; it waits for nothing. `slot` is the worker's own, 0 .. STORE_NOTES_MAX-1.
- * attempt is the number of the attempt that begins. An engine that cannot do this ignores it (see
- * acquire).
+ * if this one dies; no sync. `slot` is the worker's own, 0 .. STORE_NOTES_MAX-1. attempt is the
+ * number of the attempt that begins. An engine that cannot do this ignores it (see acquire).
  */
 void store_note(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
                 int32_t attempt);

@@ -48,6 +48,20 @@ if on sqlite; then
     exits 1 "a file of which most is missing is an error" verify --db sqlite:cut.db
     has "that names it, too" err 'cut\.db is damaged and cannot be opened'
     exits 2 "a database in memory is refused" publish a.b --db sqlite::memory:
+    hf publish a.b --db left.db
+    rm left.db-wal
+    exits 0 "a deleted -wal keeps nobody from reading" tail --db left.db
+    has "but it is told" err 'left\.db-wal was missing although .* Run `holdfast verify`'
+    mkdir mounted
+    # shellcheck disable=SC2016  # variables of that shell
+    if unshare -m sh -c 'mount -t tmpfs none mounted' 2>/dev/null; then
+        unshare -m sh -c 'mount -t tmpfs none mounted && "$0" publish a.b --db mounted/x.db &&
+            mount -o remount,ro mounted && { "$0" stats --db mounted/x.db; echo "$?"
+            "$0" publish a.b --db mounted/new.db; echo "$?"; }' "$HOLDFAST" >out 2>err
+        is "a read-only filesystem is refused" "$(tail -2 out | tr '\n' ' ')" "1 69 "
+        has "by its name" err 'x\.db cannot be written: its filesystem is mounted read-only'
+        has "also for a new database" err 'cannot create .*new\.db: its filesystem is mounted read-only'
+    fi
     finish
 fi
 

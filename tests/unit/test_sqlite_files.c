@@ -7,8 +7,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -379,6 +381,81 @@ static void a_replaced_store_that_is_idle_gives_up_with_its_next_sign_of_life(vo
     must_be_succeeded(f, &rivals);
 }
 
+/* ---- The write-ahead log --------------------------------------------------------------------- */
+
+/* What the log was told: how many records have the words, and the last of them. */
+struct heard {
+    const char *words;
+    int count;
+    char last[512];
+};
+
+static void hear(const hf_log_record *record, void *ctx)
+{
+    struct heard *heard = ctx;
+    if (strstr(record->message, heard->words)) {
+        heard->count++;
+        snprintf(heard->last, sizeof heard->last, "%s", record->message);
+    }
+}
+
+static void a_deleted_wal_is_named_when_the_database_is_opened(void **state)
+{
+    struct fixture *f = *state;
+    struct heard heard = {.words = "-wal was missing"};
+    f->log = (struct log){hear, &heard, HF_LOG_WARN};
+    fixture_close(f, fixture_open(f, "n")); /* all of it is in the database now */
+    struct store *store = fixture_open(f, "n");
+    append_one(store, "t", NULL);
+    must_equal(0, unlink(beside(f, "-wal")));
+    struct store_options options = fixture_options(f, "late");
+    struct store *late = NULL;
+    must_answer(HF_UNAVAILABLE, store_open(f->url, &options, &late));
+    must_say("-wal was deleted while processes have the database open");
+    store_alive(store);
+    must_hold(store_is_replaced(store));
+    fixture_close(f, store);
+    must_equal(0, heard.count);
+    late = fixture_open(f, "late");
+    must_equal(1, heard.count);
+    must_equal(0, head_of(late));
+    fixture_close(f, late);
+    f->log = (struct log){0};
+}
+
+static void append_mebibytes(struct store *store, int count)
+{
+    static char payload[1 << 20];
+    memset(payload, '1', sizeof payload);
+    for (int i = 0; i < count; i++) {
+        struct new_event event = event_of("t", NULL);
+        event.payload = (struct text){payload, sizeof payload};
+        must_answer(HF_OK, append_event(store, &event));
+    }
+}
+
+static void a_log_that_grows_behind_a_reader_is_told_at_every_doubling(void **state)
+{
+    struct fixture *f = *state;
+    struct heard heard = {.words = "a reader has kept a transaction open"};
+    f->log = (struct log){hear, &heard, HF_LOG_WARN};
+    struct store *store = fixture_open(f, "n");
+    append_one(store, "t", NULL);
+    sqlite3 *db;
+    must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
+    must_equal(SQLITE_OK,
+               sqlite3_exec(db, "BEGIN; SELECT count(*) FROM holdfast_events", NULL, NULL, NULL));
+    append_mebibytes(store, 60);
+    must_equal(0, heard.count);
+    append_mebibytes(store, 12);
+    must_equal(1, heard.count);
+    append_mebibytes(store, 66);
+    must_equal(2, heard.count);
+    must_equal(SQLITE_OK, sqlite3_close(db));
+    fixture_close(f, store);
+    f->log = (struct log){0};
+}
+
 /* ---- Who was stopped ------------------------------------------------------------------------- */
 
 /* The machine stops both: when it goes on, the observer is the first to look. */
@@ -409,6 +486,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_file_that_cannot_be_looked_at_is_not_taken_for_replaced),
     CLAIM(a_replaced_store_gives_up_what_it_owns_at_its_next_commit),
     CLAIM(a_replaced_store_that_is_idle_gives_up_with_its_next_sign_of_life),
+    CLAIM(a_deleted_wal_is_named_when_the_database_is_opened),
+    CLAIM(a_log_that_grows_behind_a_reader_is_told_at_every_doubling),
     CLAIM(a_pause_of_the_observer_is_no_freeze_of_the_owner),
 };
 

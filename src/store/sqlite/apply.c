@@ -51,6 +51,9 @@
 #define APPEND_BYTES_FIXED 512        /* what an event may take besides its texts */
 #define CLOCK_TOLERANCE_US 1000000     /* threads read the clock at slightly different times */
 #define CLOCK_BACK_US 10000000         /* so long times of a clock that was set back may come */
+#define WAL_WARN_BYTES (INT64_C(64) << 20) /* behind a reader; then at every doubling */
+#define WAL_FRAME_HEADER_BYTES 24
+#define PAGE_BYTES_MAX 65536
 #define WAL_PAGE_BYTES 4120           /* a page and its header */
 
 /* ---- After a commit -------------------------------------------------------------------------- */
@@ -67,7 +70,32 @@ static hf_status checkpoint(struct conn *conn, int mode, struct deadline deadlin
         return conn_fail_code(conn, code, "checkpoint the write-ahead log");
     }
     *ret_whole = code == SQLITE_OK && log == moved;
+    conn->wal_pages = log >= 0 ? log : conn->wal_pages;
     return HF_OK;
+}
+
+/* After a checkpoint that could not move everything: a reader keeps its snapshot, and the log
+ * cannot start over until it ends. */
+static void warn_of_wal(struct sqlite_engine *engine, struct conn *conn)
+{
+    int64_t page_bytes = 0;
+    if ((int64_t)conn->wal_pages * PAGE_BYTES_MAX < WAL_WARN_BYTES ||
+        conn_number(conn, SQLITE_QUERY_READ_PAGE_SIZE, 0, &page_bytes) != HF_OK) {
+        return;
+    }
+    int64_t bytes = conn->wal_pages * (page_bytes + WAL_FRAME_HEADER_BYTES);
+    if (engine->wal_warn_bytes < WAL_WARN_BYTES) {
+        engine->wal_warn_bytes = WAL_WARN_BYTES;
+    }
+    if (bytes >= engine->wal_warn_bytes) {
+        log_about(engine->log, HF_LOG_WARN, NULL, "%s has %lld MiB and grows, because a reader has "
+                  "kept a transaction open: end it (a query whose statement was not reset, a "
+                  "backup, a verify), or the disk will be full",
+                  engine->files.wal, (long long)(bytes >> 20));
+    }
+    while (engine->wal_warn_bytes <= bytes) {
+        engine->wal_warn_bytes *= 2;
+    }
 }
 
 /* A checkpoint that fails costs nothing but space: it is tried again after the next pages. */
@@ -75,6 +103,7 @@ static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
 {
     if (conn->wal_pages < engine->wal_pages) { /* it has started over */
         engine->checkpoint_after_pages = CHECKPOINT_PAGES;
+        engine->wal_warn_bytes = 0;
     }
     engine->wal_pages = conn->wal_pages;
     /* If the spare is spent the WAL must not eat what its own emptying needs. */
@@ -92,6 +121,8 @@ static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
     hf_status status = checkpoint(conn, mode, deadline, &whole);
     if (status != HF_OK) {
         log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
+    } else if (!whole) {
+        warn_of_wal(engine, conn);
     }
 }
 
@@ -101,6 +132,8 @@ void apply_checkpoint(struct sqlite_engine *engine)
     if (checkpoint(&engine->writer, SQLITE_CHECKPOINT_PASSIVE, deadline_after_ms(0), &whole) !=
         HF_OK) {
         log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
+    } else if (!whole) {
+        warn_of_wal(engine, &engine->writer);
     }
 }
 

@@ -25,6 +25,7 @@
 
 #include "base/err.h"
 #include "base/point.h"
+#include "store/sqlite/files.h"
 
 #define BUSY_SLEEP_MIN_US 100
 #define BUSY_SLEEP_MAX_US 2000
@@ -190,15 +191,14 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
     if (code != SQLITE_OK) {
         status = conn_fail(conn, "open the database");
         if (status == HF_NOTFOUND && create) {
-            status = fail(HF_UNAVAILABLE, "cannot create %s: its directory does not exist", path);
+            status = fail(HF_UNAVAILABLE, "cannot create %s: %s", path, files_unwritable(path));
         } else if (status == HF_NOTFOUND) {
             status = fail(HF_NOTFOUND, "there is no database %s", path);
         } else {
             status = fail(status, "%s: %s", path, err_message());
         }
     } else if (kind != CONN_READER && sqlite3_db_readonly(conn->db, "main") == 1) {
-        status = fail(HF_DENIED, "%s cannot be written by this user; reading needs that, too",
-                      path);
+        status = fail(HF_DENIED, "%s cannot be written: %s", path, files_unwritable(path));
     } else {
         status = conn_settings(conn);
         int cause = sqlite3_errcode(conn->db) & 0xff;

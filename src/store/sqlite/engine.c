@@ -250,7 +250,11 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
         return fail(HF_MISUSE, "the parent process had a SQLite database open when it forked, so "
                     "this one cannot use SQLite safely; fork before opening, or exec after fork()");
     }
+    bool wal_missing = false;
     hf_status status = files_check(location);
+    if (status == HF_OK) {
+        status = files_check_wal(location, &wal_missing);
+    }
     if (status != HF_OK) {
         return status;
     }
@@ -280,6 +284,11 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
         conn_close(&engine->writer);
         engine_free(engine);
         return status;
+    }
+    if (wal_missing) {
+        log_about(engine->log, HF_LOG_WARN, NULL, "%s was missing although %s was in use before: "
+                  "if it was deleted, the commits in it are lost. Run `holdfast verify`",
+                  engine->files.wal, engine->files.db);
     }
     pool_changed(engine); /* from now on a foreign write is seen */
     engine_list(engine);

@@ -20,12 +20,16 @@
 #include "store/sqlite/files.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -135,6 +139,98 @@ hf_status files_check(const char *path)
                     "database safely: put it on a local disk",
                     path, network);
     }
+    return HF_OK;
+}
+
+/* ---- What cannot be opened, and why ---------------------------------------------------------- */
+
+/* Splits an absolute path after its last slash; NULL: it has none. */
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : NULL;
+}
+
+/* The directory of a path, "." if the path has none; false if it is too long. */
+static bool directory_of(const char *path, char out[PATH_MAX])
+{
+    const char *name = last_part(path);
+    int length = name ? (int)(name - path) : 1;
+    return snprintf(out, PATH_MAX, "%.*s", length, name ? path : ".") < PATH_MAX;
+}
+
+const char *files_unwritable(const char *path)
+{
+    char directory[PATH_MAX];
+    struct statvfs found;
+    if (!directory_of(path, directory)) {
+        return "its path is too long";
+    }
+    if (statvfs(directory, &found) == 0 && (found.f_flag & ST_RDONLY)) {
+        return "its filesystem is mounted read-only. Reading writes, too (locks, wake-ups): mount "
+               "it writable, or copy the database elsewhere";
+    }
+    if (access(directory, F_OK) != 0) {
+        return "its directory does not exist";
+    }
+    if (access(directory, W_OK | X_OK) != 0) {
+        return "this user may not write its directory, where files beside the database are needed "
+               "for reading, too";
+    }
+    return "this user may not write it; reading needs that, too";
+}
+
+/* Whether an open store holds the lock on its live file beside the database. */
+static bool is_in_use(const char *path)
+{
+    char name[PATH_MAX];
+    char directory_path[PATH_MAX];
+    bool used = false;
+    int length = snprintf(name, sizeof name, "%s-live-", last_part(path));
+    DIR *directory = directory_of(path, directory_path) ? opendir(directory_path) : NULL;
+    struct dirent *entry;
+    while (directory && !used && (entry = readdir(directory))) {
+        if (strncmp(entry->d_name, name, (size_t)length) != 0) {
+            continue;
+        }
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int fd = openat(dirfd(directory), entry->d_name,
+                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fd >= 0) {
+            used = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+            close(fd);
+        }
+    }
+    if (directory) {
+        closedir(directory);
+    }
+    return used;
+}
+
+hf_status files_check_wal(const char *path, bool *ret_missing)
+{
+    char db[PATH_MAX];
+    char beside[PATH_MAX + 8];
+    struct stat found;
+    *ret_missing = false;
+    if (!realpath(path, db)) {
+        return HF_OK; /* it is new, or opening it will say why not */
+    }
+    snprintf(beside, sizeof beside, "%s-shm", db);
+    if (stat(beside, &found) != 0 || found.st_size == 0) {
+        return HF_OK;
+    }
+    snprintf(beside, sizeof beside, "%s-wal", db);
+    if (stat(beside, &found) == 0 || errno != ENOENT) {
+        return HF_OK;
+    }
+    if (is_in_use(db)) {
+        return fail(HF_UNAVAILABLE, "%s was deleted while processes have the database open: the "
+                    "commits in it are lost, and using it now may damage the database. End those "
+                    "processes, put the file back if you can, open it again and run `holdfast "
+                    "verify`", beside);
+    }
+    *ret_missing = true;
     return HF_OK;
 }
 
@@ -277,7 +373,9 @@ hf_status files_open(const struct files *files, const char *path, enum files_unf
         if (fd >= 0) {
             close(fd);
         } else if (!why && errno != ENOENT) { /* ENOENT: it has just been removed */
-            return fail(files_status(errno), "cannot open %s: %s", path, strerror(errno));
+            bool denied = files_status(errno) == HF_DENIED;
+            return fail(files_status(errno), "cannot open %s: %s%s", path, strerror(errno),
+                        denied ? "; files beside the database are needed for reading, too" : "");
         }
         if (why && (unfit == FILES_REFUSE || files_unlink(files, path) != 0)) {
             break;
@@ -351,7 +449,8 @@ hf_status files_remember(struct files *files)
     }
     files->db_identity = db;
     files->wal_identity = (struct file_identity){0};
-    identify_at(files->directory, files->wal_name, &files->wal_identity);
+    files->wal_known =
+        identify_at(files->directory, files->wal_name, &files->wal_identity) == 0;
     return HF_OK;
 }
 
@@ -367,8 +466,14 @@ static enum files_answer answer_of(int error, struct file_identity found,
 enum files_answer files_look_db(const struct files *files)
 {
     struct file_identity db = {0};
+    struct file_identity wal;
     int error = identify_at(files->directory, files->name, &db);
-    return answer_of(error, db, files->db_identity);
+    enum files_answer answer = answer_of(error, db, files->db_identity);
+    if (answer == FILES_SAME && files->wal_known &&
+        identify_at(files->directory, files->wal_name, &wal) == ENOENT) {
+        return FILES_REPLACED;
+    }
+    return answer;
 }
 
 enum files_answer files_look(struct files *files, int *ret_errno)

@@ -45,11 +45,18 @@ struct files {
     uint32_t group;
     struct file_identity db_identity;
     struct file_identity wal_identity;
+    bool wal_known; /* there was a WAL at opening */
 };
 
 /* Refuses what cannot be a database of ours: an empty path, ":memory:", a URI, a network
  * filesystem. HF_INVALID. */
 hf_status files_check(const char *path);
+/* Before SQLite opens the file: whether its -wal was deleted, by its -shm that is still there.
+ * SQLite would go on without the commits that were in it. HF_UNAVAILABLE: and a store is still open
+ * on it. ret_missing: it is missing, and nobody uses it. */
+hf_status files_check_wal(const char *path, bool *ret_missing);
+/* Why the file `path`, or a new one of that name, cannot be written, as the end of a sentence. */
+const char *files_unwritable(const char *path);
 hf_status files_init(struct files *files, const char *db_path);
 void files_release(struct files *files);
 
@@ -58,7 +65,7 @@ hf_status files_remember(struct files *files);
 /* Whether the names still stand for it; remembers the WAL when it first appears. ret_errno: why
  * FILES_UNSURE. Under the gate. */
 enum files_answer files_look(struct files *files, int *ret_errno);
-/* The same of the database alone; any thread. */
+/* The same of the database alone, and whether there still is a WAL; any thread. */
 enum files_answer files_look_db(const struct files *files);
 
 /*

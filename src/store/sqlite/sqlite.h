@@ -75,6 +75,7 @@ struct sqlite_engine {
     bool writer_lost;               /* a commit failed midway: recover before the next one */
     bool limited;                   /* files may not become large (spare.h): keep the WAL short */
     int64_t wal_pages;              /* of the WAL when apply last looked */
+    int64_t wal_warn_bytes;         /* at which its growth is told next; 0: as at first */
     int64_t latest_us;              /* wall clock, when something was last written */
     int64_t set_back_until_us;      /* monotonic: the clock was set back a moment before this */
     struct ahead_memory ahead;      /* the writer's */
