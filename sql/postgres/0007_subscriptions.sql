@@ -31,7 +31,8 @@ DECLARE
     v_expect bigint := nullif(p_expect_generation, -1);
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    PERFORM subscription_values(consumer_admit(p_ticket, p_namespace_id, NULL, p_now), p_namespace_id,
+                               p_name, p_patterns, p_options, p_mode, p_partitions, p_start);
     created := false;
     IF coalesce(v_expect, 0) = 0 THEN
         INSERT INTO subscriptions (namespace_id, name, patterns, options, mode, partitions, start,
@@ -121,7 +122,7 @@ DECLARE
     v_id bigint;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    PERFORM consumer_admit(p_ticket, p_namespace_id, NULL, NULL);
     SELECT s.id INTO v_id FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR UPDATE;
     IF NOT FOUND THEN
@@ -146,7 +147,8 @@ CREATE FUNCTION holdfast.change_pause(p_namespace_id integer, p_subscription_id 
 AS $$
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    PERFORM text_check(consumer_admit(p_ticket, p_namespace_id, NULL, p_now), 'reason',
+                       concat(p_by, p_reason), 4096);
     IF p_paused THEN
         UPDATE subscriptions
             SET paused_at = p_now, paused_by = p_by, paused_reason = p_reason,
@@ -179,7 +181,8 @@ CREATE FUNCTION holdfast.change_breaker(p_namespace_id integer, p_subscription_i
 AS $$
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    PERFORM text_check(consumer_admit(p_ticket, p_namespace_id, NULL, NULL), 'state',
+                       p_state, 4096);
     UPDATE subscriptions SET breaker = p_state, generation = generation + 1
         WHERE id = p_subscription_id AND namespace_id = p_namespace_id
             AND breaker IS DISTINCT FROM p_state;
@@ -207,7 +210,7 @@ DECLARE
     v_head bigint;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    PERFORM consumer_admit(p_ticket, p_namespace_id, NULL, p_now);
     v_head := head(p_namespace_id);
     IF p_position < 0 OR p_position > v_head THEN
         status := 1;
@@ -252,7 +255,8 @@ DECLARE
     v_partition    partitions;
 BEGIN
     status := 0;
-    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token);
+    PERFORM text_check(consumer_admit(p_ticket, p_namespace_id, p_token, NULL), 'node name',
+                       p_node_name, 255);
     unclean := false;
     SELECT s.mode, s.partitions, s.generation INTO v_subscription FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;

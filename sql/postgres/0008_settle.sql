@@ -324,13 +324,21 @@ CREATE FUNCTION holdfast.change_settle(
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
+    v_caller oid;
     v_fence  record;
     v_stored checkpoints_0;
     v_new    bigint := nullif(p_checkpoint, -1);
     v_done   record;
     v_lanes  boolean := p_kinds && '{1,2,3,4}'::integer[] OR true = ANY (p_waited);
 BEGIN
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
+    IF v_caller IS NOT NULL THEN
+        PERFORM positions_check(v_caller, p_namespace_id, ARRAY[v_new]);
+        PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, p_partition, p_now, p_kinds,
+                               p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
+                               p_errors);
+        PERFORM text_check(v_caller, 'reason', concat(p_pause_by, p_pause_reason), 4096);
+    END IF;
     IF p_pause_reason IS NOT NULL THEN
         PERFORM 1 FROM subscriptions s
             WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
@@ -564,7 +572,8 @@ AS $$
 DECLARE
     v_done record;
 BEGIN
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    PERFORM positions_check(consumer_admit(p_ticket, p_namespace_id, p_token, p_now), p_namespace_id,
+                            p_positions);
     PERFORM tx_check(p_mark);
     v_done := tx_leave(p_namespace_id, p_subscription_id, p_leased, p_partition, p_token, p_epoch,
                        p_lease, p_positions, p_waited, p_now);

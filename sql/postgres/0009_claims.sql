@@ -403,7 +403,7 @@ DECLARE
     v_cursor    bigint;
     v_holes     hole[];
 BEGIN
-    PERFORM consumer_admit(p_ticket, {namespace}, p_token);
+    PERFORM text_check(consumer_admit(p_ticket, {namespace}, p_token, p_now), 'node name', p_node_name, 255);
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
     END IF;
@@ -426,9 +426,12 @@ BEGIN
     ELSIF v_s.mode <> 2 THEN
         v_answer.status := 2;
         v_answer.message := 'events of an ordered subscription cannot be claimed';
-    ELSIF p_max < 1 OR p_max > 10000 THEN
+    ELSIF p_max IS NULL OR p_max < 1 OR p_max > 10000 THEN
         v_answer.status := 1;
         v_answer.message := format('max is %s; the limits are 1 and 10000', p_max);
+    ELSIF p_lease_ms IS NULL OR p_lease_ms < 0 OR p_lease_ms > 604800000 THEN
+        v_answer.status := 1;
+        v_answer.message := format('lease_ms is %s; the limits are 0 and 604800000', p_lease_ms);
     ELSIF p_generation <> 0 AND p_generation <> v_s.generation THEN
         v_answer.status := 4;
         v_answer.message := format('the subscription has been changed: its generation is %s, not %s',
@@ -762,7 +765,7 @@ AS $$
 DECLARE
     v_answer claimed;
 BEGIN
-    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token);
+    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     IF NOT EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id) THEN
         v_answer.status := 3;
         v_answer.message := format('there is no namespace with id %s', p_namespace_id);

@@ -55,6 +55,7 @@ CREATE FUNCTION holdfast.change_settle_lease(
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
+    v_caller   oid;
     v_lease    leases;
     v_name     text;
     v_count    integer := coalesce(cardinality(p_kinds), 0);
@@ -66,7 +67,15 @@ DECLARE
 BEGIN
     status := 0;
     ring := false;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    v_caller := consumer_admit(p_ticket, p_namespace_id, NULL, p_now);
+    IF v_caller IS NOT NULL THEN
+        PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, NULL, p_now, p_kinds, p_positions,
+                               p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons, p_errors);
+        PERFORM text_check(v_caller, 'reason', concat(p_pause_by, p_pause_reason), 4096);
+        IF p_extend > p_now + interval '8 days' OR p_extend < p_now - interval '1 day' THEN
+            RAISE EXCEPTION 'p_extend is %; a lease lasts 7 days at most', p_extend USING ERRCODE = 'HF001';
+        END IF;
+    END IF;
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
     END IF;

@@ -75,12 +75,17 @@ CREATE FUNCTION holdfast.change_dead_retry(p_namespace_id integer, p_dead_ids bi
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_id   bigint;
-    v_lane bigint;
-    g      record;
+    v_caller oid;
+    v_id     bigint;
+    v_lane   bigint;
+    g        record;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
+    IF v_caller IS NOT NULL THEN
+        PERFORM clock_check(v_caller, p_now);
+        PERFORM fault_check(event_fault('x', p_payload, NULL, NULL, NULL, NULL, NULL, p_now));
+    END IF;
     count := 0;
     IF p_payload IS NOT NULL AND cardinality(p_dead_ids) <> 1 THEN
         status := 2;
@@ -128,10 +133,13 @@ CREATE FUNCTION holdfast.change_dead_resolve(p_namespace_id integer, p_dead_id b
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    g record;
+    v_caller oid;
+    g        record;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
+    PERFORM clock_check(v_caller, p_now);
+    PERFORM text_check(v_caller, 'note', concat(p_by, p_note), 16384);
     g := grave(p_namespace_id, p_dead_id);
     IF g.dead_id IS NULL THEN
         status := 3;
@@ -164,7 +172,8 @@ DECLARE
     g    record;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
+    PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner'),
+                        p_now);
     count := 0;
     FOREACH v_id IN ARRAY p_dead_ids LOOP
         g := grave(p_namespace_id, v_id);

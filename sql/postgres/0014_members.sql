@@ -27,7 +27,13 @@ DECLARE
 BEGIN
     status := 0;
     ring := false;
-    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token);
+    IF consumer_admit(p_ticket, p_namespace_id, p_token, NULL) IS NOT NULL
+       AND (p_members_max IS NULL OR p_members_max NOT BETWEEN 1 AND 1024
+            OR octet_length(p_assigned) > 8192
+            OR p_assigned !~ '^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') THEN
+        RAISE EXCEPTION 'assigned is not a list of partitions, or members_max not 1 to 1024'
+            USING ERRCODE = 'HF001';
+    END IF;
     -- The crew number before the crew: who joins after this statement has a higher one, so whoever
     -- missed him here looks again.
     SELECT s.mode, s.wanted, s.crew INTO v_mode, v_wanted, change_muster.crew FROM subscriptions s
@@ -127,6 +133,7 @@ CREATE FUNCTION holdfast.change_checkpoints(
 AS $$
 #variable_conflict use_column
 DECLARE
+    v_caller     oid;
     v_ours       integer[];  -- of the marks: the places of those that are the caller's
     v_partitions integer[];
     v_moved      bigint[];
@@ -135,7 +142,17 @@ DECLARE
     v_place      integer;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
+    IF v_caller IS NOT NULL THEN
+        PERFORM positions_check(v_caller, p_namespace_id, p_checkpoints);
+        PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, h.partition, p_now,
+                               array_fill(2, ARRAY[cardinality(h.positions)]), h.positions, h.lanes, NULL,
+                               NULL, NULL, NULL, NULL, NULL)
+            FROM (SELECT u.partition, array_agg(u.position) AS positions, array_agg(u.lane) AS lanes
+                  FROM unnest(p_held_partitions, p_held_positions, p_held_lanes)
+                      u (partition, position, lane)
+                  GROUP BY u.partition) h;
+    END IF;
     stale := array_fill(true, ARRAY[cardinality(p_partitions)]);
     SELECT s.generation INTO change_checkpoints.generation FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
@@ -210,7 +227,7 @@ DECLARE
     v_epoch        bigint;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer', 'owner');
+    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     changed := false;
     SELECT * INTO v_subscription FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
