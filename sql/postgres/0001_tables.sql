@@ -220,11 +220,15 @@ CREATE TABLE holdfast.members (
     PRIMARY KEY (subscription_id, token)
 );
 
+-- What follows belongs to a subscription and goes with it: subscription_clear takes it away, `verify` looks for
+-- rows that stayed. Only partitions refer to it, because their rows are made once; every other row would
+-- lock the subscription's for a reference.
+
 -- Ownership. An ordered subscription has a row per partition; a shared one has a single row, which
 -- nobody owns: claims lock it. Rows change only when the owner changes or somebody seeks; settles
 -- lock them (which makes no dead rows).
 CREATE TABLE holdfast.partitions (
-    subscription_id bigint NOT NULL,
+    subscription_id bigint NOT NULL REFERENCES holdfast.subscriptions,
     partition       integer NOT NULL,
     epoch           bigint NOT NULL DEFAULT 0,
     owner           uuid,                       -- token of the owning process, NULL: nobody
@@ -410,8 +414,9 @@ CREATE INDEX letters_open
 CREATE INDEX letters_all
     ON holdfast.letters (namespace_id, id);
 
--- Processes that have a namespace open. locked: it holds a session's advisory lock on
--- holdfast.process_key, so the lock's absence means death. renewals rises while the process runs;
+-- Processes that have a namespace open. locked: the session `backend` (its process on the server), which
+-- registered it, holds the advisory lock `lock_key`, so the lock's absence means death; the same lock in
+-- the hands of another session means nothing. renewals rises while the process runs;
 -- whoever watches it stand still for a lease of its own clock calls the process frozen.
 CREATE TABLE holdfast.processes (
     token        uuid PRIMARY KEY,
@@ -420,5 +425,16 @@ CREATE TABLE holdfast.processes (
     seen_at      timestamptz NOT NULL,
     namespace_id integer NOT NULL,
     locked       boolean NOT NULL,
+    backend      integer,
+    lock_key     bigint,
     node_name    text NOT NULL
+) WITH (fillfactor = 50);
+
+-- What the processes of a namespace do one after the other, they do with one of these rows locked. Only
+-- functions with their owner's rights reach them: an advisory lock could be held by whoever may connect.
+-- gate: 0 declaring that one sleeps, 1 releasing delayed events, 2 to 65 registering a node, by its id.
+CREATE TABLE holdfast.gates (
+    namespace_id integer NOT NULL,
+    gate         integer NOT NULL,
+    PRIMARY KEY (namespace_id, gate)
 ) WITH (fillfactor = 50);

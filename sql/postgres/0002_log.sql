@@ -22,14 +22,17 @@ CREATE FUNCTION holdfast.month_table(p_namespace_id integer, p_at timestamptz) R
 -- it, and nobody who publishes waits for one who attaches a month: meanwhile a session finds the table and
 -- the row in namespaces, but its own idea of the log is older, and the log takes nothing ("no partition
 -- of relation", 23514). Locks are given back after everybody has been told. To hear it, a session has to
--- open a table on which its transaction has no such lock yet, as the size of one does.
+-- open a table on which its transaction has no such lock yet, as the size of one does. The lock is the one
+-- that ATTACH takes on the log: no publisher and no reader minds it. HF003.
 CREATE FUNCTION holdfast.await_months(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(1215253604, p_namespace_id);
+    EXECUTE format('LOCK TABLE holdfast.%I IN SHARE UPDATE EXCLUSIVE MODE', 'events_' || p_namespace_id);
     PERFORM pg_relation_size('holdfast.namespace_ids');
+EXCEPTION WHEN undefined_table THEN
+    RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
 END
 $$;
 
@@ -201,8 +204,8 @@ $$;
 -- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
 -- append_<id> and claim_<id>.
 -- status 0; HF_INVALID (1) for a bad name; HF_NOTFOUND (3) if p_create is false and it does not
--- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: an advisory lock
--- for all creations, to the end of the transaction. If the client dies, nothing is left.
+-- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: the table gates
+-- against other creations, to the end of the transaction. If the client dies, nothing is left.
 CREATE FUNCTION holdfast.namespace_put(p_name text, p_gapless boolean DEFAULT NULL,
                                        p_create boolean DEFAULT true,
                                        OUT status integer, OUT message text, OUT id integer,
@@ -227,7 +230,7 @@ BEGIN
             message := format('there is no namespace %s', p_name);
             RETURN;
         END IF;
-        PERFORM pg_advisory_xact_lock(1215253604, 0);
+        LOCK TABLE gates IN SHARE ROW EXCLUSIVE MODE;
         SELECT n.id, n.gapless INTO namespace_put.id, namespace_put.gapless
             FROM namespaces n WHERE n.name = p_name;
         created := NOT FOUND;
@@ -251,6 +254,7 @@ BEGIN
         IF namespace_put.gapless THEN
             INSERT INTO heads (namespace_id, head) VALUES (namespace_put.id, 0);
         END IF;
+        INSERT INTO gates (namespace_id, gate) SELECT namespace_put.id, g FROM generate_series(0, 65) g;
         PERFORM ensure_months(namespace_put.id);
         PERFORM append_make(namespace_put.id);
         PERFORM claim_make(namespace_put.id);

@@ -622,8 +622,23 @@ $$;
 -- microseconds. It is seen at once, by everybody, whatever their snapshots, and writing it leaves no
 -- dead row behind.
 
+-- gate_lock: locks a gate of the namespace for a moment, to the end of the caller's transaction. Whoever has
+-- locked it is through with it in no time; if its transaction goes on all the same, nobody waits longer than
+-- this.
+CREATE FUNCTION holdfast.gate_lock(p_namespace_id integer, p_gate integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+    SET lock_timeout = '100ms'
+AS $$
+BEGIN
+    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate FOR UPDATE;
+EXCEPTION WHEN lock_not_available THEN
+    NULL;
+END
+$$;
+
 -- sleep: declares that a consumer of the namespace is going to wait for a NOTIFY on the channel
--- holdfast_<id>, for p_ms at most. Answers the flag's value: to be handed to holdfast.awake. To be
+-- holdfast_<id>, for p_ms (up to an hour) at most. Answers the flag's value: to be handed to holdfast.awake. To be
 -- declared before the log is looked at for the last time.
 CREATE FUNCTION holdfast.sleep(p_namespace_id integer, p_ms integer,
                                p_ticket bytea DEFAULT holdfast.ticket()) RETURNS bigint
@@ -633,17 +648,18 @@ AS $$
 DECLARE
     v_flag  regclass;
     v_until bigint := floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-                      + p_ms::bigint * 1000;
+                      + least(greatest(p_ms, 0), 3600000)::bigint * 1000;
 BEGIN
     PERFORM admit(p_ticket, p_namespace_id, 'wait for', 'viewer', 'publisher', 'consumer', 'owner');
     SELECT n.sleep INTO v_flag FROM namespaces n WHERE n.id = p_namespace_id;
-    PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
+    PERFORM gate_lock(p_namespace_id, 0);
     RETURN setval(v_flag, greatest(v_until, coalesce(pg_sequence_last_value(v_flag), 0) + 1));
 END
 $$;
 
 -- awake: takes the declaration back, if it is still the latest one (p_flag, from holdfast.sleep):
--- for a consumer that has work for a while, so that publishers need not notify. True: taken back.
+-- for a consumer that has work for a while, so that publishers need not notify. True: taken back. False, too, if
+-- somebody is declaring something just now.
 -- Whoever sleeps was woken by the same NOTIFY and declares anew before it sleeps again.
 CREATE FUNCTION holdfast.awake(p_namespace_id integer, p_flag bigint,
                                p_ticket bytea DEFAULT holdfast.ticket()) RETURNS boolean
@@ -655,8 +671,8 @@ DECLARE
 BEGIN
     PERFORM admit(p_ticket, p_namespace_id, 'wait for', 'viewer', 'publisher', 'consumer', 'owner');
     SELECT n.sleep INTO v_flag FROM namespaces n WHERE n.id = p_namespace_id;
-    PERFORM pg_advisory_xact_lock(1215253605, p_namespace_id);
-    IF pg_sequence_last_value(v_flag) IS DISTINCT FROM p_flag THEN
+    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = 0 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND OR pg_sequence_last_value(v_flag) IS DISTINCT FROM p_flag THEN
         RETURN false;
     END IF;
     PERFORM setval(v_flag, 1);

@@ -4,20 +4,58 @@
 -- absence means death; renewals that stand still mean that it is frozen, which only somebody who
 -- watches it for a while can tell.
 
--- The advisory lock that a process holds on a connection of its own as long as it lives.
+-- The advisory lock that a process holds on a connection of its own as long as it lives, if nobody else has
+-- taken that one.
 CREATE FUNCTION holdfast.process_key(p_namespace_id integer, p_token uuid) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN ('x' || substr(md5($1 || ':' || $2), 1, 16))::bit(64)::bigint;
 
--- Which of these processes are dead: not registered (any more), or registered with a lock that nobody
--- holds. One that could take no lock (behind a transaction pooler) is never called dead: it can only
+-- process_lock: takes an advisory lock for the process on this connection, and answers whether there was one
+-- to be had. Which one it is its row says (process_held); any one will do.
+CREATE FUNCTION holdfast.process_lock(p_namespace_id integer, p_token uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    c_tries_max constant integer := 100;
+    v_key       bigint := process_key(p_namespace_id, p_token);
+BEGIN
+    FOR try IN 1 .. c_tries_max LOOP
+        IF pg_try_advisory_lock(v_key) THEN
+            RETURN true;
+        END IF;
+        v_key := process_key(p_namespace_id, gen_random_uuid());
+    END LOOP;
+    RETURN false;
+END
+$$;
+
+-- process_held: an advisory lock that this session holds; NULL: none, or the server hides its locks.
+CREATE FUNCTION holdfast.process_held() RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    IF NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT l.classid::bigint << 32 | l.objid::bigint FROM pg_locks l
+            WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.mode = 'ExclusiveLock'
+                AND l.pid = pg_backend_pid()
+                AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+            ORDER BY 1 LIMIT 1);
+END
+$$;
+
+-- Which of these processes are dead: not registered (any more), or registered with a lock that the
+-- session which registered it does not hold. One that could take no lock (behind a transaction pooler) is never called dead: it can only
 -- be seen to be frozen; nor is any on a server that hides its locks. Reads pg_locks once.
 CREATE FUNCTION holdfast.dead_of(p_namespace_id integer, p_tokens uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_keys bigint[];
+    v_held text[]; -- sessions and the locks that they hold
     v_seen boolean;
 BEGIN
     IF coalesce(cardinality(p_tokens), 0) = 0 THEN
@@ -25,7 +63,7 @@ BEGIN
     END IF;
     v_seen := has_table_privilege('pg_catalog.pg_locks', 'SELECT');
     IF v_seen THEN
-        SELECT array_agg(classid::bigint << 32 | objid::bigint) INTO v_keys
+        SELECT array_agg(concat(pid, ' ', classid::bigint << 32 | objid::bigint)) INTO v_held
             FROM pg_locks
             WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
@@ -34,7 +72,7 @@ BEGIN
         SELECT array_agg(t) FROM unnest(p_tokens) t LEFT JOIN processes p ON p.token = t
             AND p.namespace_id = p_namespace_id
         WHERE p.token IS NULL
-           OR v_seen AND p.locked AND process_key(p_namespace_id, t) <> ALL (coalesce(v_keys, '{}'))), '{}');
+           OR v_seen AND p.locked AND concat(p.backend, ' ', p.lock_key) <> ALL (coalesce(v_held, '{}'))), '{}');
 END
 $$;
 
@@ -92,8 +130,8 @@ BEGIN
 END
 $$;
 
--- process_beat: registers a process, or shows a sign of life: its renewals rise by one. p_locked: it
--- holds the lock of process_key. Answers a row for every other registered process of the namespace,
+-- process_beat: registers a process, or shows a sign of life: its renewals rise by one. p_locked: this session
+-- holds its lock (process_lock). Answers a row for every other registered process of the namespace,
 -- with its renewals and whether it is dead; renewals that stand still for a lease of the observer's
 -- own clock mean that the process is frozen, and are handed to change_acquire and change_claim.
 CREATE FUNCTION holdfast.process_beat(p_namespace_id integer, p_token uuid, p_node_name text,
@@ -109,12 +147,22 @@ DECLARE
     v_dead   uuid[];
 BEGIN
     PERFORM process_check(p_namespace_id, p_token, v_caller);
+    PERFORM text_check(v_caller, 'node name', p_node_name, 255);
     PERFORM clock_mind(p_namespace_id, v_caller);
-    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, node_name, role_id)
-        VALUES (p_token, clock_timestamp(), clock_timestamp(), p_namespace_id, p_locked, p_node_name,
-                coalesce(v_caller, role_id()))
-        ON CONFLICT (token) DO UPDATE
-        SET renewals = p.renewals + 1, seen_at = excluded.seen_at, locked = excluded.locked;
+    UPDATE processes p
+        SET renewals = p.renewals + 1, seen_at = clock_timestamp(), locked = p_locked,
+            backend = pg_backend_pid(),
+            lock_key = CASE WHEN NOT p_locked OR p.locked AND p.backend = pg_backend_pid() THEN p.lock_key
+                            ELSE process_held() END
+        WHERE p.token = p_token;
+    IF NOT FOUND THEN
+        INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend, lock_key,
+                                    node_name, role_id)
+            VALUES (p_token, clock_timestamp(), clock_timestamp(), p_namespace_id, p_locked,
+                    pg_backend_pid(), CASE WHEN p_locked THEN process_held() END, p_node_name,
+                    coalesce(v_caller, role_id()))
+            ON CONFLICT (token) DO NOTHING;
+    END IF;
     SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
         FROM processes p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token;
     RETURN QUERY SELECT p.token, p.node_name, p.renewals, p.token = ANY (v_dead)
@@ -243,6 +291,7 @@ DECLARE
     v_given  boolean := false;
 BEGIN
     PERFORM process_check(p_namespace_id, p_token, v_caller);
+    PERFORM clock_check(v_caller, p_now);
     IF caller_has(v_caller, p_namespace_id, 'consumer', 'owner') THEN
         v_given := process_give(p_namespace_id, p_token, p_now);
     END IF;

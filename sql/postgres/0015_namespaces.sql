@@ -69,7 +69,7 @@ DECLARE
     v_open record;
 BEGIN
     status := 0;
-    PERFORM pg_advisory_xact_lock(1215253607, p_id); -- nobody registers meanwhile
+    PERFORM FROM namespaces n WHERE n.id = p_id FOR UPDATE; -- nobody registers meanwhile
     v_open := nodes_present(p_id);
     IF v_open.count > 0 AND NOT p_force THEN
         status := 4;
@@ -94,7 +94,7 @@ BEGIN
     IF v_log IS NULL THEN
         RETURN false;
     END IF;
-    PERFORM pg_advisory_xact_lock(1215253604, p_id); -- nobody makes a month meanwhile
+    PERFORM await_months(p_id); -- nobody makes a month meanwhile
     SELECT i.inhrelid::regclass INTO v_month FROM pg_inherits i WHERE i.inhparent = v_log LIMIT 1;
     IF FOUND THEN
         EXECUTE format('DROP TABLE %s', v_month);
@@ -198,6 +198,7 @@ BEGIN
     v_left := namespace_drop_subscriptions(v_namespace.id, v_left);
     IF v_left > 0 THEN
         DELETE FROM heads WHERE namespace_id = v_namespace.id;
+        DELETE FROM gates WHERE namespace_id = v_namespace.id;
         DELETE FROM processes WHERE namespace_id = v_namespace.id;
         DELETE FROM past_nodes WHERE namespace_id = v_namespace.id;
         DELETE FROM namespaces n WHERE n.id = v_namespace.id;

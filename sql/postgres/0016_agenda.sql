@@ -103,10 +103,19 @@ CREATE FUNCTION holdfast.change_schedule_put(
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
+    v_caller   oid;
     v_schedule schedules;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    IF v_caller IS NOT NULL THEN
+        PERFORM cron_parse(p_expression);
+        PERFORM fault_check(schedule_fault(p_name, p_zone, p_type, p_payload, p_key, p_tenant, p_metadata,
+                                           ('{skip,once,all}'::text[])[p_policy], p_cap, p_grace_us / 1000));
+        PERFORM times_check(v_caller, 'next time', p_next);
+        PERFORM clock_check(v_caller, p_now);
+        PERFORM text_check(v_caller, 'reason', concat(p_paused_by, p_paused_reason), 4096);
+    END IF;
     PERFORM namespace_hold(p_namespace_id);
     INSERT INTO schedules (id, namespace_id, name, expression, zone, type, payload, key, tenant,
                            metadata, policy, cap, grace_us, next_at, created_at, paused_at, paused_by,
@@ -169,9 +178,14 @@ CREATE FUNCTION holdfast.change_schedule_pause(p_namespace_id integer, p_name te
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
+DECLARE
+    v_caller oid;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    PERFORM times_check(v_caller, 'next time', p_next);
+    PERFORM clock_check(v_caller, p_now);
+    PERFORM text_check(v_caller, 'reason', concat(p_by, p_reason), 4096);
     IF p_paused THEN
         UPDATE schedules s
             SET paused_at = p_now, paused_by = p_by, paused_reason = p_reason,
@@ -320,11 +334,21 @@ CREATE FUNCTION holdfast.change_fire(
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
+    v_caller    oid;
     v_namespace namespaces;
     v_done      record;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    IF v_caller IS NOT NULL THEN
+        PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
+                             p_emitted_at, NULL, p_hashes);
+        PERFORM times_check(v_caller, 'a time of a firing', VARIADIC
+                            p_nexts || p_planned || p_skipped_first || p_skipped_last);
+        PERFORM clock_check(v_caller, p_now);
+        PERFORM text_check(v_caller, 'node', p_node, 512);
+        PERFORM text_check(v_caller, 'schedule_id', i, 64) FROM unnest(p_schedule_ids) i;
+    END IF;
     v_namespace := namespace_of(p_namespace_id);
     ours := fire_take(p_namespace_id, p_by_hand, p_schedules, p_generations, p_waited, p_nexts);
     v_done := fire_append(v_namespace, ours, p_firings, p_ids, p_types, p_payloads, p_keys, p_tenants,
@@ -367,11 +391,17 @@ CREATE FUNCTION holdfast.change_delay(
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
+    v_caller oid;
     v_count integer := cardinality(p_ids);
     v_found record;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    IF v_caller IS NOT NULL THEN
+        PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
+                             p_emitted_at, NULL, p_hashes);
+        PERFORM times_check(v_caller, 'the time that it waits for', p_due);
+    END IF;
     PERFORM namespace_hold(p_namespace_id);
     positions := array_fill(0::bigint, ARRAY[v_count]);
     duplicates := array_fill(false, ARRAY[v_count]);
@@ -413,10 +443,11 @@ DECLARE
     v_bytes     bigint := 0;
 BEGIN
     status := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner'), p_now);
     v_namespace := namespace_of(p_namespace_id);
     count := 0;
-    IF pg_try_advisory_xact_lock(1215253606, p_namespace_id) THEN
+    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = 1 FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
         FOR v_row IN
             SELECT * FROM delayed d WHERE d.namespace_id = p_namespace_id AND d.due_at <= p_now
             ORDER BY d.due_at, d.number LIMIT p_max

@@ -88,17 +88,28 @@ BEGIN
 END
 $$;
 
--- Removes a job that was made for a schedule, if whoever asks can: pg_cron shows a role its own jobs only,
--- lets nobody else remove them, and a number may be somebody else's job where a dump was restored. One
--- that stays does no harm: it asks for what is due, and of a schedule that is gone nothing is.
+-- Whether pg_cron is installed. Its functions are called with the rights of the owner of the schema, so a
+-- schema `cron` that somebody else has made must not be taken for it.
+CREATE FUNCTION holdfast.cron_is_there() RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN EXISTS (SELECT FROM pg_extension e
+                   JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+                       AND d.deptype = 'e' AND d.classid = 'pg_namespace'::regclass
+                   JOIN pg_namespace n ON n.oid = d.objid
+                   WHERE e.extname = 'pg_cron' AND n.nspname = 'cron');
+
+-- Removes a job that was made for a schedule. pg_cron shows a role its own jobs only, lets nobody else
+-- remove them, and a number may be somebody else's job where a dump was restored. One that stays does no
+-- harm: it asks for what is due, and of a schedule that is gone nothing is.
 CREATE FUNCTION holdfast.schedule_unjob(p_id uuid, p_job bigint) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    IF EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE n.nspname = 'cron' AND c.relname = 'job'
-                   AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')) THEN
+    IF cron_is_there()
+       AND EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                   WHERE n.nspname = 'cron' AND c.relname = 'job'
+                       AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')) THEN
         PERFORM cron.unschedule(j.jobid) FROM cron.job j
             WHERE j.jobid = p_job AND j.jobname = 'holdfast ' || p_id;
     END IF;
@@ -121,7 +132,7 @@ BEGIN
         NULL; -- pg_cron may be gone, or not ours to ask
     ELSIF p_driver <> 'pg_cron' THEN
         RAISE EXCEPTION 'driver is %; it takes pg_cron, or NULL', p_driver USING ERRCODE = 'HF001';
-    ELSIF to_regprocedure('cron.schedule(text,text,text)') IS NULL THEN
+    ELSIF NOT cron_is_there() THEN
         RAISE EXCEPTION 'driver is pg_cron, and that extension is not installed in this database: '
             'CREATE EXTENSION pg_cron, or leave the driver out' USING ERRCODE = 'HF002';
     ELSIF v_zone NOT IN ('GMT', 'UTC', 'Etc/UTC', 'Etc/GMT') THEN

@@ -91,14 +91,15 @@ CREATE FUNCTION holdfast.node_lock(p_namespace_id integer, p_again boolean, p_no
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_key integer := hashtext(p_namespace_id || ':' || p_node_id);
+    v_gate integer := 2 + (hashtext(p_node_id) & 63);
 BEGIN
     IF p_again THEN
-        PERFORM pg_try_advisory_xact_lock_shared(1215253607, p_namespace_id),
-                pg_try_advisory_xact_lock(1215253608, v_key);
+        PERFORM FROM namespaces n WHERE n.id = p_namespace_id FOR KEY SHARE SKIP LOCKED;
+        PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = v_gate
+            FOR UPDATE SKIP LOCKED;
     ELSE
-        PERFORM pg_advisory_xact_lock_shared(1215253607, p_namespace_id);
-        PERFORM pg_advisory_xact_lock(1215253608, v_key);
+        PERFORM FROM namespaces n WHERE n.id = p_namespace_id FOR KEY SHARE;
+        PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = v_gate FOR UPDATE;
     END IF;
 END
 $$;
@@ -123,6 +124,10 @@ DECLARE
 BEGIN
     status := 0;
     PERFORM process_check(p_namespace_id, p_token, v_caller);
+    IF v_caller IS NOT NULL THEN
+        PERFORM fault_check(node_fault(p_node_id, p_description, p_metadata, p_heartbeat_ms));
+        PERFORM text_check(v_caller, 'node name, host or version', concat(p_node_name, p_host, p_version), 1024);
+    END IF;
     PERFORM node_lock(p_namespace_id, p_again, CASE WHEN p_given THEN p_node_id END);
     SELECT * INTO v_namespace FROM namespaces n
         WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
@@ -141,14 +146,16 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, node_name,
+    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend, lock_key, node_name,
                                 heartbeat_ms, pid, given, node_id, host, version, description,
                                 metadata, role_id)
-        VALUES (p_token, v_now, v_now, p_namespace_id, p_locked, p_node_name, p_heartbeat_ms, p_pid,
+        VALUES (p_token, v_now, v_now, p_namespace_id, p_locked, pg_backend_pid(),
+                CASE WHEN p_locked THEN process_held() END, p_node_name, p_heartbeat_ms, p_pid,
                 p_given, p_node_id, p_host, p_version, p_description, p_metadata,
                 coalesce(v_caller, role_id()))
         ON CONFLICT (token) DO UPDATE
-        SET renewals = p.renewals + 1, seen_at = excluded.seen_at, locked = excluded.locked;
+        SET renewals = p.renewals + 1, seen_at = excluded.seen_at, locked = excluded.locked,
+            backend = excluded.backend, lock_key = excluded.lock_key;
 END
 $$;
 

@@ -57,7 +57,6 @@ BEGIN
                           p_name);
         RETURN;
     ELSIF NOT resumed THEN
-        PERFORM pg_advisory_xact_lock(1215253607, v_space.id); -- nobody registers meanwhile
         IF head(v_space.id) > 0
            OR EXISTS (SELECT FROM subscriptions s WHERE s.namespace_id = v_space.id)
            OR EXISTS (SELECT FROM keys k WHERE k.namespace_id = v_space.id)

@@ -158,8 +158,27 @@ SELECT pg_catalog.set_config('lock_timeout', $1, true),
        pg_catalog.set_config('default_table_access_method', 'heap', true)
 
 -- name: schema_lock
--- One process at a time makes or changes the schema; to the end of the transaction.
-SELECT pg_advisory_xact_lock(1215253604, -1)
+-- One process at a time makes or changes the schema; to the end of the transaction. If there is none yet,
+-- there is no lock that needs a right either: who waited for a moment goes on without one, and of two that
+-- make the schema at the same time the server refuses the second.
+DO $$
+DECLARE
+    v_timeout text := pg_catalog.current_setting('lock_timeout');
+BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'holdfast' AND c.relname = 'meta') THEN
+        LOCK TABLE holdfast.meta IN SHARE ROW EXCLUSIVE MODE;
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM pg_catalog.set_config('lock_timeout', '5s', true);
+        PERFORM pg_catalog.pg_advisory_xact_lock(1215253604, -1);
+        PERFORM pg_catalog.set_config('lock_timeout', v_timeout, true);
+    EXCEPTION WHEN lock_not_available THEN
+        NULL;
+    END;
+END
+$$
 
 -- name: namespace_put
 SELECT status, message, id, gapless FROM holdfast.change_namespace_put($1, NULL, NULL, $2)
@@ -227,7 +246,7 @@ SELECT status, message, failed_index, positions, key_versions, duplicates
 LISTEN holdfast_{namespace}
 
 -- name: keeper_lock
-SELECT pg_try_advisory_lock(holdfast.process_key({namespace}, $1))
+SELECT holdfast.process_lock({namespace}, $1)
 
 -- name: keeper_register
 -- $1 the process; $2: it holds its lock; $3: not for the first time.

@@ -68,8 +68,7 @@ is "an expired lease that nobody has taken is still good" "$(settle 16 "true, fa
 fresh 3
 open c
 C=00000000-0000-4000-8000-00000000000c
-ask c "SELECT pg_advisory_lock(holdfast.process_key(1, '$C'))" >/dev/null
-sql "SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
+ask c "SELECT holdfast.process_lock(1, '$C'); SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
 is "a bound lease holds while its owner lives" "SELECT claim(1, '0', '$C', p_bound => true); SELECT claim(1, '0', '$C', p_kept => true); SELECT claim(1); SELECT claim(1)" \
     "18 / more 19 / more 20 / more / wake 0.8"
 is "a claim that does not look for the dead has somebody look soon" "SELECT wake_at - '2026-01-01 00:00:00+00' FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, '$A', 'a', NULL,

@@ -73,12 +73,21 @@ is "not of another namespace" "$(acquire $A 0 | sed 's/(1, 1, /(9, 1, /')" "3|||
 
 C=00000000-0000-4000-8000-00000000000c
 open c
-ask c "SELECT pg_advisory_lock(holdfast.process_key(1, '$C'))" >/dev/null
-beat $C c true
+ask c "SELECT holdfast.process_lock(1, '$C'); SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
 is "a process that holds its lock is alive" "$(acquire $C 1); $(acquire $A 1); SELECT holdfast.dead_of(1, '{$C}')" "0|1|0|f 11|||f {}"
 is "others see its renewals" "SELECT node_name, renewals, dead FROM holdfast.process_beat(1, '$A', 'a', false) WHERE token = '$C'" "c|0|f"
+open stranger
+lock=$(sql "SELECT lock_key FROM holdfast.processes WHERE token = '$C'")
+tell stranger "SELECT FROM pg_advisory_lock($lock)"
+ok "(a stranger waits for its lock)" blocked stranger
 shut c
+hears "(and gets it)" stranger ""
 ok "one whose connection is gone is dead" becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
+open c
+asks "who comes back finds another lock" c "SELECT holdfast.process_lock(1, '$C'); SELECT FROM holdfast.process_beat(1, '$C', 'c', true); SELECT holdfast.dead_of(1, '{$C}')" "t {}"
+shut c
+shut stranger
+ok "(and dies again)" becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
 is "and its partition free, uncleanly" "$(acquire $A 1)" "0|2|0|t"
 is "a dead process that owns nothing is forgotten" "SELECT holdfast.process_sweep(1); SELECT count(*) FROM holdfast.processes" "1 2"
 is "whoever closes gives everything back" "SELECT holdfast.process_close(1, '$A', $now); SELECT count(owner) FROM holdfast.partitions" "t 0"

@@ -242,7 +242,7 @@ is "months that are not theirs to drop stay" "$old_months" 4
 their_clock=$(sql "SELECT id FROM holdfast.schedules WHERE namespace_id = $theirs AND name = 'clock'")
 their_node=00000000-0000-4000-8000-00000000000$theirs
 # Every row of every table that is of the other one, but for which side of the journal a checkpoint is on.
-tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_|^secret\$|^door\$'")
+tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_|^secret\$|^door\$|^gates\$'")
 for secret in 'SELECT FROM holdfast.secret' 'INSERT INTO holdfast.door (caller) VALUES (10)' "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => '\\x0000000a')" \
     "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => NULL)" "SELECT FROM holdfast.tick(p_ticket => NULL)" "SELECT FROM holdfast.publish('theirs', 't', p_ticket => '')"; do
     may owner "forges no ticket: $secret" "$secret" "$denied"

@@ -79,7 +79,7 @@ asks "and that they are awake" b "SELECT holdfast.awake(1, 0)" f
 asks "another node registers" b "SELECT holdfast.heartbeat('default', 'slow-2') IS NOT NULL" t
 ok "so does a process" timeout 60 "$HOLDFAST" --db "$database" work none --on none --from now --node-id slow-3 --until-empty --exec true
 holder="FROM holdfast.processes p JOIN pg_locks l ON l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-    AND l.classid::bigint << 32 | l.objid::bigint = holdfast.process_key(1, p.token)
+    AND l.classid::bigint << 32 | l.objid::bigint = p.lock_key AND l.pid = p.backend
     JOIN holdfast.namespaces n ON n.id = p.namespace_id WHERE p.node_id = 'worker'"
 IFS='|' read -r backend renewals flag <<<"$(sql "SELECT l.pid, p.renewals, pg_sequence_last_value(n.sleep) $holder")"
 ask a "SELECT holdfast.node_lock(1, false, 'worker')" >/dev/null # as one that comes with its id does

@@ -1,8 +1,8 @@
 /*
  * migrate.c - the schema and its steps. See sql/postgres.
  *
- * All steps that are missing, and the new version, are one transaction, under an advisory lock that
- * lets one process at a time do this: the others wait, then find it done. PostgreSQL's DDL is
+ * All steps that are missing, and the new version, are one transaction, under a lock that lets one
+ * process at a time do this: the others wait, then find it done. PostgreSQL's DDL is
  * transactional, so a process that dies midway leaves what was there before, and the next one
  * begins again.
  *
@@ -29,6 +29,7 @@
 
 #define SQL_BYTES_MAX 1048576
 #define PASSING_PAUSE_MS 20
+#define RIVALS_MAX 3 /* others who make the schema at the same time, one after the other */
 
 /* The number in the only row. */
 static hf_status read_number(struct session *session, enum postgres_query query,
@@ -167,11 +168,24 @@ static hf_status migrate_once(struct postgres_engine *engine, hf_open_mode open_
     return err_set(status, message);
 }
 
+/* Whether somebody else has made the schema, or a part of it, while we did: look again. */
+static bool is_made_by_another(const char *sqlstate)
+{
+    static const char *const codes[] = {"42P06", "42P07", "42710", "42723", "23505", "XX000"};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        if (strcmp(sqlstate, codes[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mode,
                            struct deadline deadline)
 {
     struct session *session = &engine->writer;
     int64_t version = 0;
+    int rivals = 0;
     session->deadline = deadline;
     hf_status status = read_version(session, false, &version);
     if (status == HF_OK) {
@@ -180,8 +194,9 @@ hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mod
     while (status == HF_OK && version < POSTGRES_MIGRATION_COUNT) {
         session->sqlstate[0] = '\0';
         status = migrate_once(engine, open_mode, deadline, &version);
-        if (status != HF_OK && postgres_is_passing(session->sqlstate) &&
-            !deadline_passed(deadline)) {
+        bool again = postgres_is_passing(session->sqlstate) ||
+                     (is_made_by_another(session->sqlstate) && ++rivals < RIVALS_MAX);
+        if (status != HF_OK && again && !deadline_passed(deadline)) {
             nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
             status = session_connect(session, deadline);
             version = 0; /* whatever was reached is rolled back: look again */

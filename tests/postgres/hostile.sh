@@ -1,0 +1,244 @@
+#!/usr/bin/env bash
+# Whatever roles of namespace a, and a role that may only connect, type: namespace b behaves as if they were not
+# there, and the owner of a can go on. What they type is random: every table and column, every mode of
+# locking, every function with bad arguments, in transactions that stay open. HOSTILE_SEED repeats a run.
+. "$(dirname "$0")/lib.sh"
+seed=${HOSTILE_SEED:-$RANDOM}
+echo "# seed $seed (HOSTILE_SEED)"
+cluster
+# Nothing here is a superuser's: functions with their owner's rights must not need that.
+psql -qX -c "CREATE ROLE boss LOGIN; CREATE ROLE stranger LOGIN; CREATE ROLE b_owner LOGIN" || exit 1
+parts="viewer publisher consumer owner"
+for part in $parts; do
+    psql -qX -c "CREATE ROLE a_$part LOGIN" || exit 1
+done
+grants=$(sql "SELECT current_setting('server_version_num')::integer >= 150000")
+work=$(mktemp -d)
+
+# house NAME: a database with the schema and the two namespaces.
+house() {
+    psql -qX -d postgres -c "CREATE DATABASE $1" -c "GRANT CREATE ON DATABASE $1 TO boss" || exit 1
+    export PGDATABASE=$1
+    local file files=()
+    for file in "$ROOT"/sql/postgres/0*.sql; do
+        files+=(-f "$file")
+    done
+    PGUSER=boss psql -qX1 -v ON_ERROR_STOP=1 "${files[@]}" -c "INSERT INTO holdfast.meta VALUES ('schema_version', $((${#files[@]} / 2)))" || exit 1
+    PGUSER=boss sql "SELECT holdfast.create_namespace('a'); SELECT holdfast.create_namespace('b')" >/dev/null
+    if [ "$grants" = t ]; then
+        for part in $parts; do
+            PGUSER=boss sql "SELECT holdfast.namespace_grant('$part', 'a', 'a_$part')" >/dev/null
+        done
+        PGUSER=boss sql "SELECT holdfast.namespace_grant('owner', 'b', 'b_owner')" >/dev/null
+    fi
+    scenario 0 a boss >/dev/null
+}
+
+# scenario ROUND NAMESPACE ROLE: publishes, subscribes from the start, claims, fails, dead-letters, delays, owns a
+# partition; prints every answer, without what differs from run to run.
+scenario() {
+    local round=$1 name=$2 role=$3 token=00000000-0000-4000-8000-0000000000$1$1
+    PGUSER=$role PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -v ON_ERROR_STOP=0 -v VERBOSITY=terse 2>&1 <<SQL
+SELECT position, duplicate FROM holdfast.publish('$name', 'order.placed', '{"round": $round}', key => 'k1');
+SELECT index, position, duplicate FROM holdfast.publish_many('$name', '{order.paid,order.sent,order.lost,order.paid}', '{1,2,3,4}', keys => '{k1,k2,NULL,k3}');
+SELECT position, duplicate FROM holdfast.publish('$name', 'x', id => '00000000-0000-4000-8000-0000000001$round$round');
+SELECT position, duplicate FROM holdfast.publish('$name', 'x', id => '00000000-0000-4000-8000-0000000001$round$round');
+SELECT key_version FROM holdfast.publish('$name', 'v', key => 'version$round', expected_version => 0);
+SELECT position, duplicate FROM holdfast.publish_later('$name', 'late', '{"late": $round}', now() - interval '1 s');
+SELECT position, duplicate FROM holdfast.publish_later('$name', 'later', '{"later": $round}', now() + interval '1 day');
+SELECT fired, released, more FROM holdfast.tick('$name');
+SELECT holdfast.create_subscription('$name', 'jobs$round', '{**}', 'start', mode => 'shared', options => '{"attempts_max": 3, "retry_base_ms": 0}');
+SELECT holdfast.create_subscription('$name', 'audit$round', '{order.*}', 'start', partitions => 2);
+CREATE TEMP TABLE had AS SELECT * FROM holdfast.claim('$name', 'jobs$round', 4);
+SELECT position, type, payload, key, attempt FROM had ORDER BY 1;
+SELECT holdfast.nack('$name', 'jobs$round', max(lease), ARRAY[min(position)], delay_ms => 0), holdfast.bury('$name', 'jobs$round', max(lease), ARRAY[min(position) + 1], error => 'bad') FROM had;
+SELECT holdfast.ack('$name', 'jobs$round', max(lease)) FROM had;
+CREATE TEMP TABLE again AS SELECT * FROM holdfast.claim('$name', 'jobs$round', 100);
+SELECT position, type, payload, attempt FROM again ORDER BY 1;
+SELECT holdfast.ack('$name', 'jobs$round', max(lease)) FROM again;
+SELECT subscription, position, type, payload, reason, error, attempts FROM holdfast.dead_letters WHERE namespace = '$name' AND subscription = 'jobs$round';
+SELECT r.status, r.count FROM holdfast.dead_letters d, holdfast.namespaces n, holdfast.change_dead_retry(n.id, ARRAY[d.id], '{"edited": $round}', clock_timestamp()) r WHERE n.name = '$name' AND d.namespace = '$name' AND d.subscription = 'jobs$round';
+SELECT position, payload, attempt FROM holdfast.claim('$name', 'jobs$round', 100);
+SELECT p.node_name, p.dead FROM holdfast.namespaces n, holdfast.process_beat(n.id, '$token', 'node', false) p WHERE n.name = '$name' ORDER BY 1;
+SELECT a.status, a.epoch, a.checkpoint, t.status, t.message FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id, holdfast.change_acquire(n.id, s.id, 0, '$token', 'node', false, NULL, NULL) a,
+    LATERAL holdfast.change_settle(n.id, s.id, 0, '$token', a.epoch, 0, 2, NULL, clock_timestamp()) t WHERE n.name = '$name' AND s.name = 'audit$round' AND a.status = 0;
+SELECT holdfast.create_schedule('$name', 'clock$round', '@hourly', 'tock') IS NOT NULL;
+SELECT position > 0 FROM holdfast.run_schedule('$name', 'clock$round');
+SELECT holdfast.heartbeat('$name', 'node$round') IS NOT NULL;
+SELECT subscription, head, checkpoint, retrying, held, dead FROM holdfast.stats('$name');
+SELECT position, type, payload, key, key_version FROM holdfast.event_log WHERE namespace = '$name' ORDER BY position;
+SELECT s.name, s.start, s.generation, s.crew, c.partition, c.epoch, c.checkpoint, c.holes FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.checkpoints c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 5;
+SELECT s.name, r.position, r.kind, r.attempts FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.retries r ON r.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
+SELECT s.name, c.position, c.payload FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.copies c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
+SELECT s.name, l.count, l.positions FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.leases l ON l.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 3::text;
+SELECT s.name, x.position FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.settled x ON x.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
+SELECT k.key, k.version FROM holdfast.namespaces n JOIN holdfast.keys k ON k.namespace_id = n.id WHERE n.name = '$name' ORDER BY 1;
+SELECT d.type, d.payload FROM holdfast.namespaces n JOIN holdfast.delayed d ON d.namespace_id = n.id WHERE n.name = '$name' ORDER BY d.number;
+SELECT s.name, s.expression FROM holdfast.namespaces n JOIN holdfast.schedules s ON s.namespace_id = n.id WHERE n.name = '$name' ORDER BY 1;
+SELECT n.gapless, n.ids_until, n.retained_through, n.removing_at, n.copying FROM holdfast.namespaces n WHERE n.name = '$name';
+SQL
+}
+b_role=$([ "$grants" = t ] && echo b_owner || echo boss)
+
+# --- Without them ---
+house quiet
+for round in 1 2 3; do
+    scenario "$round" b "$b_role" >"$work/quiet.$round"
+done
+ok "(the scenario works)" sh -c '! grep -q ERROR "$1" && [ "$(wc -l <"$1")" -gt 40 ]' sh "$work/quiet.1"
+
+# --- With them ---
+house noisy
+# Statements are made from the catalog, by somebody who sees it all: test.hostile(ROLE, COUNT).
+sql "CREATE SCHEMA test;
+CREATE FUNCTION test.any(VARIADIC p text[]) RETURNS text LANGUAGE sql VOLATILE AS 'SELECT p[1 + floor(random() * cardinality(p))::integer]';
+CREATE FUNCTION test.value(p_type text, p_name text) RETURNS text LANGUAGE plpgsql VOLATILE AS \$\$
+DECLARE
+    a integer := (SELECT id FROM holdfast.namespaces WHERE name = 'a');
+    b integer := (SELECT id FROM holdfast.namespaces WHERE name = 'b');
+    v text;
+BEGIN
+    v := CASE
+        WHEN p_name = 'p_ticket' THEN test.any('holdfast.ticket()', 'holdfast.ticket()', 'holdfast.ticket()', quote_literal('\\x0000000a'), 'NULL')
+        WHEN p_type = 'integer' AND p_name ~ 'namespace_id|^p_id\$|^id\$' THEN test.any(a::text, a::text, a::text, b::text, 'NULL', '-1', '2147483647')
+        WHEN p_name ~ 'subscription_id' THEN coalesce((SELECT s.id::text FROM holdfast.subscriptions s ORDER BY random() LIMIT 1), '1') || test.any('', '', ' + 1', ' + 2')
+        WHEN p_type IN ('smallint', 'integer') THEN test.any('0', '1', '2', '100', 'NULL', '-1', '32767')
+        WHEN p_type = 'bigint' THEN test.any('0', '1', '3', '1000', 'NULL', '-1', '1000000000', '4000000000000000000', '9223372036854775807')
+        WHEN p_type = 'boolean' THEN test.any('true', 'false', 'NULL')
+        WHEN p_type = 'timestamp with time zone' THEN test.any('now()', 'now()', 'clock_timestamp()', 'NULL', quote_literal('infinity'), quote_literal('-infinity'), quote_literal('290000-01-01'), quote_literal('2000-01-01'))
+        WHEN p_type = 'interval' THEN test.any(quote_literal('1 s'), quote_literal('-1 s'), 'NULL')
+        WHEN p_type = 'uuid' THEN test.any('gen_random_uuid()', 'NULL', (SELECT quote_literal(token) FROM holdfast.processes ORDER BY random() LIMIT 1), (SELECT quote_literal(token) FROM holdfast.leases ORDER BY random() LIMIT 1),
+            (SELECT quote_literal(id) FROM holdfast.schedules ORDER BY random() LIMIT 1), quote_literal('00000000-0000-4000-8000-000000000133'))
+        WHEN p_type = 'text' AND p_name ~ 'namespace' THEN test.any(quote_literal('a'), quote_literal('a'), quote_literal('b'), 'NULL')
+        WHEN p_type = 'text' AND p_name ~ 'lease' THEN coalesce((SELECT quote_literal(replace(token::text, '-', '')) FROM holdfast.leases ORDER BY random() LIMIT 1), 'NULL')
+        WHEN p_type = 'text' AND p_name ~ 'name|subscription' THEN test.any(quote_literal('jobs0'), quote_literal('audit0'), quote_literal('jobs1'), quote_literal('clock0'), quote_literal('new'), 'NULL', quote_literal(E'\\n'), 'repeat(' || quote_literal('x') || ', 300)')
+        WHEN p_type = 'text' THEN test.any('NULL', quote_literal(''), quote_literal('x'), quote_literal('[\"**\"]'), quote_literal('{}'), quote_literal('['), quote_literal('start'), quote_literal('@hourly'), quote_literal('UTC'), 'repeat(' || quote_literal('x') || ', 100000)')
+        WHEN p_type IN ('json', 'jsonb') THEN test.any('NULL', quote_literal('{}'), quote_literal('1'), quote_literal('[]'), 'repeat(' || quote_literal('[') || ', 200) || repeat(' || quote_literal(']') || ', 200)')
+        WHEN p_type = 'uuid[]' THEN test.any('NULL', quote_literal('{}'), 'ARRAY[gen_random_uuid()]', 'ARRAY[holdfast.new_id(now()), NULL]', 'ARRAY(SELECT token FROM holdfast.processes)')
+        WHEN p_type = 'timestamp with time zone[]' THEN test.any('NULL', 'ARRAY[now()]', 'ARRAY[' || quote_literal('infinity') || '::timestamptz]', quote_literal('{}'))
+        WHEN p_type ~ '^(bigint|integer|smallint)..\$' THEN test.any('NULL', quote_literal('{}'), quote_literal('{0}'), quote_literal('{1}'), quote_literal('{1,NULL,-1}'), quote_literal('{2147483647}'), quote_literal('{1,2,3}'))
+        WHEN p_type ~ '..\$' AND right(p_type, 2) = '[]' THEN test.any('NULL', quote_literal('{}'), quote_literal('{x}'), quote_literal('{1}'), quote_literal('{t,NULL}'))
+        ELSE 'NULL' END;
+    RETURN format('(%s)::%s', coalesce(v, 'NULL'), p_type);
+END \$\$;
+CREATE FUNCTION test.hostile(p_seed double precision, p_count integer) RETURNS SETOF text LANGUAGE plpgsql AS \$\$
+BEGIN
+    PERFORM setseed(p_seed);
+    RETURN QUERY SELECT s.text FROM (
+        -- every table and column
+        SELECT format(test.any('INSERT INTO %1\$s (%2\$I) OVERRIDING SYSTEM VALUE VALUES (%3\$s)', 'INSERT INTO %1\$s (%2\$I) VALUES (%3\$s)', 'UPDATE %1\$s SET %2\$I = %3\$s',
+                               'DELETE FROM %1\$s WHERE %2\$I IS NOT NULL', 'COPY (SELECT %2\$I FROM %1\$s) TO STDOUT', 'SELECT %2\$I FROM %1\$s FOR UPDATE', 'SELECT %2\$I FROM %1\$s FOR KEY SHARE'),
+                      a.attrelid::regclass, a.attname, test.value(format_type(a.atttypid, NULL), a.attname))
+        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL
+        SELECT format(test.any('TRUNCATE %s', 'LOCK TABLE %s IN ' || m.mode || ' MODE NOWAIT', 'DROP TABLE %s', 'ALTER TABLE %s DISABLE ROW LEVEL SECURITY', 'ANALYZE %s'), c.oid::regclass)
+        FROM pg_class c, unnest('{ROW SHARE,ROW EXCLUSIVE,SHARE UPDATE EXCLUSIVE,SHARE,SHARE ROW EXCLUSIVE,EXCLUSIVE,ACCESS EXCLUSIVE}'::text[]) m (mode)
+        WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')
+        UNION ALL
+        SELECT format(test.any('SELECT nextval(%s::regclass)', 'SELECT setval(%s::regclass, 1000000)', 'SELECT setval(%s::regclass, 1)', 'SELECT FROM pg_sequence_last_value(%s)'), c.oid)
+        FROM pg_class c, generate_series(1, 2) WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'S'
+        UNION ALL
+        -- every function
+        SELECT format('%s holdfast.%I(%s)', CASE p.prokind WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, p.proname,
+                      (SELECT string_agg(CASE WHEN p.proargmodes[i.n] = 'v' THEN 'VARIADIC ' ELSE '' END || test.value(format_type(i.t, NULL), coalesce(p.proargnames[i.n], '')), ', ' ORDER BY i.n)
+                       FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY i (t, n) WHERE coalesce(p.proargmodes[i.n], 'i') IN ('i', 'b', 'v')))
+        FROM pg_proc p, generate_series(1, 4) WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('now_find', 'namespace_drop_step', 'drop_namespace', 'is_held')) s (text)
+        ORDER BY random() LIMIT p_count;
+END \$\$" >/dev/null
+
+everybody="stranger $([ "$grants" = t ] && for part in $parts; do echo "a_$part"; done)"
+# planted: what a name or an operator could be mistaken for, and where everybody may make things, too.
+psql -qX -d "$PGDATABASE" -c "GRANT CREATE ON SCHEMA public TO PUBLIC; GRANT CREATE, TEMPORARY ON DATABASE $PGDATABASE TO PUBLIC" || exit 1
+number=0
+for role in $everybody; do
+    number=$((number + 1))
+    {
+        echo "SET statement_timeout = '200ms'; SET lock_timeout = '100ms'; SET search_path = public, holdfast, pg_catalog;"
+        echo "CREATE SCHEMA $role; CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz';"
+        echo "CREATE FUNCTION public.${role}_add(double precision, integer) RETURNS double precision LANGUAGE sql AS 'SELECT 0::float8'; CREATE OPERATOR public.* (LEFTARG = double precision, RIGHTARG = integer, FUNCTION = public.${role}_add);"
+        echo "CREATE TEMP TABLE namespaces (id integer); CREATE TEMP TABLE secret (secret bytea); CREATE TEMP TABLE door (ask boolean, caller oid, ticket bytea);"
+        echo "CREATE TRIGGER door BEFORE INSERT ON door FOR EACH ROW EXECUTE FUNCTION holdfast.door_open();"
+        # Rows under ids that others will be given, and positions that nobody could get past.
+        echo "INSERT INTO holdfast.subscriptions (id, namespace_id, name, patterns, options, mode, partitions, start, created_at) OVERRIDING SYSTEM VALUE SELECT i, 1, 'plant' || i, '[]', '{}', 2, 1, 0, now() FROM generate_series(3, 60) i;"
+        echo "INSERT INTO holdfast.retries (subscription_id, position, lane, next_attempt_at, partition, attempts, kind) SELECT i, 1, 0, now(), 0, 0, 1 FROM generate_series(3, 60) i;"
+        echo "INSERT INTO holdfast.copies (subscription_id, position, hash, emitted_at, entered_at, id, type, payload) SELECT i, 1, 0, now(), now(), gen_random_uuid(), 'forged', '1' FROM generate_series(3, 60) i;"
+        echo "INSERT INTO holdfast.checkpoints_0 (subscription_id, partition, seq, checkpoint) SELECT i, 0, 1000000, 9 FROM generate_series(3, 60) i;"
+        echo "DELETE FROM holdfast.subscriptions WHERE name LIKE 'plant%';"
+        echo "INSERT INTO holdfast.letters (id, position, hash, emitted_at, entered_at, failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story) OVERRIDING SYSTEM VALUE SELECT i, 1, 0, now(), now(), now(), gen_random_uuid(), 1, 1, 's', 'r', 't', '1', '[]' FROM generate_series(2, 60) i;"
+        echo "INSERT INTO holdfast.delayed (number, due_at, emitted_at, hash, id, namespace_id, type, payload) OVERRIDING SYSTEM VALUE SELECT i, now() + interval '1 d', now(), 0, gen_random_uuid(), 1, 't', '1' FROM generate_series(3, 60) i;"
+        for position in 1000000000 4000000000000000000 -5; do
+            echo "INSERT INTO holdfast.events_1 (position, hash, emitted_at, entered_at, id, namespace_id, type, payload) VALUES ($position, 0, now(), now(), gen_random_uuid(), 1, 't', '1');"
+        done
+        sql "SELECT CASE floor(random() * 4) WHEN 0 THEN 'BEGIN; SAVEPOINT s; ' || t || '; ROLLBACK TO s; ' || t || '; COMMIT;' WHEN 1 THEN 'BEGIN; ' || t || '; ROLLBACK;' ELSE t || ';' END
+             FROM test.hostile(((($seed + $number) % 10007) / 10007.0)::double precision, 300) t"
+    } >"$work/$role.sql"
+done
+pids=
+for role in $everybody; do
+    PGUSER=$role psql -qXAt -v VERBOSITY=sqlstate -f "$work/$role.sql" >"$work/$role.out" 2>&1 </dev/null &
+    pids="$pids $!"
+done
+scenario 1 b "$b_role" >"$work/noisy.1"
+# shellcheck disable=SC2086
+wait $pids
+ok "b answers the same while they are at it" same "" "$(diff "$work/quiet.1" "$work/noisy.1")"
+for role in $everybody; do
+    ok "$role: (was refused often, and heard)" sh -c '[ "$(grep -c 42501 "$1")" -gt 100 ]' sh "$work/$role.out"
+    ok "$role: (did not end the server's process)" sh -c '! grep -Eq "XX000|server closed|57P0" "$1"' sh "$work/$role.out"
+done
+scenario 2 b "$b_role" >"$work/noisy.2"
+ok "and after it" same "" "$(diff "$work/quiet.2" "$work/noisy.2")"
+
+# --- Transactions that stay open, with all they can get hold of ---
+for role in $everybody; do
+    PGUSER=$role open "$role"
+    {
+        echo "\\set ON_ERROR_ROLLBACK on"
+        echo "SET statement_timeout = '500ms'; SET lock_timeout = '200ms'; BEGIN;"
+        sql "SELECT format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT;', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')
+             UNION ALL SELECT format('LOCK TABLE %s IN ACCESS SHARE MODE NOWAIT;', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')
+             UNION ALL SELECT format('SELECT pg_try_advisory_xact_lock_shared(%s, %s);', k, n) FROM generate_series(1215253604, 1215253608) k, generate_series(-1, 3) n
+             UNION ALL SELECT format('SELECT pg_try_advisory_xact_lock(%s);', l.classid::bigint << 32 | l.objid::bigint) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1"
+        echo "SAVEPOINT s; SELECT nextval('holdfast.events_2_position'); ROLLBACK TO s;"
+        for call in "publish('a', 'open')" "publish_later('a', 'open', '1', now())" "tick()" "claim('a', 'jobs0')" "heartbeat('a', 'node1')" "sleep(1, 1000)" "upkeep(1000000)" "rotate(-1)" \
+            "process_sweep(1)" "fire_schedule((SELECT id FROM holdfast.schedules LIMIT 1))" "try_months(1)" "change_acquire(1, 1, 0, gen_random_uuid(), 'n', true, NULL, NULL)" \
+            "change_settle(1, 5, 0, '00000000-0000-4000-8000-000000000011', 1, 0, 3, NULL, now(), p_pause_reason => 'x')" "change_settle(2, 5, 0, '00000000-0000-4000-8000-000000000011', 1, 0, 3, NULL, now())" \
+            "tx_settle(1, 5, false, 0, gen_random_uuid(), 1, NULL, NULL, '{1}', '{f}', now())" "change_pause(1, 5, true, 'x', 'y', now())" "drop_subscription('a', 'audit0')"; do
+            echo "SELECT FROM holdfast.$call;"
+        done
+    } >"$work/open.$role.sql"
+    tell "$role" "\\i $work/open.$role.sql"
+done
+for role in $everybody; do
+    hear "$role" >"$work/open.$role.out" 2>&1
+done
+scenario 3 b "$b_role" >"$work/noisy.3"
+ok "nor do transactions that stay open matter" same "" "$(diff "$work/quiet.3" "$work/noisy.3")"
+if [ -n "${HOLDFAST:-}" ]; then
+    database="postgresql:///$PGDATABASE?host=$cluster_dir&user=$b_role"
+    ok "nor do they keep a process from opening b" same 0 "$("$HOLDFAST" publish a.b '{}' --namespace b --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
+    ok "with a node id, from working there" same 0 "$("$HOLDFAST" work new --on 'a.b' --from start --until-empty --node-id node7 --exec true --namespace b --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
+fi
+for role in $everybody; do
+    ok "$role: (its transaction was open all the time)" same 1 "$(sql "SELECT count(*) FROM pg_stat_activity WHERE usename = '$role' AND state LIKE 'idle in transaction%'")"
+    shut "$role"
+done
+
+# --- The owner of a ---
+a_role=$([ "$grants" = t ] && echo a_owner || echo boss)
+scenario 4 a "$a_role" >"$work/after"
+ok "the owner of a publishes, subscribes, claims, fails and delays" same "" "$(grep ERROR "$work/after")"
+is "and gets every event that is in the log" "SET ROLE $a_role; SELECT holdfast.create_subscription('a', 'all', '{**}', 'start', mode => 'shared');
+    SELECT count(*) = (SELECT count(*) FROM holdfast.event_log WHERE namespace = 'a') FROM holdfast.claim('a', 'all', 10000)" "t t"
+if [ -n "${HOLDFAST:-}" ]; then
+    for command in "sub list" "dlq list" "schedule list" stats "tail --from start --limit 5" "node list" verify; do
+        # shellcheck disable=SC2086
+        ok "holdfast $command" same 0 "$("$HOLDFAST" $command --namespace a --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=$a_role" </dev/null >"$work/said" 2>&1; echo $?)"
+    done
+    ok "the owner of the schema finds nothing wrong in it all" same 0 "$("$HOLDFAST" verify --namespace a --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=boss" </dev/null >"$work/said" 2>&1; echo $?)"
+    ok "(nothing)" same "" "$(grep -i 'namespace "' "$work/said")"
+fi
+is "(functions that were planted stay unused)" "SELECT count(*) FROM holdfast.namespaces" 2
+rm -rf "$work"
+done_testing

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Every right that a role gets is explained by a line of the table in docs/postgres.md, and every line is true.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+parts="viewer publisher consumer owner"
+
+# What the server knows, as "kind name part right"; the part of namespace 1 is told as <n>. What is everybody's
+# by default is told once.
+catalog() {
+    sql "WITH acl (kind, name, acl) AS (
+            SELECT 'schema', n.nspname::text, n.nspacl FROM pg_namespace n WHERE n.nspname = 'holdfast'
+            UNION ALL
+            SELECT CASE c.relkind WHEN 'S' THEN 'sequences' WHEN 'v' THEN 'views' ELSE 'tables' END, c.relname, c.relacl
+            FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace
+            UNION ALL
+            SELECT 'columns', c.relname || '.' || a.attname, a.attacl
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE c.relnamespace = 'holdfast'::regnamespace
+            UNION ALL
+            SELECT 'functions', CASE WHEN x.grantee = 0 AND NOT p.prosecdef THEN 'all that run with their caller''s rights' ELSE p.proname END,
+                   ARRAY[makeaclitem(x.grantee, p.proowner, x.privilege_type, x.is_grantable)]
+            FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x WHERE p.pronamespace = 'holdfast'::regnamespace
+            UNION ALL
+            SELECT 'types', 'all', coalesce(t.typacl, acldefault('T', t.typowner)) FROM pg_type t WHERE t.typnamespace = 'holdfast'::regnamespace
+            UNION ALL
+            SELECT 'defaults', d.defaclobjtype::text, d.defaclacl FROM pg_default_acl d)
+        SELECT DISTINCT concat_ws(' ', a.kind, regexp_replace(a.name, '^(events|append|claim)_1(_position|_sleep|\..*)?\$', '\1_<n>\2'),
+                                  CASE WHEN x.grantee = 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END, x.privilege_type)
+               || CASE WHEN x.is_grantable THEN ' with grant option' ELSE '' END
+        FROM acl a, aclexplode(a.acl) x WHERE x.grantee <> 'holdfast'::regrole" | sort
+}
+# What the document says, in the same form. With "PUBLIC" as an argument: only that.
+document() {
+    awk -F'|' -v parts="$1" '
+        /^\| on \| of \| part \| right \| why \|$/ { inside = 1; next }
+        inside && !/^\|/ { inside = 0 }
+        inside && !/^\|---/ {
+            kind = $2; names = $3; who = $4; right = $5
+            gsub(/ /, "", kind); gsub(/^ +| +$|`/, "", names); gsub(/ /, "", who); gsub(/ /, "", right)
+            if (who == "everypart") who = "viewer,publisher,consumer,owner"
+            count = split(names, name, /, /); whos = split(who, grantee, ",")
+            for (i = 1; i <= count; i++)
+                for (j = 1; j <= whos; j++)
+                    if (parts == "" || grantee[j] == parts) print kind, name[i], grantee[j], right
+        }' "$ROOT/docs/postgres.md" | sort
+}
+
+ok "(the table is found)" like "*schema holdfast viewer USAGE*" "$(document "")"
+ok "nobody has a right in a new schema but what is everybody's" same "$(document PUBLIC)" "$(catalog)"
+if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ]; then
+    done_testing
+    exit
+fi
+for part in $parts; do
+    sql "CREATE ROLE $part LOGIN" >/dev/null
+    sql "SELECT holdfast.namespace_grant('$part', 'default', '$part')" >/dev/null
+done
+rights=$(mktemp)
+catalog >"$rights.found"
+document "" >"$rights.told"
+ok "every right of every part is explained in docs/postgres.md" same "" "$(comm -23 "$rights.found" "$rights.told")"
+ok "and there is no right in it that they do not have" same "" "$(comm -13 "$rights.found" "$rights.told")"
+sql "SELECT FROM holdfast.publish('default', 't')" >/dev/null
+sql "SELECT FROM holdfast.create_namespace('other')" >/dev/null
+catalog >"$rights.found"
+ok "a new namespace gives them none" same "" "$(comm -23 "$rights.found" "$rights.told")"
+for part in $parts; do
+    sql "SELECT holdfast.namespace_revoke('$part', 'default', '$part')" >/dev/null
+done
+ok "what is taken back is gone" same "$(document PUBLIC)" "$(catalog)"
+is "functions with their owner's rights, which nobody else has, name their search_path" \
+    "SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef AND NOT coalesce(p.proconfig, '{}') @> '{\"search_path=pg_catalog, holdfast, pg_temp\"}'" 0
+is "and each that roles may call asks who calls" \
+    "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype
+     AND p.prosrc !~ '(admit|enter|holder|pull_find|schedule_find|subscription_pause)\(p_ticket'" ""
+rm -f "$rights" "$rights.found" "$rights.told"
+done_testing
