@@ -10,9 +10,10 @@
  *                                   commits
  *     hf_sqlite_publish, hf_postgres_publish ...   the same for the application's own (join.c)
  *
- * The receipts are written after everything succeeded, so a failure leaves them untouched.
- * `published` counts what was stored durably here; events in somebody's transaction are not
- * counted, because whether they exist is not ours to know.
+  * The receipts are written after everything succeeded, so a failure leaves them untouched; all but
+  * HF_UNKNOWN, with which they have the ids that were tried, so that the same can be published
+  * again. `published` counts what was stored durably here; events in somebody's transaction are not
+  * counted, because whether they exist is not ours to know.
  */
 #include "bus/publish.h"
 
@@ -32,6 +33,32 @@ static void receipt_fill(const struct new_event *event, hf_receipt *ret_receipt)
     ret_receipt->key_version = event->key_version;
     ret_receipt->duplicate = event->duplicate ? 1 : 0;
     uuid_format(event->id, ret_receipt->id);
+}
+
+/* It is not known whether the event was stored: the receipt (may be NULL) has the id. */
+static void receipt_unknown(const struct new_event *event, hf_receipt *ret_receipt)
+{
+    if (ret_receipt) {
+        *ret_receipt = (hf_receipt){.position = -1, .key_version = -1};
+        uuid_format(event->id, ret_receipt->id);
+    }
+}
+
+/* Answers for one event: fills the receipt, and names the id of what may have been stored. */
+static hf_status receipt_of(hf_status status, const struct new_event *event,
+                            hf_receipt *ret_receipt)
+{
+    char id[HF_ID_BYTES];
+    if (status == HF_UNKNOWN) {
+        receipt_unknown(event, ret_receipt);
+        uuid_format(event->id, id);
+        return fail(status, "%s; the event has id %s: with that id it can be published again",
+                    err_message(), id);
+    }
+    if (!status && ret_receipt) {
+        receipt_fill(event, ret_receipt);
+    }
+    return status;
 }
 
 static struct append append_of(struct new_event *events, size_t count, int64_t now_us)
@@ -85,11 +112,7 @@ hf_status publish_one(hf_bus *bus, const hf_new_event *event, carry_fn carrier, 
         return status;
     }
     struct append append = append_of(&checked, 1, now_us);
-    status = carrier(bus, ctx, &append);
-    if (!status && ret_receipt) {
-        receipt_fill(&checked, ret_receipt);
-    }
-    return status;
+    return receipt_of(carrier(bus, ctx, &append), &checked, ret_receipt);
 }
 
 /* The caller may have been compiled against a struct of another size: its array has steps of that
@@ -118,6 +141,9 @@ static hf_status publish_checked(hf_bus *bus, struct append *append, carry_fn ca
     hf_status status = carrier(bus, ctx, append);
     for (size_t i = 0; !status && ret_receipts && i < append->count; i++) {
         receipt_fill(&append->events[i], &ret_receipts[i]);
+    }
+    for (size_t i = 0; status == HF_UNKNOWN && ret_receipts && i < append->count; i++) {
+        receipt_unknown(&append->events[i], &ret_receipts[i]);
     }
     if (status && append->failed_index < append->count) {
         return fail(status, "event %zu: %s", append->failed_index, err_message());
@@ -168,11 +194,7 @@ static hf_status publish_later(hf_bus *bus, struct new_event *event, int64_t now
     if (attempt_tx(bus)) {
         return fail(HF_MISUSE, "an event with deliver_at_us cannot join a handler's transaction");
     }
-    hf_status status = bus_run(bus, &delay.change);
-    if (!status && ret_receipt) {
-        receipt_fill(event, ret_receipt);
-    }
-    return status;
+    return receipt_of(bus_run(bus, &delay.change), event, ret_receipt);
 }
 
 /* Is it for later? What is wrong with it is found by whoever publishes it. */

@@ -72,6 +72,22 @@ static void count_receipts(struct import *import, size_t from, size_t count)
     import->done_line = import->lines[from + count - 1];
 }
 
+/* Nobody knows whether these events were stored: the next try is with the same ids. */
+static void keep_ids(struct import *import, size_t from, size_t count)
+{
+    for (size_t i = from; i < from + count; i++)
+        import->events[i].id = import->receipts[i].id;
+}
+
+/* Says with which ids lines were tried that may be in the log. */
+static void say_ids(struct import *import, size_t from, size_t count)
+{
+    progress_end(&import->progress);
+    for (size_t i = from; i < from + count; i++)
+        out_complain("%s:%" PRId64 ": may be in the log, with id %s", import->name,
+                     import->lines[i], import->receipts[i].id);
+}
+
 /* Publishes events [from, from + count) in one transaction, again if it may help. */
 static hf_status publish_range(struct import *import, size_t from, size_t count)
 {
@@ -85,11 +101,15 @@ static hf_status publish_range(struct import *import, size_t from, size_t count)
                                      import->receipts + from);
         if (status == HF_OK)
             count_receipts(import, from, count);
+        if (status == HF_UNKNOWN)
+            keep_ids(import, from, count);
         if (status != HF_TIMEOUT && status != HF_UNKNOWN && status != HF_BUSY)
             return status;
         if (stop_requested())
-            return status;
+            break;
     }
+    if (status == HF_UNKNOWN)
+        say_ids(import, from, count);
     return status;
 }
 

@@ -178,6 +178,75 @@ static void a_schedule_that_was_run_is_found_by_its_id(void **state)
     assert_status(hf_event_get(scene->bus, receipt.id, note_position, &position), HF_NOTFOUND);
 }
 
+static int count_event(const hf_event *event, void *ctx)
+{
+    (void)event;
+    ++*(int *)ctx;
+    return 0;
+}
+
+/* An event is in the log under that id, once. */
+static void assert_found(hf_bus *bus, const char *id)
+{
+    int found = 0;
+
+    assert_ok(hf_event_get(bus, id, count_event, &found));
+    assert_int_equal(found, 1);
+}
+
+static void an_unknown_outcome_tells_the_id_that_was_tried(void **state)
+{
+    struct scene *scene = *state;
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_receipt receipt = {.position = 7};
+    hf_receipt again;
+
+    trouble_open(scene);
+    event.type = "x";
+    faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
+    assert_status(hf_publish(scene->bus, &event, &receipt), HF_UNKNOWN);
+    assert_int_equal(receipt.position, -1);
+    assert_int_equal(receipt.key_version, -1);
+    assert_int_equal(strlen(receipt.id), HF_ID_BYTES - 1);
+    assert_non_null(strstr(hf_errmsg(), receipt.id));
+    assert_found(scene->bus, receipt.id);
+    event.id = receipt.id;
+    assert_ok(hf_publish(scene->bus, &event, &again));
+    assert_int_equal(again.duplicate, 1);
+}
+
+static void an_unknown_outcome_of_many_tells_all_ids(void **state)
+{
+    struct scene *scene = *state;
+    hf_new_event events[3] = {HF_NEW_EVENT_INIT, HF_NEW_EVENT_INIT, HF_NEW_EVENT_INIT};
+    hf_receipt receipts[3];
+
+    trouble_open(scene);
+    memset(receipts, 0, sizeof(receipts));
+    events[0].type = events[1].type = events[2].type = "x";
+    faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
+    assert_status(hf_publish_many(scene->bus, events, 3, receipts), HF_UNKNOWN);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(receipts[i].position, -1);
+        assert_found(scene->bus, receipts[i].id);
+    }
+}
+
+static void a_delayed_event_with_an_unknown_outcome_tells_its_id(void **state)
+{
+    struct scene *scene = *state;
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_receipt receipt = {.position = 7};
+
+    trouble_open(scene);
+    event.type = "x";
+    event.deliver_at_us = wall_us() + 3600000000LL;
+    faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
+    assert_status(hf_publish(scene->bus, &event, &receipt), HF_UNKNOWN);
+    assert_int_equal(receipt.position, -1);
+    assert_non_null(strstr(hf_errmsg(), receipt.id));
+}
+
 static const struct CMUnitTest tests[] = {
     trouble_test(ordered_work_survives_each_lost_answer),
     trouble_test(shared_work_survives_each_lost_answer),
@@ -186,6 +255,9 @@ static const struct CMUnitTest tests[] = {
     trouble_test(an_edited_payload_survives_a_lost_answer),
     trouble_test(an_edited_payload_survives_an_answer_that_is_lost_while_stopping),
     trouble_test(a_schedule_that_was_run_is_found_by_its_id),
+    trouble_test(an_unknown_outcome_tells_the_id_that_was_tried),
+    trouble_test(an_unknown_outcome_of_many_tells_all_ids),
+    trouble_test(a_delayed_event_with_an_unknown_outcome_tells_its_id),
 };
 
 SCENE_MAIN(tests)
