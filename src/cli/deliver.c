@@ -10,6 +10,7 @@
  * finish until the drain's deadline; then it is killed, and that attempt does not count.
  */
 #include "cli/deliver.h"
+#include "cli/url.h"
 
 #include "base/banned.h"
 #include "base/clock.h"
@@ -58,8 +59,11 @@ bool deliver_init(struct deliver *deliver)
     deliver->environment_count = 0;
     if (!deliver->environment)
         return false;
+    deliver->open_url = deliver->url ? url_without_secrets(deliver->url) : NULL;
+    if (deliver->url && !deliver->open_url)
+        return false;
     for (size_t i = 0; i < count; i++) {
-        if (!is_ours(environ[i]))
+        if (!is_ours(environ[i]) && strncmp(environ[i], "PGPASSWORD=", 11) != 0)
             deliver->environment[deliver->environment_count++] = environ[i];
     }
     return true;
@@ -68,7 +72,9 @@ bool deliver_init(struct deliver *deliver)
 void deliver_release(struct deliver *deliver)
 {
     free(deliver->environment);
+    free(deliver->open_url);
     deliver->environment = NULL;
+    deliver->open_url = NULL;
 }
 
 /* NAME=value strings of one delivery. */
@@ -144,7 +150,7 @@ static void set_delivery(struct environment *set, const struct deliver *deliver,
     set_text(set, "HOLDFAST_SUBSCRIPTION", hf_delivery_subscription(delivery));
     set_number(set, "HOLDFAST_ATTEMPT", hf_delivery_attempt(delivery));
     set_number(set, "HOLDFAST_ATTEMPTS_MAX", hf_delivery_attempts_max(delivery));
-    set_text(set, "HOLDFAST_URL", deliver->url);
+    set_text(set, "HOLDFAST_URL", deliver->open_url);
     set_text(set, "HOLDFAST_NAMESPACE", deliver->namespace_name);
 }
 

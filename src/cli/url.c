@@ -14,6 +14,7 @@
 #include "base/banned.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STARS "***"
@@ -22,7 +23,8 @@
 /* A text that is being written into a fixed room; what does not fit is left out. */
 struct shown {
     char *at;
-    size_t left; /* with the final NUL */
+    size_t left;        /* with the final NUL */
+    const char *secret; /* what stands for each secret */
 };
 
 static void put(struct shown *shown, const char *text, size_t length)
@@ -47,7 +49,7 @@ static const char *put_authority(struct shown *shown, const char *url)
     if (!colon || !end || colon > end)
         return url;
     put(shown, url, (size_t)(colon + 1 - url));
-    put(shown, STARS, strlen(STARS));
+    put(shown, shown->secret, strlen(shown->secret));
     return end;
 }
 
@@ -62,31 +64,47 @@ static bool is_secret(const char *parameter, size_t name_length)
     return name_length >= length && strncmp(parameter + name_length - length, SECRET, length) == 0;
 }
 
-const char *url_shown(const char *url, char ret_shown[URL_SHOWN_BYTES])
+static void put_url(struct shown *shown, const char *url)
 {
-    struct shown shown = {ret_shown, URL_SHOWN_BYTES};
-
-    *ret_shown = '\0';
+    *shown->at = '\0';
     if (strncmp(url, "postgres", 8) != 0) {
-        put(&shown, url, strlen(url));
-        return ret_shown;
+        put(shown, url, strlen(url));
+        return;
     }
-    url = put_authority(&shown, url);
+    url = put_authority(shown, url);
     size_t length = strcspn(url, "?");
     while (url[length]) {
-        put(&shown, url, length + 1); /* with the ? or & */
+        put(shown, url, length + 1); /* with the ? or & */
         url += length + 1;
         size_t name_length = strcspn(url, "=&");
         length = strcspn(url, "&");
         if (url[name_length] == '=' && is_secret(url, name_length)) {
-            put(&shown, url, name_length + 1);
-            put(&shown, STARS, strlen(STARS));
+            put(shown, url, name_length + 1);
+            put(shown, shown->secret, strlen(shown->secret));
             url += length;
             length = 0;
         }
     }
-    put(&shown, url, length);
+    put(shown, url, length);
+}
+
+const char *url_shown(const char *url, char ret_shown[URL_SHOWN_BYTES])
+{
+    struct shown shown = {ret_shown, URL_SHOWN_BYTES, STARS};
+
+    put_url(&shown, url);
     return ret_shown;
+}
+
+char *url_without_secrets(const char *url)
+{
+    size_t bytes = strlen(url) + 1;
+    char *copy = malloc(bytes);
+    struct shown shown = {copy, bytes, ""};
+
+    if (copy)
+        put_url(&shown, url);
+    return copy;
 }
 
 const char *url_engine(const char *url, char *ret_engine, size_t bytes)

@@ -11,6 +11,9 @@
 /* The URL without its passwords: each is replaced by three stars. Answers ret_shown. */
 const char *url_shown(const char *url, char ret_shown[URL_SHOWN_BYTES]);
 
+/* The URL with empty passwords, as if none were given; NULL: no memory. Freed by free. */
+char *url_without_secrets(const char *url);
+
 /* The engine that it names: "sqlite", "postgres". Any other scheme is answered as it is. */
 const char *url_engine(const char *url, char *ret_engine, size_t bytes);
 
