@@ -9,6 +9,9 @@ trap 'cd /; rm -rf "$temp"; cluster_stop' EXIT
 cd "$temp" || exit 1
 
 secret='it'\''s 100% "s&c=r#t"/ä@:?'
+# Commands do not inherit the password: they have a file of their own.
+printf '%s\n' "*:*:*:checked:${secret//:/\\:}" >passwords
+chmod 600 passwords
 PGDATABASE=postgres sql "CREATE ROLE checked LOGIN PASSWORD '${secret//\'/\'\'}'" >/dev/null
 PGDATABASE=postgres sql "CREATE DATABASE shop OWNER checked" >/dev/null
 printf '%s\n' "$secret" >password
@@ -20,21 +23,21 @@ subscriptions:
   - name: one
     on: user.*
     from: start
-    handler: {exec: "'$HOLDFAST' publish made.by.one --quiet"}
+    handler: {exec: "PGPASSFILE='$temp/passwords' '$HOLDFAST' publish made.by.one --quiet"}
   - name: two
     on: 'made.**'
     from: start
     mode: shared
     handler: {exec: [sh, -c, 'echo "two got \$HOLDFAST_TYPE"']}
 END
-url="postgresql://holdfast@/shop?host=$cluster_dir"
+url="postgresql://checked@/shop?host=$cluster_dir"
 
 works() {
     "$HOLDFAST" work --until-empty >out 2>err || { cat err; return 1; }
     ! grep -F -e "$secret" -e '%73%26%63' out err
 }
 publishes() {
-    "$HOLDFAST" publish user.created --db "$url"
+    PGPASSFILE=$temp/passwords "$HOLDFAST" publish user.created --db "$url"
 }
 ok "work opens the database with the password of the file" works
 PGDATABASE=shop sql "GRANT ALL ON ALL TABLES IN SCHEMA holdfast TO holdfast" >/dev/null
