@@ -253,8 +253,8 @@ static void many_prepare(PGconn *pg)
     int id = namespace_id(pg);
     snprintf(
         sql, sizeof sql,
-        "INSERT INTO holdfast.events_%d (position, hash, checksum, emitted_at, entered_at, guard_at, "
-        "id, namespace_id, type, producer, key, payload) "
+        "INSERT INTO holdfast.events_%d (position, hash, checksum, emitted_at, entered_at, "
+        "guard_at, id, namespace_id, type, producer, key, payload) "
         "SELECT nextval('holdfast.events_%d_position'), hash, hash, emitted_at, entered_at, "
         "entered_at, id, %d, "
         "type, producer, key, payload "
@@ -423,8 +423,8 @@ static void *insert_one_by_one(void *ctx)
     int namespace = namespace_id(pg);
     snprintf(
         sql, sizeof sql,
-        "INSERT INTO holdfast.events_%d (position, hash, checksum, emitted_at, entered_at, guard_at, "
-        "id, namespace_id, type, producer, key, payload) VALUES "
+        "INSERT INTO holdfast.events_%d (position, hash, checksum, emitted_at, entered_at, "
+        "guard_at, id, namespace_id, type, producer, key, payload) VALUES "
         "(nextval('holdfast.events_%d_position'), $1::bigint, 0, $2::timestamptz, "
         "$3::timestamptz, $3::timestamptz, $4::uuid, %d, $5::text, $6::text, $7::text, $8::json)",
         namespace, namespace, namespace);

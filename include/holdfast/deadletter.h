@@ -15,7 +15,8 @@ typedef struct hf_dead_letter {
     int64_t dead_id;           /* its number; never used again */
     const char *subscription;
     hf_event event;            /* a complete copy: the log may have forgotten it */
-    const char *reason;        /* "attempts", "rejected", "decode", "no_handler", "lease", "corrupt" */
+    const char *reason;        /* "attempts", "rejected", "decode", "no_handler", "lease",
+                                * "corrupt" */
     const char *error;         /* the last attempt's; NULL if none */
     int32_t attempts;
     const char *attempts_json; /* [{"attempt","at","error","node"}, ...] */

@@ -7,6 +7,9 @@
 -- copying: the mark. While it is there nobody else may use the namespace. copied_to: the events of the
 -- source up to this position are all there.
 ALTER TABLE holdfast.namespaces ADD COLUMN copying text;
+-- Of a gapless namespace: positions above it have no gaps; those below came by a copy, maybe of a log that
+-- had some.
+ALTER TABLE holdfast.namespaces ADD COLUMN gapless_after bigint NOT NULL DEFAULT 0;
 ALTER TABLE holdfast.namespaces ADD COLUMN copied_to bigint NOT NULL DEFAULT 0;
 
 -- Who this database is.

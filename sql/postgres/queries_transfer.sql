@@ -376,6 +376,7 @@ put AS (
     UPDATE holdfast.namespaces n
     SET created_at = r.created_at, metadata = r.metadata, retention_ms = r.retention_ms,
         retention_bytes = r.retention_bytes, lagging_drop = r.lagging_drop <> 0,
+        gapless_after = r.head,
         retained_through = coalesce((SELECT e.position FROM holdfast.events e WHERE e.namespace_id = n.id
                                      ORDER BY e.position LIMIT 1) - 1, r.head)
     FROM target t, unnest($3::bigint[], $4::timestamptz[], $5::json[], $6::bigint[], $7::bigint[],

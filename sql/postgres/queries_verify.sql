@@ -65,6 +65,32 @@ WHERE n.removing_at IS NULL
     AND to_regclass(holdfast.month_table(n.id, m.month AT TIME ZONE 'UTC')) IS NULL
 LIMIT $1::bigint;
 
+-- Only gapless namespaces have no gaps. The head is that of the same snapshot as the events.
+-- name: verify_lost
+WITH spaces AS (
+    SELECT n.id, n.name, h.head, greatest(n.retained_through, n.gapless_after) AS floor
+    FROM holdfast.namespaces n JOIN holdfast.heads h ON h.namespace_id = n.id
+    WHERE n.gapless AND n.removing_at IS NULL AND n.copying IS NULL),
+logged AS (
+    SELECT s.name, coalesce(lag(e.position) OVER (PARTITION BY s.id ORDER BY e.position), s.floor) + 1 AS low,
+           e.position - 1 AS high
+    FROM spaces s JOIN holdfast.events e ON e.namespace_id = s.id AND e.position > s.floor),
+ends AS (
+    SELECT s.name, coalesce((SELECT max(e.position) FROM holdfast.events e
+                             WHERE e.namespace_id = s.id AND e.position > s.floor), s.floor) + 1 AS low,
+           s.head AS high
+    FROM spaces s)
+SELECT format('namespace "%s": the events at positions %s to %s are missing', g.name, g.low, g.high)
+FROM (SELECT * FROM logged UNION ALL SELECT * FROM ends) g WHERE g.low <= g.high
+LIMIT $1::bigint;
+
+-- name: verify_doubled
+SELECT format('namespace "%s": id %s is stored %s times', n.name, d.id, d.times)
+FROM (SELECT e.namespace_id, e.id, count(*) AS times FROM holdfast.events e
+      GROUP BY e.namespace_id, e.id HAVING count(*) > 1) d
+JOIN holdfast.namespaces n ON n.id = d.namespace_id AND n.removing_at IS NULL
+LIMIT $1::bigint;
+
 -- name: verify_partitions
 SELECT format('namespace "%s", subscription "%s": it has %s partitions, and rows for %s', n.name, s.name,
               w.rows, f.rows)

@@ -178,7 +178,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 UPDATE holdfast_namespaces
 SET head = CASE WHEN EXISTS (SELECT 1 FROM holdfast_events e WHERE e.place = (?1 << 44) + ?2) THEN 0
                 ELSE ?2 END,
-    created_at = ?3, metadata = ?4, retention_ms = ?5, retention_bytes = ?6, lagging_drop = ?7
+    created_at = ?3, metadata = ?4, retention_ms = ?5, retention_bytes = ?6, lagging_drop = ?7,
+    gapless_after = ?2
 WHERE id = ?1;
 
 -- ---- The mark -----------------------------------------------------------------------------------

@@ -41,6 +41,33 @@ SELECT printf('events in the log belong to namespace %d, which does not exist', 
     FROM logged WHERE owner NOT IN (SELECT id FROM holdfast_namespaces)
 LIMIT ?1;
 
+-- Positions have no gaps: what is missing behind the first event that is there, or between the newest
+-- that retention took (head) and that first one, was lost.
+-- name: verify_lost
+WITH logged AS (
+    SELECT e.place >> 44 AS namespace_id, e.place & 17592186044415 AS position,
+           lag(e.place) OVER (ORDER BY e.place) AS before
+    FROM holdfast_events e),
+gaps AS (
+    SELECT n.name, max(n.gapless_after, CASE WHEN l.before >> 44 = n.id THEN l.before & 17592186044415
+                                             ELSE n.head END) + 1 AS low, l.position - 1 AS high
+    FROM logged l JOIN holdfast_namespaces n ON n.id = l.namespace_id
+    WHERE n.removing_at IS NULL AND n.copying IS NULL
+    UNION ALL
+    SELECT n.name, max(n.gapless_after, max(l.position)) + 1, n.head
+    FROM logged l JOIN holdfast_namespaces n ON n.id = l.namespace_id
+    WHERE n.removing_at IS NULL AND n.copying IS NULL GROUP BY n.id)
+SELECT printf('namespace "%s": the events at positions %d to %d are missing', name, low, high)
+FROM gaps WHERE low <= high
+LIMIT ?1;
+
+-- name: verify_doubled
+SELECT printf('namespace "%s": id %s is stored %d times', ifnull(n.name, '?'), lower(hex(d.id)), d.times)
+FROM (SELECT e.id, e.place >> 44 AS namespace_id, count(*) AS times
+      FROM holdfast_events e GROUP BY e.id, e.place >> 44 HAVING count(*) > 1) d
+LEFT JOIN holdfast_namespaces n ON n.id = d.namespace_id
+LIMIT ?1;
+
 -- name: verify_partitions
 SELECT printf('namespace "%s", subscription "%s": it has %d partitions, and rows for %d', n.name,
               s.name, s.wanted_rows, s.found_rows)

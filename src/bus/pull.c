@@ -145,8 +145,8 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
     if (status) {
         log_about(
             &bus->log, HF_LOG_WARN, definition->name.bytes,
-            "%zu claimed events that are damaged, used up or have no handler could not be buried and "
-            "stay in lease %s: %s",
+            "%zu claimed events that are damaged, used up or have no handler could not be buried "
+            "and stay in lease %s: %s",
             settle.count, batch->lease_text, err_message());
     }
     mem_free(outcomes);

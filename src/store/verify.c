@@ -40,6 +40,11 @@ static const struct kind check_kinds[VERIFY_CHECKS] = {
                            "newest position before anybody publishes"},
     [VERIFY_MONTH] = {"month", "nothing can be published into that month: make its table with "
                                "holdfast.ensure_months(), or restore it"},
+    [VERIFY_LOST] = {"lost", "these events are gone, and no subscription that is behind them gets "
+                             "them: restore a backup, or publish them again"},
+    [VERIFY_DOUBLED] = {"doubled", "consumers get it twice, and publishing the id again may store "
+                                   "it once more: the index that guards ids was missing. Delete "
+                                   "all but the first, and make the index again"},
     [VERIFY_PARTITIONS] = {"partitions", "part of the events is not delivered: remove the "
                                          "subscription and create it again at its checkpoint"},
     [VERIFY_CHECKPOINT] = {"checkpoint", "seek the subscription to where it shall go on: "
@@ -307,6 +312,18 @@ static void look_at_row(const struct verify_row *row, void *ctx)
     look_at_json(walk, row, row->story, tables[walk->table].story, '[');
 }
 
+/* Whether a scan has moved on: rows of a damaged table may come in any order, and for ever. */
+static bool is_behind(const struct verify_cursor *cursor, const struct verify_cursor *before)
+{
+    if (cursor->first != before->first) {
+        return cursor->first > before->first;
+    }
+    if (cursor->second != before->second) {
+        return cursor->second > before->second;
+    }
+    return memcmp(cursor->id, before->id, sizeof cursor->id) > 0;
+}
+
 static hf_status run_scan(struct walk *walk, enum verify_table table)
 {
     struct verify_cursor cursor = {0};
@@ -315,9 +332,13 @@ static hf_status run_scan(struct walk *walk, enum verify_table table)
     walk->table = table;
     memset(walk->told, 0, sizeof walk->told);
     while (status == HF_OK && more && !walk->stopped) {
+        struct verify_cursor before = cursor;
         status = walk->engine->class->verify_scan(walk->engine, table, tables[table].rows_max,
                                                   &cursor, &more, look_at_row, walk);
         step(walk);
+        if (status == HF_OK && more && !is_behind(&cursor, &before)) {
+            status = fail(HF_CORRUPT, "its rows are not in the order of their keys");
+        }
     }
     return outlive(walk, status, tables[table].name);
 }

@@ -35,6 +35,8 @@ enum verify_check {
     VERIFY_ORPHAN,     /* rows whose subscription, schedule or namespace does not exist */
     VERIFY_TIP,        /* positions in the log above the newest one ever given */
     VERIFY_MONTH,      /* tables of the log that should be there */
+    VERIFY_LOST,       /* where positions have no gaps: what is missing was taken by retention */
+    VERIFY_DOUBLED,    /* no id is stored twice in a namespace */
     VERIFY_PARTITIONS, /* exactly the rows that a subscription's number of partitions asks for */
     VERIFY_CHECKPOINT, /* start <= checkpoint <= newest position */
     VERIFY_RETRY,      /* a delivery that waits has an event, and a kind that somebody looks for */

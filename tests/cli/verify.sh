@@ -203,7 +203,36 @@ else
     mv rest out
 fi
 names "an event at another position" checksum "event at position [05]: its checksum"
-findings "and nothing else" 7
+if on sqlite; then
+    names "positions that are missing" lost 'default.*events at positions 2 to 3 are missing'
+    names "one that is missing" lost 'default.*events at positions 6 to 6 are missing'
+    findings "and nothing else" 9
+else
+    findings "and nothing else" 7
+fi
+
+# --- An id that is there twice ---
+restore
+if on sqlite; then
+    damage "DROP INDEX holdfast_events_by_id"
+    damage "INSERT INTO holdfast.events SELECT place + 7, id, type, hash, checksum, emitted_at, entered_at, key_version,
+                schedule_id, producer, key, tenant, metadata, payload FROM holdfast.events WHERE place = (1 << 44) + 1"
+else
+    damage "INSERT INTO holdfast.events SELECT position + 7, hash, checksum, emitted_at, entered_at, guard_at + interval '1 ms',
+                id, namespace_id, type, key_version, schedule_id, producer, key, tenant, metadata, payload
+            FROM holdfast.events WHERE namespace_id = 1 AND position = 1"
+fi
+examine "an id that is stored twice is found"
+names "with its number" doubled 'default.*id [0-9a-f-]+ is stored 2 times'
+
+# --- Gapless ---
+hf namespace create exact --gapless
+for n in 1 2 3 4; do hf publish a.b "$n" --namespace exact; done
+damage "DELETE FROM holdfast.events WHERE $position = 2 AND payload$(on postgres && echo ::text) = '2'"
+damage "DELETE FROM holdfast.events WHERE $position = 4 AND payload$(on postgres && echo ::text) = '4'"
+examine "a lost event of a namespace without gaps is found"
+names "in the middle" lost 'exact.*events at positions 2 to 2 are missing'
+names "at the end" lost 'exact.*events at positions 4 to 4 are missing'
 
 # --- What is being removed ---
 restore
@@ -215,6 +244,7 @@ exits 0 "unless their namespace is being removed" verify
 
 # --- What belongs to nothing ---
 restore
+on sqlite || damage 'ALTER TABLE holdfast.partitions DROP CONSTRAINT partitions_subscription_id_fkey'
 for table in partitions leases retries copies; do
     damage "UPDATE holdfast.$table SET subscription_id = subscription_id + 1000"
 done

@@ -61,7 +61,8 @@ struct text array_text(struct result_array *array);
 bool array_uuid(struct result_array *array, uint8_t ret_id[16]);
 
 /* Copies the event in the columns from `first` on into the batch. The caller fills in attempts,
- * story, waited and unhandled. An event whose checksum is another one is marked damaged. HF_NOMEM; HF_CORRUPT. On failure the batch has no new entry. */
+ * story, waited and unhandled. An event with another checksum is marked damaged. HF_NOMEM;
+ * HF_CORRUPT. On failure the batch has no new entry. */
 hf_status event_push(struct batch *batch, const PGresult *result, int row, int first,
                      struct entry **ret_entry);
 /* The event as the application sees it, its texts those of the result; `id_text` gets the id and

@@ -8,6 +8,7 @@
  *   - Defensive, no trusted schema: the file belongs to the application too, and whatever it put
  *     into its schema must not run with our rights.
  *   - A busy handler with a deadline instead of busy_timeout, because each call has its own.
+ *   - Readers: a progress handler that ends statements at the limit that the call has set.
  *
  * What a failed COMMIT means
  *   SQLite writes the frames of a transaction, the commit frame last, then syncs, then publishes
@@ -27,6 +28,7 @@
 #include "base/point.h"
 #include "store/sqlite/files.h"
 
+#define LIMIT_STEPS 20000 /* of SQLite's machine, between two looks at the clock */
 #define BUSY_SLEEP_MIN_US 100
 #define BUSY_SLEEP_MAX_US 2000
 
@@ -105,6 +107,9 @@ hf_status conn_fail_code(struct conn *conn, int code, const char *doing)
         return fail(status, "cannot %s: another program kept the database locked until the "
                     "deadline", doing);
     }
+    if ((code & 0xff) == SQLITE_INTERRUPT && conn->kind == CONN_READER) {
+        return fail(status, "cannot %s: it took longer than the call may", doing);
+    }
     if ((code & 0xff) == SQLITE_INTERRUPT || (code & 0xff) == SQLITE_ABORT) {
         return fail(status, "cannot %s: the transaction was aborted at its time limit", doing);
     }
@@ -148,6 +153,13 @@ static int conn_busy(void *ctx, int count)
     return 1;
 }
 
+/* Non-zero interrupts the statement: a damaged file can make one that never ends. */
+static int conn_limit(void *ctx)
+{
+    struct conn *conn = ctx;
+    return deadline_passed(conn->limit);
+}
+
 static int conn_wal_hook(void *ctx, sqlite3 *db, const char *name, int pages)
 {
     (void)db;
@@ -162,6 +174,9 @@ static hf_status conn_settings(struct conn *conn)
     sqlite3 *db = conn->db;
     sqlite3_extended_result_codes(db, 1);
     sqlite3_busy_handler(db, conn_busy, conn);
+    if (conn->kind == CONN_READER) {
+        sqlite3_progress_handler(db, LIMIT_STEPS, conn_limit, conn);
+    }
     sqlite3_wal_autocheckpoint(db, 0);
     sqlite3_wal_hook(db, conn_wal_hook, conn);
     if (sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
@@ -183,6 +198,7 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
     memset(conn, 0, sizeof *conn);
     conn->kind = kind;
     conn->deadline = deadline;
+    conn->limit = DEADLINE_NEVER;
     int flags = kind == CONN_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     flags |= create ? SQLITE_OPEN_CREATE : 0;
     flags |= kind == CONN_HANDLER ? SQLITE_OPEN_FULLMUTEX : SQLITE_OPEN_NOMUTEX;

@@ -45,6 +45,7 @@ struct conn {
     sqlite3 *db; /* NULL: closed */
     enum conn_kind kind;
     struct deadline deadline; /* until when to wait for others' locks */
+    struct deadline limit;    /* of readers: until when a statement may run */
     sqlite3_stmt *cached[SQLITE_QUERY_COUNT];
     hf_status failed; /* why conn_statement gave NULL */
     bool full_sync; /* synchronous is FULL now, else NORMAL */

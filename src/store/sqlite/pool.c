@@ -79,6 +79,7 @@ static struct conn *pool_get(struct sqlite_engine *engine, hf_status *status)
     if (conn) {
         ((struct pool_conn *)conn)->generation = generation;
         conn->deadline = deadline;
+        conn->limit = DEADLINE_NEVER;
     }
     return conn;
 }
@@ -116,6 +117,7 @@ void pool_give(struct sqlite_engine *engine, struct conn *conn)
     if (!conn) {
         return;
     }
+    conn->limit = DEADLINE_NEVER;
     conn_rollback(conn);
     struct pool *pool = &engine->pool;
     pthread_mutex_lock(&pool->mutex);

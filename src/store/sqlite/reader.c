@@ -121,6 +121,7 @@ hf_status sqlite_reader_next(struct reader *base, const struct filter *filter, i
     }
     int64_t after = reader->after;
     bool more = false;
+    conn->limit = conn->deadline;
     status = read_log(engine, conn, &after, filter, max, batch, &more);
     pool_give(engine, conn);
     if (status != HF_OK) {

@@ -62,6 +62,7 @@ struct sqlite_engine {
     int64_t namespace_id;
     hf_durability durability;
     int64_t timeout_ms;             /* for reads that meet a busy database */
+    _Atomic bool damaged;           /* verify has found that the file is */
     struct log *log;
     uint8_t token[STORE_TOKEN_BYTES]; /* of this opened store: what `owner` columns hold */
 

@@ -19,6 +19,28 @@
 #include "store/sqlite/statement.h"
 
 #define SENTENCE_BYTES 1024
+#define LIMIT_MS (INT64_C(30) * 60 * 1000) /* of one statement ... */
+#define LIMIT_DAMAGED_MS 10000              /* ... in a file that is known to be damaged */
+
+/* A statement that may take long, but not for ever. Pages of a damaged file can refer to each other
+ * so that the number of rows to step over has no end in practice; the file's own check finds that
+ * first, and then the others get less time. */
+static bool verify_begin(struct lookup *lookup, struct engine *engine, enum sqlite_query query)
+{
+    bool going = lookup_begin(lookup, engine, query);
+    lookup->limit_ms = lookup->engine->damaged ? LIMIT_DAMAGED_MS : LIMIT_MS;
+    return going;
+}
+
+/* What took too long in a damaged file cannot be read, which is a finding and not the end. */
+static hf_status verify_end(struct lookup *lookup)
+{
+    hf_status status = lookup_end(lookup);
+    return status == HF_TIMEOUT && lookup->engine->damaged
+               ? fail(HF_CORRUPT, "it took longer than %d s, in a file that is damaged",
+                      LIMIT_DAMAGED_MS / 1000)
+               : status;
+}
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
@@ -29,6 +51,8 @@ static const enum sqlite_query check_queries[VERIFY_CHECKS] = {
     [VERIFY_ORPHAN] = SQLITE_QUERY_VERIFY_ORPHAN,
     [VERIFY_TIP] = SQLITE_QUERY_COUNT,
     [VERIFY_MONTH] = SQLITE_QUERY_COUNT,
+    [VERIFY_LOST] = SQLITE_QUERY_VERIFY_LOST,
+    [VERIFY_DOUBLED] = SQLITE_QUERY_VERIFY_DOUBLED,
     [VERIFY_PARTITIONS] = SQLITE_QUERY_VERIFY_PARTITIONS,
     [VERIFY_CHECKPOINT] = SQLITE_QUERY_VERIFY_CHECKPOINT,
     [VERIFY_RETRY] = SQLITE_QUERY_VERIFY_RETRY,
@@ -106,7 +130,7 @@ static hf_status check_leases(struct engine *engine, int32_t max, verify_said_fn
     if (!positions) {
         return fail(HF_NOMEM, "no memory for the positions of a lease");
     }
-    bool going = lookup_begin(&lookup, engine, SQLITE_QUERY_VERIFY_LEASE);
+    bool going = verify_begin(&lookup, engine, SQLITE_QUERY_VERIFY_LEASE);
     while (going && max > 0 && lookup_next(&lookup)) {
         lookup.status = look_at_lease(&lookup, positions, sentence, sizeof sentence);
         going = lookup.status == HF_OK;
@@ -115,7 +139,7 @@ static hf_status check_leases(struct engine *engine, int32_t max, verify_said_fn
             going = said(text_of(sentence), ctx) == 0;
         }
     }
-    hf_status status = lookup_end(&lookup);
+    hf_status status = verify_end(&lookup);
     mem_free(positions);
     return status;
 }
@@ -130,12 +154,15 @@ hf_status sqlite_verify_check(struct engine *engine, enum verify_check check, in
     if (check_queries[check] == SQLITE_QUERY_COUNT) {
         return HF_OK;
     }
-    if (lookup_begin(&lookup, engine, check_queries[check])) {
+    if (verify_begin(&lookup, engine, check_queries[check])) {
         bind_int(lookup.stmt, 1, max);
     }
     while (lookup_next(&lookup) && said(column_text(lookup.stmt, 0), ctx) == 0) {
     }
-    return lookup_end(&lookup);
+    if (check == VERIFY_FILE) {
+        lookup.engine->damaged = lookup.any || lookup.status == HF_CORRUPT;
+    }
+    return verify_end(&lookup);
 }
 
 /* ---- Scans ----------------------------------------------------------------------------------- */
@@ -184,7 +211,7 @@ hf_status sqlite_verify_scan(struct engine *engine, enum verify_table table, int
 {
     struct lookup lookup;
     int32_t rows = 0;
-    if (lookup_begin(&lookup, engine, scan_queries[table])) {
+    if (verify_begin(&lookup, engine, scan_queries[table])) {
         bind_int(lookup.stmt, 1, cursor->first);
         bind_int(lookup.stmt, 2, cursor->second);
         bind_int(lookup.stmt, 4, max);
@@ -197,5 +224,5 @@ hf_status sqlite_verify_scan(struct engine *engine, enum verify_table table, int
         found(&row, ctx);
     }
     *ret_more = rows == max;
-    return lookup_end(&lookup);
+    return verify_end(&lookup);
 }
