@@ -1,6 +1,6 @@
 /*
- * test_sqlite_notes.c - notes of running handlers: they outlive the process, nothing that happens to
- * the live file harms them, and nothing of them is left behind.
+ * test_sqlite_notes.c - notes of running handlers: they outlive the process, nothing that happens
+ * to the live file harms them, and nothing of them is left behind.
  */
 #include "support/make.h"
 

@@ -9,9 +9,10 @@
  * How the database is set must not matter to what is made: the transaction has its own search_path
  * and its own way to read literals, and its functions name theirs.
  *
- * What is in a schema runs with the rights of whoever uses it. So the schema is made and changed only
- * by its owner, only if nobody else may create anything in it and nobody has, and no superuser uses
- * one that belongs to a role that is none: schema_fault of sql/postgres/queries_core.sql.
+ * What is in a schema runs with the rights of the role that uses it. So the schema is made and
+ * changed only by its owner, only if no other role may create anything in it and none has, and no
+ * superuser uses one that belongs to a role that is none: schema_fault of
+ * sql/postgres/queries_core.sql.
  *
  * A schema that is newer than this program is left alone: it may have rules that this program would
  * break.
@@ -46,8 +47,8 @@ static hf_status read_number(struct session *session, enum postgres_query query,
 }
 
 /* Whether what lies in the schema may be run by this role, and, if it is to be changed, whether
- * nobody else can have put anything in our way: schema_fault says when not. `exists`: our tables are
- * there. */
+ * nobody else can have put anything in our way: schema_fault says when not. `exists`: our tables
+ * are there. */
 static hf_status check_owner(struct session *session, bool changes, bool exists)
 {
     struct params *params = session_params(session);

@@ -214,24 +214,13 @@ static int live_make(struct sqlite_engine *engine)
 
 static void live_free(struct live *live)
 {
-    if (live->notes.rows) {
-        notes_abandon(&live->notes);
-    }
+    notes_abandon(&live->notes);
     mem_free(live->file);
     mem_free(live->path);
     mem_free(live->new_path);
     live->file = NULL;
     live->path = NULL;
     live->new_path = NULL;
-}
-
-/* The same of a store that opens or closes, and not of a forked child: the notes go, too. */
-static void live_forget(struct live *live)
-{
-    if (live->notes.rows) {
-        notes_close(&live->notes);
-    }
-    live_free(live);
 }
 
 /* Everything that is in memory. */
@@ -278,7 +267,8 @@ hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node)
                      : fail(files_status(errno), "cannot make %s: %s", live->path, strerror(errno));
     }
     if (status != HF_OK) {
-        live_forget(live);
+        notes_close(&live->notes);
+        live_free(live);
         if (live->directory >= 0) {
             close(live->directory);
             live->directory = -1;
