@@ -37,7 +37,8 @@ typedef enum hf_on_unhandled {
 typedef enum hf_on_poison {
     HF_POISON_DEFAULT = 0,   /* HF_POISON_SKIP */
     HF_POISON_SKIP = 1,      /* the event dies, the next of its key goes on */
-    HF_POISON_BLOCK_KEY = 2, /* ... its key waits until the dead letter is retried or resolved */
+    HF_POISON_BLOCK_KEY = 2, /* ... its key waits until the dead letter is retried or resolved; for
+                                ordered subscriptions */
     HF_POISON_HALT = 3       /* ... the subscription pauses and says why */
 } hf_on_poison;
 

@@ -150,7 +150,10 @@ AS $$
                    'after another', partitions)
         WHEN on_batch_failure = 'split' AND on_poison = 'block_key' THEN
             'on_batch_failure is split, which goes with on_poison skip or halt: the neighbours of a '
-            'poison event live, and block_key would keep them back' END
+            'poison event live, and block_key would keep them back'
+        WHEN on_poison = 'block_key' AND mode = 'shared' THEN
+            'on_poison is block_key, and a shared subscription has no order of keys to keep: use skip '
+            'or halt, or an ordered subscription' END
     FROM jsonb_to_record(p_options) o (retry_max_ms bigint, retry_base_ms bigint, partitions integer,
                                        mode text, "order" text, on_batch_failure text, on_poison text)
 $$;

@@ -129,14 +129,24 @@ hf_status bus_run(hf_bus *bus, struct change *change)
     return store_run(bus->store, change, bus_deadline(bus));
 }
 
-hf_status bus_read_options(void *own, size_t own_bytes, const void *given, const char *what)
+hf_status bus_check_size(size_t size, size_t own_bytes, size_t first_bytes, const char *what)
+{
+    bool possible = size >= first_bytes && size <= own_bytes && size % sizeof size == 0;
+    return possible ? HF_OK
+                    : fail(HF_INVALID,
+                           "%s has size %zu, this library knows %zu: initialise it with its _INIT "
+                           "macro",
+                           what, size, own_bytes);
+}
+
+hf_status bus_read_options(void *own, size_t own_bytes, size_t first_bytes, const void *given,
+                           const char *what)
 {
     size_t size;
     memcpy(&size, given, sizeof size);
-    if (size < sizeof size || size > own_bytes) {
-        return fail(HF_INVALID,
-                    "%s has size %zu, this library knows %zu: initialise it with its _INIT macro",
-                    what, size, own_bytes);
+    hf_status status = bus_check_size(size, own_bytes, first_bytes, what);
+    if (status) {
+        return status;
     }
     memcpy(own, given, size);
     memcpy(own, &own_bytes, sizeof own_bytes);
@@ -304,7 +314,7 @@ hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
     hf_options own = HF_OPTIONS_INIT;
     hf_status status = ret_bus ? HF_OK : fail(HF_INVALID, "ret_bus is NULL");
     if (!status && options) {
-        status = bus_read_options(&own, sizeof own, options, "hf_options");
+        status = bus_read_options(&own, sizeof own, sizeof own, options, "hf_options");
     }
     if (!status) {
         status = check_options(&own);
@@ -372,7 +382,7 @@ hf_status hf_check(hf_bus *bus)
     hf_status status = bus_check_handle(bus);
     if (!status && store_is_replaced(bus->store)) {
         status = fail(HF_UNAVAILABLE, "the database was replaced or deleted while in use: close it "
-                      "and open it again");
+                                      "and open it again");
     }
     return status;
 }

@@ -133,8 +133,12 @@ void bus_reference(hf_bus *bus);
 /* Frees the handle with the last reference. */
 void bus_unreference(hf_bus *bus);
 
-/* Reads a size-first options struct of the caller, who may have been compiled against an older or
- * newer header, over our defaults. HF_INVALID if the size is not plausible. */
-hf_status bus_read_options(void *own, size_t own_bytes, const void *given, const char *what);
+/* Reads a size-first options struct of the caller, who may have been compiled against an older
+ * header, over our defaults. first_bytes is the smallest size that a header has given the struct.
+ * HF_INVALID if no header can have given it the size that it says. */
+hf_status bus_read_options(void *own, size_t own_bytes, size_t first_bytes, const void *given,
+                           const char *what);
+/* Is this a size that a header can have given a struct? The same answer. */
+hf_status bus_check_size(size_t size, size_t own_bytes, size_t first_bytes, const char *what);
 
 #endif

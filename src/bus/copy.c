@@ -137,8 +137,8 @@ static hf_status take_row(const struct transfer_value *values, int count, void *
     return status == HF_OK && portion_is_full(&copy->portion) ? write_portion(copy) : status;
 }
 
-static hf_status copy_table(struct copy *copy, struct exporter *exporter,
-                            enum transfer_table table, int64_t after, int64_t upto)
+static hf_status copy_table(struct copy *copy, struct exporter *exporter, enum transfer_table table,
+                            int64_t after, int64_t upto)
 {
     copy->table = table;
     portion_clear(&copy->portion);
@@ -196,8 +196,8 @@ static hf_status digest_row(const struct transfer_value *values, int count, void
     reading->copy->told.rows++;
     if (status == HF_OK && reading->digest.rows % TRANSFER_ROWS_MAX == 0) {
         bool events = reading->digest.table == TRANSFER_EVENTS;
-        status = tell(reading->copy, "verify",
-                      events ? values[0].number : reading->copy->told.position);
+        status =
+            tell(reading->copy, "verify", events ? values[0].number : reading->copy->told.position);
     }
     return status;
 }
@@ -519,8 +519,7 @@ static hf_status copy_all(struct copy *copy)
 
 static void name_run(char out[TRANSFER_IDENTITY_BYTES])
 {
-    snprintf(out, TRANSFER_IDENTITY_BYTES, "%016" PRIx64 "%016" PRIx64, random_u64(),
-             random_u64());
+    snprintf(out, TRANSFER_IDENTITY_BYTES, "%016" PRIx64 "%016" PRIx64, random_u64(), random_u64());
 }
 
 static hf_status check_arguments(const hf_bus *from, const hf_bus *to,
@@ -547,12 +546,21 @@ hf_status hf_copy(hf_bus *from, hf_bus *to, const hf_copy_options *options,
                   hf_copy_progress_fn progress, void *ctx, hf_copy_report *ret_report)
 {
     struct copy copy = {
-        .from = from, .to = to, .options = HF_COPY_OPTIONS_INIT, .progress = progress, .ctx = ctx,
+        .from = from,
+        .to = to,
+        .options = HF_COPY_OPTIONS_INIT,
+        .progress = progress,
+        .ctx = ctx,
         .report = HF_COPY_REPORT_INIT,
     };
     hf_status status = HF_OK;
     if (options) {
-        status = bus_read_options(&copy.options, sizeof copy.options, options, "hf_copy_options");
+        status = bus_read_options(&copy.options, sizeof copy.options, sizeof copy.options, options,
+                                  "hf_copy_options");
+    }
+    if (!status && ret_report) {
+        status = bus_check_size(ret_report->size, sizeof copy.report, sizeof copy.report,
+                                "hf_copy_report");
     }
     if (!status) {
         status = check_arguments(from, to, &copy.options);

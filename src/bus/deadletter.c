@@ -68,7 +68,7 @@ static hf_status query_of(const hf_dead_filter *filter, int64_t limit_default,
 {
     hf_dead_filter own = HF_DEAD_FILTER_INIT;
     hf_status status =
-        filter ? bus_read_options(&own, sizeof own, filter, "hf_dead_filter") : HF_OK;
+        filter ? bus_read_options(&own, sizeof own, sizeof own, filter, "hf_dead_filter") : HF_OK;
     if (!status) {
         status = check_filter(&own);
     }

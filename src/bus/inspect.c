@@ -523,7 +523,8 @@ hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats)
     hf_stats stats = {.oldest_waiting_us = -1};
     /* Checks the size that the caller gave; the values come from here. */
     hf_stats given = {0};
-    status = bus_read_options(&given, sizeof given, ret_stats, "hf_stats");
+    status = bus_read_options(&given, sizeof given, offsetof(hf_stats, subscriptions), ret_stats,
+                              "hf_stats");
     if (status) {
         return status;
     }

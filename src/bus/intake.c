@@ -136,7 +136,8 @@ hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64
                              struct new_event *ret, int64_t *ret_deliver_at_us)
 {
     hf_new_event own = HF_NEW_EVENT_INIT;
-    hf_status status = bus_read_options(&own, sizeof own, event, "hf_new_event");
+    hf_status status = bus_read_options(&own, sizeof own, offsetof(hf_new_event, expected_version),
+                                        event, "hf_new_event");
     if (status) {
         return status;
     }

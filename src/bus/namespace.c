@@ -61,7 +61,7 @@ static hf_status put(hf_bus *bus, const char *name, const hf_namespace_options *
     hf_namespace_options own = HF_NAMESPACE_OPTIONS_INIT;
     hf_status status = check(bus, name);
     if (!status && options) {
-        status = bus_read_options(&own, sizeof own, options, "hf_namespace_options");
+        status = bus_read_options(&own, sizeof own, sizeof own, options, "hf_namespace_options");
     }
     if (!status) {
         status = check_metadata(own.metadata_json);

@@ -284,6 +284,11 @@ hf_status options_check(const hf_subscription_options *options)
                     "on_batch_failure is split, which goes with on_poison skip or halt: the "
                     "neighbours of a poison event live, and block_key would keep them back");
     }
+    if (options->on_poison == HF_POISON_BLOCK_KEY && options->mode == HF_MODE_SHARED) {
+        return fail(HF_INVALID,
+                    "on_poison is block_key, and a shared subscription has no order of keys to "
+                    "keep: use skip or halt, or an ordered subscription");
+    }
     return check_place(options->from);
 }
 

@@ -181,7 +181,7 @@ hf_status hf_schedule_put(hf_bus *bus, const hf_schedule *schedule, int32_t *ret
         status = fail(HF_INVALID, "schedule is NULL");
     }
     if (!status) {
-        status = bus_read_options(&own, sizeof own, schedule, "hf_schedule");
+        status = bus_read_options(&own, sizeof own, sizeof own, schedule, "hf_schedule");
     }
     struct schedule_put put = {
         .change = {.kind = CHANGE_SCHEDULE_PUT, .now_us = clock_wall_us()},

@@ -257,8 +257,8 @@ static hf_status wish_init(struct wish *wish, const char *name, const char *cons
     }
     hf_status status = glob_check_name(text_of(name), "subscription name", HF_NAME_BYTES_MAX);
     if (!status && options) {
-        status =
-            bus_read_options(&wish->given, sizeof wish->given, options, "hf_subscription_options");
+        status = bus_read_options(&wish->given, sizeof wish->given, sizeof wish->given, options,
+                                  "hf_subscription_options");
     }
     if (!status && (count == 0 || count > HF_PATTERNS_MAX)) {
         status = fail(HF_INVALID, "subscription %s: %zu patterns; it takes 1 to %d", name, count,

@@ -160,6 +160,8 @@ static void check_options(const struct config_entry *subscription, size_t index,
          number_of(subscription, "on_batch_failure") == HF_BATCH_SPLIT &&
              number_of(subscription, "on_poison") == HF_POISON_BLOCK_KEY,
          "split does not go with on_poison: block_key"},
+        {"on_poison", shared && number_of(subscription, "on_poison") == HF_POISON_BLOCK_KEY,
+         "a shared subscription has no order of keys to keep; use skip or halt, or mode: ordered"},
     };
 
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {

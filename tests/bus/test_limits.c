@@ -231,7 +231,84 @@ static void a_gap_timeout_is_refused_where_there_are_no_gaps(void **state)
         assert_non_null(strstr(hf_errmsg(), "gap_timeout_ms is 5000"));
 }
 
+static void a_shared_subscription_cannot_block_keys(void **state)
+{
+    struct scene *scene = *state;
+    const char *patterns[] = {"*"};
+    hf_subscription_options options = quick_options();
+
+    options.mode = HF_MODE_SHARED;
+    options.on_poison = HF_POISON_BLOCK_KEY;
+    assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL), HF_INVALID);
+    assert_non_null(strstr(hf_errmsg(), "on_poison is block_key"));
+    options.on_poison = HF_POISON_SKIP;
+    assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
+    options.on_poison = HF_POISON_BLOCK_KEY;
+    assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL), HF_INVALID);
+}
+
+/* ---- Sizes of structs ------------------------------------------------------------------------ */
+
+static const size_t WRONG_SIZES[] = {0, 1, sizeof(size_t), sizeof(size_t) + 1, SIZE_MAX};
+
+/* Gives the struct each wrong size, then one that is a word or a byte off, and makes the call. */
+#define assert_sizes_refused(given, call)                                                          \
+    do {                                                                                           \
+        for (size_t i = 0; i < COUNTED(WRONG_SIZES); i++) {                                        \
+            (given).size = WRONG_SIZES[i];                                                         \
+            assert_status(call, HF_INVALID);                                                       \
+        }                                                                                          \
+        for (int off = -1; off <= 1; off++) {                                                      \
+            (given).size = sizeof(given) + (size_t)off;                                            \
+            if (off != 0)                                                                          \
+                assert_status(call, HF_INVALID);                                                   \
+        }                                                                                          \
+        (given).size = sizeof(given) + sizeof(size_t);                                             \
+        assert_status(call, HF_INVALID);                                                           \
+        assert_non_null(strstr(hf_errmsg(), "has size"));                                          \
+    } while (0)
+
+static int no_subject(const hf_dead_letter *letter, void *ctx)
+{
+    (void)letter;
+    (void)ctx;
+    return 0;
+}
+
+static void a_size_that_no_header_has_given_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    const char *patterns[] = {"*"};
+    hf_options options = HF_OPTIONS_INIT;
+    hf_subscription_options subscription = HF_SUBSCRIPTION_OPTIONS_INIT;
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_namespace_options namespace = HF_NAMESPACE_OPTIONS_INIT;
+    hf_claim_options claim = HF_CLAIM_OPTIONS_INIT;
+    hf_dead_filter filter = HF_DEAD_FILTER_INIT;
+    hf_schedule schedule = HF_SCHEDULE_INIT;
+    hf_copy_options copy = HF_COPY_OPTIONS_INIT;
+    hf_copy_report report = HF_COPY_REPORT_INIT;
+    hf_stats stats = {.size = sizeof stats};
+    hf_bus *bus = NULL;
+    hf_batch *batch = NULL;
+
+    assert_sizes_refused(options, hf_open("sqlite:none.db", &options, &bus));
+    assert_sizes_refused(subscription, hf_subscription_create(scene->bus, "a", patterns, 1,
+                                                              &subscription, NULL));
+    event.type = "x";
+    assert_sizes_refused(event, hf_publish(scene->bus, &event, NULL));
+    assert_sizes_refused(namespace, hf_namespace_create(scene->bus, "other", &namespace, NULL));
+    assert_sizes_refused(claim, hf_claim(scene->bus, "a", &claim, &batch));
+    assert_sizes_refused(filter, hf_dead_list(scene->bus, &filter, no_subject, NULL));
+    assert_sizes_refused(schedule, hf_schedule_put(scene->bus, &schedule, NULL));
+    assert_sizes_refused(copy, hf_copy(scene->bus, scene->bus, &copy, NULL, NULL, NULL));
+    assert_sizes_refused(report, hf_copy(scene->bus, scene->bus, NULL, NULL, NULL, &report));
+    assert_sizes_refused(stats, hf_stats_get(scene->bus, &stats));
+}
+
 static const struct CMUnitTest tests[] = {
+    scene_test(a_shared_subscription_cannot_block_keys),
+    scene_test(a_size_that_no_header_has_given_is_refused),
     scene_test(a_gap_timeout_is_refused_where_there_are_no_gaps),
     scene_test(no_more_than_inflight_max_events_are_ahead_of_the_checkpoint),
     scene_test(no_more_than_concurrency_handlers_run),

@@ -247,6 +247,7 @@ refused 'partitions: a shared subscription has 1' 'mode: shared, partitions: 4'
 refused 'in strict order there can only be 1' 'order: strict, partitions: 4'
 refused 'a shared subscription has no order' 'order: strict, mode: shared'
 refused 'split does not go with' 'on_poison: block_key, on_batch_failure: split'
+refused 'a shared subscription has no order of keys' 'mode: shared, on_poison: block_key'
 exits 3 "and makes no such subscription" sub show odd "${db[@]}"
 exits 2 "an empty command is refused on the command line, too" work odd "${db[@]}" --on 'odd.*' --from start --exec ' '
 has "because it would settle everything" err '--exec is empty, which would settle every event'

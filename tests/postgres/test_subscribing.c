@@ -545,6 +545,12 @@ static void what_does_not_go_together_is_refused_alike(void **state)
     wish.options.on_poison = HF_POISON_BLOCK_KEY;
     wish.options_json = "{\"on_batch_failure\": \"split\", \"on_poison\": \"block_key\"}";
     must_equal(HF_INVALID, both(&s, NULL, &wish).status);
+
+    wish = wish_of("o");
+    wish.options.mode = HF_MODE_SHARED;
+    wish.options.on_poison = HF_POISON_BLOCK_KEY;
+    wish.options_json = "{\"mode\": \"shared\", \"on_poison\": \"block_key\"}";
+    must_equal(HF_INVALID, both(&s, NULL, &wish).status);
     scene_end(&s);
 }
 
