@@ -132,7 +132,7 @@ static void settled(struct runner *runner, struct part *part, const struct settl
     runner->stale |= runner->halting; /* is it paused now? */
     pthread_mutex_unlock(&runner->mutex);
     runner->stale |= settle->ret_generation != runner->definition.generation;
-    runner_store_worked(runner);
+    runner_settle_worked(runner);
     runner->stale |= !text_is_absent(settle->pause.reason);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
@@ -158,6 +158,9 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
     /* After HF_UNKNOWN nobody knows what is stored: drop all, and load it again. */
     runner->lost |= status == HF_NOTFOUND || status == HF_UNKNOWN || (status == HF_STALE && !part);
     pthread_mutex_unlock(&runner->mutex);
+    if (ordered_is_answered(status)) {
+        runner_settle_refused(runner, status);
+    }
     if (status == HF_STALE) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: %s", err_message());
     } else if (status == HF_NOTFOUND || status == HF_CONFLICT) {
@@ -424,7 +427,7 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     ordered->unflushed_us = 0;
     ordered->held_us = held > 0 ? 0 : ordered->held_us; /* others may be held by now */
     ordered->owed = !moved && (ordered->owed || settled_before > 0);
-    runner_store_worked(runner);
+    runner_settle_worked(runner);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
     }

@@ -33,6 +33,7 @@
 #include "bus/verdict.h"
 #include "bus/watch.h"
 
+#define REFUSED_AT_ONCE 3 /* refused settles in a row that are tried again at once */
 #define REFRESH_US 50000 /* without news, look at the definition at most this often */
 #define WAIT_MS_MAX 3600000
 #define TEND_MS 1000 /* see tend_ms */
@@ -389,6 +390,32 @@ void runner_store_failed(struct runner *runner, hf_status status, const char *do
     runner->retry_store_us = clock_mono_us() + ms * 1000;
     runner_say(runner, HF_LOG_ERROR, "%s failed (%s: %s); trying again", doing,
                hf_status_name(status), err_message());
+}
+
+void runner_settle_refused(struct runner *runner, hf_status status)
+{
+    int64_t late = ++runner->refused_settles - REFUSED_AT_ONCE;
+    if (late <= 0) {
+        return;
+    }
+    if (late == 1) {
+        log_about(&runner->bus->log, HF_LOG_ERROR, runner->name,
+                  "what has ended was refused %d times in a row (%s: %s); trying again, less and "
+                  "less often",
+                  REFUSED_AT_ONCE + 1, hf_status_name(status), err_message());
+    }
+    int64_t ms = 10LL << (late < 8 ? late : 8);
+    ms = ms > STORE_RETRY_MS_MAX ? STORE_RETRY_MS_MAX : ms;
+    runner->retry_store_us = clock_mono_us() + ms * 1000;
+}
+
+void runner_settle_worked(struct runner *runner)
+{
+    if (runner->refused_settles > REFUSED_AT_ONCE) {
+        log_about(&runner->bus->log, HF_LOG_INFO, runner->name, "what ends is stored again");
+    }
+    runner->refused_settles = 0;
+    runner_store_worked(runner);
 }
 
 void runner_store_worked(struct runner *runner)

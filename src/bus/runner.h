@@ -131,6 +131,7 @@ struct runner {
     bool reread;            /* the log would be read differently now */
     int64_t retry_store_us; /* after a failure of the store: not before */
     int64_t store_failures; /* in a row */
+    int64_t refused_settles; /* the same, see runner_settle_refused */
     char said[256];         /* last thing told to the log by runner_say */
     struct ordered *ordered;
     struct shared *shared;
@@ -196,6 +197,11 @@ bool runner_may_work(struct runner *runner);
 /* Remembers a failure of the store and says so; the next try is later (up to 2 s). */
 void runner_store_failed(struct runner *runner, hf_status status, const char *doing);
 void runner_store_worked(struct runner *runner);
+/* The store has answered a settle, but not as it should: that may be over as soon as the definition
+ * is read or the partition taken again, so the first few are tried again at once. Further ones in a
+ * row come later and later (up to 2 s), and the log says so once. runner_settle_worked ends it. */
+void runner_settle_refused(struct runner *runner, hf_status status);
+void runner_settle_worked(struct runner *runner);
 /*
  * The store does not take what ends. For an ordered subscription whatever would run now would
  * probably run again: what is not stored when a connection is lost is lost with it. So workers

@@ -212,12 +212,13 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         lease_lose(runner, lease);
         pthread_mutex_unlock(&runner->mutex);
         runner->stale |= status == HF_NOTFOUND;
+        runner_settle_refused(runner, status);
         runner_say(runner, HF_LOG_WARN, "lost a lease: %s", err_message());
     } else if (status) {
         runner_store_failed(runner, status, "settling a lease");
         return false;
     } else {
-        runner_store_worked(runner);
+        runner_settle_worked(runner);
         runner->stale |= !text_is_absent(settle.pause.reason);
         if (!settle.all) { /* all are done */
             harvest_log(&runner->shared->harvest, runner);

@@ -95,6 +95,42 @@ static void settles_that_fail_are_tried_again(void **state)
     work_through(*state, HF_MODE_ORDERED, HF_OFF, FAULTY_APPLY, HF_IO, 3, false);
 }
 
+/* The bounds hold on any machine: a slow one only tries less often. */
+static void refused_for_long(struct scene *scene, hf_status status)
+{
+    struct recorder *recorder = scene_recorder(scene, wait_at_first);
+    hf_subscription_options options = trouble_options(HF_MODE_ORDERED);
+    int64_t calls, began_us, tried;
+
+    recorder->extra = scene_door(scene);
+    trouble_open(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", "k", "1");
+    assert_true(door_wait_inside(recorder->extra, 1));
+    calls = faulty_calls(FAULTY_APPLY);
+    faulty_fail(FAULTY_APPLY, 1, INT32_MAX, status);
+    door_open(recorder->extra);
+    began_us = mono_us();
+    assert_status(hf_wait(scene->bus, "a", 1, 3000), HF_TIMEOUT);
+    tried = faulty_calls(FAULTY_APPLY) - calls;
+    faulty_fail(FAULTY_APPLY, 1, 0, HF_OK);
+    /* Up to the longest pause some twelve tries, then one or two in two seconds, for two kinds of
+     * changes. */
+    assert_in_range(tried, 1, 40 + (mono_us() - began_us) / 500000);
+    settle_all(scene->bus, "a");
+}
+
+static void settles_that_are_refused_again_and_again_come_less_and_less_often(void **state)
+{
+    refused_for_long(*state, HF_CONFLICT);
+}
+
+static void so_do_those_of_what_others_seem_to_have(void **state)
+{
+    refused_for_long(*state, HF_STALE);
+}
+
 static void settles_that_time_out_are_tried_again(void **state)
 {
     work_through(*state, HF_MODE_ORDERED, HF_OFF, FAULTY_APPLY, HF_TIMEOUT, 3, false);
@@ -196,6 +232,8 @@ static const struct CMUnitTest tests[] = {
     trouble_test(lanes_that_cannot_be_read_are_read_before_anything_runs),
     trouble_test(settles_that_fail_are_tried_again),
     trouble_test(settles_that_time_out_are_tried_again),
+    trouble_test(settles_that_are_refused_again_and_again_come_less_and_less_often),
+    trouble_test(so_do_those_of_what_others_seem_to_have),
     trouble_test(settles_whose_answer_is_lost_do_no_harm),
     trouble_test(settles_that_did_not_happen_though_unknown_do_no_harm),
     trouble_test(shared_work_survives_failing_changes),
