@@ -403,9 +403,13 @@ CREATE TABLE holdfast.letters (
     tenant        text COLLATE "C",
     metadata      json,
     payload       json NOT NULL,
-    story         text NOT NULL,
-    UNIQUE (namespace_id, subscription, event_id)
+    story         text NOT NULL
 );
+-- One open letter for a delivery. Resolved ones stay with their notes when the event dies again.
+CREATE UNIQUE INDEX letters_open_event
+    ON holdfast.letters (namespace_id, subscription, event_id) WHERE resolved_at IS NULL;
+CREATE INDEX letters_event
+    ON holdfast.letters (namespace_id, subscription, event_id, id);
 -- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones, all.
 CREATE INDEX letters_open_of
     ON holdfast.letters (namespace_id, subscription, id) WHERE resolved_at IS NULL;

@@ -220,10 +220,11 @@ BEGIN
                               'a dead letter', v_lost);
             RETURN;
         END IF;
-        -- Whoever died before and came back leaves his place to the new letter.
+        -- An open letter of the same delivery leaves its place to the new one; a resolved one stays.
         DELETE FROM letters d
             USING events_at(p_namespace_id, p_subscription_id, v_dead) e
-            WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id;
+            WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id
+                AND d.resolved_at IS NULL;
         INSERT INTO letters
             (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
              hash, checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant,

@@ -104,7 +104,7 @@ SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at,
        d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
        d.checksum
 FROM holdfast.letters d WHERE d.namespace_id = $1::bigint::integer
-ORDER BY d.subscription, d.event_id
+ORDER BY d.subscription, d.event_id, d.id
 
 -- name: transfer_read_schedules
 SELECT s.name, s.id, s.generation, s.next_at, s.paused_at, s.created_at, s.policy, s.cap, s.grace_us,

@@ -174,8 +174,10 @@ SELECT b.position, b.partition, b.last_retry_at,
     FROM about LEFT JOIN blocked b ON true
     LEFT JOIN holdfast.events_at($1, $2, ARRAY(SELECT position FROM blocked)) e
         ON e.position = b.position
-    LEFT JOIN holdfast.letters d
-        ON d.namespace_id = $1 AND d.subscription = about.name AND d.event_id = e.id
+    LEFT JOIN LATERAL (
+        SELECT l.id FROM holdfast.letters l
+        WHERE l.namespace_id = $1 AND l.subscription = about.name AND l.event_id = e.id
+        ORDER BY l.id DESC LIMIT 1) d ON true
     ORDER BY b.position;
 
 -- Positions that a subscription's checkpoint waits for: those that are missing below visible ones, and
@@ -241,8 +243,10 @@ SELECT s.mode, s.start,
     JOIN holdfast.checkpoints c ON c.subscription_id = s.id
         AND c.partition = CASE s.mode WHEN 1 THEN $5 % s.partitions ELSE 0 END
     LEFT JOIN holdfast.retries r ON r.subscription_id = s.id AND r.position = $4
-    LEFT JOIN holdfast.letters d ON d.namespace_id = $1 AND d.subscription = s.name
-        AND d.event_id = $3
+    LEFT JOIN LATERAL (
+        SELECT l.id, l.attempts, l.story FROM holdfast.letters l
+        WHERE l.namespace_id = $1 AND l.subscription = s.name AND l.event_id = $3
+        ORDER BY l.id DESC LIMIT 1) d ON true
     WHERE s.id = $2 AND s.namespace_id = $1;
 
 -- ---- The log ------------------------------------------------------------------------------------

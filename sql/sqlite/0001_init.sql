@@ -199,9 +199,13 @@ CREATE TABLE holdfast_dead_letters (
     tenant        TEXT,
     metadata      TEXT,
     payload       TEXT NOT NULL,
-    story         TEXT NOT NULL,
-    UNIQUE (namespace_id, subscription, event_id)
+    story         TEXT NOT NULL
 ) STRICT;
+-- One open letter for a delivery. Resolved ones stay with their notes when the event dies again.
+CREATE UNIQUE INDEX holdfast_dead_letters_open_event
+    ON holdfast_dead_letters (namespace_id, subscription, event_id) WHERE resolved_at IS NULL;
+CREATE INDEX holdfast_dead_letters_event
+    ON holdfast_dead_letters (namespace_id, subscription, event_id);
 -- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones, all.
 -- (resolved_at is in the first so that counting need not look at the rows.)
 CREATE INDEX holdfast_dead_letters_open_of

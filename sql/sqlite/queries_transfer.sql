@@ -67,7 +67,8 @@ SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
        d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
        d.checksum
-FROM holdfast_dead_letters d WHERE d.namespace_id = ?1 ORDER BY d.subscription, d.event_id;
+FROM holdfast_dead_letters d WHERE d.namespace_id = ?1
+ORDER BY d.subscription, d.event_id, d.id;
 
 -- name: transfer_read_schedules
 SELECT s.name, s.id, s.generation, s.next_at, s.paused_at, s.created_at, s.policy, s.cap, s.grace_us,

@@ -467,7 +467,7 @@ SELECT coalesce(sum(count) FILTER (WHERE piece IS NULL), 0), min(first)
 
 -- ---- Dead letters -------------------------------------------------------------------------------
 
--- A new dead letter with a new number, in place of an older one of the same delivery. Both take the
+-- A new dead letter with a new number, in place of an open one of the same delivery. Both take the
 -- same parameters; the first does not need ?3.
 -- name: dead_add_copy
 INSERT OR REPLACE INTO holdfast_dead_letters
@@ -498,10 +498,11 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
        failed_at, resolved_at, resolved_by, resolved_note
     FROM holdfast_dead_letters WHERE id = ?2 AND namespace_id = ?1;
 
+-- The newest.
 -- hot
 -- name: dead_of_event
-SELECT id, attempts, story FROM holdfast_dead_letters
-    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3;
+SELECT id, attempts, story FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_event
+    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 ORDER BY id DESC LIMIT 1;
 
 -- The copy that a dead letter leaves in the hands of its subscription when it is retried. ?3: another
 -- payload, and then ?4: the checksum with it.

@@ -410,6 +410,36 @@ static void a_resolved_letter_stays_but_is_not_open(void **state)
     assert_status(hf_dead_resolve(NULL, id, "ann", NULL), HF_INVALID);
 }
 
+static void a_resolved_letter_and_its_note_stay_when_the_event_dies_again(void **state)
+{
+    struct scene *scene = *state;
+    hf_place start = {HF_PLACE_START, -1};
+    hf_dead_filter filter = any();
+    struct dead dead;
+
+    create(scene->bus, "s", "job.*");
+    publish_and_bury(scene->bus, "job.one", "first");
+    int64_t first = list(scene->bus, &filter)->ids[0];
+    assert_ok(hf_dead_resolve(scene->bus, first, "ann", "refunded by hand"));
+    assert_ok(hf_seek(scene->bus, "s", start, HF_OFF, NULL));
+    assert_int_equal(bury_all(scene->bus, "s", "second"), 1);
+    assert_ok(hf_dead_get(scene->bus, first, check_resolved, NULL));
+    assert_int_equal(dead_of(scene->bus, "s", &dead, 1), 1);
+    assert_string_equal(dead.error, "second");
+    filter.resolved = HF_ON;
+    struct listed *both = list(scene->bus, &filter);
+    assert_int_equal(both->count, 2);
+    assert_int_equal(both->ids[1], first);
+    /* An open one gives way to the next, as there is one open letter for a delivery. */
+    assert_ok(hf_seek(scene->bus, "s", start, HF_OFF, NULL));
+    assert_int_equal(bury_all(scene->bus, "s", "third"), 1);
+    assert_int_equal(list(scene->bus, &filter)->count, 2);
+    assert_int_equal(dead_of(scene->bus, "s", &dead, 1), 1);
+    assert_string_equal(dead.error, "third");
+    assert_int_equal(state_of(scene->bus, "s", dead.event_id, NULL), HF_STATE_DEAD);
+    assert_ok(hf_dead_get(scene->bus, first, check_resolved, NULL));
+}
+
 static void purging_deletes_what_matches(void **state)
 {
     struct scene *scene = *state;
@@ -465,6 +495,7 @@ int main(void)
         scene_test(all_that_match_are_retried_in_steps),
         scene_test(what_dies_again_meanwhile_is_not_retried_for_ever),
         scene_test(a_resolved_letter_stays_but_is_not_open),
+        scene_test(a_resolved_letter_and_its_note_stay_when_the_event_dies_again),
         scene_test(purging_deletes_what_matches),
         scene_test(purging_includes_what_failed_exactly_then),
     };
