@@ -37,7 +37,8 @@ static hf_status options_claim(const hf_claim_options *given, hf_claim_options *
 {
     hf_claim_options own = HF_CLAIM_OPTIONS_INIT;
     if (given) {
-        hf_status status = bus_read_options(&own, sizeof own, sizeof own, given, "hf_claim_options");
+        hf_status status =
+            bus_read_options(&own, sizeof own, sizeof own, given, "hf_claim_options");
         if (status) {
             return status;
         }
