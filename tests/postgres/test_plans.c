@@ -111,16 +111,17 @@ static void plain_appends_are_inserted_as_they_are_unnested(void **state)
         "DO $do$ DECLARE v_sql text := replace(substring(holdfast.append_source() "
         "FROM 'RETURN QUERY(.*);\nEND'), '{namespace}', '%lld'); v_parameter record; BEGIN "
         "FOR v_parameter IN SELECT * FROM unnest('{ids,types,payloads,keys,tenants,metadata,"
-        "producers,emitted_at,guard_at,hashes}'::text[]) WITH ORDINALITY p (name, place) LOOP "
+        "producers,emitted_at,guard_at,hashes,contents}'::text[]) WITH ORDINALITY p (name, place) LOOP "
         "v_sql := replace(v_sql, 'p_' || v_parameter.name, '$' || v_parameter.place); "
         "END LOOP; EXECUTE 'PREPARE append_plain (uuid[], text[], json[], text[], text[], "
-        "json[], text[], timestamptz[], timestamptz[], bigint[]) AS ' || v_sql; END $do$",
+        "json[], text[], timestamptz[], timestamptz[], bigint[], bigint[]) AS ' || v_sql; END "
+        "$do$",
         (long long)s.namespace_id);
     static const char *const bad[] = {"Function Scan", "Sort", "Materialize"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         must_plan_without(&s,
                           "append_plain ('{}', '{}', '{}', '{}', NULL, NULL, '{}', '{}', '{}', "
-                          "'{}')",
+                          "'{}', '{}')",
                           bad[i]);
     }
     PQfinish(s.pg);
@@ -134,7 +135,7 @@ static void a_plan_that_is_kept_is_good_for_a_table_that_grows(void **state)
     struct scene s = scene_of(*state);
     side_must(s.pg, "ANALYZE holdfast.subscriptions, holdfast.partitions, holdfast.retries");
     prepare(&s, POSTGRES_QUERY_HELLO);
-    side_must(s.pg, "EXECUTE hello (pg_backend_pid(), '0', true, '0', false)");
+    side_must(s.pg, "EXECUTE hello (pg_backend_pid(), '0', true, '0', false, true)");
     prepare(&s, POSTGRES_QUERY_SUBSCRIPTION_STANDING);
     prepare(&s, POSTGRES_QUERY_RETRIES_DUE);
     must_plan_without(&s, "subscription_standing (1, 1, gen_random_uuid())", "Seq Scan");
@@ -147,7 +148,7 @@ static void pages_of_schedules_are_read_in_the_order_of_an_index(void **state)
 {
     struct scene s = scene_of(*state);
     prepare(&s, POSTGRES_QUERY_HELLO);
-    side_must(s.pg, "EXECUTE hello (pg_backend_pid(), '0', true, '0', false)");
+    side_must(s.pg, "EXECUTE hello (pg_backend_pid(), '0', true, '0', false, true)");
     prepare(&s, POSTGRES_QUERY_SCHEDULES_DUE);
     prepare(&s, POSTGRES_QUERY_SCHEDULE_LIST);
     static const char *const bad[] = {"Seq Scan", "Sort"};
