@@ -48,7 +48,13 @@ ALTER TABLE holdfast.secret ENABLE ROW LEVEL SECURITY;
 
 -- door: a view of nothing. Who inserts into it is told by the default of `caller`, for which no role has
 -- the right to give another value; door_open runs with its owner's rights and answers the ticket.
-CREATE VIEW holdfast.door AS SELECT NULL::boolean AS ask, NULL::oid AS caller, NULL::bytea AS ticket;
+--   Whoever may read all tables (pg_read_all_data) can put a view of its own above the door, with another
+-- default there, and pg_write_all_data gives the right to every column. So the column has a type of its own,
+-- whose only value is the role that computes it.
+CREATE DOMAIN holdfast.caller AS oid
+    CONSTRAINT caller_is_current CHECK (VALUE = quote_ident(current_user)::regrole::oid);
+CREATE VIEW holdfast.door AS
+    SELECT NULL::boolean AS ask, NULL::holdfast.caller AS caller, NULL::bytea AS ticket;
 ALTER VIEW holdfast.door ALTER COLUMN caller SET DEFAULT quote_ident(current_user)::regrole::oid;
 
 -- A ticket: the caller's number, and what only who knows the secret can compute of it. It is good in this

@@ -247,6 +247,19 @@ for secret in 'SELECT FROM holdfast.secret' 'INSERT INTO holdfast.door (caller) 
     "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => NULL)" "SELECT FROM holdfast.tick(p_ticket => NULL)" "SELECT FROM holdfast.publish('theirs', 't', p_ticket => '')"; do
     may owner "forges no ticket: $secret" "$secret" "$denied"
 done
+# Who may read every table can put a view with another default above the door.
+sql "GRANT pg_read_all_data TO \"owner's\"" >/dev/null
+other=$(sql "SELECT 'other'::regrole::oid")
+door="CREATE TEMP VIEW mine AS SELECT ask, caller, ticket FROM holdfast.door"
+may owner "(a view above the door that leaves the caller alone answers a ticket)" "$door; INSERT INTO mine (ask) VALUES (true) RETURNING length(ticket)" 36
+for caller in "$other" 10; do
+    may owner "a view above the door with another caller ($caller) does not" "$door; ALTER VIEW mine ALTER caller SET DEFAULT $caller; INSERT INTO mine (ask) VALUES (true) RETURNING length(ticket)" \
+        "ERROR:  23514"
+done
+sql "REVOKE pg_read_all_data FROM \"owner's\"; GRANT pg_write_all_data TO \"owner's\"" >/dev/null
+may owner "nor does who may write every table name another" "INSERT INTO holdfast.door (ask, caller) VALUES (true, $other) RETURNING length(ticket)" \
+    "ERROR:  23514"
+sql "REVOKE pg_write_all_data FROM \"owner's\"" >/dev/null
 of_theirs="to_jsonb(t) @> '{\"namespace_id\": $theirs}' OR to_jsonb(t) @> '{\"namespace\": \"theirs\"}' OR to_jsonb(t) @> '{\"schedule_id\": \"$their_clock\"}'
     OR to_jsonb(t) @> '{\"subscription_id\": $their_jobs}' OR to_jsonb(t) @> '{\"subscription_id\": $their_audit}'"
 snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t)) FROM (SELECT t::text FROM holdfast.namespaces t WHERE id = $theirs
