@@ -27,7 +27,7 @@ extern "C" {
     X(HF_UNAVAILABLE, 12, 1, "the database cannot be opened or reached")                           \
     X(HF_DENIED, 13, 0, "permission denied")                                                       \
     X(HF_CORRUPT, 14, 0, "the database is damaged")                                                \
-    X(HF_SCHEMA, 15, 0, "the database was made by a newer program")                                \
+    X(HF_SCHEMA, 15, 0, "the schema is newer than this program, or not what it makes")             \
     X(HF_IO, 16, 1, "input or output failed")
 
 typedef enum hf_status {

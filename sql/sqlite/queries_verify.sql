@@ -7,6 +7,13 @@
 -- name: verify_file
 SELECT integrity_check FROM pragma_integrity_check(?1) WHERE integrity_check <> 'ok';
 
+-- Names are the same in upper and in lower case. What lies on a table of ours counts as ours; an index
+-- without a statement of its own is part of its table's.
+-- name: verify_schema
+SELECT type, name, tbl_name, sql FROM sqlite_schema
+WHERE (name LIKE 'holdfast\_%' ESCAPE '\' OR tbl_name LIKE 'holdfast\_%' ESCAPE '\') AND sql IS NOT NULL
+ORDER BY rowid;
+
 -- name: verify_orphan
 WITH owned (what, owner) AS (
     SELECT 'partitions', subscription_id FROM holdfast_partitions

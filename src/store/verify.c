@@ -35,6 +35,9 @@ struct kind {
 static const struct kind check_kinds[VERIFY_CHECKS] = {
     [VERIFY_FILE] = {"file", "the file is damaged: restore a backup, or save what can be read "
                              "with the .recover command of sqlite3"},
+    [VERIFY_SCHEMA] = {"schema",
+                       "statements rely on it: make it as it is in a new database of this "
+                       "program, and remove what does not belong to Holdfast"},
     [VERIFY_ORPHAN] = {"orphan", "nothing reads these rows any more: delete them"},
     [VERIFY_TIP] = {"tip", "new events would get positions that are taken: set the sequence to the "
                            "newest position before anybody publishes"},

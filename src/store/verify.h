@@ -32,6 +32,7 @@ struct store;
 /* An engine to which a check means nothing answers that all is well. */
 enum verify_check {
     VERIFY_FILE,       /* pages and indexes of the database itself */
+    VERIFY_SCHEMA,     /* tables, indexes, triggers ... are those that this program makes */
     VERIFY_ORPHAN,     /* rows whose subscription, schedule or namespace does not exist */
     VERIFY_TIP,        /* positions in the log above the newest one ever given */
     VERIFY_MONTH,      /* tables of the log that should be there */

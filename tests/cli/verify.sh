@@ -225,7 +225,61 @@ fi
 examine "an id that is stored twice is found"
 names "with its number" doubled 'default.*id [0-9a-f-]+ is stored 2 times'
 
+# --- The schema ---
+if on sqlite; then
+    restore
+    damage "CREATE TABLE mine (a); CREATE INDEX mine_a ON mine (a);
+            CREATE VIEW holdfast AS SELECT count(*) FROM holdfast_events;
+            CREATE TRIGGER mine_too AFTER INSERT ON mine BEGIN SELECT 1; END"
+    exits 0 "what the application has in the file is its own business" verify
+    damage "DROP INDEX holdfast_events_by_id; CREATE INDEX holdfast_events_by_id ON holdfast_events (id)"
+    damage "DROP INDEX holdfast_retries_by_lane"
+    damage "CREATE INDEX fast ON holdfast_events (type); CREATE VIEW HOLDFAST_more AS SELECT 1"
+    damage "CREATE TRIGGER audit AFTER INSERT ON holdfast_events BEGIN SELECT 1; END"
+    damage "DROP TRIGGER holdfast_events_forgotten"
+    damage "ALTER TABLE holdfast_keys ADD COLUMN mine TEXT"
+    damage "ALTER TABLE holdfast_copies RENAME TO away; CREATE VIEW holdfast_copies AS SELECT * FROM away"
+    damage "ALTER TABLE holdfast_settled RENAME COLUMN position TO place"
+    damage "DROP TABLE holdfast_past_nodes"
+    examine "a schema that is not ours is found"
+    names "an index that guards nothing" schema \
+        "index holdfast_events_by_id on holdfast_events is not as .* it has 'index.*' where 'unique index"
+    names "an index that is missing" schema 'index holdfast_retries_by_lane on holdfast_retries is missing'
+    names "an index of somebody else" schema 'index fast on holdfast_events does not belong'
+    names "a view of somebody else" schema 'view HOLDFAST_more does not belong'
+    names "a trigger of somebody else" schema 'trigger audit on holdfast_events does not belong'
+    names "a trigger that is missing" schema 'trigger holdfast_events_forgotten on .* is missing'
+    names "a column too many" schema "table holdfast_keys is not .* it has 'mine text"
+    names "a view in place of a table" schema 'view holdfast_copies is in the place of the table'
+    names "a column that is called otherwise" schema 'table holdfast_settled is not .*place'
+    names "a table that is missing" schema 'table holdfast_past_nodes is missing'
+    names "its index" schema 'index holdfast_past_nodes_ended .*is missing'
+    names "what cannot be asked then" unreadable 'settled: .*no such column'
+    names "and what else needs that column" unreadable 'slice: .*no such column'
+    findings "and nothing else" 13
+    exits 7 "for people" verify
+    has "it is a line with what to do" out '^schema: index fast on .* \(.*remove what does not belong'
+
+    restore # a table that a person has made again is as good
+    sql ".schema holdfast_keys" | sed 's/holdfast_keys/"HOLDFAST_Keys" -- mine\n/; s/TEXT/text  /' >again.sql
+    damage "DROP TABLE holdfast_keys" && damage "$(cat again.sql)"
+    exits 0 "how a statement is written does not matter" verify
+
+    # Migrating ends with the same comparison.
+    version=$(sql "SELECT value FROM holdfast_meta WHERE name = 'schema_version'")
+    fresh
+    damage "CREATE TABLE holdfast_mine (a)"
+    exits 1 "a table that bears our name is in the way of ours" publish a.b '{}'
+    has "it is named" err 'table holdfast_mine does not belong to Holdfast\. .*remove'
+    damage "ALTER TABLE holdfast_mine RENAME TO mine"
+    exits 0 "with another name it is not" publish a.b '{}'
+    is "the version is that of this program" \
+        "$(sql "SELECT value FROM holdfast_meta WHERE name = 'schema_version'")" "$version"
+    exits 0 "and all is as it should be" verify
+fi
+
 # --- Gapless ---
+restore
 hf namespace create exact --gapless
 for n in 1 2 3 4; do hf publish a.b "$n" --namespace exact; done
 damage "DELETE FROM holdfast.events WHERE $position = 2 AND payload$(on postgres && echo ::text) = '2'"

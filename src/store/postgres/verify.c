@@ -34,6 +34,7 @@ static struct params *ask_for(struct question *question, struct engine *engine,
 /* POSTGRES_QUERY_COUNT: nothing to ask. */
 static const enum postgres_query check_queries[VERIFY_CHECKS] = {
     [VERIFY_FILE] = POSTGRES_QUERY_COUNT,
+    [VERIFY_SCHEMA] = POSTGRES_QUERY_COUNT,
     [VERIFY_ORPHAN] = POSTGRES_QUERY_VERIFY_ORPHAN,
     [VERIFY_TIP] = POSTGRES_QUERY_VERIFY_TIP,
     [VERIFY_MONTH] = POSTGRES_QUERY_VERIFY_MONTH,

@@ -5,7 +5,8 @@
  * went through. Each step and its number are one transaction, so a process that dies in between
  * leaves the file at the step before. Two processes at once are kept apart by the gate, and by
  * BEGIN IMMEDIATE from programs that do not know the gate; the second one looks again and finds
- * nothing to do. A file that is ahead of this program is refused: it may mean something that we do
+ * nothing to do. The last step is committed only if the schema is then the one that this program
+ * makes. A file that is ahead of this program is refused: it may mean something that we do
  * not see.
  */
 #include "store/sqlite/migrate.h"
@@ -14,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/point.h"
+#include "store/sqlite/schema.h"
 #include "store/sqlite/verbs.h"
 
 /* Whether the first row of a query without parameters is this word. */
@@ -125,6 +127,9 @@ static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mo
         bind_text(stmt, 1, text_of(number));
     }
     status = stmt ? conn_run(conn, stmt) : conn_error(conn);
+    if (status == HF_OK && step->version == SQLITE_MIGRATION_COUNT) {
+        status = schema_expect(conn, engine->files.db);
+    }
     if (status != HF_OK) {
         conn_rollback(conn);
         return status;

@@ -11,7 +11,7 @@
  *   bell.c     wake-ups across processes
  *   live.c     signs of life; sign.c the sign that cannot be deleted; notes.c what runs now
  *   files.c    the names beside the database, and whether it is still the same file
- *   migrate.c  the schema and its steps
+ *   migrate.c  the schema and its steps; schema.c whether it is the one that this program makes
  *   append.c   the log's writing end         reader.c   its reading end
  *   tx.c       transactions for handlers      join.c     the application's own
  *   spare.c    space kept for settling when the disk is full
@@ -63,6 +63,7 @@ struct sqlite_engine {
     hf_durability durability;
     int64_t timeout_ms;             /* for reads that meet a busy database */
     _Atomic bool damaged;           /* verify has found that the file is */
+    _Atomic bool altered;           /* verify has found that the schema is */
     struct log *log;
     uint8_t token[STORE_TOKEN_BYTES]; /* of this opened store: what `owner` columns hold */
 

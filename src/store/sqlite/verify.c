@@ -2,9 +2,9 @@
  * verify.c - what `verify` asks of this engine. See store/verify.h.
  *
  * The checks are statements of queries_verify.sql that answer sentences, but for the leases, whose
- * list of positions only C can read. The first check is SQLite's own: it reads every page of the
- * file, the application's tables as well, and compares all indexes with their tables, the one of
- * event ids among them, by which publishing twice is noticed.
+ * list of positions only C can read, and the schema (schema.h). The first check is SQLite's own: it
+ * reads every page of the file, the application's tables as well, and compares all indexes with
+ * their tables, the one of event ids among them, by which publishing twice is noticed.
  *
  * Each statement is a read transaction of its own. While one runs the WAL cannot start over, so the
  * log is read in chunks. The file's own check has no chunks: on a busy bus the WAL grows meanwhile.
@@ -16,11 +16,12 @@
 #include "store/sqlite/core.h"
 #include "store/sqlite/lease.h"
 #include "store/sqlite/lookup.h"
+#include "store/sqlite/schema.h"
 #include "store/sqlite/statement.h"
 
 #define SENTENCE_BYTES 1024
 #define LIMIT_MS (INT64_C(30) * 60 * 1000) /* of one statement ... */
-#define LIMIT_DAMAGED_MS 10000              /* ... in a file that is known to be damaged */
+#define LIMIT_DAMAGED_MS 10000             /* ... in a file that is known to be damaged */
 
 /* A statement that may take long, but not for ever. Pages of a damaged file can refer to each other
  * so that the number of rows to step over has no end in practice; the file's own check finds that
@@ -32,10 +33,15 @@ static bool verify_begin(struct lookup *lookup, struct engine *engine, enum sqli
     return going;
 }
 
-/* What took too long in a damaged file cannot be read, which is a finding and not the end. */
+/* What took too long in a damaged file cannot be read, and neither can what a schema that is not
+ * ours does not have: a finding, not the end. */
 static hf_status verify_end(struct lookup *lookup)
 {
+    bool refused = lookup->conn && sqlite3_errcode(lookup->conn->db) == SQLITE_ERROR;
     hf_status status = lookup_end(lookup);
+    if (status == HF_IO && lookup->engine->altered && refused) {
+        return fail(HF_CORRUPT, "%s", err_message());
+    }
     return status == HF_TIMEOUT && lookup->engine->damaged
                ? fail(HF_CORRUPT, "it took longer than %d s, in a file that is damaged",
                       LIMIT_DAMAGED_MS / 1000)
@@ -48,6 +54,7 @@ static hf_status verify_end(struct lookup *lookup)
  * the newest one is read from it; months there are none. */
 static const enum sqlite_query check_queries[VERIFY_CHECKS] = {
     [VERIFY_FILE] = SQLITE_QUERY_VERIFY_FILE,
+    [VERIFY_SCHEMA] = SQLITE_QUERY_VERIFY_SCHEMA,
     [VERIFY_ORPHAN] = SQLITE_QUERY_VERIFY_ORPHAN,
     [VERIFY_TIP] = SQLITE_QUERY_COUNT,
     [VERIFY_MONTH] = SQLITE_QUERY_COUNT,
@@ -144,12 +151,40 @@ static hf_status check_leases(struct engine *engine, int32_t max, verify_said_fn
     return status;
 }
 
+struct heard {
+    verify_said_fn said;
+    void *ctx;
+    bool any;
+};
+
+static int hear(struct text sentence, void *ctx)
+{
+    struct heard *heard = ctx;
+    heard->any = true;
+    return heard->said(sentence, heard->ctx);
+}
+
+static hf_status check_schema(struct engine *engine, int32_t max, verify_said_fn said, void *ctx)
+{
+    struct heard heard = {said, ctx, false};
+    struct lookup lookup;
+    if (verify_begin(&lookup, engine, SQLITE_QUERY_VERIFY_SCHEMA)) {
+        lookup.conn->limit = deadline_after_ms(lookup.limit_ms);
+        lookup.status = schema_compare(lookup.conn, max, hear, &heard);
+    }
+    lookup.engine->altered = heard.any;
+    return verify_end(&lookup);
+}
+
 hf_status sqlite_verify_check(struct engine *engine, enum verify_check check, int32_t max,
                               verify_said_fn said, void *ctx)
 {
     struct lookup lookup;
     if (check == VERIFY_LEASE) {
         return check_leases(engine, max, said, ctx);
+    }
+    if (check == VERIFY_SCHEMA) {
+        return check_schema(engine, max, said, ctx);
     }
     if (check_queries[check] == SQLITE_QUERY_COUNT) {
         return HF_OK;
