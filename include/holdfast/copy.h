@@ -69,7 +69,8 @@ typedef struct hf_copy_report {
  * number by number and byte by byte. `options` and `progress` may be NULL.
  *   HF_CONFLICT  the source is in use, or was used meanwhile (without `live`); or a namespace of
  *                the target is not empty, is open somewhere, or is the unfinished copy of another
- *                database. The message names it.
+ *                database. The message names it. All namespaces are looked at before the first is
+ *                changed: those that were empty can still be used.
  *   HF_STALE     another call copies into the same target, and has taken over.
  *   HF_CORRUPT   the two sides are not equal.
  *   HF_NOTFOUND  there is no such namespace.

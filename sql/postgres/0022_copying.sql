@@ -30,7 +30,55 @@ BEGIN
 END
 $$;
 
--- copy_begin: TRANSFER_BEGIN. HF_CONFLICT (4), HF_BUSY (11).
+-- copy_check: TRANSFER_CHECK. HF_INVALID (1), HF_CONFLICT (4), HF_BUSY (11).
+CREATE FUNCTION holdfast.copy_check(p_name text, p_source text, p_gapless boolean,
+                                    OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_space namespaces%ROWTYPE;
+    v_open  record;
+BEGIN
+    status := 0;
+    SELECT * INTO v_space FROM namespaces n WHERE n.name = p_name;
+    IF NOT FOUND THEN
+        message := name_fault(p_name, 'namespace name', 128);
+        status := CASE WHEN message IS NULL THEN 0 ELSE 1 END;
+    ELSIF v_space.removing_at IS NOT NULL THEN
+        status := 11;
+        message := format('namespace %s of the target is being removed', p_name);
+    ELSIF p_gapless <> v_space.gapless THEN
+        status := 4;
+        message := format('namespace %s of the target is %sgapless, which cannot be changed', p_name,
+                          CASE WHEN v_space.gapless THEN '' ELSE 'not ' END);
+    ELSIF v_space.copying IS NOT NULL THEN
+        IF split_part(v_space.copying, ' ', 1) <> p_source THEN
+            status := 4;
+            message := format('namespace %s of the target is the unfinished copy of another database',
+                              p_name);
+        END IF;
+    ELSIF head(v_space.id) > 0
+          OR EXISTS (SELECT FROM subscriptions s WHERE s.namespace_id = v_space.id)
+          OR EXISTS (SELECT FROM keys k WHERE k.namespace_id = v_space.id)
+          OR EXISTS (SELECT FROM letters d WHERE d.namespace_id = v_space.id)
+          OR EXISTS (SELECT FROM schedules c WHERE c.namespace_id = v_space.id)
+          OR EXISTS (SELECT FROM delayed l WHERE l.namespace_id = v_space.id) THEN
+        status := 4;
+        message := format('namespace %s of the target is not empty', p_name);
+    ELSE
+        v_open := nodes_present(v_space.id);
+        IF v_open.count > 0 THEN
+            status := 4;
+            message := format('namespace %s of the target is open in %s process%s: %s', p_name,
+                              v_open.count, CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END, v_open.names);
+        END IF;
+    END IF;
+END
+$$;
+
+-- copy_begin: TRANSFER_BEGIN. HF_INVALID (1), HF_CONFLICT (4), HF_BUSY (11). A namespace that is refused
+-- was there before: one that this call makes is empty.
 CREATE FUNCTION holdfast.copy_begin(p_name text, p_source text, p_run text, p_gapless boolean,
                                     OUT status integer, OUT message text, OUT resumed boolean,
                                     OUT copied_to bigint)
@@ -40,7 +88,6 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_space namespaces%ROWTYPE;
-    v_open  record;
 BEGIN
     SELECT p.status, p.message INTO copy_begin.status, copy_begin.message
         FROM namespace_put(p_name, p_gapless, true) p;
@@ -48,37 +95,13 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO v_space FROM namespaces n WHERE n.name = p_name FOR UPDATE;
-    resumed := v_space.copying IS NOT NULL;
-    copy_begin.copied_to := v_space.copied_to;
-    IF v_space.removing_at IS NOT NULL THEN
-        status := 11;
-        message := format('namespace %s of the target is being removed', p_name);
-        RETURN;
-    ELSIF resumed AND split_part(v_space.copying, ' ', 1) <> p_source THEN
-        status := 4;
-        message := format('namespace %s of the target is the unfinished copy of another database',
-                          p_name);
-        RETURN;
-    ELSIF NOT resumed THEN
-        IF head(v_space.id) > 0
-           OR EXISTS (SELECT FROM subscriptions s WHERE s.namespace_id = v_space.id)
-           OR EXISTS (SELECT FROM keys k WHERE k.namespace_id = v_space.id)
-           OR EXISTS (SELECT FROM letters d WHERE d.namespace_id = v_space.id)
-           OR EXISTS (SELECT FROM schedules c WHERE c.namespace_id = v_space.id)
-           OR EXISTS (SELECT FROM delayed l WHERE l.namespace_id = v_space.id) THEN
-            status := 4;
-            message := format('namespace %s of the target is not empty', p_name);
-            RETURN;
-        END IF;
-        v_open := nodes_present(v_space.id);
-        IF v_open.count > 0 THEN
-            status := 4;
-            message := format('namespace %s of the target is open in %s process%s: %s', p_name,
-                              v_open.count, CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END, v_open.names);
-            RETURN;
-        END IF;
+    SELECT c.status, c.message INTO copy_begin.status, copy_begin.message
+        FROM copy_check(p_name, p_source, p_gapless) c;
+    IF copy_begin.status = 0 THEN
+        resumed := v_space.copying IS NOT NULL;
+        copy_begin.copied_to := v_space.copied_to;
+        UPDATE namespaces n SET copying = p_source || ' ' || p_run WHERE n.id = v_space.id;
     END IF;
-    UPDATE namespaces n SET copying = p_source || ' ' || p_run WHERE n.id = v_space.id;
 END
 $$;
 

@@ -128,8 +128,11 @@ FROM holdfast.namespaces n WHERE n.id = $1::bigint::integer
 
 -- ---- Steps: $1 is the namespace's name, $2 the mark ---------------------------------------------
 
+-- name: transfer_check
+SELECT status, message FROM holdfast.copy_check($1, $2, $3::text::boolean)
+
 -- name: transfer_begin
-SELECT status, message, resumed, copied_to FROM holdfast.copy_begin($1, $2, $3, $4::text::boolean)
+SELECT status, message, resumed, copied_to FROM holdfast.copy_begin($1, $2, $4, $3::text::boolean)
 
 -- name: transfer_clear
 SELECT status, message, more FROM holdfast.copy_clear($1, $2, $3, $4)

@@ -1,6 +1,7 @@
 /*
  * copy.c - copying a bus into another database. docs/adr/0019 says why it is done so.
  *
+ *     check all namespaces, of the source and of the target
  *     mark all namespaces in the target
  *     each:  take out what must come again
  *            rounds:  events up to the floor, from a snapshot of its own each
@@ -11,6 +12,9 @@
  * The floor is a position that nothing can come at or below any more. On PostgreSQL a position may
  * become visible after higher ones: what was copied above the floor is not all that there will be,
  * so a later run takes it out and begins at the floor. It is stored with each portion.
+ *
+ * A copy that is refused leaves no mark. The check comes before the first mark; if a namespace of
+ * the target is taken between its check and its mark, this run removes the marks that it has set.
  *
  * What subscriptions have only fits together in one snapshot, so it is copied last, at once, and
  * again from the beginning by every run.
@@ -48,7 +52,8 @@ struct copy {
     bool stopped; /* by the callback */
     char source[TRANSFER_IDENTITY_BYTES];
     char run[TRANSFER_IDENTITY_BYTES];
-    struct buf names; /* one after the other, each with its NUL */
+    struct buf names;  /* one after the other, each with its NUL */
+    struct buf marked; /* likewise: those that had no mark before this run */
     struct portion portion;
 
     /* of the present namespace */
@@ -419,41 +424,22 @@ static int note_name(const struct namespace_row *row, void *ctx)
     return 0;
 }
 
-/* Calls `each` with copy->name set to one namespace after the other. */
-static hf_status for_all(struct copy *copy, hf_status (*each)(struct copy *copy))
+/* Calls `each` with copy->name set to one of the names after the other. */
+static hf_status for_names(struct copy *copy, const struct buf *names,
+                           hf_status (*each)(struct copy *copy))
 {
     hf_status status = HF_OK;
-    for (size_t at = 0; at < copy->names.length && status == HF_OK;) {
-        copy->name = copy->names.bytes + at;
+    for (size_t at = 0; at < names->length && status == HF_OK;) {
+        copy->name = names->bytes + at;
         status = each(copy);
         at += strlen(copy->name) + 1;
     }
     return status;
 }
 
-static hf_status is_gapless(struct copy *copy, bool *ret_gapless);
-
-/* Before anything is copied: whatever stands in the way is found now. */
-static hf_status mark(struct copy *copy)
+static hf_status for_all(struct copy *copy, hf_status (*each)(struct copy *copy))
 {
-    struct transfer_facts facts;
-    struct transfer begin = step_of(copy, TRANSFER_BEGIN);
-    bool gapless = false;
-    hf_status status = store_transfer_facts(copy->from->store, text_of(copy->name), &facts);
-    if (status == HF_OK) {
-        status = check_quiet(copy, &facts);
-    }
-    if (status == HF_OK) {
-        status = is_gapless(copy, &gapless);
-    }
-    if (status == HF_OK) {
-        begin.gapless = gapless ? HF_ON : HF_TOGGLE_DEFAULT;
-        status = run_step(copy, &begin);
-    }
-    if (status == HF_OK && begin.ret_resumed) {
-        copy->report.resumed = 1;
-    }
-    return status;
+    return for_names(copy, &copy->names, each);
 }
 
 static int note_gapless(const struct namespace_row *row, void *ctx)
@@ -469,6 +455,64 @@ static hf_status is_gapless(struct copy *copy, bool *ret_gapless)
         return HF_OK;
     }
     return store_namespace_list(copy->from->store, text_of(copy->name), note_gapless, ret_gapless);
+}
+
+/* CHECK or BEGIN. */
+static hf_status run_first_step(struct copy *copy, struct transfer *step)
+{
+    bool gapless = false;
+    hf_status status = is_gapless(copy, &gapless);
+    step->gapless = gapless ? HF_ON : HF_TOGGLE_DEFAULT;
+    return status == HF_OK ? run_step(copy, step) : status;
+}
+
+/* Before anything is written: a namespace that stands in the way is found now. */
+static hf_status check(struct copy *copy)
+{
+    struct transfer_facts facts;
+    struct transfer step = step_of(copy, TRANSFER_CHECK);
+    hf_status status = store_transfer_facts(copy->from->store, text_of(copy->name), &facts);
+    if (status == HF_OK) {
+        status = check_quiet(copy, &facts);
+    }
+    return status == HF_OK ? run_first_step(copy, &step) : status;
+}
+
+static hf_status mark(struct copy *copy)
+{
+    struct transfer begin = step_of(copy, TRANSFER_BEGIN);
+    hf_status status = run_first_step(copy, &begin);
+    if (status == HF_OK && begin.ret_resumed) {
+        copy->report.resumed = 1;
+    } else if (status == HF_OK) {
+        buf_append(&copy->marked, copy->name, strlen(copy->name) + 1);
+        status = buf_status(&copy->marked);
+    }
+    return status;
+}
+
+static hf_status unmark(struct copy *copy)
+{
+    struct transfer end = step_of(copy, TRANSFER_END);
+    return run_step(copy, &end);
+}
+
+/* A run that may succeed when it is repeated (the connection was lost, the disk is full) leaves its
+ * marks to the next one. A run that was refused removes them: nothing has been copied yet. */
+static hf_status mark_all(struct copy *copy)
+{
+    hf_status status = for_all(copy, mark);
+    if (status == HF_OK || status_retriable(status)) {
+        return status;
+    }
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(message, sizeof message, "%s", err_message());
+    hf_status unmarked = for_names(copy, &copy->marked, unmark);
+    if (unmarked != HF_OK && unmarked != HF_STALE) {
+        return fail(status, "%.800s; and what this run has marked in the target stays closed: %s",
+                    message, err_message());
+    }
+    return err_set(status, message);
 }
 
 static hf_status find_names(struct copy *copy)
@@ -499,7 +543,11 @@ static hf_status copy_all(struct copy *copy)
         status = find_names(copy);
     }
     if (status == HF_OK) {
-        status = for_all(copy, mark);
+        status = for_all(copy, check);
+    }
+    HF_POINT("copy_checked");
+    if (status == HF_OK) {
+        status = mark_all(copy);
     }
     HF_POINT("copy_marked");
     if (status == HF_OK) {
@@ -570,12 +618,14 @@ hf_status hf_copy(hf_bus *from, hf_bus *to, const hf_copy_options *options,
     }
     name_run(copy.run);
     buf_init(&copy.names, NAMES_BYTES_MAX);
+    buf_init(&copy.marked, NAMES_BYTES_MAX);
     status = portion_init(&copy.portion);
     if (!status) {
         status = copy_all(&copy);
     }
     portion_release(&copy.portion);
     buf_release(&copy.names);
+    buf_release(&copy.marked);
     if (copy.stopped) {
         status = HF_OK;
     } else if (!status) {

@@ -127,7 +127,8 @@ static void say_how_to_go_on(const struct cli *cli, struct buf *line)
     }
     if (args_given(&cli->args, "live"))
         buf_printf(line, " --live");
-    out_hint("The target stays closed until it is complete. To go on: holdfast copy%" TEXT_PRI,
+    out_hint("Namespaces of the target that were begun stay closed until the copy is complete. To "
+             "go on: holdfast copy%" TEXT_PRI,
              TEXT_ARG(buf_text(line)));
 }
 
@@ -179,8 +180,7 @@ static int run_copy(struct cli *cli)
 }
 
 static const struct option_row copy_options[] = {
-    {"live", 0, OPTION_FLAG, NULL, NULL, 0, 0,
-     "copy a bus that is in use, as it is at one moment"},
+    {"live", 0, OPTION_FLAG, NULL, NULL, 0, 0, "copy a bus that is in use, as it is at one moment"},
     OPTION_END,
 };
 
@@ -195,7 +195,7 @@ const struct command command_copy = {
                "and positions, keys, subscriptions with checkpoints and all that waits, dead\n"
                "letters, schedules, events for later. What has been copied is read again on both\n"
                "sides and compared. The target is made if it is missing; a namespace of it that\n"
-               "is not empty is left alone, and the command refused.\n"
+               "is not empty is left alone, and the command refused before it changes any.\n"
                "Without --live the source must not be in use: exits with 4 if it is, or was\n"
                "meanwhile. May be ended at any time; the same command goes on. Until it is\n"
                "complete nobody can open the target.\n",

@@ -16,10 +16,10 @@
 #include "store/store.h"
 
 #define TRANSFER_COLUMNS_MAX 32
-#define TRANSFER_ROWS_MAX 5000      /* of one import; it also ends at STORE_BATCH_BYTES_MAX */
+#define TRANSFER_ROWS_MAX 5000 /* of one import; it also ends at STORE_BATCH_BYTES_MAX */
 #define TRANSFER_CLEAR_ROWS_MAX 5000
-#define TRANSFER_IDENTITY_BYTES 33  /* of a database: 32 hexadecimal digits and a NUL */
-#define TRANSFER_NAMES_BYTES 256    /* of those who have a namespace open, told for people */
+#define TRANSFER_IDENTITY_BYTES 33 /* of a database: 32 hexadecimal digits and a NUL */
+#define TRANSFER_NAMES_BYTES 256   /* of those who have a namespace open, told for people */
 
 /* In the order in which they are imported. What each row has is in sql/ENGINE/queries_transfer.sql:
  * the statements that read a table answer the columns that those that write it take. */
@@ -31,7 +31,7 @@ enum transfer_table {
     TRANSFER_RETRIES,
     TRANSFER_COPIES,
     TRANSFER_SETTLED,
-    TRANSFER_LEASES, /* as they are when nobody has them any more */
+    TRANSFER_LEASES,  /* as they are when nobody has them any more */
     TRANSFER_NUMBERS, /* one row: the highest number that a dead letter has ever had */
     TRANSFER_DEAD_LETTERS,
     TRANSFER_SCHEDULES,
@@ -60,12 +60,12 @@ hf_status store_identity(struct store *store, char ret_identity[TRANSFER_IDENTIT
 /* What is going on in a namespace, outside of any snapshot. */
 struct transfer_facts {
     int64_t namespace_id;
-    int64_t head;  /* the newest position ever given */
-    int64_t floor; /* nothing can come at or below it any more; -1: not known just now */
+    int64_t head;      /* the newest position ever given */
+    int64_t floor;     /* nothing can come at or below it any more; -1: not known just now */
     int32_t processes; /* that are alive and have it open ... */
     char names[TRANSFER_NAMES_BYTES]; /* ... and the names of some */
     int64_t driven; /* schedules with a job in the database, which is not copied */
-    bool copying; /* it is the target of a copy that is not complete */
+    bool copying;   /* it is the target of a copy that is not complete */
 };
 
 /* HF_NOTFOUND; HF_BUSY: it is being removed. */
@@ -92,12 +92,14 @@ void store_export_close(struct exporter *exporter);
 
 /* ---- Import ---------------------------------------------------------------------------------- */
 
-enum transfer_step { TRANSFER_BEGIN, TRANSFER_CLEAR, TRANSFER_PUT, TRANSFER_END };
+enum transfer_step { TRANSFER_CHECK, TRANSFER_BEGIN, TRANSFER_CLEAR, TRANSFER_PUT, TRANSFER_END };
 
 /*
  * One step of copying into a namespace (`name`) of the store's database. `source` is the identity
  * of the database that it comes from, `run` names this run of the copy.
  *
+ *   CHECK  answers what BEGIN would answer, and changes nothing. A copy checks all namespaces
+ *          before it begins with the first, so that a refused copy leaves the target as it was.
  *   BEGIN  makes the namespace, or takes one that is empty, and marks it: until END it cannot be
  *          opened, published to or claimed from. One that carries the mark of `source` already is a
  *          copy that was interrupted: this run takes it over, and the one before cannot go on
@@ -111,8 +113,8 @@ enum transfer_step { TRANSFER_BEGIN, TRANSFER_CLEAR, TRANSFER_PUT, TRANSFER_END 
  *   END    takes the mark away; `name` absent: from all namespaces that have the mark of `source`
  *          and this run. Rings.
  *
- * All but BEGIN answer HF_STALE if another run has taken over. Each is atomic and durable when it
- * answers HF_OK. After HF_UNKNOWN a new run finds out what is there.
+ * All but CHECK and BEGIN answer HF_STALE if another run has taken over. Each is atomic and durable
+ * when it answers HF_OK. After HF_UNKNOWN a new run finds out what is there.
  */
 struct transfer {
     struct change change;
@@ -120,7 +122,7 @@ struct transfer {
     struct text name;
     struct text source;
     struct text run;
-    hf_toggle gapless; /* BEGIN, if the namespace is made; where the engine knows the difference */
+    hf_toggle gapless; /* CHECK, BEGIN: of a namespace that is made, if the engine has both kinds */
     int64_t floor;
     enum transfer_table table;
     const struct transfer_value *values; /* `rows` times `columns` */

@@ -8,6 +8,7 @@
 #include "support_copy.h"
 #include "support_tables.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -194,8 +195,8 @@ static void killed_anywhere_it_goes_on(const char *from, const char *to)
         const char *point;
         const char *nth;
     } deaths[] = {
-        {"copy_marked", "1"},       {"copy_before_portion", "1"}, {"copy_after_portion", "1"},
-        {"copy_before_portion", "4"}, {"copy_mid_clear", "1"},    {"copy_before_proof", "1"},
+        {"copy_marked", "1"},         {"copy_before_portion", "1"}, {"copy_after_portion", "1"},
+        {"copy_before_portion", "4"}, {"copy_mid_clear", "1"},      {"copy_before_proof", "1"},
         {"copy_before_end", "1"},
     };
     hf_copy_report report;
@@ -350,6 +351,68 @@ static void a_target_with_an_empty_log_is_refused_if_it_has_anything(void **stat
     assert_ok(hf_close(&bus));
     tables_run(scene, scene->path ? "DELETE FROM holdfast_events" : "DELETE FROM holdfast.events");
     must_be_refused(scene);
+}
+
+/* A copy in a thread of its own, which stops at a fault point. */
+struct stopped_copy {
+    const char *from;
+    const char *to;
+    hf_status status;
+};
+
+static void *copy_in_thread(void *ctx)
+{
+    struct stopped_copy *copy = ctx;
+
+    copy->status = copy_with(copy->from, copy->to, NULL, NULL, NULL, NULL);
+    return NULL;
+}
+
+static void publish_to(const char *url, const char *namespace_name)
+{
+    hf_options options = HF_OPTIONS_INIT;
+    hf_bus *bus = NULL;
+
+    options.timeout_ms = PATIENCE_MS;
+    options.namespace_name = namespace_name;
+    assert_ok(hf_open(url, &options, &bus));
+    publish(bus, "a", NULL, "{}");
+    assert_ok(hf_close(&bus));
+}
+
+/* One of the two is marked before the other is refused, whichever comes first. */
+static void a_copy_that_is_refused_while_it_marks_removes_its_marks(void **state)
+{
+    static const char *const names[] = {"default", "second"};
+    struct scene *scene = *state;
+    const char *urls[] = {there, back};
+    struct stopped_copy copy = {.from = scene->url};
+
+    close_bus(scene);
+    publish_to(scene->url, names[0]);
+    publish_to(scene->url, names[1]);
+    for (size_t i = 0; i < COUNTED(urls); i++) {
+        for (size_t n = 0; n < COUNTED(names); n++) {
+            pthread_t thread;
+            hf_bus *bus = NULL;
+
+            copy.to = urls[i];
+            point_reset();
+            point_arm("copy_checked", 1, POINT_STOP_THREAD);
+            assert_int_equal(pthread_create(&thread, NULL, copy_in_thread, &copy), 0);
+            assert_true(point_wait_blocked("copy_checked", PATIENCE_MS));
+            publish_to(urls[i], names[n]);
+            point_release("copy_checked");
+            assert_int_equal(pthread_join(thread, NULL), 0);
+            assert_status(copy.status, HF_CONFLICT);
+            publish_to(urls[i], names[1 - n]);
+            bus = open_whole(urls[i]);
+            assert_ok(hf_namespace_remove(bus, names[0], HF_OFF));
+            assert_ok(hf_namespace_remove(bus, names[1], HF_OFF));
+            assert_ok(hf_close(&bus));
+        }
+    }
+    point_reset();
 }
 
 static void the_unfinished_copy_of_another_is_refused(void **state)
@@ -613,6 +676,7 @@ static const struct CMUnitTest tests[] = {
     copy_test(a_source_in_use_is_refused),
     copy_test(a_target_with_anything_in_it_is_refused),
     copy_test(a_target_with_an_empty_log_is_refused_if_it_has_anything),
+    copy_test(a_copy_that_is_refused_while_it_marks_removes_its_marks),
     copy_test(the_unfinished_copy_of_another_is_refused),
     copy_test(what_came_meanwhile_is_seen_and_copied_by_the_next_run),
     copy_test(a_live_copy_is_one_moment_of_its_source),

@@ -30,6 +30,22 @@ has "says what it did" err '^2 namespaces copied and verified: 8 events, '
 exits 4 "a target that is not empty is refused" copy "$HOLDFAST_URL" sqlite:there.db
 has "by name" err 'of the target is not empty'
 
+# A refused copy leaves the target as it was: whichever namespace is not empty, the other one is not
+# made, and if it is there it can be used.
+for full in default "$odd"; do
+    other=$odd
+    [ "$full" = default ] || other=default
+    target=$(empty "refused_${#full}")
+    hf publish --db "$target" --namespace "$full" x
+    exits 4 "(a target with one namespace that is not empty)" copy "$HOLDFAST_URL" "$target"
+    hf namespace list --db "$target" --json
+    is "refused, it makes no namespace" "$(field out 1 '$.name') $(wc -l <out)" "$full 1"
+    hf namespace create "$other" --db "$target"
+    exits 4 "(and another one that is)" copy "$HOLDFAST_URL" "$target"
+    has "refused, it says why" err 'of the target is not empty'
+    exits 0 "and the empty one can be published to" publish --db "$target" --namespace "$other" x
+done
+
 # dump FILE: everything in it but who it is.
 dump() { patiently "$1" .dump | grep -v "'identity'"; }
 # forget_arrival FILE: when its partitions came, if that was a short time ago; what is left of that.
@@ -123,6 +139,8 @@ way=$(empty way)
 exits 0 "there" copy sqlite:full.db "$way"
 exits 0 "and back" copy "$way" sqlite:again.db
 is "partitions come anew" "$(forget_arrival again.db)" 0.0
+is "positions that were copied may have gaps" "$(patiently again.db "SELECT gapless_after FROM holdfast_namespaces;
+    UPDATE holdfast_namespaces SET gapless_after = 0")" 7
 rows() { dump "$1" | grep -v 'INTO sqlite_sequence '; }
 is "all columns of all rows arrive" "$(diff <(rows full.db) <(rows again.db) && echo same)" same
 

@@ -345,7 +345,7 @@ for role in $roles; do
         "holdfast.import_table('holdfast.event_log', 'theirs', '{position}', '{\"type\": \"type\", \"payload\": \"payload\"}')" \
         "holdfast.node_register($theirs, gen_random_uuid(), false, false, 'n', true, 'n', NULL, NULL, NULL, NULL, NULL, 30000)" \
         "holdfast.node_register($ours, '$their_node', false, true, 'n', true, 'n', NULL, NULL, NULL, NULL, NULL, 30000)" \
-        "holdfast.copy_begin('theirs', 'x', 'y', false)" "holdfast.copy_clear('theirs', 'x y', 0, 1000)" "holdfast.copy_end(NULL, 'x y')" "holdfast.copy_head($theirs, 1)" \
+        "holdfast.copy_check('theirs', 'x', false)" "holdfast.copy_begin('theirs', 'x', 'y', false)" "holdfast.copy_clear('theirs', 'x y', 0, 1000)" "holdfast.copy_end(NULL, 'x y')" "holdfast.copy_head($theirs, 1)" \
         "holdfast.change_namespace_remove(0, 'theirs', true, 1000)" "holdfast.namespace_grant('owner', 'theirs', '$role''s')" "holdfast.namespace_put('a new one')"; do
         echo "SELECT $call;"
     done | tries "$role's" >"$said"

@@ -236,6 +236,8 @@ static enum postgres_query choose(const struct change *change)
 {
     const struct transfer *transfer = (const struct transfer *)change;
     switch (transfer->step) {
+    case TRANSFER_CHECK:
+        return POSTGRES_QUERY_TRANSFER_CHECK;
     case TRANSFER_BEGIN:
         return POSTGRES_QUERY_TRANSFER_BEGIN;
     case TRANSFER_CLEAR:
@@ -327,10 +329,12 @@ static hf_status transfer_fill(struct postgres_engine *engine, struct params *pa
     const struct transfer *transfer = (const struct transfer *)change;
     char mark[MARK_BYTES_MAX];
     param_text(params, transfer->name);
-    if (transfer->step == TRANSFER_BEGIN) {
+    if (transfer->step == TRANSFER_CHECK || transfer->step == TRANSFER_BEGIN) {
         param_text(params, transfer->source);
-        param_text(params, transfer->run);
         param_text(params, transfer->gapless == HF_ON ? text_of("true") : TEXT_ABSENT);
+        if (transfer->step == TRANSFER_BEGIN) {
+            param_text(params, transfer->run);
+        }
         return HF_OK;
     }
     snprintf(mark, sizeof mark, "%" TEXT_PRI " %" TEXT_PRI, TEXT_ARG(transfer->source),

@@ -152,16 +152,16 @@ hf_status sqlite_transfer_facts(struct engine *engine, struct text name,
         facts.head = facts.floor = sqlite3_column_int64(lookup.stmt, 1);
         facts.copying = sqlite3_column_int(lookup.stmt, 3) != 0;
         if (sqlite3_column_int(lookup.stmt, 2) != 0) {
-            lookup.status = fail(HF_BUSY, "namespace %" TEXT_PRI " is being removed",
-                                 TEXT_ARG(name));
+            lookup.status =
+                fail(HF_BUSY, "namespace %" TEXT_PRI " is being removed", TEXT_ARG(name));
         }
     } else if (lookup.status == HF_OK) {
         lookup.status = fail(HF_NOTFOUND, "there is no namespace %" TEXT_PRI, TEXT_ARG(name));
     }
     hf_status status = lookup_end(&lookup);
     if (status == HF_OK) {
-        facts.processes = live_count(sqlite_of(engine), facts.namespace_id, facts.names,
-                                     sizeof facts.names);
+        facts.processes =
+            live_count(sqlite_of(engine), facts.namespace_id, facts.names, sizeof facts.names);
         *ret_facts = facts;
     }
     return status;
@@ -236,9 +236,8 @@ static hf_status read_positions(struct sqlite_exporter *exporter, struct transfe
     return status;
 }
 
-hf_status sqlite_export_rows(struct exporter *base, int64_t namespace_id,
-                             enum transfer_table table, int64_t after, int64_t upto,
-                             transfer_row_fn row, void *ctx)
+hf_status sqlite_export_rows(struct exporter *base, int64_t namespace_id, enum transfer_table table,
+                             int64_t after, int64_t upto, transfer_row_fn row, void *ctx)
 {
     struct sqlite_exporter *exporter = (struct sqlite_exporter *)base;
     struct transfer_value values[TRANSFER_COLUMNS_MAX];
@@ -305,8 +304,7 @@ static hf_status bind_positions(sqlite3_stmt *stmt, const struct transfer *trans
     if (!positions) {
         return fail(HF_NOMEM, "no memory for the positions of a lease");
     }
-    hf_status status =
-        ranges_read(values[LEASE_COLUMN_POSITIONS].text, positions, (size_t)count);
+    hf_status status = ranges_read(values[LEASE_COLUMN_POSITIONS].text, positions, (size_t)count);
     if (status == HF_OK) {
         buf_clear(blob);
         lease_encode(positions, (size_t)count, blob);
@@ -408,6 +406,24 @@ static hf_status may_begin(struct sqlite_engine *engine, int64_t id,
                              TEXT_ARG(name), (int)count, count == 1 ? "" : "es", names);
 }
 
+/* A namespace that is not there yet can be copied into. */
+static hf_status check(struct sqlite_engine *engine, struct conn *conn,
+                       const struct transfer *transfer)
+{
+    struct target_mark mark;
+    int64_t id = 0;
+    bool made = false;
+    bool copying = false;
+    hf_status status = sqlite_namespace_find(conn, transfer->name, false, 0, &id, &made, &copying);
+    if (status == HF_NOTFOUND) {
+        return HF_OK;
+    }
+    if (status == HF_OK) {
+        status = mark_read(conn, id, &mark);
+    }
+    return status == HF_OK ? may_begin(engine, id, transfer, &mark) : status;
+}
+
 static hf_status begin(struct sqlite_engine *engine, struct conn *conn, struct transfer *transfer)
 {
     char text[MARK_BYTES_MAX];
@@ -476,14 +492,16 @@ hf_status sqlite_transfer(struct sqlite_engine *engine, struct conn *conn,
     int64_t id = 0;
     bool made = false;
     bool copying = false;
+    if (transfer->step == TRANSFER_CHECK) {
+        return check(engine, conn, transfer);
+    }
     if (transfer->step == TRANSFER_BEGIN) {
         return begin(engine, conn, transfer);
     }
     if (transfer->step == TRANSFER_END) {
         return end(conn, transfer);
     }
-    hf_status status =
-        sqlite_namespace_find(conn, transfer->name, false, 0, &id, &made, &copying);
+    hf_status status = sqlite_namespace_find(conn, transfer->name, false, 0, &id, &made, &copying);
     if (status == HF_OK) {
         status = mark_read(conn, id, &mark);
     }
