@@ -325,12 +325,94 @@ BEGIN
 END
 $$;
 
+-- ---- Who is publishing --------------------------------------------------------------------------
+
+-- Readers have to know who may still fill a gap (docs/ordering.md): whoever has drawn a position and has
+-- not ended. nextval's own lock on the sequence does not tell: the server takes it before it looks at the
+-- right, on whatever relation is named by its number, and a refused nextval inside a savepoint keeps it;
+-- so whoever may connect can hold it, and ROW EXCLUSIVE on every table as well. PREPARE takes the weak
+-- locks of tables without any right on them. What cannot be had without the owner's rights is a number.
+--   So who publishes takes an advisory lock, before it draws, whose key is computed of the secret
+-- (0001_tables.sql), the namespace and the transaction's id: publishing_key. Anybody can see the key in
+-- pg_locks and lock it, too, but then it is held by a transaction with another id, for which it is wrong.
+-- It ends with the transaction, or with the savepoint whose rollback takes the event away, and a
+-- prepared transaction keeps it.
+--   p_try: whoever has seen the key may lock it exclusively when a rolled back savepoint has freed it; then
+-- the next one is taken.
+CREATE FUNCTION holdfast.publishing_key(p_secret bytea, p_namespace_id integer, p_transaction xid,
+                                        p_try integer) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ('x' || encode(substr(sha256($1 || int4send($2) || int4send($4)
+                                        || convert_to($3::text, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint;
+
+-- publishing: declares that this transaction publishes. To be called before a position is drawn, in the
+-- same transaction and not below a savepoint that is rolled back between the two.
+CREATE FUNCTION holdfast.publishing(p_namespace_id integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_secret bytea := (SELECT s.secret FROM secret s);
+    v_id     xid := pg_current_xact_id()::xid;
+BEGIN
+    FOR v_try IN 0 .. 7 LOOP
+        IF pg_try_advisory_xact_lock_shared(publishing_key(v_secret, p_namespace_id, v_id, v_try)) THEN
+            RETURN;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'other sessions hold the locks by which this transaction says that it publishes'
+        USING ERRCODE = 'lock_not_available';
+END
+$$;
+
+-- draw: the next position, for the owner of the schema who writes into the log by hand: the event must be
+-- inserted in the same transaction.
+CREATE FUNCTION holdfast.draw(p_namespace_id integer) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    PERFORM publishing(p_namespace_id);
+    RETURN nextval((SELECT n.sequence FROM namespaces n WHERE n.id = p_namespace_id));
+END
+$$;
+
+-- publishing_now: the transactions that have declared it and are not over. pid NULL: prepared. Both kinds
+-- of locks are in the table that pg_locks copies as a whole, so this is one moment.
+CREATE FUNCTION holdfast.publishing_now(p_namespace_id integer)
+    RETURNS TABLE (virtualtransaction text, pid integer)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+        WITH locks AS MATERIALIZED (
+                SELECT l.* FROM pg_locks l
+                WHERE l.granted AND (l.locktype = 'advisory' OR l.locktype = 'transactionid')),
+            held AS MATERIALIZED (
+                SELECT l.virtualtransaction, l.pid, (l.classid::bigint << 32) | l.objid::bigint AS key
+                FROM locks l
+                WHERE l.locktype = 'advisory' AND l.objsubid = 1
+                    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())),
+            keys AS MATERIALIZED ( -- of those that hold any advisory lock: a hash costs a microsecond
+                SELECT x.virtualtransaction, x.pid,
+                       publishing_key(s.secret, p_namespace_id, x.transactionid, t) AS key
+                FROM secret s, locks x, generate_series(0, 7) t
+                WHERE x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock'
+                    AND x.virtualtransaction IN (SELECT h.virtualtransaction FROM held h))
+        SELECT DISTINCT h.virtualtransaction, h.pid
+        FROM held h JOIN keys k ON k.key = h.key AND k.virtualtransaction = h.virtualtransaction
+        WHERE h.pid IS NOT DISTINCT FROM k.pid;
+END
+$$;
+
 -- append_one: one checked event into the log. status 0, or HF_CONFLICT (4) and a message: then nothing
 -- was written. A repeated id answers the first one's position and key_version, duplicate = true.
 -- p_content: content_of the event when it was published, if that was earlier; NULL: it is computed.
 --
--- Locks, all to the end of the transaction: the sequence (RowExclusiveLock, by nextval: readers know by
--- it that an event may still come), or the row in heads of a gapless namespace; the row in keys of a
+-- Locks, all to the end of the transaction: that of publishing (readers know by it that an event may still
+-- come), and the row in heads of a gapless namespace; the row in keys of a
 -- versioned key. A publish of an id that somebody else is publishing in an open transaction waits
 -- for that transaction. If the client dies, the transaction rolls back: a position may be lost, which
 -- readers prove by the lock.
@@ -407,6 +489,7 @@ BEGIN
         append_one.key_version := p_expected_version + 1;
     END IF;
 
+    PERFORM publishing(p_namespace.id);
     IF p_namespace.gapless THEN
         UPDATE heads h SET head = h.head + 1 WHERE h.namespace_id = p_namespace.id
             RETURNING h.head INTO append_one."position";
@@ -580,6 +663,7 @@ BEGIN
                              p_emitted_at, p_guard_at, p_hashes);
         p_contents := NULL;
     END IF;
+    PERFORM publishing({namespace});
     RETURN QUERY
     INSERT INTO events_{namespace}
         (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type, producer,

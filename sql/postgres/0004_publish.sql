@@ -92,6 +92,7 @@ BEGIN
             AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
     IF FOUND THEN
         -- Not RETURNING: who may only publish may not see what is in the log.
+        PERFORM holdfast.publishing(v_quick.id);
         publish."position" := nextval(v_quick.sequence);
         v_enter := clock_timestamp();
         v_hash := holdfast.hash_of(coalesce(publish.tenant, publish.key, publish.id::text));
@@ -196,6 +197,7 @@ BEGIN
             PERFORM ensure_month(v_namespace.id, v_done.month AT TIME ZONE 'UTC');
         END LOOP;
         BEGIN
+            PERFORM publishing(v_namespace.id);
             WITH given AS MATERIALIZED (
                 SELECT e.*, nextval(v_namespace.sequence) AS position, clock_timestamp() AS entered_at,
                        hash_of(coalesce(e.tenant, e.key, e.id::text)) AS hash

@@ -180,13 +180,7 @@ BEGIN
     IF NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
         RETURN NULL;
     END IF;
-    RETURN ARRAY(SELECT DISTINCT l.virtualtransaction
-                 FROM pg_locks l
-                 WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
-                     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                     AND l.relation = (SELECT CASE WHEN n.gapless THEN 'holdfast.heads'::regclass
-                                                   ELSE n.sequence END
-                                       FROM namespaces n WHERE n.id = p_namespace_id)::oid);
+    RETURN ARRAY(SELECT l.virtualtransaction FROM publishing_now(p_namespace_id) l);
 END
 $$;
 

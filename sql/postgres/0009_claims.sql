@@ -279,18 +279,13 @@ BEGIN
 END
 $$;
 
--- Who may still fill holes: the virtual transactions that hold the lock of a sequence which nextval
--- takes, and whether a prepared one is among them. Whoever reads it must read the holes afterwards, in
--- another statement.
-CREATE FUNCTION holdfast.sequence_holders(p_sequence regclass, OUT holders text[],
-                                          OUT prepared boolean)
+-- Who may still fill holes: the virtual transactions that are publishing, and whether a prepared one is
+-- among them. Whoever reads it must read the holes afterwards, in another statement.
+CREATE FUNCTION holdfast.hole_holders(p_namespace_id integer, OUT holders text[], OUT prepared boolean)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     SELECT coalesce(array_agg(l.virtualtransaction), '{}'), coalesce(bool_or(l.pid IS NULL), false)
-    FROM pg_catalog.pg_locks l
-    WHERE l.locktype = 'relation' AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted
-        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
-                          WHERE d.datname = pg_catalog.current_database());
+    FROM holdfast.publishing_now($1) l;
 END;
 
 -- What is left of holes. p_found: the positions that were seen in them; nothing is known above p_stop.
@@ -411,8 +406,8 @@ BEGIN
     v_answer.paused := false;
     v_answer.more := false;
     v_answer.careful := false;
-    SELECT s.mode, s.generation, s.paused_at, s.patterns, n.sequence INTO v_s
-        FROM subscriptions s JOIN namespaces n ON n.id = s.namespace_id
+    SELECT s.mode, s.generation, s.paused_at, s.patterns INTO v_s
+        FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = {namespace}
             AND p_namespace_id = {namespace};
     IF NOT FOUND THEN
@@ -548,7 +543,7 @@ BEGIN
                            ELSE h.probed_at < v_clock - interval '40 ms' OR h.probed_at > v_clock END)
             FROM unnest(v_holes) h)
            AND has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
-            v_probe := sequence_holders(v_s.sequence);
+            v_probe := hole_holders({namespace});
         ELSE
             SELECT NULL::text[] AS holders, false AS prepared INTO v_probe;
         END IF;

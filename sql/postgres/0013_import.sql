@@ -168,6 +168,7 @@ BEGIN
         PERFORM 1 FROM heads h WHERE h.namespace_id = v_namespace.id FOR UPDATE;
     END IF;
     BEGIN
+        PERFORM publishing(v_namespace.id);
         EXECUTE format(
             'WITH fresh AS MATERIALIZED (
                  SELECT t.*, %s AS position, clock_timestamp() AS entered_at,

@@ -278,6 +278,7 @@ BEGIN
     IF NOT p_namespace.gapless AND NOT EXISTS (
         SELECT FROM unnest(v_guards) u (t) WHERE (t >= v_from AND t < v_to) IS NOT TRUE)
     THEN
+        PERFORM publishing(p_namespace.id);
         positions := ARRAY(SELECT CASE WHEN p_ours[f] THEN nextval(p_namespace.sequence) END
                            FROM unnest(p_firings) u (f));
         v_now := clock_timestamp();

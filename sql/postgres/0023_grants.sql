@@ -393,8 +393,8 @@ CREATE FUNCTION holdfast.entries() RETURNS TABLE (name text, roles text[])
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT n, '{viewer,publisher,consumer,owner}'::text[] FROM unnest('{
-        try_months, sleep, awake, process_beat, process_sweep, process_close, node_register, heartbeat,
-        goodbye, tick, seek_subscription}'::text[]) n
+        try_months, sleep, awake, publishing_now, process_beat, process_sweep, process_close, node_register,
+        heartbeat, goodbye, tick, seek_subscription}'::text[]) n
     UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{
         append, publish, publish_many, publish_later, change_schedule_put, change_schedule_remove,
         change_schedule_pause, change_fire, change_delay, change_release, create_schedule, drop_schedule,

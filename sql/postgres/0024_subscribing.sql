@@ -213,7 +213,7 @@ $$;
 
 -- The newest position that was ever drawn, when nobody is left who may have drawn it or one below and
 -- has not ended, as postgres_now of C: whatever is at or below it is decided, but for what the caller's
--- own transaction has published. Whoever has drawn one holds a lock on the sequence; one that is prepared
+-- own transaction has published. Whoever has drawn one has declared it (publishing); one that is prepared
 -- meanwhile changes its name, so those are waited for in any case. HF007.
 CREATE FUNCTION holdfast.now_find(p_namespace holdfast.namespaces) RETURNS bigint
     LANGUAGE plpgsql
@@ -229,10 +229,8 @@ DECLARE
 BEGIN
     LOOP
         SELECT array_agg(l.virtualtransaction), min(l.pid) INTO v_holders, v_pid
-            FROM pg_locks l
-            WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
-                AND l.relation = p_namespace.sequence::oid AND l.pid IS DISTINCT FROM pg_backend_pid()
-                AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+            FROM publishing_now(p_namespace.id) l
+            WHERE l.pid IS DISTINCT FROM pg_backend_pid()
                 AND (v_first IS NULL OR l.virtualtransaction = ANY (v_first) OR l.pid IS NULL);
         EXIT WHEN v_holders IS NULL;
         v_first := coalesce(v_first, v_holders);
@@ -305,8 +303,7 @@ BEGIN
     ELSIF v_place."position" IS NOT NULL THEN
         "position" := v_place."position";
     ELSE
-        -- The time inside an id is a whole millisecond: what entered within this one may be later.
-        "position" := position_before(p_namespace.id, date_trunc('milliseconds', v_place."time"));
+        "position" := position_before(p_namespace.id, v_place."time");
     END IF;
     count := greatest(0, v_head - greatest("position", v_first - 1));
 END

@@ -91,16 +91,13 @@ WHERE e.position = ANY ($1::bigint[])
 SELECT pg_postmaster_start_time()
 
 -- name: read_holders
--- Who holds the lock that nextval takes on the namespace's sequence: whoever has drawn a position and
--- has not ended, prepared transactions (without a process) included. At least one row, whose
--- transaction is NULL if there is nobody.
+-- Who is publishing (0003_append.sql): whoever has drawn a position and has not ended, prepared
+-- transactions (without a process) included. At least one row, whose transaction is NULL if there is
+-- nobody.
 SELECT s.start, split_part(l.virtualtransaction, '/', 1)::bigint,
        split_part(l.virtualtransaction, '/', 2)::bigint, l.pid
 FROM (SELECT pg_postmaster_start_time()) s (start)
-LEFT JOIN pg_locks l
-    ON l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
-    AND l.relation = 'holdfast.events_{namespace}_position'::regclass
-    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+LEFT JOIN holdfast.publishing_now({namespace}) l ON true
 
 -- name: read_head
 SELECT holdfast.head({namespace})

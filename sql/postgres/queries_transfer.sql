@@ -17,7 +17,7 @@ FROM space s CROSS JOIN LATERAL holdfast.nodes_present(s.id) o
 
 -- name: transfer_holders
 SELECT cardinality(h.holders)::bigint
-FROM holdfast.namespaces n, holdfast.sequence_holders(n.sequence) h WHERE n.id = $1::bigint::integer
+FROM holdfast.hole_holders($1::bigint::integer) h
 
 -- The locks come before the snapshot: what is truncated after it would be empty for it.
 -- name: transfer_snapshot

@@ -202,10 +202,7 @@ WITH about AS MATERIALIZED (
         SELECT h.low FROM about CROSS JOIN LATERAL unnest(about.holes) h WHERE about.mode = 2),
     holders AS MATERIALIZED (
         SELECT l.pid
-        FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-        WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
-            AND l.relation = 'holdfast.events_{namespace}_position'::regclass
-            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        FROM holdfast.publishing_now({namespace}) l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
         ORDER BY a.xact_start NULLS FIRST)
 SELECT about.checkpoint, (SELECT min(g.first) FROM gaps g),
        (SELECT least(count(*), $3::bigint) FROM gaps g),
@@ -218,14 +215,11 @@ SELECT about.checkpoint, (SELECT min(g.first) FROM gaps g),
 WITH locks AS MATERIALIZED (SELECT * FROM pg_locks)
 SELECT l.pid, coalesce(quote_literal(p.gid) || ' of role ' || p.owner, a.application_name), a.state,
        (extract(epoch FROM clock_timestamp() - coalesce(p.prepared, a.xact_start)) * 1000)::bigint
-    FROM locks l
+    FROM holdfast.publishing_now({namespace}) l
     LEFT JOIN pg_stat_activity a ON a.pid = l.pid
     LEFT JOIN locks x ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid'
         AND x.virtualtransaction = l.virtualtransaction
     LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
-    WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
-      AND l.relation = 'holdfast.events_{namespace}_position'::regclass
-      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     ORDER BY 4 DESC NULLS LAST, 1;
 
 -- Where one event is in one subscription: $3 its id, $4 its position, $5 its hash. A position that

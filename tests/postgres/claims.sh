@@ -166,7 +166,7 @@ ok "then what was kept is there, and the rest is given up, whatever came later" 
 ask b "ROLLBACK" >/dev/null
 ok "and that, too" same "" "$(settled none)"
 
-ask a "BEGIN; SELECT nextval('holdfast.events_1_position')" >/dev/null # 48
+ask a "BEGIN; SELECT holdfast.draw(1)" >/dev/null # 48
 sql "$publish" >/dev/null                       # 49
 ok "a number that was drawn long before" same "49 " "$(settled '48-48 seen')"
 ask a "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
@@ -187,7 +187,7 @@ is "also under its new name, which could be anybody's" "$holes" "50-50 seen 52-5
 ask b "COMMIT PREPARED 'q'" >/dev/null
 ok "then it is handed out, and the other one is given up" same "52 " "$(settled none)"
 
-ask a "BEGIN; SELECT count(nextval('holdfast.events_1_position')) FROM generate_series(1, 5000)" >/dev/null
+ask a "BEGIN; SELECT count(holdfast.draw(1)) FROM generate_series(1, 5000)" >/dev/null
 head=$(sql "SELECT holdfast.head(1)")
 sql "$publish" >/dev/null
 is "many numbers are one hole" "SELECT claim(9); $holes" "$((head + 1)) / wake 0.1 $((head - 4999))-$head"

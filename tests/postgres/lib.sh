@@ -95,7 +95,7 @@ past() {
                                             holdfast.hash_of(id::text), e.position, t, NULL),
                        t, t, t, id, $id, 'old', e.x
                 FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id,
-                             nextval('holdfast.events_${id}_position') AS position, to_json(repeat('x', 100)) AS x
+                             holdfast.draw(${id}) AS position, to_json(repeat('x', 100)) AS x
                       FROM generate_series(1, $2) i) e;
         END \$\$" >/dev/null
 }

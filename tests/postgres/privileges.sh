@@ -70,8 +70,9 @@ done
 ok "what is taken back is gone" same "$(document PUBLIC)" "$(catalog)"
 is "functions with their owner's rights, which nobody else has, name their search_path" \
     "SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef AND NOT coalesce(p.proconfig, '{}') @> '{\"search_path=pg_catalog, holdfast, pg_temp\"}'" 0
+# publishing_now tells which transactions publish, and nothing that pg_locks does not show to everybody.
 is "and each that roles may call asks who calls" \
-    "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype
+    "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'publishing_now'
      AND p.prosrc !~ '(admit|enter|holder|pull_find|schedule_find|subscription_pause)\(p_ticket'" ""
 rm -f "$rights" "$rights.found" "$rights.told"
 done_testing

@@ -84,7 +84,7 @@ static int64_t last_look(PGconn *pg, const char *node)
                        "SELECT coalesce(max((extract(epoch FROM query_start) * 1000000)::bigint), "
                        "0) FROM pg_stat_activity WHERE datname = current_database() AND "
                        "application_name = '%s' AND state = 'idle' AND "
-                       "query LIKE '%%LEFT JOIN pg_locks l%%'",
+                       "query LIKE '%%publishing_now%%'",
                        node);
 }
 

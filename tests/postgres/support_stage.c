@@ -49,8 +49,7 @@ int64_t stage_namespace(PGconn *pg)
 
 int64_t stage_draw(PGconn *pg)
 {
-    return side_number(pg, "SELECT nextval('holdfast.events_%lld_position')",
-                       (long long)stage_namespace(pg));
+    return side_number(pg, "SELECT holdfast.draw(%lld)", (long long)stage_namespace(pg));
 }
 
 void stage_insert(PGconn *pg, int64_t position)

@@ -75,7 +75,7 @@ static void catching_up_while_publishing_goes_on_skips_and_repeats_nothing(void 
               "namespace_id, type, key, payload) SELECT e.position, e.i, holdfast.checksum_of("
               "holdfast.content_of(e.id, now(), 't', e.key, NULL, NULL, NULL, NULL, '{}'), e.i, "
               "e.position, now(), NULL), now(), now(), e.id, %lld, 't', e.key, '{}' "
-              "FROM (SELECT nextval('holdfast.events_%lld_position') AS position, i, "
+              "FROM (SELECT holdfast.draw(%lld) AS position, i, "
               "gen_random_uuid() AS id, 'k' || i %% 100 AS key "
               "FROM generate_series(1, %lld) i) e",
               id, id, before);

@@ -111,7 +111,7 @@ static void interrupt(struct attempt *attempt, PGconn *pg, const char *function)
         crowd_start(&crowd, 1, publish_in_a_thread, attempt);
         while (hit == 0 && !atomic_load(&attempt->answered)) {
             hit = side_number(pg, "SELECT count(%s(pid)) FROM pg_stat_activity WHERE "
-                              "wait_event = 'SyncRep' AND query LIKE 'INSERT%%' AND "
+                              "wait_event = 'SyncRep' AND query LIKE '%%holdfast.append%%' AND "
                               "application_name = 'victim'", function);
         }
         crowd_join(&crowd);

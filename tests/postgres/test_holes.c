@@ -293,7 +293,7 @@ static void too_many_gaps_stop_the_reading_and_it_says_so(void **state)
     assert_int_equal(stage_publish(s.a), 1);
     side_must(s.b,
               "DO $$ BEGIN FOR i IN 1 .. %d LOOP "
-              "PERFORM nextval('holdfast.events_%lld_position'); "
+              "PERFORM holdfast.draw(%lld); "
               "PERFORM holdfast.publish('" STAGE_NAMESPACE "', 't', '{}'); END LOOP; END $$",
               GAPS, (long long)stage_namespace(s.b));
     assert_true(recorder_wait(s.loose, GAPS_MAX));

@@ -253,8 +253,7 @@ static void without_a_notification_an_event_is_late_and_not_lost(void **state)
         "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
         "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
         "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
-        "FROM (SELECT nextval('holdfast.events_%lld_position') AS position, gen_random_uuid() "
-        "AS id) e",
+        "FROM (SELECT holdfast.draw(%lld) AS position, gen_random_uuid() AS id) e",
         (long long)id, (long long)id);
     must_wake_within(&s, PATIENCE_MS); /* by the keeper's next look */
     printf("# without a notification it took %d ms\n", (int)s.woken_after_ms);

@@ -135,7 +135,7 @@ static void publish_some(struct publisher *self)
             side_must(self->pg, "SAVEPOINT s");
         publish_one(self);
         if (chance_percent(&self->chance, 5)) {
-            side_must(self->pg, "SELECT nextval('holdfast.events_%lld_position')",
+            side_must(self->pg, "SELECT holdfast.draw(%lld)",
                       (long long)self->storm->namespace_id);
             self->storm->left++;
         }

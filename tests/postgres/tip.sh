@@ -36,7 +36,7 @@ no_holes="SELECT holes IS NULL FROM holdfast.checkpoints WHERE subscription_id =
 gives_up() { rows_are "$no_holes" t || { sql "$claim" && false; }; } # by claiming, until there is no hole
 until_true 60 gives_up
 is "and the numbers that were rolled back are given up" "$cursor; $no_holes" "5 t"
-ask a "BEGIN; SELECT nextval('holdfast.events_1_position')" >/dev/null # 6 is drawn long before it is used
+ask a "BEGIN; SELECT holdfast.draw(1)" >/dev/null # 6 is drawn long before it is used
 ask b "$publish" >/dev/null
 asks "a number that was drawn early is waited for" c "$claim" "7"
 asks "(and is still a hole)" c "$claim; SELECT h.low FROM holdfast.checkpoints, unnest(holes) h WHERE subscription_id = 1" " 6"

@@ -4,13 +4,12 @@
  * Each is one question (question.h) and so reads one snapshot. What goes into a batch is copied; if
  * a query fails midway its batch is as it was, but for the arena's memory.
  *
- * Finding a time. Times in the log rise with the positions as far as the clocks of the publishers
- * agree; here they are those inside of the ids, so what was made before it was published (it waited
- * for the server, or in an outbox that was cut off) stands among later ones. The binary search
- * (position_before) must not take such a one for the whole upper half: it would skip what lies
- * between. So it looks at a few neighbours and goes up only if all of them are early; and because a
- * whole batch may have waited, it looks back in the end as far as it is told to. A single late one
- * only makes reading begin earlier.
+ * Finding a time. entered_at rises with the positions, but for events of transactions that overlap:
+ * each takes the clock when it has drawn its position, and the server's clock may be set back. The
+ * binary search (position_before) must not take an early one for the whole upper half: it would
+ * skip what lies between. So it looks at a few neighbours and goes up only if all of them are
+ * early; and because a clock that was set back concerns many, it looks back in the end as far as it
+ * is told to. A single late one only makes reading begin earlier.
  */
 #include "base/err.h"
 #include "store/batch.h"

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Only who can publish counts as a publisher: consumers wait for nobody else, whatever locks others hold.
+. "$(dirname "$0")/lib.sh"
+cluster max_prepared_transactions=5
+schema
+sql "CREATE ROLE stranger LOGIN; CREATE ROLE neighbour LOGIN; CREATE ROLE seller LOGIN;
+     SELECT FROM holdfast.namespace_put('other'); SELECT FROM holdfast.namespace_put('exact', true);
+     SELECT holdfast.create_subscription('default', 'jobs', '{**}', 'start', 'shared');
+     SELECT holdfast.namespace_grant('publisher', 'other', 'neighbour');
+     SELECT holdfast.namespace_grant('publisher', 'default', 'seller')" >/dev/null
+holders="SELECT count(*), count(pid) FROM holdfast.publishing_now(1)"
+claim="SELECT string_agg(position::text, ' ') FROM holdfast.claim('default', 'jobs', 10)"
+no_holes="SELECT holes IS NULL FROM holdfast.checkpoints"
+asks() { is_text "$1" "$(ask "$2" "$3")" "$4"; } # CLAIM SESSION SQL WANTED
+is_text() { ok "$1" same "$3" "$2"; }
+open_as() { # NAME ROLE
+    PGUSER=$2 open "$1"
+}
+
+# ---- Who counts ---------------------------------------------------------------------------------
+
+open a
+open_as s seller
+asks "nobody publishes" a "$holders" "0|0"
+ask s "BEGIN; SELECT position FROM holdfast.publish('default', 'x')" >/dev/null
+asks "who has published and has not ended is one" a "$holders" "1|1"
+asks "in its own namespace" a "SELECT count(*) FROM holdfast.publishing_now(2)" "0"
+ask s "COMMIT" >/dev/null
+asks "until it has ended" a "$holders" "0|0"
+ask s "BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x'); RELEASE SAVEPOINT p" >/dev/null
+asks "also who has published below a savepoint" a "$holders" "1|1"
+ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x'); ROLLBACK TO SAVEPOINT p" >/dev/null
+asks "but not who has taken it back" a "$holders" "0|0"
+ask s "SELECT position FROM holdfast.publish('default', 'x')" >/dev/null
+asks "unless it publishes again" a "$holders" "1|1"
+ask s "ROLLBACK; BEGIN; SET LOCAL holdfast.notify = off; SELECT position FROM holdfast.publish('default', 'x'); PREPARE TRANSACTION 'p'" >/dev/null
+asks "a prepared transaction counts, too" a "$holders" "1|0"
+sql "COMMIT PREPARED 'p'" >/dev/null
+asks "until it has ended" a "$holders" "0|0"
+open b
+ask b "BEGIN; SELECT holdfast.publishing(1)" >/dev/null
+asks "it counts before it draws" a "$holders" "1|1"
+ask b "ROLLBACK" >/dev/null
+for call in "holdfast.publish_many('default', '{a,b}', NULL)" "holdfast.publish('default', 'x', expected_version => 0, key => 'new')" \
+    "holdfast.publish('default', 'x', id => gen_random_uuid())" \
+    "holdfast.append_1(ARRAY[holdfast.new_id(now())], '{x}', '{1}', NULL, NULL, NULL, NULL, ARRAY[now()], ARRAY[date_trunc('ms', now())], '{1}', '{1}')"; do
+    ask b "BEGIN; SELECT count(*) FROM $call" >/dev/null
+    asks "who publishes by ${call%%(*} counts" a "$holders" "1|1"
+    ask b "ROLLBACK" >/dev/null
+done
+ask b "BEGIN; SELECT FROM holdfast.publish('exact', 'x')" >/dev/null
+asks "so does who publishes into a gapless namespace" a "SELECT count(*) FROM holdfast.publishing_now(3)" "1"
+asks "and not for others" a "$holders" "0|0"
+ask b "ROLLBACK" >/dev/null
+
+# ---- Who does not -------------------------------------------------------------------------------
+
+sequence=$(sql "SELECT 'holdfast.events_1_position'::regclass::oid")
+table=$(sql "SELECT 'holdfast.events_1'::regclass::oid")
+heads=$(sql "SELECT 'holdfast.heads'::regclass::oid")
+held="SELECT count(*) FROM pg_locks WHERE relation IN ($sequence, $table, $heads) AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()"
+open_as c stranger
+open_as n neighbour
+ask c "BEGIN" >/dev/null
+ask n "BEGIN; SELECT FROM holdfast.publish('other', 'x')" >/dev/null
+for name in c n; do
+    for relation in "$sequence" "$table" "$heads"; do
+        ask "$name" "SAVEPOINT p" >/dev/null
+        ask "$name" "SELECT nextval($relation::regclass)" >/dev/null
+        ask "$name" "ROLLBACK TO SAVEPOINT p" >/dev/null
+    done
+done
+ask n "PREPARE mine AS SELECT FROM holdfast.events_1 FOR UPDATE" >/dev/null
+asks "(refused calls of nextval keep locks)" a "$held" "6"
+asks "who was refused does not count" a "$holders" "0|0"
+ask s "BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
+key=$(ask a "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND pid = (SELECT pid FROM holdfast.publishing_now(1))")
+ask c "SELECT pg_advisory_xact_lock_shared($key), pg_current_xact_id()" >/dev/null
+asks "nor who locks what a publisher has locked" a "$holders" "1|1"
+tell n "SELECT pg_advisory_xact_lock($key)"
+blocked n
+ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
+asks "a publisher whose lock others want" s "SELECT duplicate FROM holdfast.publish('default', 'x')" "f"
+ask s "ROLLBACK" >/dev/null
+fails "no role declares itself a publisher" "SET ROLE neighbour; SELECT holdfast.publishing(1)" "42501: *secret*"
+fails "or computes the key" "SET ROLE neighbour; SELECT holdfast.draw(1)" "42501: *"
+
+# A gap, while they hold all this: it ends.
+ask s "BEGIN; SELECT FROM holdfast.publish('default', 'x'); ROLLBACK" >/dev/null
+ask s "SELECT FROM holdfast.publish('default', 'last')" >/dev/null
+gives_up() { ask a "$claim" >/dev/null; [ "$(ask a "$no_holes")" = t ]; }
+ok "a gap ends although others hold the sequence's lock" until_true 60 gives_up
+
+for session in a s b c n; do shut $session; done
+done_testing
