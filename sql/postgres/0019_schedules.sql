@@ -459,9 +459,63 @@ BEGIN
 END
 $$;
 
+-- tick_namespace: what tick does in one namespace.
+CREATE FUNCTION holdfast.tick_namespace(p_namespace holdfast.namespaces, p_max integer, p_now timestamptz,
+                                        p_ticket bytea, OUT fired bigint, OUT released bigint,
+                                        OUT months bigint, OUT more boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_released record;
+    v_fired    record;
+BEGIN
+    months := ensure_months(p_namespace.id);
+    v_released := change_release(p_namespace.id, 1000, 4194304, p_now);
+    released := v_released.count;
+    IF released > 0 THEN
+        PERFORM ring(p_namespace.id, p_namespace.sleep);
+    END IF;
+    v_fired := fire_due(p_namespace.id, p_max, p_now);
+    fired := v_fired.fired;
+    more := v_fired.more OR coalesce(released > 0 AND v_released.next_at <= p_now, false);
+    PERFORM process_sweep(p_namespace.id, p_ticket)
+        WHERE EXISTS (SELECT FROM processes p WHERE p.namespace_id = p_namespace.id
+                          AND process_is_silent(p));
+END
+$$;
+
+-- tick_apart: the same for who goes through many namespaces. What is in one, and what transactions that stay
+-- open hold there, must not be in the way of the others: it waits for nobody, and one that fails is
+-- passed over with a warning, without having been changed.
+CREATE FUNCTION holdfast.tick_apart(p_namespace holdfast.namespaces, p_max integer, p_now timestamptz,
+                                    p_ticket bytea, OUT fired bigint, OUT released bigint,
+                                    OUT months bigint, OUT more boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+    SET lock_timeout = '200ms'
+AS $$
+DECLARE
+    v_done record;
+BEGIN
+    v_done := tick_namespace(p_namespace, p_max, p_now, p_ticket);
+    fired := v_done.fired;
+    released := v_done.released;
+    months := v_done.months;
+    more := v_done.more;
+EXCEPTION WHEN OTHERS THEN
+    fired := 0;
+    released := 0;
+    months := 0;
+    more := false;
+    RAISE WARNING 'namespace % is passed over: %', p_namespace.name, sqlerrm;
+END
+$$;
+
 -- tick: everything that a process would do by itself, for those who run none; of one namespace, or of
 -- all. At most p_max schedules, and 1000 delayed events of each namespace: `more` says that it should be
--- called again at once. Call it every second, outside of a transaction, from one place or from many.
+-- called again at once. Call it every second, outside of a transaction, from one place or from many. Of all
+-- namespaces, one in which something fails or is locked is passed over, with a warning.
 CREATE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max integer DEFAULT 1000,
                               OUT fired bigint, OUT released bigint, OUT months bigint,
                               OUT more boolean,
@@ -478,6 +532,7 @@ BEGIN
     fired := 0;
     released := 0;
     months := 0;
+    more := false;
     IF namespace IS NOT NULL THEN
         PERFORM enter(p_ticket, namespace, 'see', 'viewer', 'publisher', 'consumer', 'owner');
     END IF;
@@ -487,21 +542,17 @@ BEGIN
                            AND (tick.namespace IS NULL OR n.name = tick.namespace)
                            AND caller_has(v_caller, n.id, 'publisher', 'owner')
                        ORDER BY n.id LOOP
-        months := months + ensure_months(v_namespace.id);
-        v_done := change_release(v_namespace.id, 1000, 4194304, v_now);
-        released := released + v_done.count;
-        more := more OR v_done.count > 0 AND v_done.next_at <= v_now;
-        IF v_done.count > 0 THEN
-            PERFORM ring(v_namespace.id, v_namespace.sleep);
+        IF namespace IS NULL THEN
+            v_done := tick_apart(v_namespace, p_max, v_now, p_ticket);
+        ELSE
+            v_done := tick_namespace(v_namespace, p_max, v_now, p_ticket);
         END IF;
-        v_done := fire_due(v_namespace.id, p_max, v_now);
         fired := fired + v_done.fired;
+        released := released + v_done.released;
+        months := months + v_done.months;
         more := more OR v_done.more;
-        PERFORM process_sweep(v_namespace.id, p_ticket)
-            WHERE EXISTS (SELECT FROM processes p WHERE p.namespace_id = v_namespace.id
-                              AND process_is_silent(p));
     END LOOP;
-    more := coalesce(more, false) OR fired >= p_max;
+    more := more OR fired >= p_max;
     IF v_caller IS NULL THEN
         PERFORM upkeep();
         PERFORM retain(namespace); -- last: it may lock a log to the end of the transaction

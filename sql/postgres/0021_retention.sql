@@ -397,9 +397,10 @@ BEGIN
                 END IF;
             END LOOP;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-            -- Not at once: who publishes has waited for us.
+            -- Not at once: who publishes has waited for us. The row may be what is locked.
             UPDATE namespaces n SET retained_at = clock_timestamp() - p_every_ms * 0.9 * interval '1 ms'
-                WHERE n.id = v_id;
+                WHERE n.id = (SELECT f.id FROM namespaces f WHERE f.id = v_id
+                              FOR NO KEY UPDATE SKIP LOCKED);
         END;
     END LOOP;
     RETURN 0;

@@ -208,7 +208,7 @@ for role in $everybody; do
             echo "SELECT FROM holdfast.$call;"
         done
     } >"$work/open.$role.sql"
-    tell "$role" "\\i $work/open.$role.sql"
+    tell "$role" "\\i '$work/open.$role.sql'"
 done
 for role in $everybody; do
     hear "$role" >"$work/open.$role.out" 2>&1
@@ -224,6 +224,23 @@ for role in $everybody; do
     ok "$role: (its transaction was open all the time)" same 1 "$(sql "SELECT count(*) FROM pg_stat_activity WHERE usename = '$role' AND state LIKE 'idle in transaction%'")"
     shut "$role"
 done
+
+# --- Who does what is due in all namespaces ---
+# A transaction of a holds the id of an event that is due, and the row of the namespace.
+if [ "$grants" = t ]; then
+    PGUSER=a_publisher open publisher
+    event=$(sql "SELECT holdfast.new_id(now())")
+    ask publisher "SELECT FROM holdfast.publish_later('a', 'due', '1', now() - interval '1 s', id => '$event')" >/dev/null
+    ask publisher "BEGIN; SELECT FROM holdfast.publish('a', 'due', id => '$event'); SELECT FROM holdfast.publish('a', 'ahead', id => holdfast.new_id(now() + interval '30 hours'))" >/dev/null
+    PGUSER=$b_role sql "SELECT FROM holdfast.publish_later('b', 'due', '1', now() - interval '1 s')" >/dev/null
+    ok "a tick for all passes over what is locked in a" like "*namespace a is passed over: canceling statement due to lock timeout*" \
+        "$(PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -c "SELECT FROM holdfast.tick()" 2>&1)"
+    is "and releases what is due in b" "SELECT count(*) FROM holdfast.event_log WHERE namespace = 'b' AND type = 'due'" 1
+    ok "nor does retention of all wait for a" same 0 "$(PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" sql "SELECT holdfast.retain(NULL, 0)" 2>&1)"
+    ask publisher "ROLLBACK" >/dev/null
+    shut publisher
+    is "what was passed over is done the next time" "SELECT FROM holdfast.tick(); SELECT count(*) FROM holdfast.event_log WHERE namespace = 'a' AND type = 'due'" 1
+fi
 
 # --- The owner of a ---
 a_role=$([ "$grants" = t ] && echo a_owner || echo boss)
