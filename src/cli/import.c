@@ -7,6 +7,10 @@
  * line to find the one that is at fault. Every event has an id before it is sent, so a batch whose
  * outcome is unknown is simply sent again. A pipe that pauses does not hold up the lines that have
  * come: they are published as a smaller batch.
+ *
+ * An event that is in the log already is a duplicate if it was there before this import, or came
+ * from elsewhere, and a repeat if an earlier line brought it. The import remembers the positions
+ * that it has published, as ranges: one range as long as no other program publishes.
  */
 #include "cli/import.h"
 
@@ -30,6 +34,14 @@
 #define LIVE_WAIT_MS 20         /* no line for so long: publish what there is */
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX + (int64_t)1048576)
 
+#define RANGES_MAX 65536 /* then the last one grows, over positions of other publishers */
+
+/* Positions that were published one after the other. */
+struct range {
+    int64_t first;
+    int64_t last;
+};
+
 struct import {
     hf_bus *bus;
     const char *name;     /* of the file, for messages */
@@ -43,9 +55,12 @@ struct import {
     size_t count;         /* of the batch */
     size_t bytes;         /* of the batch */
     int64_t published;    /* new in the log */
-    int64_t duplicates;
-    int64_t first_position; /* -1: none yet */
-    int64_t last_position;
+    int64_t duplicates;   /* in the log, but not from an earlier line */
+    int64_t repeats;      /* of earlier lines */
+    int64_t lowest;       /* position of all these events; -1: none yet */
+    int64_t highest;
+    struct range *own;    /* RANGES_MAX, ascending: what this import has published */
+    size_t own_count;
     int64_t done_line;    /* all lines up to here are in the log */
     struct progress progress;
 };
@@ -57,17 +72,48 @@ static int complain_line(struct import *import, int64_t line, hf_status status)
     return status == HF_INVALID ? EXIT_ERROR : cli_exit_code(status);
 }
 
+/* Positions come in ascending order. */
+static void remember_own(struct import *import, int64_t position)
+{
+    struct range *last = import->own_count > 0 ? &import->own[import->own_count - 1] : NULL;
+
+    if (last && (position == last->last + 1 || import->own_count == RANGES_MAX))
+        last->last = position;
+    else
+        import->own[import->own_count++] = (struct range){position, position};
+}
+
+static bool is_own(const struct import *import, int64_t position)
+{
+    size_t low = 0;
+    size_t high = import->own_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (import->own[middle].last < position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < import->own_count && import->own[low].first <= position;
+}
+
 static void count_receipts(struct import *import, size_t from, size_t count)
 {
     for (size_t i = from; i < from + count; i++) {
-        const hf_receipt *receipt = &import->receipts[i];
-        if (receipt->duplicate)
-            import->duplicates++;
-        else
+        int64_t position = import->receipts[i].position;
+        if (!import->receipts[i].duplicate) {
             import->published++;
-        if (import->first_position < 0)
-            import->first_position = receipt->position;
-        import->last_position = receipt->position;
+            remember_own(import, position);
+        } else if (is_own(import, position)) {
+            import->repeats++;
+        } else {
+            import->duplicates++;
+        }
+        if (import->lowest < 0 || position < import->lowest)
+            import->lowest = position;
+        if (position > import->highest)
+            import->highest = position;
     }
     import->done_line = import->lines[from + count - 1];
 }
@@ -137,7 +183,8 @@ static int flush_batch(struct import *import)
     import->count = 0;
     import->bytes = 0;
     arena_clear(&import->arena);
-    progress_update(&import->progress, import->published + import->duplicates,
+    progress_update(&import->progress,
+                    import->published + import->duplicates + import->repeats,
                     import->input.read_bytes, import->file_bytes);
     return code;
 }
@@ -226,15 +273,14 @@ static void print_summary(const struct cli *cli, const struct import *import)
     struct buf line;
     struct json_out json;
 
-    if (!cli->json && import->first_position >= 0) {
-        printf("published %" PRId64 ", duplicates %" PRId64 ", positions %" PRId64 " to %" PRId64
-               "\n",
-               import->published, import->duplicates, import->first_position,
-               import->last_position);
-        return;
-    }
     if (!cli->json) {
-        printf("published 0, duplicates 0\n");
+        printf("published %" PRId64 ", duplicates %" PRId64, import->published,
+               import->duplicates);
+        if (import->repeats > 0)
+            printf(", repeated lines %" PRId64, import->repeats);
+        if (import->lowest >= 0)
+            printf(", positions %" PRId64 " to %" PRId64, import->lowest, import->highest);
+        printf("\n");
         return;
     }
     buf_init(&line, 4096);
@@ -242,8 +288,9 @@ static void print_summary(const struct cli *cli, const struct import *import)
     json_object_begin(&json);
     show_int(&json, "published", import->published);
     show_int(&json, "duplicates", import->duplicates);
-    show_int(&json, "first_position", import->first_position);
-    show_int(&json, "last_position", import->first_position < 0 ? -1 : import->last_position);
+    show_int(&json, "repeats", import->repeats);
+    show_int(&json, "first_position", import->lowest);
+    show_int(&json, "last_position", import->highest);
     show_int(&json, "last_line", import->done_line);
     json_object_end(&json);
     out_json_line(&line);
@@ -264,7 +311,7 @@ static int run_import(struct cli *cli, struct import *import, int64_t first_line
         out_complain("interrupted");
         code = EXIT_ERROR;
     }
-    if (code && import->first_position >= 0)
+    if (code && import->lowest >= 0)
         out_hint("All lines up to %" PRId64 " are published. Go on with --from-line %" PRId64 ".",
                  import->done_line, import->done_line + 1);
     else if (code)
@@ -276,7 +323,8 @@ static int import_from(struct cli *cli, int fd, const char *name, int64_t first_
 {
     struct import import = {.bus = cli->bus,
                             .name = name,
-                            .first_position = -1,
+                            .lowest = -1,
+                            .highest = -1,
                             .done_line = first_line - 1};
     struct stat info;
     int code = EXIT_ERROR;
@@ -288,10 +336,12 @@ static int import_from(struct cli *cli, int fd, const char *name, int64_t first_
     import.events = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.events));
     import.lines = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.lines));
     import.receipts = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.receipts));
-    if (import.events && import.lines && import.receipts)
+    import.own = mem_calloc(RANGES_MAX, sizeof(*import.own));
+    if (import.events && import.lines && import.receipts && import.own)
         code = run_import(cli, &import, first_line);
     else
         out_complain("out of memory");
+    mem_free(import.own);
     mem_free(import.receipts);
     mem_free(import.lines);
     mem_free(import.events);

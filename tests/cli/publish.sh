@@ -92,6 +92,24 @@ json "the summary is an object" out
 is "the same ids are duplicates" "$(field out 1 '$.duplicates')" 4
 is "and nothing is published" "$(field out 1 '$.published')" 0
 
+# Two new events, one of them three times, between two that are in the log, the later one first.
+old_id() { sed -n "$1p" all.ndjson | grep -oE '"id":"[^"]*"'; }
+new='{"type":"x.new","id":"0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c57"}'
+printf '%s\n' "{\"type\":\"x.four\",\"payload\":null,$(old_id 4)}" "$new" '{"type":"x.other"}' "$new" "$new" \
+    "$(sed -n 2p all.ndjson)" >mixed.ndjson
+exits 0 "old and new ones, and lines that come again" publish --file mixed.ndjson --json
+is "duplicates are what was in the log" "$(field out 1 '$.duplicates')" 2
+is "lines of the file that come again are counted apart" "$(field out 1 '$.published') $(field out 1 '$.repeats')" '2 2'
+positions="$(field out 1 '$.first_position') $(field out 1 '$.last_position')"
+newest() { "$HOLDFAST" tail --json | tail -n 1 >newest && field newest 1 '$.position'; } # a server leaves some out
+is "the positions are in order" "$positions" "2 $(newest)"
+exits 0 "the next time" publish --file mixed.ndjson
+has "all but one without an id are duplicates" out "^published 1, duplicates 5, positions 2 to $(newest)$"
+fresh
+printf '%s\n' "$new" "$new" >twice.ndjson
+exits 0 "a file that has a line twice" publish --file twice.ndjson
+has "says so" out '^published 1, duplicates 0, repeated lines 1, positions 1 to 1$'
+
 fresh
 printf '%s\n' '{"type":"x.one","payload":1}' '{"type":"x.two","payload":2}' '{"typ":"x"}' \
     '{"type":"x.four","payload":4}' >bad.ndjson
