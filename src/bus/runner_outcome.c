@@ -122,6 +122,11 @@ void runner_sort_out(struct runner *runner, struct slot *slot)
 {
     enum slot_ending ending;
     bool halts = runner->definition.options.on_poison == HF_POISON_HALT;
+    bool blocks = runner->ordered && !slot->waited &&
+                  runner->definition.options.on_poison == HF_POISON_BLOCK_KEY;
+    if (slot->entry->damaged && blocks) {
+        return; /* its key is told when those before it are done: window.c, may_run */
+    }
     if (slot->entry->damaged) {
         slot->ending = ENDED_DAMAGED;
         runner->halting |= halts;

@@ -284,8 +284,17 @@ static bool waits_behind(struct window *window, const struct slot *slot)
     return false;
 }
 
+/* It is the turn of a damaged event whose lane is to wait behind its dead letter. */
+static void block_lane(struct window *window, struct slot *slot)
+{
+    slot->ending = ENDED_DAMAGED;
+    window_end(window, slot);
+    window->lanes_full |= !window_fail_lane(window, slot->lane, slot->partition);
+}
+
 /* Looks at a READY slot: may it run? One whose lane is failing ends as held, unless it is the one
- * that the lane waits for. */
+ * that the lane waits for. A damaged one never does: if it is in the window as READY, its lane waits
+ * behind it from its turn on (runner_sort_out). */
 static bool may_run(struct window *window, struct slot *slot, const void *owner)
 {
     if (!window->lanes) {
@@ -301,6 +310,10 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
     if (running) {
         set64_get(&window->owners, lane, &whose);
     }
+    if (running && slot->entry->damaged) {
+        set64_put(&window->owners, lane, 0); /* so that nothing behind it passes it */
+        return false;
+    }
     if (running && (!owner || whose != (int64_t)(intptr_t)owner)) {
         return false;
     }
@@ -310,6 +323,10 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
     if (!slot->waited && is_failing(window, lane)) {
         slot->ending = ENDED_HELD;
         window_end(window, slot);
+        return false;
+    }
+    if (slot->entry->damaged) {
+        block_lane(window, slot);
         return false;
     }
     if (slot->waited && waits_behind(window, slot)) {
