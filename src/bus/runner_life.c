@@ -84,6 +84,17 @@ static void begin(struct runner *runner)
     runner->said[0] = '\0';
 }
 
+/* Waits until the timekeeper has rolled back the transactions of handlers that were given up: one
+ * in the middle of a statement keeps the lock that all writers need until the statement ends. */
+static void wait_aborted(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    while (runner->aborting) {
+        pthread_cond_wait(&runner->wake, &runner->mutex);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
 /* Everything was given back, or could not be. True: the dispatcher works again. */
 static bool goes_on(struct runner *runner)
 {
@@ -93,6 +104,7 @@ static bool goes_on(struct runner *runner)
         case RETIRED_GONE:
             return false;
         case RETIRED_HALTED:
+            wait_aborted(runner);
             if (runner->finish_status) {
                 finish(runner, finish_time(runner)); /* a stop has time of its own for it */
             }

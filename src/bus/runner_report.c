@@ -274,6 +274,7 @@ static int64_t abort_again(struct runner *runner, int64_t mono_us)
         if (worker->abort_at_us <= mono_us) {
             if (tx_abort(worker->tx)) {
                 *at = worker->next;
+                pthread_cond_signal(&runner->wake); /* a stop may wait for that */
                 continue;
             }
             bool longest = worker->abort_pause_us >= ABORT_PAUSE_US_MAX;

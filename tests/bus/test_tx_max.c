@@ -226,11 +226,67 @@ static void a_statement_that_outlasts_tx_max_is_undone_when_it_ends(void **state
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects WHERE attempt = 0"), 0);
 }
 
+/* An SQL function that waits at a door. */
+static void stand(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    (void)count;
+    (void)values;
+    door_pass(sqlite3_user_data(context));
+    sqlite3_result_int(context, 1);
+}
+
+struct standing {
+    struct door *inside; /* of a statement */
+    struct door *behind; /* it has ended, and the handler has not */
+};
+
+static hf_verdict stand_in_statement(const hf_event *event, hf_delivery *delivery,
+                                     struct recorder *recorder)
+{
+    struct standing *standing = recorder->extra;
+
+    (void)event;
+    sqlite3_create_function(hf_delivery_sqlite(delivery), "stand", 0, SQLITE_UTF8, standing->inside,
+                            stand, NULL, NULL);
+    delivery_run(delivery, "INSERT INTO effects VALUES (stand(), 0)");
+    door_pass(standing->behind);
+    return HF_ACK;
+}
+
+/* A stop has long returned when the statement ends, and the handler has not. */
+static void a_statement_that_outlasts_a_stop_is_undone_when_it_ends(void **state)
+{
+    static struct standing standing;
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, stand_in_statement);
+    hf_subscription_options options = transactional_options();
+    hf_bus *other;
+
+    if (!scene->path)
+        skip();
+    make_table(scene);
+    standing = (struct standing){scene_door(scene), scene_door(scene)};
+    recorder->extra = &standing;
+    options.tx_max_ms = options.handler_timeout_ms = PATIENCE_MS;
+    other = scene_open(scene, NULL);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(standing.inside, 1));
+    assert_status(hf_stop(scene->bus, 0), HF_TIMEOUT);
+    door_open(standing.inside);
+    assert_true(door_wait_inside(standing.behind, 1));
+    publish(other, "y", NULL, "1");
+    assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 0);
+    door_open(standing.behind);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(past_tx_max_the_transaction_is_undone_and_others_go_on),
     scene_test(past_tx_max_it_is_undone_although_the_dispatcher_waits_for_the_store),
     scene_test(so_it_is_in_a_shared_subscription),
     scene_test(a_statement_that_outlasts_tx_max_is_undone_when_it_ends),
+    scene_test(a_statement_that_outlasts_a_stop_is_undone_when_it_ends),
 };
 
 SCENE_MAIN(tests)
