@@ -440,6 +440,9 @@ static hf_status register_handler(hf_bus *bus, const char *name, const char *pat
     definition_init(&definition);
     status = realise(bus, &wish, &definition, &created);
     pthread_mutex_lock(&bus->mutex);
+    if (!status && !bus_admits(bus)) {
+        status = bus_refuse(bus); /* by a handler that was given up: hf_close may be over */
+    }
     if (!status) {
         more.id = ++bus->last_handler_id;
         more.pattern = text_of(pattern);
@@ -686,11 +689,17 @@ hf_status subscriptions_join(hf_bus *bus, struct deadline deadline)
     return status;
 }
 
+/* The bus is closed, so no entry comes after this; a handler that was given up may still look for
+ * one. */
 void subscriptions_free(hf_bus *bus)
 {
-    while (bus->subscriptions) {
-        struct subscription *subscription = bus->subscriptions;
-        bus->subscriptions = subscription->next;
+    pthread_mutex_lock(&bus->mutex);
+    struct subscription *all = bus->subscriptions;
+    bus->subscriptions = NULL;
+    pthread_mutex_unlock(&bus->mutex);
+    while (all) {
+        struct subscription *subscription = all;
+        all = subscription->next;
         if (subscription->runner) {
             companion_leave(&subscription->runner->companion); /* it has a reference of its own */
         }

@@ -8,7 +8,7 @@
 
 /* What the handlers of a test were answered. */
 static struct {
-    atomic_int published, published_many, queued, called_back, found, started;
+    atomic_int published, published_many, queued, called_back, found, started, registered;
     atomic_int callback_done; /* the callback of the asynchronous publish has run */
 } answers;
 
@@ -261,6 +261,37 @@ static void nor_if_the_dispatcher_learns_of_the_deadline_too_late(void **state)
     assert_delivered_again(scene, recorder);
 }
 
+/* Registers another handler, and notes the answer. */
+static hf_verdict register_another(const hf_event *event, hf_delivery *delivery,
+                                   struct recorder *recorder)
+{
+    hf_subscription_options options = quick_options();
+
+    (void)event;
+    door_pass(recorder->extra);
+    atomic_store(&answers.registered, (int)hf_subscribe(hf_delivery_bus(delivery), "b", "*",
+                                                        recorder_handle, recorder, &options, NULL));
+    return HF_ACK;
+}
+
+/* It would keep the bus, which is closed, open for ever: nothing would end its runner. */
+static void a_handler_that_registers_one_is_refused_if_the_bus_is_closed_meanwhile(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = one_attempt();
+    struct recorder *recorder;
+
+    scene->options.shutdown_ms = 1;
+    recorder = stand_at_the_door(scene, register_another, &options);
+    faulty_stop(FAULTY_SUBSCRIPTION_GET, 1);
+    door_open(recorder->extra);
+    assert_true(faulty_stopped(FAULTY_SUBSCRIPTION_GET, PATIENCE_MS));
+    assert_status(hf_close(&scene->bus), HF_TIMEOUT);
+    faulty_go(FAULTY_SUBSCRIPTION_GET);
+    assert_true(recorder_wait(recorder, 1));
+    assert_int_equal(atomic_load(&answers.registered), HF_CLOSED);
+}
+
 /* ---- Starting -------------------------------------------------------------------------------- */
 
 /* Calls hf_start when a stop waits for it. */
@@ -293,6 +324,7 @@ static const struct CMUnitTest tests[] = {
     draining_test(a_transactional_handler_publishes_while_a_shutdown_waits_for_it),
     draining_test(what_a_handler_is_refused_after_the_deadline_does_not_count),
     draining_test(nor_if_the_dispatcher_learns_of_the_deadline_too_late),
+    draining_test(a_handler_that_registers_one_is_refused_if_the_bus_is_closed_meanwhile),
     draining_test(a_handler_that_starts_the_bus_does_not_hold_up_its_stop),
 };
 
