@@ -23,6 +23,7 @@
 #include "bus/timekeeper.h"
 
 #include "base/clock.h"
+#include "base/point.h"
 #include "bus/runner.h"
 
 hf_status timekeeper_init(struct timekeeper *timekeeper, hf_bus *bus)
@@ -108,28 +109,35 @@ hf_status timekeeper_start(struct timekeeper *timekeeper)
                                                            timekeeper_main, timekeeper);
 }
 
-/* Tells the thread whether to end with its last runner. Answers whether it has none now. */
-static bool set_stopping(struct timekeeper *timekeeper, bool stopping)
+/* Tells the thread whether to end with its last runner. The mutex is held. */
+static void set_stopping(struct timekeeper *timekeeper, bool stopping)
 {
-    pthread_mutex_lock(&timekeeper->mutex);
     timekeeper->stopping = stopping;
-    bool none = timekeeper->count == 0;
     pthread_cond_signal(&timekeeper->changed);
-    pthread_mutex_unlock(&timekeeper->mutex);
-    return none;
 }
 
+/* A runner that ends after the look leaves a thread that goes on: it must not end without being
+ * joined, or the next start takes it for one that runs. */
 void timekeeper_stop(struct timekeeper *timekeeper)
 {
-    if (set_stopping(timekeeper, true)) {
+    pthread_mutex_lock(&timekeeper->mutex);
+    bool none = timekeeper->count == 0;
+    set_stopping(timekeeper, none);
+    pthread_mutex_unlock(&timekeeper->mutex);
+    HF_POINT("timekeeper_stop");
+    if (none) {
         companion_join(&timekeeper->companion, DEADLINE_NEVER);
+        pthread_mutex_lock(&timekeeper->mutex);
+        set_stopping(timekeeper, false);
+        pthread_mutex_unlock(&timekeeper->mutex);
     }
-    set_stopping(timekeeper, false);
 }
 
 void timekeeper_leave(struct timekeeper *timekeeper)
 {
+    pthread_mutex_lock(&timekeeper->mutex);
     set_stopping(timekeeper, true);
+    pthread_mutex_unlock(&timekeeper->mutex);
     bus_reference(timekeeper->bus); /* the thread's */
     if (!companion_leave(&timekeeper->companion)) {
         bus_unreference(timekeeper->bus);
@@ -165,6 +173,7 @@ void timekeeper_remove(struct timekeeper *timekeeper, struct runner *runner)
     *at = runner->timed_next;
     pthread_mutex_unlock(&timekeeper->list);
     change_count(timekeeper, -1);
+    HF_POINT("timekeeper_removed");
 }
 
 void timekeeper_expect(struct timekeeper *timekeeper, int64_t due_us)

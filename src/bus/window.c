@@ -293,8 +293,8 @@ static void block_lane(struct window *window, struct slot *slot)
 }
 
 /* Looks at a READY slot: may it run? One whose lane is failing ends as held, unless it is the one
- * that the lane waits for. A damaged one never does: if it is in the window as READY, its lane waits
- * behind it from its turn on (runner_sort_out). */
+ * that the lane waits for. A damaged one never may: if it is READY its lane waits behind it
+ * from its turn on (runner_sort_out). */
 static bool may_run(struct window *window, struct slot *slot, const void *owner)
 {
     if (!window->lanes) {

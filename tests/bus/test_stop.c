@@ -5,6 +5,8 @@
  */
 #include "support_trouble.h"
 
+#include "base/point.h"
+
 #include <stdatomic.h>
 
 #include "base/mem.h"
@@ -219,6 +221,56 @@ static void handlers_are_told_while_asynchronous_publishes_are_stored(void **sta
     assert_int_equal(atomic_load(&answered_ok), 1);
 }
 
+/* The first event is done, every other waits until it is cancelled. */
+static hf_verdict ack_first(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
+{
+    return event->position == 1 ? HF_ACK : until_cancelled(event, delivery, recorder);
+}
+
+static bool has_left_the_timekeeper(void *ctx)
+{
+    return point_hits("timekeeper_removed") > *(int64_t *)ctx;
+}
+
+static void *stop_now(void *ctx)
+{
+    return (void *)(intptr_t)hf_stop(ctx, 0);
+}
+
+/* The dispatcher that a stop leaves behind ends while the stop decides whether handlers still need
+ * the thread that keeps their time. */
+static void after_a_stop_that_leaves_a_dispatcher_behind_handlers_still_time_out(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, ack_first);
+    hf_subscription_options options = quick_options();
+    int64_t removed;
+    pthread_t thread;
+    void *status;
+
+    options.handler_timeout_ms = 100;
+    trouble_open(scene);
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    removed = point_hits("timekeeper_removed");
+    point_arm("timekeeper_stop", 1, POINT_STOP_THREAD);
+    faulty_stop(FAULTY_STANDING, 1);
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(faulty_stopped(FAULTY_STANDING, PATIENCE_MS));
+    assert_int_equal(pthread_create(&thread, NULL, stop_now, scene->bus), 0);
+    assert_true(point_wait_blocked("timekeeper_stop", PATIENCE_MS));
+    faulty_go(FAULTY_STANDING);
+    assert_true(wait_until(has_left_the_timekeeper, &removed));
+    point_release("timekeeper_stop");
+    pthread_join(thread, &status);
+    assert_status((hf_status)(intptr_t)status, HF_TIMEOUT);
+    assert_ok(hf_start(scene->bus));
+    assert_true(recorder_wait_begun(recorder, 3)); /* the second was cancelled, and comes again */
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+}
+
 static const struct CMUnitTest tests[] = {
     trouble_test(handlers_are_told_although_the_clockwork_waits_for_the_store),
     trouble_test(a_dispatcher_that_waits_for_the_store_is_not_waited_for),
@@ -227,6 +279,7 @@ static const struct CMUnitTest tests[] = {
     trouble_test(a_clockwork_that_outlives_the_close_frees_the_bus),
     trouble_test(a_dispatcher_that_outlives_the_close_gives_back_and_frees_the_bus),
     trouble_test(handlers_are_told_while_asynchronous_publishes_are_stored),
+    trouble_test(after_a_stop_that_leaves_a_dispatcher_behind_handlers_still_time_out),
 };
 
 SCENE_MAIN(tests)
