@@ -378,7 +378,9 @@ END
 $$;
 
 -- publishing_now: the transactions that have declared it and are not over. pid NULL: prepared. Both kinds
--- of locks are in the table that pg_locks copies as a whole, so this is one moment.
+-- of locks are in the table that pg_locks copies as a whole, so this is one moment. But PREPARE TRANSACTION
+-- hands over the locks of one part of that table after the other: at that moment one of the two may have a
+-- process and the other none. The name of the transaction is the same, so that alone is compared.
 CREATE FUNCTION holdfast.publishing_now(p_namespace_id integer)
     RETURNS TABLE (virtualtransaction text, pid integer)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -396,14 +398,13 @@ BEGIN
                 WHERE l.locktype = 'advisory' AND l.objsubid = 1
                     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())),
             keys AS MATERIALIZED ( -- of those that hold any advisory lock: a hash costs a microsecond
-                SELECT x.virtualtransaction, x.pid,
+                SELECT x.virtualtransaction,
                        publishing_key(s.secret, p_namespace_id, x.transactionid, t) AS key
                 FROM secret s, locks x, generate_series(0, 7) t
                 WHERE x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock'
                     AND x.virtualtransaction IN (SELECT h.virtualtransaction FROM held h))
         SELECT DISTINCT h.virtualtransaction, h.pid
-        FROM held h JOIN keys k ON k.key = h.key AND k.virtualtransaction = h.virtualtransaction
-        WHERE h.pid IS NOT DISTINCT FROM k.pid;
+        FROM held h JOIN keys k ON k.key = h.key AND k.virtualtransaction = h.virtualtransaction;
 END
 $$;
 

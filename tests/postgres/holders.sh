@@ -92,4 +92,35 @@ gives_up() { ask a "$claim" >/dev/null; [ "$(ask a "$no_holes")" = t ]; }
 ok "a gap ends although others hold the sequence's lock" until_true 60 gives_up
 
 for session in a s b c n; do shut $session; done
+
+# ---- While it is being prepared -----------------------------------------------------------------
+
+# PREPARE TRANSACTION hands locks over in several steps, and a look may come between two of them. Many locks
+# make that likelier. The first of them is taken after the event was published.
+for _ in $(seq 20000); do
+    echo "BEGIN; SET LOCAL holdfast.notify = off; SELECT FROM holdfast.publish('default', 'x'); SELECT count(pg_advisory_xact_lock_shared(i)) FROM generate_series(1, 600) i; PREPARE TRANSACTION 'q'; ROLLBACK PREPARED 'q';"
+done | psql -qXAt >/dev/null 2>&1 &
+preparer=$!
+missed=$(sql "CREATE PROCEDURE look(INOUT looks integer, INOUT missed integer) LANGUAGE plpgsql AS \$\$
+    DECLARE
+        v_until timestamptz := clock_timestamp() + interval '5 s';
+        v_id    xid8;
+        v_seen  bigint;
+    BEGIN
+        WHILE clock_timestamp() < v_until LOOP
+            SELECT x.transactionid::text::xid8 INTO v_id FROM pg_locks l JOIN pg_locks x USING (virtualtransaction)
+                WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = 1 AND x.locktype = 'transactionid' LIMIT 1;
+            CONTINUE WHEN v_id IS NULL;
+            v_seen := (SELECT count(*) FROM holdfast.publishing_now(1));
+            IF pg_xact_status(v_id) = 'in progress' THEN
+                looks := looks + 1;
+                missed := missed + (v_seen = 0)::integer;
+            END IF;
+        END LOOP;
+    END \$\$;
+    CALL look(0, 0)")
+kill "$preparer" 2>/dev/null
+wait "$preparer" 2>/dev/null
+echo "# looks and missed: $missed"
+ok "who is being prepared meanwhile is seen by every look" like "*|0" "$missed"
 done_testing
