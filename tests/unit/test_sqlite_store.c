@@ -2,6 +2,7 @@
  * test_sqlite_store.c - what is true of a SQLite database and of no other: its files, its settings,
  * and what others may do to them while it is in use.
  */
+#include "store/sqlite/conn.h"
 #include "support/make.h"
 #include "support/sqlite.h"
 
@@ -317,7 +318,33 @@ static void live_files_of_the_dead_go_when_nothing_names_them(void **state)
     must_equal(1, count_live(f));
 }
 
+/* ---- Deadlines ------------------------------------------------------------------------------- */
+
+static void a_read_that_never_ends_is_ended_at_its_limit(void **state)
+{
+    struct fixture *f = *state;
+    append_one(fixture_open(f, "n"), "t", NULL);
+    struct conn conn;
+    sqlite3_stmt *endless;
+    bool row = true;
+    must_answer(HF_OK, conn_open(&conn, fixture_path(f), CONN_READER, false,
+                                 deadline_after_ms(PATIENCE_MS)));
+    must_equal(SQLITE_OK, sqlite3_prepare_v2(conn.db,
+                                             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL "
+                                             "SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0",
+                                             -1, &endless, NULL));
+    conn.step_ms = 20;
+    must_answer(HF_TIMEOUT, conn_row(&conn, endless, &row));
+    must_equal(false, row);
+    conn.step_ms = INT64_MAX;
+    conn.limit = deadline_after_ms(20);
+    must_answer(HF_TIMEOUT, conn_row(&conn, endless, &row));
+    sqlite3_finalize(endless);
+    conn_close(&conn);
+}
+
 static const struct CMUnitTest claims[] = {
+    CLAIM(a_read_that_never_ends_is_ended_at_its_limit),
     CLAIM(a_new_file_is_set_up_for_it),
     CLAIM(a_file_of_the_application_keeps_its_settings),
     CLAIM(a_file_in_utf16_is_refused),

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
 #include "store/sqlite/files.h"
@@ -104,8 +105,10 @@ hf_status conn_fail_code(struct conn *conn, int code, const char *doing)
         return fail(HF_IO, "cannot %s: SQLite answered %d", doing, code);
     }
     if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED) {
-        return fail(status, "cannot %s: another program kept the database locked until the "
-                    "deadline", doing);
+        return fail(status,
+                    "cannot %s: another program kept the database locked until the "
+                    "deadline",
+                    doing);
     }
     if ((code & 0xff) == SQLITE_INTERRUPT && conn->kind == CONN_READER) {
         return fail(status, "cannot %s: it took longer than the call may", doing);
@@ -153,11 +156,16 @@ static int conn_busy(void *ctx, int count)
     return 1;
 }
 
-/* Non-zero interrupts the statement: a damaged file can make one that never ends. */
+/* Non-zero interrupts the statement: a damaged file can make one that never ends. SQLite asks after
+ * every LIMIT_STEPS instructions, so a row that is quickly found costs no look at the clock. */
 static int conn_limit(void *ctx)
 {
     struct conn *conn = ctx;
-    return deadline_passed(conn->limit);
+    int64_t now_us = clock_mono_us();
+    if (conn->step_begun_us == 0) {
+        conn->step_begun_us = now_us;
+    }
+    return deadline_passed(conn->limit) || (now_us - conn->step_begun_us) / 1000 >= conn->step_ms;
 }
 
 static int conn_wal_hook(void *ctx, sqlite3 *db, const char *name, int pages)
@@ -198,6 +206,7 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
     memset(conn, 0, sizeof *conn);
     conn->kind = kind;
     conn->deadline = deadline;
+    conn->step_ms = INT64_MAX;
     conn->limit = DEADLINE_NEVER;
     int flags = kind == CONN_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     flags |= create ? SQLITE_OPEN_CREATE : 0;
@@ -298,6 +307,7 @@ static hf_status conn_step_failed(struct conn *conn, sqlite3_stmt *stmt)
 hf_status conn_run(struct conn *conn, sqlite3_stmt *stmt)
 {
     int code;
+    conn->step_begun_us = 0;
     do {
         code = sqlite3_step(stmt);
     } while (code == SQLITE_ROW);
@@ -310,6 +320,7 @@ hf_status conn_run(struct conn *conn, sqlite3_stmt *stmt)
 
 hf_status conn_row(struct conn *conn, sqlite3_stmt *stmt, bool *ret_row)
 {
+    conn->step_begun_us = 0;
     int code = sqlite3_step(stmt);
     *ret_row = code == SQLITE_ROW;
     if (code == SQLITE_ROW) {
@@ -425,10 +436,10 @@ hf_status conn_commit(struct conn *conn)
     hf_status status = conn_step_failed(conn, stmt);
     if (code == SQLITE_BUSY && !sqlite3_get_autocommit(conn->db)) {
         status = fail(HF_MISUSE, "statements that write are still running on the connection: it "
-                      "was rolled back; reset them before the commit");
+                                 "was rolled back; reset them before the commit");
     } else if (sqlite3_get_autocommit(conn->db) && !commit_is_undone(code)) {
-        status = fail(HF_UNKNOWN, "the commit failed midway and may have happened: %s",
-                      err_message());
+        status =
+            fail(HF_UNKNOWN, "the commit failed midway and may have happened: %s", err_message());
     }
     conn_rollback(conn);
     return status;

@@ -45,7 +45,9 @@ struct conn {
     sqlite3 *db; /* NULL: closed */
     enum conn_kind kind;
     struct deadline deadline; /* until when to wait for others' locks */
-    struct deadline limit;    /* of readers: until when a statement may run */
+    struct deadline limit;    /* of readers: until when a call may run */
+    int64_t step_ms;          /* of readers: for how long one step of a statement may run */
+    int64_t step_begun_us;    /* when the present step was first asked; 0: not yet (monotonic) */
     sqlite3_stmt *cached[SQLITE_QUERY_COUNT];
     hf_status failed; /* why conn_statement gave NULL */
     bool full_sync; /* synchronous is FULL now, else NORMAL */

@@ -9,7 +9,6 @@
 bool lookup_begin(struct lookup *lookup, struct engine *engine, enum sqlite_query query)
 {
     *lookup = (struct lookup){.engine = sqlite_of(engine)};
-    lookup->limit_ms = lookup->engine->timeout_ms;
     lookup->status = pool_take(lookup->engine, &lookup->conn);
     if (lookup->status != HF_OK) {
         return false;
@@ -25,7 +24,6 @@ bool lookup_next(struct lookup *lookup)
 {
     bool row = false;
     if (lookup->status == HF_OK) {
-        lookup->conn->limit = deadline_after_ms(lookup->limit_ms);
         lookup->status = conn_row(lookup->conn, lookup->stmt, &row);
     }
     lookup->any |= row;

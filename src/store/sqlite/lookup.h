@@ -25,7 +25,6 @@ struct lookup {
     struct conn *conn;  /* NULL: none could be had */
     sqlite3_stmt *stmt; /* NULL: could not be prepared */
     bool any;           /* there was a row */
-    int64_t limit_ms;   /* how long the next row may take; lookup_begin sets the call's timeout */
     hf_status status;
 };
 

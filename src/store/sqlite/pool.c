@@ -80,6 +80,8 @@ static struct conn *pool_get(struct sqlite_engine *engine, hf_status *status)
         ((struct pool_conn *)conn)->generation = generation;
         conn->deadline = deadline;
         conn->limit = DEADLINE_NEVER;
+        conn->step_ms = engine->timeout_ms;
+        conn->step_begun_us = 0;
     }
     return conn;
 }

@@ -20,8 +20,8 @@
 #include "store/sqlite/statement.h"
 
 #define SENTENCE_BYTES 1024
-#define LIMIT_MS (INT64_C(30) * 60 * 1000) /* of one statement ... */
-#define LIMIT_DAMAGED_MS 10000             /* ... in a file that is known to be damaged */
+#define LIMIT_MS (INT64_C(30) * 60 * 1000) /* until the next row of a statement */
+#define LIMIT_DAMAGED_MS 10000             /* the same in a file that is known to be damaged */
 
 /* A statement that may take long, but not for ever. Pages of a damaged file can refer to each other
  * so that the number of rows to step over has no end in practice; the file's own check finds that
@@ -29,7 +29,9 @@
 static bool verify_begin(struct lookup *lookup, struct engine *engine, enum sqlite_query query)
 {
     bool going = lookup_begin(lookup, engine, query);
-    lookup->limit_ms = lookup->engine->damaged ? LIMIT_DAMAGED_MS : LIMIT_MS;
+    if (going) {
+        lookup->conn->step_ms = lookup->engine->damaged ? LIMIT_DAMAGED_MS : LIMIT_MS;
+    }
     return going;
 }
 
@@ -169,7 +171,7 @@ static hf_status check_schema(struct engine *engine, int32_t max, verify_said_fn
     struct heard heard = {said, ctx, false};
     struct lookup lookup;
     if (verify_begin(&lookup, engine, SQLITE_QUERY_VERIFY_SCHEMA)) {
-        lookup.conn->limit = deadline_after_ms(lookup.limit_ms);
+        lookup.conn->limit = deadline_after_ms(lookup.conn->step_ms);
         lookup.status = schema_compare(lookup.conn, max, hear, &heard);
     }
     lookup.engine->altered = heard.any;
