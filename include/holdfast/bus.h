@@ -41,7 +41,8 @@ typedef struct hf_options {
     hf_log_fn log;              /* NULL: no log */
     void *log_ctx;
     int32_t no_namespace;       /* 1: the database as a whole, to look after its namespaces: only
-                                   hf_namespace_... work, all else answers HF_MISUSE */
+                                   hf_namespace_..., hf_copy, hf_verify and hf_doctor work, all else
+                                   answers HF_MISUSE */
     const char *node_id;        /* names this node in its namespace (holdfast/node.h): the same when
                                    it comes again. What is not a letter, a digit or one of ._:-
                                    becomes '-', and such an id gets a number so that different ones

@@ -124,7 +124,7 @@ typedef struct hf_stats {
 HF_API hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats);
 
 /* What the engine says about itself, for `doctor`: name ("journal_mode"), value ("wal"), level and
- * advice (NULL if all is well). */
+ * advice (NULL if all is well). Of a bus without a namespace it says what concerns the database. */
 typedef int (*hf_finding_fn)(const char *name, const char *value, hf_log_level level,
                              const char *advice, void *ctx);
 HF_API hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx);

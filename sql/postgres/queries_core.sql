@@ -358,18 +358,23 @@ FROM (VALUES ('server_version', current_setting('server_version')),
                ORDER BY a.xact_start LIMIT 1)),
              ('clock_skew_ms',
               (extract(epoch FROM clock_timestamp() - $1::timestamptz) * 1000)::bigint::text),
-             ('months', (SELECT count(*)::text
-                         FROM pg_partition_tree('holdfast.events_{namespace}') t WHERE t.isleaf)),
+             -- What is said of a namespace is NULL for the database as a whole, which has the number 0.
+             ('months', (SELECT nullif(count(*), 0)::text
+                         FROM pg_partition_tree(to_regclass('holdfast.events_{namespace}')) t
+                         WHERE t.isleaf)),
              ('months_ahead',
-              (SELECT (to_regclass(holdfast.month_table({namespace},
-                          (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month')
-                              AT TIME ZONE 'UTC')) IS NOT NULL)::integer::text)),
+              CASE WHEN {namespace} > 0 THEN
+                  (to_regclass(holdfast.month_table({namespace},
+                      (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month')
+                          AT TIME ZONE 'UTC')) IS NOT NULL)::integer::text END),
              ('journal_bytes', (pg_relation_size('holdfast.checkpoints_0')
                                 + pg_relation_size('holdfast.checkpoints_1'))::text),
              ('transaction_ids_left',
               (2147483648 - (SELECT age(datfrozenxid) FROM pg_database
                              WHERE datname = current_database())::bigint)::text),
-             ('processes', (SELECT count(*)::text FROM holdfast.processes
-                            WHERE namespace_id = {namespace})))
+             ('processes',
+              CASE WHEN {namespace} > 0 THEN
+                  (SELECT count(*)::text FROM holdfast.processes WHERE namespace_id = {namespace})
+              END))
      AS s (name, value)
 LEFT JOIN forgotten f ON s.name = 'forgotten_prepared'

@@ -45,7 +45,7 @@ SELECT printf('%d rows of schedule_runs belong to a schedule that does not exist
     HAVING count(*) > 0
 UNION ALL
 SELECT printf('events in the log belong to namespace %d, which does not exist', owner)
-    FROM logged WHERE owner NOT IN (SELECT id FROM holdfast_namespaces)
+    FROM logged WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM holdfast_namespaces)
 LIMIT ?1;
 
 -- Positions have no gaps: what is missing behind the first event that is there, or between the newest

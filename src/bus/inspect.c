@@ -547,7 +547,7 @@ hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats)
 
 hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx)
 {
-    hf_status status = bus_check(bus);
+    hf_status status = bus_check_handle(bus);
     if (status) {
         return status;
     }
@@ -559,7 +559,7 @@ hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx)
 
 hf_status hf_verify(hf_bus *bus, hf_finding_fn found, hf_verify_progress_fn progress, void *ctx)
 {
-    hf_status status = bus_check(bus);
+    hf_status status = bus_check_handle(bus);
     if (status) {
         return status;
     }

@@ -66,7 +66,7 @@ static int note_schema(const char *name, const char *value, hf_log_level level, 
 /* What had to be done, found out by opening without doing it. */
 static const char *migrate_needed(struct cli *cli)
 {
-    hf_options options = cli_options(cli, HF_OPEN_NOMIGRATE);
+    hf_options options = cli_whole_options(cli, HF_OPEN_NOMIGRATE);
     hf_bus *bus = NULL;
     hf_status status = hf_open(cli->url, &options, &bus);
 
@@ -88,7 +88,7 @@ static int run_migrate(struct cli *cli)
     struct buf line;
     struct json_out json;
     const char *done = migrate_needed(cli);
-    int code = cli_open(cli, HF_OPEN_CREATE);
+    int code = cli_open_named(cli, HF_OPEN_CREATE);
 
     if (code)
         return code;
@@ -121,9 +121,9 @@ const struct command command_migrate = {
                 "  holdfast migrate --db postgres://admin@db/shop\n",
     .details = "Every command that opens a database does this by itself; `migrate` does only\n"
                "this, for a deployment that wants it as a step of its own. It says whether the\n"
-               "schema was created, migrated or left as it was. A database made by a newer\n"
-               "program is refused. On PostgreSQL the database itself must exist; the schema is\n"
-               "named holdfast.\n",
+               "schema was created, migrated or left as it was. It makes a namespace only if\n"
+               "--namespace names one. A database made by a newer program is refused. On\n"
+               "PostgreSQL the database itself must exist; the schema is named holdfast.\n",
     .run = run_migrate,
 };
 
@@ -177,12 +177,27 @@ static int show_finding(const char *name, const char *value, hf_log_level level,
     return out_failed();
 }
 
+/* What doctor says of a namespace it says of the one that is named, or of `default`; a database
+ * that has no such namespace, or not now, is examined without. */
+static int open_doctor(struct cli *cli)
+{
+    hf_options options = cli_options(cli, HF_OPEN_EXISTING);
+    hf_status status;
+
+    if (cli->namespace_name)
+        return cli_open_with(cli, &options);
+    status = hf_open(cli->url, &options, &cli->bus);
+    if (status == HF_NOTFOUND || status == HF_BUSY)
+        return cli_open_whole(cli, HF_OPEN_EXISTING);
+    return cli_fail(status);
+}
+
 static int run_doctor(struct cli *cli)
 {
     static const struct out_column columns[] = {
         {"", false, 0}, {"WHAT", false, 0}, {"VALUE", false, 48}, {"ADVICE", false, 0}};
     struct doctor doctor = {.json = cli->json};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = open_doctor(cli);
 
     if (code)
         return code;

@@ -97,6 +97,26 @@ int cli_open(struct cli *cli, hf_open_mode mode)
     return cli_open_with(cli, &options);
 }
 
+hf_options cli_whole_options(const struct cli *cli, hf_open_mode mode)
+{
+    hf_options options = cli_options(cli, mode);
+
+    options.namespace_name = NULL;
+    options.no_namespace = 1;
+    return options;
+}
+
+int cli_open_whole(struct cli *cli, hf_open_mode mode)
+{
+    hf_options options = cli_whole_options(cli, mode);
+    return cli_open_with(cli, &options);
+}
+
+int cli_open_named(struct cli *cli, hf_open_mode mode)
+{
+    return cli->namespace_name ? cli_open(cli, mode) : cli_open_whole(cli, mode);
+}
+
 int cli_confirm(const struct cli *cli, const char *format, ...)
 {
     char question[512];

@@ -37,10 +37,16 @@ struct cli {
 
 /* The options of a bus by the command line; a command may change them before cli_open_with. */
 hf_options cli_options(const struct cli *cli, hf_open_mode mode);
+/* The same for the database as a whole, without a namespace. */
+hf_options cli_whole_options(const struct cli *cli, hf_open_mode mode);
 
 /* Opens cli->bus. 0, or the exit code after the complaint. */
 int cli_open(struct cli *cli, hf_open_mode mode);
 int cli_open_with(struct cli *cli, const hf_options *options);
+/* The database as a whole, whatever namespace is named. */
+int cli_open_whole(struct cli *cli, hf_open_mode mode);
+/* The namespace that the command line or the environment names; if none, the whole database. */
+int cli_open_named(struct cli *cli, hf_open_mode mode);
 
 /* Which exit code a status is. */
 int cli_exit_code(hf_status status);

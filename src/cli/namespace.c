@@ -17,15 +17,6 @@
 
 #define LINE_BYTES_MAX 1048576
 
-static int open_whole(struct cli *cli, hf_open_mode mode)
-{
-    hf_options options = cli_options(cli, mode);
-
-    options.namespace_name = NULL;
-    options.no_namespace = 1;
-    return cli_open_with(cli, &options);
-}
-
 /* ---- create, set ----------------------------------------------------------------------------- */
 
 static hf_namespace_options read_options(const struct args *args)
@@ -54,7 +45,7 @@ static int run_create(struct cli *cli)
     int code;
 
     options.gapless = args_given(&cli->args, "gapless") ? HF_ON : HF_TOGGLE_DEFAULT;
-    code = open_whole(cli, HF_OPEN_CREATE);
+    code = cli_open_whole(cli, HF_OPEN_CREATE);
     if (!code)
         code = cli_fail(hf_namespace_create(cli->bus, name, &options, &created));
     if (code)
@@ -104,7 +95,7 @@ static int run_set(struct cli *cli)
     if (!says_settings(&options))
         return args_usage(&cli->args, "set what? --metadata, --retain-age, --retain-bytes or "
                                       "--lagging");
-    code = open_whole(cli, HF_OPEN_EXISTING);
+    code = cli_open_whole(cli, HF_OPEN_EXISTING);
     if (code)
         return code;
     return cli_fail(hf_namespace_set(cli->bus, cli->args.words[0], &options));
@@ -186,7 +177,7 @@ static int run_list(struct cli *cli)
         {"SUBSCRIPTIONS", true, 0}, {"CREATED", false, 0},
     };
     struct list list = {.cli = cli};
-    int code = open_whole(cli, HF_OPEN_EXISTING);
+    int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
     if (code)
         return code;
@@ -234,7 +225,7 @@ static int show_one(const hf_namespace_info *info, void *ctx)
 
 static int run_show(struct cli *cli)
 {
-    int code = open_whole(cli, HF_OPEN_EXISTING);
+    int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
     if (code)
         return code;
@@ -274,7 +265,7 @@ static int run_rm(struct cli *cli)
     struct contents contents = {0, 0};
     char head[OUT_WORDS_BYTES];
     hf_status status;
-    int code = open_whole(cli, HF_OPEN_EXISTING);
+    int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
     if (!code)
         code = cli_fail(hf_namespace_get(cli->bus, name, note_contents, &contents));
@@ -324,7 +315,7 @@ static int change_grant(struct cli *cli, grant_fn *change, const char *done, con
 {
     const char *const *words = cli->args.words;
     int32_t changed = 0;
-    int code = open_whole(cli, HF_OPEN_EXISTING);
+    int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
     if (!code)
         code = cli_fail(change(cli->bus, words[1], words[0], words[2], &changed));
@@ -418,7 +409,7 @@ static int run_grants(struct cli *cli)
 {
     static const struct out_column columns[] = {{"ROLE", false, 0}, {"TO", false, 0}};
     struct list list = {.cli = cli};
-    int code = open_whole(cli, HF_OPEN_EXISTING);
+    int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
     if (code)
         return code;

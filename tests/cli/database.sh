@@ -25,6 +25,24 @@ exits 0 "where there is nothing migrate makes it" migrate
 has "and says so" out '^schema version [0-9]+, created$'
 exits 0 "twice changes nothing" migrate --json
 is "and says so in JSON" "$(field out 1 '$.schema_was')" 'as it was'
+exits 0 "it makes no namespace" namespace list --json
+is "that was not asked for" "$(wc -l <out)" 0
+hf doctor
+true_that "doctor needs none" test "$rc" -eq 0 -o "$rc" -eq 7
+has "and says what concerns the database" out 'schema_version'
+hasnt "with no advice about one that is not there" out 'months_ahead'
+exits 0 "verify needs none" verify
+exits 3 "a namespace that is named must be there, for doctor" doctor --namespace other
+exits 3 "and for verify" verify --namespace other
+exits 0 "migrate makes the namespace that is named" migrate --namespace other
+has "which is not the schema" out '^schema version [0-9]+, as it was$'
+hf namespace list --json
+is "and no other" "$(field out 1 '$.name') $(wc -l <out)" "other 1"
+hf doctor
+true_that "doctor needs no namespace default" test "$rc" -eq 0 -o "$rc" -eq 7
+exits 0 "nor does verify" verify
+exits 0 "nor does migrate" migrate
+has "which has nothing to do" out '^schema version [0-9]+, as it was$'
 hf publish a.b
 
 if on sqlite; then

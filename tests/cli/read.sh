@@ -2,7 +2,7 @@
 # tail, event, stats, doctor, migrate: looking without touching.
 . "$(dirname "$0")/lib.sh"
 
-exits 0 "migrate creates the database" migrate
+exits 0 "migrate creates the database" migrate --namespace default
 has "and says so" out 'schema'
 exits 0 "migrate --json is an object" migrate --json
 json "a valid one" out

@@ -169,7 +169,7 @@ sql "REVOKE ALL ON SCHEMA holdfast FROM PUBLIC" >/dev/null
 refused "or while something lies in it" app "1: *has the function clock_timestamp*role app made it*"
 is "nobody became a superuser" "SELECT rolsuper FROM pg_roles WHERE rolname = 'app'" f
 sql "DROP FUNCTION holdfast.clock_timestamp()" >/dev/null
-ok "an empty schema of one's own will do" hf app migrate
+ok "an empty schema of one's own will do" hf app migrate --namespace default
 refused "but is not for a superuser" holdfast "1: *is a superuser*"
 is "(who can act as the owner)" "SELECT 1" 1
 ok "with options=-crole=app it is" "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast&options=-crole%3Dapp" stats

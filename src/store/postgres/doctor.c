@@ -229,7 +229,9 @@ hf_status postgres_doctor(struct engine *engine, hf_finding_fn found, void *ctx)
         question_give(&question);
         say_all(postgres_of(engine), &doctor, question.result, pooled);
         doctor_say(&doctor, "encryption", encryption.told, encryption.advice);
-        say_publishers(engine, &doctor);
+        if (postgres_of(engine)->namespace_id > 0) {
+            say_publishers(engine, &doctor);
+        }
     }
     return question_end(&question);
 }
