@@ -77,7 +77,7 @@ rows() {
     else
         for table in $(psql -qXAt "$HOLDFAST_URL" -c "SELECT c.oid::regclass FROM pg_class c
                 WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'
-                AND c.relname !~ '^(meta|turns|checkpoints_.)\$'"); do
+                AND c.relname !~ '^(meta|secret|turns|checkpoints_.)\$'"); do
             sum=$((sum + $(psql -qXAt "$HOLDFAST_URL" -c "SELECT count(*) FROM $table")))
         done
     fi
