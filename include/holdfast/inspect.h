@@ -132,8 +132,8 @@ HF_API hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx);
 /*
  * Examines everything that is stored, in all namespaces of the database, for damage: positions,
  * checkpoints, deliveries that have lost their event, rows that belong to nothing, JSON, UTF-8 and
- * hashes; on SQLite also every page and index of the file, and whether tables, indexes and triggers
- * are those that this program makes. Reads the whole log. Writes nothing, and publishers and
+ * hashes, and whether tables, indexes, triggers ... are those that this program makes; on SQLite
+ * also every page and index of the file. Reads the whole log. Writes nothing, and publishers and
  * consumers go on meanwhile. `found` is called for each finding, of level HF_LOG_ERROR, with what
  * to do; never, if all is well. `progress` (may be NULL) is called from time to time with the
  * number of rows that have been examined. Non-zero of either ends it with HF_OK. HF_OK also if

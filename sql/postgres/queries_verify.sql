@@ -7,6 +7,147 @@
 
 -- ---- Checks: sentences, at most $1 --------------------------------------------------------------
 
+-- Everything in the schema as one JSON object: what it is and its name, and a digest of its definition.
+-- Rights and settings of storage are left to the administrator. What each namespace has of its own is left
+-- out (verify_log looks at it), but not what lies on its tables: none of ours does. Constraints of the kind n
+-- are those of NOT NULL columns, which only newer servers list. A role that does not see all namespaces sees
+-- their tables. `server`: definitions are written by the
+-- server, and another version may write them otherwise.
+-- name: schema_objects
+WITH log AS MATERIALIZED (
+    SELECT c.oid, c.relname FROM pg_partition_tree('holdfast.events'::regclass) t
+    JOIN pg_class c ON c.oid = t.relid::oid WHERE t.parentrelid IS NOT NULL),
+own AS MATERIALIZED (
+    SELECT c.oid, c.relname, c.relkind, c.relpersistence, c.relrowsecurity, c.relforcerowsecurity, c.reloptions,
+           c.oid IN (SELECT l.oid FROM log l) AS is_log
+    FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace),
+spaces (id) AS MATERIALIZED (
+    SELECT n.id::text FROM holdfast.namespaces n UNION SELECT substr(l.relname, 8) FROM log l),
+listed (what, definition) AS (
+    SELECT format('%s %s', CASE o.relkind WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' WHEN 'c' THEN 'type'
+                                          WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
+                                          ELSE 'table' END, o.relname),
+           concat_ws(' ', o.relkind, o.relpersistence, o.relrowsecurity, o.relforcerowsecurity,
+                     CASE WHEN o.relkind = 'v' THEN concat(o.reloptions, pg_get_viewdef(o.oid)) END,
+                     CASE WHEN o.relkind = 'p' THEN pg_get_partkeydef(o.oid) END,
+                     (SELECT concat_ws(' ', s.seqtypid::regtype, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle)
+                      FROM pg_sequence s WHERE s.seqrelid = o.oid),
+                     (SELECT string_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+                                                  a.attidentity, a.attgenerated, a.attcollation::regcollation,
+                                                  pg_get_expr(d.adbin, d.adrelid)), ', ' ORDER BY a.attnum)
+                      FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+                      WHERE a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped AND o.relkind <> 'S'))
+    FROM own o
+    WHERE o.relkind NOT IN ('i', 'I') AND NOT o.is_log
+        AND NOT (o.relkind = 'S' AND o.relname IN (SELECT 'events_' || s.id || v.name
+                                                   FROM spaces s, (VALUES ('_position'), ('_sleep')) v (name)))
+    UNION ALL
+    SELECT format('constraint %s on %s', k.conname, coalesce(o.relname, t.typname)),
+           concat_ws(' ', pg_get_constraintdef(k.oid), k.convalidated)
+    FROM pg_constraint k LEFT JOIN own o ON o.oid = k.conrelid LEFT JOIN pg_type t ON t.oid = k.contypid
+    WHERE k.connamespace = 'holdfast'::regnamespace AND k.contype <> 'n' AND NOT coalesce(o.is_log, false)
+    UNION ALL
+    SELECT format('index %s on %s', x.relname, o.relname), concat_ws(' ', pg_get_indexdef(x.oid), i.indisvalid)
+    FROM pg_index i JOIN own o ON o.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid WHERE NOT o.is_log
+    UNION ALL
+    SELECT format('trigger %s on %s', t.tgname, o.relname), concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled)
+    FROM pg_trigger t JOIN own o ON o.oid = t.tgrelid WHERE NOT t.tgisinternal
+    UNION ALL
+    SELECT format('rule %s on %s', r.rulename, o.relname), concat_ws(' ', pg_get_ruledef(r.oid), r.ev_enabled)
+    FROM pg_rewrite r JOIN own o ON o.oid = r.ev_class WHERE r.rulename <> '_RETURN'
+    UNION ALL
+    SELECT format('policy %s on %s', p.polname, o.relname),
+           concat_ws(' ', p.polcmd, p.polpermissive, p.polroles::regrole[], pg_get_expr(p.polqual, p.polrelid),
+                     pg_get_expr(p.polwithcheck, p.polrelid))
+    FROM pg_policy p JOIN own o ON o.oid = p.polrelid
+    UNION ALL
+    SELECT format('function %s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)),
+           CASE WHEN p.prokind IN ('f', 'p') THEN pg_get_functiondef(p.oid) ELSE p.prokind::text END
+    FROM pg_proc p
+    WHERE p.pronamespace = 'holdfast'::regnamespace
+        AND p.proname NOT IN (SELECT v.name || s.id FROM spaces s, (VALUES ('append_'), ('claim_')) v (name))
+    UNION ALL
+    SELECT format('type %s', t.typname),
+           concat_ws(' ', t.typtype, format_type(t.typbasetype, t.typtypmod), t.typnotnull, t.typdefault)
+    FROM pg_type t
+    WHERE t.typnamespace = 'holdfast'::regnamespace AND t.typelem = 0 AND t.typtype <> 'c'
+    UNION ALL
+    SELECT format('operator %s(%s, %s)', p.oprname, p.oprleft::regtype, p.oprright::regtype), p.oprcode::text
+    FROM pg_operator p WHERE p.oprnamespace = 'holdfast'::regnamespace)
+SELECT (jsonb_object_agg(l.what, md5(l.definition))
+        || jsonb_build_object('server', current_setting('server_version_num')::integer / 10000))::text
+FROM listed l;
+
+-- name: schema_objects_put
+INSERT INTO holdfast.meta (name, value) VALUES ('schema_objects', $1::text)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- What schema_objects has answered ($2) and what it answered when the schema was migrated. On a server of
+-- another version only names are compared.
+-- name: verify_schema
+WITH wanted AS MATERIALIZED (
+    SELECT m.value::jsonb AS objects FROM holdfast.meta m WHERE m.name = 'schema_objects'),
+found AS MATERIALIZED (SELECT $2::text::jsonb AS objects),
+compared AS (
+    SELECT coalesce(w.key, f.key) AS what, w.value AS wanted, f.value AS found
+    FROM (SELECT e.key, e.value FROM wanted, jsonb_each_text(wanted.objects) e) w
+    FULL JOIN (SELECT e.key, e.value FROM found, jsonb_each_text(found.objects) e) f ON f.key = w.key)
+SELECT format('%s %s', c.what, CASE WHEN c.found IS NULL THEN 'is missing'
+                                    WHEN c.wanted IS NULL THEN 'does not belong to Holdfast'
+                                    ELSE 'is not as this program made it' END)
+FROM compared c, wanted w, found f
+WHERE c.what <> 'server'
+    AND (c.found IS NULL OR c.wanted IS NULL
+         OR (c.found <> c.wanted AND w.objects -> 'server' = f.objects -> 'server'))
+UNION ALL
+SELECT 'the schema was not made by a program of this version: what its objects have to be is not recorded'
+WHERE NOT EXISTS (SELECT FROM wanted)
+LIMIT $1::bigint;
+
+-- What each namespace has of its own: months with the columns of the log and two indexes, functions that are
+-- made of a text, sequences. Retention takes months away meanwhile: what is gone has no definition.
+-- name: verify_log
+WITH months AS MATERIALIZED (
+    SELECT c.oid, c.relname, c.relkind FROM pg_partition_tree('holdfast.events'::regclass) t
+    JOIN pg_class c ON c.oid = t.relid::oid WHERE t.parentrelid IS NOT NULL),
+indexes AS MATERIALIZED (
+    SELECT m.relname, x.relname AS name, CASE
+               WHEN NOT i.indisvalid OR i.indpred IS NOT NULL OR i.indexprs IS NOT NULL THEN ''
+               ELSE concat(CASE WHEN i.indisunique THEN 'UNIQUE ' END,
+                           (SELECT string_agg(a.attname, ', ' ORDER BY k.at)
+                            FROM unnest(i.indkey::smallint[]) WITH ORDINALITY k (number, at)
+                            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number)) END AS columns
+    FROM months m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class x ON x.oid = i.indexrelid),
+columns AS MATERIALIZED (
+    SELECT r.oid, r.relname,
+           string_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+                                a.attcollation::regcollation, pg_get_expr(d.adbin, d.adrelid)), ', '
+                      ORDER BY a.attname) AS text
+    FROM (SELECT m.oid, m.relname FROM months m UNION ALL SELECT 'holdfast.events'::regclass::oid, 'events') r
+    JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    GROUP BY r.oid, r.relname)
+SELECT format('the index (%s) of table %s is missing', lower(v.columns), m.relname)
+    FROM months m CROSS JOIN (VALUES ('UNIQUE id, guard_at'), ('position')) v (columns)
+    WHERE m.relkind = 'r'
+        AND NOT EXISTS (SELECT FROM indexes i WHERE i.relname = m.relname AND i.columns = v.columns)
+UNION ALL
+SELECT format('index %s on %s does not belong to Holdfast', i.name, i.relname)
+    FROM indexes i WHERE i.columns NOT IN ('UNIQUE id, guard_at', 'position')
+UNION ALL
+SELECT format('table %s is not as this program made it: its columns are not those of the log', c.relname)
+    FROM columns c WHERE c.text <> (SELECT e.text FROM columns e WHERE e.oid = 'holdfast.events'::regclass)
+UNION ALL
+SELECT format('function %s %s', v.name,
+              CASE WHEN p.oid IS NULL THEN 'is missing' ELSE 'is not as this program made it' END)
+    FROM holdfast.namespaces n
+    CROSS JOIN (VALUES ('{' || 'namespace}')) mark (text) -- in one piece it would be filled in here
+    CROSS JOIN LATERAL (VALUES ('append_', holdfast.append_source()), ('claim_', holdfast.claim_source())) w (name, source)
+    CROSS JOIN LATERAL (SELECT w.name || n.id, replace(w.source, mark.text, n.id::text)) v (name, source)
+    LEFT JOIN pg_proc p ON p.proname = v.name AND p.pronamespace = 'holdfast'::regnamespace
+    WHERE n.removing_at IS NULL AND (p.oid IS NULL OR strpos(v.source, p.prosrc) = 0)
+LIMIT $1::bigint;
+
 -- name: verify_orphan
 WITH owned (what, owner) AS (
     SELECT 'partitions', subscription_id FROM holdfast.partitions

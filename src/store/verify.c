@@ -119,6 +119,7 @@ struct walk {
     int64_t last_first;      /* key of the row before, in the log */
     int64_t last_second;
     bool any_last;
+    bool altered; /* the schema is not the one that this program makes */
     bool stopped;
     struct buf sentence;
 };
@@ -157,10 +158,11 @@ static void step(struct walk *walk)
     }
 }
 
-/* What cannot be read is a finding; every other failure is one of the walk. */
+/* What cannot be read is a finding, and so is what a schema that is not ours does not have; every
+ * other failure is one of the walk. */
 static hf_status outlive(struct walk *walk, hf_status status, const char *what)
 {
-    if (status != HF_CORRUPT) {
+    if (status != HF_CORRUPT && !(status == HF_SCHEMA && walk->altered)) {
         return status;
     }
     char sentence[STORE_MESSAGE_BYTES + 64];
@@ -195,6 +197,7 @@ static hf_status run_check(struct walk *walk, enum verify_check number)
     walk->checked = 0;
     hf_status status = walk->engine->class->verify_check(walk->engine, number, VERIFY_TOLD_MAX + 1,
                                                          check_said, &check);
+    walk->altered |= number == VERIFY_SCHEMA && walk->checked > 0;
     return outlive(walk, status, check.kind->name);
 }
 

@@ -114,6 +114,7 @@ for ((number = 0; number < files; number++)); do
     rc=$?
     ends[$rc]=$((${ends[$rc]:-0} + 1))
     true_that "file $number ends well: ${how:0:60}" ended_well
+    # shellcheck disable=SC2154
     [ -z "${KEEP:-}" ] || [ "$tap_status" -eq 0 ] || cp bus.db "$KEEP/damaged.$number"
 done
 echo "# files by exit status:$(for code in "${!ends[@]}"; do echo -n " $code: ${ends[$code]}"; done)"

@@ -276,6 +276,54 @@ if on sqlite; then
     is "the version is that of this program" \
         "$(sql "SELECT value FROM holdfast_meta WHERE name = 'schema_version'")" "$version"
     exits 0 "and all is as it should be" verify
+else
+    restore
+    month=$(sql "SELECT min(relid::regclass::text) FROM pg_partition_tree('holdfast.events') WHERE isleaf")
+    damage "CREATE TABLE public.mine (a integer); CREATE VIEW public.look AS SELECT count(*) FROM holdfast.events"
+    exits 0 "what the application has elsewhere is its own business" verify
+    damage "DROP INDEX holdfast.retries_by_lane"
+    damage "DROP INDEX ${month}_id; CREATE INDEX fast ON $month (type)"
+    damage "CREATE TABLE holdfast.mine (a integer); CREATE VIEW holdfast.look AS SELECT 1 AS a"
+    damage "CREATE FUNCTION public.audit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"
+    damage "CREATE TRIGGER audit BEFORE INSERT ON $month FOR EACH ROW EXECUTE FUNCTION public.audit()"
+    damage "CREATE RULE off AS ON DELETE TO holdfast.keys DO INSTEAD NOTHING"
+    damage "ALTER TABLE holdfast.schedules DISABLE TRIGGER schedule_changed"
+    damage "DROP TRIGGER subscription_check ON holdfast.subscriptions"
+    damage "ALTER TABLE holdfast.settled ALTER position SET DEFAULT 7"
+    damage "ALTER TABLE holdfast.partitions DROP CONSTRAINT partitions_subscription_id_fkey"
+    damage "DROP POLICY see ON holdfast.copies; ALTER TABLE holdfast.keys DISABLE ROW LEVEL SECURITY"
+    damage "CREATE OR REPLACE FUNCTION holdfast.metadata_fault(p_metadata json, p_bytes_max integer) RETURNS text
+            LANGUAGE sql AS 'SELECT NULL::text'"
+    damage "DROP FUNCTION holdfast.claim_1"
+    damage "DO \$\$ BEGIN EXECUTE replace(replace(holdfast.append_source(), '{namespace}', '1'), '23 hours', '9 hours'); END \$\$"
+    damage "ALTER TABLE holdfast.past_nodes RENAME TO away; CREATE VIEW holdfast.past_nodes AS SELECT * FROM holdfast.away"
+    examine "a schema that is not ours is found"
+    names "an index that is missing" schema 'index retries_by_lane on retries is missing'
+    names "that of a month" schema 'the index \(unique id, guard_at\) of table events_1_[0-9]+ is missing'
+    names "an index of somebody else" schema 'index fast on events_1_[0-9]+ does not belong'
+    names "a table of somebody else" schema 'table mine does not belong to Holdfast'
+    names "a view of somebody else" schema 'view look does not belong'
+    names "a trigger of somebody else" schema 'trigger audit on events_1_[0-9]+ does not belong'
+    names "a rule of somebody else" schema 'rule off on keys does not belong'
+    names "a trigger that does not run" schema 'trigger schedule_changed on schedules is not as'
+    names "a trigger that is missing" schema 'trigger subscription_check on subscriptions is missing'
+    names "a default" schema 'table settled is not as'
+    names "a constraint that is missing" schema 'constraint partitions_subscription_id_fkey on partitions is missing'
+    names "a policy that is missing" schema 'policy see on copies is missing'
+    names "policies that are off" schema 'table keys is not as'
+    names "a function that is another" schema 'function metadata_fault\(.*\) is not as this program made it'
+    names "a function of a namespace" schema 'function claim_1 is missing'
+    names "another one that is another" schema 'function append_1 is not as this program made it'
+    names "a view in place of a table" schema 'view past_nodes does not belong'
+    names "the table" schema 'table past_nodes is missing'
+    exits 7 "for people" verify
+    has "it is a line with what to do" out '^schema: table mine .* \(.*remove what does not belong'
+
+    # A schema that is not what was recorded is not migrated.
+    restore
+    damage "DROP INDEX holdfast.retries_by_lane; UPDATE holdfast.meta SET value = '1' WHERE name = 'schema_version'"
+    exits 1 "migrating begins with the same comparison" publish a.b '{}'
+    has "it names what is wrong" err 'index retries_by_lane on retries is missing\. Make it'
 fi
 
 # --- Gapless ---

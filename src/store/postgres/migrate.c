@@ -14,6 +14,9 @@
  * superuser uses one that belongs to a role that is none: schema_fault of
  * sql/postgres/queries_core.sql.
  *
+ * What the steps have made is recorded, and a schema that is not what was recorded is not migrated:
+ * the steps would build on something that is not there.
+ *
  * A schema that is newer than this program is left alone: it may have rules that this program would
  * break.
  */
@@ -114,6 +117,55 @@ static hf_status migrate_settings(struct session *session, struct deadline deadl
     return session_run(session, POSTGRES_QUERY_SCHEMA_SETTINGS);
 }
 
+/* The schema as it is: all objects with digests of their definitions, as one text. */
+static hf_status read_objects(struct session *session, PGresult **ret_result)
+{
+    session_params(session);
+    return session_query(session, POSTGRES_QUERY_SCHEMA_OBJECTS, ret_result);
+}
+
+/* Records what the steps have made, for `verify` and for the next migration. */
+static hf_status record_objects(struct session *session)
+{
+    PGresult *result;
+    hf_status status = read_objects(session, &result);
+    if (status == HF_OK) {
+        param_text(session_params(session), result_text(result, 0, 0));
+        status = session_run(session, POSTGRES_QUERY_SCHEMA_OBJECTS_PUT);
+        PQclear(result);
+    }
+    return status;
+}
+
+/* A schema that is not what was recorded is not changed further. */
+static hf_status compare_objects(struct session *session)
+{
+    PGresult *objects;
+    PGresult *result;
+    hf_status status = read_objects(session, &objects);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct params *params = session_params(session);
+    param_int8(params, 1);
+    param_text(params, result_text(objects, 0, 0));
+    status = session_query(session, POSTGRES_QUERY_VERIFY_SCHEMA, &result);
+    PQclear(objects);
+    if (status != HF_OK) {
+        return status;
+    }
+    if (PQntuples(result) > 0) {
+        struct text fault = result_text(result, 0, 0);
+        status = fail(HF_SCHEMA,
+                      "%s: %" TEXT_PRI ". Make it as it is in a new database of the version that "
+                      "made it, and remove what does not belong to Holdfast; `holdfast verify` of "
+                      "that version lists all",
+                      session->engine->place, TEXT_ARG(fault));
+    }
+    PQclear(result);
+    return status;
+}
+
 /* Inside the transaction: the steps that are missing. */
 static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mode,
                            struct deadline deadline, int64_t *ret_version)
@@ -132,6 +184,9 @@ static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mod
         status = check_version(engine, open_mode, version);
     }
     int64_t before = version;
+    if (status == HF_OK && before > 0 && before < POSTGRES_MIGRATION_COUNT) {
+        status = compare_objects(session);
+    }
     for (; status == HF_OK && version < POSTGRES_MIGRATION_COUNT; version++) {
         HF_POINT("mid_migration");
         status = session_script(session, postgres_migrations[version].sql);
@@ -143,6 +198,9 @@ static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mod
     if (status == HF_OK && version > before) {
         param_int8(session_params(session), version);
         status = session_run(session, POSTGRES_QUERY_SCHEMA_VERSION_PUT);
+        if (status == HF_OK) {
+            status = record_objects(session);
+        }
     }
     *ret_version = version;
     return status;

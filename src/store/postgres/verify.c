@@ -9,6 +9,9 @@
  * The events come one namespace after the other: each is a table of its own, so the statement is
  * planned for each chunk, with only that table in the plan.
  *
+ * The schema is compared with what was recorded when it was migrated (migrate.c), and what each
+ * namespace has of its own with the log and the texts that its functions are made of.
+ *
  * Whether pages and indexes are sound is the server's business: data checksums tell when a page is
  * read, and pg_amcheck examines indexes.
  */
@@ -34,7 +37,7 @@ static struct params *ask_for(struct question *question, struct engine *engine,
 /* POSTGRES_QUERY_COUNT: nothing to ask. */
 static const enum postgres_query check_queries[VERIFY_CHECKS] = {
     [VERIFY_FILE] = POSTGRES_QUERY_COUNT,
-    [VERIFY_SCHEMA] = POSTGRES_QUERY_COUNT,
+    [VERIFY_SCHEMA] = POSTGRES_QUERY_VERIFY_SCHEMA, /* see check_schema */
     [VERIFY_ORPHAN] = POSTGRES_QUERY_VERIFY_ORPHAN,
     [VERIFY_TIP] = POSTGRES_QUERY_VERIFY_TIP,
     [VERIFY_MONTH] = POSTGRES_QUERY_VERIFY_MONTH,
@@ -57,10 +60,66 @@ static void ask_check(struct question *question, struct engine *engine, enum ver
     question_ask(question);
 }
 
+/* Two lists are compared: the objects that are there, which the first statement answers, and those
+ * that were recorded when the schema was migrated. */
+static void ask_schema(struct question *question, struct engine *engine, int32_t max)
+{
+    struct question objects;
+    ask_for(&objects, engine, POSTGRES_QUERY_SCHEMA_OBJECTS);
+    question_ask(&objects);
+    struct params *params = ask_for(question, engine, POSTGRES_QUERY_VERIFY_SCHEMA);
+    param_int8(params, max);
+    param_text(params, objects.rows > 0 ? result_text(objects.result, 0, 0) : TEXT_ABSENT);
+    if (objects.status != HF_OK) {
+        question->status = objects.status;
+    }
+    question_ask(question);
+    question_end(&objects);
+}
+
+/* Tells what was found. Whether there is room for more. */
+static bool tell_rows(const struct question *question, int32_t *max, verify_said_fn said, void *ctx)
+{
+    for (int row = 0; row<question->rows && * max> 0; row++, (*max)--) {
+        if (said(result_text(question->result, row, 0), ctx) != 0) {
+            *max = 0;
+            return false;
+        }
+    }
+    return *max > 0;
+}
+
+/* The objects of the schema, then what each namespace has of its own. */
+static hf_status check_schema(struct engine *engine, int32_t max, verify_said_fn said, void *ctx)
+{
+    struct question question;
+    ask_schema(&question, engine, max);
+    if (question.rows > 0) {
+        question_end(&question);
+        ask_schema(&question, engine, max);
+    }
+    bool more = tell_rows(&question, &max, said, ctx);
+    hf_status status = question_end(&question);
+    if (status != HF_OK || !more) {
+        return status;
+    }
+    param_int8(ask_for(&question, engine, POSTGRES_QUERY_VERIFY_LOG), max);
+    if (question_ask(&question) && question.rows > 0) {
+        question_end(&question);
+        param_int8(ask_for(&question, engine, POSTGRES_QUERY_VERIFY_LOG), max);
+        question_ask(&question);
+    }
+    tell_rows(&question, &max, said, ctx);
+    return question_end(&question);
+}
+
 hf_status postgres_verify_check(struct engine *engine, enum verify_check check, int32_t max,
                                 verify_said_fn said, void *ctx)
 {
     struct question question;
+    if (check == VERIFY_SCHEMA) {
+        return check_schema(engine, max, said, ctx);
+    }
     if (check_queries[check] == POSTGRES_QUERY_COUNT) {
         return HF_OK;
     }
@@ -69,11 +128,7 @@ hf_status postgres_verify_check(struct engine *engine, enum verify_check check, 
         question_end(&question);
         ask_check(&question, engine, check, max);
     }
-    for (int row = 0; row < question.rows; row++) {
-        if (said(result_text(question.result, row, 0), ctx) != 0) {
-            break;
-        }
-    }
+    tell_rows(&question, &max, said, ctx);
     return question_end(&question);
 }
 
