@@ -106,6 +106,7 @@ static bool insert_one(struct raw *raw, const struct bench_raw *setup, int64_t p
     sqlite3_bind_int64(stmt, 10, position);
     sqlite3_bind_int64(stmt, 11, now_us);
     sqlite3_bind_int64(stmt, 12, now_us);
+    sqlite3_bind_int64(stmt, 14, position);
     return step(raw, stmt, "insert an event");
 }
 

@@ -54,7 +54,9 @@ fails "no such namespace" "SELECT FROM holdfast.stats('nope')" "HF003: there is 
 # --- Rate ---
 sql "SELECT FROM holdfast.namespace_put('fast')" >/dev/null
 sql "SELECT holdfast.publish('fast', 't') FROM generate_series(1, 600);
-     UPDATE holdfast.events SET entered_at = entered_at - interval '5 min' WHERE namespace_id = (SELECT id FROM holdfast.namespaces WHERE name = 'fast');
+     UPDATE holdfast.events SET entered_at = entered_at - interval '5 min',
+         checksum = checksum # (extract(epoch FROM entered_at) * 1000000)::bigint # (extract(epoch FROM entered_at - interval '5 min') * 1000000)::bigint
+         WHERE namespace_id = (SELECT id FROM holdfast.namespaces WHERE name = 'fast');
      SELECT holdfast.publish('fast', 't') FROM generate_series(1, 300)" >/dev/null
 is "the rate is that of the last minute" "SELECT rate FROM holdfast.stats('fast')" "5"
 is "a time is found by position" \
