@@ -31,13 +31,16 @@ static const struct meaning {
     {"3F000", HF_SCHEMA, "the schema holdfast is gone: open the store again"},
     {"40", HF_BUSY, NULL},
     {"42501", HF_DENIED, NULL}, /* fail_denied says what to run */
-    {"42P01", HF_SCHEMA, "the schema holdfast is not what this program expects"},
-    {"42883", HF_SCHEMA, "the schema holdfast is not what this program expects"},
+    {"42P01", HF_SCHEMA, NULL}, /* fail_missing says what it means */
+    {"42883", HF_SCHEMA, NULL},
     {"53100", HF_NOSPACE, "the server's disk is full"},
     {"53300", HF_UNAVAILABLE,
      "the server has no connection left: raise max_connections, or use "
      "fewer processes"},
     {"53", HF_UNAVAILABLE, NULL},
+    {"55P03", HF_BUSY,
+     "it did not get a lock that another transaction holds, and changed nothing: end that "
+     "transaction (holdfast doctor names those that stay open), or repeat"},
     {"55", HF_BUSY, NULL},
     {"57014", HF_TIMEOUT, NULL},
     {"57", HF_UNAVAILABLE, NULL},
@@ -129,6 +132,22 @@ static bool is_numbered(const PGresult *result)
     return false;
 }
 
+/* A table or a function is missing that a statement of ours uses. Each namespace has some of its
+ * own, which go when it is removed. */
+static hf_status fail_missing(struct session *session, const char *line, const char *sqlstate)
+{
+    const struct postgres_engine *engine = session->engine;
+    if (engine->namespace_id > 0) {
+        return fail(HF_SCHEMA,
+                    "%s: namespace %s was removed while this process had it open, or the schema "
+                    "holdfast is not what this program expects; holdfast namespace list says "
+                    "which: %s (%s)",
+                    engine->place, engine->namespace_name, line, sqlstate);
+    }
+    return fail(HF_SCHEMA, "%s: the schema holdfast is not what this program expects: %s (%s)",
+                engine->place, line, sqlstate);
+}
+
 hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query)
 {
     const char *sqlstate = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
@@ -153,6 +172,9 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
                     "%s: %s (23505): its sequence is behind its table, as after a restore of rows "
                     "alone; the owner of the schema runs SELECT holdfast.mend_sequences()",
                     session->engine->place, line);
+    }
+    if (strcmp(sqlstate, "42P01") == 0 || strcmp(sqlstate, "42883") == 0) {
+        return fail_missing(session, line, sqlstate);
     }
     const struct meaning *meaning = meaning_of(sqlstate);
     bool advised = meaning && meaning->advice;

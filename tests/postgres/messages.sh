@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Messages about what another session did: a lock that is held, a namespace that was removed.
+. "$(dirname "$0")/../cli/lib.sh"
+
+hf publish a.b
+lock &
+until_true 60 test -e locked
+exits 5 "a publish that waits for a lock in vain" publish a.b --db-timeout 4s
+has "says that another transaction holds it" err 'a lock that another transaction holds'
+touch unlock
+wait
+
+# A process that has a namespace open, while another one removes the namespace.
+mkfifo lines
+"$HOLDFAST" publish --namespace shop --file - <lines >out 2>err &
+publisher=$!
+exec 3>lines
+echo '{"type":"a.b"}' >&3
+stored() { "$HOLDFAST" tail --namespace shop --json 2>/dev/null | grep -q a.b; }
+until_true 60 stored
+"$HOLDFAST" namespace rm shop --yes --force 2>rm.err
+is "(a namespace is removed under a process)" "$?" 0
+echo '{"type":"a.c"}' >&3
+exec 3>&-
+wait "$publisher"
+true_that "the process fails" test "$?" -ne 0
+has "and says that the namespace was removed" err 'namespace shop was removed'
+finish
