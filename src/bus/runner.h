@@ -118,21 +118,22 @@ struct runner {
     /* the dispatcher's own */
     bool finishing;                  /* nothing runs any more, what is ours is given back ... */
     struct deadline finish_deadline; /* ... by then */
-    hf_status finish_status;         /* how giving back went */
+    hf_status finish_status;         /* how giving back went ... */
+    enum course finish_course;       /* ... and on which course it was tried last */
     char finish_message[256];
     bool left;         /* the last stop did not wait for its thread */
     char trouble[256]; /* why a transaction could not be kept; for the log */
     struct rack rack;
-    int64_t refreshed_us;   /* monotonic; when the definition was last read ... */
-    uint64_t refreshed_at;  /* ... and the news before that */
-    int64_t looked_us;      /* monotonic; when it last looked at everything because it was time */
-    bool stale;             /* the definition must be read again */
-    bool removed;           /* the subscription is gone */
-    bool reread;            /* the log would be read differently now */
-    int64_t retry_store_us; /* after a failure of the store: not before */
-    int64_t store_failures; /* in a row */
+    int64_t refreshed_us;    /* monotonic; when the definition was last read ... */
+    uint64_t refreshed_at;   /* ... and the news before that */
+    int64_t looked_us;       /* monotonic; when it last looked at everything because it was time */
+    bool stale;              /* the definition must be read again */
+    bool removed;            /* the subscription is gone */
+    bool reread;             /* the log would be read differently now */
+    int64_t retry_store_us;  /* after a failure of the store: not before */
+    int64_t store_failures;  /* in a row */
     int64_t refused_settles; /* the same, see runner_settle_refused */
-    char said[256];         /* last thing told to the log by runner_say */
+    char said[256];          /* last thing told to the log by runner_say */
     struct ordered *ordered;
     struct shared *shared;
 };

@@ -50,6 +50,7 @@ static bool is_idle(struct runner *runner)
  * back: closing the store gives everything back, or others see that the process is gone. */
 static void finish(struct runner *runner, struct deadline by)
 {
+    HF_POINT("finish");
     bool last = is_idle(runner) && atomic_load(&runner->bus->end) != BUS_OPEN;
     runner->finish_deadline = by;
     if (last) {
@@ -65,13 +66,22 @@ static void finish(struct runner *runner, struct deadline by)
     }
 }
 
-static struct deadline finish_time(struct runner *runner)
+/* The same in the time that there is for the course that the runner is on. */
+static void finish_course(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
-    bool halts = runner->course == COURSE_HALT;
+    runner->finish_course = runner->course;
     struct deadline deadline = runner->stop_deadline;
     pthread_mutex_unlock(&runner->mutex);
-    return halts ? patience_until(deadline).store : bus_deadline(runner->bus);
+    bool halts = runner->finish_course == COURSE_HALT;
+    finish(runner, halts ? patience_until(deadline).store : bus_deadline(runner->bus));
+}
+
+static void finish_again(struct runner *runner)
+{
+    if (runner->finish_status) {
+        finish_course(runner);
+    }
 }
 
 /* As after a start: what the last finish found is over. */
@@ -85,14 +95,17 @@ static void begin(struct runner *runner)
 }
 
 /* Waits until the timekeeper has rolled back the transactions of handlers that were given up: one
- * in the middle of a statement keeps the lock that all writers need until the statement ends. */
-static void wait_aborted(struct runner *runner)
+ * in the middle of a statement keeps the lock that all writers need until the statement ends. True:
+ * there was such a one. */
+static bool wait_aborted(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
+    bool any = runner->aborting;
     while (runner->aborting) {
         pthread_cond_wait(&runner->wake, &runner->mutex);
     }
     pthread_mutex_unlock(&runner->mutex);
+    return any;
 }
 
 /* Everything was given back, or could not be. True: the dispatcher works again. */
@@ -104,9 +117,8 @@ static bool goes_on(struct runner *runner)
         case RETIRED_GONE:
             return false;
         case RETIRED_HALTED:
-            wait_aborted(runner);
-            if (runner->finish_status) {
-                finish(runner, finish_time(runner)); /* a stop has time of its own for it */
+            if (wait_aborted(runner) || runner->finish_course != COURSE_HALT) {
+                finish_again(runner); /* nothing is in its way now; a stop has its own time */
             }
             timekeeper_remove(&runner->bus->timekeeper, runner);
             return false;
@@ -121,9 +133,7 @@ static bool goes_on(struct runner *runner)
             cond_wait_until(&runner->wake, &runner->mutex, deadline_after_ms(pause_ms));
         }
         pthread_mutex_unlock(&runner->mutex);
-        if (runner->finish_status) {
-            finish(runner, finish_time(runner));
-        }
+        finish_again(runner);
     }
 }
 
@@ -137,7 +147,7 @@ static void *runner_main(void *ctx)
         }
         if (runner_drain(runner)) {
             HF_POINT("before_finish");
-            finish(runner, finish_time(runner));
+            finish_course(runner);
             watch_poke(runner->bus);
             more = goes_on(runner);
         }

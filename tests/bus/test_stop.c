@@ -221,6 +221,25 @@ static void handlers_are_told_while_asynchronous_publishes_are_stored(void **sta
     assert_int_equal(atomic_load(&answered_ok), 1);
 }
 
+/* A stop has its time once: a second try would only make it last longer. */
+static void what_a_stop_cannot_store_it_tries_once(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, wait_at_first);
+    int64_t before = point_hits("finish");
+
+    recorder->extra = scene_door(scene);
+    open_with_an_event(scene, recorder);
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->extra, 1));
+    faulty_fail(FAULTY_APPLY, 1, INT32_MAX, HF_UNAVAILABLE);
+    door_open(recorder->extra);
+    assert_status(hf_stop(scene->bus, 100), HF_TIMEOUT);
+    assert_int_equal(point_hits("finish") - before, 1);
+    faulty_fail(FAULTY_APPLY, 1, 0, HF_OK);
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+}
+
 /* The first event is done, every other waits until it is cancelled. */
 static hf_verdict ack_first(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
 {
@@ -279,6 +298,7 @@ static const struct CMUnitTest tests[] = {
     trouble_test(a_clockwork_that_outlives_the_close_frees_the_bus),
     trouble_test(a_dispatcher_that_outlives_the_close_gives_back_and_frees_the_bus),
     trouble_test(handlers_are_told_while_asynchronous_publishes_are_stored),
+    trouble_test(what_a_stop_cannot_store_it_tries_once),
     trouble_test(after_a_stop_that_leaves_a_dispatcher_behind_handlers_still_time_out),
 };
 
