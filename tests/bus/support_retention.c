@@ -7,7 +7,8 @@
 
 #define AGE_DAYS 400
 
-/* All that was published to a namespace so far entered the log AGE_DAYS ago. */
+/* All that was published to a namespace so far entered the log AGE_DAYS ago. The checksum goes with
+ * the time, or the events would count as damaged. */
 void grow_old_of(struct scene *scene, int namespace_id)
 {
     static const char server_sql[] =
@@ -20,8 +21,10 @@ void grow_old_of(struct scene *scene, int namespace_id)
         "    EXECUTE format('CREATE TABLE holdfast.%%I (LIKE holdfast.events)', v_name);"
         "    EXECUTE format('CREATE INDEX ON holdfast.%%I (position)', v_name);"
         "    EXECUTE format('INSERT INTO holdfast.%%I SELECT * FROM holdfast.%%I', v_name, v_log);"
-        "    EXECUTE format('UPDATE holdfast.%%I SET entered_at = %%L, guard_at = %%L', v_name, "
-        "                   v_from, v_from);"
+        "    EXECUTE format('UPDATE holdfast.%%1$I SET entered_at = %%2$L, guard_at = %%2$L, "
+        "        checksum = checksum # (extract(epoch FROM entered_at) * 1000000)::bigint "
+        "                   # (extract(epoch FROM timestamptz %%2$L) * 1000000)::bigint', "
+        "        v_name, v_from);"
         "    EXECUTE format('DELETE FROM holdfast.%%I', v_log);"
         "    EXECUTE format('ALTER TABLE holdfast.%%I ATTACH PARTITION holdfast.%%I "
         "                    FOR VALUES FROM (%%L) TO (%%L)', v_log, v_name, v_from, "
@@ -31,8 +34,10 @@ void grow_old_of(struct scene *scene, int namespace_id)
 
     if (scene->path)
         snprintf(sql, sizeof(sql),
-                 "UPDATE holdfast_events SET entered_at = entered_at - %d * 86400000000"
-                 " WHERE place >> 44 = %d",
+                 "UPDATE holdfast_events SET entered_at = entered_at - %1$d * 86400000000, "
+                 "checksum = (SELECT (checksum | x) & ~(checksum & x) FROM (SELECT "
+                 "(entered_at | old) & ~(entered_at & old) AS x FROM (SELECT "
+                 "entered_at - %1$d * 86400000000 AS old))) WHERE place >> 44 = %2$d",
                  AGE_DAYS, namespace_id);
     else
         snprintf(sql, sizeof(sql), server_sql, namespace_id, AGE_DAYS);
