@@ -24,6 +24,7 @@ house() {
         files+=(-f "$file")
     done
     PGUSER=boss psql -qX1 -v ON_ERROR_STOP=1 "${files[@]}" -c "INSERT INTO holdfast.meta VALUES ('schema_version', $((${#files[@]} / 2)))" || exit 1
+    PGUSER=boss record
     PGUSER=boss sql "SELECT holdfast.create_namespace('a'); SELECT holdfast.create_namespace('b')" >/dev/null
     if [ "$grants" = t ]; then
         for part in $parts; do

@@ -69,7 +69,17 @@ schema() {
     done
     psql -qX1 -v ON_ERROR_STOP=1 "${files[@]}" \
         -c "INSERT INTO holdfast.meta VALUES ('schema_version', $((${#files[@]} / 2)))" || exit 1
+    record
     sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
+}
+
+# record: stores what the program stores when it has made the schema, for verify to compare with.
+record() {
+    local query
+    query=$(awk '/^-- name: /{ on = $3 == "schema_objects"; next } on && !/^--/' "$ROOT/sql/postgres/queries_verify.sql")
+    psql -qX -v ON_ERROR_STOP=1 -c "SET search_path = pg_catalog, pg_temp;
+        INSERT INTO holdfast.meta (name, value)
+        SELECT 'schema_objects', o.objects FROM (${query%;*}) o (objects)" || exit 1
 }
 
 sql() {
