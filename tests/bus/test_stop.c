@@ -106,7 +106,8 @@ static void a_start_waits_for_those_that_the_stop_did_not_wait_for(void **state)
     faulty_go(FAULTY_AGENDA);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    assert_int_equal(recorder_calls(recorder, 2, NULL), 1);
+    /* Again if a stop without time could not store it. */
+    assert_true(recorder_calls(recorder, 2, NULL) >= 1);
 }
 
 static void a_worker_that_waits_for_its_transaction_is_not_waited_for(void **state)
