@@ -2,54 +2,21 @@
  * Tests of transactional handlers: what they write on the connection they are handed exists if and
  * only if the delivery is settled, once, whatever happens; and what they may not do there.
  */
-#include "support_tables.h"
+#include "support_effects.h"
 
 #include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
-
-/* ---- The application's table ----------------------------------------------------------------- */
-
-static void make_table(struct scene *scene)
-{
-    tables_run(scene, "CREATE TABLE effects (position INTEGER, attempt INTEGER)");
-}
-
-/* Writes one row; whether that worked. */
-static bool effect(hf_delivery *delivery, const hf_event *event)
-{
-    return delivery_run(delivery, "INSERT INTO effects VALUES (%lld, %d)",
-                        (long long)event->position, (int)hf_delivery_attempt(delivery));
-}
-
-static hf_verdict write_effect(const hf_event *event, hf_delivery *delivery,
-                               struct recorder *recorder)
-{
-    (void)recorder;
-    if (!effect(delivery, event)) {
-        hf_delivery_error(delivery, "no effect");
-        return HF_DEAD;
-    }
-    return HF_ACK;
-}
-
-static hf_subscription_options transactional_options(void)
-{
-    hf_subscription_options options = quick_options();
-
-    options.transactional = HF_ON;
-    return options;
-}
 
 /* ---- Effects --------------------------------------------------------------------------------- */
 
 static void each_effect_is_committed_once_with_its_delivery(void **state)
 {
     struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, write_effect);
-    hf_subscription_options options = transactional_options();
+    struct recorder *recorder = scene_recorder(scene, effects_handle);
+    hf_subscription_options options = effects_options();
 
-    make_table(scene);
+    effects_make(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     for (int i = 0; i < 100; i++)
@@ -64,7 +31,7 @@ static hf_verdict write_and_fail_once(const hf_event *event, hf_delivery *delive
                                       struct recorder *recorder)
 {
     (void)recorder;
-    if (!effect(delivery, event))
+    if (!effects_write(delivery, event))
         return HF_DEAD;
     return hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
 }
@@ -73,9 +40,9 @@ static void a_failed_attempt_leaves_no_effect(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, write_and_fail_once);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
-    make_table(scene);
+    effects_make(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     for (int i = 0; i < 10; i++)
@@ -90,7 +57,7 @@ static hf_verdict write_and_reject(const hf_event *event, hf_delivery *delivery,
                                    struct recorder *recorder)
 {
     (void)recorder;
-    effect(delivery, event);
+    effects_write(delivery, event);
     hf_delivery_error(delivery, "rejected after writing");
     return HF_DEAD;
 }
@@ -99,10 +66,10 @@ static void a_rejected_event_leaves_no_effect(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, write_and_reject);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     struct dead dead;
 
-    make_table(scene);
+    effects_make(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "1");
@@ -123,11 +90,11 @@ static hf_verdict reject_second(const hf_event *event, hf_delivery *delivery,
 static void all_handlers_of_an_event_share_the_transaction(void **state)
 {
     struct scene *scene = *state;
-    struct recorder *writer = scene_recorder(scene, write_effect);
+    struct recorder *writer = scene_recorder(scene, effects_handle);
     struct recorder *judge = scene_recorder(scene, reject_second);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
-    make_table(scene);
+    effects_make(scene);
     subscribe(scene->bus, "a", "*", writer, &options);
     subscribe(scene->bus, "a", "*", judge, NULL);
     assert_ok(hf_start(scene->bus));
@@ -141,11 +108,11 @@ static void all_handlers_of_an_event_share_the_transaction(void **state)
 static void a_neighbour_that_fails_does_not_undo_the_others(void **state)
 {
     struct scene *scene = *state;
-    struct recorder *good = scene_recorder(scene, write_effect);
+    struct recorder *good = scene_recorder(scene, effects_handle);
     struct recorder *bad = scene_recorder(scene, write_and_reject);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
-    make_table(scene);
+    effects_make(scene);
     subscribe(scene->bus, "a", "good", good, &options);
     subscribe(scene->bus, "a", "bad", bad, NULL);
     for (int i = 0; i < 30; i++)
@@ -161,9 +128,9 @@ static void shared_subscriptions_can_be_transactional_too(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, write_and_fail_once);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
-    make_table(scene);
+    effects_make(scene);
     options.mode = HF_MODE_SHARED;
     options.concurrency = 3;
     subscribe(scene->bus, "a", "*", recorder, &options);
@@ -179,10 +146,10 @@ static void with_concurrency_every_effect_is_there_once(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, write_and_fail_once);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     char key[16];
 
-    make_table(scene);
+    effects_make(scene);
     options.concurrency = 4;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
@@ -199,10 +166,10 @@ static void with_concurrency_every_effect_is_there_once(void **state)
 static void effects_are_exactly_once_over_restarts(void **state)
 {
     struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, write_effect);
-    hf_subscription_options options = transactional_options();
+    struct recorder *recorder = scene_recorder(scene, effects_handle);
+    hf_subscription_options options = effects_options();
 
-    make_table(scene);
+    effects_make(scene);
     options.checkpoint_events = 1000;
     options.checkpoint_ms = 60000;
     for (int round = 0; round < 4; round++) {
@@ -244,7 +211,7 @@ static void what_is_published_inside_exists_only_if_the_handler_succeeds(void **
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, publish_then);
     struct recorder *plain = scene_recorder(scene, NULL);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
     first = HF_RETRY;
     recorder->extra = &first;
@@ -264,7 +231,7 @@ static void what_a_rejected_handler_published_does_not_exist(void **state)
     static hf_verdict first;
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, publish_then);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
     first = HF_DEAD;
     recorder->extra = &first;
@@ -281,7 +248,7 @@ static void positions_stay_gapless_and_unique_after_undone_publishes(void **stat
     static hf_verdict first;
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, publish_then);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     hf_stats stats = {.size = sizeof(stats)};
 
     first = HF_RETRY;
@@ -318,7 +285,7 @@ static hf_verdict try_forbidden(const hf_event *event, hf_delivery *delivery,
     atomic_int *allowed = recorder->extra;
     sqlite3 *db = hf_delivery_sqlite(delivery);
 
-    if (!effect(delivery, event))
+    if (!effects_write(delivery, event))
         return HF_DEAD;
     for (size_t i = 0; i < COUNTED(FORBIDDEN); i++)
         if (sqlite3_exec(db, FORBIDDEN[i], NULL, NULL, NULL) == SQLITE_OK)
@@ -333,10 +300,10 @@ static void ending_the_transaction_and_changing_the_connection_are_refused(void 
     static atomic_int allowed;
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, try_forbidden);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
     scene_sqlite(scene); /* a server cannot refuse; what it does instead comes below */
-    make_table(scene);
+    effects_make(scene);
     atomic_store(&allowed, 0);
     recorder->extra = &allowed;
     subscribe(scene->bus, "a", "*", recorder, &options);
@@ -357,7 +324,7 @@ static hf_verdict roll_back(const hf_event *event, hf_delivery *delivery, struct
         delivery_run(delivery, "INSERT INTO singles VALUES (1)");
         delivery_run(delivery, "INSERT %s INTO singles VALUES (1)",
                      hf_delivery_sqlite(delivery) ? "OR ROLLBACK" : "");
-    } else if (!effect(delivery, event)) {
+    } else if (!effects_write(delivery, event)) {
         return HF_DEAD;
     }
     return HF_ACK;
@@ -367,10 +334,10 @@ static void a_statement_that_rolls_back_is_a_failed_attempt(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, roll_back);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     struct dead dead;
 
-    make_table(scene);
+    effects_make(scene);
     tables_run(scene, "CREATE TABLE singles (a INTEGER UNIQUE)");
     options.attempts_max = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
@@ -401,7 +368,7 @@ static const char *const ENDINGS[] = {
 static hf_verdict end_it(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
 {
     (void)recorder;
-    if (!effect(delivery, event))
+    if (!effects_write(delivery, event))
         return HF_DEAD;
     if (strcmp(event->type, "bad") == 0)
         delivery_run(delivery, "%s", ENDINGS[strtol(event->payload, NULL, 10)]);
@@ -412,13 +379,13 @@ static void a_handler_that_ends_the_transaction_has_failed(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, end_it);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     struct dead dead[COUNTED(ENDINGS)];
     char payload[8];
 
     if (scene->path)
         skip();
-    make_table(scene);
+    effects_make(scene);
     options.attempts_max = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
     for (size_t i = 0; i < COUNTED(ENDINGS); i++) {
@@ -459,12 +426,12 @@ static void a_handler_that_leaves_the_connection_in_use_has_failed(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, leave_pipeline);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     struct dead dead[4];
 
     if (scene->path)
         skip();
-    make_table(scene);
+    effects_make(scene);
     options.attempts_max = 1;
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "pipeline", NULL, "1");
@@ -501,7 +468,7 @@ static void the_handlers_connection_is_of_the_bus_and_publishing_on_it_joins(voi
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, look_at_connections);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
     subscribe(scene->bus, "a", "x", recorder, &options);
     assert_ok(hf_start(scene->bus));
@@ -526,7 +493,7 @@ static hf_verdict meet_trouble(const hf_event *event, hf_delivery *delivery,
 {
     const struct trouble *trouble = recorder->extra;
 
-    if (!effect(delivery, event))
+    if (!effects_write(delivery, event))
         return HF_DEAD;
     if (recorder_count(recorder) > TROUBLES)
         return HF_ACK;
@@ -548,13 +515,13 @@ static void pass_through(struct scene *scene, const struct trouble *trouble)
 {
     static struct trouble kept;
     struct recorder *recorder = scene_recorder(scene, meet_trouble);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
     if (scene->path)
         skip();
     kept = *trouble;
     recorder->extra = &kept;
-    make_table(scene);
+    effects_make(scene);
     options.attempts_max = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", "k", "1");
@@ -601,12 +568,12 @@ static void a_lost_connection_does_not_count_either_if_the_handler_overlooks_it(
 static void a_commit_that_fails_so_does_not_count(void **state)
 {
     struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, write_effect);
-    hf_subscription_options options = transactional_options();
+    struct recorder *recorder = scene_recorder(scene, effects_handle);
+    hf_subscription_options options = effects_options();
 
     if (scene->path)
         skip();
-    make_table(scene);
+    effects_make(scene);
     tables_run(scene, "CREATE SEQUENCE commits;"
                       "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
                       "IF nextval('commits') <= 4 THEN "
@@ -626,13 +593,13 @@ static void another_failure_of_a_statement_counts(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, meet_trouble);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     static struct trouble trouble = {"SELECT 1 / 0", HF_RETRY};
 
     if (scene->path)
         skip();
     recorder->extra = &trouble;
-    make_table(scene);
+    effects_make(scene);
     options.attempts_max = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", "k", "1");
@@ -661,7 +628,7 @@ static void handlers_that_deadlock_both_get_through(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, embrace);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     struct door *door = scene_door(scene);
 
     if (scene->path)
@@ -687,10 +654,10 @@ static void handlers_that_deadlock_both_get_through(void **state)
 static void a_transactional_handler_sees_what_others_committed(void **state)
 {
     struct scene *scene = *state;
-    struct recorder *recorder = scene_recorder(scene, write_effect);
-    hf_subscription_options options = transactional_options();
+    struct recorder *recorder = scene_recorder(scene, effects_handle);
+    hf_subscription_options options = effects_options();
 
-    make_table(scene);
+    effects_make(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "1");

@@ -2,46 +2,13 @@
  * Tests of the time that a transactional handler has: past tx_max_ms nothing of it is kept and
  * others go on, whatever the handler and its dispatcher are doing at that moment.
  */
-#include "support_tables.h"
+#include "support_effects.h"
 
 #include "base/point.h"
 
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <unistd.h>
-
-/* ---- The application's table ----------------------------------------------------------------- */
-
-static void make_table(struct scene *scene)
-{
-    tables_run(scene, "CREATE TABLE effects (position INTEGER, attempt INTEGER)");
-}
-
-/* Writes one row; whether that worked. */
-static bool effect(hf_delivery *delivery, const hf_event *event)
-{
-    return delivery_run(delivery, "INSERT INTO effects VALUES (%lld, %d)",
-                        (long long)event->position, (int)hf_delivery_attempt(delivery));
-}
-
-static hf_verdict write_effect(const hf_event *event, hf_delivery *delivery,
-                               struct recorder *recorder)
-{
-    (void)recorder;
-    if (!effect(delivery, event)) {
-        hf_delivery_error(delivery, "no effect");
-        return HF_DEAD;
-    }
-    return HF_ACK;
-}
-
-static hf_subscription_options transactional_options(void)
-{
-    hf_subscription_options options = quick_options();
-
-    options.transactional = HF_ON;
-    return options;
-}
 
 /* ---- Past its time --------------------------------------------------------------------------- */
 
@@ -55,11 +22,11 @@ static hf_verdict write_late(const hf_event *event, hf_delivery *delivery,
 {
     struct slow *slow = recorder->extra;
 
-    if (!effect(delivery, event))
+    if (!effects_write(delivery, event))
         return HF_DEAD;
     if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
         door_pass(slow->door);
-        atomic_store(&slow->late, effect(delivery, event) ? 1 : 2);
+        atomic_store(&slow->late, effects_write(delivery, event) ? 1 : 2);
     }
     return HF_ACK;
 }
@@ -74,11 +41,11 @@ static void past_tx_max_the_transaction_is_undone_and_others_go_on(void **state)
     static struct slow slow;
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, write_late);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     hf_receipt receipt;
     int64_t begin_us;
 
-    make_table(scene);
+    effects_make(scene);
     slow.door = scene_door(scene);
     atomic_store(&slow.late, 0);
     recorder->extra = &slow;
@@ -113,14 +80,14 @@ static hf_verdict write_late_without_dispatcher(const hf_event *event, hf_delive
 {
     struct slow *slow = recorder->extra;
 
-    if (!effect(delivery, event))
+    if (!effects_write(delivery, event))
         return HF_DEAD;
     if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
         point_arm("after_refresh", 1, POINT_STOP_THREAD);
         for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++)
             usleep(1000);
         door_pass(slow->door);
-        atomic_store(&slow->late, effect(delivery, event) ? 1 : 2);
+        atomic_store(&slow->late, effects_write(delivery, event) ? 1 : 2);
     }
     return HF_ACK;
 }
@@ -129,12 +96,12 @@ static void time_is_up_without_dispatcher(struct scene *scene, hf_mode mode)
 {
     static struct slow slow;
     struct recorder *recorder = scene_recorder(scene, write_late_without_dispatcher);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     hf_new_event event = HF_NEW_EVENT_INIT;
     hf_status published;
     bool cancelled, tried;
 
-    make_table(scene);
+    effects_make(scene);
     slow.door = scene_door(scene);
     atomic_store(&slow.late, 0);
     recorder->extra = &slow;
@@ -192,10 +159,10 @@ static hf_verdict write_in_outlasting_statement(const hf_event *event, hf_delive
                                 outlast, NULL, NULL);
         delivery_run(delivery, "INSERT INTO effects VALUES (outlast(), 0)");
         door_pass(slow->door);
-        atomic_store(&slow->late, effect(delivery, event) ? 1 : 2);
+        atomic_store(&slow->late, effects_write(delivery, event) ? 1 : 2);
         return HF_ACK;
     }
-    return write_effect(event, delivery, recorder);
+    return effects_handle(event, delivery, recorder);
 }
 
 static void a_statement_that_outlasts_tx_max_is_undone_when_it_ends(void **state)
@@ -203,11 +170,11 @@ static void a_statement_that_outlasts_tx_max_is_undone_when_it_ends(void **state
     static struct slow slow;
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, write_in_outlasting_statement);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
 
     if (!scene->path)
         skip();
-    make_table(scene);
+    effects_make(scene);
     slow.door = scene_door(scene);
     atomic_store(&slow.late, 0);
     recorder->extra = &slow;
@@ -259,12 +226,12 @@ static void a_statement_that_outlasts_a_stop_is_undone_when_it_ends(void **state
     static struct standing standing;
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, stand_in_statement);
-    hf_subscription_options options = transactional_options();
+    hf_subscription_options options = effects_options();
     hf_bus *other;
 
     if (!scene->path)
         skip();
-    make_table(scene);
+    effects_make(scene);
     standing = (struct standing){scene_door(scene), scene_door(scene)};
     recorder->extra = &standing;
     options.tx_max_ms = options.handler_timeout_ms = PATIENCE_MS;
