@@ -415,6 +415,7 @@ hf_status hf_start(hf_bus *bus)
         status = subscriptions_start(bus);
     }
     pthread_mutex_unlock(&bus->life);
+    subscriptions_reap_if_due(bus);
     return status;
 }
 
@@ -442,6 +443,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     timekeeper_stop(&bus->timekeeper);
     subscriptions_reap(bus);
     pthread_mutex_unlock(&bus->life);
+    subscriptions_reap_if_due(bus);
     return status || joined ? status : fail_left();
 }
 

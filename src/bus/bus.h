@@ -91,6 +91,7 @@ struct hf_bus {
     _Atomic enum bus_end end; /* how far hf_shutdown is */
 
     pthread_mutex_t life;   /* held while starting and stopping: one at a time */
+    atomic_bool reap_due;   /* see subscriptions_reap_if_due */
     pthread_mutex_t making; /* held while a subscription is made or changed: one at a time */
     pthread_mutex_t mutex;  /* guards what follows */
     bool started;

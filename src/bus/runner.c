@@ -34,7 +34,7 @@
 #include "bus/watch.h"
 
 #define REFUSED_AT_ONCE 3 /* refused settles in a row that are tried again at once */
-#define REFRESH_US 50000 /* without news, look at the definition at most this often */
+#define REFRESH_US 50000  /* without news, look at the definition at most this often */
 #define WAIT_MS_MAX 3600000
 #define TEND_MS 1000 /* see tend_ms */
 
@@ -122,6 +122,12 @@ void runner_reference(struct runner *runner)
     atomic_fetch_add(&runner->references, 1);
 }
 
+/* A warning that waits until it can be logged without the mutex. */
+struct notice {
+    struct notice *next;
+    char text[256];
+};
+
 void runner_unreference(struct runner *runner)
 {
     if (!runner || atomic_fetch_sub(&runner->references, 1) > 1) {
@@ -133,6 +139,11 @@ void runner_unreference(struct runner *runner)
     shared_free(runner->shared);
     handlers_unreference(runner->handlers);
     definition_release(&runner->definition);
+    while (runner->notices) {
+        struct notice *notice = runner->notices;
+        runner->notices = notice->next;
+        mem_free(notice);
+    }
     pthread_mutex_destroy(&runner->mutex);
     pthread_cond_destroy(&runner->wake);
     pthread_cond_destroy(&runner->work);
@@ -193,6 +204,46 @@ void runner_say(struct runner *runner, hf_log_level level, const char *format, .
     memcpy(runner->said, text, sizeof text);
     if (text[0]) {
         log_about(&runner->bus->log, level, runner->name, "%s", text);
+    }
+}
+
+void runner_note(struct runner *runner, const char *format, ...)
+{
+    struct notice *notice =
+        runner->notice_count < RUNNER_NOTICES_MAX ? mem_calloc(1, sizeof *notice) : NULL;
+    if (!notice) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(notice->text, sizeof notice->text, format, args);
+    va_end(args);
+    struct notice **at = &runner->notices;
+    while (*at) {
+        at = &(*at)->next;
+    }
+    *at = notice;
+    runner->notice_count++;
+    runner->nudged = true;
+    pthread_cond_signal(&runner->wake);
+}
+
+/* Takes what waits for the log. The mutex is held. */
+static struct notice *take_notices(struct runner *runner)
+{
+    struct notice *first = runner->notices;
+    runner->notices = NULL;
+    runner->notice_count = 0;
+    return first;
+}
+
+static void log_notices(struct runner *runner, struct notice *first)
+{
+    while (first) {
+        struct notice *next = first->next;
+        log_about(&runner->bus->log, HF_LOG_WARN, runner->name, "%s", first->text);
+        mem_free(first);
+        first = next;
     }
 }
 
@@ -575,15 +626,15 @@ static bool too_many_stuck(struct runner *runner)
     return many;
 }
 
-static void keep_workers(struct runner *runner)
+/* The mutex is held. */
+static hf_status keep_workers(struct runner *runner)
 {
-    while (runner->course == COURSE_WORK &&
+    hf_status status = HF_OK;
+    while (status == HF_OK && runner->course == COURSE_WORK &&
            runner->worker_count < runner->definition.options.concurrency) {
-        if (worker_start(runner)) {
-            runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
-            return;
-        }
+        status = worker_start(runner);
     }
+    return status;
 }
 
 void runner_turn(struct runner *runner)
@@ -596,8 +647,10 @@ void runner_turn(struct runner *runner)
     runner->trouble[0] = '\0';
     runner->nudged = false;
     chunk_report_all(runner, mono_us);
+    struct notice *notices = take_notices(runner);
     pthread_mutex_unlock(&runner->mutex);
 
+    log_notices(runner, notices);
     if (trouble[0]) {
         runner_say(runner, HF_LOG_ERROR, "%s", trouble);
     }
@@ -618,7 +671,7 @@ void runner_turn(struct runner *runner)
         }
     }
     pthread_mutex_lock(&runner->mutex);
-    keep_workers(runner);
+    hf_status status = keep_workers(runner);
     runner_signal_work(runner);
     if (runner->rest_until_us > 0) {
         int64_t rest_us = now_us + (runner->rest_until_us - mono_us);
@@ -628,6 +681,9 @@ void runner_turn(struct runner *runner)
         }
     }
     pthread_mutex_unlock(&runner->mutex);
+    if (status) {
+        runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
+    }
     HF_POINT("after_step");
     if (!step.again) {
         wait_for_something(runner, step);
@@ -642,6 +698,8 @@ bool runner_drain(struct runner *runner)
         pthread_cond_wait(&runner->wake, &runner->mutex);
     }
     bool drained = runner->worker_count == 0;
+    struct notice *notices = take_notices(runner);
     pthread_mutex_unlock(&runner->mutex);
+    log_notices(runner, notices);
     return drained;
 }

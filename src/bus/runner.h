@@ -19,10 +19,12 @@
 
 struct ordered;
 struct shared;
+struct notice;
 
 #define RUNNER_FLUSH_MAX 512    /* outcomes in one settle, unless units may be larger */
 #define RUNNER_LATE_US 500000   /* an answer of the store that takes longer is late */
 #define STORE_RETRY_MS_MAX 2000 /* between tries of what the store has refused */
+#define RUNNER_NOTICES_MAX 64   /* messages that wait for the dispatcher */
 #define RUNNER_PROMPT_MS 100    /* with a shorter checkpoint_ms every report wakes the dispatcher */
 
 /* What a step of the dispatcher found. */
@@ -114,6 +116,8 @@ struct runner {
     struct breaker breaker;
     bool breaker_on;
     bool breaker_changed;
+    struct notice *notices; /* what the dispatcher is to tell the log, see runner_note */
+    size_t notice_count;
 
     /* the dispatcher's own */
     bool finishing;                  /* nothing runs any more, what is ours is given back ... */
@@ -256,6 +260,11 @@ bool runner_has_work(const struct runner *runner);
 void runner_signal_work(struct runner *runner);
 
 /* For the workers; mutex held. */
+
+/* Leaves a message for the log, which the dispatcher writes in its next turn: a log callback may
+ * take its time, and no other thread should wait for this mutex meanwhile. At most
+ * RUNNER_NOTICES_MAX messages wait; further ones are dropped. */
+void runner_note(struct runner *runner, const char *format, ...) HF_PRINTF(2, 3);
 
 /* What keeps workers from beginning anything; the first reason, in the order of the enum. */
 enum bar runner_bar(const struct runner *runner);

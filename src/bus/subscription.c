@@ -30,6 +30,7 @@
 #include "base/err.h"
 #include "base/glob.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "bus/options.h"
 #include "bus/runner.h"
 #include "bus/watch.h"
@@ -523,10 +524,8 @@ hf_status hf_unsubscribe(hf_bus *bus, hf_handler_id id)
         status = wait_unused(old, bus_deadline(bus));
     }
     handlers_unreference(old);
-    if (pthread_mutex_trylock(&bus->life) == 0) { /* else whoever starts or stops does it */
-        subscriptions_reap(bus);
-        pthread_mutex_unlock(&bus->life);
-    }
+    atomic_store(&bus->reap_due, true);
+    subscriptions_reap_if_due(bus);
     return status;
 }
 
@@ -536,6 +535,7 @@ hf_status hf_unsubscribe(hf_bus *bus, hf_handler_id id)
 static void tell_leases(hf_bus *bus)
 {
     int64_t shortest_ms = INT64_MAX;
+    uint64_t seen = watch_leases_seen(bus);
     for (struct subscription *at = bus->subscriptions; at; at = at->next) {
         if (at->runner) {
             pthread_mutex_lock(&at->runner->mutex);
@@ -544,7 +544,8 @@ static void tell_leases(hf_bus *bus)
             shortest_ms = lease_ms < shortest_ms ? lease_ms : shortest_ms;
         }
     }
-    watch_leases(bus, shortest_ms);
+    HF_POINT("leases_looked_at");
+    watch_leases(bus, seen, shortest_ms);
 }
 
 /* The entry loses its runner, and leaves the list if it has no handlers. bus->mutex is held. */
@@ -630,6 +631,16 @@ void subscriptions_reap(hf_bus *bus)
         struct subscription *next = gone->next;
         entry_free(gone);
         gone = next;
+    }
+}
+
+void subscriptions_reap_if_due(hf_bus *bus)
+{
+    while (atomic_load(&bus->reap_due) && pthread_mutex_trylock(&bus->life) == 0) {
+        atomic_store(&bus->reap_due, false);
+        subscriptions_reap(bus);
+        HF_POINT("reaped");
+        pthread_mutex_unlock(&bus->life);
     }
 }
 

@@ -49,6 +49,11 @@ void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline);
 hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience);
 /* Takes out of the list what has neither handlers nor a thread. bus->life is held. */
 void subscriptions_reap(hf_bus *bus);
+/* The same if an hf_unsubscribe has set bus->reap_due; bus->life is not held. hf_unsubscribe cannot
+ * wait for bus->life, because a stop that holds it may wait for the handler that unsubscribes. So
+ * every thread calls this after it has let bus->life go: one that held it when the hf_unsubscribe
+ * tried to take it sees the flag here. */
+void subscriptions_reap_if_due(hf_bus *bus);
 /* Before a start: waits for those that the last stop did not wait for. HF_TIMEOUT: one still waits
  * for the store. */
 hf_status subscriptions_join(hf_bus *bus, struct deadline deadline);

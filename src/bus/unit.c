@@ -155,8 +155,8 @@ static bool belongs(const struct runner *runner, const struct slot *first, const
 
 /* May the unit, which is not one that failed, have one more? *ret_capped: not even to keep a run
  * together. */
-static bool has_room(const struct runner *runner, const struct unit *unit,
-                     const struct slot *slot, bool *ret_capped)
+static bool has_room(const struct runner *runner, const struct unit *unit, const struct slot *slot,
+                     bool *ret_capped)
 {
     const hf_subscription_options *options = &runner->definition.options;
     if (unit->count < (size_t)options->batch && unit->count < UNIT_EVENTS_MAX) {
@@ -229,8 +229,7 @@ static bool waits_for_retries(const struct runner *runner, const struct unit *un
     const struct window *window = &runner->window;
     struct story_unit mark = unit->slots[0]->mark;
     return runner->torn.events > 0 && runner->torn.first == mark.first &&
-           unit->count < (size_t)mark.events &&
-           (is_room(window) || others_make_room(window, unit));
+           unit->count < (size_t)mark.events && (is_room(window) || others_make_room(window, unit));
 }
 
 /* Can the log be read now? Places in front that are over are free as soon as the dispatcher looks;
@@ -265,12 +264,12 @@ static bool should_wait(const struct runner *runner, const struct unit *unit, bo
 static void say_capped(struct runner *runner, const struct unit *unit)
 {
     const struct slot *last = unit->slots[unit->count - 1];
-    log_about(&runner->bus->log, HF_LOG_WARN, runner->name,
-              "a run of consecutive events of one key was cut after %zu events, at position %lld: "
-              "batch is %d, batch_extend_max %d, and a unit has at most %d",
-              unit->count, (long long)last->entry->event.position,
-              runner->definition.options.batch, runner->definition.options.batch_extend_max,
-              UNIT_EVENTS_MAX);
+    runner_note(
+        runner,
+        "a run of consecutive events of one key was cut after %zu events, at position %lld: "
+        "batch is %d, batch_extend_max %d, and a unit has at most %d",
+        unit->count, (long long)last->entry->event.position, runner->definition.options.batch,
+        runner->definition.options.batch_extend_max, UNIT_EVENTS_MAX);
 }
 
 enum taken {
@@ -377,9 +376,8 @@ static void split(struct runner *runner, struct unit *unit, const char *error)
     size_t half = unit->count / 2;
     struct story_unit marks[2] = {mark_of(unit->slots, half),
                                   mark_of(unit->slots + half, unit->count - half)};
-    log_about(&runner->bus->log, HF_LOG_WARN, runner->name,
-              "a unit of %zu events from position %lld on failed (%s): it is split", unit->count,
-              (long long)marks[0].first, error ? error : "");
+    runner_note(runner, "a unit of %zu events from position %lld on failed (%s): it is split",
+                unit->count, (long long)marks[0].first, error ? error : "");
     for (size_t i = 0; i < unit->count; i++) {
         unit->slots[i]->splitting = true;
         unit->slots[i]->mark = marks[i >= half];
@@ -490,9 +488,8 @@ hf_status unit_finish(struct unit *unit, struct tx *tx, int64_t now_us, bool *re
     struct tx_member *first = &unit->members[unit->entered];
     size_t count = unit->count - unit->entered;
     size_t settled;
-    hf_status status =
-        tx_finish_unit(tx, first + 1, count - 1, is_of_one_hold(first, count), now_us,
-                       &first->ret_lane_busy, &settled);
+    hf_status status = tx_finish_unit(tx, first + 1, count - 1, is_of_one_hold(first, count),
+                                      now_us, &first->ret_lane_busy, &settled);
     *ret_again = status && settled != SIZE_MAX;
     if (*ret_again) {
         unit->settled[unit->entered + settled] = true;

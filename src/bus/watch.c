@@ -31,6 +31,7 @@ struct watch {
     pthread_cond_t changed;
     uint64_t serial;   /* rises with every piece of news */
     int64_t period_ms; /* between signs of life */
+    uint64_t leases;   /* rises with every watch_lease */
     int fd;            /* eventfd; -1: nobody asked */
     bool wanted;       /* somebody waits for news, or has done so */
     bool stopping;
@@ -164,14 +165,20 @@ void watch_poke(hf_bus *bus)
     }
 }
 
+static int64_t lease_period_ms(int64_t lease_ms)
+{
+    return lease_ms / 4 > 0 ? lease_ms / 4 : 1;
+}
+
 void watch_lease(hf_bus *bus, int64_t lease_ms)
 {
     struct watch *watch = bus->watch;
     if (!watch) {
         return;
     }
-    int64_t period_ms = lease_ms / 4 > 0 ? lease_ms / 4 : 1;
+    int64_t period_ms = lease_period_ms(lease_ms);
     pthread_mutex_lock(&watch->mutex);
+    watch->leases++;
     bool shorter = period_ms < watch->period_ms;
     if (shorter) {
         watch->period_ms = period_ms;
@@ -182,13 +189,35 @@ void watch_lease(hf_bus *bus, int64_t lease_ms)
     }
 }
 
-void watch_leases(hf_bus *bus, int64_t lease_ms)
+uint64_t watch_leases_seen(hf_bus *bus)
+{
+    pthread_mutex_lock(&bus->watch->mutex);
+    uint64_t leases = bus->watch->leases;
+    pthread_mutex_unlock(&bus->watch->mutex);
+    return leases;
+}
+
+void watch_leases(hf_bus *bus, uint64_t seen, int64_t lease_ms)
 {
     struct watch *watch = bus->watch;
+    int64_t period_ms = lease_period_ms(lease_ms);
     pthread_mutex_lock(&watch->mutex);
-    watch->period_ms = WATCH_MS_MAX;
+    bool shorter = period_ms < watch->period_ms;
+    if (shorter || watch->leases == seen) {
+        watch->period_ms = period_ms < WATCH_MS_MAX ? period_ms : WATCH_MS_MAX;
+    }
     pthread_mutex_unlock(&watch->mutex);
-    watch_lease(bus, lease_ms);
+    if (shorter) {
+        store_wake(bus->store);
+    }
+}
+
+int64_t watch_period_ms(hf_bus *bus)
+{
+    pthread_mutex_lock(&bus->watch->mutex);
+    int64_t period_ms = bus->watch->period_ms;
+    pthread_mutex_unlock(&bus->watch->mutex);
+    return period_ms;
 }
 
 hf_status watch_fd(hf_bus *bus, int *ret_fd)

@@ -5,6 +5,7 @@
 #include "support_tables.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 #define BATCH 100
 #define EXTEND 1000
@@ -399,6 +400,89 @@ static void fresh_events_do_not_wait_for_units_without_room(void **state)
     settle_all(scene->bus, "a");
 }
 
+/* ---- The log --------------------------------------------------------------------------------- */
+
+#define SLOW_MS 10000 /* how long the log callback below waits for a call that hangs */
+
+/* A log callback that takes its time. Static, because it may outlive a failed test. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const char *words; /* of the message that it waits at */
+    bool inside;
+    bool released;
+    bool too_late; /* it went on by itself */
+} slow_log = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void write_slowly(const hf_log_record *record, void *ctx)
+{
+    (void)ctx;
+    pthread_mutex_lock(&slow_log.mutex);
+    if (strstr(record->message, slow_log.words) && !slow_log.released) {
+        struct timespec end;
+
+        clock_gettime(CLOCK_REALTIME, &end);
+        end.tv_sec += SLOW_MS / 1000;
+        slow_log.inside = true;
+        pthread_cond_broadcast(&slow_log.changed);
+        while (!slow_log.released && !slow_log.too_late)
+            slow_log.too_late =
+                pthread_cond_timedwait(&slow_log.changed, &slow_log.mutex, &end) != 0;
+    }
+    pthread_mutex_unlock(&slow_log.mutex);
+}
+
+static hf_verdict fail_all(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                           void *ctx)
+{
+    (void)events;
+    (void)count;
+    (void)delivery;
+    (void)ctx;
+    return HF_DEAD;
+}
+
+/* While the callback is inside with these words, another thread uses the subscription. */
+static void use_beside_a_slow_log(struct scene *scene, const char *words,
+                                  hf_batch_handler_fn handler, size_t events)
+{
+    hf_options options = scene->options;
+    hf_subscription_options batches = quick_options();
+
+    slow_log.words = words;
+    slow_log.inside = slow_log.released = slow_log.too_late = false;
+    options.log = write_slowly;
+    hf_bus *bus = scene_open(scene, &options);
+    batches.batch = BATCH;
+    batches.batch_by = HF_BATCH_KEY;
+    batches.on_batch_failure = HF_BATCH_SPLIT;
+    publish_all(bus, events, "user", "user");
+    assert_ok(hf_subscribe_batch(bus, "a", "*", handler, NULL, &batches, NULL));
+    assert_ok(hf_start(bus));
+    pthread_mutex_lock(&slow_log.mutex);
+    while (!slow_log.inside)
+        pthread_cond_wait(&slow_log.changed, &slow_log.mutex);
+    pthread_mutex_unlock(&slow_log.mutex);
+    assert_ok(hf_subscribe_batch(bus, "a", "t", handler, NULL, NULL, NULL));
+    pthread_mutex_lock(&slow_log.mutex);
+    slow_log.released = true;
+    pthread_cond_broadcast(&slow_log.changed);
+    bool too_late = slow_log.too_late;
+    pthread_mutex_unlock(&slow_log.mutex);
+    assert_false(too_late);
+    settle_all(bus, "a");
+}
+
+static void a_log_that_takes_its_time_over_a_split_holds_up_no_other_thread(void **state)
+{
+    use_beside_a_slow_log(*state, "it is split", fail_all, 4);
+}
+
+static void a_log_that_takes_its_time_over_a_cut_holds_up_no_other_thread(void **state)
+{
+    use_beside_a_slow_log(*state, "was cut", take, BATCH + EXTEND + 1);
+}
+
 static const struct CMUnitTest tests[] = {
     limit_test(a_run_of_119_events_is_one_unit),
     limit_test(a_run_of_120_events_is_one_unit),
@@ -408,6 +492,8 @@ static const struct CMUnitTest tests[] = {
     limit_test(what_is_no_run_is_cut_at_the_batch),
     limit_test(a_unit_that_fills_the_window_does_not_wait_for_itself),
     limit_test(in_a_lease_a_unit_has_at_most_a_batch),
+    limit_test(a_log_that_takes_its_time_over_a_split_holds_up_no_other_thread),
+    limit_test(a_log_that_takes_its_time_over_a_cut_holds_up_no_other_thread),
     scene_test(a_poison_key_that_is_skipped_costs_only_its_own_events),
     scene_test(a_poison_key_that_is_blocked_holds_back_only_itself),
     scene_test(a_poison_key_that_halts_loses_nothing_of_the_others),

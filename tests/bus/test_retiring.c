@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/point.h"
+#include "bus/watch.h"
 
 #define NAMES 40   /* more than the connections that are kept for later */
 #define ROUNDS 100 /* of subscribing and unsubscribing */
@@ -412,6 +413,83 @@ static void what_cannot_be_given_back_is_tried_again(void **state)
     assert_string_equal(info_of(scene->bus, "a").owner, "");
 }
 
+/* ---- Two at once ----------------------------------------------------------------------------- */
+
+struct leaver {
+    hf_bus *bus;
+    hf_handler_id id;
+    hf_status status;
+};
+
+static void *leave(void *ctx)
+{
+    struct leaver *leaver = ctx;
+
+    leaver->status = hf_unsubscribe(leaver->bus, leaver->id);
+    return NULL;
+}
+
+static hf_verdict ack_batch(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                            void *ctx)
+{
+    (void)events;
+    (void)count;
+    (void)delivery;
+    (void)ctx;
+    return HF_ACK;
+}
+
+/* One call has looked at all entries and still holds the lock that the other would need. */
+static void two_that_are_unsubscribed_at_once_are_both_taken_out(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    static struct leaver leaver;
+    pthread_t thread;
+    hf_handler_id id;
+
+    trouble_open(scene);
+    leaver.bus = scene->bus;
+    id = subscribe(scene->bus, "a", "*", recorder, NULL);
+    leaver.id = subscribe(scene->bus, "b", "*", recorder, NULL);
+    point_arm("reaped", 1, POINT_STOP_THREAD);
+    assert_int_equal(pthread_create(&thread, NULL, leave, &leaver), 0);
+    assert_true(point_wait_blocked("reaped", PATIENCE_MS));
+    assert_ok(hf_unsubscribe(scene->bus, id));
+    point_release("reaped");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(leaver.status);
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", ack_batch, NULL, NULL, NULL));
+}
+
+/* The leases of those that stay have been looked at when one of them becomes shorter. */
+static void a_lease_that_becomes_shorter_meanwhile_is_not_forgotten(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = options_of(HF_MODE_ORDERED);
+    static struct leaver leaver;
+    pthread_t thread;
+    hf_handler_id id;
+
+    options.lease_ms = 60000;
+    trouble_open(scene);
+    leaver.bus = scene->bus;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    leaver.id = subscribe(scene->bus, "b", "*", recorder, &options);
+    id = subscribe(scene->bus, "c", "*", recorder, &options);
+    point_arm("leases_looked_at", 1, POINT_STOP_THREAD);
+    assert_int_equal(pthread_create(&thread, NULL, leave, &leaver), 0);
+    assert_true(point_wait_blocked("leases_looked_at", PATIENCE_MS));
+    watch_lease(scene->bus, 400);
+    point_release("leases_looked_at");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(leaver.status);
+    assert_int_equal(watch_period_ms(scene->bus), 100);
+    assert_ok(hf_unsubscribe(scene->bus, id)); /* nothing comes between: it is gone */
+    assert_int_equal(watch_period_ms(scene->bus), 1000);
+}
+
 static const struct CMUnitTest tests[] = {
     retiring_test(an_ordered_one_that_is_unsubscribed_costs_nothing),
     retiring_test(a_shared_one_that_is_unsubscribed_costs_nothing),
@@ -426,6 +504,8 @@ static const struct CMUnitTest tests[] = {
     retiring_test(a_stop_waits_for_a_handler_that_has_unsubscribed_itself),
     retiring_test(what_a_running_handler_ends_with_is_stored),
     retiring_test(what_cannot_be_given_back_is_tried_again),
+    retiring_test(two_that_are_unsubscribed_at_once_are_both_taken_out),
+    retiring_test(a_lease_that_becomes_shorter_meanwhile_is_not_forgotten),
 };
 
 SCENE_MAIN(tests)
