@@ -131,9 +131,12 @@ $(BUILD)/obj/bench/%.o: INCLUDES = -Iinclude $(PQ_CFLAGS)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
-LIB_SRC := $(sort $(wildcard src/base/*.c src/store/*.c src/store/*/*.c src/bus/*.c src/bus/*/*.c))
-MAIN_SRC := $(wildcard src/cli/main.c)
-CLI_SRC := $(sort $(filter-out $(MAIN_SRC),$(wildcard src/cli/*.c src/server/*.c)))
+# below FOLDERS: their C files, and those of their sub-folders.
+below = $(sort $(shell find $(1) -name '*.c'))
+
+LIB_SRC := $(call below,src/base src/store src/bus)
+MAIN_SRC := $(filter %/main.c,$(call below,src/cli))
+CLI_SRC := $(filter-out $(MAIN_SRC),$(call below,src/cli))
 
 # tests/<layer>/test_x.c is a program; the layer's other .c files and tests/support/*.c are linked
 # into each of them. tests/torture/*.c, examples/*.c and bench/*.c are programs of their own;
@@ -262,8 +265,7 @@ tidy: $(GENERATED) ## Static analysis and the rules of the house
 	printf '%s\0' $(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) | xargs -0 -P "$$(nproc)" -I FILE \
 	    clang-tidy --quiet FILE -- -std=gnu11 -D_GNU_SOURCE $(INCLUDES) 2>/dev/null
 
-FORMATTED = $(wildcard include/*.h include/*/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] \
-                       examples/*.c bench/*.c)
+FORMATTED = $(shell find include src tests examples bench -name '*.[ch]')
 
 .PHONY: format
 format: ## Format all C files
