@@ -34,7 +34,8 @@ ONLY ?=
 POSTGRES ?=
 # FULL=1: every test that needs a server runs in every variant, and not only a choice of them.
 FULL ?=
-TEST_JOBS ?= 4
+# How many test programs run at once; empty: as many as the machine can bear.
+TEST_JOBS ?=
 TEST_TIMEOUT ?= 600
 
 BINDIR ?= $(PREFIX)/bin
@@ -201,9 +202,8 @@ demo: ## Install what is missing, build, and show Holdfast at work in a temporar
 .PHONY: test
 test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name POSTGRES=0)
 	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres languages)
-	@for v in $(TEST_VARIANTS); do $(MAKE) VARIANT=$$v WERROR=1 test-programs || exit 1; done
-	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' POSTGRES='$(POSTGRES)' \
-	    FULL='$(FULL)' scripts/run-tests $(TEST_VARIANTS)
+	@TEST_MAKE='$(MAKE)' ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' \
+	    POSTGRES='$(POSTGRES)' FULL='$(FULL)' scripts/run-tests $(TEST_VARIANTS)
 
 .PHONY: test-all
 test-all: ## The same, and every test that needs a server in every variant
@@ -289,7 +289,7 @@ help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | sort | expand -t 16
 	@echo
 	@echo "Variables: SAN=address|thread|undefined  VARIANT=release|faults|...  WERROR=1  ONLY=pattern"
-	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=4  TEST_TIMEOUT=600"
+	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=n  TEST_TIMEOUT=600"
 
 # --- Installation --------------------------------------------------------------------------------
 
