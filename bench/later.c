@@ -37,8 +37,8 @@ static int64_t wall_us(void)
 /* The planned moment is that of a schedule, or stands in the payload. */
 static hf_verdict note(const hf_event *event, hf_delivery *delivery, void *ctx)
 {
-    int64_t planned_us = event->schedule_id ? event->emitted_at_us
-                                            : strtoll(event->payload, NULL, 10);
+    int64_t planned_us =
+        event->schedule_id ? event->emitted_at_us : strtoll(event->payload, NULL, 10);
     int at = atomic_fetch_add(&late_count, 1);
     (void)delivery;
     (void)ctx;

@@ -40,10 +40,10 @@
 #define BENCH "postgres"
 #include "common.h"
 
-#define MANY 1000          /* events of one publish_many */
-#define MANY_CALLS 100     /* in one round */
-#define PUBLISHERS 32      /* threads, or connections */
-#define SINGLES_SECONDS 2  /* of one round */
+#define MANY 1000         /* events of one publish_many */
+#define MANY_CALLS 100    /* in one round */
+#define PUBLISHERS 32     /* threads, or connections */
+#define SINGLES_SECONDS 2 /* of one round */
 #define ROUNDS_MAX 100
 #define TRIALS_MAX 1000
 #define PAYLOAD                                                                                    \
@@ -251,17 +251,16 @@ static void many_prepare(PGconn *pg)
 {
     char sql[1024];
     int id = namespace_id(pg);
-    snprintf(
-        sql, sizeof sql,
-        "INSERT INTO holdfast.events_%d (position, hash, checksum, emitted_at, entered_at, "
-        "guard_at, id, namespace_id, type, producer, key, payload) "
-        "SELECT nextval('holdfast.events_%d_position'), hash, hash, emitted_at, entered_at, "
-        "entered_at, id, %d, "
-        "type, producer, key, payload "
-        "FROM unnest($1::uuid[], $2::text[], $3::json[], $4::text[], $5::text[], "
-        "$6::timestamptz[], $7::timestamptz[], $8::bigint[]) "
-        "AS e (id, type, payload, key, producer, emitted_at, entered_at, hash)",
-        id, id, id);
+    snprintf(sql, sizeof sql,
+             "INSERT INTO holdfast.events_%d (position, hash, checksum, emitted_at, entered_at, "
+             "guard_at, id, namespace_id, type, producer, key, payload) "
+             "SELECT nextval('holdfast.events_%d_position'), hash, hash, emitted_at, entered_at, "
+             "entered_at, id, %d, "
+             "type, producer, key, payload "
+             "FROM unnest($1::uuid[], $2::text[], $3::json[], $4::text[], $5::text[], "
+             "$6::timestamptz[], $7::timestamptz[], $8::bigint[]) "
+             "AS e (id, type, payload, key, producer, emitted_at, entered_at, hash)",
+             id, id, id);
     pq_prepare(pg, sql);
 }
 

@@ -55,8 +55,10 @@ static int place_order(hf_bus *bus, PGconn *pg, const char *customer, int amount
     char payload[128];
     snprintf(text, sizeof text, "%d", amount);
     run(pg, "BEGIN", NULL, NULL);
-    long long id = run(pg, "INSERT INTO shop_orders (customer, amount) VALUES ($1, $2::integer) "
-                           "RETURNING id", customer, text);
+    long long id = run(pg,
+                       "INSERT INTO shop_orders (customer, amount) VALUES ($1, $2::integer) "
+                       "RETURNING id",
+                       customer, text);
 
     snprintf(payload, sizeof payload, "{\"order\": %lld, \"amount\": %d}", id, amount);
     hf_new_event event = HF_NEW_EVENT_INIT;
@@ -86,8 +88,9 @@ static hf_verdict add_revenue(const hf_event *event, hf_delivery *delivery, void
     PGconn *pg = hf_delivery_postgres(delivery);
     const char *values[2] = {event->key, event->payload};
     PGresult *result =
-        PQexecParams(pg, "INSERT INTO shop_revenue AS r VALUES ($1, ($2::json ->> 'amount')::int) "
-                         "ON CONFLICT (customer) DO UPDATE SET amount = r.amount + excluded.amount",
+        PQexecParams(pg,
+                     "INSERT INTO shop_revenue AS r VALUES ($1, ($2::json ->> 'amount')::int) "
+                     "ON CONFLICT (customer) DO UPDATE SET amount = r.amount + excluded.amount",
                      2, NULL, values, NULL, NULL, 0);
     ExecStatusType status = PQresultStatus(result);
     PQclear(result);

@@ -32,18 +32,18 @@ typedef struct hf_options {
     const char *node_name;      /* shown as producer and lease owner; default "HOST:PID" */
     hf_open_mode open_mode;
     hf_durability durability;
-    int64_t timeout_ms;         /* 10 000: the longest that a call waits for the database */
-    int64_t shutdown_ms;        /* 30 000: how long hf_close waits for running handlers */
-    int64_t payload_bytes_max;  /* 1 MiB; at most 256 MiB */
-    int64_t queue_events_max;   /* 65 536: waiting publishes of all threads, events ... */
-    int64_t queue_bytes_max;    /* 64 MiB: ... and bytes; beyond, publishing waits its turn */
-    hf_log_level log_level;     /* records below it are not made */
-    hf_log_fn log;              /* NULL: no log */
+    int64_t timeout_ms;        /* 10 000: the longest that a call waits for the database */
+    int64_t shutdown_ms;       /* 30 000: how long hf_close waits for running handlers */
+    int64_t payload_bytes_max; /* 1 MiB; at most 256 MiB */
+    int64_t queue_events_max;  /* 65 536: waiting publishes of all threads, events ... */
+    int64_t queue_bytes_max;   /* 64 MiB: ... and bytes; beyond, publishing waits its turn */
+    hf_log_level log_level;    /* records below it are not made */
+    hf_log_fn log;             /* NULL: no log */
     void *log_ctx;
-    int32_t no_namespace;       /* 1: the database as a whole, to look after its namespaces: only
+    int32_t no_namespace; /* 1: the database as a whole, to look after its namespaces: only
                                    hf_namespace_..., hf_copy, hf_verify and hf_doctor work, all else
                                    answers HF_MISUSE */
-    const char *node_id;        /* names this node in its namespace (holdfast/node.h): the same when
+    const char *node_id;  /* names this node in its namespace (holdfast/node.h): the same when
                                    it comes again. What is not a letter, a digit or one of ._:-
                                    becomes '-', and such an id gets a number so that different ones
                                    stay different. HF_CONFLICT from hf_open: another node that is
@@ -51,7 +51,7 @@ typedef struct hf_options {
                                    no other node ever has */
     const char *node_description;   /* for people; none */
     const char *node_metadata_json; /* a JSON object, for people and programs; none */
-    int64_t heartbeat_ms;       /* 30 000: between two signs that the node lives, at least 1 000 */
+    int64_t heartbeat_ms; /* 30 000: between two signs that the node lives, at least 1 000 */
 } hf_options;
 
 #define HF_OPTIONS_INIT                                                                            \

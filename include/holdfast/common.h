@@ -33,15 +33,15 @@
 #define HF_NODES_GONE_MAX 1000             /* nodes of a namespace that are kept after their end */
 #define HF_METADATA_BYTES_MAX 65536        /* metadata, a JSON object */
 #define HF_PAYLOAD_BYTES_MAX_DEFAULT 1048576 /* payload; raised with hf_options */
-#define HF_JSON_DEPTH_MAX 64               /* nesting of payload and metadata */
-#define HF_PATTERNS_MAX 64                 /* patterns of one subscription */
-#define HF_PARTITIONS_MAX 1024             /* partitions of one subscription */
-#define HF_PUBLISH_MANY_MAX 100000         /* events in one hf_publish_many */
-#define HF_CLAIM_MAX 10000                 /* events in one hf_claim */
-#define HF_BLOCKED_LIST_MAX 1000           /* keys in one hf_blocked_list */
-#define HF_ERROR_BYTES_MAX 2048            /* stored text of one attempt's error */
-#define HF_ID_BYTES 37                     /* "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and NUL */
-#define HF_LEASE_BYTES 33                  /* 32 hexadecimal digits and NUL */
-#define HF_AUTO_LENGTH ((size_t)-1)        /* payload_bytes: the payload is NUL-terminated */
+#define HF_JSON_DEPTH_MAX 64                 /* nesting of payload and metadata */
+#define HF_PATTERNS_MAX 64                   /* patterns of one subscription */
+#define HF_PARTITIONS_MAX 1024               /* partitions of one subscription */
+#define HF_PUBLISH_MANY_MAX 100000           /* events in one hf_publish_many */
+#define HF_CLAIM_MAX 10000                   /* events in one hf_claim */
+#define HF_BLOCKED_LIST_MAX 1000             /* keys in one hf_blocked_list */
+#define HF_ERROR_BYTES_MAX 2048              /* stored text of one attempt's error */
+#define HF_ID_BYTES 37                       /* "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and NUL */
+#define HF_LEASE_BYTES 33                    /* 32 hexadecimal digits and NUL */
+#define HF_AUTO_LENGTH ((size_t)-1)          /* payload_bytes: the payload is NUL-terminated */
 
 #endif /* HOLDFAST_COMMON_H */

@@ -36,11 +36,11 @@ typedef struct hf_copy_options {
 
 typedef struct hf_copy_progress {
     const char *namespace_name;
-    const char *phase;   /* "events", "state", "verify" */
-    int64_t events;      /* copied by this call */
-    int64_t rows;        /* of all kinds, read and written, or read to compare, by this call */
-    int64_t position;    /* of the namespace's log, up to where this phase has come */
-    int64_t head;        /* the log's newest position */
+    const char *phase; /* "events", "state", "verify" */
+    int64_t events;    /* copied by this call */
+    int64_t rows;      /* of all kinds, read and written, or read to compare, by this call */
+    int64_t position;  /* of the namespace's log, up to where this phase has come */
+    int64_t head;      /* the log's newest position */
 } hf_copy_progress;
 
 /* Non-zero stops the copy, which can be gone on with. */

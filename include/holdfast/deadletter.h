@@ -12,16 +12,16 @@ extern "C" {
 #endif
 
 typedef struct hf_dead_letter {
-    int64_t dead_id;           /* its number; never used again */
+    int64_t dead_id; /* its number; never used again */
     const char *subscription;
-    hf_event event;            /* a complete copy: the log may have forgotten it */
-    const char *reason;        /* "attempts", "rejected", "decode", "no_handler", "lease",
+    hf_event event;     /* a complete copy: the log may have forgotten it */
+    const char *reason; /* "attempts", "rejected", "decode", "no_handler", "lease",
                                 * "corrupt" */
-    const char *error;         /* the last attempt's; NULL if none */
+    const char *error;  /* the last attempt's; NULL if none */
     int32_t attempts;
     const char *attempts_json; /* [{"attempt","at","error","node"}, ...] */
     int64_t failed_at_us;
-    int64_t resolved_at_us;    /* -1: open */
+    int64_t resolved_at_us; /* -1: open */
     const char *resolved_by;
     const char *resolved_note;
 } hf_dead_letter;
@@ -30,15 +30,15 @@ typedef struct hf_dead_letter {
 typedef struct hf_dead_filter {
     size_t size;
     const char *subscription;
-    const char *type;           /* a pattern */
-    const char *error;          /* a part of the error's text */
+    const char *type;  /* a pattern */
+    const char *error; /* a part of the error's text */
     const char *reason;
-    int64_t failed_before_us;   /* failed_at <= this */
-    int64_t failed_after_us;    /* failed_at >= this */
-    int64_t before_dead_id;     /* keyset paging: after the entry with this number, newest first */
-    hf_toggle resolved;         /* off (default): only open ones; on: resolved ones too */
-    int32_t limit;              /* 100 for listing, no limit otherwise; 0: nothing */
-    int32_t offset;             /* 0; for small lists */
+    int64_t failed_before_us; /* failed_at <= this */
+    int64_t failed_after_us;  /* failed_at >= this */
+    int64_t before_dead_id;   /* keyset paging: after the entry with this number, newest first */
+    hf_toggle resolved;       /* off (default): only open ones; on: resolved ones too */
+    int32_t limit;            /* 100 for listing, no limit otherwise; 0: nothing */
+    int32_t offset;           /* 0; for small lists */
 } hf_dead_filter;
 
 #define HF_DEAD_FILTER_INIT                                                                        \

@@ -13,28 +13,28 @@ extern "C" {
 /* An event as it was stored. Absent texts are NULL. Every text and the payload end with a NUL that
  * is not counted. */
 typedef struct hf_event {
-    const char *id;         /* UUID, 36 characters */
-    const char *type;       /* "user.created" */
-    const char *payload;    /* JSON, the bytes that were published */
+    const char *id;      /* UUID, 36 characters */
+    const char *type;    /* "user.created" */
+    const char *payload; /* JSON, the bytes that were published */
     size_t payload_bytes;
-    const char *key;        /* ordering key */
-    const char *tenant;     /* what partitions are hashed by */
-    const char *metadata;   /* JSON object */
-    const char *producer;   /* who published it */
+    const char *key;      /* ordering key */
+    const char *tenant;   /* what partitions are hashed by */
+    const char *metadata; /* JSON object */
+    const char *producer; /* who published it */
     const char *schedule_id;
-    int64_t position;       /* its place in the namespace's log, from 1 */
-    int64_t key_version;    /* -1 unless published with an expected version */
-    int64_t emitted_at_us;  /* when the producer says that it happened */
-    int64_t entered_at_us;  /* when it entered the log */
+    int64_t position;      /* its place in the namespace's log, from 1 */
+    int64_t key_version;   /* -1 unless published with an expected version */
+    int64_t emitted_at_us; /* when the producer says that it happened */
+    int64_t entered_at_us; /* when it entered the log */
 } hf_event;
 
 /* An event to be published. */
 typedef struct hf_new_event {
     size_t size;
-    const char *type;         /* required: 1..255 bytes, segments separated by dots */
-    const char *payload;      /* JSON; NULL is the JSON value null */
-    size_t payload_bytes;     /* HF_AUTO_LENGTH: up to the NUL */
-    const char *id;           /* UUID; NULL: a new UUID v7 */
+    const char *type;     /* required: 1..255 bytes, segments separated by dots */
+    const char *payload;  /* JSON; NULL is the JSON value null */
+    size_t payload_bytes; /* HF_AUTO_LENGTH: up to the NUL */
+    const char *id;       /* UUID; NULL: a new UUID v7 */
     const char *key;
     const char *tenant;
     const char *metadata;     /* a JSON object */
@@ -56,8 +56,8 @@ typedef struct hf_new_event {
 /* What publishing answers. */
 typedef struct hf_receipt {
     int64_t position;
-    int64_t key_version;   /* -1 unless an expected version was given */
-    int32_t duplicate;     /* 1: this id was in the log already; position is the first one's */
+    int64_t key_version; /* -1 unless an expected version was given */
+    int32_t duplicate;   /* 1: this id was in the log already; position is the first one's */
     char id[HF_ID_BYTES];
 } hf_receipt;
 

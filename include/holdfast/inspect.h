@@ -61,33 +61,33 @@ typedef struct hf_subscription_info {
     size_t pattern_count;
     hf_subscription_options options; /* complete: no "not given" in it, but `from` */
     int64_t created_at_us;
-    int64_t start_position;     /* it began (or was last sought) after this position */
-    int64_t checkpoint;         /* everything up to here is settled */
+    int64_t start_position; /* it began (or was last sought) after this position */
+    int64_t checkpoint;     /* everything up to here is settled */
     int64_t checkpoint_at_us;
     const char *checkpoint_event_id; /* the last event settled; NULL if none, or if it has several
                                         partitions, each of which has its own */
-    int64_t cursor;             /* shared: everything up to here has been handed out */
-    int64_t head;               /* the log's newest position */
-    int64_t lag;                /* head - checkpoint */
-    int64_t in_flight;          /* shared: leased and unsettled */
+    int64_t cursor;                  /* shared: everything up to here has been handed out */
+    int64_t head;                    /* the log's newest position */
+    int64_t lag;                     /* head - checkpoint */
+    int64_t in_flight;               /* shared: leased and unsettled */
     int64_t retrying;
     int64_t held;
-    int64_t blocked;            /* keys parked by on_poison=block_key */
-    int64_t dead;               /* unresolved dead letters */
-    int64_t oldest_waiting_us;  /* when the oldest unsettled event entered the log */
-    double rate;                /* events per second that it settled (shared: that were handed out),
+    int64_t blocked;           /* keys parked by on_poison=block_key */
+    int64_t dead;              /* unresolved dead letters */
+    int64_t oldest_waiting_us; /* when the oldest unsettled event entered the log */
+    double rate;               /* events per second that it settled (shared: that were handed out),
                                    over the last 30 to 60 seconds; -1 for so long after a seek, a
                                    change of its partitions, or a clock that was set back */
-    int64_t dropped_through;    /* up to here retention took events that it had not finished ... */
-    int64_t dropped;            /* ... so many positions altogether; -1, 0: none */
-    int64_t paused_at_us;       /* -1: not paused */
+    int64_t dropped_through;   /* up to here retention took events that it had not finished ... */
+    int64_t dropped;           /* ... so many positions altogether; -1, 0: none */
+    int64_t paused_at_us;      /* -1: not paused */
     const char *paused_by;
     const char *paused_reason;
-    const char *breaker;        /* "closed", "open", "half_open"; NULL: off */
-    int64_t breaker_until_us;   /* when the probe may run; -1 */
-    const char *owner;          /* node that processes it (ordered); NULL: nobody */
-    int32_t owner_alive;        /* 1, 0 */
-    const char *not_moving;     /* a sentence: why it is not moving; NULL if it is, or is done */
+    const char *breaker;      /* "closed", "open", "half_open"; NULL: off */
+    int64_t breaker_until_us; /* when the probe may run; -1 */
+    const char *owner;        /* node that processes it (ordered); NULL: nobody */
+    int32_t owner_alive;      /* 1, 0 */
+    const char *not_moving;   /* a sentence: why it is not moving; NULL if it is, or is done */
 } hf_subscription_info;
 
 typedef int (*hf_subscription_fn)(const hf_subscription_info *info, void *ctx);
@@ -100,9 +100,9 @@ HF_API hf_status hf_subscription_get(hf_bus *bus, const char *name, hf_subscript
 
 /* Numbers of the namespace. -1: not known, or not for the role of the server that asks. */
 typedef struct hf_stats {
-    size_t size;              /* in: sizeof(hf_stats) */
-    int64_t head;             /* newest position */
-    int64_t first;            /* oldest position that the log still has; head + 1 if empty */
+    size_t size;   /* in: sizeof(hf_stats) */
+    int64_t head;  /* newest position */
+    int64_t first; /* oldest position that the log still has; head + 1 if empty */
     int64_t subscriptions;
     int64_t retrying;
     int64_t held;
@@ -111,11 +111,11 @@ typedef struct hf_stats {
     int64_t oldest_waiting_us;
     int64_t store_bytes;
     int64_t wal_bytes;
-    int64_t published;        /* by this handle since it was opened */
-    int64_t commits;          /* ... in so many commits */
-    int64_t delivered;        /* handlers of this handle: acknowledged */
-    int64_t failed;           /* ... failed attempts */
-    double rate;              /* events that entered the log per second, over the last minute */
+    int64_t published; /* by this handle since it was opened */
+    int64_t commits;   /* ... in so many commits */
+    int64_t delivered; /* handlers of this handle: acknowledged */
+    int64_t failed;    /* ... failed attempts */
+    double rate;       /* events that entered the log per second, over the last minute */
 } hf_stats;
 
 /* Takes as long for ten million events as for ten: only what is exceptional is counted, that is

@@ -91,11 +91,11 @@ HF_API hf_status hf_namespace_remove(hf_bus *bus, const char *name, hf_toggle fo
 typedef struct hf_retention_info {
     int64_t events;
     int64_t bytes;
-    int64_t planned_events; /* all that the run will take */
-    int64_t planned_bytes;  /* -1: not known; SQLite adds them up only if the size has a limit */
-    int64_t through;        /* the highest position that goes; 0: nothing does */
-    int32_t by_size;        /* 1: some go because the log is too large, not only for their age */
-    const char *kept_by;    /* a subscription that keeps others from going; NULL: none */
+    int64_t planned_events;   /* all that the run will take */
+    int64_t planned_bytes;    /* -1: not known; SQLite adds them up only if the size has a limit */
+    int64_t through;          /* the highest position that goes; 0: nothing does */
+    int32_t by_size;          /* 1: some go because the log is too large, not only for their age */
+    const char *kept_by;      /* a subscription that keeps others from going; NULL: none */
     const char *dropped_name; /* one that was moved (lagging=drop) just now; NULL: none ... */
     int64_t dropped_from;     /* ... from this position ... */
     int64_t dropped_through;  /* ... to that one */

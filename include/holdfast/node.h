@@ -30,11 +30,11 @@ typedef struct hf_node_info {
     const char *version;       /* of the library; NULL: not known */
     int64_t pid;               /* on its host; -1: not known */
     hf_node_state state;
-    int32_t self;              /* 1: it is the bus that asks */
+    int32_t self; /* 1: it is the bus that asks */
     int64_t heartbeat_ms;
     int64_t started_at_us;
-    int64_t seen_at_us;        /* its last heartbeat */
-    int64_t stopped_at_us;     /* when it said that it stops; -1: it did not say so */
+    int64_t seen_at_us;    /* its last heartbeat */
+    int64_t stopped_at_us; /* when it said that it stops; -1: it did not say so */
 } hf_node_info;
 
 typedef int (*hf_node_fn)(const hf_node_info *info, void *ctx);

@@ -38,7 +38,7 @@ typedef enum hf_partition_state {
 HF_API const char *hf_partition_state_name(hf_partition_state state);
 
 typedef struct hf_partition_info {
-    int32_t partition;        /* from 0 */
+    int32_t partition; /* from 0 */
     hf_partition_state state;
     const char *owner;        /* node that has it, "HOST:PID" unless it has a name; NULL: nobody */
     int32_t owner_alive;      /* 1, 0 */
@@ -50,7 +50,7 @@ typedef struct hf_partition_info {
     int64_t lag;              /* positions from there to the end of the log */
     int64_t retrying;
     int64_t held;
-    int64_t blocked;          /* keys parked by on_poison=block_key */
+    int64_t blocked; /* keys parked by on_poison=block_key */
 } hf_partition_info;
 
 typedef int (*hf_partition_fn)(const hf_partition_info *info, void *ctx);
@@ -61,23 +61,23 @@ HF_API hf_status hf_partition_list(hf_bus *bus, const char *subscription, hf_par
 
 /* A key that waits (on_poison=block_key) until its dead letter is retried or resolved. */
 typedef struct hf_blocked_key {
-    const char *tenant;   /* NULL: none */
-    const char *key;      /* NULL: none */
+    const char *tenant; /* NULL: none */
+    const char *key;    /* NULL: none */
     int32_t partition;
     int64_t position;     /* of the event that died ... */
     const char *event_id; /* ... and its id; NULL: the log has forgotten it */
     const char *type;
-    int64_t dead_id;      /* retry or resolve this one; -1: not known */
+    int64_t dead_id; /* retry or resolve this one; -1: not known */
     int64_t since_us;
-    int64_t held;         /* events that wait behind it */
+    int64_t held; /* events that wait behind it */
 } hf_blocked_key;
 
 typedef int (*hf_blocked_fn)(const hf_blocked_key *blocked, void *ctx);
 
 /* By position: up to `limit` (at most HF_BLOCKED_LIST_MAX) after position `after`, which is 0 at
  * first. HF_NOTFOUND. */
-HF_API hf_status hf_blocked_list(hf_bus *bus, const char *subscription, int64_t after,
-                                 size_t limit, hf_blocked_fn found, void *ctx);
+HF_API hf_status hf_blocked_list(hf_bus *bus, const char *subscription, int64_t after, size_t limit,
+                                 hf_blocked_fn found, void *ctx);
 
 #ifdef __cplusplus
 }

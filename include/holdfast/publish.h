@@ -28,7 +28,7 @@ HF_API hf_status hf_publish(hf_bus *bus, const hf_new_event *event, hf_receipt *
 HF_API hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,
                                  hf_receipt *ret_receipts);
 
- /* Runs once, on a thread of the bus, when an asynchronous publish is answered. `message` explains
+/* Runs once, on a thread of the bus, when an asynchronous publish is answered. `message` explains
   * a failure, else "". The receipt has the id in any case; position and key_version are -1 on
   * failure. It may publish asynchronously again but must not call hf_stop, hf_shutdown, hf_flush or
   * hf_close. */

@@ -13,10 +13,10 @@ extern "C" {
 
 typedef struct hf_claim_options {
     size_t size;
-    int32_t max;         /* 1..10 000; default: the subscription's batch */
-    int64_t lease_ms;    /* default: the subscription's */
-    int64_t wait_ms;     /* 0: how long to wait for an event if there is none */
-    hf_toggle detached;  /* off: the lease ends when this process dies; on: only by time */
+    int32_t max;        /* 1..10 000; default: the subscription's batch */
+    int64_t lease_ms;   /* default: the subscription's */
+    int64_t wait_ms;    /* 0: how long to wait for an event if there is none */
+    hf_toggle detached; /* off: the lease ends when this process dies; on: only by time */
 } hf_claim_options;
 
 #define HF_CLAIM_OPTIONS_INIT                                                                      \

@@ -24,9 +24,8 @@ HF_API hf_status hf_sqlite_begin(hf_bus *bus, struct sqlite3 *db);
  * needs no beginning: there it is hf_publish), or the bus is not on SQLite. */
 HF_API hf_status hf_sqlite_publish(hf_bus *bus, struct sqlite3 *db, const hf_new_event *event,
                                    hf_receipt *ret_receipt);
-HF_API hf_status hf_sqlite_publish_many(hf_bus *bus, struct sqlite3 *db,
-                                        const hf_new_event *events, size_t count,
-                                        hf_receipt *ret_receipts);
+HF_API hf_status hf_sqlite_publish_many(hf_bus *bus, struct sqlite3 *db, const hf_new_event *events,
+                                        size_t count, hf_receipt *ret_receipts);
 /* On failure the transaction is rolled back, except HF_UNKNOWN: it may have been committed. */
 HF_API hf_status hf_sqlite_commit(hf_bus *bus, struct sqlite3 *db);
 HF_API hf_status hf_sqlite_rollback(hf_bus *bus, struct sqlite3 *db);

@@ -71,17 +71,17 @@ typedef struct hf_place {
 /* What is stored with a subscription. The defaults are those of a new one. */
 typedef struct hf_subscription_options {
     size_t size;
-    hf_place from;                /* where a new subscription starts; required for a new one */
-    hf_mode mode;                 /* ordered; cannot be changed later */
-    hf_order order;               /* relaxed; cannot be changed later */
+    hf_place from;                  /* where a new subscription starts; required for a new one */
+    hf_mode mode;                   /* ordered; cannot be changed later */
+    hf_order order;                 /* relaxed; cannot be changed later */
     hf_instance_mode instance_mode; /* coordinated */
-    hf_on_unhandled on_unhandled; /* skip */
-    hf_on_poison on_poison;       /* skip */
-    hf_toggle transactional;      /* off: handlers run in a transaction of the database */
-    hf_toggle breaker;            /* off: circuit breaker */
-    int32_t partitions;           /* 1..1024, for processes to share; 1 if shared or strict */
-    int32_t batch;                /* 100: events read or claimed at once; 1..10 000 */
-    int32_t concurrency;          /* 1: handlers at once in one process; 1..256 */
+    hf_on_unhandled on_unhandled;   /* skip */
+    hf_on_poison on_poison;         /* skip */
+    hf_toggle transactional;        /* off: handlers run in a transaction of the database */
+    hf_toggle breaker;              /* off: circuit breaker */
+    int32_t partitions;             /* 1..1024, for processes to share; 1 if shared or strict */
+    int32_t batch;                  /* 100: events read or claimed at once; 1..10 000 */
+    int32_t concurrency;            /* 1: handlers at once in one process; 1..256 */
     int32_t inflight_max;         /* 1000: events in hand, read ahead of the checkpoint, which come
                                      again after a kill; behind a key that fails up to twice as
                                      many of a partition; 1..100 000 */
@@ -106,7 +106,7 @@ typedef struct hf_subscription_options {
     int64_t breaker_pause_ms;     /* 30 000: then one probe */
     hf_batch_by batch_by;         /* none; this and what follows: for batch handlers */
     hf_on_batch_failure on_batch_failure; /* dead_letter_unit */
-    int32_t batch_extend_max;     /* 1000: with batch_by key, by how many more than `batch` events a
+    int32_t batch_extend_max; /* 1000: with batch_by key, by how many more than `batch` events a
                                      run of one key is not cut; 0..10 000 */
 } hf_subscription_options;
 
@@ -122,8 +122,8 @@ typedef struct hf_subscription_options {
  * options that are given replace the stored ones. `from` counts for a new one only. HF_CONFLICT: it
  * exists with another mode or order. HF_INVALID: no `from` for a new one, a bad name, pattern or
  * option. Other partitions wait until all are equally far. ret_created: 1 if it is new, else 0. */
-HF_API hf_status hf_subscription_create(hf_bus *bus, const char *name,
-                                        const char *const *patterns, size_t pattern_count,
+HF_API hf_status hf_subscription_create(hf_bus *bus, const char *name, const char *const *patterns,
+                                        size_t pattern_count,
                                         const hf_subscription_options *options,
                                         int32_t *ret_created);
 

@@ -110,8 +110,7 @@ hf_status arena_status(const struct arena *arena)
         return HF_OK;
     if (arena->failed == HF_NOMEM)
         return fail(HF_NOMEM, "out of memory for a batch of %zu bytes", arena->used_bytes);
-    return fail(arena->failed, "the batch is larger than its limit of %zu bytes",
-                arena->bytes_max);
+    return fail(arena->failed, "the batch is larger than its limit of %zu bytes", arena->bytes_max);
 }
 
 static void free_blocks(struct arena *arena)

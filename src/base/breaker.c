@@ -232,8 +232,7 @@ hf_status breaker_read(struct text json, struct breaker *ret_breaker)
 
     breaker_init(&breaker);
     if (!read_state(json, &breaker.state) ||
-        json_find_int(json, "until_us", &breaker.until_us) != HF_OK ||
-        !read_steps(json, &breaker))
+        json_find_int(json, "until_us", &breaker.until_us) != HF_OK || !read_steps(json, &breaker))
         return fail(HF_INVALID, "the stored state of the breaker is not readable");
     *ret_breaker = breaker;
     return HF_OK;

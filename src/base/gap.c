@@ -183,13 +183,13 @@ struct walk {
     struct gap *gap;
     const int64_t *found; /* what is left of them */
     size_t count;
-    int64_t through;      /* up to here what is missing may be decided */
+    int64_t through; /* up to here what is missing may be decided */
     struct gap_look look;
     int64_t now_us;
     int64_t timeout_us;
     struct gap_hole *kept; /* the new holes */
     size_t kept_count;
-    size_t waiting;        /* old holes behind the present one: they need a place too */
+    size_t waiting; /* old holes behind the present one: they need a place too */
 };
 
 /* Room for one more hole than those that must have one? */
@@ -253,8 +253,7 @@ static void walk_hole(struct walk *walk, struct gap_hole hole)
 }
 
 hf_status gap_reread(struct gap *gap, const int64_t *found, size_t count, int64_t through,
-                     struct gap_look look, int64_t now_us, int64_t timeout_us,
-                     int64_t *ret_through)
+                     struct gap_look look, int64_t now_us, int64_t timeout_us, int64_t *ret_through)
 {
     size_t capacity = gap->count + count < GAP_HOLES_MAX ? gap->count + count : GAP_HOLES_MAX;
     struct walk walk = {

@@ -91,9 +91,9 @@ struct gap_hole {
 struct gap {
     struct gap_hole *holes; /* in order, disjoint */
     size_t count;
-    int64_t high;           /* the highest number seen */
-    int64_t dead;           /* numbers proven dead so far */
-    int64_t skipped;        /* numbers given up by the timeout so far: a guess, not a proof */
+    int64_t high;    /* the highest number seen */
+    int64_t dead;    /* numbers proven dead so far */
+    int64_t skipped; /* numbers given up by the timeout so far: a guess, not a proof */
 };
 
 /* Everything up to `after` is decided. Allocates nothing yet. */

@@ -69,7 +69,7 @@ static void md5_block(uint32_t state[4], const uint8_t block[BLOCK_BYTES])
         b += rotate_left(sum, shifts[round][(i) % 4]);                                             \
     } while (0)
 
-    /* Unrolled, so that sines, shifts and words are constants: a third faster. */
+        /* Unrolled, so that sines, shifts and words are constants: a third faster. */
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++)
         MD5_STEP(0, i, (b & c) | (~b & d), i);

@@ -52,8 +52,7 @@ static bool refuse_false(struct checker *c, const char *reason)
 
 static void skip_space(struct checker *c)
 {
-    while (c->at < c->end &&
-           (*c->at == ' ' || *c->at == '\n' || *c->at == '\r' || *c->at == '\t'))
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\r' || *c->at == '\t'))
         c->at++;
 }
 

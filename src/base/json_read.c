@@ -217,14 +217,12 @@ static size_t decode_unicode_escape(const char **at, const char *end, char out[4
     if (code < 0)
         return 0;
     *at += 4;
-    if (code >= 0xD800 && code <= 0xDBFF && end - *at >= 6 && (*at)[0] == '\\' &&
-        (*at)[1] == 'u') {
+    if (code >= 0xD800 && code <= 0xDBFF && end - *at >= 6 && (*at)[0] == '\\' && (*at)[1] == 'u') {
         int32_t low = hex4_at(*at + 2, end);
 
         if (low >= 0xDC00 && low <= 0xDFFF) {
             *at += 6;
-            return utf8_encode(
-                (uint32_t)(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)), out);
+            return utf8_encode((uint32_t)(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)), out);
         }
     }
     if (code >= 0xD800 && code <= 0xDFFF)

@@ -89,8 +89,7 @@ static void write_escape(struct buf *buf, uint32_t code)
 
 static bool needs_escape(uint32_t code)
 {
-    return code == '"' || code == '\\' || utf8_is_control(code) || code == 0x2028 ||
-           code == 0x2029;
+    return code == '"' || code == '\\' || utf8_is_control(code) || code == 0x2028 || code == 0x2029;
 }
 
 static void write_string(struct buf *buf, struct text text)

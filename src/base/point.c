@@ -170,8 +170,7 @@ bool point_wait_blocked(const char *name, int64_t timeout_ms)
     }
 
     lock();
-    while (point->threads_stopped == 0 &&
-           pthread_cond_timedwait(&changed, &mutex, &until) == 0)
+    while (point->threads_stopped == 0 && pthread_cond_timedwait(&changed, &mutex, &until) == 0)
         continue;
 
     bool stopped = point->threads_stopped > 0;

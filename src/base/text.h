@@ -19,7 +19,10 @@ struct text {
 #define TEXT_ABSENT ((struct text){NULL, 0})
 
 /* A text of a string literal, usable in static tables: { TEXT_LITERAL("ordered") }. */
-#define TEXT_LITERAL(literal) {"" literal "", sizeof(literal) - 1}
+#define TEXT_LITERAL(literal)                                                                      \
+    {                                                                                              \
+        "" literal "", sizeof(literal) - 1                                                         \
+    }
 
 /* printf("%" TEXT_PRI, TEXT_ARG(name)): prints an absent text as nothing. */
 #define TEXT_PRI ".*s"

@@ -46,9 +46,9 @@
 #define FAILED_MS 1000 /* the pause after a failure */
 #define BEATEN_MS 5    /* something is due, but somebody else is doing it; doubled each time */
 #define COMPLAIN_MS 60000
-#define SCHEDULES_MAX 1000 /* that are fired in one turn */
-#define REFUSED_MAX 100000 /* that cannot be read in one turn: more of them are in the way */
-#define TURN_BYTES (16 << 20)           /* of schedules in one turn; the rest comes with the next */
+#define SCHEDULES_MAX 1000    /* that are fired in one turn */
+#define REFUSED_MAX 100000    /* that cannot be read in one turn: more of them are in the way */
+#define TURN_BYTES (16 << 20) /* of schedules in one turn; the rest comes with the next */
 #define TURN_BYTES_MAX ((size_t)1 << 30) /* one of them may be larger */
 
 struct clockwork {

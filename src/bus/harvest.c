@@ -67,8 +67,8 @@ hf_status harvest_judge(struct harvest *harvest, struct runner *runner, bool *re
         struct outcome *outcome = &harvest->outcomes[harvest->outcome_count];
         struct buf *story = &harvest->stories[harvest->outcome_count];
         buf_clear(story);
-        hf_status status = runner_outcome(runner, harvest->slots[i], harvest->judged_us, story,
-                                          outcome);
+        hf_status status =
+            runner_outcome(runner, harvest->slots[i], harvest->judged_us, story, outcome);
         if (status) {
             return status;
         }

@@ -70,8 +70,10 @@ static hf_status join_begin(hf_bus *bus, const struct family *family, void *conn
         status = bus_check_open(bus);
     }
     if (!status && attempt_tx(bus) && family == &sqlite_family) {
-        status = fail(HF_MISUSE, "this thread is inside a transactional handler, whose transaction "
-                                 "holds the database; use %s", family->delivery);
+        status = fail(HF_MISUSE,
+                      "this thread is inside a transactional handler, whose transaction "
+                      "holds the database; use %s",
+                      family->delivery);
     }
     return status ? status : store_join_begin(bus->store, connection, bus_deadline(bus));
 }

@@ -27,8 +27,7 @@ hf_status memory_new(struct memory **ret_memory);
 void memory_free(struct memory *memory);
 /* The definition of that name, for the caller to give back. *ret_remembered: it was not read now.
  * HF_NOTFOUND names the subscription. */
-hf_status known_take(hf_bus *bus, const char *name, struct known **ret_known,
-                     bool *ret_remembered);
+hf_status known_take(hf_bus *bus, const char *name, struct known **ret_known, bool *ret_remembered);
 void known_give(struct known *known);
 /* True, with its id, if it is remembered. */
 bool known_id(hf_bus *bus, const char *name, int64_t *ret_id);

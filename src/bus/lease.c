@@ -88,7 +88,7 @@ struct target {
     uint8_t lease[STORE_TOKEN_BYTES];
     int64_t *positions; /* ascending, each once; owned */
     size_t count;
-    bool all; /* no positions were given: everything that is left */
+    bool all;        /* no positions were given: everything that is left */
     bool remembered; /* the subscription of that name may be another one by now */
 };
 
@@ -238,8 +238,7 @@ static hf_status settle_named(hf_bus *bus, const char *subscription, const char 
 {
     for (bool recall = true;; recall = false) {
         struct target target;
-        hf_status status =
-            target_init(bus, subscription, lease, positions, count, recall, &target);
+        hf_status status = target_init(bus, subscription, lease, positions, count, recall, &target);
         if (!status) {
             status = settle_plain(bus, &target, kind);
         }

@@ -5,6 +5,7 @@
  * of which other writers may come before; it has no memory of its own, so if the loop ends early,
  * however it ends, calling again goes on from what is left.
  */
+#include "store/namespace.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/glob.h"
@@ -12,7 +13,6 @@
 #include "base/point.h"
 #include "bus/bus.h"
 #include "bus/intake.h"
-#include "store/namespace.h"
 
 #define RETENTION_MS_MAX (INT64_C(86400000) * 366 * 1000) /* a thousand years */
 

@@ -99,8 +99,7 @@ _Static_assert(sizeof(hf_mode) == sizeof(int32_t) && sizeof(hf_order) == sizeof(
                    sizeof(hf_instance_mode) == sizeof(int32_t) &&
                    sizeof(hf_on_unhandled) == sizeof(int32_t) &&
                    sizeof(hf_on_poison) == sizeof(int32_t) &&
-                   sizeof(hf_toggle) == sizeof(int32_t) &&
-                   sizeof(hf_batch_by) == sizeof(int32_t) &&
+                   sizeof(hf_toggle) == sizeof(int32_t) && sizeof(hf_batch_by) == sizeof(int32_t) &&
                    sizeof(hf_on_batch_failure) == sizeof(int32_t),
                "an enum is not as wide as an int32_t");
 

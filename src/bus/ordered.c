@@ -26,7 +26,7 @@
 
 #define CLOCK_TOLERANCE_US 1000000
 #define PASSED_MAX 65536 /* retries that are passed over for the sake of a unit */
-#define FINISH_TRIES 3 /* against others who change the subscription meanwhile */
+#define FINISH_TRIES 3   /* against others who change the subscription meanwhile */
 
 hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
 {

@@ -10,7 +10,7 @@
 #include "bus/harvest.h"
 #include "bus/runner.h"
 
-#define STRICT_LANE 1         /* strict order makes all events one lane */
+#define STRICT_LANE 1 /* strict order makes all events one lane */
 
 enum part_state {
     PART_OURS,
@@ -31,9 +31,9 @@ struct part {
 };
 
 struct ordered {
-    struct part *parts;                   /* changed under the runner's mutex */
+    struct part *parts; /* changed under the runner's mutex */
     int32_t part_count;
-    int16_t places[HF_PARTITIONS_MAX];    /* of each number in `parts`; -1: it is not there */
+    int16_t places[HF_PARTITIONS_MAX];     /* of each number in `parts`; -1: it is not there */
     uint64_t bits[HF_PARTITIONS_MAX / 64]; /* those that are OURS, for the filter */
 
     int64_t owing[HF_PARTITIONS_MAX]; /* epochs of what could not be given back; 0: it was */
@@ -49,12 +49,12 @@ struct ordered {
     uint64_t mustered_at; /* ... and the news before it */
     uint64_t assigned;    /* the version of the assignments that the last muster went by */
     int64_t assigned_generation; /* ... and of the definition */
-    struct ranges wanted; /* what we were assigned then ... */
-    bool fixed;           /* ... if anything */
-    struct ranges waits;  /* what of that somebody else had when we last said so */
-    bool owned_before;    /* since the runner started: single mode takes over only once */
+    struct ranges wanted;        /* what we were assigned then ... */
+    bool fixed;                  /* ... if anything */
+    struct ranges waits;         /* what of that somebody else had when we last said so */
+    bool owned_before;           /* since the runner started: single mode takes over only once */
 
-    int64_t seen_us;    /* the wall clock at the last step */
+    int64_t seen_us; /* the wall clock at the last step */
     bool strict;
     int64_t generation; /* of the definition that what is in hand was read by */
 
@@ -80,8 +80,8 @@ struct ordered {
     struct set64 passed;  /* retries that are due and were read, but are not put before runner->torn
                              is whole: position -> 1 ... */
     struct set64 passed_lanes; /* ... and their lanes */
-    int64_t careful;      /* events still to be run in careful mode */
-    int64_t careful_end;  /* ... up to this position */
+    int64_t careful;           /* events still to be run in careful mode */
+    int64_t careful_end;       /* ... up to this position */
 
     struct harvest harvest; /* one flush */
     struct mark *marks;     /* room for one per partition */

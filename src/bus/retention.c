@@ -114,8 +114,7 @@ static hf_status run_steps(struct run *run)
 static hf_status run_plan(struct run *run)
 {
     struct retention_plan *plan = &run->plan;
-    hf_status status =
-        store_retention_plan(run->bus->store, run->name, clock_wall_us(), plan);
+    hf_status status = store_retention_plan(run->bus->store, run->name, clock_wall_us(), plan);
     if (!status) {
         run->info = (hf_retention_info){
             .planned_events = plan->events,

@@ -33,8 +33,8 @@
 #include "bus/watch.h"
 
 #define CLOCK_TOLERANCE_US 1000000 /* as the store has it */
-#define PARTED_MAX 1024  /* leases that are over, remembered */
-#define STALL_US 1000000 /* a handler that takes longer keeps nothing waiting behind it */
+#define PARTED_MAX 1024            /* leases that are over, remembered */
+#define STALL_US 1000000           /* a handler that takes longer keeps nothing waiting behind it */
 
 /* One claim in hand. */
 struct lease {
@@ -55,7 +55,7 @@ struct shared {
     int64_t seen_us;     /* the wall clock at the last step, to notice that it was set back */
     uint64_t losses;     /* store_losses, when it was last asked */
     uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
-    size_t parted_count; /* ever; the place of the next is modulo PARTED_MAX */
+    size_t parted_count;    /* ever; the place of the next is modulo PARTED_MAX */
     struct harvest harvest; /* one flush, of one lease */
 };
 
@@ -315,8 +315,7 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
                 if (!settle_collected(runner, lease, tally, now_us)) {
                     return false;
                 }
-                step->again |= lease->open > 0 &&
-                               harvest_full(&runner->shared->harvest);
+                step->again |= lease->open > 0 && harvest_full(&runner->shared->harvest);
             } else if (at_us < step->at_us) {
                 step->at_us = at_us;
             }

@@ -23,10 +23,10 @@ struct chunk_result;
 #define UNIT_EVENTS_MAX 2500 /* so that all that is in hand can be settled in one change */
 
 struct unit {
-    struct slot **slots; /* in the order of positions */
+    struct slot **slots;       /* in the order of positions */
     struct tx_member *members; /* each as its transaction sees it, with the proof */
     bool *settled;             /* ... was settled before, so the handler does not get it */
-    const hf_event **events; /* what the handler gets; and room for those of one pattern */
+    const hf_event **events;   /* what the handler gets; and room for those of one pattern */
     const hf_event **picked;
     size_t event_count;
     int32_t *notes; /* where what runs is noted */
@@ -45,8 +45,7 @@ int32_t unit_events_max(const hf_subscription_options *options);
 /* Takes the next unit. False: there is none that may run now. The mutex is held. */
 bool unit_take(struct runner *runner, const void *owner, struct unit *unit);
 /* All of it ended so; the error is handed over. The mutex is held. */
-void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *result,
-                bool in_tx);
+void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *result, bool in_tx);
 /* It was not run, or its run was undone. The mutex is held. */
 void unit_untaken(struct runner *runner, struct unit *unit);
 /* Its worker is stuck: keeps alive what the handler looks at. The mutex is held. */

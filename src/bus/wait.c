@@ -123,8 +123,8 @@ static hf_status all_settled(hf_bus *bus, int64_t subscription_id, const struct 
     struct progress progress;
     hf_status status = store_progress(bus->store, subscription_id, clock_wall_us(), &progress);
     if (!status) {
-        *ret_settled = progress.checkpoint >= wait->last && progress.retrying == 0 &&
-                       progress.held == 0;
+        *ret_settled =
+            progress.checkpoint >= wait->last && progress.retrying == 0 && progress.held == 0;
     }
     return status;
 }

@@ -63,10 +63,10 @@ struct slot {
     bool waited;               /* it has a row in retries */
     bool probe;                /* the breaker's one probe */
     bool in_tx;                /* settled together with its handler's writes */
-    bool alone;    /* its last attempt ended with the process: no other handler beside it */
-    bool careful;  /* its attempt is recorded before it runs */
-    bool aside;    /* its event is on such a shelf */
-    bool settling; /* the dispatcher is storing what became of it */
+    bool alone;     /* its last attempt ended with the process: no other handler beside it */
+    bool careful;   /* its attempt is recorded before it runs */
+    bool aside;     /* its event is on such a shelf */
+    bool settling;  /* the dispatcher is storing what became of it */
     bool forgotten; /* it was dropped, or its partition given up: it may come again */
     struct story_unit mark; /* the unit that it failed in, and comes again with; see unit.h */
     bool splitting;         /* that unit is being halved */
@@ -110,15 +110,15 @@ struct window_share {
 struct window {
     struct queue log;
     struct queue retries;
-    struct set64 failing;   /* lanes with deliveries that wait in the store or are about to -> their
+    struct set64 failing;  /* lanes with deliveries that wait in the store or are about to -> their
                                partition ... */
-    uint64_t failing_bits;  /* ... and for each its last six bits: what has others does not fail */
-    struct set64 running;   /* lane -> how many of it are RUNNING */
-    struct set64 owners;    /* lane -> who runs them */
-    bool lanes;             /* ordered: lanes count */
-    bool patient;           /* held ones may wait for each other before they are stored */
-    bool lanes_full;        /* more lanes fail than can be known: the log is not read */
-    int64_t bytes;          /* of the events in hand */
+    uint64_t failing_bits; /* ... and for each its last six bits: what has others does not fail */
+    struct set64 running;  /* lane -> how many of it are RUNNING */
+    struct set64 owners;   /* lane -> who runs them */
+    bool lanes;            /* ordered: lanes count */
+    bool patient;          /* held ones may wait for each other before they are stored */
+    bool lanes_full;       /* more lanes fail than can be known: the log is not read */
+    int64_t bytes;         /* of the events in hand */
     int64_t ready;
     int64_t busy; /* RUNNING */
     int64_t ended;
@@ -126,8 +126,8 @@ struct window {
     int64_t passed;        /* ... and events of their partitions that have left the log meanwhile */
     struct shelf *aside;   /* for the events of held ones; NULL: none yet */
     int64_t ended_careful; /* of these, recorded before they ran */
-    int64_t settled;             /* settled by being done, since last asked */
-    struct early early;          /* done above the checkpoint, and gone */
+    int64_t settled;       /* settled by being done, since last asked */
+    struct early early;    /* done above the checkpoint, and gone */
     struct window_share *shares; /* of each partition */
     int32_t partitions;
     int32_t closed; /* of these: they go as soon as nothing of them runs */

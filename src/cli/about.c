@@ -151,8 +151,8 @@ static const char *level_word(hf_log_level level)
     return "ok";
 }
 
-static int show_finding(const char *name, const char *value, hf_log_level level,
-                        const char *advice, void *ctx)
+static int show_finding(const char *name, const char *value, hf_log_level level, const char *advice,
+                        void *ctx)
 {
     struct doctor *doctor = ctx;
 

@@ -36,8 +36,8 @@ enum option_kind {
 };
 
 struct option_row {
-    const char *name;     /* without the dashes; NULL ends a table */
-    char letter;          /* of the short form; 0: none */
+    const char *name; /* without the dashes; NULL ends a table */
+    char letter;      /* of the short form; 0: none */
     enum option_kind kind;
     const char *argument; /* what the help calls the value; NULL for a flag */
     const char *choices;  /* "ordered|shared"; NULL unless OPTION_CHOICE */
@@ -48,10 +48,15 @@ struct option_row {
 
 /* Also a key of the configuration file. */
 #define OPTION_DB_TIMEOUT                                                                          \
-    {"db-timeout", 0, OPTION_DURATION, "TIME", NULL, 1, 86400000,                                  \
-     "the longest that a call waits for the database (10s)"}
+    {                                                                                              \
+        "db-timeout", 0, OPTION_DURATION, "TIME", NULL, 1, 86400000,                               \
+            "the longest that a call waits for the database (10s)"                                 \
+    }
 
-#define OPTION_END {NULL, 0, OPTION_FLAG, NULL, NULL, 0, 0, NULL}
+#define OPTION_END                                                                                 \
+    {                                                                                              \
+        NULL, 0, OPTION_FLAG, NULL, NULL, 0, 0, NULL                                               \
+    }
 
 struct cli;
 
@@ -65,8 +70,8 @@ struct command {
     const struct option_row *more;    /* shared with other commands; NULL: none */
     size_t words_min;
     size_t words_max;
-    const char *word_choices;         /* what completion offers for the first word, or NULL */
-    int (*run)(struct cli *cli);      /* the exit code */
+    const char *word_choices;    /* what completion offers for the first word, or NULL */
+    int (*run)(struct cli *cli); /* the exit code */
 };
 
 /* The options of every command. */
@@ -77,10 +82,10 @@ extern const struct command *const commands[];
 
 struct arg_value {
     const struct option_row *row;
-    const char *text;   /* as it was given; NULL for a flag */
-    int64_t number;     /* NUMBER, DURATION (ms), SIZE; for CHOICE: 1 for the first */
-    double decimal;     /* DECIMAL, RATE */
-    hf_place place;     /* PLACE */
+    const char *text; /* as it was given; NULL for a flag */
+    int64_t number;   /* NUMBER, DURATION (ms), SIZE; for CHOICE: 1 for the first */
+    double decimal;   /* DECIMAL, RATE */
+    hf_place place;   /* PLACE */
 };
 
 struct args {

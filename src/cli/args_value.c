@@ -29,7 +29,9 @@ int args_usage(const struct args *args, const char *format, ...)
     else
         out_complain("%s", text);
     out_hint("Try 'holdfast%s%s --help'.", args->command || args->group ? " " : "",
-             args->command ? args->command->name : args->group ? args->group : "");
+             args->command ? args->command->name
+             : args->group ? args->group
+                           : "");
     return EXIT_USAGE;
 }
 
@@ -192,8 +194,9 @@ static void describe_limits(const struct option_row *row, char *ret_form, size_t
     char most[OUT_WORDS_BYTES];
 
     if (row->kind == OPTION_SIZE)
-        snprintf(ret_form, bytes, "takes a size (512, 64KiB, 16MiB) from %" PRId64 " to %" PRId64
-                 " bytes", row->min, row->max);
+        snprintf(ret_form, bytes,
+                 "takes a size (512, 64KiB, 16MiB) from %" PRId64 " to %" PRId64 " bytes", row->min,
+                 row->max);
     else if (row->kind == OPTION_DECIMAL)
         snprintf(ret_form, bytes, "takes a number from %" PRId64 " to %" PRId64, row->min,
                  row->max);
@@ -203,8 +206,10 @@ static void describe_limits(const struct option_row *row, char *ret_form, size_t
         snprintf(ret_form, bytes, "takes a whole number from %" PRId64 " to %" PRId64, row->min,
                  row->max);
     else if (row->max > 0)
-        snprintf(ret_form, bytes, "takes a time with its unit (250ms, 30s, 5m, 12h, 30d) from %s "
-                 "to %s", out_duration(row->min, least), out_duration(row->max, most));
+        snprintf(ret_form, bytes,
+                 "takes a time with its unit (250ms, 30s, 5m, 12h, 30d) from %s "
+                 "to %s",
+                 out_duration(row->min, least), out_duration(row->max, most));
     else
         snprintf(ret_form, bytes, "takes a time with its unit (250ms, 30s, 5m, 12h, 30d)");
 }
@@ -225,8 +230,9 @@ void args_value_describe(const struct option_row *row, char *ret_form, size_t by
         describe_limits(row, ret_form, bytes);
         return;
     case OPTION_PLACE:
-        snprintf(ret_form, bytes, "takes start, now, a position, a time (2026-01-31T12:00:00Z) or "
-                                  "how long ago (2h)");
+        snprintf(ret_form, bytes,
+                 "takes start, now, a position, a time (2026-01-31T12:00:00Z) or "
+                 "how long ago (2h)");
         return;
     case OPTION_TIME:
         snprintf(ret_form, bytes, "takes a time (2026-01-31T12:00:00Z)");

@@ -95,7 +95,8 @@ static int refuse_used(hf_bus *bus, const char *url)
     if (stats.head == 0 && stats.subscriptions == 0)
         return 0;
     out_complain("%s is not empty: a benchmark runs in an empty database, or without --db in a "
-                 "temporary one", url_shown(url, shown));
+                 "temporary one",
+                 url_shown(url, shown));
     return EXIT_USAGE;
 }
 

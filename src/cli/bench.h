@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define BENCH_ROUNDS_MAX 99
-#define BENCH_SIZE_MIN 64     /* bytes of a payload */
+#define BENCH_SIZE_MIN 64 /* bytes of a payload */
 #define BENCH_SIZE_MAX 1048576
 
 /* The place of a benchmark: a directory of its own, or the database given by --db. */
@@ -27,18 +27,18 @@ struct bench {
 
 /* What a benchmark found. Negative: not measured. */
 struct bench_report {
-    const char *name;     /* "publish" */
+    const char *name; /* "publish" */
     int64_t events;
     int64_t threads;
     int64_t batch;
     int64_t size;
     int64_t rounds;
-    double rate;          /* events per second; the median of the rounds */
-    double wanted_rate;   /* e2e: the rate that was asked for */
-    double raw_rate;      /* the bare engine */
+    double rate;        /* events per second; the median of the rounds */
+    double wanted_rate; /* e2e: the rate that was asked for */
+    double raw_rate;    /* the bare engine */
     int64_t commits;
-    const char *mode;     /* consume; else NULL */
-    int64_t processes;    /* e2e */
+    const char *mode;       /* consume; else NULL */
+    int64_t processes;      /* e2e */
     const char *latency_is; /* for humans: what the latencies are */
     const struct histogram *latency;
 };
@@ -77,22 +77,32 @@ double bench_median(double *values, size_t count); /* sorts them */
 
 /* Rows that every benchmark has. */
 #define BENCH_ROWS                                                                                 \
-    {"durability", 0, OPTION_CHOICE, "WHAT", "power|process", 0, 0,                                \
-     "what a published event survives: power loss, or only a crash (power)"},                     \
-    {"dir", 0, OPTION_TEXT, "DIR", NULL, 0, 0,                                                     \
-     "make the temporary directory there ($TMPDIR, else /var/tmp)"}
+    {"durability",                                                                                 \
+     0,                                                                                            \
+     OPTION_CHOICE,                                                                                \
+     "WHAT",                                                                                       \
+     "power|process",                                                                              \
+     0,                                                                                            \
+     0,                                                                                            \
+     "what a published event survives: power loss, or only a crash (power)"},                      \
+    {                                                                                              \
+        "dir", 0, OPTION_TEXT, "DIR", NULL, 0, 0,                                                  \
+            "make the temporary directory there ($TMPDIR, else /var/tmp)"                          \
+    }
 
 #define BENCH_SIZE_ROW                                                                             \
-    {"size", 0, OPTION_SIZE, "BYTES", NULL, BENCH_SIZE_MIN, BENCH_SIZE_MAX,                        \
-     "bytes of a payload (100)"}
+    {                                                                                              \
+        "size", 0, OPTION_SIZE, "BYTES", NULL, BENCH_SIZE_MIN, BENCH_SIZE_MAX,                     \
+            "bytes of a payload (100)"                                                             \
+    }
 
 /* ---- bench_raw.c ----------------------------------------------------------------------------- */
 
 struct bench_raw {
-    const char *path;  /* of a database that the bus has made */
+    const char *path; /* of a database that the bus has made */
     const char *namespace_name;
     int64_t events;
-    int64_t batch;     /* events per transaction */
+    int64_t batch; /* events per transaction */
     int64_t size;
     hf_durability durability;
 };

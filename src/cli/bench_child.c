@@ -47,10 +47,11 @@ int bench_child_start(struct bench_child *child, const struct bench *bench, doub
 {
     char rate_text[64];
     char seconds[32];
-    char *arguments[ARGUMENTS_MAX] = {unconst("holdfast"),  unconst("bench"), unconst("e2e"),
-                                      unconst("--consumer"), unconst("--db"),  unconst(bench->url),
-                                      unconst("--rate"),     rate_text,        unconst("--seconds"),
-                                      seconds};
+    char *arguments[ARGUMENTS_MAX] = {unconst("holdfast"),  unconst("bench"),
+                                      unconst("e2e"),       unconst("--consumer"),
+                                      unconst("--db"),      unconst(bench->url),
+                                      unconst("--rate"),    rate_text,
+                                      unconst("--seconds"), seconds};
     posix_spawn_file_actions_t actions;
     int ends[2];
     int error;

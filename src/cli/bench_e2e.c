@@ -22,13 +22,13 @@
 #include <time.h>
 
 #define WARM_UP_EVENTS 100
-#define LATE_MS 30000  /* after the last one was due, the rest has so long to arrive */
+#define LATE_MS 30000 /* after the last one was due, the rest has so long to arrive */
 #define PAYLOAD_BYTES 100
 
 struct e2e {
     struct bench bench;
     double rate;
-    int64_t events;      /* that are measured */
+    int64_t events; /* that are measured */
     int64_t batch;
     int64_t concurrency;
     pthread_mutex_t lock;

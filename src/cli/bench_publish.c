@@ -23,7 +23,7 @@ struct publisher {
     int64_t events;
     int64_t batch;
     int64_t size;
-    char *payloads;          /* batch * size */
+    char *payloads;           /* batch * size */
     hf_new_event *new_events; /* batch */
     struct histogram latency;
     hf_status status;
@@ -106,8 +106,8 @@ static int measure_threads(struct publish_bench *publish, hf_bus *bus, double *r
     for (int64_t i = 0; i < publish->threads; i++) {
         struct publisher *publisher = &publish->publishers[i];
         publisher->bus = bus;
-        publisher->events = publish->events / publish->threads +
-                            (i < publish->events % publish->threads);
+        publisher->events =
+            publish->events / publish->threads + (i < publish->events % publish->threads);
     }
     before_ns = bench_now_ns();
     for (; started < publish->threads && !code; started++)

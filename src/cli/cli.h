@@ -21,7 +21,7 @@ enum {
     EXIT_NOT_FOUND = 3,
     EXIT_CONFLICT = 4, /* also a stale lease */
     EXIT_TIMEOUT = 5,
-    EXIT_UNKNOWN = 6,  /* the outcome is unknown */
+    EXIT_UNKNOWN = 6, /* the outcome is unknown */
     EXIT_FINDINGS = 7,
     EXIT_UNAVAILABLE = 69
 };
@@ -31,8 +31,8 @@ struct cli {
     const char *url;            /* the database */
     const char *namespace_name; /* NULL: the default one */
     bool json;
-    int64_t started_at_us;      /* wall time; "now" of listings */
-    hf_bus *bus;                /* NULL until cli_open */
+    int64_t started_at_us; /* wall time; "now" of listings */
+    hf_bus *bus;           /* NULL until cli_open */
 };
 
 /* The options of a bus by the command line; a command may change them before cli_open_with. */
@@ -70,6 +70,9 @@ bool cli_payload(const char *word, const char **ret_payload, size_t *ret_bytes, 
 #define CLI_PAYLOAD_BYTES_MAX 268435456 /* the most that the bus can be told to take */
 
 /* Shared rows. */
-#define CLI_OPTION_YES {"yes", 'y', OPTION_FLAG, NULL, NULL, 0, 0, "do not ask"}
+#define CLI_OPTION_YES                                                                             \
+    {                                                                                              \
+        "yes", 'y', OPTION_FLAG, NULL, NULL, 0, 0, "do not ask"                                    \
+    }
 
 #endif

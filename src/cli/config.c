@@ -155,11 +155,10 @@ static void unknown_key(struct walk *walk, const char *prefix, const struct conf
                        "%s%s<<: merge keys are not allowed; write the values out", walk->shown,
                        prefix);
     else
-        config_problem(walk->problems, node->key_place,
-                       "%s%s%.64s: there is no such key%s%s%s (allowed: %s)", walk->shown, prefix,
-                       node->key, suggest.best ? "; did you mean " : "",
-                       suggest.best ? suggest.best : "", suggest.best ? "?" : "",
-                       buf_terminate(&allowed));
+        config_problem(
+            walk->problems, node->key_place, "%s%s%.64s: there is no such key%s%s%s (allowed: %s)",
+            walk->shown, prefix, node->key, suggest.best ? "; did you mean " : "",
+            suggest.best ? suggest.best : "", suggest.best ? "?" : "", buf_terminate(&allowed));
     buf_release(&allowed);
 }
 
@@ -282,10 +281,9 @@ static void walk_scope(struct walk *walk, const struct config_node *node)
         struct buf words;
         buf_init(&words, CONFIG_PROBLEM_BYTES);
         list_words(walk->scope, "", &words);
-        config_problem(walk->problems, node->place,
-                       "%.*s is a mapping with the keys %s; here is %s",
-                       (int)strlen(walk->shown) - 1, walk->shown, buf_terminate(&words),
-                       kind_word(node));
+        config_problem(
+            walk->problems, node->place, "%.*s is a mapping with the keys %s; here is %s",
+            (int)strlen(walk->shown) - 1, walk->shown, buf_terminate(&words), kind_word(node));
         buf_release(&words);
         return;
     }
@@ -329,8 +327,8 @@ static void walk_list(struct walk *walk, const struct list *list, const struct c
     if (node->kind != CONFIG_LIST || node->count == 0) {
         config_problem(walk->problems, node->place,
                        "%s is a list with at least one member, each begun by a dash "
-                       "('- name: ...'); here is %s", list->key,
-                       node->kind == CONFIG_LIST ? "an empty one" : kind_word(node));
+                       "('- name: ...'); here is %s",
+                       list->key, node->kind == CONFIG_LIST ? "an empty one" : kind_word(node));
         return;
     }
     if (node->count > list->max) {
@@ -395,8 +393,9 @@ static void walk_root(struct walk *walk, const struct config_node *root)
         }
     }
     if (!works)
-        config_problem(walk->problems, root->place, "subscriptions is missing; it is a list of "
-                                                    "what to work for");
+        config_problem(walk->problems, root->place,
+                       "subscriptions is missing; it is a list of "
+                       "what to work for");
     config_check_all(config, walk->problems);
 }
 
@@ -418,7 +417,8 @@ bool config_read(struct config *ret_config, struct text bytes, int64_t now_us,
         else if (!root->broken)
             config_problem(problems, root->place,
                            "the file is a mapping with the keys database, subscriptions, "
-                           "schedules and retention; here is %s", kind_word(root));
+                           "schedules and retention; here is %s",
+                           kind_word(root));
     }
     if (problems->count == 0)
         return true;

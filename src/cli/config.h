@@ -21,7 +21,7 @@ struct config_value {
     struct arg_value value;    /* read by the key's row; text in the arena */
     const char *const *items;  /* of a key that may be a list: its texts, else NULL */
     size_t item_count;
-    bool is_list;              /* written as a list */
+    bool is_list; /* written as a list */
 };
 
 /* A member of a list: a subscription or a schedule. */

@@ -119,7 +119,8 @@ static void check_retry(const struct config_entry *subscription, size_t index,
         number_of(subscription, "retry.max") < number_of(subscription, "retry.base"))
         config_problem(problems, max->place.line ? max->place : base->place,
                        "subscriptions[%zu].retry: max is less than base; it must be at least that "
-                       "(the defaults are 1s and 30s)", index);
+                       "(the defaults are 1s and 30s)",
+                       index);
 }
 
 bool config_blank(const char *command)
@@ -137,7 +138,8 @@ static void check_command(const struct config_entry *subscription, size_t index,
     if (command->place.line && command->item_count > 0 && config_blank(command->items[0]))
         config_problem(problems, command->place,
                        "subscriptions[%zu].handler.exec is empty: every event would be settled "
-                       "without doing anything; if that is meant, write 'true'", index);
+                       "without doing anything; if that is meant, write 'true'",
+                       index);
 }
 
 /* Options that are good by themselves and not together. */
@@ -201,27 +203,32 @@ static void check_partition(const struct config_entry *subscription, size_t inde
     if (total->place.line && !list->place.line)
         config_problem(problems, total->place,
                        "subscriptions[%zu].total_partitions: it says of how many those of "
-                       "partition are, and there is no partition", index);
+                       "partition are, and there is no partition",
+                       index);
     if (!list->place.line ||
         ranges_parse(text_of(list->value.text), HF_PARTITIONS_MAX, &ranges) != HF_OK)
         return;
     if (number_of(subscription, "mode") == HF_MODE_SHARED)
         config_problem(problems, list->place,
                        "subscriptions[%zu].partition: mode is shared%s, which has no partitions to "
-                       "assign", index, origin_of(subscription, "mode", origin));
+                       "assign",
+                       index, origin_of(subscription, "mode", origin));
     else if (number_of(subscription, "instance_mode") == HF_INSTANCE_SINGLE)
         config_problem(problems, list->place,
                        "subscriptions[%zu].partition: instance_mode is single%s: the newest "
-                       "process takes all partitions, so none can be assigned", index,
-                       origin_of(subscription, "instance_mode", origin));
+                       "process takes all partitions, so none can be assigned",
+                       index, origin_of(subscription, "instance_mode", origin));
     else if (ranges_parse(text_of(list->value.text), partitions, &ranges) != HF_OK)
-        config_problem(problems, list->place, "subscriptions[%zu].partition: %s; partitions is "
-                       "%d%s", index, err_message(), partitions,
+        config_problem(problems, list->place,
+                       "subscriptions[%zu].partition: %s; partitions is "
+                       "%d%s",
+                       index, err_message(), partitions,
                        origin_of(subscription, "partitions", origin));
     else if (total->place.line && total->value.number != partitions)
         config_problem(problems, total->place,
                        "subscriptions[%zu].total_partitions: it is %" PRId64 ", and partitions is "
-                       "%d%s; they must be the same", index, total->value.number, partitions,
+                       "%d%s; they must be the same",
+                       index, total->value.number, partitions,
                        origin_of(subscription, "partitions", origin));
 }
 
@@ -237,7 +244,8 @@ static void check_driver(const struct config_entry *schedule, size_t index,
         strcmp(zone->value.text, "UTC") != 0)
         config_problem(problems, zone->place,
                        "schedules[%zu].zone: pg_cron knows none but UTC, and is the driver in "
-                       "line %d", index, driver->place.line);
+                       "line %d",
+                       index, driver->place.line);
 }
 
 void config_check_entry(struct config_entry *const *entries, size_t index, const char *key,
@@ -279,6 +287,7 @@ void config_check_all(const struct config *config, struct config_problems *probl
             config_problem(problems, config->subscriptions[i]->place,
                            "subscriptions[%zu]: with this one, more than %d commands could run at "
                            "once, which is the limit of one process; lower concurrency, or use two "
-                           "files", i, GUARD_GROUPS_MAX);
+                           "files",
+                           i, GUARD_GROUPS_MAX);
     }
 }

@@ -16,8 +16,8 @@ static bool is_before(struct config_place a, struct config_place b)
     return a.line != b.line ? a.line < b.line : a.column < b.column;
 }
 
-void config_problem(struct config_problems *problems, struct config_place place,
-                    const char *format, ...)
+void config_problem(struct config_problems *problems, struct config_place place, const char *format,
+                    ...)
 {
     size_t kept = problems->count < CONFIG_PROBLEMS_MAX ? problems->count : CONFIG_PROBLEMS_MAX;
     size_t at = kept;

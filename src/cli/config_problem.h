@@ -29,8 +29,8 @@ struct config_problems {
     size_t count; /* also those that are not kept */
 };
 
-void config_problem(struct config_problems *problems, struct config_place place,
-                    const char *format, ...) __attribute__((format(printf, 3, 4)));
+void config_problem(struct config_problems *problems, struct config_place place, const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
 
 /* On stderr, one line each: "FILE:LINE:COLUMN: text". */
 void config_problems_print(const struct config_problems *problems, const char *file);

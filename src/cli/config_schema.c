@@ -26,35 +26,46 @@ static const struct option_row row_node_description = WORK_OPTION_NODE_DESCRIPTI
 static const struct option_row row_node_metadata = WORK_OPTION_NODE_METADATA;
 static const struct option_row row_heartbeat = WORK_OPTION_HEARTBEAT;
 
-static const struct option_row row_url = {
-    "db", 0, OPTION_TEXT, "URL", NULL, 0, 0, "the database"};
+static const struct option_row row_url = {"db", 0, OPTION_TEXT, "URL", NULL, 0, 0, "the database"};
 static const struct option_row row_url_file = {
     "", 0, OPTION_TEXT, "FILE", NULL, 0, 0, "a file whose content is the url, instead of url"};
 static const struct option_row row_password_file = {
-    "", 0, OPTION_TEXT, "FILE", NULL, 0, 0,
-    "a file whose content is the password that belongs to the url"};
-static const struct option_row row_namespace = {
-    "namespace", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "the namespace"};
+    "",   0, OPTION_TEXT, "FILE",
+    NULL, 0, 0,           "a file whose content is the password that belongs to the url"};
+static const struct option_row row_namespace = {"namespace", 0, OPTION_TEXT, "NAME",
+                                                NULL,        0, 0,           "the namespace"};
 static const struct option_row row_durability = {
-    "", 0, OPTION_CHOICE, "WHAT", "power|process", 0, 0,
+    "",
+    0,
+    OPTION_CHOICE,
+    "WHAT",
+    "power|process",
+    0,
+    0,
     "what a commit survives: power loss, or only the crash of a process"};
 static const struct option_row row_timeout = OPTION_DB_TIMEOUT;
-static const struct option_row row_name = {
-    "", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "the subscription's name"};
+static const struct option_row row_name = {"",   0, OPTION_TEXT, "NAME",
+                                           NULL, 0, 0,           "the subscription's name"};
 static const struct option_row row_from = {
     "from", 0, OPTION_PLACE, "PLACE", NULL, 0, 0, "where a new subscription starts"};
 
-static const struct option_row row_schedule = {
-    "", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "the schedule's name"};
+static const struct option_row row_schedule = {"",   0, OPTION_TEXT, "NAME",
+                                               NULL, 0, 0,           "the schedule's name"};
 static const struct option_row row_cron = {
-    "", 0, OPTION_TEXT, "EXPRESSION", NULL, 0, 0,
-    "when it fires: five fields, or six with seconds"};
-static const struct option_row row_type = {
-    "", 0, OPTION_TEXT, "TYPE", NULL, 0, 0, "the type of its events"};
-static const struct option_row row_payload = {
-    "", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "the payload of its events"};
+    "",   0, OPTION_TEXT, "EXPRESSION",
+    NULL, 0, 0,           "when it fires: five fields, or six with seconds"};
+static const struct option_row row_type = {"",   0, OPTION_TEXT, "TYPE",
+                                           NULL, 0, 0,           "the type of its events"};
+static const struct option_row row_payload = {"",   0, OPTION_TEXT, "JSON",
+                                              NULL, 0, 0,           "the payload of its events"};
 static const struct option_row row_active = {
-    "", 0, OPTION_CHOICE, "WHAT", "off|on", 0, 0,
+    "",
+    0,
+    OPTION_CHOICE,
+    "WHAT",
+    "off|on",
+    0,
+    0,
     "off: it is paused; on: a pause ends; if it is not said a pause stays what it is"};
 static const struct option_row row_zone = SCHEDULE_OPTION_ZONE;
 static const struct option_row row_key = SCHEDULE_OPTION_KEY;
@@ -134,8 +145,9 @@ static const struct {
     {CONFIG_SUBSCRIPTION, "transactional",
      "is not for commands: a transactional handler runs inside a transaction of the database, "
      "which a command cannot; leave it out"},
-    {CONFIG_SUBSCRIPTION, "tx_max", "is for transactional handlers, which a command cannot be; "
-                                    "leave it out"},
+    {CONFIG_SUBSCRIPTION, "tx_max",
+     "is for transactional handlers, which a command cannot be; "
+     "leave it out"},
     {CONFIG_SUBSCRIPTION, "handler.http",
      "is not supported by this version: the handler must be exec, a command to run"},
     {CONFIG_SUBSCRIPTION, "exec", "belongs below handler: handler: {exec: COMMAND}"},

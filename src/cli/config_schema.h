@@ -43,15 +43,15 @@ enum config_text {
 };
 
 struct config_key {
-    const char *path;               /* in its scope */
-    const struct option_row *row;   /* kind, limits, choices, help */
-    const char *initial;            /* the default as one would write it; NULL: there is none */
-    const char *flag;               /* of `work`, wins over the file; NULL: none */
-    const char *variable;           /* of the environment, wins over the file; NULL: none */
-    const struct suboption *field;  /* where it is stored; NULL: not in the options */
+    const char *path;              /* in its scope */
+    const struct option_row *row;  /* kind, limits, choices, help */
+    const char *initial;           /* the default as one would write it; NULL: there is none */
+    const char *flag;              /* of `work`, wins over the file; NULL: none */
+    const char *variable;          /* of the environment, wins over the file; NULL: none */
+    const struct suboption *field; /* where it is stored; NULL: not in the options */
     enum config_text text;
     bool required;
-    bool list;                      /* a list of texts, or one text */
+    bool list; /* a list of texts, or one text */
 };
 
 /* How many indexes a scope has, and the key of one. Its path is NULL if the index stands for an

@@ -31,8 +31,8 @@ static bool by_retries(struct config *config, const struct args *args, const str
     if (!key->field || strcmp(key->field->option, "attempts-max") != 0 ||
         !args_given(args, "retries"))
         return false;
-    setting->value = (struct arg_value){.row = key->row,
-                                        .number = args_number(args, "retries", 0) + 1};
+    setting->value =
+        (struct arg_value){.row = key->row, .number = args_number(args, "retries", 0) + 1};
     out_number(setting->value.number, text);
     setting->value.text = arena_text(&config->arena, text_of(text)).bytes;
     setting->source = "retries";
@@ -61,8 +61,7 @@ static bool by_flag(struct config *config, const struct args *args, const struct
 /* ---- The order of the places ----------------------------------------------------------------- */
 
 struct config_setting config_setting(struct config *config, const struct config_value *values,
-                                     const struct args *args, enum config_scope scope,
-                                     size_t index)
+                                     const struct args *args, enum config_scope scope, size_t index)
 {
     struct config_key key = config_key_at(scope, index);
     const struct config_value *value = &values[index];
@@ -109,8 +108,9 @@ hf_subscription_options config_options(struct config *config,
         if (key.field && (key.path || setting.origin == CONFIG_BY_FLAG))
             suboptions_set(&options, key.field, &setting.value);
     }
-    options.from = config_setting_of(config, subscription->values, args, CONFIG_SUBSCRIPTION,
-                                     "from").value.place;
+    options.from =
+        config_setting_of(config, subscription->values, args, CONFIG_SUBSCRIPTION, "from")
+            .value.place;
     return options;
 }
 
@@ -136,8 +136,7 @@ const char *config_command(struct config *config, const struct config_setting *s
 int config_url(struct config *config, const struct args *args, const char **ret_url)
 {
     const struct config_value *values = config->database;
-    struct config_setting url =
-        config_setting_of(config, values, args, CONFIG_DATABASE, "url");
+    struct config_setting url = config_setting_of(config, values, args, CONFIG_DATABASE, "url");
     struct config_setting url_file =
         config_setting_of(config, values, args, CONFIG_DATABASE, "url_file");
     struct config_setting password =

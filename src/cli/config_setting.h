@@ -17,7 +17,7 @@ struct config_setting {
     struct arg_value value;   /* text NULL: there is none */
     const char *const *items; /* of a key that may be a list */
     size_t item_count;
-    bool is_list;             /* written as a list */
+    bool is_list; /* written as a list */
 };
 
 /* Of the key `index`; `values` are those of its scope in the file. Texts live as long as the

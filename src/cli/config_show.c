@@ -131,8 +131,8 @@ static const char *value_text(struct show *show, const struct config_setting *se
     return buf_terminate(&show->text);
 }
 
-static void show_setting(struct show *show, const struct owner *owner,
-                         const struct config_key *key, const struct config_setting *setting)
+static void show_setting(struct show *show, const struct owner *owner, const struct config_key *key,
+                         const struct config_setting *setting)
 {
     bool is_url = owner->scope == CONFIG_DATABASE && strcmp(key->path, "url") == 0;
     const char *value = value_text(show, setting, is_url);
@@ -182,8 +182,8 @@ static void show_owner(struct show *show, const struct owner *owner)
         /* The url is in a file that is not opened here, so it has no default either. */
         if (owner->scope == CONFIG_DATABASE && strcmp(key.path, "url") == 0 &&
             setting.origin == CONFIG_BY_DEFAULT && url_file->place.line)
-            setting = (struct config_setting){.origin = CONFIG_BY_FILE,
-                                              .line = url_file->place.line};
+            setting =
+                (struct config_setting){.origin = CONFIG_BY_FILE, .line = url_file->place.line};
         show_setting(show, owner, &key, &setting);
     }
 }

@@ -26,8 +26,8 @@
 /* A mapping or list that is open. */
 struct frame {
     struct config_node *node;
-    struct config_node **tail;     /* where its next member goes */
-    struct config_node *member;    /* in a mapping: has its key and waits for its value */
+    struct config_node **tail;  /* where its next member goes */
+    struct config_node *member; /* in a mapping: has its key and waits for its value */
 };
 
 struct reader {
@@ -126,9 +126,8 @@ static void complain_yaml(struct reader *reader)
                        "this is no valid YAML: %s", parser->problem);
         return;
     }
-    tab = strstr(parser->problem, "cannot start any token")
-              ? tab_column(reader->bytes, place.line)
-              : 0;
+    tab = strstr(parser->problem, "cannot start any token") ? tab_column(reader->bytes, place.line)
+                                                            : 0;
     if (tab > 0) {
         place.column = tab;
         config_problem(reader->problems, place,

@@ -23,15 +23,15 @@ enum config_kind { CONFIG_SCALAR, CONFIG_LIST, CONFIG_MAP };
 
 struct config_node {
     enum config_kind kind;
-    bool broken;                    /* it was complained about already: ask nothing more of it */
-    bool empty;                     /* a scalar that says nothing: nothing at all, ~ or null */
-    struct config_place place;      /* of the value */
-    struct config_place key_place;  /* of the key, for a member of a mapping */
-    const char *key;                /* for a member of a mapping; NULL otherwise */
-    const char *text;               /* of a scalar; without NULs inside */
-    struct config_node *first;      /* member of a list or mapping */
-    struct config_node *next;       /* member of the same */
-    size_t count;                   /* of members */
+    bool broken;                   /* it was complained about already: ask nothing more of it */
+    bool empty;                    /* a scalar that says nothing: nothing at all, ~ or null */
+    struct config_place place;     /* of the value */
+    struct config_place key_place; /* of the key, for a member of a mapping */
+    const char *key;               /* for a member of a mapping; NULL otherwise */
+    const char *text;              /* of a scalar; without NULs inside */
+    struct config_node *first;     /* member of a list or mapping */
+    struct config_node *next;      /* member of the same */
+    size_t count;                  /* of members */
 };
 
 /*

@@ -23,7 +23,7 @@
 #include <signal.h>
 #include <sysexits.h>
 
-#define VARIABLES_MAX 16                /* that a delivery sets */
+#define VARIABLES_MAX 16 /* that a delivery sets */
 #define VARIABLES_BYTES_MAX 524288
 #define INPUT_BYTES_MAX SIZE_MAX / 4
 #define GRACE_MS_MAX 1000
@@ -31,10 +31,21 @@
 
 /* What a delivery sets, or removes if the event has no such field. */
 static const char *const variables[] = {
-    "HOLDFAST_ID",       "HOLDFAST_TYPE",           "HOLDFAST_POSITION",    "HOLDFAST_KEY",
-    "HOLDFAST_TENANT",   "HOLDFAST_KEY_VERSION",    "HOLDFAST_EMITTED_AT",  "HOLDFAST_ENTERED_AT",
-    "HOLDFAST_ATTEMPT",  "HOLDFAST_ATTEMPTS_MAX",   "HOLDFAST_SUBSCRIPTION",
-    "HOLDFAST_URL",      "HOLDFAST_EVENT_PRODUCER", "HOLDFAST_NAMESPACE",  "HOLDFAST_EVENTS",
+    "HOLDFAST_ID",
+    "HOLDFAST_TYPE",
+    "HOLDFAST_POSITION",
+    "HOLDFAST_KEY",
+    "HOLDFAST_TENANT",
+    "HOLDFAST_KEY_VERSION",
+    "HOLDFAST_EMITTED_AT",
+    "HOLDFAST_ENTERED_AT",
+    "HOLDFAST_ATTEMPT",
+    "HOLDFAST_ATTEMPTS_MAX",
+    "HOLDFAST_SUBSCRIPTION",
+    "HOLDFAST_URL",
+    "HOLDFAST_EVENT_PRODUCER",
+    "HOLDFAST_NAMESPACE",
+    "HOLDFAST_EVENTS",
 };
 
 /* ---- Environment ----------------------------------------------------------------------------- */
@@ -79,7 +90,7 @@ void deliver_release(struct deliver *deliver)
 
 /* NAME=value strings of one delivery. */
 struct environment {
-    struct buf bytes;               /* all of them, each with its NUL */
+    struct buf bytes; /* all of them, each with its NUL */
     size_t starts[VARIABLES_MAX];
     size_t count;
 };

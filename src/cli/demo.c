@@ -27,8 +27,8 @@
 /* ---- Talking --------------------------------------------------------------------------------- */
 
 /* A sentence; nothing with --json. */
-static void __attribute__((format(printf, 2, 3))) tell(const struct shop *shop, const char *format,
-                                                       ...)
+static void __attribute__((format(printf, 2, 3)))
+tell(const struct shop *shop, const char *format, ...)
 {
     va_list list;
 
@@ -71,8 +71,9 @@ static int act_publish(struct shop *shop)
     code = shop_publish(shop, &first, &again);
     if (code)
         return code;
-    tell(shop, "Published %" PRId64 " events of %d customers in %.1f ms: positions %" PRId64
-               " to %" PRId64 ", on disk before each call returned.",
+    tell(shop,
+         "Published %" PRId64 " events of %d customers in %.1f ms: positions %" PRId64
+         " to %" PRId64 ", on disk before each call returned.",
          shop->published, SHOP_CUSTOMERS, (double)(clock_mono_us() - started_us) / 1000,
          shop->first_position, shop->last_position);
     tell(shop, "Published the first one again with the same id: %s, still position %" PRId64 ".",
@@ -91,8 +92,9 @@ static int act_deliver(struct shop *shop)
 
     heading(shop, "2. Delivering");
     tell(shop, "Subscription ledger is ordered: one customer's events come one after another.");
-    tell(shop, "Subscription mailer is shared: %d workers take what is there. One letter has a "
-               "wrong address; its attempts, with longer and longer waits between them:",
+    tell(shop,
+         "Subscription mailer is shared: %d workers take what is there. One letter has a "
+         "wrong address; its attempts, with longer and longer waits between them:",
          SHOP_MAILERS);
     pause_for_reading(shop, 1500);
     status = hf_start(shop->bus);
@@ -138,8 +140,9 @@ static int act_dead_letter(struct shop *shop)
     heading(shop, "3. The dead letter");
     status = hf_dead_count(shop->bus, NULL, &count);
     if (status == HF_OK)
-        tell(shop, "After %d attempts the letter was given up, and nothing else waited for it: "
-                   "%" PRId64 " dead letter, %" PRId64 " letters sent.",
+        tell(shop,
+             "After %d attempts the letter was given up, and nothing else waited for it: "
+             "%" PRId64 " dead letter, %" PRId64 " letters sent.",
              SHOP_ATTEMPTS, count, (int64_t)atomic_load(&shop->mailed));
     if (status == HF_OK)
         status = hf_dead_list(shop->bus, NULL, show_letter, shop);
@@ -168,8 +171,9 @@ static int act_retry(struct shop *shop)
         status = hf_dead_count(shop->bus, NULL, &count);
     if (status != HF_OK)
         return cli_fail(status);
-    tell(shop, "mailer has sent it at attempt %" PRId32 ". Dead letters: %" PRId64
-               ", letters sent: %" PRId64 ".",
+    tell(shop,
+         "mailer has sent it at attempt %" PRId32 ". Dead letters: %" PRId64
+         ", letters sent: %" PRId64 ".",
          (int32_t)atomic_load(&shop->last_attempt), count, (int64_t)atomic_load(&shop->mailed));
     if (count != 0 || atomic_load(&shop->mailed) != shop->orders) {
         out_complain("the retry did not succeed");
@@ -219,10 +223,10 @@ static void summary_json(const struct shop *shop, const hf_stats *stats)
 
 static int act_summary(struct shop *shop)
 {
-    static const struct out_column columns[] = {
-        {"SUBSCRIPTION", false, 0}, {"MODE", false, 0},     {"PATTERN", false, 0},
-        {"CHECKPOINT", true, 0},    {"LAG", true, 0},       {"RETRYING", true, 0},
-        {"DEAD", true, 0}};
+    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 0}, {"MODE", false, 0},
+                                                {"PATTERN", false, 0},      {"CHECKPOINT", true, 0},
+                                                {"LAG", true, 0},           {"RETRYING", true, 0},
+                                                {"DEAD", true, 0}};
     hf_stats stats = {.size = sizeof(stats)};
     struct out_table table;
     hf_status status = hf_stats_get(shop->bus, &stats);
@@ -237,8 +241,9 @@ static int act_summary(struct shop *shop)
     out_table_init(&table, columns, 7);
     status = hf_subscription_list(shop->bus, add_row, &table);
     out_table_end(&table);
-    tell(shop, "%" PRId64 " events in the log, %" PRId64 " deliveries done, %" PRId64
-               " attempts failed, nothing lost.",
+    tell(shop,
+         "%" PRId64 " events in the log, %" PRId64 " deliveries done, %" PRId64
+         " attempts failed, nothing lost.",
          shop->published, stats.delivered, stats.failed);
     return cli_fail(status);
 }
@@ -303,7 +308,8 @@ static int run_demo(struct cli *cli)
         stop_catch();
         tell(&shop, "Holdfast keeps its events in %s: %s",
              strcmp(url_engine(cli->url, engine, sizeof(engine)), "sqlite") == 0
-                 ? "one ordinary file" : "a schema of this database",
+                 ? "one ordinary file"
+                 : "a schema of this database",
              url_shown(cli->url, shown));
         code = play(&shop);
     }

@@ -19,7 +19,7 @@ struct shop {
     bool json;
     bool quick;
     int64_t published;
-    int64_t orders;          /* events of type order.placed */
+    int64_t orders; /* events of type order.placed */
     int64_t first_position;
     int64_t last_position;
     int64_t dead_id;
@@ -28,7 +28,7 @@ struct shop {
     atomic_int_fast64_t disorder; /* events of a customer that came before an earlier one */
     atomic_int_fast64_t mailed;   /* by mailer */
     atomic_int_fast64_t failures;
-    atomic_int last_attempt;      /* the attempt at which the repaired letter was sent */
+    atomic_int last_attempt; /* the attempt at which the repaired letter was sent */
     atomic_bool repaired;
     _Atomic int64_t last_seen[SHOP_CUSTOMERS]; /* position; per customer, by ledger */
 };

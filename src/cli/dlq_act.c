@@ -67,9 +67,8 @@ static int collect_one(const hf_dead_letter *letter, void *ctx)
 
     if (all->count == all->capacity) {
         size_t capacity = all->capacity ? all->capacity * 2 : 1024;
-        int64_t *ids = capacity <= COLLECT_MAX
-                           ? mem_realloc(all->ids, capacity * sizeof(*ids))
-                           : NULL;
+        int64_t *ids =
+            capacity <= COLLECT_MAX ? mem_realloc(all->ids, capacity * sizeof(*ids)) : NULL;
         if (!ids) {
             all->failed = true;
             return 1;

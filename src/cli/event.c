@@ -189,8 +189,8 @@ static int list_one(const hf_event *event, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"POSITION", true, 0},  {"ID", false, 0},    {"TYPE", false, 48},   {"KEY", false, 32},
-        {"TENANT", false, 32},  {"SIZE", true, 0},   {"ENTERED", false, 0}};
+        {"POSITION", true, 0}, {"ID", false, 0},  {"TYPE", false, 48},  {"KEY", false, 32},
+        {"TENANT", false, 32}, {"SIZE", true, 0}, {"ENTERED", false, 0}};
     const struct args *args = &cli->args;
     struct listing listing = {.cli = cli, .left = args_number(args, "limit", LIST_LIMIT)};
     hf_place from = {HF_PLACE_START, -1};

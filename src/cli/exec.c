@@ -25,13 +25,13 @@
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
-#define LINE_BYTES_MAX 65536      /* of a line that is kept whole */
-#define DRAIN_BYTES_MAX 1048576   /* read after the child's end */
+#define LINE_BYTES_MAX 65536    /* of a line that is kept whole */
+#define DRAIN_BYTES_MAX 1048576 /* read after the child's end */
 #define CANCEL_PERIOD_MS 100
 
 /* A pipe from the child, passed on to one of our descriptors by whole lines. */
 struct pass {
-    int fd;     /* -1: closed */
+    int fd; /* -1: closed */
     int target;
     char *bytes; /* LINE_BYTES_MAX, NULL if nothing is passed */
     size_t length;
@@ -42,13 +42,13 @@ struct child {
     struct exec_result *result;
     pid_t pid;
     int pidfd;
-    int in;           /* -1: closed */
-    size_t written;   /* of the input */
+    int in;         /* -1: closed */
+    size_t written; /* of the input */
     struct pass out;
     struct pass err;
     int64_t started_us;
-    int64_t term_us;  /* when SIGTERM is or was sent; monotonic */
-    int64_t kill_us;  /* when SIGKILL follows; INT64_MAX: SIGTERM has not been sent */
+    int64_t term_us; /* when SIGTERM is or was sent; monotonic */
+    int64_t kill_us; /* when SIGKILL follows; INT64_MAX: SIGTERM has not been sent */
 };
 
 static void close_fd(int *fd)
@@ -121,8 +121,7 @@ static void pass_end(struct child *child, struct pass *pass)
 {
     for (size_t i = 0; i < DRAIN_BYTES_MAX / LINE_BYTES_MAX && pass_read(child, pass); i++)
         ;
-    if (pass->length > 0 && pass->bytes[pass->length - 1] != '\n' &&
-        pass->length < LINE_BYTES_MAX)
+    if (pass->length > 0 && pass->bytes[pass->length - 1] != '\n' && pass->length < LINE_BYTES_MAX)
         pass->bytes[pass->length++] = '\n';
     if (pass->bytes)
         pass_flush(pass, true);
@@ -134,8 +133,8 @@ static void pass_end(struct child *child, struct pass *pass)
 static void feed(struct child *child)
 {
     const struct exec_job *job = child->job;
-    ssize_t count = write(child->in, job->input + child->written,
-                          job->input_bytes - child->written);
+    ssize_t count =
+        write(child->in, job->input + child->written, job->input_bytes - child->written);
 
     if (count < 0 && (errno == EINTR || errno == EAGAIN))
         return;
@@ -153,8 +152,7 @@ static void begin_end(struct child *child, enum exec_end why, int64_t now_us)
     const struct exec_job *job = child->job;
 
     child->result->end = why;
-    child->kill_us =
-        now_us + (why == EXEC_CANCELLED ? job->cancel_grace_ms : job->grace_ms) * 1000;
+    child->kill_us = now_us + (why == EXEC_CANCELLED ? job->cancel_grace_ms : job->grace_ms) * 1000;
     kill(-child->pid, SIGTERM);
 }
 

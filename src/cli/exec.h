@@ -11,13 +11,13 @@
 
 struct exec_job {
     const char *command;
-    const char *input;        /* written to its stdin, which is then closed */
+    const char *input; /* written to its stdin, which is then closed */
     size_t input_bytes;
     char *const *environment;
-    int64_t timeout_ms;       /* then SIGTERM to its process group, */
-    int64_t grace_ms;         /* and after this SIGKILL */
-    int64_t cancel_grace_ms;  /* the same when it was cancelled */
-    bool inherit_stdout;      /* its stdout is ours; else whole lines are passed on */
+    int64_t timeout_ms;           /* then SIGTERM to its process group, */
+    int64_t grace_ms;             /* and after this SIGKILL */
+    int64_t cancel_grace_ms;      /* the same when it was cancelled */
+    bool inherit_stdout;          /* its stdout is ours; else whole lines are passed on */
     bool (*cancelled)(void *ctx); /* asked ten times a second: end it now? */
     void *ctx;
 };

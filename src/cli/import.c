@@ -14,8 +14,8 @@
  */
 #include "cli/import.h"
 
-#include "base/banned.h"
 #include "base/arena.h"
+#include "base/banned.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -30,8 +30,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#define TRIES_MAX 5             /* of a batch whose publishing may succeed later */
-#define LIVE_WAIT_MS 20         /* no line for so long: publish what there is */
+#define TRIES_MAX 5     /* of a batch whose publishing may succeed later */
+#define LIVE_WAIT_MS 20 /* no line for so long: publish what there is */
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX + (int64_t)1048576)
 
 #define RANGES_MAX 65536 /* then the last one grows, over positions of other publishers */
@@ -44,7 +44,7 @@ struct range {
 
 struct import {
     hf_bus *bus;
-    const char *name;     /* of the file, for messages */
+    const char *name; /* of the file, for messages */
     struct lines input;
     int64_t file_bytes;   /* 0: not known */
     int64_t line_number;  /* of the line read last */
@@ -52,16 +52,16 @@ struct import {
     hf_new_event *events; /* IMPORT_BATCH_LINES */
     int64_t *lines;       /* their line numbers */
     hf_receipt *receipts;
-    size_t count;         /* of the batch */
-    size_t bytes;         /* of the batch */
-    int64_t published;    /* new in the log */
-    int64_t duplicates;   /* in the log, but not from an earlier line */
-    int64_t repeats;      /* of earlier lines */
-    int64_t lowest;       /* position of all these events; -1: none yet */
+    size_t count;       /* of the batch */
+    size_t bytes;       /* of the batch */
+    int64_t published;  /* new in the log */
+    int64_t duplicates; /* in the log, but not from an earlier line */
+    int64_t repeats;    /* of earlier lines */
+    int64_t lowest;     /* position of all these events; -1: none yet */
     int64_t highest;
-    struct range *own;    /* RANGES_MAX, ascending: what this import has published */
+    struct range *own; /* RANGES_MAX, ascending: what this import has published */
     size_t own_count;
-    int64_t done_line;    /* all lines up to here are in the log */
+    int64_t done_line; /* all lines up to here are in the log */
     struct progress progress;
 };
 
@@ -143,8 +143,8 @@ static hf_status publish_range(struct import *import, size_t from, size_t count)
         if (count == 1) /* its message needs no index */
             status = hf_publish(import->bus, import->events + from, import->receipts + from);
         else
-            status = hf_publish_many(import->bus, import->events + from, count,
-                                     import->receipts + from);
+            status =
+                hf_publish_many(import->bus, import->events + from, count, import->receipts + from);
         if (status == HF_OK)
             count_receipts(import, from, count);
         if (status == HF_UNKNOWN)
@@ -183,8 +183,7 @@ static int flush_batch(struct import *import)
     import->count = 0;
     import->bytes = 0;
     arena_clear(&import->arena);
-    progress_update(&import->progress,
-                    import->published + import->duplicates + import->repeats,
+    progress_update(&import->progress, import->published + import->duplicates + import->repeats,
                     import->input.read_bytes, import->file_bytes);
     return code;
 }
@@ -202,8 +201,8 @@ static bool is_blank(struct text line)
 static int import_line(struct import *import, struct text line)
 {
     char message[HF_ERR_BYTES_MAX];
-    hf_status status = import_line_read(line, &import->arena, clock_wall_us(),
-                                        &import->events[import->count]);
+    hf_status status =
+        import_line_read(line, &import->arena, clock_wall_us(), &import->events[import->count]);
     int code;
 
     if (status != HF_OK) {
@@ -274,8 +273,7 @@ static void print_summary(const struct cli *cli, const struct import *import)
     struct json_out json;
 
     if (!cli->json) {
-        printf("published %" PRId64 ", duplicates %" PRId64, import->published,
-               import->duplicates);
+        printf("published %" PRId64 ", duplicates %" PRId64, import->published, import->duplicates);
         if (import->repeats > 0)
             printf(", repeated lines %" PRId64, import->repeats);
         if (import->lowest >= 0)
@@ -321,11 +319,8 @@ static int run_import(struct cli *cli, struct import *import, int64_t first_line
 
 static int import_from(struct cli *cli, int fd, const char *name, int64_t first_line)
 {
-    struct import import = {.bus = cli->bus,
-                            .name = name,
-                            .lowest = -1,
-                            .highest = -1,
-                            .done_line = first_line - 1};
+    struct import import = {
+        .bus = cli->bus, .name = name, .lowest = -1, .highest = -1, .done_line = first_line - 1};
     struct stat info;
     int code = EXIT_ERROR;
 

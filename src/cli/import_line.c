@@ -30,9 +30,11 @@ enum field {
     FIELD_COUNT = FIELD_IGNORED + 4
 };
 
-static const char *const field_names[FIELD_COUNT] = {
-    "type", "payload", "id", "key", "tenant", "metadata", "producer", "emitted_at",
-    "expected_version", "position", "entered_at", "key_version", "schedule_id"};
+static const char *const field_names[FIELD_COUNT] = {"type",       "payload",    "id",
+                                                     "key",        "tenant",     "metadata",
+                                                     "producer",   "emitted_at", "expected_version",
+                                                     "position",   "entered_at", "key_version",
+                                                     "schedule_id"};
 
 /* What one line is read into. */
 struct reading {

@@ -13,11 +13,11 @@
 #include <stdint.h>
 
 enum lines_result {
-    LINES_LINE,    /* here is one */
-    LINES_NONE,    /* none within the time */
-    LINES_END,     /* end of the file */
+    LINES_LINE, /* here is one */
+    LINES_NONE, /* none within the time */
+    LINES_END,  /* end of the file */
     LINES_TOO_LONG,
-    LINES_FAILED   /* errno */
+    LINES_FAILED /* errno */
 };
 
 struct lines {
@@ -25,9 +25,9 @@ struct lines {
     size_t bytes_max; /* of a line */
     char *bytes;
     size_t capacity;
-    size_t start;     /* where the next line begins */
-    size_t scanned;   /* no line end in [start, scanned) */
-    size_t end;       /* what has been read ends here */
+    size_t start;   /* where the next line begins */
+    size_t scanned; /* no line end in [start, scanned) */
+    size_t end;     /* what has been read ends here */
     bool ended;
     int64_t read_bytes;
 };

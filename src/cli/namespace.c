@@ -52,7 +52,9 @@ static int run_create(struct cli *cli)
         return code;
     if (!cli->json) {
         out_say("Namespace %s %s.", name,
-                created ? "created" : says_settings(&options) ? "changed" : "exists");
+                created                   ? "created"
+                : says_settings(&options) ? "changed"
+                                          : "exists");
         return EXIT_OK;
     }
     show_created(name, created != 0);
@@ -60,7 +62,9 @@ static int run_create(struct cli *cli)
 }
 
 #define OPTION_METADATA                                                                            \
-    {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "an object that is kept with it"}
+    {                                                                                              \
+        "metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "an object that is kept with it"           \
+    }
 
 /* What create and set have in common. */
 #define OPTION_RETENTION RETENTION_OPTION_AGE, RETENTION_OPTION_BYTES, RETENTION_OPTION_LAGGING
@@ -139,8 +143,7 @@ static void print_json(const hf_namespace_info *info)
     show_bool(&json, "copying", info->copying != 0);
     show_raw(&json, "metadata", info->metadata_json,
              info->metadata_json ? strlen(info->metadata_json) : 0);
-    show_raw(&json, "grants", info->grants_json,
-             info->grants_json ? strlen(info->grants_json) : 0);
+    show_raw(&json, "grants", info->grants_json, info->grants_json ? strlen(info->grants_json) : 0);
     json_object_end(&json);
     out_json_line(&line);
     buf_release(&line);
@@ -162,8 +165,8 @@ static int list_one(const hf_namespace_info *info, void *ctx)
     }
     out_table_cell(&list->table, info->name);
     out_table_cell(&list->table, info->removing_at_us != -1 ? "being removed"
-                                 : info->copying           ? "being copied"
-                                                           : "");
+                                 : info->copying            ? "being copied"
+                                                            : "");
     out_table_cell(&list->table, out_number(info->head, words));
     out_table_cell(&list->table, out_number(info->subscriptions, words));
     out_table_cell(&list->table, out_ago(info->created_at_us, list->cli->started_at_us, words));
@@ -213,8 +216,8 @@ static int show_one(const hf_namespace_info *info, void *ctx)
     show_field("head", out_number(info->head, words));
     show_field("subscriptions", out_number(info->subscriptions, words));
     show_field("gapless", info->gapless ? "yes" : "no");
-    show_field("retained", info->retention_ms == 0 ? "for ever"
-                                                   : out_duration(info->retention_ms, words));
+    show_field("retained",
+               info->retention_ms == 0 ? "for ever" : out_duration(info->retention_ms, words));
     if (info->retention_bytes > 0)
         show_field("up to", out_bytes(info->retention_bytes, words));
     show_field("lagging", info->lagging == HF_LAGGING_DROP ? "drop" : "keep");
@@ -320,8 +323,7 @@ static int change_grant(struct cli *cli, grant_fn *change, const char *done, con
     if (!code)
         code = cli_fail(change(cli->bus, words[1], words[0], words[2], &changed));
     if (!code)
-        out_say("%s %s %s of namespace %s.", words[2], changed ? done : was_so, words[0],
-                words[1]);
+        out_say("%s %s %s of namespace %s.", words[2], changed ? done : was_so, words[0], words[1]);
     return code;
 }
 

@@ -140,8 +140,8 @@ void out_say(const char *format, ...)
 
 const char *out_on(enum out_style style)
 {
-    static const char *const codes[] = {"", "\033[1m", "\033[2m", "\033[31m", "\033[32m",
-                                        "\033[33m"};
+    static const char *const codes[] = {"",         "\033[1m",  "\033[2m",
+                                        "\033[31m", "\033[32m", "\033[33m"};
     return out.color ? codes[style] : "";
 }
 

@@ -16,14 +16,7 @@
 
 #define OUT_WORDS_BYTES 48 /* enough for every short text below */
 
-enum out_style {
-    OUT_PLAIN,
-    OUT_BOLD,
-    OUT_DIM,
-    OUT_RED,
-    OUT_GREEN,
-    OUT_YELLOW
-};
+enum out_style { OUT_PLAIN, OUT_BOLD, OUT_DIM, OUT_RED, OUT_GREEN, OUT_YELLOW };
 
 /* Once, before anything else: from now on it is known why writing to stdout failed. */
 void out_begin(void);

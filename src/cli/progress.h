@@ -11,9 +11,9 @@
 
 struct progress {
     bool shown;
-    const char *what;     /* "published" */
-    int64_t started_us;   /* monotonic */
-    int64_t drawn_us;     /* monotonic; when the line was last drawn */
+    const char *what;   /* "published" */
+    int64_t started_us; /* monotonic */
+    int64_t drawn_us;   /* monotonic; when the line was last drawn */
 };
 
 void progress_begin(struct progress *progress, const char *what);

@@ -84,9 +84,9 @@ static int check_one(const struct args *args)
 /* Options that belong to one event make no sense for a file of them. */
 static int check_file(const struct args *args)
 {
-    static const char *const single[] = {"key",      "tenant",     "id",            "metadata",
-                                         "producer", "emitted-at", "expect-version",
-                                         "delay",    "at"};
+    static const char *const single[] = {
+        "key",        "tenant",         "id",    "metadata", "producer",
+        "emitted-at", "expect-version", "delay", "at"};
 
     if (args->word_count > 0)
         return args_usage(args, "with --file the types come from the file, not from '%s'",

@@ -165,8 +165,8 @@ static int settle(struct cli *cli, enum settle_kind kind)
     case SETTLE_RELEASE:
         return cli_fail(hf_release(cli->bus, subscription, lease, named, count));
     case SETTLE_BURY:
-        return cli_fail(hf_bury(cli->bus, subscription, lease, named, count,
-                                args_text(args, "error")));
+        return cli_fail(
+            hf_bury(cli->bus, subscription, lease, named, count, args_text(args, "error")));
     }
     return EXIT_ERROR;
 }
@@ -203,7 +203,9 @@ static int run_touch(struct cli *cli)
 }
 
 #define ERROR_ROW                                                                                  \
-    {"error", 0, OPTION_TEXT, "TEXT", NULL, 0, 0, "what went wrong; kept with the attempt"}
+    {                                                                                              \
+        "error", 0, OPTION_TEXT, "TEXT", NULL, 0, 0, "what went wrong; kept with the attempt"      \
+    }
 
 static const struct option_row nack_options[] = {
     {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, 366 * DAY_MS,
@@ -219,7 +221,7 @@ static const struct option_row touch_options[] = {
 };
 
 #define ALL_LEFT                                                                                   \
-    "Without positions: all events that are left in the lease. Exits with 4, and\n"               \
+    "Without positions: all events that are left in the lease. Exits with 4, and\n"                \
     "changes nothing, if the lease has ended or a position is not in it.\n"
 
 const struct command command_ack = {

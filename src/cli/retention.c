@@ -75,7 +75,10 @@ static void print_words(const struct showing *showing, bool dry)
     else
         out_say("About %s event%s%s %s, up to position %" PRId64 ".", out_number(events, count),
                 events == 1 ? "" : "s", size,
-                dry ? "would go" : events == 1 ? "is gone" : "are gone", last->through);
+                dry           ? "would go"
+                : events == 1 ? "is gone"
+                              : "are gone",
+                last->through);
     if (showing->kept_by[0])
         out_say("Subscription %s has not finished older ones: they stay.", showing->kept_by);
 }
@@ -89,8 +92,7 @@ static int run_retention(struct cli *cli)
     if (code)
         return code;
     progress_begin(&showing.progress, "events removed");
-    code = cli_fail(
-        hf_retention_run(cli->bus, NULL, dry ? HF_ON : HF_OFF, note_step, &showing));
+    code = cli_fail(hf_retention_run(cli->bus, NULL, dry ? HF_ON : HF_OFF, note_step, &showing));
     progress_end(&showing.progress);
     if (code)
         return code;

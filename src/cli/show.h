@@ -18,7 +18,7 @@ void show_string(struct json_out *json, const char *key, const char *value); /* 
 void show_int(struct json_out *json, const char *key, int64_t value);        /* -1: null */
 void show_bool(struct json_out *json, const char *key, bool value);
 void show_double(struct json_out *json, const char *key, double value);
-void show_time(struct json_out *json, const char *key, int64_t us);          /* -1: null */
+void show_time(struct json_out *json, const char *key, int64_t us); /* -1: null */
 
 /* JSON that was published, on one line: white space between tokens becomes a space and control
  * characters inside strings are escaped, which changes no value. NULL: null. */

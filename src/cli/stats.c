@@ -46,8 +46,7 @@ static int add_subscription(const hf_subscription_info *info, void *ctx)
     char words[OUT_WORDS_BYTES];
 
     out_table_cell(&view->table, info->name);
-    out_table_cell(&view->table,
-                   out_ago(info->oldest_waiting_us, view->cli->started_at_us, words));
+    out_table_cell(&view->table, out_ago(info->oldest_waiting_us, view->cli->started_at_us, words));
     out_table_number(&view->table, info->lag);
     out_table_cell(&view->table, out_rate(info->rate, words));
     out_table_number(&view->table, info->in_flight);
@@ -59,10 +58,14 @@ static int add_subscription(const hf_subscription_info *info, void *ctx)
 
 static int print_text(struct cli *cli, const hf_stats *stats)
 {
-    static const struct out_column columns[] = {
-        {"SUBSCRIPTION", false, 48}, {"OLDEST WAITING", false, 0}, {"LAG", true, 0},
-        {"PER SECOND", true, 0},     {"IN FLIGHT", true, 0},       {"RETRYING", true, 0},
-        {"HELD", true, 0},           {"DEAD", true, 0}};
+    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48},
+                                                {"OLDEST WAITING", false, 0},
+                                                {"LAG", true, 0},
+                                                {"PER SECOND", true, 0},
+                                                {"IN FLIGHT", true, 0},
+                                                {"RETRYING", true, 0},
+                                                {"HELD", true, 0},
+                                                {"DEAD", true, 0}};
     struct stats_view view = {.cli = cli};
     char words[OUT_WORDS_BYTES];
     int64_t oldest_us = stats->oldest_waiting_us;

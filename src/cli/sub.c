@@ -130,7 +130,7 @@ struct seek {
     int64_t checkpoint;
     int64_t waiting; /* retries and held events that it drops */
     int64_t target;
-    int64_t count;   /* positions that will come (again) */
+    int64_t count; /* positions that will come (again) */
 };
 
 static int note_progress(const hf_subscription_info *info, void *ctx)

@@ -19,7 +19,7 @@ struct parts {
     int64_t limit;
     int64_t now_us;
     int64_t shown;
-    int64_t count;         /* partitions that there are */
+    int64_t count; /* partitions that there are */
     struct ranges unowned;
 };
 
@@ -99,10 +99,10 @@ static void warn_of_unowned(const struct parts *parts)
 static hf_status print_partitions(hf_bus *bus, const char *name, struct parts *parts)
 {
     static const struct out_column columns[] = {
-        {"PARTITION", true, 0}, {"STATE", false, 0},     {"OWNER", false, 40},
-        {"ASSIGNED", false, 0}, {"STANDBY", true, 0},    {"EPOCH", true, 0},
-        {"CHECKPOINT", true, 0}, {"LAG", true, 0},       {"RETRYING", true, 0},
-        {"HELD", true, 0},      {"BLOCKED", true, 0}};
+        {"PARTITION", true, 0},  {"STATE", false, 0},  {"OWNER", false, 40},
+        {"ASSIGNED", false, 0},  {"STANDBY", true, 0}, {"EPOCH", true, 0},
+        {"CHECKPOINT", true, 0}, {"LAG", true, 0},     {"RETRYING", true, 0},
+        {"HELD", true, 0},       {"BLOCKED", true, 0}};
     hf_status status;
 
     printf("\n");
@@ -158,8 +158,8 @@ static int see_blocked(const hf_blocked_key *blocked, void *ctx)
 static hf_status print_blocked(hf_bus *bus, const hf_subscription_info *info, struct parts *parts)
 {
     static const struct out_column columns[] = {
-        {"BLOCKED KEY", false, 40}, {"TENANT", false, 24}, {"PARTITION", true, 0},
-        {"POSITION", true, 0},      {"TYPE", false, 40},   {"SINCE", false, 0},
+        {"BLOCKED KEY", false, 40}, {"TENANT", false, 24},   {"PARTITION", true, 0},
+        {"POSITION", true, 0},      {"TYPE", false, 40},     {"SINCE", false, 0},
         {"HELD", true, 0},          {"DEAD LETTER", true, 0}};
     hf_status status;
 

@@ -4,10 +4,10 @@
  * `sub show` answers one question before any other: why is it not moving?
  */
 #include "base/banned.h"
+#include "cli/args_value.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/out.h"
-#include "cli/args_value.h"
 #include "cli/show.h"
 #include "cli/sub_parts.h"
 #include "cli/suboptions.h"
@@ -122,10 +122,10 @@ static int list_one(const hf_subscription_info *info, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"NAME", false, 48},     {"MODE", false, 0},       {"STATE", false, 0},
-        {"CHECKPOINT", true, 0}, {"LAG", true, 0},         {"PER SECOND", true, 0},
-        {"IN FLIGHT", true, 0},  {"RETRYING", true, 0},    {"HELD", true, 0},
-        {"DEAD", true, 0},       {"OLDEST", false, 0},     {"OWNER", false, 0}};
+        {"NAME", false, 48},     {"MODE", false, 0},    {"STATE", false, 0},
+        {"CHECKPOINT", true, 0}, {"LAG", true, 0},      {"PER SECOND", true, 0},
+        {"IN FLIGHT", true, 0},  {"RETRYING", true, 0}, {"HELD", true, 0},
+        {"DEAD", true, 0},       {"OLDEST", false, 0},  {"OWNER", false, 0}};
     struct listing listing = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 

@@ -94,13 +94,13 @@ const struct option_row suboptions_rows[] = {
 
 /* Rows: option, member of the struct, key in a configuration file, default. */
 #define FIELD(option, member, key, initial, kind, words)                                           \
-    {option, #member, key, initial, kind, offsetof(hf_subscription_options, member), words}
+    {                                                                                              \
+        option, #member, key, initial, kind, offsetof(hf_subscription_options, member), words      \
+    }
 #define CHOICE(option, member, key, initial, words)                                                \
     FIELD(option, member, key, initial, FIELD_ENUM, words)
-#define NUMBER(option, member, key, initial)                                                       \
-    FIELD(option, member, key, initial, FIELD_INT32, NULL)
-#define FACTOR(option, member, key, initial)                                                       \
-    FIELD(option, member, key, initial, FIELD_DOUBLE, NULL)
+#define NUMBER(option, member, key, initial) FIELD(option, member, key, initial, FIELD_INT32, NULL)
+#define FACTOR(option, member, key, initial) FIELD(option, member, key, initial, FIELD_DOUBLE, NULL)
 #define PERIOD(option, member, key, initial)                                                       \
     FIELD(option, member, key, initial, FIELD_DURATION, NULL)
 

@@ -41,8 +41,10 @@ void suboptions_set(hf_subscription_options *options, const struct suboption *fi
                     const struct arg_value *value);
 
 #define SUBOPTIONS_PATTERNS                                                                        \
-    {"on", 0, OPTION_TEXT, "PATTERN", NULL, 0, 0,                                                  \
-     "types to take: user.created, user.*, user.**, * (may be repeated)"}
+    {                                                                                              \
+        "on", 0, OPTION_TEXT, "PATTERN", NULL, 0, 0,                                               \
+            "types to take: user.created, user.*, user.**, * (may be repeated)"                    \
+    }
 
 /* 0, or the exit code of a usage error: options that say the same thing twice. */
 int suboptions_check(const struct args *args);

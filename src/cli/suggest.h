@@ -9,8 +9,8 @@
 #define SUGGEST_WORD_BYTES_MAX 64 /* longer words get no suggestion */
 
 struct suggest {
-    const char *word;    /* what was typed */
-    const char *best;    /* nearest so far; NULL: nothing near enough */
+    const char *word; /* what was typed */
+    const char *best; /* nearest so far; NULL: nothing near enough */
     size_t best_distance;
 };
 

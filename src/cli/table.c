@@ -61,15 +61,15 @@ void out_table_init(struct out_table *table, const struct out_column *columns, s
     table->column_count = count;
     for (size_t i = 0; i < count; i++)
         table->widths[i] = text_width(columns[i].title);
-    buf_init(&table->cells, (size_t)OUT_TABLE_ROWS_MAX * OUT_TABLE_COLUMNS_MAX *
-                                OUT_TABLE_CELL_BYTES_MAX);
+    buf_init(&table->cells,
+             (size_t)OUT_TABLE_ROWS_MAX * OUT_TABLE_COLUMNS_MAX * OUT_TABLE_CELL_BYTES_MAX);
     table->cell_count = 0;
     table->titled = false;
 }
 
 /* `more` is false when only empty cells follow: then no space is left at the end of the line. */
-static void print_cell(const struct out_table *table, size_t column, const char *text,
-                       size_t width, bool more)
+static void print_cell(const struct out_table *table, size_t column, const char *text, size_t width,
+                       bool more)
 {
     size_t needed = text_width(text);
     size_t pad = needed < width ? width - needed : 0;

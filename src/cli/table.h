@@ -27,7 +27,7 @@ struct out_table {
     const struct out_column *columns;
     size_t column_count;
     size_t widths[OUT_TABLE_COLUMNS_MAX];
-    struct buf cells;                      /* all cells of the chunk, each with its NUL */
+    struct buf cells; /* all cells of the chunk, each with its NUL */
     size_t starts[OUT_TABLE_ROWS_MAX * OUT_TABLE_COLUMNS_MAX];
     size_t cell_count;
     bool titled; /* the titles have been printed */

@@ -12,7 +12,7 @@
 #include "cli/show.h"
 #include "cli/stop.h"
 
-#define READ_EVENTS 500      /* in one call */
+#define READ_EVENTS 500 /* in one call */
 #define FOLLOW_WAIT_MS 1000
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 
@@ -68,10 +68,10 @@ static hf_status read_log(struct cli *cli, struct tail *tail, int64_t cursor, bo
         int64_t before = cursor;
         if (tail->end >= 0 && cursor >= tail->end)
             break;
-        status = hf_read(cli->bus, pattern,
-                         tail->left >= 0 && tail->left < READ_EVENTS ? (size_t)tail->left
-                                                                     : READ_EVENTS,
-                         0, &cursor, show_one, tail);
+        status =
+            hf_read(cli->bus, pattern,
+                    tail->left >= 0 && tail->left < READ_EVENTS ? (size_t)tail->left : READ_EVENTS,
+                    0, &cursor, show_one, tail);
         if (status == HF_OK && cursor == before) {
             if (!follow)
                 break;

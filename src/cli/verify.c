@@ -5,8 +5,8 @@
  * reads, so it may be ended at any time) has what was found until then.
  */
 #include "base/json_write.h"
-#include "cli/commands.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/out.h"
 #include "cli/progress.h"
 #include "cli/show.h"

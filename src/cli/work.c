@@ -6,6 +6,7 @@
  * lets running commands finish; a second one ends this process, and whenever this process dies, the
  * guard ends its commands.
  */
+#include "cli/work.h"
 #include "base/banned.h"
 #include "base/clock.h"
 #include "base/deadline.h"
@@ -18,7 +19,6 @@
 #include "cli/out.h"
 #include "cli/stop.h"
 #include "cli/suboptions.h"
-#include "cli/work.h"
 #include "cli/work_log.h"
 #include "cli/work_options.h"
 
@@ -61,20 +61,25 @@ static int check_fit(const struct args *args, struct work_item *item)
     struct work_stored *stored = &item->stored;
 
     if (!stored->exists && item->pattern_count == 0)
-        return args_usage(args, "subscription %s does not exist yet: say which types it takes with "
-                                "--on", item->name);
+        return args_usage(args,
+                          "subscription %s does not exist yet: say which types it takes with "
+                          "--on",
+                          item->name);
     if (!stored->exists && item->options.from.kind == HF_PLACE_NONE)
-        return args_usage(args, "subscription %s does not exist yet: say where it starts with "
-                                "--from start, now, a position or a time", item->name);
+        return args_usage(args,
+                          "subscription %s does not exist yet: say where it starts with "
+                          "--from start, now, a position or a time",
+                          item->name);
     if (item->pattern_count == 0) {
         for (size_t i = 0; i < stored->pattern_count; i++)
             item->patterns[item->pattern_count++] = stored->patterns[i];
     }
     for (size_t i = 0; stored->exists && i < stored->pattern_count; i++) {
         if (!is_covered(item, stored->patterns[i]))
-            return args_usage(args, "subscription %s also takes '%s', which --on does not cover, "
-                                    "so nothing would be delivered; add --on '%s', or change the "
-                                    "subscription with `holdfast sub create`",
+            return args_usage(args,
+                              "subscription %s also takes '%s', which --on does not cover, "
+                              "so nothing would be delivered; add --on '%s', or change the "
+                              "subscription with `holdfast sub create`",
                               item->name, stored->patterns[i], stored->patterns[i]);
     }
     return 0;
@@ -87,8 +92,7 @@ static int declare(struct work *work, struct work_item *item)
                                               item->pattern_count, &item->options, NULL);
 
     if (status != HF_OK)
-        out_complain("%s:%d: subscription %s: %s", work->file, item->line, item->name,
-                     hf_errmsg());
+        out_complain("%s:%d: subscription %s: %s", work->file, item->line, item->name, hf_errmsg());
     return cli_exit_code(status);
 }
 
@@ -105,21 +109,22 @@ static int subscribe(struct work *work, struct work_item *item)
         return cli_fail(status);
     if ((item->stored.exists && item->stored.options.transactional == HF_ON) ||
         item->options.transactional == HF_ON)
-        return args_usage(args, "subscription %s is transactional: its handlers run inside a "
-                                "transaction of the database, which a command cannot", item->name);
+        return args_usage(args,
+                          "subscription %s is transactional: its handlers run inside a "
+                          "transaction of the database, which a command cannot",
+                          item->name);
     code = work_assign_check(work, item);
     if (!code)
         code = work->file ? declare(work, item) : check_fit(args, item);
     if (code)
         return code;
-    item->batches |= !work->file && item->stored.exists &&
-                     item->stored.options.batch_by == HF_BATCH_KEY;
+    item->batches |=
+        !work->file && item->stored.exists && item->stored.options.batch_by == HF_BATCH_KEY;
     for (size_t i = 0; i < item->pattern_count; i++) {
-        status = item->batches
-                     ? hf_subscribe_batch(bus, item->name, item->patterns[i], deliver_batch,
-                                          &item->deliver, options, NULL)
-                     : hf_subscribe(bus, item->name, item->patterns[i], deliver_event,
-                                    &item->deliver, options, NULL);
+        status = item->batches ? hf_subscribe_batch(bus, item->name, item->patterns[i],
+                                                    deliver_batch, &item->deliver, options, NULL)
+                               : hf_subscribe(bus, item->name, item->patterns[i], deliver_event,
+                                              &item->deliver, options, NULL);
         if (status != HF_OK)
             return cli_fail(status);
     }
@@ -185,13 +190,11 @@ static void say_reasons(struct work *work)
  * on. */
 static bool wait_for_end(struct work *work, int done_fd)
 {
-    struct deadline deadline =
-        deadline_after_ms(args_number(&work->cli->args, "max-time", -1));
+    struct deadline deadline = deadline_after_ms(args_number(&work->cli->args, "max-time", -1));
 
     struct deadline reasons = deadline_after_ms(REASONS_MS);
 
-    while (!stop_requested() && !deadline_passed(deadline) &&
-           hf_check(work->cli->bus) == HF_OK) {
+    while (!stop_requested() && !deadline_passed(deadline) && hf_check(work->cli->bus) == HF_OK) {
         int64_t left_ms = deadline_left_ms(deadline);
 
         stop_wait(done_fd, left_ms < 0 || left_ms > CHECK_MS ? CHECK_MS : left_ms);
@@ -375,16 +378,15 @@ const struct command command_work = {
     .name = "work",
     .usage = "SUB --exec COMMAND | [SUB ...] --config FILE",
     .summary = "runs a command for each event of a subscription",
-    .examples =
-        "  holdfast work mailer --on 'user.*' --from start --exec './send-mail'\n"
-        "  holdfast work mailer --exec 'jq -r .payload.email | xargs ./welcome'\n"
-        "  holdfast work ledger --on 'order.**' --from now --mode shared \\\n"
-        "      --concurrency 8 --timeout 1m --retries 5 --exec ./book\n"
-        "  holdfast work report --on '*' --from 24h --exec ./count --until-empty\n"
-        "  holdfast work ledger --partition 0-3 --total-partitions 8 --exec ./book\n"
-        "  holdfast work totals --on 'order.**' --from now --batch-by key --exec ./add\n"
-        "  holdfast work --config shop.yaml\n"
-        "  holdfast work mailer ledger --config shop.yaml --concurrency 2\n",
+    .examples = "  holdfast work mailer --on 'user.*' --from start --exec './send-mail'\n"
+                "  holdfast work mailer --exec 'jq -r .payload.email | xargs ./welcome'\n"
+                "  holdfast work ledger --on 'order.**' --from now --mode shared \\\n"
+                "      --concurrency 8 --timeout 1m --retries 5 --exec ./book\n"
+                "  holdfast work report --on '*' --from 24h --exec ./count --until-empty\n"
+                "  holdfast work ledger --partition 0-3 --total-partitions 8 --exec ./book\n"
+                "  holdfast work totals --on 'order.**' --from now --batch-by key --exec ./add\n"
+                "  holdfast work --config shop.yaml\n"
+                "  holdfast work mailer ledger --config shop.yaml --concurrency 2\n",
     .details = "The command gets the event as one JSON object on stdin and its fields in the\n"
                "environment: HOLDFAST_ID, _TYPE, _POSITION, _KEY, _TENANT, _SUBSCRIPTION,\n"
                "_ATTEMPT ... Exit status 0: done. 65: dead letter now. 75 and any other: failed,\n"

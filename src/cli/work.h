@@ -32,7 +32,7 @@ struct work_item {
     bool batches;                    /* batch_by is said: the command gets batches */
     struct work_stored stored;
     struct deliver deliver;
-    char waits_for[512];             /* the last reason why it does not move that was told */
+    char waits_for[512]; /* the last reason why it does not move that was told */
 };
 
 struct work {
@@ -41,7 +41,7 @@ struct work {
     struct config config;
     struct work_item items[CONFIG_SUBSCRIPTIONS_MAX];
     size_t count;
-    bool abandoned;   /* a thread still uses all this: leave it to the exit */
+    bool abandoned; /* a thread still uses all this: leave it to the exit */
     int64_t drain_ms;
     int64_t margin_ms; /* between ending the commands and the end of the drain */
 };

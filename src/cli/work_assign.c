@@ -23,9 +23,8 @@
 #define REASON_BYTES 512
 
 /* Tells a mistake in the words of who made it: a place in the file, or the usage. */
-__attribute__((format(printf, 3, 4))) static int refuse(const struct work *work,
-                                                        const struct work_item *item,
-                                                        const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int
+refuse(const struct work *work, const struct work_item *item, const char *format, ...)
 {
     char reason[REASON_BYTES];
     va_list list;
@@ -66,8 +65,8 @@ static int32_t total_of(const struct work_item *item)
 static bool fits_number(const struct work_item *item)
 {
     return total_of(item) == partitions_of(item) ||
-           (item->stored.exists && (item->options.partitions == -1 ||
-                                    item->total == item->stored.options.partitions));
+           (item->stored.exists &&
+            (item->options.partitions == -1 || item->total == item->stored.options.partitions));
 }
 
 int work_assign_check(const struct work *work, const struct work_item *item)
@@ -80,8 +79,10 @@ int work_assign_check(const struct work *work, const struct work_item *item)
     if (!item->assigned && item->total == -1)
         return EXIT_OK;
     if (!item->assigned)
-        return refuse(work, item, "it is missing, and the total is nothing by itself: say which of "
-                                  "the %d", item->total);
+        return refuse(work, item,
+                      "it is missing, and the total is nothing by itself: say which of "
+                      "the %d",
+                      item->total);
     if (mode == HF_MODE_DEFAULT && item->stored.exists)
         mode = stored->mode;
     if (instances == HF_INSTANCE_DEFAULT && item->stored.exists)
@@ -89,16 +90,17 @@ int work_assign_check(const struct work *work, const struct work_item *item)
     if (mode == HF_MODE_SHARED)
         return refuse(work, item, "it is shared, and has no partitions to assign");
     if (instances == HF_INSTANCE_SINGLE)
-        return refuse(work, item, "its instance mode is single: the newest process takes all "
-                                  "partitions, so none can be assigned");
+        return refuse(work, item,
+                      "its instance mode is single: the newest process takes all "
+                      "partitions, so none can be assigned");
     if (item->assigned[0] == '\0')
         return refuse(work, item, "the list is empty");
     if (ranges_parse(text_of(item->assigned), total_of(item), &ranges) != HF_OK)
         return refuse(work, item, "%s", err_message());
     if (!fits_number(item))
-        return tell(work, item, fail(HF_CONFLICT,
-                                     "%s has %d partitions, and the assignment is for %d",
-                                     item->name, partitions_of(item), item->total));
+        return tell(work, item,
+                    fail(HF_CONFLICT, "%s has %d partitions, and the assignment is for %d",
+                         item->name, partitions_of(item), item->total));
     return EXIT_OK;
 }
 

@@ -58,9 +58,8 @@ static int declare_schedule(struct work *work, const struct config_entry *entry)
         schedule.paused = PAUSE_REASON;
     status = hf_schedule_put(bus, &schedule, &created);
     if (status == HF_OK && active.origin != CONFIG_BY_DEFAULT)
-        status = active.value.number == HF_ON
-                     ? hf_schedule_resume(bus, entry->name)
-                     : hf_schedule_pause(bus, entry->name, PAUSE_REASON);
+        status = active.value.number == HF_ON ? hf_schedule_resume(bus, entry->name)
+                                              : hf_schedule_pause(bus, entry->name, PAUSE_REASON);
     if (status != HF_OK)
         out_complain("%s:%d: schedule %s: %s", work->file, entry->place.line, entry->name,
                      hf_errmsg());
@@ -84,8 +83,8 @@ static int note_retention(const hf_namespace_info *info, void *ctx)
 /* A number that the file gives; else what is stored. ret_line: that of the last one given. */
 static int64_t retention_of(struct work *work, const char *path, int64_t stored, int *ret_line)
 {
-    struct config_setting setting = config_setting_of(
-        &work->config, work->config.retention, &work->cli->args, CONFIG_RETENTION, path);
+    struct config_setting setting = config_setting_of(&work->config, work->config.retention,
+                                                      &work->cli->args, CONFIG_RETENTION, path);
 
     if (setting.origin == CONFIG_BY_DEFAULT)
         return stored;
@@ -108,9 +107,9 @@ static int declare_retention(struct work *work)
         wanted.retention_bytes = retention_of(work, "bytes", stored.retention_bytes, &line);
         wanted.lagging = (hf_lagging)retention_of(work, "lagging", stored.lagging, &line);
     }
-    if (status == HF_OK && (wanted.retention_ms != stored.retention_ms ||
-                            wanted.retention_bytes != stored.retention_bytes ||
-                            wanted.lagging != stored.lagging))
+    if (status == HF_OK &&
+        (wanted.retention_ms != stored.retention_ms ||
+         wanted.retention_bytes != stored.retention_bytes || wanted.lagging != stored.lagging))
         status = hf_namespace_set(bus, name, &wanted);
     if (status != HF_OK)
         out_complain("%s:%d: retention of namespace %s: %s", work->file, line, name, hf_errmsg());

@@ -29,12 +29,15 @@ static int plan_by_args(struct work *work, hf_options *options)
     size_t count = args_all(args, "on", patterns, HF_PATTERNS_MAX + 1);
 
     if (args->word_count == 0)
-        return args_usage(args, "SUB is missing: holdfast work SUB --exec COMMAND; or describe "
-                                "subscriptions in a file: --config FILE, or %s here",
+        return args_usage(args,
+                          "SUB is missing: holdfast work SUB --exec COMMAND; or describe "
+                          "subscriptions in a file: --config FILE, or %s here",
                           CONFIG_FILE_DEFAULT);
     if (args->word_count > 1)
-        return args_usage(args, "'%s' is one word too many: several subscriptions need a file "
-                                "(--config FILE)", args->words[1]);
+        return args_usage(args,
+                          "'%s' is one word too many: several subscriptions need a file "
+                          "(--config FILE)",
+                          args->words[1]);
     if (!args_given(args, "exec"))
         return args_usage(args, "--exec is missing: the command to run for each event%s",
                           access(CONFIG_FILE_DEFAULT, F_OK) == 0
@@ -72,7 +75,7 @@ const char *work_config_file(const struct args *args)
 }
 
 static struct config_entry *find_named(const struct args *args, const struct config *config,
-                                              const char *file, const char *name)
+                                       const char *file, const char *name)
 {
     struct suggest suggest;
 
@@ -117,15 +120,13 @@ size_t work_select(const struct args *args, const struct config *config, const c
 }
 
 static struct config_setting item_setting(struct work *work,
-                                          const struct config_entry *subscription,
-                                          const char *path)
+                                          const struct config_entry *subscription, const char *path)
 {
     return config_setting_of(&work->config, subscription->values, &work->cli->args,
                              CONFIG_SUBSCRIPTION, path);
 }
 
-static int plan_item(struct work *work, struct work_item *item,
-                     struct config_entry *subscription)
+static int plan_item(struct work *work, struct work_item *item, struct config_entry *subscription)
 {
     const struct args *args = &work->cli->args;
     struct config_setting patterns = item_setting(work, subscription, "on");
@@ -179,8 +180,8 @@ static int plan_database(struct work *work, hf_options *options)
     options->node_description = description.value.text;
     options->node_metadata_json = metadata.value.text;
     options->heartbeat_ms = heartbeat.value.number;
-    options->durability = durability.value.number == 2 ? HF_DURABILITY_PROCESS
-                                                       : HF_DURABILITY_POWER;
+    options->durability =
+        durability.value.number == 2 ? HF_DURABILITY_PROCESS : HF_DURABILITY_POWER;
     options->timeout_ms = timeout.value.number;
     work->drain_ms = drain.value.number;
     return config_url(&work->config, &cli->args, &cli->url);

@@ -29,7 +29,7 @@ struct schedule_definition {
     struct text key; /* these three may be absent */
     struct text tenant;
     struct text metadata;
-    int32_t policy;  /* enum misfire_policy */
+    int32_t policy; /* enum misfire_policy */
     int32_t cap;
     int64_t grace_us;
     enum schedule_driver driver;

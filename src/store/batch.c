@@ -78,7 +78,7 @@ const struct entry *batch_keep(struct batch *batch, const struct entry *entry)
     }
     *kept = *entry;
     hf_event *event = &kept->event;
-    const char **texts[] = {&event->id,       &event->type,     &event->key,         &event->tenant,
+    const char **texts[] = {&event->id,       &event->type,     &event->key,        &event->tenant,
                             &event->metadata, &event->producer, &event->schedule_id};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         *texts[i] = arena_text(arena, text_of(*texts[i])).bytes;

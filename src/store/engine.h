@@ -99,7 +99,7 @@ struct engine_class {
     hf_status (*schedule_runs)(struct engine *, const uint8_t[16], int64_t, int32_t,
                                schedule_run_fn, void *);
     hf_status (*agenda)(struct engine *, int64_t *);
-    uint64_t (*agenda_news)(struct engine *); /* NULL: all news may be of the agenda */
+    uint64_t (*agenda_news)(struct engine *);  /* NULL: all news may be of the agenda */
     int64_t (*time)(struct engine *, int64_t); /* NULL: the store's clock is ours */
     hf_status (*identity)(struct engine *, char[TRANSFER_IDENTITY_BYTES]);
     hf_status (*transfer_facts)(struct engine *, struct text, struct transfer_facts *);
@@ -134,7 +134,7 @@ struct engine_class {
     int64_t look_ms; /* store_look_ms */
     uint64_t (*news)(struct engine *);
     uint64_t (*losses)(struct engine *);
-    bool (*is_away)(struct engine *); /* NULL: it is never waited for */
+    bool (*is_away)(struct engine *);     /* NULL: it is never waited for */
     bool (*is_replaced)(struct engine *); /* NULL: it never is */
     uint64_t (*wait)(struct engine *, uint64_t, int64_t);
     void (*wake)(struct engine *);

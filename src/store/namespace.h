@@ -70,7 +70,7 @@ struct namespace_row {
     int64_t retention_ms;
     int64_t retention_bytes;
     bool drops_lagging;
-    bool copying; /* it is the target of a copy that is not complete */
+    bool copying;            /* it is the target of a copy that is not complete */
     struct text grants_json; /* [{"role", "to"}, ...]; absent: none, or no roles */
 };
 

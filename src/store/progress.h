@@ -14,11 +14,11 @@
 
 /* Over all partitions: checkpoint is the lowest. */
 struct progress {
-    int64_t checkpoint;       /* shared: below the cursor, every lease and every retry */
-    int64_t checkpoint_at_us; /* -1: never stored */
+    int64_t checkpoint;              /* shared: below the cursor, every lease and every retry */
+    int64_t checkpoint_at_us;        /* -1: never stored */
     uint8_t checkpoint_event_id[16]; /* the last event at or below it that was settled ... */
     bool has_event_id;               /* ... if that is known: not of several partitions */
-    int64_t cursor; /* shared; -1 for ordered */
+    int64_t cursor;                  /* shared; -1 for ordered */
     int64_t head;
     int64_t in_flight; /* shared: leased and unsettled */
     int64_t retrying;

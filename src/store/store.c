@@ -67,8 +67,8 @@ static const char *location_in(const char *url, const struct engine_class *class
 /* Is it a connection string of libpq, and no path? */
 static bool is_conninfo(const char *url)
 {
-    static const char *const words[] = {"host=", "hostaddr=", "port=",     "dbname=",
-                                        "user=", "password=", "service="};
+    static const char *const words[] = {
+        "host=", "hostaddr=", "port=", "dbname=", "user=", "password=", "service="};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strncmp(url, words[i], strlen(words[i])) == 0) {
             return true;
@@ -105,8 +105,8 @@ static hf_status find_engine(const char *url, const struct engine_class **ret_cl
         return fail(HF_INVALID, "the database is given by a URL: postgres://USER@HOST/DATABASE");
     }
     const char *slashes = strstr(url, "://");
-    size_t scheme = slashes ? (size_t)(slashes - url)
-                            : strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789+");
+    size_t scheme =
+        slashes ? (size_t)(slashes - url) : strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789+");
     if (scheme > 1 && url[scheme] == ':') {
         return fail(HF_INVALID,
                     "no engine for URL scheme \"%.*s\"; this build has: sqlite, postgres",
@@ -385,8 +385,8 @@ hf_status store_position_before(struct store *store, int64_t at_us, int64_t diso
     FORWARD(store, position_before, at_us, disorder, ret_position);
 }
 
-hf_status store_retries_due(struct store *store, const struct due_query *query,
-                            struct batch *batch, int64_t *ret_next_us)
+hf_status store_retries_due(struct store *store, const struct due_query *query, struct batch *batch,
+                            int64_t *ret_next_us)
 {
     FORWARD(store, retries_due, query, batch, ret_next_us);
 }

@@ -56,12 +56,12 @@ struct store;
 
 struct store_options {
     struct text namespace_name; /* absent: none; then only verbs about namespaces may be used */
-    struct text node_name;    /* shown to others as owner of leases */
-    struct node_facts node;   /* not looked at without a namespace */
-    hf_open_mode open_mode;   /* never DEFAULT */
-    hf_durability durability; /* never DEFAULT */
-    int64_t timeout_ms;       /* waiting for the database while opening */
-    int64_t queue_events_max; /* bounds of the group's queue */
+    struct text node_name;      /* shown to others as owner of leases */
+    struct node_facts node;     /* not looked at without a namespace */
+    hf_open_mode open_mode;     /* never DEFAULT */
+    hf_durability durability;   /* never DEFAULT */
+    int64_t timeout_ms;         /* waiting for the database while opening */
+    int64_t queue_events_max;   /* bounds of the group's queue */
     int64_t queue_bytes_max;
     struct log *log; /* never NULL; outlives the store */
 };
@@ -81,29 +81,12 @@ bool store_poisoned(struct store *store);
 
 /* ---- Changes --------------------------------------------------------------------------------- */
 
+#define CHANGE(name) CHANGE_##name,
 enum change_kind {
-    CHANGE_APPEND,
-    CHANGE_SUBSCRIPTION_PUT,
-    CHANGE_SUBSCRIPTION_REMOVE,
-    CHANGE_PAUSE,
-    CHANGE_BREAKER,
-    CHANGE_SEEK,
-    CHANGE_MUSTER,
-    CHANGE_REPARTITION,
-    CHANGE_ACQUIRE,
-    CHANGE_GIVE_BACK,
-    CHANGE_SETTLE,
-    CHANGE_CHECKPOINTS,
-    CHANGE_CLAIM,
-    CHANGE_SETTLE_LEASE,
-    CHANGE_DEAD_RETRY,
-    CHANGE_DEAD_RESOLVE,
-    CHANGE_DEAD_PURGE,
-    CHANGE_NAMESPACE_PUT, CHANGE_NAMESPACE_REMOVE, CHANGE_NAMESPACE_GRANT, CHANGE_NAMESPACE_REVOKE,
-    CHANGE_SCHEDULE_PUT, CHANGE_SCHEDULE_REMOVE, CHANGE_SCHEDULE_PAUSE, /* these six: agenda.h */
-    CHANGE_FIRE, CHANGE_DELAY, CHANGE_RELEASE, CHANGE_RETAIN, CHANGE_TRANSFER,
+#include "store/changes.def"
     CHANGE_KINDS
 };
+#undef CHANGE
 
 /* The head of every change. The caller sets kind, now_us and relaxed; group.c uses the rest. */
 struct change {
@@ -112,12 +95,12 @@ struct change {
                         wait for the disk. Only settles, claims and releases may say so. */
     int64_t now_us;
     hf_status status;
-    bool again; /* the engine's: nothing happened, somebody else's transaction is in the way;
+    bool again;      /* the engine's: nothing happened, somebody else's transaction is in the way;
                    store_run tries again until the deadline */
-    bool doubtful; /* the engine's: it was sent, the answer was lost, and sending it again has not
+    bool doubtful;   /* the engine's: it was sent, the answer was lost, and sending it again has not
                       told yet: no failure that follows means that nothing happened */
     hf_status draft; /* the engine's: the answer if the common commit succeeds */
-    const struct way *way; /* the engine's: how it travels */
+    const struct way *way;             /* the engine's: how it travels */
     char message[STORE_MESSAGE_BYTES]; /* why not HF_OK */
     struct change *next;               /* group.c's queue */
     void *waiter;
@@ -221,12 +204,12 @@ struct muster {
     int64_t lease_ms;
     bool leaves;
     struct text assigned; /* the only partitions that it wants (ranges.h); absent: any */
-    int32_t ret_members; /* how many ... */
-    int32_t ret_self;    /* ... and which of them, in the order of their joining, is this store;
+    int32_t ret_members;  /* how many ... */
+    int32_t ret_self;     /* ... and which of them, in the order of their joining, is this store;
                             -1: none */
-    int64_t ret_crew;    /* see struct standing */
-    int64_t ret_lowest;  /* of all checkpoints; told only if another number of partitions ... */
-    int64_t ret_highest; /* ... is wished for */
+    int64_t ret_crew;     /* see struct standing */
+    int64_t ret_lowest;   /* of all checkpoints; told only if another number of partitions ... */
+    int64_t ret_highest;  /* ... is wished for */
     /* of the first partition that somebody else owns who is alive; "" if there is none */
     char ret_other_name[HF_PRODUCER_BYTES_MAX + 1];
     int32_t ret_partitions;
@@ -428,7 +411,7 @@ struct claim {
     bool bound;
     bool kept;
     uint8_t lease[STORE_TOKEN_BYTES]; /* the token to use; all zero: the engine makes one */
-    struct batch *batch; /* to be filled; the caller has cleared it */
+    struct batch *batch;              /* to be filled; the caller has cleared it */
     uint8_t ret_lease[STORE_TOKEN_BYTES];
     int64_t ret_expires_at_us;
     int64_t ret_wake_us;
@@ -600,8 +583,8 @@ struct due_query {
     const int32_t *partitions;
     size_t partition_count;
     int64_t now_us;
-    int32_t max;             /* at most so many, and until the batch is full */
-    const int64_t *in_hand;  /* positions that are not asked for, in ascending order */
+    int32_t max;            /* at most so many, and until the batch is full */
+    const int64_t *in_hand; /* positions that are not asked for, in ascending order */
     size_t in_hand_count;
 };
 
@@ -609,8 +592,8 @@ struct due_query {
  * partition by due time, but none behind the first row of its lane if that is due later than the
  * row itself or blocked; which partition comes first changes, so that none starves another.
  * ret_next_us: when the next one that is not due yet will be (-1: none). */
-hf_status store_retries_due(struct store *store, const struct due_query *query,
-                            struct batch *batch, int64_t *ret_next_us);
+hf_status store_retries_due(struct store *store, const struct due_query *query, struct batch *batch,
+                            int64_t *ret_next_us);
 
 /* Every lane of a partition that has rows in retries, with their number. */
 typedef int (*lane_fn)(uint64_t lane, int64_t rows, void *ctx);

@@ -30,8 +30,7 @@ hf_status story_add(struct buf *out, struct text old, int32_t attempt, int64_t a
 }
 
 hf_status story_add_unit(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
-                         struct text error, struct text node, bool counted,
-                         struct story_unit unit)
+                         struct text error, struct text node, bool counted, struct story_unit unit)
 {
     struct text before = open_story(old);
     if (before.length + HF_ERROR_BYTES_MAX * 6 > STORY_BYTES_MAX) {

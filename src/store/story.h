@@ -28,8 +28,7 @@ struct story_unit {
 
 /* The same of an attempt at a unit. */
 hf_status story_add_unit(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
-                         struct text error, struct text node, bool counted,
-                         struct story_unit unit);
+                         struct text error, struct text node, bool counted, struct story_unit unit);
 /* The unit of the last attempt; events 0: none. */
 struct story_unit story_last_unit(struct text story);
 

@@ -92,11 +92,11 @@ static int add_event(const hf_event *event, void *ctx)
 {
     struct content *content = ctx;
     char line[1024];
-    int length = snprintf(line, sizeof(line), "%lld %s %s %s %s %lld %lld %lld",
-                          (long long)event->position, event->id, event->type,
-                          event->key ? event->key : "-", event->payload,
-                          (long long)event->emitted_at_us, (long long)event->entered_at_us,
-                          (long long)event->key_version);
+    int length =
+        snprintf(line, sizeof(line), "%lld %s %s %s %s %lld %lld %lld", (long long)event->position,
+                 event->id, event->type, event->key ? event->key : "-", event->payload,
+                 (long long)event->emitted_at_us, (long long)event->entered_at_us,
+                 (long long)event->key_version);
 
     add(content, line, (size_t)length);
     content->count++;
@@ -120,12 +120,11 @@ static int add_subscription(const hf_subscription_info *info, void *ctx)
 {
     struct content *content = ctx;
     char line[1024];
-    int length = snprintf(
-        line, sizeof(line), "%s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld", info->name,
-        info->patterns[0], (long long)info->start_position, (long long)info->checkpoint,
-        (long long)info->checkpoint_at_us, (long long)info->cursor, (long long)info->head,
-        (long long)info->retrying, (long long)info->held, (long long)info->blocked,
-        (long long)info->dead);
+    int length = snprintf(line, sizeof(line), "%s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld",
+                          info->name, info->patterns[0], (long long)info->start_position,
+                          (long long)info->checkpoint, (long long)info->checkpoint_at_us,
+                          (long long)info->cursor, (long long)info->head, (long long)info->retrying,
+                          (long long)info->held, (long long)info->blocked, (long long)info->dead);
 
     add(content, line, (size_t)length);
     return 0;

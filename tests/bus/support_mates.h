@@ -21,7 +21,10 @@ void mates_have_short_leases(void);
 
 /* The part: URL DIARY NAME PARTITIONS CONCURRENCY [POINT]; it is killed at the point. */
 int mates_work(int argc, char **argv);
-#define MATES_PART {"work", mates_work}
+#define MATES_PART                                                                                 \
+    {                                                                                              \
+        "work", mates_work                                                                         \
+    }
 
 /* Starts one and waits until it is ready. `point` may be NULL. */
 pid_t mates_start(struct scene *scene, const char *name, int32_t partitions, int32_t concurrency,

@@ -238,8 +238,7 @@ hf_verdict fail_always(const hf_event *event, hf_delivery *delivery, struct reco
     return HF_RETRY;
 }
 
-hf_verdict until_cancelled(const hf_event *event, hf_delivery *delivery,
-                           struct recorder *recorder)
+hf_verdict until_cancelled(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
 {
     (void)event;
     (void)recorder;

@@ -102,7 +102,9 @@ void units_publish(struct units *units, size_t count, int poison)
 
         assert_true(units->count < UNITS_EVENTS_MAX);
         receipt = publish(units->scene->bus, "cause", i % 3 ? "k" : "l",
-                          bad ? UNITS_POISON : (int)i == units->shy ? UNITS_SHY : "1");
+                          bad                    ? UNITS_POISON
+                          : (int)i == units->shy ? UNITS_SHY
+                                                 : "1");
         snprintf(units->ids[units->count], HF_ID_BYTES, "%s", receipt->id);
         units->positions[units->count] = receipt->position;
         units->poison[units->count++] = bad;
@@ -161,12 +163,8 @@ static const struct moment ordered_moments[] = {
 };
 
 static const struct moment shared_moments[] = {
-    {"mid_claim", 1, false},
-    {"after_claim", 1, false},
-    {"after_claim", 2, true},
-    {"before_settle_lease", 1, false},
-    {"mid_settle", 1, false},
-    {"after_settle_lease", 1, false},
+    {"mid_claim", 1, false},           {"after_claim", 1, false}, {"after_claim", 2, true},
+    {"before_settle_lease", 1, false}, {"mid_settle", 1, false},  {"after_settle_lease", 1, false},
 };
 
 /* A server settles each delivery of those that share a commit by itself. */

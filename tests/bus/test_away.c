@@ -13,7 +13,6 @@
 #define WORKERS 2
 #define STILL_MS 1500 /* nothing has begun for so long: nothing will */
 
-
 static hf_subscription_options away_options(void)
 {
     hf_subscription_options options = quick_options();

@@ -17,27 +17,19 @@ static const struct part parts[] = {{"work", units_work}};
 
 /* The first attempt fails, its failure is stored, the second fails, the deaths are stored. */
 static const struct moment moments[] = {
-    {"before_handler", 1, false},
-    {"after_handler_before_settle", 2, false},
-    {"before_handler", 3, true},
-    {"before_settle", 1, false},
-    {"mid_settle", 1, false},
-    {"after_settle", 1, false},
-    {"before_settle", 2, true},
-    {"mid_dead_letter", 1, true},
-    {"mid_dead_letter", 3, true},
-    {"mid_settle", 2, true},
+    {"before_handler", 1, false}, {"after_handler_before_settle", 2, false},
+    {"before_handler", 3, true},  {"before_settle", 1, false},
+    {"mid_settle", 1, false},     {"after_settle", 1, false},
+    {"before_settle", 2, true},   {"mid_dead_letter", 1, true},
+    {"mid_dead_letter", 3, true}, {"mid_settle", 2, true},
     {"after_settle", 2, true},
 };
 
 /* ... and each half is tried, and halved again. */
 static const struct moment split_moments[] = {
-    {"before_handler", 4, true},
-    {"after_handler_before_settle", 5, true},
-    {"tx_before_commit", 2, true},
-    {"tx_after_commit", 2, true},
-    {"handler_tx_before_commit", 3, true},
-    {"handler_tx_after_commit", 3, true},
+    {"before_handler", 4, true},           {"after_handler_before_settle", 5, true},
+    {"tx_before_commit", 2, true},         {"tx_after_commit", 2, true},
+    {"handler_tx_before_commit", 3, true}, {"handler_tx_after_commit", 3, true},
 };
 
 static struct units *fail_in(struct scene *scene, hf_batch_by by, hf_on_batch_failure how,

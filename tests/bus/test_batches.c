@@ -31,11 +31,11 @@ static struct journal {
     pthread_mutex_t mutex;
     struct call calls[CALLS_MAX];
     size_t count;
-    size_t events;   /* acknowledged */
-    int fail;        /* so many calls fail, whatever they get */
-    hf_verdict how;  /* ... with this answer */
-    bool poison;     /* units with the payload "poison" fail */
-    bool writes;     /* a row for each event, in the transaction */
+    size_t events;  /* acknowledged */
+    int fail;       /* so many calls fail, whatever they get */
+    hf_verdict how; /* ... with this answer */
+    bool poison;    /* units with the payload "poison" fail */
+    bool writes;    /* a row for each event, in the transaction */
     struct door *door;
 } journal = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -247,8 +247,9 @@ static void a_subscription_has_handlers_of_one_kind(void **state)
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
     subscribe_batch(scene->bus, &options);
-    assert_status(hf_subscribe(scene->bus, "a", "*", recorder_handle,
-                               scene_recorder(scene, NULL), NULL, NULL), HF_MISUSE);
+    assert_status(hf_subscribe(scene->bus, "a", "*", recorder_handle, scene_recorder(scene, NULL),
+                               NULL, NULL),
+                  HF_MISUSE);
     assert_non_null(strstr(hf_errmsg(), "batch handlers"));
     options.on_batch_failure = HF_BATCH_SPLIT;
     options.on_poison = HF_POISON_BLOCK_KEY;

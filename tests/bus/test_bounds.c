@@ -20,7 +20,7 @@ static hf_verdict fail_once(const hf_event *event, hf_delivery *delivery, struct
 {
     (void)recorder;
     return strcmp(event->type, "once") == 0 && hf_delivery_attempt(delivery) == 1 ? HF_RETRY
-                                                                                   : HF_ACK;
+                                                                                  : HF_ACK;
 }
 
 /* What was acknowledged of a key is in order. */

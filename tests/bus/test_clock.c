@@ -380,8 +380,8 @@ static void schedules_fire_each_planned_time_once_through_jumps(void **state)
         /* A clock that was set back has to come to where it was; a server's was not set. */
         while (planned.count == before && (!scene->path || clock_wall_us() > planned.last_us)) {
             assert_true(mono_us() < until_us);
-            assert_ok(hf_read(scene->bus, NULL, 100, 100, &planned.cursor, look_at_planned,
-                              &planned));
+            assert_ok(
+                hf_read(scene->bus, NULL, 100, 100, &planned.cursor, look_at_planned, &planned));
         }
         if (i < COUNTED(JUMPS_US))
             jump(JUMPS_US[i]);

@@ -424,12 +424,11 @@ static void an_applications_own_file_is_joined_and_its_tables_are_left_alone(voi
     assert_ok(hf_open(scene->url, NULL, &scene->bus));
     publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_close(&scene->bus));
-    assert_int_equal(
-        sqlite_number_in(scene_sqlite(scene),
-                         "SELECT (SELECT user_version FROM pragma_user_version) "
-                         "+ (SELECT application_id FROM pragma_application_id) "
-                         "+ (SELECT sum(a) FROM mine)"),
-        50);
+    assert_int_equal(sqlite_number_in(scene_sqlite(scene),
+                                      "SELECT (SELECT user_version FROM pragma_user_version) "
+                                      "+ (SELECT application_id FROM pragma_application_id) "
+                                      "+ (SELECT sum(a) FROM mine)"),
+                     50);
 }
 
 /* denied URL DIARY: opens as somebody who may not. */

@@ -27,7 +27,8 @@ static const struct kind {
     int32_t partitions;
     bool batched;
     bool transactional;
-} kinds[] = { /* no name is the beginning of another */
+} kinds[] = {
+    /* no name is the beginning of another */
     {"ordered", HF_MODE_ORDERED, 1, false, false},
     {"partitioned", HF_MODE_ORDERED, 8, false, false},
     {"shared", HF_MODE_SHARED, 1, false, false},
@@ -88,9 +89,8 @@ static hf_status subscribe_kind(hf_bus *bus, const struct kind *kind)
 {
     void *ctx = (void *)(uintptr_t)kind;
 
-    return kind->batched
-               ? hf_subscribe_batch(bus, kind->name, "*", handle_batch, ctx, NULL, NULL)
-               : hf_subscribe(bus, kind->name, "*", handle, ctx, NULL, NULL);
+    return kind->batched ? hf_subscribe_batch(bus, kind->name, "*", handle_batch, ctx, NULL, NULL)
+                         : hf_subscribe(bus, kind->name, "*", handle, ctx, NULL, NULL);
 }
 
 /* Stands still before its first transaction until "GO". */
@@ -196,8 +196,8 @@ static void judge_kind(struct scene *scene, const struct kind *kind, const char 
         return;
     snprintf(sql, sizeof(sql), "SELECT count(*) FROM effects WHERE kind = '%s'", kind->name);
     assert_int_equal(tables_number(scene, sql), events);
-    snprintf(sql, sizeof(sql),
-             "SELECT count(*) FROM effects WHERE kind = '%s' AND who = 'second'", kind->name);
+    snprintf(sql, sizeof(sql), "SELECT count(*) FROM effects WHERE kind = '%s' AND who = 'second'",
+             kind->name);
     assert_int_equal(tables_number(scene, sql), 1);
 }
 

@@ -5,8 +5,8 @@
  * The child is a plain fork without exec, because that is what is tested; it uses nothing but the
  * library and leaves with _exit.
  */
-#include "support_scene.h"
 #include "support/ignore.h"
+#include "support_scene.h"
 
 #include <sys/wait.h>
 

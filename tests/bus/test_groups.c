@@ -44,11 +44,11 @@
 #define KEYS 20
 #define LEASE_MS 1500
 #define PAUSE_MS (LEASE_MS / 3) /* who did not run for so long says so */
-#define ATTEMPTS_MAX 12 /* more than one event is killed with */
-#define TRIES_MAX 20 /* of a publish that is not answered in time */
+#define ATTEMPTS_MAX 12         /* more than one event is killed with */
+#define TRIES_MAX 20            /* of a publish that is not answered in time */
 #define SETTLE_MS 120000
 #define LEAVE_MS 60000
-#define OPENS_MAX 20 /* of a handle that has little time */
+#define OPENS_MAX 20       /* of a handle that has little time */
 #define LONGER_US 60000000 /* on a slow machine, until the run was strong enough */
 #define URL_BYTES 1024
 
@@ -199,7 +199,7 @@ struct storm {
     char url[URL_BYTES];
     char members[RIG_PATH_BYTES + 32]; /* their ledger */
     int fd;                            /* ... opened to say who is gone */
-    struct scene scene; /* for the application's tables */
+    struct scene scene;                /* for the application's tables */
     hf_bus *bus;
     hf_bus *probe; /* gives up soon */
     struct chance chance;
@@ -574,8 +574,8 @@ static int storm_run(uint64_t seed, int64_t seconds)
     if (!storm_begin(&storm, seed))
         return 1;
     end_us = rig_mono_us() + seconds * 1000000;
-    for (int turn = 0; rig_mono_us() < end_us ||
-                       (!is_strong(&storm) && rig_mono_us() < end_us + LONGER_US);
+    for (int turn = 0;
+         rig_mono_us() < end_us || (!is_strong(&storm) && rig_mono_us() < end_us + LONGER_US);
          turn++) {
         usleep(300000);
         disturb(&storm, turn);

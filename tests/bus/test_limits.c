@@ -293,8 +293,8 @@ static void a_size_that_no_header_has_given_is_refused(void **state)
     hf_batch *batch = NULL;
 
     assert_sizes_refused(options, hf_open("sqlite:none.db", &options, &bus));
-    assert_sizes_refused(subscription, hf_subscription_create(scene->bus, "a", patterns, 1,
-                                                              &subscription, NULL));
+    assert_sizes_refused(subscription,
+                         hf_subscription_create(scene->bus, "a", patterns, 1, &subscription, NULL));
     event.type = "x";
     assert_sizes_refused(event, hf_publish(scene->bus, &event, NULL));
     assert_sizes_refused(namespace, hf_namespace_create(scene->bus, "other", &namespace, NULL));

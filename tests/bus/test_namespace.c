@@ -148,9 +148,26 @@ static void a_bus_without_a_namespace_serves_namespaces_only(void **state)
 /* Names that would collide, or break something, if a name were ever part of a path, an identifier,
  * a pattern or a statement. */
 static const char *const hostile[] = {
-    "a", "A", "a.b", "a_b", "a%", "*", "'; DROP TABLE holdfast.events; --", "\"x\"", "../../etc",
-    "{namespace}", "$1", "?1", "%s%n", "\\", "1", "events_1", "\xc3\xa4", "a\xcc\x88",
-    "NULL", "x y",
+    "a",
+    "A",
+    "a.b",
+    "a_b",
+    "a%",
+    "*",
+    "'; DROP TABLE holdfast.events; --",
+    "\"x\"",
+    "../../etc",
+    "{namespace}",
+    "$1",
+    "?1",
+    "%s%n",
+    "\\",
+    "1",
+    "events_1",
+    "\xc3\xa4",
+    "a\xcc\x88",
+    "NULL",
+    "x y",
 };
 
 static void hostile_names_are_names_like_any_other(void **state)

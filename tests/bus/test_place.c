@@ -194,8 +194,7 @@ static void a_replay_that_is_stopped_goes_on_with_all_that_is_left(void **state)
     assert_true(recorder_wait(recorder, 2)); /* those at 1 and 3 */
     assert_true(door_wait_inside(about.door, 1));
     atomic_store(&about.again, true);
-    assert_ok(
-        hf_seek(scene->bus, "a", (hf_place){HF_PLACE_START, -1}, HF_TOGGLE_DEFAULT, NULL));
+    assert_ok(hf_seek(scene->bus, "a", (hf_place){HF_PLACE_START, -1}, HF_TOGGLE_DEFAULT, NULL));
     door_open(about.door);
     assert_true(wait_until(second_pass_runs, recorder));
     assert_int_equal(recorder_calls(recorder, 3, NULL), 1);

@@ -20,7 +20,7 @@
 #define ASKED_MAX 6    /* one after another, while the server is slow */
 #define WRITES_MAX 2   /* meanwhile; one for each answer would be more */
 
-#define SHORT_TURNS_MAX 40 /* where times are short; one who goes by them alone makes a hundred */
+#define SHORT_TURNS_MAX 40  /* where times are short; one who goes by them alone makes a hundred */
 #define SHORT_READS_MAX 100 /* ... and reads four times in each */
 
 #define HUGE_BYTES 100000

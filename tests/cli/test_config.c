@@ -72,8 +72,7 @@ static void a_complete_file_is_read_with_values_and_lines(void **state)
     assert_int_equal(value_of(0, "retry.base")->value.number, 250);
     assert_true(value_of(0, "retry.multiplier")->value.decimal == 1.5);
     assert_int_equal(value_of(0, "retry.max")->place.line, 0);
-    assert_string_equal(value_of(0, "handler.exec")->value.text,
-                        "cat >/dev/null\n\techo done\n");
+    assert_string_equal(value_of(0, "handler.exec")->value.text, "cat >/dev/null\n\techo done\n");
     assert_int_equal(value_of(1, "from")->value.place.kind, HF_PLACE_POSITION);
     assert_int_equal(value_of(1, "handler.exec")->item_count, 2);
     config_release(&config);
@@ -148,8 +147,9 @@ static const struct bad bad_files[] = {
      "schedules[0].type: "},
     {"schedules: [{name: a, expression: '@daily', type: t}]\n" COMPLETE, 1, 13, "cron is missing"},
     {"schedules: [{name: '', cron: '@daily', type: t}]\n" COMPLETE, 1, 20, "the name is empty"},
-    {"schedules:\n- {name: a, cron: '@daily', type: t}\n- {name: a, cron: '@daily', type: u}\n"
-     COMPLETE, 3, 10, "schedules[1].name: 'a' is also the name of the one in line 2"},
+    {"schedules:\n- {name: a, cron: '@daily', type: t}\n"
+     "- {name: a, cron: '@daily', type: u}\n" COMPLETE,
+     3, 10, "schedules[1].name: 'a' is also the name of the one in line 2"},
     {"retention: 5\n" COMPLETE, 1, 12, "retention is a mapping with the keys age, bytes, lagging"},
     {"retention: {age: 90}\n" COMPLETE, 1, 18, "retention.age"},
     {"retention: {bytes: huge}\n" COMPLETE, 1, 20, "retention.bytes"},
@@ -396,8 +396,10 @@ static void subscriptions_and_commands_have_a_limit(void **state)
     buf_clear(&text);
     buf_printf(&text, "subscriptions:\n");
     for (int i = 0; i < 6; i++)
-        buf_printf(&text, "- {name: s%d, on: x, from: now, handler: {exec: x}, "
-                          "concurrency: 256}\n", i);
+        buf_printf(&text,
+                   "- {name: s%d, on: x, from: now, handler: {exec: x}, "
+                   "concurrency: 256}\n",
+                   i);
     assert_false(read_text(buf_terminate(&text)));
     assert_int_equal(problems.count, 1);
     assert_int_equal(problems.kept[0].place.line, 6);
@@ -634,8 +636,7 @@ static void a_command_given_as_a_list_is_quoted(void **state)
                           "{exec: [echo, \"it's\", '$HOME', '']}}\n"));
     setting = config_setting_of(&config, config.subscriptions[0]->values, &args,
                                 CONFIG_SUBSCRIPTION, "handler.exec");
-    assert_string_equal(config_command(&config, &setting),
-                        "exec 'echo' 'it'\\''s' '$HOME' ''");
+    assert_string_equal(config_command(&config, &setting), "exec 'echo' 'it'\\''s' '$HOME' ''");
     config_release(&config);
 }
 

@@ -134,8 +134,8 @@ static void places_are_read(void **state)
 
 static void numbers_are_digits_and_nothing_else(void **state)
 {
-    static const char *const bad[] = {"", "-", "+5", " 5", "5 ", "5x", "0x5", "1e3",
-                                      "9223372036854775808"};
+    static const char *const bad[] = {
+        "", "-", "+5", " 5", "5 ", "5x", "0x5", "1e3", "9223372036854775808"};
     int64_t number = 0;
 
     (void)state;
@@ -234,8 +234,9 @@ static void a_line_without_an_id_gets_one(void **state)
 
     (void)state;
     arena_init(&arena, 100000);
-    assert_int_equal(import_line_read(text_of("{\"type\":\"a\",\"payload\":1.10}"), &arena, 1000,
-                                      &event), HF_OK);
+    assert_int_equal(
+        import_line_read(text_of("{\"type\":\"a\",\"payload\":1.10}"), &arena, 1000, &event),
+        HF_OK);
     assert_string_equal(event.payload, "1.10");
     assert_int_equal(event.payload_bytes, 4);
     assert_int_equal(strlen(event.id), 36);

@@ -17,7 +17,6 @@
             __builtin_trap();                                                                      \
     } while (0)
 
-__attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t *data,
-                                                                  size_t size);
+__attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif

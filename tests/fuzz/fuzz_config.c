@@ -6,12 +6,12 @@
  * limits, the options that come of it are ones that the library takes, and the command is there.
  * Schedules have a name of their own and an expression, a zone and a type that are good.
  */
-#include "fuzz.h"
 #include "base/cron.h"
 #include "base/glob.h"
 #include "bus/options.h"
 #include "cli/config_setting.h"
 #include "cli/config_yaml.h"
+#include "fuzz.h"
 
 #include <string.h>
 
@@ -37,8 +37,8 @@ static void check_problems(struct text bytes)
         HOLDS(problem->place.column >= 1);
         HOLDS(problem->place.line > before.line ||
               (problem->place.line == before.line && problem->place.column >= before.column));
-        HOLDS(problem->text[0] && strnlen(problem->text, sizeof(problem->text)) <
-                                      sizeof(problem->text));
+        HOLDS(problem->text[0] &&
+              strnlen(problem->text, sizeof(problem->text)) < sizeof(problem->text));
         before = problem->place;
     }
 }
@@ -46,8 +46,8 @@ static void check_problems(struct text bytes)
 static void check_subscription(const struct config_entry *subscription)
 {
     hf_subscription_options options = config_options(&config, subscription, &args);
-    struct config_setting on = config_setting_of(&config, subscription->values, &args,
-                                                 CONFIG_SUBSCRIPTION, "on");
+    struct config_setting on =
+        config_setting_of(&config, subscription->values, &args, CONFIG_SUBSCRIPTION, "on");
     struct config_setting exec = config_setting_of(&config, subscription->values, &args,
                                                    CONFIG_SUBSCRIPTION, "handler.exec");
     hf_subscription_options whole;

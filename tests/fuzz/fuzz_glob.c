@@ -5,11 +5,11 @@
  * covers another it matches whatever the other matches, here the type of the input and a type made
  * from the other pattern; '*' matches and covers everything.
  */
-#include "fuzz.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/glob.h"
 #include "base/utf8.h"
+#include "fuzz.h"
 
 /* The first line of rest, taken off it. */
 static struct text take_line(struct text *rest)
@@ -89,8 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_cover(pattern, other);
         check_cover(other, pattern);
     }
-    if (pattern_ok && other_ok && type_ok && glob_covers(pattern, other) &&
-        glob_match(other, type))
+    if (pattern_ok && other_ok && type_ok && glob_covers(pattern, other) && glob_match(other, type))
         HOLDS(glob_match(pattern, type));
     return 0;
 }

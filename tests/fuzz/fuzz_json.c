@@ -5,12 +5,12 @@
  * valid UTF-8 without NUL, and writing the decoded values again gives JSON that the checker accepts
  * and that decodes to the same. What it refuses has a message. The reader survives both.
  */
-#include "fuzz.h"
 #include "base/err.h"
 #include "base/json_check.h"
 #include "base/json_read.h"
 #include "base/json_write.h"
 #include "base/utf8.h"
+#include "fuzz.h"
 
 #define BYTES_MAX (1 << 20)
 #define TEXT_MAX ((size_t)8 * BYTES_MAX)

@@ -5,9 +5,9 @@
  * same instant, and formatting is stable; an accepted duration is not negative and begins with a
  * digit. Any 8 bytes, taken as microseconds, format to 27 characters that parse.
  */
-#include "fuzz.h"
 #include "base/err.h"
 #include "base/time.h"
+#include "fuzz.h"
 
 static void check_instant(int64_t us)
 {

@@ -4,9 +4,9 @@
  * Properties: an accepted text is 36 characters and formats back to itself in lower case; any id
  * survives format and parse; an id has a time iff its version is 7 and its variant is RFC 9562's.
  */
-#include "fuzz.h"
 #include "base/err.h"
 #include "base/uuid.h"
+#include "fuzz.h"
 
 static void check_id(const uint8_t id[UUID_BYTES])
 {

@@ -6,8 +6,8 @@
  * Directories are read in alphabetical order, not recursively. A broken property ends the program,
  * as it would under the fuzzer; the last line printed is then the file before the culprit.
  */
-#include "fuzz.h"
 #include "base/banned.h"
+#include "fuzz.h"
 
 #include <dirent.h>
 #include <stdbool.h>

@@ -29,7 +29,7 @@ struct load_publisher {
     struct load_sent {
         char id[HF_ID_BYTES];
         hf_status status;
-    } *sent;
+    } * sent;
 };
 
 struct load_inbox {

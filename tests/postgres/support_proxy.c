@@ -69,15 +69,15 @@ struct proxy {
         bool calm;    /* stalled links are to end */
         bool hang_up; /* all links are to end; those that come later are others */
     } begun;
-    pthread_mutex_t mutex;        /* guards what follows */
+    pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
     bool stop;
     bool armed;
     bool struck;
-    bool shut;     /* nobody is let in */
+    bool shut; /* nobody is let in */
     struct wish wish;
     bool stall_all;
-    int busy;      /* links that are stalled or leaving */
+    int busy; /* links that are stalled or leaving */
     int64_t counted;
     int64_t connections;
     const char *version;
@@ -485,8 +485,7 @@ struct proxy *proxy_start(const char *server_dir)
     for (int i = 0; i < LINKS_MAX; i++) {
         proxy->links[i].fd[0] = proxy->links[i].fd[1] = -1;
     }
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must_equal(0, bind(proxy->listener, (struct sockaddr *)&address, sizeof address));

@@ -31,7 +31,7 @@ struct proxy_fault {
     enum proxy_side side;
     int64_t nth; /* from 1, since it was armed */
     bool after;
-    bool all;    /* STALL: every connection from then on, also new ones */
+    bool all; /* STALL: every connection from then on, also new ones */
 };
 
 struct proxy;

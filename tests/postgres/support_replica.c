@@ -83,9 +83,9 @@ void replica_promote(const struct replica *cluster)
 void replica_url(const struct replica *cluster, const struct replica *other, char *out,
                  size_t out_bytes)
 {
-    int length = snprintf(out, out_bytes, "postgresql:///%s?host=%s%s%s&user=holdfast",
-                          REPLICA_DATABASE, cluster->dir, other ? "," : "",
-                          other ? other->dir : "");
+    int length =
+        snprintf(out, out_bytes, "postgresql:///%s?host=%s%s%s&user=holdfast", REPLICA_DATABASE,
+                 cluster->dir, other ? "," : "", other ? other->dir : "");
     must_hold(length > 0 && (size_t)length < out_bytes);
 }
 

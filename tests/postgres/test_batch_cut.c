@@ -95,8 +95,8 @@ static void be_cut_everywhere(struct scene *scene, hf_subscription_options optio
         int status;
 
         units_publish(units, ROUND_EVENTS, -1);
-        status = actor_wait(
-            actor_start("suffer", scene->url, windows[i].point, windows[i].nth, NULL));
+        status =
+            actor_wait(actor_start("suffer", scene->url, windows[i].point, windows[i].nth, NULL));
         if (status != 0)
             fail_msg("cut at %s, the worker ended with %d", windows[i].point, status);
     }

@@ -10,10 +10,10 @@
 #include "postgres/support_stage.h"
 
 #define CUTS 25
-#define CUTS_PER_STORM 8     /* then all of them at once */
-#define EVENTS_BETWEEN 20    /* acknowledged between two cuts */
+#define CUTS_PER_STORM 8  /* then all of them at once */
+#define EVENTS_BETWEEN 20 /* acknowledged between two cuts */
 #define URL_BYTES 512
-#define RESUMED_MS 20000     /* generous: two seconds are promised */
+#define RESUMED_MS 20000 /* generous: two seconds are promised */
 
 /* ---- One connection at a certain moment ------------------------------------------------------ */
 
@@ -152,8 +152,10 @@ static void a_server_without_room_delivers_what_it_has(void **state)
                    "RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$");
     side_must(s.a, "BEGIN");
     assert_int_equal(stage_publish(s.a), 1);
-    side_must(s.a, "CREATE TRIGGER full_disk BEFORE INSERT ON holdfast.events_%lld FOR EACH ROW "
-                   "EXECUTE FUNCTION public.full()", id);
+    side_must(s.a,
+              "CREATE TRIGGER full_disk BEFORE INSERT ON holdfast.events_%lld FOR EACH ROW "
+              "EXECUTE FUNCTION public.full()",
+              id);
     side_must(s.a, "COMMIT"); /* the event and the end of all room are there at the same moment */
     int64_t begun_us = mono_us();
     assert_status(hf_publish(s.bus, &event, NULL), HF_NOSPACE);

@@ -5,15 +5,15 @@
  * FAILOVERS in the environment says how many in a row (two if it is not set); each makes a new
  * standby of the server that was promoted before. LOAD_LOG shows what the bus says meanwhile.
  */
-#include "postgres/support_replica.h"
 #include "postgres/support_load.h"
+#include "postgres/support_replica.h"
 #include "postgres/support_side.h"
 #include "support/crowd.h"
 #include "support/make.h"
 
 #include "base/uuid.h"
 
-#define HASTE_MS 2500   /* for what will not be answered; more on a slow machine */
+#define HASTE_MS 2500    /* for what will not be answered; more on a slow machine */
 #define RESUMED_MS 20000 /* after the promotion; generous: two seconds are promised */
 #define WARM_EVENTS 100
 #define FAILOVERS 2
@@ -91,8 +91,8 @@ static void publish_in_a_thread(int index, void *ctx)
     struct attempt *attempt = ctx;
     (void)index;
     struct append append = append_of(&attempt->event, 1);
-    attempt->status = store_run(attempt->store, &append.change,
-                                deadline_after_ms(attempt->timeout_ms));
+    attempt->status =
+        store_run(attempt->store, &append.change, deadline_after_ms(attempt->timeout_ms));
     atomic_store(&attempt->answered, true);
 }
 
@@ -110,9 +110,11 @@ static void interrupt(struct attempt *attempt, PGconn *pg, const char *function)
         attempt->news = store_news(attempt->store);
         crowd_start(&crowd, 1, publish_in_a_thread, attempt);
         while (hit == 0 && !atomic_load(&attempt->answered)) {
-            hit = side_number(pg, "SELECT count(%s(pid)) FROM pg_stat_activity WHERE "
+            hit = side_number(pg,
+                              "SELECT count(%s(pid)) FROM pg_stat_activity WHERE "
                               "wait_event = 'SyncRep' AND query LIKE '%%holdfast.append%%' AND "
-                              "application_name = 'victim'", function);
+                              "application_name = 'victim'",
+                              function);
         }
         crowd_join(&crowd);
     }
@@ -168,7 +170,7 @@ static void what_may_not_be_on_the_standby_is_unknown_until_it_is(void **state)
         interrupt(&attempt, pg, ways[i]);
         must_answer(HF_UNKNOWN, attempt.status);
         must_hold(store_news(attempt.store) != attempt.news); /* it can be read */
-        must_stay_unknown(&attempt); /* again, with the same id */
+        must_stay_unknown(&attempt);                          /* again, with the same id */
         replica_set(pg, "synchronous_standby_names", "");
         attempt.timeout_ms = PATIENCE_MS;
         publish_in_a_thread(0, &attempt);

@@ -91,8 +91,7 @@ static void a_wrong_password_is_denied_and_not_repeated(void **state)
 static void a_host_that_is_not_let_in_is_denied(void **state)
 {
     struct fixture *f = *state;
-    must_answer(HF_DENIED,
-                open_at(f, url_with(f, "user=refused"), PATIENCE_MS, HF_OPEN_CREATE));
+    must_answer(HF_DENIED, open_at(f, url_with(f, "user=refused"), PATIENCE_MS, HF_OPEN_CREATE));
     must_say("pg_hba.conf");
 }
 
@@ -253,7 +252,8 @@ static void appends_survive_sessions_that_are_ended_under_them(void **state)
     crowd_join(&crowd);
     int64_t stored = server(f,
                             "SELECT count(*) FROM holdfast.events e JOIN holdfast.namespaces n "
-                            "ON n.id = e.namespace_id WHERE n.name = '%s'", f->namespace_name);
+                            "ON n.id = e.namespace_id WHERE n.name = '%s'",
+                            f->namespace_name);
     int64_t ids = server(f,
                          "SELECT count(DISTINCT e.id) FROM holdfast.events e JOIN "
                          "holdfast.namespaces n ON n.id = e.namespace_id WHERE n.name = '%s'",
@@ -302,12 +302,14 @@ static void what_a_commit_refuses_is_not_stored(void **state)
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "a");
     append_one(store, "t", NULL);
-    int id = (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
-                         f->namespace_name);
+    int id =
+        (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'", f->namespace_name);
     server(f, "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
               "$$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '53100'; END $$");
-    server(f, "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON holdfast.events_%d "
-              "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()", id);
+    server(f,
+           "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON holdfast.events_%d "
+           "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+           id);
     struct new_event event = event_of("t", NULL);
     must_answer(HF_NOSPACE, append_event(store, &event));
     server(f, "DROP TRIGGER refuse ON holdfast.events_%d", id);
@@ -323,15 +325,17 @@ static void a_session_that_was_ended_fails_no_publish(void **state)
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "a");
     append_one(store, "t", NULL);
-    int id = (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
-                         f->namespace_name);
+    int id =
+        (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'", f->namespace_name);
     server(f, "CREATE SEQUENCE IF NOT EXISTS endings");
     server(f, "SELECT setval('endings', 1, false)");
     server(f, "CREATE OR REPLACE FUNCTION end_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
               "IF nextval('endings') = 1 THEN RAISE EXCEPTION 'idle' USING ERRCODE = '57P05'; "
               "END IF; RETURN NULL; END $$");
-    server(f, "CREATE TRIGGER end_once AFTER INSERT ON holdfast.events_%d "
-              "FOR EACH STATEMENT EXECUTE FUNCTION end_once()", id);
+    server(f,
+           "CREATE TRIGGER end_once AFTER INSERT ON holdfast.events_%d "
+           "FOR EACH STATEMENT EXECUTE FUNCTION end_once()",
+           id);
     struct new_event event = event_of("t", NULL);
     must_answer(HF_OK, append_event(store, &event));
     must_equal(false, event.duplicate);
@@ -385,8 +389,8 @@ static void a_locked_log_is_waited_for_by_those_who_publish_only(void **state)
 {
     struct fixture *f = *state;
     int64_t id = subscribe_ordered(fixture_open(f, "a"), "s", 1);
-    int namespace_id = (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
-                                   f->namespace_name);
+    int namespace_id =
+        (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'", f->namespace_name);
     struct new_event event = event_of("t", NULL);
     struct list list = {
         .store = fixture_open(f, "b"),
@@ -405,8 +409,8 @@ static void a_locked_log_is_waited_for_by_those_who_publish_only(void **state)
     int64_t paused = 0;
     while (paused == 0 && !atomic_load(&list.answered) && mono_ms() < until_ms) {
         usleep(2000);
-        paused = server(f, "SELECT count(paused_at) FROM holdfast.subscriptions WHERE id = %d",
-                        (int)id);
+        paused =
+            server(f, "SELECT count(paused_at) FROM holdfast.subscriptions WHERE id = %d", (int)id);
     }
     bool waited = !atomic_load(&list.answered);
     side_must(pg, "COMMIT");
@@ -448,13 +452,15 @@ static void what_is_under_way_is_not_given_up_when_the_first_is_out_of_time(void
     struct new_event events[] = {event_of("t", NULL), event_of("t", NULL)};
     struct pair pair = {.store = fixture_open(f, "hasty"),
                         .appends = {append_of(&events[0], 1), append_of(&events[1], 1)}};
-    int id = (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
-                         f->namespace_name);
+    int id =
+        (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'", f->namespace_name);
     append_one(pair.store, "t", NULL); /* it is connected, and the month is there */
     server(f, "CREATE OR REPLACE FUNCTION hesitate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
               "PERFORM pg_sleep(600); RETURN NULL; END $$");
-    server(f, "CREATE TRIGGER hesitate BEFORE INSERT ON holdfast.events_%d "
-              "FOR EACH STATEMENT EXECUTE FUNCTION hesitate()", id);
+    server(f,
+           "CREATE TRIGGER hesitate BEFORE INSERT ON holdfast.events_%d "
+           "FOR EACH STATEMENT EXECUTE FUNCTION hesitate()",
+           id);
     clock_fake_set(clock_wall_us(), clock_mono_us());
     struct crowd crowd;
     crowd_start(&crowd, 1, run_pair, &pair);

@@ -107,8 +107,8 @@ static void so_they_do_if_the_bus_begins_and_ends_it(void **state)
         must_answer(HF_MISUSE, hf_postgres_begin(s.bus, s.pg));
         side_must(s.pg, "INSERT INTO orders VALUES (%d)", i);
         must_answer(HF_OK, publish(&s, NULL));
-        must_answer(HF_OK, i % 2 ? hf_postgres_rollback(s.bus, s.pg)
-                                 : hf_postgres_commit(s.bus, s.pg));
+        must_answer(HF_OK,
+                    i % 2 ? hf_postgres_rollback(s.bus, s.pg) : hf_postgres_commit(s.bus, s.pg));
         must_answer(HF_MISUSE, hf_postgres_commit(s.bus, s.pg));
         must_answer(HF_MISUSE, hf_postgres_rollback(s.bus, s.pg));
         must_equal(i / 2 + 1, events_of(&s));
@@ -156,8 +156,8 @@ static void what_a_savepoint_undoes_does_not_exist(void **state)
     side_must(s.pg, "RELEASE mine; COMMIT");
     must_hold(kept.position < undone.position && undone.position < last.position);
     must_equal(2, events_of(&s));
-    must_equal(0, side_number(s.side, "SELECT count(*) FROM holdfast.events WHERE id = '%s'",
-                              undone.id));
+    must_equal(
+        0, side_number(s.side, "SELECT count(*) FROM holdfast.events WHERE id = '%s'", undone.id));
     scene_end(&s);
 }
 
@@ -248,8 +248,10 @@ static void cut_while_it_commits(int index, void *ctx)
     (void)index;
     struct scene *s = ctx;
     int64_t until_ms = mono_ms() + PATIENCE_MS;
-    while (side_number(s->side, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND "
-                                "wait_event = 'advisory'", PQbackendPID(s->pg)) == 0) {
+    while (side_number(s->side,
+                       "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND "
+                       "wait_event = 'advisory'",
+                       PQbackendPID(s->pg)) == 0) {
         must_hold(mono_ms() < until_ms);
         sched_yield();
     }
@@ -350,9 +352,10 @@ static hf_bus *listener(struct scene *s, struct ear *ear)
     must_answer(HF_OK, hf_subscribe(bus, "ear", "*", hear, ear, &options, NULL));
     must_answer(HF_OK, hf_start(bus));
     int64_t until_ms = mono_ms() + PATIENCE_MS;
-    while (side_number(s->side, "SELECT (coalesce(pg_sequence_last_value(sleep), 0) > "
-                                "extract(epoch FROM clock_timestamp()) * 1000000)::int "
-                                "FROM holdfast.namespaces WHERE name = '%s'",
+    while (side_number(s->side,
+                       "SELECT (coalesce(pg_sequence_last_value(sleep), 0) > "
+                       "extract(epoch FROM clock_timestamp()) * 1000000)::int "
+                       "FROM holdfast.namespaces WHERE name = '%s'",
                        s->f->namespace_name) == 0) {
         must_hold(mono_ms() < until_ms);
         poll(NULL, 0, 5);

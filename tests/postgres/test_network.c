@@ -21,14 +21,14 @@
 
 #include <inttypes.h>
 
-#define MESSAGES_MAX 200  /* more than any change has */
-#define HASTE_MS 100      /* a deadline behind a network that stalls; longer on a slow machine */
+#define MESSAGES_MAX 200 /* more than any change has */
+#define HASTE_MS 100     /* a deadline behind a network that stalls; longer on a slow machine */
 #define HASTE_MS_MAX 6400
-#define GRACE_MS 30000    /* a slow machine; without a deadline it would be minutes */
+#define GRACE_MS 30000 /* a slow machine; without a deadline it would be minutes */
 #define FAR (10 * LEASE_US)
 #define MANY 5
-#define SLOW_MAX 100  /* trials that a slow machine spoils */
-#define SLOW_MANY 10  /* of them: it needs more time */
+#define SLOW_MAX 100 /* trials that a slow machine spoils */
+#define SLOW_MANY 10 /* of them: it needs more time */
 
 struct trial {
     struct fixture *f;
@@ -40,7 +40,7 @@ struct trial {
     int64_t timeout_ms;    /* of its calls */
     int64_t haste_ms;      /* of the hasty one's */
     PGconn *side;
-    int64_t id;            /* of the subscription */
+    int64_t id; /* of the subscription */
     int64_t namespace_id;
     struct proxy_fault fault;
     /* what is being tried */
@@ -53,7 +53,7 @@ struct trial {
 
 /* A change under trial. */
 struct act {
-    void (*begin)(struct trial *trial);  /* while the network is fine */
+    void (*begin)(struct trial *trial); /* while the network is fine */
     hf_status (*run)(struct trial *trial);
     void (*judge)(struct trial *trial, hf_status status);
     bool resolves; /* by its ids: if the connection ends the answer is HF_OK */
@@ -199,8 +199,10 @@ static int64_t stored(struct trial *t, const struct new_event *event)
 {
     char id[UUID_TEXT_BYTES];
     uuid_format(event->id, id);
-    return side_number(t->side, "SELECT count(*) FROM holdfast.events WHERE namespace_id = %" PRId64
-                       " AND id = '%s'", t->namespace_id, id);
+    return side_number(t->side,
+                       "SELECT count(*) FROM holdfast.events WHERE namespace_id = %" PRId64
+                       " AND id = '%s'",
+                       t->namespace_id, id);
 }
 
 static void make_events(struct trial *t, size_t count)
@@ -479,7 +481,8 @@ static hf_status settle_dead(struct trial *t)
 static void judge_dead(struct trial *t, hf_status status)
 {
     bool happened = judge_settled(t, status);
-    must_equal(happened, side_number(t->side, "SELECT count(*) FROM holdfast.letters WHERE "
+    must_equal(happened, side_number(t->side,
+                                     "SELECT count(*) FROM holdfast.letters WHERE "
                                      "namespace_id = %" PRId64 " AND position = %" PRId64,
                                      t->namespace_id, t->position));
     if (!happened) {
@@ -542,9 +545,10 @@ static hf_status deliver(struct trial *t)
 
 static void judge_effect(struct trial *t, hf_status status)
 {
-    int64_t effects = side_number(t->side, "SELECT count(*) FROM effects WHERE position = %" PRId64,
-                                  t->position);
-    int64_t settled = side_number(t->side, "SELECT count(*) FROM holdfast.settled WHERE "
+    int64_t effects =
+        side_number(t->side, "SELECT count(*) FROM effects WHERE position = %" PRId64, t->position);
+    int64_t settled = side_number(t->side,
+                                  "SELECT count(*) FROM holdfast.settled WHERE "
                                   "subscription_id = %" PRId64 " AND position = %" PRId64,
                                   t->id, t->position);
     must_equal(effects, settled);

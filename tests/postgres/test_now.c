@@ -34,8 +34,8 @@ static void run_call(int index, void *ctx)
     } else {
         hf_subscription_options options = quick_options();
         options.from.kind = HF_PLACE_NOW;
-        call->status = hf_subscribe(call->bus, "late", "*", recorder_handle, call->recorder,
-                                    &options, NULL);
+        call->status =
+            hf_subscribe(call->bus, "late", "*", recorder_handle, call->recorder, &options, NULL);
     }
     snprintf(call->message, sizeof call->message, "%s", call->status ? hf_errmsg() : "");
     atomic_store(&call->done, true);

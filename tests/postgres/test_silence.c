@@ -17,10 +17,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define NOTICED_MS 10000  /* within this a silence must have been noticed ... */
-#define GRACE_MS 20000    /* ... on a fast machine */
+#define NOTICED_MS 10000 /* within this a silence must have been noticed ... */
+#define GRACE_MS 20000   /* ... on a fast machine */
 #define FAR_MS (10 * PATIENCE_MS)
-#define CANCELS 8         /* as in session.c */
+#define CANCELS 8 /* as in session.c */
 
 struct scene {
     struct fixture *f;
@@ -67,8 +67,10 @@ static int64_t stored(struct scene *s, const struct new_event *event)
 {
     char id[UUID_TEXT_BYTES];
     uuid_format(event->id, id);
-    return side_number(s->side, "SELECT count(*) FROM holdfast.events WHERE namespace_id = %" PRId64
-                       " AND id = '%s'", s->namespace_id, id);
+    return side_number(s->side,
+                       "SELECT count(*) FROM holdfast.events WHERE namespace_id = %" PRId64
+                       " AND id = '%s'",
+                       s->namespace_id, id);
 }
 
 static void stall(struct scene *s, enum proxy_side side, bool all)
@@ -139,8 +141,10 @@ static void a_server_that_works_is_waited_for(void **state)
     side_must(s.side, "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
                       "$$ BEGIN WHILE NOT pg_try_advisory_xact_lock(4711) LOOP "
                       "PERFORM pg_sleep(0.01); END LOOP; RETURN NULL; END $$");
-    side_must(s.side, "CREATE TRIGGER slow AFTER INSERT ON holdfast.events_%" PRId64
-                      " FOR EACH STATEMENT EXECUTE FUNCTION slow()", s.namespace_id);
+    side_must(s.side,
+              "CREATE TRIGGER slow AFTER INSERT ON holdfast.events_%" PRId64
+              " FOR EACH STATEMENT EXECUTE FUNCTION slow()",
+              s.namespace_id);
     side_must(s.side, "SELECT pg_advisory_lock(4711)");
     int64_t before = proxy_connections(s.proxy);
     crowd_start(&crowd, 1, publish_slowly, &work);

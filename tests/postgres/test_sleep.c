@@ -247,14 +247,13 @@ static void without_a_notification_an_event_is_late_and_not_lost(void **state)
     read_before_sleep(&s);
     start_sleeping(&s);
     await_declared(&s);
-    side_must(
-        s.a,
-        "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
-        "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
-        "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
-        "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
-        "FROM (SELECT holdfast.draw(%lld) AS position, gen_random_uuid() AS id) e",
-        (long long)id, (long long)id);
+    side_must(s.a,
+              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
+              "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
+              "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+              "FROM (SELECT holdfast.draw(%lld) AS position, gen_random_uuid() AS id) e",
+              (long long)id, (long long)id);
     must_wake_within(&s, PATIENCE_MS); /* by the keeper's next look */
     printf("# without a notification it took %d ms\n", (int)s.woken_after_ms);
     sleeper_end(&s);

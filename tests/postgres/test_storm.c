@@ -35,7 +35,7 @@
 #define OPEN_MAX 16
 #define SETTLE_MS 90000
 #define LONGER_US 60000000 /* on a slow machine, until the run was strong enough */
-#define LONG_US 1000000 /* and up to twice as much more */
+#define LONG_US 1000000    /* and up to twice as much more */
 
 /* An event of the present transaction. */
 struct open_event {
@@ -96,8 +96,7 @@ static void draw_id(struct publisher *self, char id[HF_ID_BYTES])
              (unsigned long long)(b & 0xffffffffffff));
 }
 
-static void send_event(struct publisher *self, char id[HF_ID_BYTES], char key[16],
-                       char payload[64])
+static void send_event(struct publisher *self, char id[HF_ID_BYTES], char key[16], char payload[64])
 {
     draw_id(self, id);
     snprintf(key, 16, "k%d-%d", self->number, (int)chance_below(&self->chance, KEYS));
@@ -135,8 +134,7 @@ static void publish_some(struct publisher *self)
             side_must(self->pg, "SAVEPOINT s");
         publish_one(self);
         if (chance_percent(&self->chance, 5)) {
-            side_must(self->pg, "SELECT holdfast.draw(%lld)",
-                      (long long)self->storm->namespace_id);
+            side_must(self->pg, "SELECT holdfast.draw(%lld)", (long long)self->storm->namespace_id);
             self->storm->left++;
         }
         if (save && chance_percent(&self->chance, 50)) {
@@ -386,8 +384,8 @@ static int storm_run(uint64_t seed, int64_t seconds)
         if (pthread_create(&storm.publishers[i].thread, NULL, publisher_main,
                            &storm.publishers[i]) != 0)
             abort();
-    kills = disturb(&storm, &chance, begin_us + seconds * 1000000 / 3,
-                    begin_us + seconds * 1000000);
+    kills =
+        disturb(&storm, &chance, begin_us + seconds * 1000000 / 3, begin_us + seconds * 1000000);
     storm.over = true;
     for (int i = 0; i < PUBLISHERS; i++)
         pthread_join(storm.publishers[i].thread, NULL);

@@ -317,8 +317,8 @@ static void a_version_race_has_one_winner_body(int index, void *ctx)
 {
     struct same_id *race = ctx;
     struct append append;
-    hf_status status = append_version(race->stores[index % 2], "k", 0, &append,
-                                      &race->events[index]);
+    hf_status status =
+        append_version(race->stores[index % 2], "k", 0, &append, &race->events[index]);
     must_hold(status == HF_OK || status == HF_CONFLICT);
     race->events[index].duplicate = status == HF_OK;
 }
@@ -460,9 +460,10 @@ static void payload_bytes_are_kept_exactly(void **state)
 /* A JSON string of every byte that JSON and UTF-8 allow, each several times. */
 static size_t fill_payload(char *out, size_t bytes)
 {
-    static const char *const parts[] = {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-                                        "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80",
-                                        "\xf3\xbf\xbf\xbf", "\xf4\x8f\xbf\xbf", "\\\"", "\\\\"};
+    static const char *const parts[] = {
+        "\xc2\x80",     "\xdf\xbf",         "\xe0\xa0\x80",     "\xed\x9f\xbf",     "\xee\x80\x80",
+        "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf3\xbf\xbf\xbf", "\xf4\x8f\xbf\xbf", "\\\"",
+        "\\\\"};
     size_t used = 0;
     out[used++] = '"';
     for (size_t i = 0; used + 6 < bytes; i++) {
@@ -545,8 +546,10 @@ static void texts_belong_to_the_caller_when_the_verb_has_returned(void **state)
 
 static void odd_texts_are_values_and_nothing_else(void **state)
 {
-    static const char *const odd[] = {"'", "\"", "`", ";--", "%", "_", "\\", "?1", "$1", ":a",
-                                      "\x1b[31m", "\r\n", "<b>", "\xf0\x9f\x98\x80", " ", "NULL"};
+    static const char *const odd[] = {
+        "'",  "\"",  "`",  ";--",      "%",    "_",   "\\",
+        "?1", "$1",  ":a", "\x1b[31m", "\r\n", "<b>", "\xf0\x9f\x98\x80",
+        " ",  "NULL"};
     struct store *store = fixture_open(*state, "a");
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         struct append append;

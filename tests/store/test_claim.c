@@ -408,7 +408,7 @@ static void due_retries_come_first_then_orphans_then_the_log(void **state)
     struct scene s = scene_of(*state, 9);
     struct claim orphan = claim_of(s.id, 2, T0, fixture_batch(*state));
     orphan.lease_ms = 1000;
-    must_answer(HF_OK, RUN(s.store, &orphan)); /* 1 2 */
+    must_answer(HF_OK, RUN(s.store, &orphan));               /* 1 2 */
     struct claim claim = take(*state, s.store, s.id, 2, T0); /* 3 4 */
     must_answer(HF_OK, finish(s.store, &claim, OUTCOME_RETRY, "4", T0, T0 + SECOND));
     must_answer(HF_OK, finish_all(s.store, &claim, T0));

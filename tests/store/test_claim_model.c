@@ -117,8 +117,8 @@ static void check_entry(struct model *model, const struct entry *entry, int new_
     must_equal(event->attempts, entry->attempts);
     must_read(payload_of(event->edit), entry->event.payload);
     must_hold(!entry->unhandled);
-    must_equal(event->attempts == 0, text_is_absent(entry->attempts_json) ||
-                                         entry->attempts_json.length <= 2);
+    must_equal(event->attempts == 0,
+               text_is_absent(entry->attempts_json) || entry->attempts_json.length <= 2);
     event->place = LEASED;
     event->lease = new_lease;
     model->leases[new_lease].count++;
@@ -234,11 +234,10 @@ static void do_settle(struct model *model)
             outcomes[count++] = foresee(model, p, kinds[next_random(model, 5)]);
         }
     }
-    struct settle_lease change = {
-        .change = {.kind = CHANGE_SETTLE_LEASE, .now_us = model->now_us},
-        .subscription_id = model->id,
-        .outcomes = outcomes,
-        .count = count};
+    struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = model->now_us},
+                                  .subscription_id = model->id,
+                                  .outcomes = outcomes,
+                                  .count = count};
     if (model->leases[lease].count > 0 && next_random(model, 4) == 0) {
         change.extend_us = model->now_us + 2 * LEASE_US;
         model->leases[lease].expires_us = change.extend_us;
@@ -274,11 +273,10 @@ static void do_dead_retry(struct model *model)
         int64_t dead_id = dead_id_of(model->stores[0], p);
         must_hold(dead_id >= 0);
         event->edit = next_random(model, 2) ? ++model->edits : event->edit;
-        struct dead_retry change = {
-            .change = {.kind = CHANGE_DEAD_RETRY, .now_us = model->now_us},
-            .dead_ids = &dead_id,
-            .count = 1,
-            .payload = text_of(payload_of(event->edit))};
+        struct dead_retry change = {.change = {.kind = CHANGE_DEAD_RETRY, .now_us = model->now_us},
+                                    .dead_ids = &dead_id,
+                                    .count = 1,
+                                    .payload = text_of(payload_of(event->edit))};
         must_answer(HF_OK, RUN(any_store(model), &change));
         must_equal(1, change.ret_count);
         event->place = WAITING;

@@ -121,8 +121,7 @@ static void append_openly(struct race *race, int index, int round)
     struct hold hold = {.subscription_id = race->owners[index].subscription_id,
                         .epoch = race->owners[index].epoch};
     bool lane_busy;
-    must_answer(HF_OK,
-                store_tx_begin(race->stores[index], deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_OK, store_tx_begin(race->stores[index], deadline_after_ms(PATIENCE_MS), &tx));
     must_answer(HF_OK, tx_enter(tx, &hold, race->entries[round], T0));
     for (int i = 0; i < 3; i++) {
         struct new_event event = event_of("t", NULL);

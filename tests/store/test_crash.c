@@ -131,8 +131,7 @@ static bool die_at(struct fixture *f, const char *name, int64_t nth)
     struct store *store = fixture_open(f, "heir");
     script_picture(store, picture);
     bool before = strcmp(picture, pictures[answered]) == 0;
-    bool after = (size_t)answered < script_count() &&
-                 strcmp(picture, pictures[answered + 1]) == 0;
+    bool after = (size_t)answered < script_count() && strcmp(picture, pictures[answered + 1]) == 0;
     if (!before && !after) {
         check_fail(__FILE__, __LINE__,
                    "death at %s (%" PRId64 ") after %" PRId64 " answered steps (next: %s) left\n%s"
@@ -224,8 +223,7 @@ static void every_step_shows(void **state)
     }
 }
 
-static const struct role roles[] = {
-    {"script", script_role}, {"heavy", heavy_role}, {NULL, NULL}};
+static const struct role roles[] = {{"script", script_role}, {"heavy", heavy_role}, {NULL, NULL}};
 
 static const struct CMUnitTest claims[] = {
     CLAIM(every_step_shows),

@@ -250,11 +250,10 @@ static struct dead_query model_ask(struct model_query *chosen, const struct mode
 {
     struct dead_query query = dead_query_any();
     /* mostly few conditions at once, or hardly anything would ever match */
-    *chosen = (struct model_query){
-        .subscription = (int)next_random(seed, 3),
-        .pattern = next_random(seed, 3) ? 3 : (int)next_random(seed, 3),
-        .error = next_random(seed, 3) ? 2 : (int)next_random(seed, 2),
-        .reason = next_random(seed, 3) ? 2 : (int)next_random(seed, 2)};
+    *chosen = (struct model_query){.subscription = (int)next_random(seed, 3),
+                                   .pattern = next_random(seed, 3) ? 3 : (int)next_random(seed, 3),
+                                   .error = next_random(seed, 3) ? 2 : (int)next_random(seed, 2),
+                                   .reason = next_random(seed, 3) ? 2 : (int)next_random(seed, 2)};
     query.subscription = text_of(model_subscriptions[chosen->subscription]);
     query.type = text_of(model_patterns[chosen->pattern]);
     query.error = text_of(model_errors[chosen->error]);

@@ -89,8 +89,8 @@ static void change_something(int index, void *ctx)
             must_say("0");
             break;
         case 2:
-            must_answer(HF_OK, subscription_pause(mixture->store, mixture->subscription_id, i % 2,
-                                                  T0));
+            must_answer(HF_OK,
+                        subscription_pause(mixture->store, mixture->subscription_id, i % 2, T0));
             break;
         default:
             must_answer(HF_NOTFOUND, subscription_pause(mixture->store, 987654, true, T0));
@@ -229,8 +229,8 @@ static void append_with_deadline(int index, void *ctx)
     struct new_event event = event_of("t", NULL);
     event.payload = text_of("\"0123456789012345678901234567890123456789\"");
     struct append append = append_of(&event, 1);
-    waiting->statuses[index] = store_run(waiting->store, &append.change,
-                                         deadline_after_ms(waiting->deadline_ms[index]));
+    waiting->statuses[index] =
+        store_run(waiting->store, &append.change, deadline_after_ms(waiting->deadline_ms[index]));
 }
 
 static int count_status(const struct waiting *waiting, hf_status status)

@@ -15,8 +15,8 @@ struct scene {
 static sqlite3 *application(const char *path)
 {
     sqlite3 *db = NULL;
-    must_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                                          NULL));
+    must_equal(SQLITE_OK,
+               sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL));
     sqlite3_busy_timeout(db, PATIENCE_MS);
     return db;
 }
@@ -352,9 +352,8 @@ static void many_join_while_others_publish(void **state)
     struct scene s = scene_of(*state);
     struct joiners joiners = {.stores = {s.store, fixture_open(*state, "b")}};
     for (int i = 0; i < JOINERS; i++) {
-        joiners.scenes[i] = (struct scene){.f = *state,
-                                           .store = joiners.stores[i % 2],
-                                           .db = application(fixture_path(*state))};
+        joiners.scenes[i] = (struct scene){
+            .f = *state, .store = joiners.stores[i % 2], .db = application(fixture_path(*state))};
     }
     crowd_run(JOINERS + 4, join_repeatedly, &joiners);
     must_equal(JOINERS * 20, sqlite_number(s.db, "SELECT count(*) FROM orders"));

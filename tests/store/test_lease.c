@@ -29,10 +29,10 @@ static struct scene scene_of(struct fixture *f, size_t count)
 
 /* What a number of claims brought up. */
 struct harvest {
-    int times[512];            /* by position: how often it was handed out */
-    int attempts[512];         /* ... and with how many recorded attempts the last time */
-    char stories[512][256];    /* ... and the beginning of its story */
-    size_t sizes[64];          /* events per claim */
+    int times[512];         /* by position: how often it was handed out */
+    int attempts[512];      /* ... and with how many recorded attempts the last time */
+    char stories[512][256]; /* ... and the beginning of its story */
+    size_t sizes[64];       /* events per claim */
     size_t claims;
     size_t count;
 };
@@ -122,9 +122,8 @@ static void a_lease_can_be_shortened_and_settled_in_one_go(void **state)
 {
     struct scene s = scene_of(*state, 3);
     struct claim claim = take(*state, s.store, s.id, 3, T0);
-    struct outcome outcome = {.kind = OUTCOME_DONE,
-                              .position = 2,
-                              .lane = claim.batch->entries[1].lane};
+    struct outcome outcome = {
+        .kind = OUTCOME_DONE, .position = 2, .lane = claim.batch->entries[1].lane};
     struct settle_lease change = {.change = {.kind = CHANGE_SETTLE_LEASE, .now_us = T0},
                                   .subscription_id = s.id,
                                   .outcomes = &outcome,
@@ -352,8 +351,8 @@ static void a_dead_claimers_failed_attempts_are_recorded_once(void **state)
         hf_status status = finish(s.store, &claim, OUTCOME_RELEASE, list_batch(claim.batch), T0, 0);
         must_equal(HF_OK, status);
         if (rest.batch->count > 0) {
-            must_answer(HF_OK, finish(s.store, &rest, OUTCOME_RELEASE, list_batch(rest.batch), T0,
-                                      0));
+            must_answer(HF_OK,
+                        finish(s.store, &rest, OUTCOME_RELEASE, list_batch(rest.batch), T0, 0));
         }
     }
 }
@@ -446,8 +445,7 @@ static void closing_a_store_frees_its_bound_leases(void **state)
 
 /* ---- Kept ------------------------------------------------------------------------------------ */
 
-static struct claim claim_kept(struct fixture *f, struct store *store, int64_t id,
-                               int64_t lease_ms)
+static struct claim claim_kept(struct fixture *f, struct store *store, int64_t id, int64_t lease_ms)
 {
     struct claim claim = claim_of(id, 4, T0, fixture_batch(f));
     claim.lease_ms = lease_ms;

@@ -5,9 +5,9 @@
  * own allocations fail; what the database client does is its own business.
  */
 #include "base/mem.h"
+#include "support/ignore.h"
 #include "support/make.h"
 #include "support/script.h"
-#include "support/ignore.h"
 
 #ifdef HF_FAULTS
 
@@ -226,11 +226,23 @@ static const struct question {
     const char *name;
     hf_status (*ask)(struct asker *asker, struct batch *batch);
 } questions[] = {
-    {"get", ask_get},       {"list", ask_list},   {"progress", ask_progress}, {"facts", ask_facts},
-    {"find", ask_find},     {"head", ask_head},   {"position_before", ask_time}, {"now", ask_now},
-    {"due", ask_due},       {"lanes", ask_lanes}, {"ahead", ask_ahead},       {"lease", ask_lease},
-    {"dead", ask_dead},     {"dead_count", ask_dead_count},                   {"sizes", ask_sizes},
-    {"doctor", ask_doctor}, {"reader", ask_reader},
+    {"get", ask_get},
+    {"list", ask_list},
+    {"progress", ask_progress},
+    {"facts", ask_facts},
+    {"find", ask_find},
+    {"head", ask_head},
+    {"position_before", ask_time},
+    {"now", ask_now},
+    {"due", ask_due},
+    {"lanes", ask_lanes},
+    {"ahead", ask_ahead},
+    {"lease", ask_lease},
+    {"dead", ask_dead},
+    {"dead_count", ask_dead_count},
+    {"sizes", ask_sizes},
+    {"doctor", ask_doctor},
+    {"reader", ask_reader},
 };
 
 /* A store with something to find for every question. */
@@ -241,8 +253,8 @@ static void asker_open(struct asker *asker, struct fixture *f)
     asker->ordered_id = subscribe_ordered(asker->store, "o", 1);
     asker->shared_id = subscribe_shared(asker->store, "s");
     struct owner owner = own(asker->store, asker->ordered_id, 0);
-    must_answer(HF_OK, SETTLE(&owner, 0, retry(1, "a", T0), held(2, "a"), dead(3, "b"),
-                              done(5, "c")));
+    must_answer(HF_OK,
+                SETTLE(&owner, 0, retry(1, "a", T0), held(2, "a"), dead(3, "b"), done(5, "c")));
     struct claim claim = take(f, asker->store, asker->shared_id, 4, T0);
     memcpy(asker->lease, claim.ret_lease, STORE_TOKEN_BYTES);
     asker->entry = *entry_at(f, asker->store, 1);

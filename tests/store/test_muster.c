@@ -307,9 +307,15 @@ static void held_ones_are_stored_with_their_marks(void **state)
     struct outcome last[1] = {held(6, "z")};
     struct mark marks[3] = {
         {.partition = 0, .epoch = owner.epoch, .checkpoint = 4, .held = kept, .held_count = 3},
-        {.partition = 1, .epoch = own(a, id, 1).epoch - 1, .checkpoint = 8, .held = lost,
+        {.partition = 1,
+         .epoch = own(a, id, 1).epoch - 1,
+         .checkpoint = 8,
+         .held = lost,
          .held_count = 1},
-        {.partition = 2, .epoch = own(a, id, 2).epoch, .checkpoint = 0, .held = last,
+        {.partition = 2,
+         .epoch = own(a, id, 2).epoch,
+         .checkpoint = 0,
+         .held = last,
          .held_count = 1},
     };
     must_answer(HF_OK, move(a, id, 0, marks, 3));

@@ -77,8 +77,7 @@ static void a_removal_that_was_left_half_done_goes_on(void **state)
         must_answer(HF_OK, RUN(store, &remove));
         must_equal(true, remove.ret_more);
         bool removing = false;
-        must_answer(HF_OK,
-                    store_namespace_list(store, text_of(name), note_removing, &removing));
+        must_answer(HF_OK, store_namespace_list(store, text_of(name), note_removing, &removing));
         must_equal(true, removing);
         must_answer(HF_BUSY, open_status(fixture, name));
         struct namespace_put again = put_named(name);

@@ -107,8 +107,8 @@ static void what_fails_to_remember_the_dead_fails_nothing_else(void **state)
     sqlite3_close(db);
     append_one(store, "t", NULL);
     must_equal(HF_NODE_GONE, see(store, "mortal").state);
-    must_equal(1, sqlite_number_in(fixture_path(fixture),
-                                   "SELECT count(*) FROM holdfast_past_nodes"));
+    must_equal(1,
+               sqlite_number_in(fixture_path(fixture), "SELECT count(*) FROM holdfast_past_nodes"));
 }
 
 static const struct CMUnitTest claims[] = {

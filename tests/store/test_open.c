@@ -103,8 +103,8 @@ static void a_bare_path_is_a_sqlite_file(void **state)
 
 static void odd_characters_in_a_path_are_characters(void **state)
 {
-    static const char *const names[] = {"it's 100% #1.db", "a;b.db", "%20.db", "\xc3\xa9.db",
-                                        "sqlite:.db", "-x.db"};
+    static const char *const names[] = {"it's 100% #1.db", "a;b.db",     "%20.db",
+                                        "\xc3\xa9.db",     "sqlite:.db", "-x.db"};
     struct fixture *f = *state;
     fixture_sqlite_only(f);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -31,8 +31,8 @@ static bool witness_step(struct witness *witness, int32_t max)
     int64_t floor = -7;
     bool more = false;
     batch_init(&batch);
-    must_answer(HF_OK, store_reader_next(witness->reader, witness->filter, max, &batch, &floor,
-                                         &more));
+    must_answer(HF_OK,
+                store_reader_next(witness->reader, witness->filter, max, &batch, &floor, &more));
     must_hold((int64_t)batch.count <= max);
     must_hold(floor >= witness->floor);
     for (size_t i = 0; i < batch.count; i++) {
@@ -103,8 +103,8 @@ static void a_reader_begins_after_its_start(void **state)
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", 8);
     for (int64_t after = 0; after <= 8; after++) {
-        struct witness witness = witness_of(fixture_reader(*state, store, after), &filter_all,
-                                            after);
+        struct witness witness =
+            witness_of(fixture_reader(*state, store, after), &filter_all, after);
         witness_drain(&witness, 3);
         must_equal(8 - after, witness.count);
         must_hold(witness.count == 0 || witness.positions[0] == after + 1);

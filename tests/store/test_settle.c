@@ -104,8 +104,7 @@ static void a_settle_of_nothing_is_a_settle(void **state)
 static void what_is_done_above_the_checkpoint_is_remembered_until_it_passes(void **state)
 {
     struct scene s = scene_of(*state, "abcdefg");
-    must_answer(HF_OK, SETTLE(&s.owner, 1, done(3, "c"), done(6, "f"), dead(4, "d"),
-                              done(1, "a")));
+    must_answer(HF_OK, SETTLE(&s.owner, 1, done(3, "c"), done(6, "f"), dead(4, "d"), done(1, "a")));
     must_read("3 4 6", list_ahead(s.store, s.id, 0, 1));
     must_equal(true, facts_of(*state, s.store, s.id, 3, NULL).settled);
     must_equal(true, facts_of(*state, s.store, s.id, 4, NULL).settled);
@@ -120,8 +119,8 @@ static void what_is_done_above_the_checkpoint_is_remembered_until_it_passes(void
 static void ahead_is_only_what_is_above_the_given_checkpoint(void **state)
 {
     struct scene s = scene_of(*state, "abcdef");
-    must_answer(HF_OK, SETTLE(&s.owner, -1, done(2, "b"), retry(3, "c", T0), held(4, "c"),
-                              block(5, "e")));
+    must_answer(HF_OK,
+                SETTLE(&s.owner, -1, done(2, "b"), retry(3, "c", T0), held(4, "c"), block(5, "e")));
     must_read("2 3 4 5", list_ahead(s.store, s.id, 0, 0));
     must_read("3 4 5", list_ahead(s.store, s.id, 0, 2));
     must_read("5", list_ahead(s.store, s.id, 0, 4));
@@ -210,9 +209,9 @@ static void facts_tell_the_retry(void **state)
 static void due_retries_come_by_due_time_up_to_max(void **state)
 {
     struct scene s = scene_of(*state, "abcdef");
-    must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0 + 40), retry(2, "b", T0 + 10),
-                              retry(3, "c", T0 + 30), retry(4, "d", T0 + 20),
-                              retry(5, "e", T0 + 50)));
+    must_answer(HF_OK,
+                SETTLE(&s.owner, -1, retry(1, "a", T0 + 40), retry(2, "b", T0 + 10),
+                       retry(3, "c", T0 + 30), retry(4, "d", T0 + 20), retry(5, "e", T0 + 50)));
     must_read("2 4 3", list_due(s.store, s.id, 0, T0 + 30));
     struct batch *batch = fixture_batch(*state);
     int64_t next_us = -7;
@@ -334,8 +333,8 @@ static void held_rows_wait_behind_their_lane(void **state)
 static void the_lanes_lowest_held_row_follows_what_is_done_or_dead(void **state)
 {
     struct scene s = scene_of(*state, "aaaa");
-    must_answer(HF_OK, SETTLE(&s.owner, 4, retry(1, "a", T0), held(3, "a"), held(2, "a"),
-                              held(4, "a")));
+    must_answer(HF_OK,
+                SETTLE(&s.owner, 4, retry(1, "a", T0), held(3, "a"), held(2, "a"), held(4, "a")));
     s.owner.now_us = T0 + 100;
     struct outcome outcome[] = {waited(done(1, "a"))};
     must_answer(HF_OK, settle(&s.owner, -1, outcome, 1));

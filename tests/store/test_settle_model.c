@@ -272,8 +272,8 @@ static void do_decide(struct model *model)
 
 static void do_takeover(struct model *model)
 {
-    struct store *store = model->owner.store == model->stores[0] ? model->stores[1]
-                                                                 : model->stores[0];
+    struct store *store =
+        model->owner.store == model->stores[0] ? model->stores[1] : model->stores[0];
     struct acquire acquire = acquire_of(model->id, 0, LEASE_MS);
     acquire.force = true;
     must_answer(HF_OK, RUN(store, &acquire));

@@ -19,7 +19,7 @@
 struct bell {
     struct store *near; /* does it */
     struct store *far;  /* hears it too */
-    bool slow; /* rings travel */
+    bool slow;          /* rings travel */
     uint64_t near_seen;
     uint64_t far_seen;
 };
@@ -136,16 +136,14 @@ static void what_is_done_to_dead_letters_rings(void **state)
     for (int i = 0; i < 3; i++) {
         ids[i] = dead_id_of(bell.near, i + 1);
     }
-    struct dead_retry retry_change = {.change = {.kind = CHANGE_DEAD_RETRY, .now_us = T0},
-                                      .dead_ids = &ids[0],
-                                      .count = 1};
+    struct dead_retry retry_change = {
+        .change = {.kind = CHANGE_DEAD_RETRY, .now_us = T0}, .dead_ids = &ids[0], .count = 1};
     must_ring(&bell, RUN(bell.near, &retry_change));
     struct dead_resolve resolve = {.change = {.kind = CHANGE_DEAD_RESOLVE, .now_us = T0},
                                    .dead_id = ids[1]};
     must_ring(&bell, RUN(bell.near, &resolve));
-    struct dead_purge purge = {.change = {.kind = CHANGE_DEAD_PURGE, .now_us = T0},
-                               .dead_ids = &ids[2],
-                               .count = 1};
+    struct dead_purge purge = {
+        .change = {.kind = CHANGE_DEAD_PURGE, .now_us = T0}, .dead_ids = &ids[2], .count = 1};
     must_ring(&bell, RUN(bell.near, &purge));
 }
 
@@ -374,9 +372,8 @@ static void must_rally(struct fixture *f, struct store *first, struct store *sec
 {
     bool quick = false;
     for (int i = 0; i < MATCHES_MAX && !quick; i++) {
-        struct rally rally = {.stores = {first, second},
-                              .slow_ms = SLOW_MS(f->sqlite),
-                              .base = head_of(first)};
+        struct rally rally = {
+            .stores = {first, second}, .slow_ms = SLOW_MS(f->sqlite), .base = head_of(first)};
         crowd_run(2, play, &rally);
         quick = rally.slow[0] + rally.slow[1] <= SLOW_MAX(RALLY);
     }
@@ -441,8 +438,7 @@ static void a_process_that_dies_waiting_or_ringing_disturbs_nobody(void **state)
     }
 }
 
-static const struct role roles[] = {
-    {"player", player_role}, {"noisy", noisy_role}, {NULL, NULL}};
+static const struct role roles[] = {{"player", player_role}, {"noisy", noisy_role}, {NULL, NULL}};
 
 static const struct CMUnitTest claims[] = {
     CLAIM(the_number_stands_still_while_nothing_happens),

@@ -423,9 +423,8 @@ static void a_pause_needs_neither_name_nor_reason(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(store, "s", 1);
-    struct pause pause = {.change = {.kind = CHANGE_PAUSE, .now_us = T0},
-                          .subscription_id = id,
-                          .paused = true};
+    struct pause pause = {
+        .change = {.kind = CHANGE_PAUSE, .now_us = T0}, .subscription_id = id, .paused = true};
     must_answer(HF_OK, RUN(store, &pause));
     must_equal(T0, row_of(store, "s").paused_at_us);
     must_read("(absent)", row_of(store, "s").paused_reason);
@@ -451,8 +450,8 @@ static void removal_takes_all_but_the_dead_letters(void **state)
     append_lanes(store, "aabb");
     int64_t id = subscribe_ordered(store, "s", 1);
     struct owner owner = own(store, id, 0);
-    must_answer(HF_OK, SETTLE(&owner, 0, retry(1, "a", T0), held(2, "a"), dead(3, "b"),
-                              done(4, "b")));
+    must_answer(HF_OK,
+                SETTLE(&owner, 0, retry(1, "a", T0), held(2, "a"), dead(3, "b"), done(4, "b")));
     must_answer(HF_OK, subscription_drop(store, "s"));
     struct row row = {0};
     must_answer(HF_NOTFOUND, store_subscription_get(store, text_of("s"), copy_row, &row));

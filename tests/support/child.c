@@ -25,10 +25,12 @@ static const char *url_of(const struct fixture *fixture, struct child *child,
     static int started;
     snprintf(child->application, sizeof child->application, "child-%d-%d", (int)getpid(),
              ++started);
-    int length = snprintf(out, 2 * TEMP_PATH_BYTES, "%s%s%s%s", fixture->url,
-                          fixture->sqlite ? "" : strchr(fixture->url, '?') ? "&" : "?",
-                          fixture->sqlite ? "" : "application_name=",
-                          fixture->sqlite ? "" : child->application);
+    int length = snprintf(
+        out, 2 * TEMP_PATH_BYTES, "%s%s%s%s", fixture->url,
+        fixture->sqlite             ? ""
+        : strchr(fixture->url, '?') ? "&"
+                                    : "?",
+        fixture->sqlite ? "" : "application_name=", fixture->sqlite ? "" : child->application);
     must_hold(length > 0 && length < 2 * TEMP_PATH_BYTES);
     return out;
 }
@@ -42,10 +44,14 @@ void child_start(struct fixture *fixture, struct child *child, const char *role,
     must_equal(0, pipe2(report, O_CLOEXEC));
 
     char url[2 * TEMP_PATH_BYTES];
-    const char *const arguments[] = {"/proc/self/exe", "--role",
-                                     role,             url_of(fixture, child, url),
-                                     fixture->namespace_name, fixture->dir,
-                                     argument,         check_claim_name(),
+    const char *const arguments[] = {"/proc/self/exe",
+                                     "--role",
+                                     role,
+                                     url_of(fixture, child, url),
+                                     fixture->namespace_name,
+                                     fixture->dir,
+                                     argument,
+                                     check_claim_name(),
                                      NULL};
     char self[TEMP_PATH_BYTES];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -25,11 +25,11 @@
 struct fixture;
 
 struct child {
-    pid_t pid;  /* 0: none, or ended */
+    pid_t pid; /* 0: none, or ended */
     const struct fixture *fixture;
     char application[48]; /* what its sessions with a server are called */
-    int input;  /* we write */
-    int report; /* we read */
+    int input;            /* we write */
+    int report;           /* we read */
     char pending[CHILD_LINE_BYTES];
     size_t pending_bytes;
 };
@@ -39,8 +39,7 @@ struct child {
 void child_start(struct fixture *fixture, struct child *child, const char *role,
                  const char *argument);
 /* Sends one line. */
-void child_tell(struct child *child, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void child_tell(struct child *child, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Waits (bounded) for a line "WORD NUMBER", answers the number; any other line fails the test. */
 int64_t child_hear(struct child *child, const char *word);
 /* Reads a line if one comes within timeout_ms; false at the end or when the time is over. */

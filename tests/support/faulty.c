@@ -207,8 +207,8 @@ static hf_status faulty_open(const char *location, const struct store_options *o
         return (fail)(HF_NOMEM, "out of memory");
     }
     faulty->head.class = &faulty_engine_class;
-    hf_status status = class->open(class->whole_url ? location : location + length + 1, options,
-                                   &faulty->inner);
+    hf_status status =
+        class->open(class->whole_url ? location : location + length + 1, options, &faulty->inner);
     if (status != HF_OK) {
         free(faulty);
         return status;
@@ -325,8 +325,8 @@ static hf_status faulty_retain_command(struct engine *engine, const char *comman
     FORWARD(FAULTY_SUBSCRIPTION_GET, to->class->retain_command(to, command, deadline));
 }
 
-static hf_status faulty_schedule_get(struct engine *engine, struct text name,
-                                     schedule_row_fn found, void *ctx)
+static hf_status faulty_schedule_get(struct engine *engine, struct text name, schedule_row_fn found,
+                                     void *ctx)
 {
     struct engine *to = inner(engine);
     FORWARD(FAULTY_AGENDA, to->class->schedule_get(to, name, found, ctx));
@@ -392,9 +392,8 @@ static hf_status faulty_delivery_facts(struct engine *engine, int64_t subscripti
                                        struct text *ret_story)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_DELIVERY_FACTS,
-            to->class->delivery_facts(to, subscription_id, id, position, hash, arena, ret_facts,
-                                      ret_story));
+    FORWARD(FAULTY_DELIVERY_FACTS, to->class->delivery_facts(to, subscription_id, id, position,
+                                                             hash, arena, ret_facts, ret_story));
 }
 
 static hf_status faulty_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)

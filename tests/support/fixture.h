@@ -51,7 +51,7 @@ struct role {
 /* One claim with its fixture: a row of the program's table. */
 #define CLAIM(function)                                                                            \
     {                                                                                              \
-        #function, function, fixture_setup, fixture_teardown, (void *)(uintptr_t)#function         \
+#function, function, fixture_setup, fixture_teardown, (void *)(uintptr_t) #function        \
     }
 
 int fixture_setup(void **state);

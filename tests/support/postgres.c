@@ -57,8 +57,7 @@ void postgres_await_end(const char *url, const char *application_name)
     bool ended = false;
     while (!ended) {
         must_hold(clock_mono_us() < until_us);
-        PGresult *result =
-            PQexecParams(pg, SESSIONS, 1, NULL, &application_name, NULL, NULL, 0);
+        PGresult *result = PQexecParams(pg, SESSIONS, 1, NULL, &application_name, NULL, NULL, 0);
         must_equal(PGRES_TUPLES_OK, PQresultStatus(result));
         ended = strcmp(PQgetvalue(result, 0, 0), "0") == 0;
         PQclear(result);

@@ -172,10 +172,8 @@ static hf_status puppet_enter(struct puppet *puppet, char **words)
     struct hold hold = {.subscription_id = puppet->owner.subscription_id,
                         .partition = puppet->owner.partition,
                         .epoch = puppet->owner.epoch};
-    const struct entry *entry =
-        entry_at(puppet->fixture, puppet->store, number_of(words[1]));
-    hf_status status =
-        store_tx_begin(puppet->store, deadline_after_ms(PATIENCE_MS), &puppet->tx);
+    const struct entry *entry = entry_at(puppet->fixture, puppet->store, number_of(words[1]));
+    hf_status status = store_tx_begin(puppet->store, deadline_after_ms(PATIENCE_MS), &puppet->tx);
     return status == HF_OK ? tx_enter(puppet->tx, &hold, entry, T0) : status;
 }
 
@@ -213,12 +211,11 @@ static const struct puppet_word {
     int words; /* with the name */
     hf_status (*obey)(struct puppet *puppet, char **words);
 } puppet_words[] = {
-    {"append", 4, puppet_append}, {"publish", 2, puppet_publish}, {"acquire", 3, puppet_acquire},
-    {"muster", 2, puppet_muster},
-    {"settle", 2, puppet_settle}, {"note", 5, puppet_note},       {"clear", 2, puppet_clear},
-    {"alive", 1, puppet_alive},   {"claim", 6, puppet_claim},     {"ack", 1, puppet_ack},
-    {"enter", 2, puppet_enter},   {"leave", 1, puppet_leave},     {"commit", 1, puppet_commit},
-    {"txappend", 2, puppet_txappend}, {"exit", 1, puppet_exit},
+    {"append", 4, puppet_append}, {"publish", 2, puppet_publish},   {"acquire", 3, puppet_acquire},
+    {"muster", 2, puppet_muster}, {"settle", 2, puppet_settle},     {"note", 5, puppet_note},
+    {"clear", 2, puppet_clear},   {"alive", 1, puppet_alive},       {"claim", 6, puppet_claim},
+    {"ack", 1, puppet_ack},       {"enter", 2, puppet_enter},       {"leave", 1, puppet_leave},
+    {"commit", 1, puppet_commit}, {"txappend", 2, puppet_txappend}, {"exit", 1, puppet_exit},
 };
 
 /* Cuts a line into words. */

@@ -196,9 +196,8 @@ static hf_status step_dead_resolve(struct script *script)
 static hf_status step_dead_purge(struct script *script)
 {
     int64_t id = dead_id_at(script, 3);
-    struct dead_purge change = {.change = {.kind = CHANGE_DEAD_PURGE, .now_us = T0},
-                                .dead_ids = &id,
-                                .count = 1};
+    struct dead_purge change = {
+        .change = {.kind = CHANGE_DEAD_PURGE, .now_us = T0}, .dead_ids = &id, .count = 1};
     return RUN(script->store, &change);
 }
 
@@ -287,20 +286,34 @@ static const struct script_row {
     const char *name;
     hf_status (*run)(struct script *script);
 } script_rows[] = {
-    {"put_ordered", step_put_ordered},   {"put_shared", step_put_shared},
-    {"append", step_append},             {"append_version", step_append_version},
-    {"acquire", step_acquire},           {"settle", step_settle},
-    {"promote", step_promote},           {"bury", step_bury},
-    {"block", step_block},               {"claim", step_claim},
-    {"settle_lease", step_settle_lease}, {"retry_lease", step_retry_lease},
-    {"bury_lease", step_bury_lease},     {"release_lease", step_release_lease},
-    {"claim_again", step_claim_again},   {"ack_all", step_ack_all},
-    {"pause", step_pause},               {"resume", step_resume},
-    {"breaker", step_breaker},           {"dead_retry", step_dead_retry},
-    {"dead_resolve", step_dead_resolve}, {"dead_purge", step_dead_purge},
-    {"tx", step_tx},                     {"join", step_join},
-    {"give_back", step_give_back},       {"seek", step_seek},
-    {"change", step_change},             {"remove", step_remove},
+    {"put_ordered", step_put_ordered},
+    {"put_shared", step_put_shared},
+    {"append", step_append},
+    {"append_version", step_append_version},
+    {"acquire", step_acquire},
+    {"settle", step_settle},
+    {"promote", step_promote},
+    {"bury", step_bury},
+    {"block", step_block},
+    {"claim", step_claim},
+    {"settle_lease", step_settle_lease},
+    {"retry_lease", step_retry_lease},
+    {"bury_lease", step_bury_lease},
+    {"release_lease", step_release_lease},
+    {"claim_again", step_claim_again},
+    {"ack_all", step_ack_all},
+    {"pause", step_pause},
+    {"resume", step_resume},
+    {"breaker", step_breaker},
+    {"dead_retry", step_dead_retry},
+    {"dead_resolve", step_dead_resolve},
+    {"dead_purge", step_dead_purge},
+    {"tx", step_tx},
+    {"join", step_join},
+    {"give_back", step_give_back},
+    {"seek", step_seek},
+    {"change", step_change},
+    {"remove", step_remove},
 };
 
 size_t script_count(void)
@@ -344,8 +357,7 @@ static void paint_events(struct painter *painter)
     for (size_t i = 0; i < batch.count; i++) {
         const hf_event *event = &batch.entries[i].event;
         buf_printf(painter->out, "event %" PRId64 " %s %s %s v%" PRId64 "\n", event->position,
-                   event->type, event->key ? event->key : "-", event->payload,
-                   event->key_version);
+                   event->type, event->key ? event->key : "-", event->payload, event->key_version);
     }
     batch_release(&batch);
 }

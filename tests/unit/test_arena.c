@@ -1,7 +1,7 @@
 /* Unit tests of base/arena. */
-#include "unit.h"
 #include "base/arena.h"
 #include "base/mem.h"
+#include "unit.h"
 
 #define BATCH_BYTES_MAX 100000
 

@@ -1,7 +1,7 @@
 /* Unit tests of base/breaker. */
-#include "unit.h"
 #include "base/breaker.h"
 #include "base/json_check.h"
+#include "unit.h"
 
 #define SECOND_US INT64_C(1000000)
 #define START_US (INT64_C(1794714878) * SECOND_US)
@@ -87,8 +87,7 @@ static void while_open_everything_waits_then_exactly_one_probe_runs(void **state
     assert_int_equal(breaker_wait_ms(&breaker, START_US + 30 * SECOND_US - 1), 1);
     assert_int_equal(breaker_ask(&breaker, &policy, START_US + 30 * SECOND_US), BREAKER_PROBE);
     for (int i = 0; i < 10; i++)
-        assert_int_equal(breaker_ask(&breaker, &policy, START_US + 1000 * SECOND_US),
-                         BREAKER_WAIT);
+        assert_int_equal(breaker_ask(&breaker, &policy, START_US + 1000 * SECOND_US), BREAKER_WAIT);
     assert_int_equal(breaker_wait_ms(&breaker, START_US + 1000 * SECOND_US), -1);
 }
 

@@ -1,7 +1,7 @@
 /* Unit tests of base/buf. */
-#include "unit.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "unit.h"
 
 static void pieces_are_appended_in_order_and_terminated(void **state)
 {

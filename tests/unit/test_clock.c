@@ -1,8 +1,8 @@
 /* Unit tests of base/clock, base/deadline and the waiting of base/thread. */
-#include "unit.h"
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/thread.h"
+#include "unit.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -175,8 +175,7 @@ int main(void)
         cmocka_unit_test(a_negative_or_enormous_time_is_never),
         cmocka_unit_test(earlier_picks_the_one_that_comes_first),
         cmocka_unit_test(timespec_splits_seconds_and_nanoseconds),
-        cmocka_unit_test(
-            a_thread_blocks_all_signals_has_its_name_and_its_creator_keeps_its_mask),
+        cmocka_unit_test(a_thread_blocks_all_signals_has_its_name_and_its_creator_keeps_its_mask),
         cmocka_unit_test(a_wait_ends_when_its_deadline_passes),
         cmocka_unit_test(a_wait_notices_that_the_fake_clock_was_advanced),
     };

@@ -1,6 +1,6 @@
 /* Unit tests of base/err. */
-#include "unit.h"
 #include "base/utf8.h"
+#include "unit.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -49,14 +49,14 @@ struct transaction {
 struct model_reader {
     struct gap gap;
     bool strict;
-    int step;                 /* of sending the statements and using their answers */
-    struct gap_look proof;    /* taken before the statements were sent */
+    int step;              /* of sending the statements and using their answers */
+    struct gap_look proof; /* taken before the statements were sent */
     struct gap_run tail[16];
     size_t tail_count;
     int64_t late[MODEL_NUMBERS];
     size_t late_count;
     int64_t floor;
-    int64_t handed_through;   /* strict */
+    int64_t handed_through; /* strict */
     bool handed[MODEL_NUMBERS + 1];
 };
 
@@ -66,13 +66,13 @@ struct model {
     enum fate fates[MODEL_NUMBERS + 1];
     struct transaction transactions[MODEL_TRANSACTIONS];
     uint64_t next_id;
-    uint64_t crowd;   /* transactions at one time */
-    bool renames;     /* PREPARE gives a new id */
-    uint64_t haste;   /* of the readers, compared with the prober's: 1 to 5 */
-    bool prepares;    /* anybody prepares at all: such a transaction lasts long */
+    uint64_t crowd; /* transactions at one time */
+    bool renames;   /* PREPARE gives a new id */
+    uint64_t haste; /* of the readers, compared with the prober's: 1 to 5 */
+    bool prepares;  /* anybody prepares at all: such a transaction lasts long */
     /* the prober */
     uint64_t begun;
-    int look_step;    /* 0: nobody looks */
+    int look_step; /* 0: nobody looks */
     struct gap_holder seen[2 * MODEL_TRANSACTIONS];
     size_t seen_count;
     struct gap_watch watch;
@@ -147,9 +147,9 @@ static void see_locks(struct model *model, bool kept)
     for (size_t i = 0; i < MODEL_TRANSACTIONS; i++) {
         const struct transaction *transaction = &model->transactions[i];
         if (transaction->holds && transaction->kept == kept)
-            model->seen[model->seen_count++] = (struct gap_holder){
-                transaction->id,
-                transaction->phase == PHASE_PREPARED && model->error != ERROR_NO_INHERITANCE};
+            model->seen[model->seen_count++] =
+                (struct gap_holder){transaction->id, transaction->phase == PHASE_PREPARED &&
+                                                         model->error != ERROR_NO_INHERITANCE};
     }
 }
 
@@ -280,8 +280,7 @@ static void model_run(struct model *model, int steps)
     while (steps-- > 0) {
         uint64_t dice = chance_below(&model->seed, 14);
         if (dice < 6)
-            transaction_step(model,
-                             &model->transactions[chance_below(&model->seed, model->crowd)]);
+            transaction_step(model, &model->transactions[chance_below(&model->seed, model->crowd)]);
         else if (dice < 6 + model->haste)
             reader_step(model, chance_below(&model->seed, MODEL_READERS));
         else

@@ -1,6 +1,6 @@
 /* Unit tests of base/glob: the rules, and matching and inclusion against brute force. */
-#include "unit.h"
 #include "base/glob.h"
+#include "unit.h"
 
 #define BYTES_51 "123456789012345678901234567890123456789012345678901"
 #define BYTES_255 BYTES_51 BYTES_51 BYTES_51 BYTES_51 BYTES_51

@@ -1,6 +1,6 @@
 /* Unit tests of base/hash. */
-#include "unit.h"
 #include "base/uuid.h"
+#include "unit.h"
 
 static void md5_equals_the_vectors_of_rfc_1321(void **state)
 {
@@ -57,7 +57,7 @@ static void the_partition_hash_is_what_postgresql_computes(void **state)
         const char *text;
         int64_t hash;
     } table[] = {
-        {"", INT64_C(0x541d8cd98f00b204)},    /* md5 begins d4: the sign bit goes */
+        {"", INT64_C(0x541d8cd98f00b204)}, /* md5 begins d4: the sign bit goes */
         {"a", INT64_C(0x0cc175b9c0f1b6a8)},
         {"abc", INT64_C(0x100150983cd24fb0)}, /* 90 */
     };
@@ -85,9 +85,11 @@ static void keys_stay_in_their_partitions_for_ever(void **state)
         {text_of("A"), INT64_C(0x7fc56270e7a70fa8), {0, 0, 2, 0, 8, 720, 936}},
         {text_of("a\nb"), INT64_C(0x0cdeb44417f3c268), {0, 0, 2, 2, 8, 656, 616}},
         {text_of("\xd0\xba\xd0\xbb\xd1\x8e\xd1\x87"), /* Cyrillic */
-         INT64_C(0x43657b66c60a3072), {0, 0, 1, 0, 2, 138, 114}},
+         INT64_C(0x43657b66c60a3072),
+         {0, 0, 1, 0, 2, 138, 114}},
         {text_of("\xf0\x9f\x98\x80"), /* beyond the basic plane */
-         INT64_C(0x2a02eac39d716a70), {0, 0, 1, 6, 0, 656, 624}},
+         INT64_C(0x2a02eac39d716a70),
+         {0, 0, 1, 6, 0, 656, 624}},
         {{longest, sizeof(longest)}, INT64_C(0x598bf98d5c865461), {0, 1, 2, 5, 1, 745, 97}},
         /* Of these the digest begins with 0x80000788 and 0xffffff9e: next to INT64_MIN and -1. */
         {text_of("user-252235"), INT64_C(0x00000788b592aeb1), {0, 1, 2, 0, 1, 761, 689}},
@@ -106,8 +108,8 @@ static void keys_stay_in_their_partitions_for_ever(void **state)
 static void every_number_has_a_partition(void **state)
 {
     static const int64_t hashes[] = {
-        0,         1,         2,         INT32_MAX,     INT64_C(0x80000000), UINT32_MAX,
-        INT64_MAX, -1,        INT32_MIN, INT64_MIN + 1, INT64_MIN,           INT64_MAX - 1,
+        0,         1,  2,         INT32_MAX,     INT64_C(0x80000000), UINT32_MAX,
+        INT64_MAX, -1, INT32_MIN, INT64_MIN + 1, INT64_MIN,           INT64_MAX - 1,
     };
 
     (void)state;
@@ -161,9 +163,15 @@ static void an_event_is_hashed_by_tenant_else_key_else_id(void **state)
 static void lanes_of_different_pairs_differ(void **state)
 {
     static const struct text parts[] = {
-        {NULL, 0},          TEXT_LITERAL(""),   TEXT_LITERAL("a"), TEXT_LITERAL("b"),
-        TEXT_LITERAL("ab"), TEXT_LITERAL("\0"), TEXT_LITERAL("\1\1\0\0\0\0\0\0\0b"),
-        TEXT_LITERAL("a\1b"), TEXT_LITERAL("b\1a"),
+        {NULL, 0},
+        TEXT_LITERAL(""),
+        TEXT_LITERAL("a"),
+        TEXT_LITERAL("b"),
+        TEXT_LITERAL("ab"),
+        TEXT_LITERAL("\0"),
+        TEXT_LITERAL("\1\1\0\0\0\0\0\0\0b"),
+        TEXT_LITERAL("a\1b"),
+        TEXT_LITERAL("b\1a"),
     };
     uint64_t lanes[COUNT_OF(parts) * COUNT_OF(parts)];
     size_t count = 0;

@@ -1,7 +1,7 @@
 /* Unit tests of base/json_read. */
-#include "unit.h"
 #include "base/json_read.h"
 #include "base/json_write.h"
+#include "unit.h"
 
 static void kinds_are_told_by_the_first_byte(void **state)
 {
@@ -9,9 +9,9 @@ static void kinds_are_told_by_the_first_byte(void **state)
         const char *raw;
         enum json_kind kind;
     } table[] = {
-        {"", JSON_NOTHING},   {" \n", JSON_NOTHING}, {"x", JSON_NOTHING}, {"null", JSON_NULL},
-        {"true", JSON_BOOL},  {"false", JSON_BOOL},  {"-1", JSON_NUMBER}, {"0.5", JSON_NUMBER},
-        {"\"", JSON_STRING},  {" []", JSON_ARRAY},   {"{}", JSON_OBJECT},
+        {"", JSON_NOTHING},  {" \n", JSON_NOTHING}, {"x", JSON_NOTHING}, {"null", JSON_NULL},
+        {"true", JSON_BOOL}, {"false", JSON_BOOL},  {"-1", JSON_NUMBER}, {"0.5", JSON_NUMBER},
+        {"\"", JSON_STRING}, {" []", JSON_ARRAY},   {"{}", JSON_OBJECT},
     };
 
     (void)state;
@@ -142,12 +142,16 @@ static void whole_numbers_are_decoded_and_others_refused(void **state)
         const char *raw;
         int64_t value;
     } good[] = {
-        {"0", 0}, {"-0", 0}, {"42", 42}, {"-42", -42},
-        {"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN},
+        {"0", 0},
+        {"-0", 0},
+        {"42", 42},
+        {"-42", -42},
+        {"9223372036854775807", INT64_MAX},
+        {"-9223372036854775808", INT64_MIN},
     };
     static const char *const bad[] = {
-        "", "-", "1.0", "1e3", "9223372036854775808", "-9223372036854775809", "\"1\"", "null",
-        "1 ", "+1",
+        "",      "-",    "1.0", "1e3", "9223372036854775808", "-9223372036854775809",
+        "\"1\"", "null", "1 ",  "+1",
     };
 
     (void)state;
@@ -190,8 +194,8 @@ static void values_are_found_by_key_and_kind(void **state)
 static void text_that_is_not_json_breaks_the_walk(void **state)
 {
     static const char *const table[] = {
-        "[", "[1", "[1,", "[\"a", "[[1]", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "{1:2}",
-        "{\"a\\", "[,,]", "{\"a\" 1}",
+        "[",       "[1",       "[1,",   "[\"a",   "[[1]", "{",         "{\"a\"",
+        "{\"a\":", "{\"a\":1", "{1:2}", "{\"a\\", "[,,]", "{\"a\" 1}",
     };
 
     (void)state;

@@ -1,8 +1,8 @@
 /* Unit tests of base/json_write. */
-#include "unit.h"
 #include "base/json_check.h"
 #include "base/json_read.h"
 #include "base/json_write.h"
+#include "unit.h"
 
 static void commas_come_by_themselves(void **state)
 {

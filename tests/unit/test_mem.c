@@ -1,6 +1,6 @@
 /* Unit tests of base/mem. The failing allocator exists only in builds with HF_FAULTS. */
-#include "unit.h"
 #include "base/mem.h"
+#include "unit.h"
 
 static void dup_adds_a_final_nul(void **state)
 {

@@ -1,6 +1,6 @@
 /* Unit tests of base/number. */
-#include "unit.h"
 #include "base/number.h"
+#include "unit.h"
 
 #include <locale.h>
 #include <math.h>
@@ -43,7 +43,18 @@ static void digits_are_the_shortest(void **state)
 static void what_is_no_decimal_number_is_refused(void **state)
 {
     static const char *const table[] = {
-        "", " 1", "1 ", "inf", "nan", "0x10", "1,5", "1e999", "-", "e5", "1.2.3", "1-2",
+        "",
+        " 1",
+        "1 ",
+        "inf",
+        "nan",
+        "0x10",
+        "1,5",
+        "1e999",
+        "-",
+        "e5",
+        "1.2.3",
+        "1-2",
         "11111111111111111111111111111111111111111111111111111111111111111111111111",
     };
 

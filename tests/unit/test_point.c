@@ -1,6 +1,6 @@
 /* Unit tests of base/point. Fault points exist only in builds with HF_FAULTS. */
-#include "unit.h"
 #include "base/point.h"
+#include "unit.h"
 
 #ifdef HF_FAULTS
 

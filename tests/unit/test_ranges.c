@@ -29,8 +29,8 @@ static void lists_and_ranges_are_read_and_written_in_order(void **state)
 
 static void what_is_no_list_is_refused(void **state)
 {
-    static const char *const bad[] = {",",   "3,",  ",3",   "3,,4", "-3", "3-",   "7-5",
-                                      "a",   "3 4", "3-4-5", "3, 4", "+3", "0x1",  "1.5"};
+    static const char *const bad[] = {",", "3,",  ",3",    "3,,4", "-3", "3-",  "7-5",
+                                      "a", "3 4", "3-4-5", "3, 4", "+3", "0x1", "1.5"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

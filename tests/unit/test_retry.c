@@ -1,6 +1,6 @@
 /* Unit tests of base/retry: a table, and properties over random policies. */
-#include "unit.h"
 #include "base/retry.h"
+#include "unit.h"
 
 #define NO_JITTER (UINT64_C(1) << 63) /* the middle of the range */
 
@@ -59,7 +59,7 @@ static void any_delay_of_any_attempt_lies_within_the_maximum(void **state)
     for (int i = 0; i < 50000; i++) {
         struct retry_policy policy = draw_policy(&seed);
 
-            for (size_t a = 0; a < COUNT_OF(attempts); a++) {
+        for (size_t a = 0; a < COUNT_OF(attempts); a++) {
             int64_t delay_ms = retry_delay_ms(&policy, attempts[a], chance(&seed));
 
             assert_true(delay_ms >= 0 && delay_ms <= policy.max_ms);

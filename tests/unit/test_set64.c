@@ -1,7 +1,7 @@
 /* Unit tests of base/set64. */
-#include "unit.h"
 #include "base/mem.h"
 #include "base/set64.h"
+#include "unit.h"
 
 static void what_was_put_is_found_and_what_was_removed_is_not(void **state)
 {

@@ -27,7 +27,7 @@ static atomic_llong calls_left[CALL_KINDS]; /* 0: no fault is planned */
 static atomic_int fault_error;
 static atomic_bool fault_sticky;
 static atomic_bool fault_short; /* a write stores half before it fails */
-static atomic_llong faults;    /* that happened */
+static atomic_llong faults;     /* that happened */
 
 static void faults_off(void)
 {

@@ -189,8 +189,8 @@ static void the_gate_of_a_killed_process_is_free(void **state)
     pid_t child = fork();
     if (child == 0) {
         struct gate own;
-        bool taken = gate_open(&own, &scene->files) == HF_OK &&
-                     gate_take(&own, DEADLINE_NEVER) == HF_OK;
+        bool taken =
+            gate_open(&own, &scene->files) == HF_OK && gate_take(&own, DEADLINE_NEVER) == HF_OK;
         if (write(ready[1], taken ? "y" : "n", 1) != 1) {
             _exit(1);
         }

@@ -1,7 +1,7 @@
 /* Unit tests of store/sqlite/lease: the list of positions as it is stored. */
-#include "unit.h"
 #include "base/mem.h"
 #include "store/sqlite/lease.h"
+#include "unit.h"
 
 #define LIST_BYTES_MAX (LEASE_POSITIONS_MAX * LEASE_VARINT_BYTES_MAX)
 
@@ -94,13 +94,13 @@ static void what_is_no_list_is_refused(void **state)
 {
     (void)state;
     assert_damaged("", 0, 1);
-    assert_damaged("\x01", 1, 2);         /* one is missing */
-    assert_damaged("\x01\x01", 2, 1);     /* one too many */
-    assert_damaged("\x80", 1, 1);         /* it does not end */
-    assert_damaged("\x00", 1, 1);         /* position 0 */
-    assert_damaged("\x05\x00", 2, 2);     /* the same twice */
-    assert_damaged("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, 1);     /* too large */
-    assert_damaged("\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x01", 10, 2);     /* the sum is */
+    assert_damaged("\x01", 1, 2);                                      /* one is missing */
+    assert_damaged("\x01\x01", 2, 1);                                  /* one too many */
+    assert_damaged("\x80", 1, 1);                                      /* it does not end */
+    assert_damaged("\x00", 1, 1);                                      /* position 0 */
+    assert_damaged("\x05\x00", 2, 2);                                  /* the same twice */
+    assert_damaged("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, 1); /* too large */
+    assert_damaged("\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x01", 10, 2); /* the sum is */
 }
 
 /* Whatever the bytes are: no read outside of them (the sanitizers watch a block of exact size), and

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FOREIGN_WAIT_MS 5000 /* so long a store waits that has something to give back */
+#define FOREIGN_WAIT_MS 5000    /* so long a store waits that has something to give back */
 #define WAL_BYTES_MAX (8 << 20) /* of steady publishing without a long reader */
 
 static const char *beside(struct fixture *f, const char *suffix)

@@ -1,6 +1,6 @@
 /* Unit tests of base/time. */
-#include "unit.h"
 #include "base/time.h"
+#include "unit.h"
 
 static void known_instants_are_formatted(void **state)
 {
@@ -147,8 +147,8 @@ static void every_day_follows_the_one_before(void **state)
             for (int day = 1; day <= last; day++, us += INT64_C(86400000000)) {
                 char expected[64], out[TIME_TEXT_BYTES];
 
-                snprintf(expected, sizeof(expected), "%04d-%02d-%02dT00:00:00.000000Z", year,
-                         month, day);
+                snprintf(expected, sizeof(expected), "%04d-%02d-%02dT00:00:00.000000Z", year, month,
+                         day);
                 time_format(us, out);
                 assert_string_equal(out, expected);
             }
@@ -162,15 +162,36 @@ static void durations_need_a_number_and_a_unit(void **state)
         const char *text;
         int64_t ms;
     } good[] = {
-        {"30d", INT64_C(2592000000)}, {"12h", 43200000}, {"5m", 300000}, {"10s", 10000},
-        {"250ms", 250},               {"0s", 0},         {"007s", 7000},
+        {"30d", INT64_C(2592000000)},
+        {"12h", 43200000},
+        {"5m", 300000},
+        {"10s", 10000},
+        {"250ms", 250},
+        {"0s", 0},
+        {"007s", 7000},
         {"9223372036854775807ms", INT64_MAX},
         {"106751991167d", INT64_C(106751991167) * 86400000},
     };
     static const char *const bad[] = {
-        "",     "30",   "s",     "ms",      "-5s",  "+5s", "1.5h",
-        "5 m",  " 5m",  "5m ",   "5M",      "5min", "1w",  "1h30m",
-        "5mss", "0x5s", "1e3ms", "9223372036854775808ms",  "106751991168d",
+        "",
+        "30",
+        "s",
+        "ms",
+        "-5s",
+        "+5s",
+        "1.5h",
+        "5 m",
+        " 5m",
+        "5m ",
+        "5M",
+        "5min",
+        "1w",
+        "1h30m",
+        "5mss",
+        "0x5s",
+        "1e3ms",
+        "9223372036854775808ms",
+        "106751991168d",
         "99999999999999999999s",
     };
 

@@ -1,6 +1,6 @@
 /* Unit tests of base/utf8. */
-#include "unit.h"
 #include "base/utf8.h"
+#include "unit.h"
 
 static void every_scalar_value_survives_encode_and_decode(void **state)
 {
@@ -24,12 +24,12 @@ static void every_scalar_value_survives_encode_and_decode(void **state)
 static void malformed_sequences_are_refused(void **state)
 {
     static const struct text table[] = {
-        TEXT_LITERAL("\x80"),             /* a continuation byte alone */
+        TEXT_LITERAL("\x80"), /* a continuation byte alone */
         TEXT_LITERAL("\xBF"),
-        TEXT_LITERAL("\xC0\x80"),         /* overlong NUL */
+        TEXT_LITERAL("\xC0\x80"), /* overlong NUL */
         TEXT_LITERAL("\xC1\xBF"),
         TEXT_LITERAL("\xE0\x80\x80"),
-        TEXT_LITERAL("\xE0\x9F\xBF"),     /* overlong U+07FF */
+        TEXT_LITERAL("\xE0\x9F\xBF"), /* overlong U+07FF */
         TEXT_LITERAL("\xF0\x80\x80\x80"),
         TEXT_LITERAL("\xF0\x8F\xBF\xBF"), /* overlong U+FFFF */
         TEXT_LITERAL("\xED\xA0\x80"),     /* U+D800 */
@@ -139,10 +139,10 @@ static void what_is_too_long_is_cut_between_two_characters(void **state)
         size_t bytes_max;
         size_t bytes;
     } table[] = {
-        {TEXT_LITERAL("abc"), 3, 3},          {TEXT_LITERAL("abc"), 2, 2},
-        {TEXT_LITERAL("a\xC3\xA4"), 3, 3},    {TEXT_LITERAL("a\xC3\xA4"), 2, 1},
+        {TEXT_LITERAL("abc"), 3, 3},           {TEXT_LITERAL("abc"), 2, 2},
+        {TEXT_LITERAL("a\xC3\xA4"), 3, 3},     {TEXT_LITERAL("a\xC3\xA4"), 2, 1},
         {TEXT_LITERAL("\xE2\x80\xA6x"), 3, 3}, {TEXT_LITERAL("\xE2\x80\xA6x"), 2, 0},
-        {TEXT_LITERAL("abc"), 0, 0},          {{NULL, 0}, 5, 0},
+        {TEXT_LITERAL("abc"), 0, 0},           {{NULL, 0}, 5, 0},
     };
 
     (void)state;

@@ -1,7 +1,7 @@
 /* Unit tests of base/uuid. */
-#include "unit.h"
 #include "base/clock.h"
 #include "base/uuid.h"
+#include "unit.h"
 
 #include <pthread.h>
 #include <sys/wait.h>

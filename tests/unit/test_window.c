@@ -1,7 +1,7 @@
 /* Unit tests of bus/window: who leaves the log, and what is kept of them. */
-#include "unit.h"
 #include "base/hash.h"
 #include "bus/window.h"
+#include "unit.h"
 
 #define SLOTS 8
 #define FAILING 7 /* a lane */

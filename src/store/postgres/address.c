@@ -22,7 +22,7 @@
 #define PLACE_BYTES_MAX 512
 #define LISTS_BYTES_MAX 65536
 #define CONNECT_MS 5000
-#define CONNECT_MIN_S 2 /* libpq's own rule */
+#define CONNECT_MIN_S 2   /* libpq's own rule */
 #define NOT_YET "not yet" /* no sslmode */
 
 /* A silent network is noticed within eight seconds: an idle one by two keepalives, one that owes us
@@ -216,10 +216,10 @@ static void choose_defaults(struct address *address, const PQconninfoOption *giv
     }
     const char *timeout = given_of(given, "connect_timeout");
     long seconds = timeout ? strtol(timeout, NULL, 10) : 0;
-    address->connect_ms = !timeout                ? CONNECT_MS
-                          : seconds <= 0          ? -1
+    address->connect_ms = !timeout                  ? CONNECT_MS
+                          : seconds <= 0            ? -1
                           : seconds < CONNECT_MIN_S ? CONNECT_MIN_S * 1000
-                                                  : (int64_t)seconds * 1000;
+                                                    : (int64_t)seconds * 1000;
 }
 
 /* ---- For messages ---------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ struct address {
         const char *keyword;
         const char *value;
     } defaults[ADDRESS_SETTINGS_MAX];
-    int64_t connect_ms;   /* for one host; -1: as long as the caller waits */
+    int64_t connect_ms; /* for one host; -1: as long as the caller waits */
 };
 
 /* Parameters for libpq, ended by NULL. */

@@ -5,8 +5,8 @@
  * Planned times and due times are the server's and travel as they are; only now_us is moved by the
  * difference of the clocks (skew.h).
  */
-#include "base/err.h"
 #include "store/agenda.h"
+#include "base/err.h"
 #include "store/postgres/event_columns.h"
 #include "store/postgres/question.h"
 #include "store/postgres/row.h"

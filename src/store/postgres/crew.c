@@ -57,8 +57,8 @@ static bool ask(struct question *question, int64_t subscription_id)
         question->status =
             fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
     } else if (question->status == HF_OK && question->rows == 0) {
-        question->status = fail(HF_NOTFOUND, "there is no subscription with id %lld",
-                                (long long)subscription_id);
+        question->status =
+            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
     }
     return question->status == HF_OK;
 }
@@ -140,8 +140,8 @@ hf_status postgres_blocked(struct engine *engine, int64_t subscription_id, int64
     param_int8(params, after);
     param_int4(params, max);
     if (question_ask(&question) && question.rows == 0) {
-        question.status = fail(HF_NOTFOUND, "there is no subscription with id %lld",
-                               (long long)subscription_id);
+        question.status =
+            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
     }
     for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
         if (!result_is_null(question.result, row, BLOCKED_POSITION)) {

@@ -129,8 +129,8 @@ static hf_status hello(struct session *session)
     session->pooled = result_bool(result, 0, 0);
     session->weak_commit = result_bool(result, 0, 2);
     if (result_bool(result, 0, 1)) {
-        status = fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary",
-                      place);
+        status =
+            fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary", place);
     }
     PQclear(result);
     return status;

@@ -26,7 +26,7 @@
 #include "store/postgres/verbs.h"
 
 #define NODE_BYTES_MAX 16384 /* what a node says about itself */
-#define CLOSE_WAIT_MS 5000 /* for the server, to give back what we own */
+#define CLOSE_WAIT_MS 5000   /* for the server, to give back what we own */
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
@@ -138,10 +138,10 @@ static hf_status engine_copy_names(struct postgres_engine *engine, const char *u
         return status;
     }
     engine->place = engine->address.place;
-    engine->namespace_name = text_is_absent(options->namespace_name)
-                                 ? mem_dup("", 0)
-                                 : mem_dup(options->namespace_name.bytes,
-                                           options->namespace_name.length);
+    engine->namespace_name =
+        text_is_absent(options->namespace_name)
+            ? mem_dup("", 0)
+            : mem_dup(options->namespace_name.bytes, options->namespace_name.length);
     engine->node_bytes = mem_dup(options->node_name.bytes, options->node_name.length);
     engine->node_name = (struct text){engine->node_bytes, options->node_name.length};
     if (!engine->namespace_name || !engine->node_bytes) {

@@ -10,17 +10,17 @@
 
 /* What is asked for, and the answers. Rows are as queries_read.sql says. */
 struct fetch {
-    struct text regex;            /* of wanted types; absent: all */
-    struct partition_set owned;   /* wanted partitions; total 0: all */
-    int64_t limit;                /* of the rows of each answer */
-    bool many;                    /* so many rows will probably come */
-    bool tail;                    /* what is visible after `after` ... */
+    struct text regex;          /* of wanted types; absent: all */
+    struct partition_set owned; /* wanted partitions; total 0: all */
+    int64_t limit;              /* of the rows of each answer */
+    bool many;                  /* so many rows will probably come */
+    bool tail;                  /* what is visible after `after` ... */
     int64_t after;
     const struct gap_hole *holes; /* ... then what is visible in these ranges ... */
     size_t hole_count;
-    const int64_t *positions;     /* ... then large events, as a whole */
+    const int64_t *positions; /* ... then large events, as a whole */
     size_t position_count;
-    struct fetched *tail_rows;    /* the answers; NULL if not asked for */
+    struct fetched *tail_rows; /* the answers; NULL if not asked for */
     struct fetched *late_rows;
     struct fetched *large_rows;
 };

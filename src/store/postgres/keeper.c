@@ -78,17 +78,17 @@
 #define ROTATE_MS 250        /* between two looks at the journal's size ... */
 #define ROTATE_COMMITS 200   /* ... if there were so many commits */
 #define STATEMENT_MS 10000
-#define CONNECT_MS 2000      /* doubled, up to STATEMENT_MS, while that is not enough */
-#define RETRY_MS 500         /* after a failed connection */
+#define CONNECT_MS 2000 /* doubled, up to STATEMENT_MS, while that is not enough */
+#define RETRY_MS 500    /* after a failed connection */
 #define BEAT_MIN_MS 10
 #define BEATS_PER_LEASE 3
-#define FLOOD_MS 100         /* so many notifications in such a time are a flood */
+#define FLOOD_MS 100 /* so many notifications in such a time are a flood */
 #define FLOOD_COUNT 100
-#define CROWD_COUNT 4        /* so many publishers at once are a crowd ... */
-#define CROWD_MS 500         /* ... for so long after they were seen */
-#define CROWD_GLANCE_MS 25   /* between two glances in a crowd ... */
-#define CROWD_LOOK_MS 50     /* ... and between two looks */
-#define UNDER_WAY 2          /* the column of keeper_look that names publishers */
+#define CROWD_COUNT 4      /* so many publishers at once are a crowd ... */
+#define CROWD_MS 500       /* ... for so long after they were seen */
+#define CROWD_GLANCE_MS 25 /* between two glances in a crowd ... */
+#define CROWD_LOOK_MS 50   /* ... and between two looks */
+#define UNDER_WAY 2        /* the column of keeper_look that names publishers */
 #define FAKE_WAIT_MS 5
 
 /* Real time, also when a test has stopped the library's clocks: for what others wait for. */

@@ -16,26 +16,26 @@
 #define KEEPER_LOOK_MS 10000 /* between two looks when nothing happens */
 
 struct keeper {
-    pthread_mutex_t mutex;    /* guards news, waiters, ring_appends, ring, expect, stop, begun */
-    pthread_cond_t cond;      /* news has changed */
-    _Atomic uint64_t news;    /* store_news(); read without the mutex, too */
-    _Atomic uint64_t agenda_news; /* store_agenda_news() */
-    _Atomic uint64_t connects; /* how often the keeper's connection was made */
-    _Atomic int64_t lease_ms; /* the shortest that anybody asked for; INT64_MAX: none */
+    pthread_mutex_t mutex; /* guards news, waiters, ring_appends, ring, expect, stop, begun */
+    pthread_cond_t cond;   /* news has changed */
+    _Atomic uint64_t news; /* store_news(); read without the mutex, too */
+    _Atomic uint64_t agenda_news;   /* store_agenda_news() */
+    _Atomic uint64_t connects;      /* how often the keeper's connection was made */
+    _Atomic int64_t lease_ms;       /* the shortest that anybody asked for; INT64_MAX: none */
     _Atomic int64_t guard_until_us; /* monotonic: until then the end of others is looked for */
     pthread_t thread;
-    int32_t waiters;          /* threads in store_wait */
-    int wake_fd;              /* eventfd: ends the keeper's poll; -1: none */
-    bool ring_appends;        /* those who sleep are to be notified */
-    bool ring;                /* all others are to be notified */
-    bool expect;              /* see keeper_expect */
+    int32_t waiters;   /* threads in store_wait */
+    int wake_fd;       /* eventfd: ends the keeper's poll; -1: none */
+    bool ring_appends; /* those who sleep are to be notified */
+    bool ring;         /* all others are to be notified */
+    bool expect;       /* see keeper_expect */
     bool stop;
-    bool running;             /* the thread exists ... */
-    bool begun;               /* ... and runs */
-    atomic_bool alive;        /* store_alive was called since the last beat */
+    bool running;      /* the thread exists ... */
+    bool begun;        /* ... and runs */
+    atomic_bool alive; /* store_alive was called since the last beat */
 
     /* The keeper's thread's own. */
-    bool locked;               /* the advisory lock of this process is held */
+    bool locked; /* the advisory lock of this process is held */
     bool listening;
     bool blind;                /* the server hides its locks: nobody knows who publishes */
     bool expecting;            /* when they are over, others are to be notified */
@@ -48,17 +48,17 @@ struct keeper {
     int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
     int64_t beat_at_us;        /* the last sign of life */
     int64_t look_at_us;
-    int64_t watch_at_us;       /* when waiting for publishers began */
+    int64_t watch_at_us; /* when waiting for publishers began */
     int64_t rung_at_us;
     int64_t heard_at_us;
-    size_t under_way;          /* publishers at the last look ... */
-    int64_t looked;            /* ... and the newest position */
-    int64_t seen;              /* the same at the last look or glance ... */
-    int64_t seen_at_us;        /* ... and when that was */
-    int64_t crowded_until_us;  /* they are so many that they should not notify */
-    int64_t house_at_us;       /* months, sweeping */
+    size_t under_way;         /* publishers at the last look ... */
+    int64_t looked;           /* ... and the newest position */
+    int64_t seen;             /* the same at the last look or glance ... */
+    int64_t seen_at_us;       /* ... and when that was */
+    int64_t crowded_until_us; /* they are so many that they should not notify */
+    int64_t house_at_us;      /* months, sweeping */
     int64_t rotated_at_us;
-    int64_t rotated_commits;   /* engine->commits then */
+    int64_t rotated_commits;      /* engine->commits then */
     struct publishers publishers; /* whose end is waited for */
     struct session session;
 };

@@ -97,8 +97,7 @@ static struct sign *place_of(struct signs *signs, const uint8_t token[STORE_TOKE
         }
     }
     forget_old(signs, now_us);
-    struct sign *sign =
-        signs->count < SIGNS_MAX ? &signs->list[signs->count++] : oldest_of(signs);
+    struct sign *sign = signs->count < SIGNS_MAX ? &signs->list[signs->count++] : oldest_of(signs);
     memcpy(sign->token, token, sizeof sign->token);
     sign->renewals = -1;
     return sign;

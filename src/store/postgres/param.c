@@ -29,12 +29,9 @@ struct type_oids {
 };
 
 static const struct type_oids oids[] = {
-    [PARAM_BOOL] = {OID_BOOL, 1000},
-    [PARAM_INT4] = {OID_INT4, 1007},
-    [PARAM_INT8] = {OID_INT8, 1016},
-    [PARAM_TEXT] = {OID_TEXT, 1009},
-    [PARAM_JSON] = {OID_JSON, 199},
-    [PARAM_UUID] = {OID_UUID, 2951},
+    [PARAM_BOOL] = {OID_BOOL, 1000},        [PARAM_INT4] = {OID_INT4, 1007},
+    [PARAM_INT8] = {OID_INT8, 1016},        [PARAM_TEXT] = {OID_TEXT, 1009},
+    [PARAM_JSON] = {OID_JSON, 199},         [PARAM_UUID] = {OID_UUID, 2951},
     [PARAM_TIME] = {OID_TIMESTAMPTZ, 1185},
 };
 

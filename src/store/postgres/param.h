@@ -41,16 +41,16 @@ enum param_type {
 };
 
 struct params {
-    struct buf buf;              /* all values, one after the other */
+    struct buf buf; /* all values, one after the other */
     int count;
-    unsigned types[PARAMS_MAX];  /* Oid */
+    unsigned types[PARAMS_MAX]; /* Oid */
     size_t offsets[PARAMS_MAX];
-    int lengths[PARAMS_MAX];     /* -1: NULL */
-    bool open;                   /* the last one is an array: its length follows its elements */
-    int64_t shift_us;            /* from our wall clock to the server's: skew.h */
+    int lengths[PARAMS_MAX]; /* -1: NULL */
+    bool open;               /* the last one is an array: its length follows its elements */
+    int64_t shift_us;        /* from our wall clock to the server's: skew.h */
     /* what libpq takes, made by params_finish */
     const char *values[PARAMS_MAX];
-    int formats[PARAMS_MAX];     /* all 1: binary */
+    int formats[PARAMS_MAX]; /* all 1: binary */
 };
 
 void params_init(struct params *params);

@@ -61,19 +61,19 @@ struct idle {
 };
 
 struct postgres_engine {
-    struct engine head;         /* first: engine.h */
+    struct engine head; /* first: engine.h */
     struct address address;
-    const char *place;          /* the address's: "host:port/database" for messages */
-    atomic_size_t host;         /* of the address: where the last connection was made */
-    char *namespace_name;       /* NUL-terminated */
-    char *node_bytes;           /* owns what follows */
-    struct text node_name;      /* NUL-terminated; application_name, owner_name */
-    struct arena node_arena;    /* owns the texts of: */
+    const char *place;       /* the address's: "host:port/database" for messages */
+    atomic_size_t host;      /* of the address: where the last connection was made */
+    char *namespace_name;    /* NUL-terminated */
+    char *node_bytes;        /* owns what follows */
+    struct text node_name;   /* NUL-terminated; application_name, owner_name */
+    struct arena node_arena; /* owns the texts of: */
     struct node_facts node;
     int32_t namespace_id;
     bool gapless;
     hf_durability durability;
-    int64_t timeout_ms;         /* of a statement without a deadline of its own */
+    int64_t timeout_ms; /* of a statement without a deadline of its own */
     struct log *log;
     uint8_t token[STORE_TOKEN_BYTES]; /* of this opened store: what `owner` columns hold */
 
@@ -81,7 +81,7 @@ struct postgres_engine {
 
     struct skew skew;
 
-    struct session writer;      /* apply's */
+    struct session writer; /* apply's */
     struct keeper keeper;
 
     struct session *sessions;   /* all with a connection; engine.c, for fork */
@@ -90,7 +90,7 @@ struct postgres_engine {
     struct idle idle_readers;
     struct idle idle_handlers;
 
-    struct set64 owned;         /* partition.c: partition -> the writer's connection that took it */
+    struct set64 owned; /* partition.c: partition -> the writer's connection that took it */
     struct signs *signs;
     struct prober *prober;
 

@@ -29,16 +29,16 @@ enum holder_column { HOLDER_START, HOLDER_BACKEND, HOLDER_TRANSACTION, HOLDER_PI
 
 struct prober {
     struct postgres_engine *engine;
-    pthread_mutex_t mutex;   /* guards what follows */
+    pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
     pthread_t thread;
-    bool running;            /* the thread exists */
+    bool running; /* the thread exists */
     bool stop;
-    bool looking;            /* somebody is: watch is theirs until they are done */
+    bool looking; /* somebody is: watch is theirs until they are done */
     int64_t watchers;
     uint64_t begun;
-    uint64_t asked;          /* readers are to be called when a look after this one is there ... */
-    bool asking;             /* ... if this is true */
+    uint64_t asked; /* readers are to be called when a look after this one is there ... */
+    bool asking;    /* ... if this is true */
     struct proof proof;
     struct gap_watch watch;
     struct session *session; /* the thread's alone; NULL while nobody watches */

@@ -16,9 +16,9 @@
 
 /* What is known. */
 struct proof {
-    struct gap_look look;     /* complete */
-    int64_t server_start_us;  /* of the server that it was made on */
-    bool blind;               /* the server does not let us see its locks */
+    struct gap_look look;    /* complete */
+    int64_t server_start_us; /* of the server that it was made on */
+    bool blind;              /* the server does not let us see its locks */
 };
 
 /* The last complete look: to be asked before the log is read. */

@@ -20,7 +20,7 @@ struct fetched {
 
 struct queued {
     int64_t position;
-    int64_t bytes;        /* of its texts */
+    int64_t bytes; /* of its texts */
     struct fetched *from;
     int row;
 };

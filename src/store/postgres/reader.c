@@ -41,11 +41,11 @@
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 
-#define READ_ROWS_FIRST 64          /* of the first fetch, unless more are wanted; it grows ... */
-#define READ_ROWS_MAX 4096          /* ... up to this, ... */
-#define READ_BYTES_MAX 4194304      /* ... while a fetch is not larger than this */
-#define READ_LARGE_BYTES 16384      /* as in queries_read.sql */
-#define READ_QUEUE_MAX 8192         /* strict order: then only what is missing below is fetched */
+#define READ_ROWS_FIRST 64     /* of the first fetch, unless more are wanted; it grows ... */
+#define READ_ROWS_MAX 4096     /* ... up to this, ... */
+#define READ_BYTES_MAX 4194304 /* ... while a fetch is not larger than this */
+#define READ_LARGE_BYTES 16384 /* as in queries_read.sql */
+#define READ_QUEUE_MAX 8192    /* strict order: then only what is missing below is fetched */
 
 #define READ_BYTES_COLUMN EVENT_COLUMNS
 
@@ -63,23 +63,23 @@ struct postgres_reader {
     int64_t server_start_us; /* of the server; 0: not asked yet */
     bool over;               /* the connection was lost */
     bool strict;
-    bool watching;           /* the prober knows of our holes */
-    bool told_full;          /* the log knows that there are too many holes */
+    bool watching;  /* the prober knows of our holes */
+    bool told_full; /* the log knows that there are too many holes */
     int64_t gap_timeout_us;
-    bool vain;               /* the last look of our own did not help; ... */
-    int64_t vain_us;         /* ... that was then */
+    bool vain;       /* the last look of our own did not help; ... */
+    int64_t vain_us; /* ... that was then */
     struct gap gap;
     struct queue queue;
-    int64_t barrier;         /* relaxed: nothing beyond is handed up, because holes before it were
+    int64_t barrier;      /* relaxed: nothing beyond is handed up, because holes before it were
                                 not read as a whole */
-    bool tail_cut;           /* the last tail was as long as it might be ... */
-    bool late_cut;           /* ... or what the last holes have shown */
-    int64_t rows;            /* of the next fetch */
-    struct wanted wanted;    /* of the filter that the queue was read by */
-    bool plain;              /* the server does not take our regular expressions */
-    struct gap_run *runs;    /* of the present fetch */
+    bool tail_cut;        /* the last tail was as long as it might be ... */
+    bool late_cut;        /* ... or what the last holes have shown */
+    int64_t rows;         /* of the next fetch */
+    struct wanted wanted; /* of the filter that the queue was read by */
+    bool plain;           /* the server does not take our regular expressions */
+    struct gap_run *runs; /* of the present fetch */
     int64_t *found;
-    size_t scratch_count;    /* room in both */
+    size_t scratch_count; /* room in both */
 };
 
 static struct postgres_reader *reader_of(struct reader *reader)
@@ -153,8 +153,8 @@ static hf_status ask(struct postgres_reader *reader, struct fetch *fetch)
     if (!is_connected(reader)) {
         return lose(reader);
     }
-    if (status != HF_OK && (strcmp(session->sqlstate, "2201B") == 0 ||
-                            strncmp(session->sqlstate, "54", 2) == 0)) {
+    if (status != HF_OK &&
+        (strcmp(session->sqlstate, "2201B") == 0 || strncmp(session->sqlstate, "54", 2) == 0)) {
         reader->plain = true; /* its limits are lower than ours: the next call asks for all */
     }
     return status == HF_OK ? check_server(reader) : status;
@@ -224,10 +224,10 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
     int64_t skipped = reader->gap.skipped;
     int64_t floor = gap_floor(&reader->gap);
     int64_t taken = 0;
-    hf_status status = gap_reread(&reader->gap, reader->found, (size_t)rows, through,
-                                  same ? proof->look : (struct gap_look){0, UINT64_MAX},
-                                  clock_mono_us(), proof->blind ? reader->gap_timeout_us : 0,
-                                  &taken);
+    hf_status status =
+        gap_reread(&reader->gap, reader->found, (size_t)rows, through,
+                   same ? proof->look : (struct gap_look){0, UINT64_MAX}, clock_mono_us(),
+                   proof->blind ? reader->gap_timeout_us : 0, &taken);
     if (status != HF_OK) {
         return status;
     }
@@ -519,8 +519,8 @@ static hf_status fetch_large(struct postgres_reader *reader, size_t count, size_
         }
         int rows = PQntuples(fetch.large_rows->result);
         for (int row = 0; row < rows; row++) {
-            struct queued *queued = find_queued(reader, count,
-                                                position_at(fetch.large_rows->result, row));
+            struct queued *queued =
+                find_queued(reader, count, position_at(fetch.large_rows->result, row));
             if (queued) {
                 queue_move(queued, fetch.large_rows, row);
                 queued->bytes = 0; /* it is whole now */
@@ -589,8 +589,8 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     hf_status status = session_take(postgres_of(engine), &reader->session);
     if (status == HF_OK) {
         reader->number = reader->session->number;
-        status = reader->session->pooled ? ask_server_start(reader, &reader->server_start_us)
-                                         : HF_OK;
+        status =
+            reader->session->pooled ? ask_server_start(reader, &reader->server_start_us) : HF_OK;
     }
     if (status != HF_OK) {
         postgres_reader_close(&reader->head);

@@ -83,8 +83,7 @@ static hf_status retain_read(struct postgres_engine *engine, struct change *chan
     copy_text(retain->ret_command, sizeof retain->ret_command, result_text(result, 0, 4));
     retain->ret_events = result_int8(result, 0, 5, 0);
     retain->ret_bytes = result_int8(result, 0, 6, 0);
-    copy_text(retain->ret_dropped_name, sizeof retain->ret_dropped_name,
-              result_text(result, 0, 7));
+    copy_text(retain->ret_dropped_name, sizeof retain->ret_dropped_name, result_text(result, 0, 7));
     retain->ret_dropped_from = result_int8(result, 0, 8, 0);
     retain->ret_dropped_through = result_int8(result, 0, 9, 0);
     *ret_ring = retain->ret_dropped_name[0] != '\0';
@@ -105,9 +104,8 @@ static hf_status judge(struct session *session, hf_status status)
                    strcmp(session->sqlstate, "55000") == 0 || /* a detach is pending */
                    strcmp(session->sqlstate, "42P01") == 0 || /* it is gone */
                    strcmp(session->sqlstate, "42809") == 0;   /* it is no partition any more */
-    return status == HF_OK || !passing
-               ? status
-               : fail(HF_BUSY, "the log is in use: %s", err_message());
+    return status == HF_OK || !passing ? status
+                                       : fail(HF_BUSY, "the log is in use: %s", err_message());
 }
 
 hf_status postgres_retain_command(struct engine *base, const char *command,

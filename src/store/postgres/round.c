@@ -338,8 +338,7 @@ static hf_status read_shared(struct round *round, const struct way *way)
 static hf_status read_one(struct round *round, struct change *change)
 {
     struct ending ending = {.status = HF_OK};
-    hf_status status =
-        read_settings(round, pace_of(change), verb_of(change)->sets_commit, &ending);
+    hf_status status = read_settings(round, pace_of(change), verb_of(change)->sets_commit, &ending);
     if (status == HF_OK) {
         status = read_call(round, change, &ending);
     }

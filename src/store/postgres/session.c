@@ -25,10 +25,10 @@
 #include "base/thread.h"
 #include "store/postgres/postgres.h"
 
-#define SILENCE_MS 4000      /* without a byte from the server: see silence.c */
-#define POLL_SLICE_MS 1000   /* a fake clock may have moved */
-#define CANCEL_WAIT_MS 1000  /* for the answer to a cancelled statement of the application's */
-#define CANCELS_MAX 8        /* requests to stop that are under way, of the whole process */
+#define SILENCE_MS 4000     /* without a byte from the server: see silence.c */
+#define POLL_SLICE_MS 1000  /* a fake clock may have moved */
+#define CANCEL_WAIT_MS 1000 /* for the answer to a cancelled statement of the application's */
+#define CANCELS_MAX 8       /* requests to stop that are under way, of the whole process */
 #define NAME_BYTES 80
 #define STREAM_LOOK_ROWS 256 /* after so many rows the clock is read again */
 
@@ -315,8 +315,8 @@ hf_status session_prepare(struct session *session, enum postgres_query query)
     name_of(query, name);
     PGresult *result;
     struct params *params = &session->params;
-    int sent = PQsendPrepare(session->pg, name, sql_of(session, query), params->count,
-                             params->types);
+    int sent =
+        PQsendPrepare(session->pg, name, sql_of(session, query), params->count, params->types);
     hf_status status = finish(session, sent, query, &result);
     if (status == HF_OK) {
         PQclear(result);
@@ -329,9 +329,8 @@ static int send_query(struct session *session, enum postgres_query query, bool o
 {
     struct params *params = &session->params;
     if (once || session->pooled) {
-        return PQsendQueryParams(session->pg, sql_of(session, query), params->count,
-                                 params->types, params->values, params->lengths, params->formats,
-                                 1);
+        return PQsendQueryParams(session->pg, sql_of(session, query), params->count, params->types,
+                                 params->values, params->lengths, params->formats, 1);
     }
     char name[NAME_BYTES];
     name_of(query, name);
@@ -424,8 +423,8 @@ hf_status session_script(struct session *session, const char *sql)
 }
 
 /* The next row is one result; the last result has none, and says how it ended. */
-static hf_status stream_rows(struct session *session, enum postgres_query query,
-                             int64_t silence_ms, session_row_fn row, void *ctx)
+static hf_status stream_rows(struct session *session, enum postgres_query query, int64_t silence_ms,
+                             session_row_fn row, void *ctx)
 {
     hf_status status = flush(session);
     for (int64_t count = 0; status == HF_OK; count++) {
@@ -504,8 +503,8 @@ hf_status session_commit(struct session *session)
     bool refused = code && !session_leaves_open(session, code);
     bool lost = session_is_lost(session);
     if (status != HF_OK || (!refused && (lost || !result || is_failure(result)))) {
-        status = fail(HF_UNKNOWN, "%s: the connection was lost during a commit",
-                      session->engine->place);
+        status =
+            fail(HF_UNKNOWN, "%s: the connection was lost during a commit", session->engine->place);
         session_close(session);
     } else if (refused) {
         status = session_fail(session, result, POSTGRES_QUERY_COMMIT);
@@ -540,9 +539,8 @@ hf_status session_undo(struct session *session)
 hf_status session_pipe_enter(struct session *session)
 {
     session->unsure = false;
-    return PQenterPipelineMode(session->pg)
-               ? HF_OK
-               : session_fail(session, NULL, POSTGRES_QUERY_COUNT);
+    return PQenterPipelineMode(session->pg) ? HF_OK
+                                            : session_fail(session, NULL, POSTGRES_QUERY_COUNT);
 }
 
 hf_status session_pipe_prepare(struct session *session, enum postgres_query query)
@@ -570,8 +568,7 @@ hf_status session_pipe_send(struct session *session, enum postgres_query query)
 
 hf_status session_pipe_sync(struct session *session)
 {
-    return PQpipelineSync(session->pg) ? HF_OK
-                                       : session_fail(session, NULL, POSTGRES_QUERY_COUNT);
+    return PQpipelineSync(session->pg) ? HF_OK : session_fail(session, NULL, POSTGRES_QUERY_COUNT);
 }
 
 hf_status session_pipe_next(struct session *session, PGresult **ret_result)

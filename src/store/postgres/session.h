@@ -60,15 +60,15 @@ struct session {
     uint64_t number;          /* of the connection; 0: never connected */
     struct deadline deadline; /* of the statements that follow */
     struct params params;
-    bool greeted;             /* since the connection was made: see silence.c */
-    bool pooled;              /* behind a transaction pooler */
-    bool weak_commit;         /* synchronous_commit of the server's setting is weaker than `on` */
-    bool in_tx;               /* between session_begin and session_commit or session_rollback */
-    bool unsure;              /* the server warned that a commit may not have been replicated */
+    bool greeted;     /* since the connection was made: see silence.c */
+    bool pooled;      /* behind a transaction pooler */
+    bool weak_commit; /* synchronous_commit of the server's setting is weaker than `on` */
+    bool in_tx;       /* between session_begin and session_commit or session_rollback */
+    bool unsure;      /* the server warned that a commit may not have been replicated */
     bool prepared[POSTGRES_QUERY_COUNT];
-    char sqlstate[6];         /* of the last failure; "" if the server did not say */
-    bool unanswered;          /* the last attempt to connect ended because its time was over */
-    struct session *next;     /* pool.c's */
+    char sqlstate[6];          /* of the last failure; "" if the server did not say */
+    bool unanswered;           /* the last attempt to connect ended because its time was over */
+    struct session *next;      /* pool.c's */
     struct session *next_open; /* engine.c's: all sessions with a connection */
 };
 

@@ -99,8 +99,8 @@ static hf_status settle_fill(struct postgres_engine *engine, struct params *para
     param_int8(params, settle->subscription_id);
     param_int4(params, settle->partition);
     param_uuid(params, engine->token);
-    param_int8(params, partition_epoch(engine, settle->subscription_id, settle->partition,
-                                       settle->epoch));
+    param_int8(params,
+               partition_epoch(engine, settle->subscription_id, settle->partition, settle->epoch));
     param_int8(params, settle->generation);
     param_int8(params, settle->checkpoint);
     param_uuid(params, settle->last_event_id);

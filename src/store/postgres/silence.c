@@ -56,6 +56,5 @@ bool session_is_forsaken(struct session *session)
     }
     session_release(&asker);
     /* What came meanwhile counts more. */
-    return finding != FINDING_AT_WORK &&
-           !session_wait(session->pg, POLLIN, deadline_after_ms(0));
+    return finding != FINDING_AT_WORK && !session_wait(session->pg, POLLIN, deadline_after_ms(0));
 }

@@ -318,9 +318,9 @@ static hf_status read_commit(struct postgres_tx *tx, const struct line *line, hf
         return fail(HF_IO, "%s: the transaction had failed and was rolled back", place);
     }
     if (status == HF_OK) {
-        return session->unsure ? fail(HF_UNKNOWN, "%s: committed, but perhaps not on the standby",
-                                      place)
-                               : HF_OK;
+        return session->unsure
+                   ? fail(HF_UNKNOWN, "%s: committed, but perhaps not on the standby", place)
+                   : HF_OK;
     }
     if (line->failed == line->count || session_leaves_open(session, session->sqlstate)) {
         /* Nobody who knows has said that one of them failed. */
@@ -519,8 +519,10 @@ static hf_status fail_broken(const struct postgres_tx *tx)
 {
     return postgres_is_passing(tx->sqlstate)
                ? fail_passing(tx)
-               : fail(HF_MISUSE, "a statement of the handler failed (%s), so nothing of it can be "
-                                 "kept, but it answered that all is well", tx->sqlstate);
+               : fail(HF_MISUSE,
+                      "a statement of the handler failed (%s), so nothing of it can be "
+                      "kept, but it answered that all is well",
+                      tx->sqlstate);
 }
 
 hf_status postgres_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)

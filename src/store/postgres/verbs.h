@@ -18,17 +18,16 @@
 
 #include "store/crew.h"
 #include "store/namespace.h"
-#include "store/retention.h"
 #include "store/postgres/postgres.h"
+#include "store/retention.h"
 
 /* How a change is called. */
 struct verb {
     enum postgres_query query;
     enum postgres_query (*choose)(const struct change *change); /* NULL: always `query` */
-    hf_status (*fill)(struct postgres_engine *engine, struct params *params,
-                      struct change *change);
-    hf_status (*read)(struct postgres_engine *engine, struct change *change,
-                      const PGresult *result, bool *ret_ring);
+    hf_status (*fill)(struct postgres_engine *engine, struct params *params, struct change *change);
+    hf_status (*read)(struct postgres_engine *engine, struct change *change, const PGresult *result,
+                      bool *ret_ring);
     bool sets_commit; /* its last parameter, which is not for `fill`, is synchronous_commit: that
                          saves a statement for those that are sent all the time (pace.h) */
 };
@@ -39,35 +38,35 @@ enum postgres_query verb_query(const struct change *change);
 
 /* One per kind, `extern const struct verb postgres_verb_settle` and so on, in the file that its
  * functions live in. */
-extern const struct verb postgres_verb_append;              /* append.c: event by event */
-extern const struct verb postgres_verb_subscription_put;    /* subscription.c */
+extern const struct verb postgres_verb_append;           /* append.c: event by event */
+extern const struct verb postgres_verb_subscription_put; /* subscription.c */
 extern const struct verb postgres_verb_subscription_remove;
 extern const struct verb postgres_verb_pause;
 extern const struct verb postgres_verb_breaker_put;
 extern const struct verb postgres_verb_seek;
-extern const struct verb postgres_verb_muster;              /* muster.c */
+extern const struct verb postgres_verb_muster; /* muster.c */
 extern const struct verb postgres_verb_repartition;
-extern const struct verb postgres_verb_acquire;             /* partition.c */
+extern const struct verb postgres_verb_acquire; /* partition.c */
 extern const struct verb postgres_verb_give_back;
-extern const struct verb postgres_verb_settle;              /* settle.c */
+extern const struct verb postgres_verb_settle; /* settle.c */
 extern const struct verb postgres_verb_checkpoints;
-extern const struct verb postgres_verb_claim;               /* claim.c */
-extern const struct verb postgres_verb_settle_lease;        /* settle.c */
-extern const struct verb postgres_verb_dead_retry;          /* dead.c */
+extern const struct verb postgres_verb_claim;        /* claim.c */
+extern const struct verb postgres_verb_settle_lease; /* settle.c */
+extern const struct verb postgres_verb_dead_retry;   /* dead.c */
 extern const struct verb postgres_verb_dead_resolve;
 extern const struct verb postgres_verb_dead_purge;
-extern const struct verb postgres_verb_namespace_put;       /* namespace.c */
+extern const struct verb postgres_verb_namespace_put; /* namespace.c */
 extern const struct verb postgres_verb_namespace_remove;
 extern const struct verb postgres_verb_namespace_grant;
 extern const struct verb postgres_verb_namespace_revoke;
-extern const struct verb postgres_verb_schedule_put;        /* agenda.c */
+extern const struct verb postgres_verb_schedule_put; /* agenda.c */
 extern const struct verb postgres_verb_schedule_remove;
 extern const struct verb postgres_verb_schedule_pause;
 extern const struct verb postgres_verb_delay;
 extern const struct verb postgres_verb_release;
-extern const struct verb postgres_verb_fire;                /* firing.c */
-extern const struct verb postgres_verb_retain;              /* retention.c */
-extern const struct verb postgres_verb_transfer;            /* transfer.c */
+extern const struct verb postgres_verb_fire;     /* firing.c */
+extern const struct verb postgres_verb_retain;   /* retention.c */
+extern const struct verb postgres_verb_transfer; /* transfer.c */
 
 /* The answer of a function: `status` in this column, `message` in the next. HF_OK or that status,
  * with the message. (answer.c) */
@@ -122,11 +121,11 @@ hf_status postgres_retention_plan(struct engine *engine, struct text name, int64
 hf_status postgres_retain_command(struct engine *engine, const char *command,
                                   struct deadline deadline);
 hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
-                             epoch_fn found, void *ctx);
+                            epoch_fn found, void *ctx);
 hf_status postgres_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
                             progress_fn found, void *ctx);
-hf_status postgres_partitions(struct engine *engine, int64_t subscription_id,
-                              member_row_fn member, partition_row_fn partition, void *ctx);
+hf_status postgres_partitions(struct engine *engine, int64_t subscription_id, member_row_fn member,
+                              partition_row_fn partition, void *ctx);
 hf_status postgres_blocked(struct engine *engine, int64_t subscription_id, int64_t after,
                            int32_t max, blocked_row_fn found, void *ctx);
 hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id,

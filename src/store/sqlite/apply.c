@@ -41,20 +41,20 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_AGAIN_TIMES 5            /* if the file cannot be looked at after a commit ... */
-#define LOOK_AGAIN_US 2000            /* ... so long after each other */
-#define CHECKPOINT_PAGES 1000         /* of the WAL between two checkpoints */
-#define CHECKPOINT_FULL_PAGES 64      /* the same while the disk is full */
-#define CHECKPOINT_INSIST_PAGES 4000  /* readers kept it from starting over: wait for them ... */
-#define CHECKPOINT_INSIST_MS 10       /* ... this long */
-#define LIMIT_TIGHT_BYTES (64 << 20)  /* files may not become larger: keep the WAL short */
-#define APPEND_BYTES_FIXED 512        /* what an event may take besides its texts */
-#define CLOCK_TOLERANCE_US 1000000     /* threads read the clock at slightly different times */
-#define CLOCK_BACK_US 10000000         /* so long times of a clock that was set back may come */
+#define LOOK_AGAIN_TIMES 5           /* if the file cannot be looked at after a commit ... */
+#define LOOK_AGAIN_US 2000           /* ... so long after each other */
+#define CHECKPOINT_PAGES 1000        /* of the WAL between two checkpoints */
+#define CHECKPOINT_FULL_PAGES 64     /* the same while the disk is full */
+#define CHECKPOINT_INSIST_PAGES 4000 /* readers kept it from starting over: wait for them ... */
+#define CHECKPOINT_INSIST_MS 10      /* ... this long */
+#define LIMIT_TIGHT_BYTES (64 << 20) /* files may not become larger: keep the WAL short */
+#define APPEND_BYTES_FIXED 512       /* what an event may take besides its texts */
+#define CLOCK_TOLERANCE_US 1000000   /* threads read the clock at slightly different times */
+#define CLOCK_BACK_US 10000000       /* so long times of a clock that was set back may come */
 #define WAL_WARN_BYTES (INT64_C(64) << 20) /* behind a reader; then at every doubling */
 #define WAL_FRAME_HEADER_BYTES 24
 #define PAGE_BYTES_MAX 65536
-#define WAL_PAGE_BYTES 4120           /* a page and its header */
+#define WAL_PAGE_BYTES 4120 /* a page and its header */
 
 /* ---- After a commit -------------------------------------------------------------------------- */
 
@@ -88,7 +88,8 @@ static void warn_of_wal(struct sqlite_engine *engine, struct conn *conn)
         engine->wal_warn_bytes = WAL_WARN_BYTES;
     }
     if (bytes >= engine->wal_warn_bytes) {
-        log_about(engine->log, HF_LOG_WARN, NULL, "%s has %lld MiB and grows, because a reader has "
+        log_about(engine->log, HF_LOG_WARN, NULL,
+                  "%s has %lld MiB and grows, because a reader has "
                   "kept a transaction open: end it (a query whose statement was not reset, a "
                   "backup, a verify), or the disk will be full",
                   engine->files.wal, (long long)(bytes >> 20));
@@ -115,8 +116,9 @@ static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
     engine->checkpoint_after_pages = (int64_t)conn->wal_pages + CHECKPOINT_PAGES;
     bool whole = false;
     bool insist = conn->wal_pages >= CHECKPOINT_INSIST_PAGES;
-    int mode = full ? SQLITE_CHECKPOINT_TRUNCATE
-               : insist ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE;
+    int mode = full     ? SQLITE_CHECKPOINT_TRUNCATE
+               : insist ? SQLITE_CHECKPOINT_RESTART
+                        : SQLITE_CHECKPOINT_PASSIVE;
     struct deadline deadline = deadline_after_ms(full || insist ? CHECKPOINT_INSIST_MS : 0);
     hf_status status = checkpoint(conn, mode, deadline, &whole);
     if (status != HF_OK) {
@@ -141,7 +143,8 @@ void apply_give_up(struct sqlite_engine *engine)
 {
     if (!atomic_exchange(&engine->replaced, true)) {
         live_retire(engine);
-        log_about(engine->log, HF_LOG_ERROR, NULL, "%s or its -wal was replaced or deleted while "
+        log_about(engine->log, HF_LOG_ERROR, NULL,
+                  "%s or its -wal was replaced or deleted while "
                   "in use: this process works for nobody any more; close it and open it again",
                   engine->files.db);
     }
@@ -165,8 +168,10 @@ hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool 
     enum files_answer answer = look_patiently(engine, &error);
     if (answer == FILES_REPLACED) {
         apply_give_up(engine);
-        return fail(HF_UNKNOWN, "%s or its -wal was replaced or deleted while in use: what was "
-                    "just written may be lost", engine->files.db);
+        return fail(HF_UNKNOWN,
+                    "%s or its -wal was replaced or deleted while in use: what was "
+                    "just written may be lost",
+                    engine->files.db);
     }
     bell_commit(&engine->bell, ring);
     if (conn->kind != CONN_FOREIGN) {
@@ -176,7 +181,8 @@ hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool 
         live_sweep(engine);
     }
     return answer == FILES_SAME ? HF_OK
-                                : fail(HF_UNKNOWN, "cannot look whether %s is still the file that "
+                                : fail(HF_UNKNOWN,
+                                       "cannot look whether %s is still the file that "
                                        "was opened: %s. What was just written is lost if it is not",
                                        engine->files.db, strerror(error));
 }
@@ -215,8 +221,10 @@ static hf_status recover(struct sqlite_engine *engine, struct deadline deadline)
 hf_status apply_ready(struct sqlite_engine *engine, struct deadline deadline)
 {
     if (atomic_load(&engine->replaced)) {
-        return fail(HF_UNAVAILABLE, "%s or its -wal was replaced or deleted while in use: close it "
-                    "and open it again", engine->files.db);
+        return fail(HF_UNAVAILABLE,
+                    "%s or its -wal was replaced or deleted while in use: close it "
+                    "and open it again",
+                    engine->files.db);
     }
     if (!engine->writer_lost) {
         return HF_OK;

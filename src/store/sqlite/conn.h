@@ -50,9 +50,9 @@ struct conn {
     int64_t step_begun_us;    /* when the present step was first asked; 0: not yet (monotonic) */
     sqlite3_stmt *cached[SQLITE_QUERY_COUNT];
     hf_status failed; /* why conn_statement gave NULL */
-    bool full_sync; /* synchronous is FULL now, else NORMAL */
-    bool ring;      /* the present transaction made news; set by changes, cleared by conn_begin */
-    int wal_pages;  /* of the WAL after our last commit */
+    bool full_sync;   /* synchronous is FULL now, else NORMAL */
+    bool ring;        /* the present transaction made news; set by changes, cleared by conn_begin */
+    int wal_pages;    /* of the WAL after our last commit */
 
     /* The newest position, kept while a write transaction runs (append.h). */
     int64_t head;

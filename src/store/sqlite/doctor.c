@@ -24,7 +24,8 @@ static int64_t file_bytes(const char *path)
 {
     struct statx found;
     return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_SIZE, &found) == 0
-               ? (int64_t)found.stx_size : -1;
+               ? (int64_t)found.stx_size
+               : -1;
 }
 
 static hf_status read_value(struct conn *conn, enum sqlite_query query, char *out, size_t bytes)
@@ -167,19 +168,26 @@ hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
     doctor_number(&doctor, "store_bytes", now.pages * now.page_bytes, NULL);
     doctor_number(&doctor, "free_bytes", now.free_pages * now.page_bytes,
                   now.pages > 0 && now.free_pages * 100 / now.pages >= FREE_LARGE_PERCENT
-                      ? "more than half of the file is free space: VACUUM gives it back" : NULL);
-    doctor_say(&doctor, "auto_vacuum", now.auto_vacuum == 2 ? "incremental"
-               : now.auto_vacuum == 1 ? "full" : "none", NULL);
+                      ? "more than half of the file is free space: VACUUM gives it back"
+                      : NULL);
+    doctor_say(&doctor, "auto_vacuum",
+               now.auto_vacuum == 2   ? "incremental"
+               : now.auto_vacuum == 1 ? "full"
+                                      : "none",
+               NULL);
     doctor_number(&doctor, "wal_bytes", now.wal_bytes < 0 ? 0 : now.wal_bytes,
                   now.wal_bytes > WAL_LARGE_BYTES
-                      ? "a long-running reader keeps the log from starting over" : NULL);
+                      ? "a long-running reader keeps the log from starting over"
+                      : NULL);
     if (now.disk_free_bytes >= 0) {
         doctor_number(&doctor, "disk_free_bytes", now.disk_free_bytes,
                       disk_is_low(&now) ? "the disk is nearly full: make room, or let retention "
-                                          "take old events" : NULL);
+                                          "take old events"
+                                        : NULL);
     }
     doctor_say(&doctor, "spare", now.spare_bytes > 0 ? "kept" : "missing",
-               now.spare_bytes > 0 ? NULL
-               : "the disk is full: publishing is refused until there is space");
+               now.spare_bytes > 0
+                   ? NULL
+                   : "the disk is full: publishing is refused until there is space");
     return HF_OK;
 }

@@ -22,10 +22,10 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/uuid.h"
-#include "store/sqlite/schedule.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/migrate.h"
 #include "store/sqlite/node.h"
+#include "store/sqlite/schedule.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"
 
@@ -98,10 +98,10 @@ static void engine_unlist(struct sqlite_engine *engine)
 static hf_status engine_copy_names(struct sqlite_engine *engine,
                                    const struct store_options *options)
 {
-    engine->namespace_name = text_is_absent(options->namespace_name)
-                                 ? mem_dup("", 0)
-                                 : mem_dup(options->namespace_name.bytes,
-                                           options->namespace_name.length);
+    engine->namespace_name =
+        text_is_absent(options->namespace_name)
+            ? mem_dup("", 0)
+            : mem_dup(options->namespace_name.bytes, options->namespace_name.length);
     engine->node_name_bytes = mem_dup(options->node_name.bytes, options->node_name.length);
     if (!engine->namespace_name || !engine->node_name_bytes) {
         return fail(HF_NOMEM, "no memory for names");
@@ -123,8 +123,8 @@ static hf_status engine_set_sync(struct sqlite_engine *engine)
         return status == HF_OK ? conn_error(conn) : status;
     }
     status = conn_row(conn, stmt, &found);
-    if (status == HF_OK && (!found || sqlite3_column_int(stmt, 0) != (full ? SYNC_FULL
-                                                                           : SYNC_NORMAL))) {
+    if (status == HF_OK &&
+        (!found || sqlite3_column_int(stmt, 0) != (full ? SYNC_FULL : SYNC_NORMAL))) {
         status = fail(HF_UNAVAILABLE, "%s: SQLite does not take the synchronous setting",
                       engine->files.db);
     }
@@ -247,7 +247,8 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
                              struct engine **ret_engine)
 {
     if (atomic_load(&forked_open)) {
-        return fail(HF_MISUSE, "the parent process had a SQLite database open when it forked, so "
+        return fail(HF_MISUSE,
+                    "the parent process had a SQLite database open when it forked, so "
                     "this one cannot use SQLite safely; fork before opening, or exec after fork()");
     }
     bool wal_missing = false;
@@ -286,7 +287,8 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
         return status;
     }
     if (wal_missing) {
-        log_about(engine->log, HF_LOG_WARN, NULL, "%s was missing although %s was in use before: "
+        log_about(engine->log, HF_LOG_WARN, NULL,
+                  "%s was missing although %s was in use before: "
                   "if it was deleted, the commits in it are lost. Run `holdfast verify`",
                   engine->files.wal, engine->files.db);
     }
@@ -348,8 +350,9 @@ static void engine_give_back(struct sqlite_engine *engine)
 {
     bool owes = engine_has_something(engine);
     bool speaks = owes || node_is_remembered(engine);
-    struct deadline deadline =
-        deadline_after_ms(owes ? CLOSE_WAIT_MS : speaks ? GOODBYE_WAIT_MS : 0);
+    struct deadline deadline = deadline_after_ms(owes     ? CLOSE_WAIT_MS
+                                                 : speaks ? GOODBYE_WAIT_MS
+                                                          : 0);
     struct conn *conn = &engine->writer;
     if (gate_take(&engine->gate, deadline) != HF_OK) {
         return;

@@ -225,10 +225,12 @@ hf_status files_check_wal(const char *path, bool *ret_missing)
         return HF_OK;
     }
     if (is_in_use(db)) {
-        return fail(HF_UNAVAILABLE, "%s was deleted while processes have the database open: the "
+        return fail(HF_UNAVAILABLE,
+                    "%s was deleted while processes have the database open: the "
                     "commits in it are lost, and using it now may damage the database. End those "
                     "processes, put the file back if you can, open it again and run `holdfast "
-                    "verify`", beside);
+                    "verify`",
+                    beside);
     }
     *ret_missing = true;
     return HF_OK;
@@ -449,8 +451,7 @@ hf_status files_remember(struct files *files)
     }
     files->db_identity = db;
     files->wal_identity = (struct file_identity){0};
-    files->wal_known =
-        identify_at(files->directory, files->wal_name, &files->wal_identity) == 0;
+    files->wal_known = identify_at(files->directory, files->wal_name, &files->wal_identity) == 0;
     return HF_OK;
 }
 

@@ -23,9 +23,9 @@ struct gate {
 
     pthread_mutex_t mutex;
     pthread_cond_t cond;
-    bool held;         /* by a thread of this process, or being handed to one */
-    bool owned;        /* `owner` is valid */
-    pthread_t owner;   /* who took it */
+    bool held;       /* by a thread of this process, or being handed to one */
+    bool owned;      /* `owner` is valid */
+    pthread_t owner; /* who took it */
     struct gate_waiter *first, *last;
 };
 

@@ -41,7 +41,7 @@ static hf_status join_check(struct sqlite_engine *engine, sqlite3 *db)
     }
     if (!sqlite3_get_autocommit(db)) {
         return fail(HF_MISUSE, "the connection is inside a transaction: begin it with "
-                    "hf_sqlite_begin");
+                               "hf_sqlite_begin");
     }
     if (sqlite3_txn_state(db, "main") != SQLITE_TXN_NONE) {
         return fail(HF_MISUSE, "a statement is still running on the connection: reset it first");
@@ -160,13 +160,13 @@ static struct join *join_find(struct sqlite_engine *engine, sqlite3 *db, hf_stat
     if (!db || !gate_held_by_caller(&engine->gate) || !engine->join ||
         engine->join->conn.db != db) {
         *status = fail(HF_MISUSE, "hf_sqlite_begin has not begun a transaction on this connection "
-                       "in this thread");
+                                  "in this thread");
         return NULL;
     }
     if (sqlite3_get_autocommit(db)) {
         join_end(engine);
         *status = fail(HF_MISUSE, "the transaction was ended by other means than hf_sqlite_commit "
-                       "or hf_sqlite_rollback");
+                                  "or hf_sqlite_rollback");
         return NULL;
     }
     return engine->join;

@@ -29,7 +29,7 @@ struct lease {
     int64_t subscription_id;
     int64_t expires_at_us;
     int64_t lease_ms; /* as the claim asked for */
-    bool owned; /* `owner` is set */
+    bool owned;       /* `owner` is set */
     uint8_t owner[STORE_TOKEN_BYTES];
     char owner_name[HF_PRODUCER_BYTES_MAX + 1]; /* "": not known */
     bool bound;

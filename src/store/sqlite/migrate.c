@@ -81,15 +81,19 @@ static hf_status check_version(struct sqlite_engine *engine, hf_open_mode open_m
                                int64_t version)
 {
     if (version > SQLITE_MIGRATION_COUNT) {
-        return fail(HF_SCHEMA, "%s has schema version %lld; this program knows version %d: use a "
-                    "newer one", engine->files.db, (long long)version, SQLITE_MIGRATION_COUNT);
+        return fail(HF_SCHEMA,
+                    "%s has schema version %lld; this program knows version %d: use a "
+                    "newer one",
+                    engine->files.db, (long long)version, SQLITE_MIGRATION_COUNT);
     }
     if (version == 0 && open_mode != HF_OPEN_CREATE) {
         return fail(HF_NOTFOUND, "%s has no Holdfast tables", engine->files.db);
     }
     if (version < SQLITE_MIGRATION_COUNT && open_mode == HF_OPEN_NOMIGRATE) {
-        return fail(HF_SCHEMA, "%s has schema version %lld and this program needs %d: migrate it "
-                    "first", engine->files.db, (long long)version, SQLITE_MIGRATION_COUNT);
+        return fail(HF_SCHEMA,
+                    "%s has schema version %lld and this program needs %d: migrate it "
+                    "first",
+                    engine->files.db, (long long)version, SQLITE_MIGRATION_COUNT);
     }
     return HF_OK;
 }

@@ -201,8 +201,8 @@ static hf_status drop_subscriptions(struct conn *conn, int64_t namespace_id, int
     bool found = true;
     while (status == HF_OK && *left > 0) {
         int64_t id = 0;
-        status = STATEMENT_INT(conn, SQLITE_QUERY_REMOVE_NEXT_SUBSCRIPTION, &found, &id,
-                               namespace_id);
+        status =
+            STATEMENT_INT(conn, SQLITE_QUERY_REMOVE_NEXT_SUBSCRIPTION, &found, &id, namespace_id);
         if (status != HF_OK || !found) {
             return status;
         }

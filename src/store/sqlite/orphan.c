@@ -58,7 +58,7 @@ struct walk {
     bool exact;
     struct note *notes; /* room for STORE_NOTES_MAX; NULL until needed */
     size_t note_count;
-    int32_t running;    /* handlers of all subscriptions that ran in the dead process */
+    int32_t running; /* handlers of all subscriptions that ran in the dead process */
 };
 
 /* One ended lease as the index gives it. */
@@ -201,8 +201,7 @@ static hf_status look_at(struct walk *walk, const struct ended *ended)
 
 /* Collects the ended leases of an owner (NULL: those without), then looks at each: looking changes
  * the rows that the statement walks on. */
-static hf_status look_through(struct walk *walk, const uint8_t *owner, bool kept,
-                              int64_t until_us)
+static hf_status look_through(struct walk *walk, const uint8_t *owner, bool kept, int64_t until_us)
 {
     sqlite3_stmt *stmt = conn_statement(walk->conn, SQLITE_QUERY_LEASE_OVER);
     if (!stmt) {

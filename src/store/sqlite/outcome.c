@@ -56,10 +56,9 @@ hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, i
 {
     bool left = false;
     int64_t lane = 0;
-    hf_status status = STATEMENT_INT(conn,
-                                     scope->ordered ? SQLITE_QUERY_RETRY_REMOVE
-                                                    : SQLITE_QUERY_RETRY_REMOVE_LEASED,
-                                     &left, &lane, scope->subscription_id, position);
+    hf_status status = STATEMENT_INT(
+        conn, scope->ordered ? SQLITE_QUERY_RETRY_REMOVE : SQLITE_QUERY_RETRY_REMOVE_LEASED, &left,
+        &lane, scope->subscription_id, position);
     if (status == HF_OK && left) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_COPY_REMOVE, scope->subscription_id, position);
     }
@@ -112,8 +111,10 @@ static hf_status dead_add(struct sqlite_engine *engine, struct conn *conn,
         status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD, scope, outcome);
     }
     if (status == HF_OK && conn_changes(conn) == 0) {
-        return fail(HF_CORRUPT, "the event at position %lld is not in the log, so it cannot become "
-                    "a dead letter", (long long)outcome->position);
+        return fail(HF_CORRUPT,
+                    "the event at position %lld is not in the log, so it cannot become "
+                    "a dead letter",
+                    (long long)outcome->position);
     }
     HF_POINT("mid_dead_letter");
     return status;
@@ -122,25 +123,25 @@ static hf_status dead_add(struct sqlite_engine *engine, struct conn *conn,
 static hf_status outcome_done(struct conn *conn, const struct outcome_scope *scope,
                               struct outcome *outcome, bool *ret_left)
 {
-    hf_status status = outcome_forget(conn, scope, outcome->position, ret_left,
-                                      &outcome->left_lane);
+    hf_status status =
+        outcome_forget(conn, scope, outcome->position, ret_left, &outcome->left_lane);
     return status == HF_OK ? remember_settled(conn, scope, outcome->position) : status;
 }
 
 static hf_status outcome_wait(struct conn *conn, const struct outcome_scope *scope,
                               const struct outcome *outcome, enum retry_kind kind)
 {
-    return retry_put(conn, scope,
-                     &(struct retry_row){
-                         .position = outcome->position,
-                         .kind = kind,
-                         .lane = outcome->lane,
-                         .attempts = outcome->attempts,
-                         .uncounted = outcome->uncounted,
-                         .next_attempt_us = kind == RETRY_WAITING ? outcome->next_attempt_us
-                                                                  : scope->now_us,
-                         .story = outcome->attempts_json,
-                     });
+    return retry_put(
+        conn, scope,
+        &(struct retry_row){
+            .position = outcome->position,
+            .kind = kind,
+            .lane = outcome->lane,
+            .attempts = outcome->attempts,
+            .uncounted = outcome->uncounted,
+            .next_attempt_us = kind == RETRY_WAITING ? outcome->next_attempt_us : scope->now_us,
+            .story = outcome->attempts_json,
+        });
 }
 
 static hf_status outcome_hold(struct conn *conn, const struct outcome_scope *scope,
@@ -296,12 +297,12 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
         return STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_TURN, scope->subscription_id, lost->position,
                              suspect ? RETRY_ALONE : RETRY_WAITING, scope->now_us);
     }
-    bool counts = !lost->doubtful || scope->attempts_max == 0 ||
-                  row.attempts + 1 < scope->attempts_max;
+    bool counts =
+        !lost->doubtful || scope->attempts_max == 0 || row.attempts + 1 < scope->attempts_max;
     struct buf story;
     buf_init(&story, STORY_BYTES_MAX);
-    status = story_add(&story, old, row.attempts + 1, scope->now_us, lost->error, lost->node,
-                       counts);
+    status =
+        story_add(&story, old, row.attempts + 1, scope->now_us, lost->error, lost->node, counts);
     row.attempts += counts ? 1 : 0;
     row.uncounted += counts ? 0 : 1;
     conn_done(stmt);

@@ -36,7 +36,7 @@ enum retry_kind {
 /* Where the deliveries belong that are being settled. */
 struct outcome_scope {
     int64_t subscription_id;
-    int32_t partition;  /* shared: 0 */
+    int32_t partition; /* shared: 0 */
     bool ordered;
     int64_t checkpoint; /* ordered: done and dead ones above it are remembered in `settled` */
     int64_t now_us;

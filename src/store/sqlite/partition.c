@@ -25,13 +25,13 @@
  * Notes are per subscription, the dead process may have owned several partitions of it, and each is
  * recovered by its own acquire: so a note counts only where its event belongs.
  */
+#include "store/sqlite/partition.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/point.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/lease.h"
 #include "store/sqlite/outcome.h"
-#include "store/sqlite/partition.h"
 #include "store/sqlite/row.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"
@@ -186,8 +186,8 @@ static hf_status is_open(struct recovery *recovery, int64_t position, bool *ret_
         return status;
     }
     sqlite3_stmt *stmt = NULL;
-    status = row_find(recovery->engine, recovery->conn, scope->subscription_id, position, false,
-                      &stmt);
+    status =
+        row_find(recovery->engine, recovery->conn, scope->subscription_id, position, false, &stmt);
     if (status == HF_OK && stmt) {
         int64_t hash = sqlite3_column_int64(stmt, ROW_HASH);
         conn_done(stmt);
@@ -263,8 +263,8 @@ static hf_status take(struct sqlite_engine *engine, struct conn *conn,
 hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct acquire *acquire)
 {
     struct partition partition;
-    hf_status status = partition_load(engine, conn, acquire->subscription_id, acquire->partition,
-                                      &partition);
+    hf_status status =
+        partition_load(engine, conn, acquire->subscription_id, acquire->partition, &partition);
     if (status != HF_OK) {
         return status;
     }
@@ -334,9 +334,9 @@ hf_status sqlite_give_back(struct sqlite_engine *engine, struct conn *conn,
         return fail(HF_STALE, "partition %d is not ours any more", give_back->partition);
     }
     conn->ring = true;
-    return status == HF_OK ? STATEMENT_RUN(conn, SQLITE_QUERY_CREW_CHANGED,
-                                           give_back->subscription_id)
-                           : status;
+    return status == HF_OK
+               ? STATEMENT_RUN(conn, SQLITE_QUERY_CREW_CHANGED, give_back->subscription_id)
+               : status;
 }
 
 /* Sets up to GIVE_BACK_STEP leases free that name us. ret_count: how many were found. */

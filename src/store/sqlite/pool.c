@@ -63,8 +63,10 @@ static struct conn *pool_get(struct sqlite_engine *engine, hf_status *status)
         return NULL;
     }
     if (atomic_load(&engine->replaced)) {
-        *status = fail(HF_UNAVAILABLE, "%s or its -wal was replaced or deleted while in use: close "
-                       "it and open it again", engine->files.db);
+        *status = fail(HF_UNAVAILABLE,
+                       "%s or its -wal was replaced or deleted while in use: close "
+                       "it and open it again",
+                       engine->files.db);
         return NULL;
     }
     struct pool *pool = &engine->pool;
@@ -123,8 +125,8 @@ void pool_give(struct sqlite_engine *engine, struct conn *conn)
     conn_rollback(conn);
     struct pool *pool = &engine->pool;
     pthread_mutex_lock(&pool->mutex);
-    bool keep = pool->count < POOL_IDLE_MAX &&
-                ((struct pool_conn *)conn)->generation == pool->generation;
+    bool keep =
+        pool->count < POOL_IDLE_MAX && ((struct pool_conn *)conn)->generation == pool->generation;
     if (keep) {
         pool->idle[pool->count++] = conn;
     }

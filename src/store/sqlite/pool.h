@@ -19,7 +19,7 @@ struct sqlite_engine;
 struct pool {
     pthread_mutex_t mutex;
     struct conn *idle[POOL_IDLE_MAX];
-    int count;          /* of idle */
+    int count;           /* of idle */
     uint64_t generation; /* connections of an older one are closed, not kept */
     struct conn *watch;  /* sees whether anybody wrote; NULL: not open */
     int64_t version;     /* that it saw last; 0: none */

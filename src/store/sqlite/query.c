@@ -63,8 +63,8 @@ static hf_status first_in(struct sqlite_engine *engine, struct conn *conn, int64
 static hf_status read_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
 {
     bool found = false;
-    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, ret_head,
-                                     engine->namespace_id);
+    hf_status status =
+        STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, ret_head, engine->namespace_id);
     if (status == HF_OK && !found) {
         return fail(HF_NOTFOUND, "namespace %s is gone", engine->namespace_name);
     }
@@ -136,8 +136,8 @@ static hf_status search_time(struct sqlite_engine *engine, struct conn *conn, in
         bool found = false;
         int64_t position = 0;
         int64_t entered_at_us = 0;
-        hf_status status = first_in(engine, conn, middle - 1, high - 1, &found, &position,
-                                    &entered_at_us);
+        hf_status status =
+            first_in(engine, conn, middle - 1, high - 1, &found, &position, &entered_at_us);
         if (status != HF_OK) {
             return status;
         }
@@ -203,9 +203,8 @@ static int compare_positions(const void *a, const void *b)
 
 static bool is_in_hand(const struct due_query *query, int64_t position)
 {
-    return query->in_hand_count > 0 &&
-           bsearch(&position, query->in_hand, query->in_hand_count, sizeof position,
-                   compare_positions);
+    return query->in_hand_count > 0 && bsearch(&position, query->in_hand, query->in_hand_count,
+                                               sizeof position, compare_positions);
 }
 
 /* Rows of retries that are due: those not in hand, with their events. */
@@ -333,15 +332,14 @@ hf_status sqlite_lease_read(struct engine *engine, int64_t subscription_id,
     struct lease lease;
     lease_init(&lease);
     status = lease_load(conn, token, &lease);
-    if (status == HF_NOTFOUND ||
-        (status == HF_OK &&
-         (lease.subscription_id != subscription_id || lease.piece != LEASE_HELD))) {
+    if (status == HF_NOTFOUND || (status == HF_OK && (lease.subscription_id != subscription_id ||
+                                                      lease.piece != LEASE_HELD))) {
         status = fail(HF_STALE, "there is no such lease (any more)");
     }
     for (size_t i = 0; status == HF_OK && i < lease.count; i++) {
         struct entry *entry;
-        status = row_push_leased(self, conn, subscription_id, lease.positions[i],
-                                 lease.has_retries, batch, &entry);
+        status = row_push_leased(self, conn, subscription_id, lease.positions[i], lease.has_retries,
+                                 batch, &entry);
     }
     lease_release(&lease);
     pool_give(self, conn);

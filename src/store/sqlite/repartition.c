@@ -19,7 +19,7 @@
 #include "store/sqlite/verbs.h"
 
 struct wish {
-    int32_t wanted; /* 0: there is none */
+    int32_t wanted;     /* 0: there is none */
     int32_t partitions; /* at present */
     int64_t lowest;     /* checkpoint of them ... */
     int64_t highest;

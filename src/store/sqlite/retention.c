@@ -329,9 +329,9 @@ static hf_status trim_leases(struct conn *conn, int64_t subscription_id, int64_t
         }
         bool whole = column_blob(stmt, 0, token, sizeof token);
         conn_done(stmt);
-        status = whole ? trim_lease(conn, token, through)
-                       : fail(HF_CORRUPT, "the token of a lease is not %d bytes",
-                              STORE_TOKEN_BYTES);
+        status = whole
+                     ? trim_lease(conn, token, through)
+                     : fail(HF_CORRUPT, "the token of a lease is not %d bytes", STORE_TOKEN_BYTES);
         if (status != HF_OK) {
             return status;
         }
@@ -346,8 +346,8 @@ static hf_status drop_lagging(struct conn *conn, const struct lagging *lagging,
     int64_t id = lagging->id;
     int64_t through = retain->through;
     int64_t now_us = retain->change.now_us;
-    hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_DROP_PARTITIONS, id, through, now_us,
-                                     span_number(now_us));
+    hf_status status =
+        STATEMENT_RUN(conn, SQLITE_QUERY_DROP_PARTITIONS, id, through, now_us, span_number(now_us));
     if (status == HF_OK) {
         status = trim_leases(conn, id, through);
     }
@@ -377,7 +377,7 @@ struct portion {
     int64_t limit; /* not beyond this position */
     int64_t through;
     int64_t bytes;
-    int64_t measured;  /* bytes of those that have been added up */
+    int64_t measured; /* bytes of those that have been added up */
     int64_t log_bytes_through;
     int64_t newest_us; /* when the newest of them entered */
 };
@@ -443,8 +443,8 @@ static hf_status take_portion(struct conn *conn, const struct settings *settings
     if (status != HF_OK || rows == 0 || !goes) {
         return status == HF_OK ? give_pages_back(conn, retain) : status;
     }
-    status = STATEMENT_RUN(conn, SQLITE_QUERY_RETENTION_DELETE, settings->namespace_id,
-                           portion.through);
+    status =
+        STATEMENT_RUN(conn, SQLITE_QUERY_RETENTION_DELETE, settings->namespace_id, portion.through);
     HF_POINT("mid_retain");
     if (status == HF_OK) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_RETENTION_FORGET, settings->namespace_id,

@@ -423,8 +423,8 @@ static hf_status write_ledger(struct conn *conn, const struct fire *fire)
                          STORE_NEVER);
     }
     for (size_t i = 0; i < fire->count && status == HF_OK; i++) {
-        status = put_run(conn, fire, kind, fire->planned_us[i], STORE_NEVER,
-                         fire->events[i].position);
+        status =
+            put_run(conn, fire, kind, fire->planned_us[i], STORE_NEVER, fire->events[i].position);
     }
     if (status != HF_OK) {
         return status;

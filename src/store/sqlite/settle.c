@@ -102,8 +102,8 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
     for (size_t i = 0; any_left && i < count; i++) {
         struct outcome *outcome = &outcomes[i];
         if (outcome->ret_lane_busy && outcome->kind != OUTCOME_BLOCK) {
-            hf_status status = outcome_promote(conn, scope, outcome->left_lane,
-                                               &outcome->ret_lane_busy);
+            hf_status status =
+                outcome_promote(conn, scope, outcome->left_lane, &outcome->ret_lane_busy);
             if (status != HF_OK) {
                 return status;
             }
@@ -130,8 +130,8 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
         .last_event_id = settle->last_event_id,
     };
     struct partition partition;
-    hf_status status = check_mark(engine, conn, settle->subscription_id, settle->generation, &mark,
-                                  &partition);
+    hf_status status =
+        check_mark(engine, conn, settle->subscription_id, settle->generation, &mark, &partition);
     if (status != HF_OK) {
         return status;
     }
@@ -203,8 +203,8 @@ static hf_status load_held(struct conn *conn, const uint8_t token[STORE_TOKEN_BY
     if (status == HF_NOTFOUND) {
         return stale_lease();
     }
-    if (status == HF_OK && (ret_lease->subscription_id != subscription_id ||
-                            ret_lease->piece != LEASE_HELD)) {
+    if (status == HF_OK &&
+        (ret_lease->subscription_id != subscription_id || ret_lease->piece != LEASE_HELD)) {
         return stale_lease();
     }
     return status;
@@ -212,8 +212,8 @@ static hf_status load_held(struct conn *conn, const uint8_t token[STORE_TOKEN_BY
 
 /* Moves the positions whose outcomes are named out of the lease; those to be released into
  * `released`, which has room for all. HF_STALE if one is not there (or is named twice). */
-static hf_status take_out(struct lease *lease, const struct settle_lease *settle,
-                          int64_t *released, size_t *ret_released)
+static hf_status take_out(struct lease *lease, const struct settle_lease *settle, int64_t *released,
+                          size_t *ret_released)
 {
     enum { STAYS, GOES, RELEASED };
     uint8_t *fate = mem_calloc(lease->count, sizeof *fate);
@@ -429,12 +429,12 @@ static hf_status enter_lease(struct conn *conn, const struct hold *hold, int64_t
 /* At or below the checkpoint only what waits is open. Above it the row in `settled` decides, and a
  * second one cannot be written. */
 static hf_status enter_partition(struct sqlite_engine *engine, struct conn *conn,
-                                 const struct hold *hold, const struct entry *entry,
-                                 int64_t now_us, bool *ret_lane_busy)
+                                 const struct hold *hold, const struct entry *entry, int64_t now_us,
+                                 bool *ret_lane_busy)
 {
     struct partition partition;
-    hf_status status = partition_load(engine, conn, hold->subscription_id, hold->partition,
-                                      &partition);
+    hf_status status =
+        partition_load(engine, conn, hold->subscription_id, hold->partition, &partition);
     if (status == HF_OK) {
         status = partition_check(engine, &partition, hold->partition, hold->epoch);
     }

@@ -20,7 +20,9 @@ struct span span_move(struct span stored, int64_t checkpoint, int64_t now_us)
     return (struct span){
         .number = number,
         .from = ago == 0 ? stored.from : checkpoint,
-        .before = ago == 0 ? stored.before : ago == 1 ? stored.from : checkpoint,
+        .before = ago == 0   ? stored.before
+                  : ago == 1 ? stored.from
+                             : checkpoint,
     };
 }
 

@@ -21,8 +21,8 @@ struct files;
 
 struct spare {
     const struct files *files; /* for its path, <db>-spare */
-    bool spent;       /* given to the settles; appends wait */
-    int64_t tried_us; /* monotonic */
+    bool spent;                /* given to the settles; appends wait */
+    int64_t tried_us;          /* monotonic */
 };
 
 /* The most bytes that a file of this process may have (RLIMIT_FSIZE); INT64_MAX: no limit. */

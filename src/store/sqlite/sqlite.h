@@ -54,16 +54,16 @@
 
 /* Of these, tx_idle, join, writer and what belongs to it are touched only under the gate. */
 struct sqlite_engine {
-    struct engine head;             /* first: engine.h */
-    struct files files;             /* paths and inodes */
-    char *namespace_name;           /* NUL-terminated */
-    char *node_name_bytes;          /* NUL-terminated */
-    struct text node_name;          /* the same; goes into owner_name */
+    struct engine head;    /* first: engine.h */
+    struct files files;    /* paths and inodes */
+    char *namespace_name;  /* NUL-terminated */
+    char *node_name_bytes; /* NUL-terminated */
+    struct text node_name; /* the same; goes into owner_name */
     int64_t namespace_id;
     hf_durability durability;
-    int64_t timeout_ms;             /* for reads that meet a busy database */
-    _Atomic bool damaged;           /* verify has found that the file is */
-    _Atomic bool altered;           /* verify has found that the schema is */
+    int64_t timeout_ms;   /* for reads that meet a busy database */
+    _Atomic bool damaged; /* verify has found that the file is */
+    _Atomic bool altered; /* verify has found that the schema is */
     struct log *log;
     uint8_t token[STORE_TOKEN_BYTES]; /* of this opened store: what `owner` columns hold */
 
@@ -87,8 +87,8 @@ struct sqlite_engine {
     int64_t join_commits;           /* since the WAL was last checkpointed for them */
 
     atomic_int_least64_t commits;
-    atomic_bool replaced;           /* the file is not the one we opened: nothing works any more */
-    atomic_bool poisoned;           /* we are in a forked child */
+    atomic_bool replaced;            /* the file is not the one we opened: nothing works any more */
+    atomic_bool poisoned;            /* we are in a forked child */
     struct sqlite_engine *next_open; /* engine.c: all engines of the process, for fork */
 };
 

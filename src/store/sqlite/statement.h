@@ -49,7 +49,11 @@ static inline hf_status statement_int(struct conn *conn, enum sqlite_query query
     return HF_OK;
 }
 
-#define STATEMENT_VALUES(...) (const int64_t[]){__VA_ARGS__}
+#define STATEMENT_VALUES(...)                                                                      \
+    (const int64_t[])                                                                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #define STATEMENT_COUNT(...) (int)(sizeof(STATEMENT_VALUES(__VA_ARGS__)) / sizeof(int64_t))
 
 #define STATEMENT_RUN(conn, query, ...)                                                            \

@@ -84,9 +84,8 @@ hf_status sqlite_identity(struct engine *engine, char ret_identity[TRANSFER_IDEN
 hf_status sqlite_transfer_facts(struct engine *engine, struct text name,
                                 struct transfer_facts *ret_facts);
 hf_status sqlite_export_open(struct engine *engine, struct exporter **ret_exporter);
-hf_status sqlite_export_rows(struct exporter *base, int64_t namespace_id,
-                             enum transfer_table table, int64_t after, int64_t upto,
-                             transfer_row_fn row, void *ctx);
+hf_status sqlite_export_rows(struct exporter *base, int64_t namespace_id, enum transfer_table table,
+                             int64_t after, int64_t upto, transfer_row_fn row, void *ctx);
 void sqlite_export_close(struct exporter *base);
 
 /* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
@@ -102,15 +101,15 @@ hf_status sqlite_namespace_list(struct engine *engine, struct text name, namespa
                                 void *ctx);
 hf_status sqlite_node_list(struct engine *engine, struct text id, node_row_fn found, void *ctx);
 hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
-                           epoch_fn found, void *ctx);
+                          epoch_fn found, void *ctx);
 hf_status sqlite_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
                           progress_fn found, void *ctx);
-hf_status sqlite_partitions(struct engine *engine, int64_t subscription_id,
-                            member_row_fn member, partition_row_fn partition, void *ctx);
+hf_status sqlite_partitions(struct engine *engine, int64_t subscription_id, member_row_fn member,
+                            partition_row_fn partition, void *ctx);
 /* Does the process of this token exist, frozen or not? */
 bool sqlite_owner_is_alive(struct sqlite_engine *engine, const uint8_t owner[STORE_TOKEN_BYTES]);
-hf_status sqlite_blocked(struct engine *engine, int64_t subscription_id, int64_t after,
-                         int32_t max, blocked_row_fn found, void *ctx);
+hf_status sqlite_blocked(struct engine *engine, int64_t subscription_id, int64_t after, int32_t max,
+                         blocked_row_fn found, void *ctx);
 hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
                                 const uint8_t id[16], int64_t position, int64_t hash,
                                 struct arena *arena, struct delivery_facts *ret_facts,
@@ -118,8 +117,7 @@ hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
 hf_status sqlite_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch);
 hf_status sqlite_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first);
 hf_status sqlite_last(struct engine *engine, int64_t *ret_position);
-hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id,
-                      struct gap_facts *ret_facts);
+hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id, struct gap_facts *ret_facts);
 hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *ret_position);
 hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
                                  int64_t *ret_position);
