@@ -93,8 +93,8 @@ options_are_documented() {
              s/DAY_MS/$(number DAY_MS src/bus/options.c)/
              s/BREAKER_STEPS/$(number BREAKER_STEPS src/base/breaker.h)/
              s/BREAKER_MS_MAX/$((24 * 3600 * 1000))/
-             s/RETRY_ATTEMPTS_MAX/$(number RETRY_ATTEMPTS_MAX src/base/retry.h)/
-             s/RETRY_MULTIPLIER_MAX/$(number RETRY_MULTIPLIER_MAX src/base/retry.h)/
+             s/RETRY_ATTEMPTS_MAX/$(number RETRY_ATTEMPTS_MAX src/base/time/retry.h)/
+             s/RETRY_MULTIPLIER_MAX/$(number RETRY_MULTIPLIER_MAX src/base/time/retry.h)/
              s/RETRY_DELAY_MS_MAX/$((366 * 24 * 3600 * 1000))/" |
         sed 's/^ *{AT(\([a-z_]*\)), ROW_WORD,.*/\1/
              s/^ *{AT(\([a-z_]*\)), [A-Z0-9_]*, \([0-9.]*\), \([0-9]*\)[.0]*, \([0-9]*\)[.0]*, NULL},$/\1 \2 \3 \4/' \

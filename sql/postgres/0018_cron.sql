@@ -1,4 +1,4 @@
--- Cron expressions in time zones, for those who run no process of Holdfast: what src/base/cron.c,
+-- Cron expressions in time zones, for those who run no process of Holdfast: what src/base/time/cron.c,
 -- timetable.c and misfire.c are in C, with the zones of the server. The rules are written down there;
 -- tests/postgres/cron.sh compares the two.
 --

@@ -3,7 +3,7 @@
 --
 -- They are what hf_subscription_create, hf_seek, hf_pause, hf_namespace_create and the others are in C,
 -- on the same functions below (0007_subscriptions.sql, 0015_namespaces.sql). Names, patterns and options
--- have the rules, limits and words of src/base/glob.c and src/bus/options.c; what is stored is the same
+-- have the rules, limits and words of src/base/text/glob.c and src/bus/options.c; what is stored is the same
 -- to the byte (tests/postgres/test_subscribing.c compares). They raise HF001 (an argument is outside its
 -- limits), HF002 (a transaction that is not READ COMMITTED), HF003 (no such namespace or subscription, or
 -- the namespace is being removed), HF004 (it exists with another mode or order; somebody has the namespace

@@ -10,7 +10,7 @@
 #ifndef HF_BASE_ARENA_H
 #define HF_BASE_ARENA_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <holdfast.h>
 

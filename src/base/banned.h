@@ -7,10 +7,10 @@
  * because a poisoned name may not appear even in a declaration.
  *
  * What to use instead:
- *     strcpy, strcat, strncpy, sprintf    base/buf.h, snprintf, memcpy with a checked length
- *     strtok                              base/text.h and a loop
+ *     strcpy, strcat, strncpy, sprintf    base/text/buf.h, snprintf, memcpy with a checked length
+ *     strtok                              base/text/text.h and a loop
  *     atoi, atol, atof                    json_int_decode, strtoll with every error checked
- *     gmtime, localtime, ctime, mktime    base/time.h
+ *     gmtime, localtime, ctime, mktime    base/time/time.h
  *     rand, random                        base/uuid.h: random_u64, random_bytes
  */
 #ifndef HF_BASE_BANNED_H

@@ -13,7 +13,7 @@
  */
 #include "base/breaker.h"
 #include "base/err.h"
-#include "base/json_read.h"
+#include "base/text/json_read.h"
 
 #include <assert.h>
 

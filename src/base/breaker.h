@@ -14,8 +14,8 @@
 #ifndef HF_BASE_BREAKER_H
 #define HF_BASE_BREAKER_H
 
-#include "base/json_write.h"
-#include "base/text.h"
+#include "base/text/json_write.h"
+#include "base/text/text.h"
 
 #include <holdfast.h>
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 #ifndef HF_BASE_HASH_H
 #define HF_BASE_HASH_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <stdint.h>
 

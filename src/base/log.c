@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 #define LOG_MESSAGE_BYTES 1024
 

@@ -11,7 +11,7 @@
 #include <holdfast.h>
 #include <stdbool.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define RANGES_MAX HF_PARTITIONS_MAX
 #define RANGES_WORDS (RANGES_MAX / 64)

@@ -7,7 +7,7 @@
 #ifndef HF_BASE_THREAD_H
 #define HF_BASE_THREAD_H
 
-#include "base/deadline.h"
+#include "base/time/deadline.h"
 
 #include <holdfast.h>
 #include <pthread.h>

@@ -18,9 +18,9 @@
  * for ids, and a bus that runs is better than one that does not. The library never aborts for it.
  */
 #include "base/uuid.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/time/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

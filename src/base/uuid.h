@@ -7,7 +7,7 @@
 #ifndef HF_BASE_UUID_H
 #define HF_BASE_UUID_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <holdfast.h>
 #include <stdint.h>

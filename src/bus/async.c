@@ -31,11 +31,11 @@
 
 #include <assert.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/attempt.h"
 #include "bus/intake.h"

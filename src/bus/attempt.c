@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/glob.h"
+#include "base/text/glob.h"
 
 static _Thread_local struct hf_delivery *current;
 

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/mem.h"
+#include "base/text/glob.h"
 #include "base/thread.h"
 #include "bus/async.h"
 #include "bus/attempt.h"

@@ -46,7 +46,7 @@
 #include <stdbool.h>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "bus/assign.h"
 #include "bus/solo.h"
 #include "bus/timekeeper.h"

@@ -6,8 +6,8 @@
  */
 #include "bus/careful.h"
 
-#include "base/clock.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "store/story.h"
 
 hf_status careful_begin(hf_bus *bus, const struct hold *hold, const struct entry *entry)

@@ -53,8 +53,8 @@
  */
 #include "bus/chunk.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "bus/runner.h"
 
 #define TURN_TAKEN UINT64_MAX

@@ -33,11 +33,11 @@
 
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/companion.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "bus/watch.h"
 
 #define LOOK_MS 30

@@ -27,11 +27,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/text/glob.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/bus.h"
 #include "bus/copy_rows.h"

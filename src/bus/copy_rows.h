@@ -6,7 +6,7 @@
 #define HF_BUS_COPY_ROWS_H
 
 #include "base/arena.h"
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "store/transfer.h"
 
 /* Rows of one table that are written at once. */

@@ -34,9 +34,9 @@
  */
 #include "bus/ordered.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "bus/assign.h"
 #include "bus/share.h"
 

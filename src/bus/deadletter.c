@@ -10,9 +10,9 @@
  * done. The newest number at the beginning is the end of the walk: a letter that is retried, fails
  * and dies again gets a higher number, and would otherwise be met again and again.
  */
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/glob.h"
+#include "base/text/glob.h"
+#include "base/time/clock.h"
 #include "bus/intake.h"
 
 #define LIST_LIMIT_DEFAULT 100

@@ -7,7 +7,7 @@
  * the texts live in blocks of the arena, not in the struct.
  */
 #include "base/err.h"
-#include "base/glob.h"
+#include "base/text/glob.h"
 #include "bus/options.h"
 #include "bus/subscription.h"
 

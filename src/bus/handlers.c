@@ -3,8 +3,8 @@
  */
 #include "bus/handlers.h"
 
-#include "base/glob.h"
 #include "base/mem.h"
+#include "base/text/glob.h"
 
 static struct handlers *handlers_new(size_t count)
 {

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 struct handler {
     hf_handler_id id;

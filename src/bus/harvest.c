@@ -5,9 +5,9 @@
  */
 #include "bus/harvest.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "bus/runner.h"
 #include "store/story.h"
 

@@ -23,10 +23,10 @@
  * not written down anywhere until they claim something.
  */
 #include "base/breaker.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/ranges.h"
-#include "base/time.h"
+#include "base/time/clock.h"
+#include "base/time/time.h"
 #include "base/uuid.h"
 #include "bus/inspect.h"
 

@@ -24,10 +24,10 @@
  */
 #include "bus/inspect.h"
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/mem.h"
+#include "base/text/glob.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/watch.h"
 #include "store/filter.h"

@@ -10,10 +10,10 @@
 #include "bus/intake.h"
 
 #include "base/err.h"
-#include "base/glob.h"
-#include "base/json_check.h"
-#include "base/time.h"
-#include "base/utf8.h"
+#include "base/text/glob.h"
+#include "base/text/json_check.h"
+#include "base/text/utf8.h"
+#include "base/time/time.h"
 #include "base/uuid.h"
 #include "store/checksum.h"
 

@@ -13,12 +13,12 @@
  */
 #include "bus/lease.h"
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/mem.h"
 #include "base/point.h"
-#include "base/retry.h"
+#include "base/text/glob.h"
+#include "base/time/clock.h"
+#include "base/time/retry.h"
 #include "base/uuid.h"
 #include "bus/known.h"
 #include "bus/verdict.h"

@@ -6,11 +6,11 @@
  * however it ends, calling again goes on from what is left.
  */
 #include "store/namespace.h"
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/glob.h"
-#include "base/json_check.h"
 #include "base/point.h"
+#include "base/text/glob.h"
+#include "base/text/json_check.h"
+#include "base/time/clock.h"
 #include "bus/bus.h"
 #include "bus/intake.h"
 

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/hash.h"
-#include "base/json_check.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/glob.h"
+#include "base/text/json_check.h"
+#include "base/text/utf8.h"
 #include "base/uuid.h"
 
 #define MARK_DIGITS 8 /* of the number that keeps changed ids apart */

@@ -17,11 +17,11 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/glob.h"
-#include "base/json_check.h"
-#include "base/json_read.h"
-#include "base/json_write.h"
-#include "base/time.h"
+#include "base/text/glob.h"
+#include "base/text/json_check.h"
+#include "base/text/json_read.h"
+#include "base/text/json_write.h"
+#include "base/time/time.h"
 
 #define DAY_MS 86400000.0
 #define PATTERNS_JSON_BYTES_MAX (HF_PATTERNS_MAX * (6 * HF_TYPE_BYTES_MAX + 3) + 2)

@@ -9,9 +9,9 @@
 #include <holdfast.h>
 
 #include "base/breaker.h"
-#include "base/buf.h"
-#include "base/retry.h"
-#include "base/text.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
+#include "base/time/retry.h"
 
 #define LEASE_MS_MAX 604800000 /* a week: leases may be held by people */
 

@@ -20,9 +20,9 @@
  */
 #include "bus/ordered.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 
 #define CLOCK_TOLERANCE_US 1000000
 #define PASSED_MAX 65536 /* retries that are passed over for the sake of a unit */

@@ -7,7 +7,7 @@
 #ifndef HF_BUS_PATIENCE_H
 #define HF_BUS_PATIENCE_H
 
-#include "base/deadline.h"
+#include "base/time/deadline.h"
 
 struct patience {
     struct deadline handlers; /* the caller's; then those that still run are given up */

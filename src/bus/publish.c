@@ -17,9 +17,9 @@
  */
 #include "bus/publish.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/attempt.h"
 #include "bus/intake.h"

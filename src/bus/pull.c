@@ -15,9 +15,9 @@
  *
  * A claim need not wait for the disk: lost in a power failure, the events are handed out again.
  */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/known.h"
 #include "bus/lease.h"

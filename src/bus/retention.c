@@ -17,12 +17,12 @@
 
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/companion.h"
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/text/glob.h"
+#include "base/time/clock.h"
 #include "store/retention.h"
 
 #define BUSY_TRIES 5

@@ -23,11 +23,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/options.h"
 #include "bus/verdict.h"

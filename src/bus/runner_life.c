@@ -18,9 +18,9 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "bus/watch.h"
 
 #define RETRY_MS_MIN 10 /* between two tries to give back */

@@ -3,9 +3,9 @@
  */
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/runner.h"
 #include "bus/verdict.h"

@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "bus/options.h"
 #include "bus/runner.h"
 

@@ -12,12 +12,12 @@
  */
 #include "bus/schedule.h"
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/misfire.h"
+#include "base/text/glob.h"
+#include "base/time/clock.h"
+#include "base/time/misfire.h"
 #include "base/uuid.h"
 #include "bus/intake.h"
 #include "store/checksum.h"

@@ -21,10 +21,10 @@
  * remembered, and all are renounced when the store says that it may have lost something
  * (store_losses): what comes of that is that their events are delivered again.
  */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/harvest.h"
 #include "bus/options.h"

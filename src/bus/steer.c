@@ -6,9 +6,9 @@
  * and its dry run resolve the place the same way, so the dry run's count is what will come, but for
  * what is published in between.
  */
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/time.h"
+#include "base/time/clock.h"
+#include "base/time/time.h"
 #include "bus/intake.h"
 #include "bus/subscription.h"
 

@@ -24,13 +24,13 @@
 
 #include <assert.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include <inttypes.h>
 
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/text/glob.h"
 #include "bus/options.h"
 #include "bus/runner.h"
 #include "bus/watch.h"

@@ -22,8 +22,8 @@
  */
 #include "bus/timekeeper.h"
 
-#include "base/clock.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "bus/runner.h"
 
 hf_status timekeeper_init(struct timekeeper *timekeeper, hf_bus *bus)

@@ -36,9 +36,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "bus/runner.h"
 
 #define UNIT_CAPACITY_FIRST 128

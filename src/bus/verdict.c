@@ -30,9 +30,9 @@
 #include "bus/verdict.h"
 
 #include "base/err.h"
-#include "base/json_read.h"
-#include "base/retry.h"
-#include "base/utf8.h"
+#include "base/text/json_read.h"
+#include "base/text/utf8.h"
+#include "base/time/retry.h"
 #include "bus/options.h"
 #include "store/story.h"
 

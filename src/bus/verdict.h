@@ -6,7 +6,7 @@
 
 #include <holdfast.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "store/store.h"
 #include "store/story.h"
 

@@ -17,8 +17,8 @@
  */
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "bus/inspect.h"
 #include "bus/watch.h"
 

@@ -23,11 +23,11 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "bus/careful.h"
 #include "bus/runner.h"
 

@@ -8,7 +8,7 @@
 #include "cli/args_value.h"
 
 #include "base/banned.h"
-#include "base/time.h"
+#include "base/time/time.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 

@@ -10,7 +10,7 @@
  * received everything.
  */
 #include "base/banned.h"
-#include "base/deadline.h"
+#include "base/time/deadline.h"
 #include "cli/args_value.h"
 #include "cli/bench.h"
 #include "cli/bench_child.h"

@@ -7,7 +7,7 @@
  * sharing commits. This is the only file of the command that knows the engine.
  */
 #include "base/banned.h"
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "cli/bench.h"
 #include "cli/out.h"

@@ -7,8 +7,8 @@
 #include "cli/cli.h"
 
 #include "base/banned.h"
-#include "base/buf.h"
 #include "base/mem.h"
+#include "base/text/buf.h"
 #include "cli/out.h"
 
 #include <errno.h>

@@ -7,12 +7,12 @@
 #include "cli/config_check.h"
 
 #include "base/banned.h"
-#include "base/cron.h"
 #include "base/err.h"
-#include "base/glob.h"
-#include "base/json_check.h"
 #include "base/ranges.h"
-#include "base/zone.h"
+#include "base/text/glob.h"
+#include "base/text/json_check.h"
+#include "base/time/cron.h"
+#include "base/time/zone.h"
 #include "cli/guard.h"
 
 #include <inttypes.h>

@@ -16,7 +16,7 @@
 #ifndef HF_CLI_CONFIG_SCHEMA_H
 #define HF_CLI_CONFIG_SCHEMA_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "cli/suboptions.h"
 
 #define CONFIG_KEYS_MAX (SUBOPTIONS_MAX + 8) /* of one scope */

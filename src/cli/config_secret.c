@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "cli/url.h"

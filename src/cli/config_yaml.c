@@ -14,7 +14,7 @@
 #include "cli/config_yaml.h"
 
 #include "base/banned.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <yaml.h>
 

@@ -11,7 +11,7 @@
 #define HF_CLI_CONFIG_YAML_H
 
 #include "base/arena.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/config_problem.h"
 
 #define CONFIG_BYTES_MAX 262144 /* of a file */

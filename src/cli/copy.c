@@ -6,8 +6,8 @@
  * killed at once leaves just the same.
  */
 #include "base/banned.h"
-#include "base/clock.h"
-#include "base/json_write.h"
+#include "base/text/json_write.h"
+#include "base/time/clock.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/out.h"

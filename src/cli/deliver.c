@@ -13,9 +13,9 @@
 #include "cli/url.h"
 
 #include "base/banned.h"
-#include "base/clock.h"
-#include "base/time.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
+#include "base/time/clock.h"
+#include "base/time/time.h"
 #include "cli/exec.h"
 #include "cli/out.h"
 #include "cli/show.h"

@@ -9,7 +9,7 @@
  * --quick leaves out the pauses for reading and waits less before retries.
  */
 #include "base/banned.h"
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/demo_shop.h"

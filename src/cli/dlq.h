@@ -4,7 +4,7 @@
 #ifndef HF_CLI_DLQ_H
 #define HF_CLI_DLQ_H
 
-#include "base/json_write.h"
+#include "base/text/json_write.h"
 #include "cli/cli.h"
 
 #define DLQ_PAGE 1000 /* dead letters read at once when all are wanted */

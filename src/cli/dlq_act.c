@@ -6,8 +6,8 @@
  * somebody else is passed over. Ctrl-C stops between two.
  */
 #include "base/banned.h"
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "cli/args_value.h"
 #include "cli/commands.h"
 #include "cli/dlq.h"

@@ -2,7 +2,7 @@
  * event.c - the commands `event show` and `event list`: the event, and where it is everywhere.
  */
 #include "base/banned.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/out.h"

@@ -12,7 +12,7 @@
 #include "cli/exec.h"
 
 #include "base/banned.h"
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "cli/guard.h"
 #include "cli/out.h"
 #include "cli/spawn.h"

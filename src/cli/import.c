@@ -16,9 +16,9 @@
 
 #include "base/arena.h"
 #include "base/banned.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "cli/import_line.h"
 #include "cli/lines.h"
 #include "cli/out.h"

@@ -8,11 +8,11 @@
 #include "cli/import_line.h"
 
 #include "base/banned.h"
-#include "base/buf.h"
 #include "base/err.h"
-#include "base/json_check.h"
-#include "base/json_read.h"
-#include "base/time.h"
+#include "base/text/buf.h"
+#include "base/text/json_check.h"
+#include "base/text/json_read.h"
+#include "base/time/time.h"
 #include "base/uuid.h"
 #include "cli/suggest.h"
 

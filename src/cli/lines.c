@@ -4,8 +4,8 @@
 #include "cli/lines.h"
 
 #include "base/banned.h"
-#include "base/deadline.h"
 #include "base/mem.h"
+#include "base/time/deadline.h"
 #include "cli/stop.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #ifndef HF_CLI_LINES_H
 #define HF_CLI_LINES_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

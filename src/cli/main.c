@@ -5,7 +5,7 @@
  * a listing that could not be written completely must not exit 0.
  */
 #include "base/banned.h"
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "cli/args.h"
 #include "cli/args_value.h"
 #include "cli/cli.h"

@@ -6,7 +6,7 @@
  * can be removed, too. rm loses everything that is in it: it asks, and says how much that is.
  */
 #include "base/banned.h"
-#include "base/json_read.h"
+#include "base/text/json_read.h"
 #include "cli/args_value.h"
 #include "cli/cli.h"
 #include "cli/commands.h"

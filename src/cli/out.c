@@ -11,8 +11,8 @@
 #include "cli/out.h"
 
 #include "base/banned.h"
-#include "base/time.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
+#include "base/time/time.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -8,8 +8,8 @@
 #ifndef HF_CLI_OUT_H
 #define HF_CLI_OUT_H
 
-#include "base/buf.h"
-#include "base/text.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #include "cli/progress.h"
 
 #include "base/banned.h"
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "cli/out.h"
 
 #define DRAW_PERIOD_US 100000

@@ -6,7 +6,7 @@
  * stdout the lease is given back, because nobody will ever know of it.
  */
 #include "base/banned.h"
-#include "base/deadline.h"
+#include "base/time/deadline.h"
 #include "cli/args_value.h"
 #include "cli/cli.h"
 #include "cli/commands.h"

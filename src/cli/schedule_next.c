@@ -6,8 +6,8 @@
  * the expression says at first sight, because clocks are changed, carry a note.
  */
 #include "base/banned.h"
-#include "base/time.h"
-#include "base/timetable.h"
+#include "base/time/time.h"
+#include "base/time/timetable.h"
 #include "cli/args_value.h"
 #include "cli/cli.h"
 #include "cli/commands.h"

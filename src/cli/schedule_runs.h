@@ -4,7 +4,7 @@
 #ifndef HF_CLI_SCHEDULE_RUNS_H
 #define HF_CLI_SCHEDULE_RUNS_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 #include <holdfast.h>
 

@@ -10,9 +10,9 @@
 #include "cli/show.h"
 
 #include "base/banned.h"
-#include "base/json_read.h"
-#include "base/time.h"
-#include "base/utf8.h"
+#include "base/text/json_read.h"
+#include "base/text/utf8.h"
+#include "base/time/time.h"
 #include "cli/out.h"
 
 #define PAYLOAD_LINE_BYTES_MAX 200   /* of a payload in a line for humans */

@@ -7,8 +7,8 @@
 #ifndef HF_CLI_SHOW_H
 #define HF_CLI_SHOW_H
 
-#include "base/buf.h"
-#include "base/json_write.h"
+#include "base/text/buf.h"
+#include "base/text/json_write.h"
 
 #include <holdfast.h>
 

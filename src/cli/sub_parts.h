@@ -4,7 +4,7 @@
 #ifndef HF_CLI_SUB_PARTS_H
 #define HF_CLI_SUB_PARTS_H
 
-#include "base/json_write.h"
+#include "base/text/json_write.h"
 
 #include <holdfast.h>
 

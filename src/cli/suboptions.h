@@ -7,7 +7,7 @@
 #ifndef HF_CLI_SUBOPTIONS_H
 #define HF_CLI_SUBOPTIONS_H
 
-#include "base/json_write.h"
+#include "base/text/json_write.h"
 #include "cli/args.h"
 
 #include <holdfast.h>

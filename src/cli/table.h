@@ -8,7 +8,7 @@
 #ifndef HF_CLI_TABLE_H
 #define HF_CLI_TABLE_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * A finding is one line as soon as it is known, so that whoever ends the command early (it only
  * reads, so it may be ended at any time) has what was found until then.
  */
-#include "base/json_write.h"
+#include "base/text/json_write.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/out.h"

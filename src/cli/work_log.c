@@ -6,8 +6,8 @@
 #include "cli/work_log.h"
 
 #include "base/banned.h"
-#include "base/time.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
+#include "base/time/time.h"
 #include "cli/out.h"
 #include "cli/show.h"
 

@@ -12,7 +12,7 @@
 #include <holdfast.h>
 #include <stdbool.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define STORE_MEMBERS_MAX 1024
 

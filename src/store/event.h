@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* ---- Events on their way in ------------------------------------------------------------------ */
 

@@ -3,8 +3,8 @@
  */
 #include "store/filter.h"
 
-#include "base/glob.h"
 #include "base/hash.h"
+#include "base/text/glob.h"
 
 bool filter_matches(const struct filter *filter, struct text type)
 {

@@ -47,9 +47,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "store/change.h"
 
 #define GROUP_EVENTS_MAX 8192    /* carried by one commit: bounds its duration ... */

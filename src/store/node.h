@@ -11,7 +11,7 @@
 #include <holdfast.h>
 #include <stdbool.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define STORE_HOST_BYTES_MAX 64
 #define STORE_VERSION_BYTES_MAX 31

@@ -34,9 +34,9 @@
 #include <holdfast.h>
 #include <stdbool.h>
 
-#include "base/deadline.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/time/deadline.h"
 #include "store/claimants.h"
 #include "store/event.h"
 #include "store/node.h"

@@ -9,10 +9,10 @@
 
 #include <holdfast.h>
 
-#include "base/json_read.h"
-#include "base/json_write.h"
-#include "base/time.h"
-#include "base/utf8.h"
+#include "base/text/json_read.h"
+#include "base/text/json_write.h"
+#include "base/text/utf8.h"
+#include "base/time/time.h"
 
 /* The bytes of the old story without its closing bracket; empty if there is none. */
 static struct text open_story(struct text old)

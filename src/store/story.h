@@ -9,8 +9,8 @@
 #ifndef HF_STORE_STORY_H
 #define HF_STORE_STORY_H
 
-#include "base/buf.h"
-#include "base/text.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 
 #define STORY_BYTES_MAX 1048576
 

@@ -16,11 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
-#include "base/json_check.h"
-#include "base/utf8.h"
+#include "base/text/buf.h"
+#include "base/text/json_check.h"
+#include "base/text/utf8.h"
 #include "base/uuid.h"
 #include "store/engine.h"
 

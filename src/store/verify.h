@@ -18,7 +18,7 @@
 #include <holdfast.h>
 #include <stdbool.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 struct engine;
 struct store;

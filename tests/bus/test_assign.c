@@ -7,8 +7,8 @@
  */
 #include "support_actor.h"
 
-#include "base/clock.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 
 #define PARTITIONS 4
 #define KEYS 24

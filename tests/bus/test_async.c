@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 
 #define ANSWERS_MAX 4096
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "base/json_check.h"
+#include "base/text/json_check.h"
 #include "bus/options.h"
 
 static hf_subscription_options defaults(void)

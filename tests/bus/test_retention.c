@@ -3,8 +3,8 @@
  * is killed is gone on with; buses do it by themselves. Subscriptions that lag have tests of their
  * own, in test_retention_lagging.c.
  */
-#include "base/clock.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "support_actor.h"
 #include "support_retention.h"
 #include "support_tables.h"

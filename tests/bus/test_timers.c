@@ -8,8 +8,8 @@
  */
 #include "support_scene.h"
 
-#include "base/clock.h"
 #include "base/hash.h"
+#include "base/time/clock.h"
 
 #include <stdatomic.h>
 

@@ -6,8 +6,8 @@
 #include "support_tables.h"
 #include "support_trouble.h"
 
-#include "base/clock.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 
 #include <stdatomic.h>
 

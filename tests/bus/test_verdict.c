@@ -3,8 +3,8 @@
  */
 #include "unit/unit.h"
 
-#include "base/json_check.h"
-#include "base/json_read.h"
+#include "base/text/json_check.h"
+#include "base/text/json_read.h"
 #include "bus/options.h"
 #include "bus/verdict.h"
 #include "store/story.h"

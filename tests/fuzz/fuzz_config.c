@@ -6,8 +6,8 @@
  * limits, the options that come of it are ones that the library takes, and the command is there.
  * Schedules have a name of their own and an expression, a zone and a type that are good.
  */
-#include "base/cron.h"
-#include "base/glob.h"
+#include "base/text/glob.h"
+#include "base/time/cron.h"
 #include "bus/options.h"
 #include "cli/config_setting.h"
 #include "cli/config_yaml.h"

@@ -6,9 +6,9 @@
  * back from what was found finds it again, and from the second before it something before the
  * beginning; in UTC the timetable says the same as the calendar.
  */
-#include "base/cron.h"
 #include "base/err.h"
-#include "base/timetable.h"
+#include "base/time/cron.h"
+#include "base/time/timetable.h"
 #include "fuzz.h"
 
 #define SECOND_US INT64_C(1000000)

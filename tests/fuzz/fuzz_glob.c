@@ -5,10 +5,10 @@
  * covers another it matches whatever the other matches, here the type of the input and a type made
  * from the other pattern; '*' matches and covers everything.
  */
-#include "base/buf.h"
 #include "base/err.h"
-#include "base/glob.h"
-#include "base/utf8.h"
+#include "base/text/buf.h"
+#include "base/text/glob.h"
+#include "base/text/utf8.h"
 #include "fuzz.h"
 
 /* The first line of rest, taken off it. */

@@ -6,10 +6,10 @@
  * and that decodes to the same. What it refuses has a message. The reader survives both.
  */
 #include "base/err.h"
-#include "base/json_check.h"
-#include "base/json_read.h"
-#include "base/json_write.h"
-#include "base/utf8.h"
+#include "base/text/json_check.h"
+#include "base/text/json_read.h"
+#include "base/text/json_write.h"
+#include "base/text/utf8.h"
 #include "fuzz.h"
 
 #define BYTES_MAX (1 << 20)

@@ -6,7 +6,7 @@
  * digit. Any 8 bytes, taken as microseconds, format to 27 characters that parse.
  */
 #include "base/err.h"
-#include "base/time.h"
+#include "base/time/time.h"
 #include "fuzz.h"
 
 static void check_instant(int64_t us)

@@ -7,8 +7,8 @@
  * timetables go strictly forward, and back to where they came from.
  */
 #include "base/err.h"
-#include "base/timetable.h"
-#include "base/zone_rule.h"
+#include "base/time/timetable.h"
+#include "base/time/zone_rule.h"
 #include "fuzz.h"
 
 #define SECOND_US INT64_C(1000000)

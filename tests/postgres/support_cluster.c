@@ -4,7 +4,7 @@
  */
 #include "postgres/support_cluster.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "support/check.h"
 
 #include <signal.h>

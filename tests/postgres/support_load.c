@@ -3,7 +3,7 @@
  */
 #include "postgres/support_load.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "support/check.h"
 

@@ -16,7 +16,7 @@
  */
 #include "postgres/support_proxy.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "support/check.h"
 
 #include <arpa/inet.h>

@@ -7,7 +7,7 @@
  */
 #include "support_side.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "support/make.h"
 
 #include <string.h>

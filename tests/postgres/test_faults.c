@@ -10,7 +10,7 @@
 #include "support/crowd.h"
 #include "support/make.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "store/agenda.h"
 

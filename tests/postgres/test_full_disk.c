@@ -11,7 +11,7 @@
 #include "support/check.h"
 #include "support/server.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "base/glob.h"
 #include "base/hash.h"
+#include "base/text/glob.h"
 #include "postgres_sql.h"
 #include "support/crowd.h"
 

@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "store/checksum.h"
 

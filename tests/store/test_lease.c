@@ -2,7 +2,7 @@
  * test_lease.c - how leases of shared subscriptions end without an answer: by time, by death, in
  * halves, so that a poison event ends up alone and its neighbours keep a clean record.
  */
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "store/story.h"
 #include "support/make.h"
 #include "support/puppet.h"

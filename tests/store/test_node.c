@@ -5,7 +5,7 @@
  * Two stores of this process are two nodes. On SQLite the fake clock is the machine's; a server has
  * its own, so there the claims are made by changing what it has stored (tests/bus/test_node).
  */
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "support/make.h"
 #include "support/puppet.h"
 #include "support/sqlite.h"

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "support/crowd.h"
 #include "support/make.h"

@@ -13,7 +13,7 @@
 #define HF_TESTS_SUPPORT_CHECK_H
 
 #include "base/err.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <holdfast.h>
 #include <setjmp.h>

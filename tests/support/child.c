@@ -3,7 +3,7 @@
  */
 #include "support/child.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "support/check.h"
 #include "support/fixture.h"
 #include "support/postgres.h"

@@ -3,7 +3,7 @@
  */
 #include "support/crowd.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "support/check.h"
 
 #include <sched.h>

@@ -10,8 +10,8 @@
 
 #include <stdatomic.h>
 
-#include "base/deadline.h"
 #include "base/thread.h"
+#include "base/time/deadline.h"
 #include "store/engine.h"
 #include "support/check.h"
 

@@ -3,8 +3,8 @@
  */
 #include "support/make.h"
 
-#include "base/clock.h"
 #include "base/hash.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "store/checksum.h"
 

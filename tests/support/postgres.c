@@ -3,7 +3,7 @@
  */
 #include "support/postgres.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "support/check.h"
 
 #include <stdio.h>

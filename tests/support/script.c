@@ -3,7 +3,7 @@
  */
 #include "support/script.h"
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "base/uuid.h"
 
 #include <sqlite3.h>

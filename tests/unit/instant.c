@@ -1,7 +1,7 @@
 /* instant.c - see instant.h. */
 #include "instant.h"
 
-#include "base/time.h"
+#include "base/time/time.h"
 #include "unit.h"
 
 int64_t instant_us(const char *text)

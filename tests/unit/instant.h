@@ -4,7 +4,7 @@
 #ifndef HF_TESTS_INSTANT_H
 #define HF_TESTS_INSTANT_H
 
-#include "base/zone.h"
+#include "base/time/zone.h"
 
 #include <stdint.h>
 

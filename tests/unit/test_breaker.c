@@ -1,6 +1,6 @@
 /* Unit tests of base/breaker. */
 #include "base/breaker.h"
-#include "base/json_check.h"
+#include "base/text/json_check.h"
 #include "unit.h"
 
 #define SECOND_US INT64_C(1000000)

@@ -1,6 +1,6 @@
 /* Unit tests of base/buf. */
-#include "base/buf.h"
 #include "base/mem.h"
+#include "base/text/buf.h"
 #include "unit.h"
 
 static void pieces_are_appended_in_order_and_terminated(void **state)

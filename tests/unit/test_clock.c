@@ -1,7 +1,7 @@
 /* Unit tests of base/clock, base/deadline and the waiting of base/thread. */
-#include "base/clock.h"
-#include "base/deadline.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
+#include "base/time/deadline.h"
 #include "unit.h"
 
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* Unit tests of base/cron: what is accepted, what is refused and how, and the search against a
  * plain look at every day and second. */
-#include "base/cron.h"
-#include "base/date.h"
-#include "base/time.h"
+#include "base/time/cron.h"
+#include "base/time/date.h"
+#include "base/time/time.h"
 #include "expression.h"
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* Unit tests of base/err. */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "unit.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Unit tests of base/glob: the rules, and matching and inclusion against brute force. */
-#include "base/glob.h"
+#include "base/text/glob.h"
 #include "unit.h"
 
 #define BYTES_51 "123456789012345678901234567890123456789012345678901"

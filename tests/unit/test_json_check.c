@@ -1,5 +1,5 @@
 /* Unit tests of base/json_check: what is JSON for us, what is not, and what is said about it. */
-#include "base/json_check.h"
+#include "base/text/json_check.h"
 #include "unit.h"
 
 static hf_status check(struct text json)

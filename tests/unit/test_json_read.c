@@ -1,6 +1,6 @@
 /* Unit tests of base/json_read. */
-#include "base/json_read.h"
-#include "base/json_write.h"
+#include "base/text/json_read.h"
+#include "base/text/json_write.h"
 #include "unit.h"
 
 static void kinds_are_told_by_the_first_byte(void **state)

@@ -1,7 +1,7 @@
 /* Unit tests of base/json_write. */
-#include "base/json_check.h"
-#include "base/json_read.h"
-#include "base/json_write.h"
+#include "base/text/json_check.h"
+#include "base/text/json_read.h"
+#include "base/text/json_write.h"
 #include "unit.h"
 
 static void commas_come_by_themselves(void **state)

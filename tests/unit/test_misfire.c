@@ -1,7 +1,7 @@
 /* Unit tests of base/misfire: each policy by example, and random outages against a plain list of
  * all planned times. */
-#include "base/misfire.h"
-#include "base/time.h"
+#include "base/time/misfire.h"
+#include "base/time/time.h"
 #include "instant.h"
 #include "unit.h"
 

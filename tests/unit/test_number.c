@@ -1,5 +1,5 @@
 /* Unit tests of base/number. */
-#include "base/number.h"
+#include "base/text/number.h"
 #include "unit.h"
 
 #include <locale.h>

@@ -1,5 +1,5 @@
 /* Unit tests of base/retry: a table, and properties over random policies. */
-#include "base/retry.h"
+#include "base/time/retry.h"
 #include "unit.h"
 
 #define NO_JITTER (UINT64_C(1) << 63) /* the middle of the range */

@@ -5,7 +5,7 @@
  */
 #include "unit.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "store/sqlite/files.h"
 #include "store/sqlite/gate.h"
 #include "support/temp.h"

@@ -1,5 +1,5 @@
 /* Unit tests of base/time. */
-#include "base/time.h"
+#include "base/time/time.h"
 #include "unit.h"
 
 static void known_instants_are_formatted(void **state)

@@ -1,8 +1,8 @@
 /* Unit tests of base/timetable: what happens when clocks are changed, and random expressions in
  * odd zones against a plain walk through every minute or second. */
 #include "base/mem.h"
-#include "base/time.h"
-#include "base/timetable.h"
+#include "base/time/time.h"
+#include "base/time/timetable.h"
 #include "expression.h"
 #include "instant.h"
 #include "unit.h"

@@ -1,5 +1,5 @@
 /* Unit tests of base/utf8. */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "unit.h"
 
 static void every_scalar_value_survives_encode_and_decode(void **state)

@@ -1,5 +1,5 @@
 /* Unit tests of base/uuid. */
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "unit.h"
 

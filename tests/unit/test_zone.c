@@ -1,10 +1,10 @@
 /* Unit tests of base/zone and base/zone_rule: names, files, rules, and every zone of the system
  * against the C library. */
-#include "base/buf.h"
 #include "base/mem.h"
-#include "base/time.h"
-#include "base/zone.h"
-#include "base/zone_rule.h"
+#include "base/text/buf.h"
+#include "base/time/time.h"
+#include "base/time/zone.h"
+#include "base/time/zone_rule.h"
 #include "instant.h"
 #include "support/temp.h"
 #include "unit.h"

@@ -8,7 +8,7 @@
 
 #include "base/err.h" /* before cmocka.h, which has a macro named fail */
 #include "base/hash.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text/buf.h"
 
 #define PLACE_BYTES_MAX 512
 #define LISTS_BYTES_MAX 65536

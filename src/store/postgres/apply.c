@@ -24,9 +24,9 @@
  */
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "store/change.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/round.h"

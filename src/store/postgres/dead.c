@@ -10,9 +10,9 @@
  * in memory, and all pages are of one snapshot. Everything is filtered by the server. The session
  * stays with the listing while its callback runs; the callback may change what is listed.
  */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "store/postgres/question.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"

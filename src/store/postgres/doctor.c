@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/doctor.h"
 #include "store/postgres/question.h"
 #include "store/postgres/row.h"

@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "store/postgres/migrate.h"
 #include "store/postgres/postgres.h"

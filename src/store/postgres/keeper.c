@@ -57,9 +57,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"

@@ -14,9 +14,9 @@
  */
 #include "store/postgres/lease.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 

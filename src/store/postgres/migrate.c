@@ -25,10 +25,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/text/buf.h"
 #include "store/postgres/row.h"
 
 #define SQL_BYTES_MAX 1048576

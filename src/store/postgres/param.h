@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/text.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 
 #define PARAMS_MAX 40
 #define PARAMS_BYTES_MAX ((size_t)1 << 30) /* as much as the server takes */

@@ -15,10 +15,10 @@
 
 #include <inttypes.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "store/postgres/row.h"
 #include "store/postgres/verbs.h"
 

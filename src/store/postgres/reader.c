@@ -28,10 +28,10 @@
  */
 #include "store/postgres/reader.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/gap.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "store/batch.h"
 #include "store/filter.h"
 #include "store/postgres/fetch.h"

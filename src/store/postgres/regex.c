@@ -1,5 +1,5 @@
 /*
- * regex.c - patterns for the server. See regex.h and base/glob.h.
+ * regex.c - patterns for the server. See regex.h and base/text/glob.h.
  *
  * The server uses it only to leave out payloads that nobody wants; whether an event is for the
  * subscription is decided by filter_matches, in one place for all engines. So the expression may

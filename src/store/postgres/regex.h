@@ -4,7 +4,7 @@
 #ifndef HF_STORE_POSTGRES_REGEX_H
 #define HF_STORE_POSTGRES_REGEX_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "store/store.h"
 
 #define REGEX_BYTES_MAX 8192  /* beyond this the server sends all types, and we choose */

@@ -39,7 +39,7 @@
 
 #include <libpq-fe.h>
 
-#include "base/deadline.h"
+#include "base/time/deadline.h"
 #include "postgres_sql.h"
 #include "store/postgres/param.h"
 

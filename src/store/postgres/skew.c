@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "base/time/clock.h"
 #include "store/postgres/postgres.h"
 
 #define SLOW_US (SKEW_TOLERANCE_US / 2) /* an answer that took longer says little about the time */

@@ -14,7 +14,7 @@
  */
 #include "store/sqlite/ahead.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "store/sqlite/partition.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/statement.h"

@@ -25,9 +25,9 @@
  *   read the WAL again where nobody else has it open, and the WAL is moved into the database and
  *   emptied. Only when that has succeeded is anything acknowledged again.
  */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "store/change.h"
 #include "store/sqlite/append.h"
 #include "store/sqlite/core.h"

@@ -33,8 +33,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/sqlite/sqlite.h"
 
 #define BELL_BYTES 4096

@@ -24,9 +24,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "store/sqlite/files.h"
 
 #define LIMIT_STEPS 20000 /* of SQLite's machine, between two looks at the clock */

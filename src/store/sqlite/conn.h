@@ -30,8 +30,8 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
-#include "base/deadline.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/time/deadline.h"
 #include "sqlite_sql.h"
 
 enum conn_kind {

@@ -16,9 +16,9 @@
  * snapshot; its callback may change what is listed.
  */
 #include "base/err.h"
-#include "base/glob.h"
 #include "base/hash.h"
 #include "base/point.h"
+#include "base/text/glob.h"
 #include "store/sqlite/outcome.h"
 #include "store/sqlite/row.h"
 #include "store/sqlite/sqlite.h"

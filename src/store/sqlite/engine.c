@@ -17,10 +17,10 @@
  * of a change by a thread that the child does not have. So opening is refused there; a process that
  * forks before it opens, or after it has closed, has no such memory.
  */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/migrate.h"

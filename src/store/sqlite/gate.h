@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/deadline.h"
+#include "base/time/deadline.h"
 
 struct files;
 struct gate_waiter;

@@ -12,7 +12,7 @@
 #include <holdfast.h>
 #include <stdbool.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "store/store.h"
 
 struct conn;

@@ -36,10 +36,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "store/sqlite/sign.h"
 #include "store/sqlite/sqlite.h"
 

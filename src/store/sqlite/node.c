@@ -17,10 +17,10 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/time.h"
+#include "base/time/clock.h"
+#include "base/time/time.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/lookup.h"
 #include "store/sqlite/statement.h"

@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text/buf.h"
 
 #define SQL_BYTES_MAX 1048576
 #define SENTENCE_BYTES 1024

@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "store/sqlite/files.h"
 
 int64_t spare_file_bytes_max(void)

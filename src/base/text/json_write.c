@@ -1,0 +1,179 @@
+/*
+ * json_write.c - the JSON writer.
+ *
+ * One bit decides about commas: whether a key or value stands before the next one at this level.
+ * Opening a level clears it, a key clears it (its value follows the colon), a value or the end of a
+ * level sets it, for an ended level is itself a value of the level around it. No stack is needed.
+ *
+ * Strings are appended in runs of bytes that need no escape. C1 controls, DEL, U+2028 and U+2029
+ * are valid in JSON but not in a terminal or in JavaScript of old, so they are escaped too.
+ */
+#include "base/text/json_write.h"
+#include "base/banned.h"
+#include "base/text/number.h"
+#include "base/text/utf8.h"
+
+#include <assert.h>
+#include <math.h>
+
+void json_out_init(struct json_out *out, struct buf *buf)
+{
+    *out = (struct json_out){.buf = buf};
+}
+
+static void before_value(struct json_out *out)
+{
+    if (out->comma)
+        buf_char(out->buf, ',');
+    out->comma = true;
+}
+
+static void begin_level(struct json_out *out, char bracket)
+{
+    before_value(out);
+    buf_char(out->buf, bracket);
+    out->comma = false;
+    out->depth++;
+}
+
+static void end_level(struct json_out *out, char bracket)
+{
+    assert(out->depth > 0);
+    buf_char(out->buf, bracket);
+    out->comma = true;
+    out->depth--;
+}
+
+void json_object_begin(struct json_out *out)
+{
+    begin_level(out, '{');
+}
+
+void json_object_end(struct json_out *out)
+{
+    end_level(out, '}');
+}
+
+void json_array_begin(struct json_out *out)
+{
+    begin_level(out, '[');
+}
+
+void json_array_end(struct json_out *out)
+{
+    end_level(out, ']');
+}
+
+static void write_escape(struct buf *buf, uint32_t code)
+{
+    switch (code) {
+    case '"':
+        buf_append(buf, "\\\"", 2);
+        return;
+    case '\\':
+        buf_append(buf, "\\\\", 2);
+        return;
+    case '\n':
+        buf_append(buf, "\\n", 2);
+        return;
+    case '\r':
+        buf_append(buf, "\\r", 2);
+        return;
+    case '\t':
+        buf_append(buf, "\\t", 2);
+        return;
+    default:
+        buf_printf(buf, "\\u%04x", (unsigned)code);
+    }
+}
+
+static bool needs_escape(uint32_t code)
+{
+    return code == '"' || code == '\\' || utf8_is_control(code) || code == 0x2028 || code == 0x2029;
+}
+
+static void write_string(struct buf *buf, struct text text)
+{
+    size_t at = 0, plain = 0; /* text from plain to at needs no escape and is not yet appended */
+
+    buf_char(buf, '"');
+    while (at < text.length) {
+        uint32_t code = 0xFFFD;
+        size_t bytes = utf8_decode(text.bytes + at, text.length - at, &code);
+
+        if (bytes > 0 && !needs_escape(code)) {
+            at += bytes;
+            continue;
+        }
+        buf_append(buf, text.bytes + plain, at - plain);
+        write_escape(buf, code == 0 ? 0xFFFD : code);
+        at += bytes ? bytes : 1;
+        plain = at;
+    }
+    buf_append(buf, text.bytes + plain, at - plain);
+    buf_char(buf, '"');
+}
+
+void json_key(struct json_out *out, const char *key)
+{
+    json_key_text(out, text_of(key));
+}
+
+void json_key_text(struct json_out *out, struct text key)
+{
+    before_value(out);
+    write_string(out->buf, key);
+    buf_char(out->buf, ':');
+    out->comma = false;
+}
+
+void json_string(struct json_out *out, struct text text)
+{
+    if (text_is_absent(text)) {
+        json_null(out);
+        return;
+    }
+    before_value(out);
+    write_string(out->buf, text);
+}
+
+void json_int(struct json_out *out, int64_t value)
+{
+    before_value(out);
+    buf_printf(out->buf, "%" PRId64, value);
+}
+
+void json_double(struct json_out *out, double value)
+{
+    char digits[NUMBER_TEXT_BYTES];
+
+    if (!isfinite(value)) {
+        json_null(out);
+        return;
+    }
+    before_value(out);
+    number_format(value, digits);
+    buf_append_text(out->buf, text_of(digits));
+}
+
+void json_bool(struct json_out *out, bool value)
+{
+    before_value(out);
+    buf_append_text(out->buf, text_of(value ? "true" : "false"));
+}
+
+void json_null(struct json_out *out)
+{
+    before_value(out);
+    buf_append(out->buf, "null", 4);
+}
+
+void json_raw(struct json_out *out, struct text json)
+{
+    if (text_is_absent(json)) {
+        json_null(out);
+        return;
+    }
+    before_value(out);
+    buf_append_text(out->buf, json);
+}
