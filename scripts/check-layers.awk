@@ -22,11 +22,11 @@ function refuse(why) { printf "%s:%d: %s: %s\n", FILENAME, FNR, $0, why; bad = 1
     if (name ~ /^[a-z]+_sql\.h$/)
         owner[name] = substr(name, 1, length(name) - 6)
     # The configuration file is read in one place; the library must not need its parser.
-    if (name == "yaml.h" && FILENAME != "src/cli/config_yaml.c")
-        refuse("belongs to src/cli/config_yaml.c")
+    if (name == "yaml.h" && FILENAME != "src/cli/config/yaml.c")
+        refuse("belongs to src/cli/config/yaml.c")
     if (name in owner) {
         # `bench --raw` measures the bare engine with the very statement of the bus.
-        if (engine != owner[name] && FILENAME != "src/cli/bench_raw.c")
+        if (engine != owner[name] && FILENAME != "src/cli/bench/raw.c")
             refuse("belongs to src/store/" owner[name])
     } else if ($0 !~ /"/) {
         next

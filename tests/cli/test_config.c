@@ -2,11 +2,11 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "bus/options.h"
-#include "cli/args_value.h"
-#include "cli/config.h"
-#include "cli/config_secret.h"
-#include "cli/config_setting.h"
-#include "cli/config_yaml.h"
+#include "cli/config/config.h"
+#include "cli/config/secret.h"
+#include "cli/config/setting.h"
+#include "cli/config/yaml.h"
+#include "cli/core/args_value.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

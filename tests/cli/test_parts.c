@@ -1,16 +1,16 @@
 /* Unit tests of the command's parts that need no database. */
 #include "base/err.h"
 #include "base/mem.h"
-#include "cli/args.h"
-#include "cli/bench.h"
-#include "cli/deliver.h"
-#include "cli/histogram.h"
-#include "cli/import_line.h"
-#include "cli/lines.h"
-#include "cli/out.h"
-#include "cli/show.h"
-#include "cli/suggest.h"
-#include "cli/url.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/histogram.h"
+#include "cli/command/import_line.h"
+#include "cli/core/args.h"
+#include "cli/core/lines.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/suggest.h"
+#include "cli/core/url.h"
+#include "cli/work/deliver.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,8 +9,8 @@
 #include "base/text/glob.h"
 #include "base/time/cron.h"
 #include "bus/options.h"
-#include "cli/config_setting.h"
-#include "cli/config_yaml.h"
+#include "cli/config/setting.h"
+#include "cli/config/yaml.h"
 #include "fuzz.h"
 
 #include <string.h>

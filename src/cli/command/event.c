@@ -1,0 +1,239 @@
+/*
+ * event.c - the commands `event show` and `event list`: the event, and where it is everywhere.
+ */
+#include "base/banned.h"
+#include "base/text/utf8.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/table.h"
+
+#define READ_EVENTS 500
+#define LIST_LIMIT 100
+#define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
+
+/* ---- event show ------------------------------------------------------------------------------ */
+
+struct view {
+    const struct cli *cli;
+    struct buf line;
+    struct json_out json;
+    struct out_table table;
+    bool attempts; /* the second pass: the attempts of those that have some */
+};
+
+static int print_payload(const hf_event *event)
+{
+    struct text payload = {event->payload, event->payload_bytes};
+
+    if (isatty(STDOUT_FILENO)) {
+        out_text_bytes(payload);
+        putchar('\n');
+    } else {
+        fwrite(payload.bytes, 1, payload.length, stdout);
+    }
+    return 0;
+}
+
+static int view_event(const hf_event *event, void *ctx)
+{
+    struct view *view = ctx;
+
+    if (args_given(&view->cli->args, "payload"))
+        return print_payload(event);
+    if (view->cli->json) {
+        json_object_begin(&view->json);
+        show_event(&view->json, event);
+        json_key(&view->json, "states");
+        json_array_begin(&view->json);
+    } else {
+        show_event_block(event, view->cli->started_at_us);
+        putchar('\n');
+    }
+    return 0;
+}
+
+static void state_json(struct json_out *json, const hf_event_state *state)
+{
+    char number[OUT_WORDS_BYTES];
+
+    json_object_begin(json);
+    show_string(json, "subscription", state->subscription);
+    show_string(json, "state", hf_state_name(state->state));
+    show_int(json, "attempts", state->attempts);
+    show_raw(json, "attempts_json", state->attempts_json,
+             state->attempts_json ? strlen(state->attempts_json) : 0);
+    show_time(json, "next_attempt_at", state->next_attempt_at_us);
+    show_string(json, "dead_id", state->dead_id == -1 ? NULL : out_number(state->dead_id, number));
+    json_object_end(json);
+}
+
+static int view_state(const hf_event_state *state, void *ctx)
+{
+    struct view *view = ctx;
+    char words[OUT_WORDS_BYTES];
+
+    if (view->cli->json) {
+        state_json(&view->json, state);
+    } else if (view->attempts) {
+        if (!state->attempts_json || state->attempts == 0)
+            return 0;
+        putchar('\n');
+        out_text(state->subscription);
+        putchar('\n');
+        show_attempts(state->attempts_json);
+    } else {
+        out_table_cell(&view->table, state->subscription);
+        out_table_cell(&view->table, hf_state_name(state->state));
+        out_table_number(&view->table, state->attempts);
+        out_table_number(&view->table, state->dead_id);
+        out_table_cell(&view->table,
+                       out_when(state->next_attempt_at_us, view->cli->started_at_us, words));
+    }
+    return 0;
+}
+
+static hf_status view_all(struct cli *cli, struct view *view, const char *id)
+{
+    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48},
+                                                {"STATE", false, 0},
+                                                {"FAILED ATTEMPTS", true, 0},
+                                                {"DEAD LETTER", true, 0},
+                                                {"NEXT ATTEMPT", false, 0}};
+    hf_status status = hf_event_get(cli->bus, id, view_event, view);
+
+    if (status != HF_OK || args_given(&cli->args, "payload"))
+        return status;
+    out_table_init(&view->table, columns, 5);
+    status = hf_event_states(cli->bus, id, view_state, view);
+    out_table_end(&view->table);
+    if (status != HF_OK)
+        return status;
+    if (cli->json) {
+        json_array_end(&view->json);
+        json_object_end(&view->json);
+        out_json_line(&view->line);
+        return HF_OK;
+    }
+    view->attempts = true;
+    return hf_event_states(cli->bus, id, view_state, view);
+}
+
+static int run_show(struct cli *cli)
+{
+    struct view view = {.cli = cli};
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    buf_init(&view.line, LINE_BYTES_MAX);
+    json_out_init(&view.json, &view.line);
+    code = cli_fail(view_all(cli, &view, cli->args.words[0]));
+    buf_release(&view.line);
+    return code;
+}
+
+static const struct option_row show_options[] = {
+    {"payload", 0, OPTION_FLAG, NULL, NULL, 0, 0, "print only the payload, byte for byte"},
+    OPTION_END,
+};
+
+const struct command command_event_show = {
+    .name = "event show",
+    .usage = "ID",
+    .summary = "shows an event and its state in every subscription",
+    .examples = "  holdfast event show 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55\n"
+                "  holdfast event show 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55 --payload > p.json\n",
+    .options = show_options,
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_show,
+};
+
+/* ---- event list ------------------------------------------------------------------------------ */
+
+struct listing {
+    const struct cli *cli;
+    int64_t left;
+    struct buf line;
+    struct out_table table;
+};
+
+static int list_one(const hf_event *event, void *ctx)
+{
+    struct listing *listing = ctx;
+    char words[OUT_WORDS_BYTES];
+
+    if (listing->cli->json) {
+        struct json_out json;
+        json_out_init(&json, &listing->line);
+        json_object_begin(&json);
+        show_event(&json, event);
+        json_object_end(&json);
+        out_json_line(&listing->line);
+    } else {
+        out_table_number(&listing->table, event->position);
+        out_table_cell(&listing->table, event->id);
+        out_table_cell(&listing->table, event->type);
+        out_table_cell(&listing->table, event->key);
+        out_table_cell(&listing->table, event->tenant);
+        out_table_cell(&listing->table, out_bytes((int64_t)event->payload_bytes, words));
+        out_table_cell(&listing->table,
+                       out_ago(event->entered_at_us, listing->cli->started_at_us, words));
+    }
+    listing->left--;
+    return out_failed() || listing->left == 0;
+}
+
+static int run_list(struct cli *cli)
+{
+    static const struct out_column columns[] = {
+        {"POSITION", true, 0}, {"ID", false, 0},  {"TYPE", false, 48},  {"KEY", false, 32},
+        {"TENANT", false, 32}, {"SIZE", true, 0}, {"ENTERED", false, 0}};
+    const struct args *args = &cli->args;
+    struct listing listing = {.cli = cli, .left = args_number(args, "limit", LIST_LIMIT)};
+    hf_place from = {HF_PLACE_START, -1};
+    int64_t cursor = 0;
+    int64_t before = -1;
+    hf_status status;
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    args_place(args, "from", &from);
+    status = hf_locate(cli->bus, from, &cursor);
+    buf_init(&listing.line, LINE_BYTES_MAX);
+    out_table_init(&listing.table, columns, 7);
+    while (status == HF_OK && listing.left > 0 && cursor != before && !out_failed()) {
+        before = cursor;
+        status = hf_read(cli->bus, args_text(args, "type"),
+                         listing.left < READ_EVENTS ? (size_t)listing.left : READ_EVENTS, 0,
+                         &cursor, list_one, &listing);
+    }
+    out_table_end(&listing.table);
+    buf_release(&listing.line);
+    fflush(stdout);
+    if (status == HF_OK && listing.left == 0)
+        out_say("There may be more: --from %" PRId64, cursor);
+    return cli_fail(status);
+}
+
+static const struct option_row list_options[] = {
+    {"type", 0, OPTION_TEXT, "PATTERN", NULL, 0, 0, "only types that match"},
+    {"from", 0, OPTION_PLACE, "PLACE", NULL, 0, 0,
+     "start (the default), a position (the first event after it), a time, or how long ago (2h)"},
+    {"limit", 'n', OPTION_NUMBER, "N", NULL, 0, INT64_MAX, "at most so many (100)"},
+    OPTION_END,
+};
+
+const struct command command_event_list = {
+    .name = "event list",
+    .usage = "",
+    .summary = "lists events of the log by position",
+    .examples = "  holdfast event list\n"
+                "  holdfast event list --type 'order.**' --from 1h\n"
+                "  holdfast event list --from 1000 --limit 50 --json\n",
+    .options = list_options,
+    .run = run_list,
+};

@@ -1,0 +1,195 @@
+/*
+ * import_line.c - reads a line of an import.
+ *
+ * The line as a whole is checked once; its members are then slices of it. Strings are decoded, the
+ * payload and the metadata are copied byte for byte. The bus checks limits again: it is the
+ * authority, this file only finds the text.
+ */
+#include "cli/command/import_line.h"
+
+#include "base/banned.h"
+#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/json_check.h"
+#include "base/text/json_read.h"
+#include "base/time/time.h"
+#include "base/uuid.h"
+#include "cli/core/suggest.h"
+
+enum field {
+    FIELD_TYPE,
+    FIELD_PAYLOAD,
+    FIELD_ID,
+    FIELD_KEY,
+    FIELD_TENANT,
+    FIELD_METADATA,
+    FIELD_PRODUCER,
+    FIELD_EMITTED_AT,
+    FIELD_EXPECTED_VERSION,
+    FIELD_IGNORED, /* the first of those that are only printed */
+    FIELD_COUNT = FIELD_IGNORED + 4
+};
+
+static const char *const field_names[FIELD_COUNT] = {"type",       "payload",    "id",
+                                                     "key",        "tenant",     "metadata",
+                                                     "producer",   "emitted_at", "expected_version",
+                                                     "position",   "entered_at", "key_version",
+                                                     "schedule_id"};
+
+/* What one line is read into. */
+struct reading {
+    struct arena *arena;
+    struct buf *word; /* for decoding */
+    hf_new_event *event;
+};
+
+static hf_status read_string(struct reading *reading, const char *name, struct text raw,
+                             const char **ret_string)
+{
+    struct text copy;
+
+    if (json_kind(raw) != JSON_STRING)
+        return fail(HF_INVALID, "\"%s\" is not a string", name);
+    buf_clear(reading->word);
+    if (json_string_decode(raw, reading->word) != HF_OK)
+        return fail(HF_INVALID, "\"%s\": %s", name, err_message());
+    copy = arena_text(reading->arena, buf_text(reading->word));
+    *ret_string = copy.bytes;
+    return arena_status(reading->arena);
+}
+
+static hf_status read_emitted_at(struct reading *reading, struct text raw)
+{
+    const char *string = NULL;
+    hf_status status = read_string(reading, "emitted_at", raw, &string);
+
+    if (status != HF_OK)
+        return status;
+    if (time_parse(text_of(string), &reading->event->emitted_at_us) != HF_OK)
+        return fail(HF_INVALID, "\"emitted_at\" is not a time such as 2026-01-31T12:00:00Z");
+    return HF_OK;
+}
+
+static hf_status read_field(struct reading *reading, enum field field, struct text raw)
+{
+    hf_new_event *event = reading->event;
+    struct text copy;
+
+    if (field == FIELD_PAYLOAD) {
+        copy = arena_text(reading->arena, raw);
+        event->payload = copy.bytes;
+        event->payload_bytes = copy.length;
+        return arena_status(reading->arena);
+    }
+    if (json_kind(raw) == JSON_NULL)
+        return field == FIELD_TYPE ? fail(HF_INVALID, "\"type\" is null") : HF_OK;
+    switch (field) {
+    case FIELD_TYPE:
+        return read_string(reading, "type", raw, &event->type);
+    case FIELD_ID:
+        return read_string(reading, "id", raw, &event->id);
+    case FIELD_KEY:
+        return read_string(reading, "key", raw, &event->key);
+    case FIELD_TENANT:
+        return read_string(reading, "tenant", raw, &event->tenant);
+    case FIELD_PRODUCER:
+        return read_string(reading, "producer", raw, &event->producer);
+    case FIELD_METADATA:
+        if (json_kind(raw) != JSON_OBJECT)
+            return fail(HF_INVALID, "\"metadata\" is not an object");
+        event->metadata = arena_text(reading->arena, raw).bytes;
+        return arena_status(reading->arena);
+    case FIELD_EMITTED_AT:
+        return read_emitted_at(reading, raw);
+    case FIELD_EXPECTED_VERSION:
+        if (json_int_decode(raw, &event->expected_version) != HF_OK || event->expected_version < 0)
+            return fail(HF_INVALID, "\"expected_version\" is not a whole number from 0");
+        return HF_OK;
+    case FIELD_PAYLOAD:
+    case FIELD_IGNORED:
+    case FIELD_COUNT:
+        return HF_OK;
+    }
+    return HF_OK;
+}
+
+static hf_status unknown_field(const char *name)
+{
+    struct suggest suggest;
+
+    suggest_init(&suggest, name);
+    for (size_t i = 0; i < FIELD_IGNORED; i++)
+        suggest_offer(&suggest, field_names[i]);
+    if (suggest.best)
+        return fail(HF_INVALID, "there is no field \"%.64s\"; did you mean \"%s\"?", name,
+                    suggest.best);
+    return fail(HF_INVALID,
+                "there is no field \"%.64s\"; a line has type, payload, id, key, tenant, metadata, "
+                "producer, emitted_at, expected_version",
+                name);
+}
+
+static hf_status read_members(struct reading *reading, struct text line)
+{
+    struct json_iter iter;
+    struct text key;
+    struct text raw;
+    uint32_t seen = 0;
+
+    json_iter_init(&iter, line);
+    while (json_iter_next(&iter, &key, &raw)) {
+        hf_status status;
+        size_t field = 0;
+        buf_clear(reading->word);
+        if (json_string_decode(key, reading->word) != HF_OK)
+            return fail(HF_INVALID, "a field's name cannot be read: %s", err_message());
+        while (field < FIELD_COUNT &&
+               !text_equal(buf_text(reading->word), text_of(field_names[field])))
+            field++;
+        if (field == FIELD_COUNT)
+            return unknown_field(buf_terminate(reading->word));
+        if (seen & (UINT32_C(1) << field))
+            return fail(HF_INVALID, "\"%s\" is there twice", field_names[field]);
+        seen |= UINT32_C(1) << field;
+        status = read_field(reading, (enum field)field, raw);
+        if (status != HF_OK)
+            return status;
+    }
+    if (!(seen & (UINT32_C(1) << FIELD_TYPE)))
+        return fail(HF_INVALID, "\"type\" is missing");
+    return HF_OK;
+}
+
+static hf_status give_id(struct arena *arena, int64_t now_us, hf_new_event *event)
+{
+    uint8_t id[UUID_BYTES];
+    char *text = arena_alloc(arena, UUID_TEXT_BYTES);
+
+    if (!text)
+        return arena_status(arena);
+    uuid_v7(now_us, id);
+    uuid_format(id, text);
+    event->id = text;
+    return HF_OK;
+}
+
+hf_status import_line_read(struct text line, struct arena *arena, int64_t now_us,
+                           hf_new_event *ret_event)
+{
+    const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 1}; /* the line is one level more */
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    struct buf word;
+    struct reading reading = {arena, &word, &event};
+    hf_status status = json_check_object(line.bytes, line.length, &limits, "the line");
+
+    if (status != HF_OK)
+        return status;
+    buf_init(&word, line.length + 1);
+    status = read_members(&reading, line);
+    if (status == HF_OK && !event.id)
+        status = give_id(arena, now_us, &event);
+    buf_release(&word);
+    if (status == HF_OK)
+        *ret_event = event;
+    return status;
+}

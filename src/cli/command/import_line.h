@@ -1,0 +1,23 @@
+/*
+ * import_line.h - one line of an import becomes one event to publish.
+ *
+ *     {"type":"user.created","payload":{"id":1},"key":"u1","emitted_at":"2026-01-31T12:00:00Z"}
+ *
+ * Required: type. Optional: payload (null), id, key, tenant, metadata, producer, emitted_at,
+ * expected_version. What `tail --json` prints besides these (position, entered_at, key_version,
+ * schedule_id) is understood and left out, so its output can be imported. Anything else is a
+ * mistake. The payload's bytes are taken as they are: a number never goes through a float.
+ */
+#ifndef HF_CLI_COMMAND_IMPORT_LINE_H
+#define HF_CLI_COMMAND_IMPORT_LINE_H
+
+#include "base/arena.h"
+
+#include <holdfast.h>
+
+/* Fills ret_event, whose texts are allocated in the arena. HF_INVALID with a sentence. An event
+ * without an id gets one, so that publishing it can be repeated. */
+hf_status import_line_read(struct text line, struct arena *arena, int64_t now_us,
+                           hf_new_event *ret_event);
+
+#endif

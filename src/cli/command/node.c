@@ -1,0 +1,172 @@
+/*
+ * node.c - the commands about nodes: `node list` and `node show`.
+ *
+ * A command that looks has the namespace open, so it is a node itself; nobody asked for that one,
+ * and it is left out.
+ */
+#include "base/banned.h"
+#include "cli/core/args_value.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/table.h"
+
+#define LINE_BYTES_MAX 1048576
+#define STATES "live|stale|gone" /* by their numbers */
+
+static void print_json(const hf_node_info *info)
+{
+    struct buf line;
+    struct json_out json;
+
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_string(&json, "node_id", info->node_id);
+    show_choice(&json, "state", STATES, (int)info->state);
+    show_string(&json, "name", info->name);
+    show_string(&json, "host", info->host);
+    show_int(&json, "pid", info->pid);
+    show_string(&json, "version", info->version);
+    show_int(&json, "heartbeat_ms", info->heartbeat_ms);
+    show_time(&json, "started_at", info->started_at_us);
+    show_time(&json, "seen_at", info->seen_at_us);
+    show_time(&json, "stopped_at", info->stopped_at_us);
+    show_string(&json, "description", info->description);
+    show_raw(&json, "metadata", info->metadata_json,
+             info->metadata_json ? strlen(info->metadata_json) : 0);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+}
+
+/* What became of it, in a word. */
+static const char *state_word(const hf_node_info *info)
+{
+    switch (info->state) {
+    case HF_NODE_LIVE:
+        return "live";
+    case HF_NODE_STALE:
+        return "stale";
+    case HF_NODE_GONE:
+        break;
+    }
+    return info->stopped_at_us == -1 ? "gone (died)" : "gone (stopped)";
+}
+
+static const char *pid_words(const hf_node_info *info, char words[OUT_WORDS_BYTES])
+{
+    snprintf(words, OUT_WORDS_BYTES, "%" PRId64, info->pid);
+    return info->pid == -1 ? NULL : words;
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+struct list {
+    const struct cli *cli;
+    struct out_table table;
+    bool all;
+};
+
+static int list_one(const hf_node_info *info, void *ctx)
+{
+    struct list *list = ctx;
+    int64_t now_us = list->cli->started_at_us;
+    char words[OUT_WORDS_BYTES];
+
+    if (info->self || (info->state == HF_NODE_GONE && !list->all))
+        return 0;
+    if (list->cli->json) {
+        print_json(info);
+        return out_failed();
+    }
+    out_table_cell(&list->table, info->node_id);
+    out_table_cell(&list->table, state_word(info));
+    out_table_cell(&list->table, out_ago(info->seen_at_us, now_us, words));
+    out_table_cell(&list->table, out_ago(info->started_at_us, now_us, words));
+    out_table_cell(&list->table, info->host ? info->host : "");
+    out_table_cell(&list->table, info->pid == -1 ? "" : pid_words(info, words));
+    out_table_cell(&list->table, info->name);
+    return out_failed();
+}
+
+static int run_list(struct cli *cli)
+{
+    static const struct out_column columns[] = {
+        {"ID", false, 0},   {"STATE", false, 0}, {"SEEN", false, 0}, {"STARTED", false, 0},
+        {"HOST", false, 0}, {"PID", true, 0},    {"NAME", false, 0},
+    };
+    struct list list = {.cli = cli, .all = args_given(&cli->args, "all")};
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    out_table_init(&list.table, columns, sizeof(columns) / sizeof(columns[0]));
+    code = cli_fail(hf_node_list(cli->bus, list_one, &list));
+    out_table_end(&list.table);
+    return code;
+}
+
+static const struct option_row list_options[] = {
+    {"all", 'a', OPTION_FLAG, NULL, NULL, 0, 0, "also those that are gone, for a day"},
+    OPTION_END,
+};
+
+const struct command command_node_list = {
+    .name = "node list",
+    .usage = "",
+    .summary = "lists the processes that have the namespace open",
+    .examples = "  holdfast node list\n"
+                "  holdfast node list --all --json | jq -r 'select(.state != \"live\").node_id'\n",
+    .details = "live: it was heard of within three of its heartbeats. stale: it was not, but\n"
+               "nothing says that it ended. gone: it stopped, or its process died. One without\n"
+               "an id of its own (--node-id) leaves nothing behind when it stops.\n",
+    .options = list_options,
+    .run = run_list,
+};
+
+/* ---- show ------------------------------------------------------------------------------------ */
+
+static int show_one(const hf_node_info *info, void *ctx)
+{
+    const struct cli *cli = ctx;
+    char words[OUT_WORDS_BYTES];
+
+    if (cli->json) {
+        print_json(info);
+        return 0;
+    }
+    show_field("id", info->node_id);
+    show_field("state", state_word(info));
+    show_field("name", info->name);
+    show_field("description", info->description);
+    show_field("host", info->host);
+    show_field("pid", pid_words(info, words));
+    show_field("version", info->version);
+    show_field_time("started", info->started_at_us, cli->started_at_us);
+    show_field_time("last seen", info->seen_at_us, cli->started_at_us);
+    show_field_time("stopped", info->stopped_at_us, cli->started_at_us);
+    show_field("metadata", info->metadata_json);
+    return 0;
+}
+
+static int run_show(struct cli *cli)
+{
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    return cli_fail(hf_node_get(cli->bus, cli->args.words[0], show_one, cli));
+}
+
+const struct command command_node_show = {
+    .name = "node show",
+    .usage = "ID",
+    .summary = "shows one node with all that it says about itself",
+    .examples = "  holdfast node show api-1\n",
+    .details = "The id is the one that `node list` shows, or the one that was given (--node-id).\n",
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_show,
+};

@@ -1,0 +1,135 @@
+/*
+ * publish.c - the command `publish`: one event from the command line, or a file of them.
+ */
+#include "base/banned.h"
+#include "base/mem.h"
+#include "cli/command/import.h"
+#include "cli/core/args_value.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+
+#define DELAY_MS_MAX (INT64_C(86400000) * 366 * 1000)
+
+static const struct option_row options[] = {
+    {"key", 0, OPTION_TEXT, "KEY", NULL, 0, 0, "ordering key: a user, an account, a stream"},
+    {"tenant", 0, OPTION_TEXT, "TENANT", NULL, 0, 0, "what partitions are hashed by"},
+    {"id", 0, OPTION_TEXT, "UUID", NULL, 0, 0, "the event's id; the same id is stored only once"},
+    {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "a JSON object to go with the event"},
+    {"producer", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "who publishes it (HOST:PID)"},
+    {"emitted-at", 0, OPTION_MOMENT, "TIME", NULL, 0, 0, "when it happened (now)"},
+    {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, DELAY_MS_MAX,
+     "keep it, and let it enter the log so much later (10m)"},
+    {"at", 0, OPTION_TIME, "TIME", NULL, 0, 0, "the same, at this time"},
+    {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
+     "publish only if the key's version is N; 0: the key is new"},
+    {"file", 'f', OPTION_TEXT, "FILE", NULL, 0, 0,
+     "publish the events of a file (- is stdin), one JSON object per line"},
+    {"from-line", 0, OPTION_NUMBER, "N", NULL, 1, INT64_MAX,
+     "begin with this line of the file (1)"},
+    {"payload-max", 0, OPTION_SIZE, "SIZE", NULL, 1, CLI_PAYLOAD_BYTES_MAX,
+     "the largest payload (1M)"},
+    {"durability", 0, OPTION_CHOICE, "WHAT", "power|process", 0, 0,
+     "what the event survives once published: power loss, or only a crash (power)"},
+    OPTION_END,
+};
+
+static int publish_one(struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    hf_receipt receipt;
+    hf_place emitted_at, at;
+    hf_status status;
+    char *owned = NULL;
+
+    event.type = args->words[0];
+    event.id = args_text(args, "id");
+    event.key = args_text(args, "key");
+    event.tenant = args_text(args, "tenant");
+    event.metadata = args_text(args, "metadata");
+    event.producer = args_text(args, "producer");
+    event.expected_version = args_number(args, "expect-version", -1);
+    if (args_place(args, "emitted-at", &emitted_at) && emitted_at.kind == HF_PLACE_TIME)
+        event.emitted_at_us = emitted_at.value;
+    if (args_given(args, "delay"))
+        event.deliver_at_us = cli->started_at_us + args_number(args, "delay", 0) * 1000;
+    if (args_place(args, "at", &at))
+        event.deliver_at_us = at.value;
+    if (args->word_count > 1 &&
+        !cli_payload(args->words[1], &event.payload, &event.payload_bytes, &owned))
+        return EXIT_ERROR;
+    status = hf_publish(cli->bus, &event, &receipt);
+    mem_free(owned);
+    if (status != HF_OK)
+        return cli_fail(status);
+    show_receipt(cli->json, &receipt);
+    return EXIT_OK;
+}
+
+static int check_one(const struct args *args)
+{
+    if (args->word_count == 0)
+        return args_usage(args, "TYPE is missing: holdfast publish TYPE [JSON|-]");
+    if (args_given(args, "from-line"))
+        return args_usage(args, "--from-line goes with --file");
+    if (args_given(args, "expect-version") && !args_given(args, "key"))
+        return args_usage(args, "--expect-version is about the version of a key: name it (--key)");
+    if (args_given(args, "at") && args_given(args, "delay"))
+        return args_usage(args, "--at and --delay say when it enters the log; give one");
+    return 0;
+}
+
+/* Options that belong to one event make no sense for a file of them. */
+static int check_file(const struct args *args)
+{
+    static const char *const single[] = {
+        "key",        "tenant",         "id",    "metadata", "producer",
+        "emitted-at", "expect-version", "delay", "at"};
+
+    if (args->word_count > 0)
+        return args_usage(args, "with --file the types come from the file, not from '%s'",
+                          args->words[0]);
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
+        if (args_given(args, single[i]))
+            return args_usage(args, "--%s does not go with --file: it is a field of each line",
+                              single[i]);
+    }
+    return 0;
+}
+
+static int run_publish(struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    hf_options open_options = cli_options(cli, HF_OPEN_CREATE);
+    bool is_file = args_given(args, "file");
+    int code = is_file ? check_file(args) : check_one(args);
+
+    if (code)
+        return code;
+    open_options.payload_bytes_max = args_number(args, "payload-max", -1);
+    open_options.durability = (hf_durability)args_number(args, "durability", 0);
+    if (is_file)
+        return import_file(cli, &open_options, args_text(args, "file"),
+                           args_number(args, "from-line", 1));
+    code = cli_open_with(cli, &open_options);
+    return code ? code : publish_one(cli);
+}
+
+const struct command command_publish = {
+    .name = "publish",
+    .usage = "TYPE [JSON|-]",
+    .summary = "publishes events; prints position and id when durable",
+    .examples = "  holdfast publish user.created '{\"id\": 1}' --key user-1\n"
+                "  echo '{\"total\": 12.50}' | holdfast publish order.placed -\n"
+                "  holdfast publish account.opened '{}' --key acc-7 --expect-version 0\n"
+                "  holdfast publish --file events.ndjson\n"
+                "  holdfast tail --json | holdfast publish --file - --db sqlite:copy.db\n",
+    .details = "Without JSON the payload is null. A line of --file is an object with the fields\n"
+               "type and payload, and optionally id, key, tenant, metadata, producer, emitted_at\n"
+               "and expected_version. Lines are published in order, 1000 in one transaction.\n",
+    .options = options,
+    .words_max = 2,
+    .run = run_publish,
+};

@@ -1,0 +1,284 @@
+/*
+ * pull.c - the commands `claim`, `ack`, `nack`, `release`, `bury` and `touch`: pulling for scripts.
+ *
+ * A claim of the command line is detached: the process that claims ends at once, so the lease ends
+ * by time alone and its text is the right to settle. If the claimed events cannot be written to
+ * stdout the lease is given back, because nobody will ever know of it.
+ */
+#include "base/banned.h"
+#include "base/time/deadline.h"
+#include "cli/core/args_value.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/stop.h"
+
+#define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
+#define WAIT_STEP_MS 250 /* how long a claim waits before it looks for Ctrl-C */
+#define DAY_MS INT64_C(86400000)
+
+/* ---- claim ----------------------------------------------------------------------------------- */
+
+static hf_status claim_some(struct cli *cli, hf_batch **ret_batch)
+{
+    const struct args *args = &cli->args;
+    struct deadline deadline = deadline_after_ms(args_number(args, "wait", 0));
+    hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
+
+    options.max = (int32_t)args_number(args, "max", -1);
+    options.lease_ms = args_number(args, "lease", -1);
+    options.detached = HF_ON;
+    for (;;) {
+        int64_t left_ms = deadline_left_ms(deadline);
+        hf_status status;
+
+        options.wait_ms = left_ms < WAIT_STEP_MS ? left_ms : WAIT_STEP_MS;
+        status = hf_claim(cli->bus, args->words[0], &options, ret_batch);
+        if (status != HF_OK || hf_batch_count(*ret_batch) > 0 || deadline_passed(deadline) ||
+            stop_requested())
+            return status;
+        hf_batch_free(*ret_batch);
+        *ret_batch = NULL;
+    }
+}
+
+static void print_json(const hf_batch *batch)
+{
+    struct buf line;
+    struct json_out json;
+
+    buf_init(&line, LINE_BYTES_MAX);
+    for (size_t i = 0; i < hf_batch_count(batch); i++) {
+        json_out_init(&json, &line);
+        json_object_begin(&json);
+        show_string(&json, "lease", hf_batch_lease(batch));
+        show_time(&json, "expires_at", hf_batch_expires_at_us(batch));
+        show_int(&json, "attempt", hf_batch_attempt(batch, i));
+        show_event(&json, hf_batch_event(batch, i));
+        json_object_end(&json);
+        out_json_line(&line);
+    }
+    buf_release(&line);
+}
+
+static void print_text(const struct cli *cli, const hf_batch *batch)
+{
+    char words[OUT_WORDS_BYTES];
+
+    printf("lease %s  expires %s\n", hf_batch_lease(batch),
+           out_when(hf_batch_expires_at_us(batch), cli->started_at_us, words));
+    for (size_t i = 0; i < hf_batch_count(batch); i++)
+        show_event_line(hf_batch_event(batch, i));
+}
+
+static int say_nothing(const hf_subscription_info *info, void *ctx)
+{
+    (void)ctx;
+    if (info->not_moving)
+        out_say("Nothing to claim: %s.", info->not_moving);
+    else
+        out_say("Nothing to claim.");
+    return 0;
+}
+
+static int run_claim(struct cli *cli)
+{
+    hf_batch *batch = NULL;
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    stop_catch();
+    code = cli_fail(claim_some(cli, &batch));
+    if (code)
+        return code;
+    if (hf_batch_count(batch) == 0) {
+        code = cli_fail(hf_subscription_get(cli->bus, cli->args.words[0], say_nothing, NULL));
+    } else {
+        if (cli->json)
+            print_json(batch);
+        else
+            print_text(cli, batch);
+        if (!out_finish()) {
+            hf_release(cli->bus, cli->args.words[0], hf_batch_lease(batch), NULL, 0);
+            code = EXIT_ERROR;
+        }
+    }
+    hf_batch_free(batch);
+    return code;
+}
+
+static const struct option_row claim_options[] = {
+    {"max", 'n', OPTION_NUMBER, "N", NULL, 1, HF_CLAIM_MAX,
+     "at most so many events (the subscription's batch)"},
+    {"lease", 0, OPTION_DURATION, "TIME", NULL, 1, 7 * DAY_MS,
+     "how long they are yours (the subscription's lease)"},
+    {"wait", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
+     "wait so long for an event if there is none (0)"},
+    OPTION_END,
+};
+
+const struct command command_claim = {
+    .name = "claim",
+    .usage = "SUB",
+    .summary = "takes events of a shared subscription under a lease",
+    .examples = "  holdfast claim mailer --max 10 --lease 1m --json\n"
+                "  holdfast claim mailer --wait 20s\n"
+                "  lease=$(holdfast claim mailer --max 1 --json | jq -r .lease)\n"
+                "  holdfast ack mailer \"$lease\"\n",
+    .details = "Prints nothing if there is nothing. Events that are not settled (ack, nack,\n"
+               "release, bury) before the lease ends are anybody's again.\n",
+    .options = claim_options,
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_claim,
+};
+
+/* ---- Settling -------------------------------------------------------------------------------- */
+
+enum settle_kind { SETTLE_ACK, SETTLE_NACK, SETTLE_RELEASE, SETTLE_BURY };
+
+static int settle(struct cli *cli, enum settle_kind kind)
+{
+    static int64_t positions[ARGS_WORDS_MAX];
+    const struct args *args = &cli->args;
+    const char *subscription = args->words[0];
+    const char *lease = args->words[1];
+    size_t count = args->word_count - 2;
+    const int64_t *named = count > 0 ? positions : NULL; /* NULL: all that are left */
+    int code;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!args_value_number(args->words[i + 2], 1, INT64_MAX, &positions[i]))
+            return args_usage(args, "'%s' is not a position", args->words[i + 2]);
+    }
+    code = cli_open(cli, HF_OPEN_EXISTING);
+    if (code)
+        return code;
+    switch (kind) {
+    case SETTLE_ACK:
+        return cli_fail(hf_ack(cli->bus, subscription, lease, named, count));
+    case SETTLE_NACK:
+        return cli_fail(hf_nack(cli->bus, subscription, lease, named, count,
+                                args_number(args, "delay", -1), args_text(args, "error")));
+    case SETTLE_RELEASE:
+        return cli_fail(hf_release(cli->bus, subscription, lease, named, count));
+    case SETTLE_BURY:
+        return cli_fail(
+            hf_bury(cli->bus, subscription, lease, named, count, args_text(args, "error")));
+    }
+    return EXIT_ERROR;
+}
+
+static int run_ack(struct cli *cli)
+{
+    return settle(cli, SETTLE_ACK);
+}
+
+static int run_nack(struct cli *cli)
+{
+    return settle(cli, SETTLE_NACK);
+}
+
+static int run_release(struct cli *cli)
+{
+    return settle(cli, SETTLE_RELEASE);
+}
+
+static int run_bury(struct cli *cli)
+{
+    return settle(cli, SETTLE_BURY);
+}
+
+static int run_touch(struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    return cli_fail(
+        hf_touch(cli->bus, args->words[0], args->words[1], args_number(args, "lease", -1)));
+}
+
+#define ERROR_ROW                                                                                  \
+    {                                                                                              \
+        "error", 0, OPTION_TEXT, "TEXT", NULL, 0, 0, "what went wrong; kept with the attempt"      \
+    }
+
+static const struct option_row nack_options[] = {
+    {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, 366 * DAY_MS,
+     "try again after this time (the retry policy)"},
+    ERROR_ROW,
+    OPTION_END,
+};
+static const struct option_row bury_options[] = {ERROR_ROW, OPTION_END};
+static const struct option_row touch_options[] = {
+    {"lease", 0, OPTION_DURATION, "TIME", NULL, 1, 7 * DAY_MS,
+     "how long from now (the subscription's lease)"},
+    OPTION_END,
+};
+
+#define ALL_LEFT                                                                                   \
+    "Without positions: all events that are left in the lease. Exits with 4, and\n"                \
+    "changes nothing, if the lease has ended or a position is not in it.\n"
+
+const struct command command_ack = {
+    .name = "ack",
+    .usage = "SUB LEASE [POSITION...]",
+    .summary = "settles claimed events: done",
+    .examples = "  holdfast ack mailer \"$lease\"\n"
+                "  holdfast ack mailer \"$lease\" 17 18\n",
+    .details = ALL_LEFT,
+    .words_min = 2,
+    .words_max = ARGS_WORDS_MAX,
+    .run = run_ack,
+};
+
+const struct command command_nack = {
+    .name = "nack",
+    .usage = "SUB LEASE [POSITION...]",
+    .summary = "settles claimed events: failed, to be tried again or dead",
+    .examples = "  holdfast nack mailer \"$lease\" --error 'smtp says 451'\n"
+                "  holdfast nack mailer \"$lease\" 17 --delay 5m\n",
+    .details = ALL_LEFT,
+    .options = nack_options,
+    .words_min = 2,
+    .words_max = ARGS_WORDS_MAX,
+    .run = run_nack,
+};
+
+const struct command command_release = {
+    .name = "release",
+    .usage = "SUB LEASE [POSITION...]",
+    .summary = "gives claimed events back; the attempt does not count",
+    .examples = "  holdfast release mailer \"$lease\"\n",
+    .details = ALL_LEFT,
+    .words_min = 2,
+    .words_max = ARGS_WORDS_MAX,
+    .run = run_release,
+};
+
+const struct command command_bury = {
+    .name = "bury",
+    .usage = "SUB LEASE [POSITION...]",
+    .summary = "makes claimed events dead letters now",
+    .examples = "  holdfast bury mailer \"$lease\" 17 --error 'no such address'\n",
+    .details = ALL_LEFT,
+    .options = bury_options,
+    .words_min = 2,
+    .words_max = ARGS_WORDS_MAX,
+    .run = run_bury,
+};
+
+const struct command command_touch = {
+    .name = "touch",
+    .usage = "SUB LEASE",
+    .summary = "makes a lease last longer",
+    .examples = "  holdfast touch mailer \"$lease\" --lease 5m\n",
+    .options = touch_options,
+    .words_min = 2,
+    .words_max = 2,
+    .run = run_touch,
+};

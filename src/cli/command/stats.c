@@ -1,0 +1,123 @@
+/*
+ * stats.c - the command `stats`: the numbers of a namespace, the age of the oldest waiting event
+ * first, because that is what tells whether somebody has to get up at night.
+ */
+#include "base/banned.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/table.h"
+
+#define LINE_BYTES_MAX 1048576
+
+struct stats_view {
+    const struct cli *cli;
+    struct out_table table;
+};
+
+static void print_json(const hf_stats *stats)
+{
+    struct buf line;
+    struct json_out json;
+
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_time(&json, "oldest_waiting", stats->oldest_waiting_us);
+    show_int(&json, "head", stats->head);
+    show_int(&json, "first", stats->first);
+    show_int(&json, "subscriptions", stats->subscriptions);
+    show_int(&json, "in_flight", stats->in_flight);
+    show_int(&json, "retrying", stats->retrying);
+    show_int(&json, "held", stats->held);
+    show_int(&json, "dead", stats->dead);
+    show_double(&json, "rate", stats->rate);
+    show_int(&json, "store_bytes", stats->store_bytes);
+    show_int(&json, "wal_bytes", stats->wal_bytes);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+}
+
+static int add_subscription(const hf_subscription_info *info, void *ctx)
+{
+    struct stats_view *view = ctx;
+    char words[OUT_WORDS_BYTES];
+
+    out_table_cell(&view->table, info->name);
+    out_table_cell(&view->table, out_ago(info->oldest_waiting_us, view->cli->started_at_us, words));
+    out_table_number(&view->table, info->lag);
+    out_table_cell(&view->table, out_rate(info->rate, words));
+    out_table_number(&view->table, info->in_flight);
+    out_table_number(&view->table, info->retrying);
+    out_table_number(&view->table, info->held);
+    out_table_number(&view->table, info->dead);
+    return out_failed();
+}
+
+static int print_text(struct cli *cli, const hf_stats *stats)
+{
+    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48},
+                                                {"OLDEST WAITING", false, 0},
+                                                {"LAG", true, 0},
+                                                {"PER SECOND", true, 0},
+                                                {"IN FLIGHT", true, 0},
+                                                {"RETRYING", true, 0},
+                                                {"HELD", true, 0},
+                                                {"DEAD", true, 0}};
+    struct stats_view view = {.cli = cli};
+    char words[OUT_WORDS_BYTES];
+    int64_t oldest_us = stats->oldest_waiting_us;
+    bool hidden = stats->subscriptions == -1; /* from the role that asks */
+    int code;
+
+    show_field("oldest waiting", oldest_us == -1 && !hidden
+                                     ? "nothing waits"
+                                     : out_ago(oldest_us, cli->started_at_us, words));
+    show_field("newest position", out_number(stats->head, words));
+    show_field("oldest position",
+               stats->first > stats->head ? "-" : out_number(stats->first, words));
+    snprintf(words, sizeof words, "%.1f events/s in the last minute", stats->rate);
+    show_field("rate", words);
+    show_field("subscriptions", out_number(stats->subscriptions, words));
+    show_field("in flight", out_number(stats->in_flight, words));
+    show_field("retrying", out_number(stats->retrying, words));
+    show_field("held", out_number(stats->held, words));
+    show_field("dead letters", out_number(stats->dead, words));
+    show_field("database", out_bytes(stats->store_bytes, words));
+    show_field("write-ahead log", out_bytes(stats->wal_bytes, words));
+    if (stats->subscriptions <= 0)
+        return EXIT_OK;
+    putchar('\n');
+    out_table_init(&view.table, columns, sizeof(columns) / sizeof(columns[0]));
+    code = cli_fail(hf_subscription_list(cli->bus, add_subscription, &view));
+    out_table_end(&view.table);
+    return code;
+}
+
+static int run_stats(struct cli *cli)
+{
+    hf_stats stats = {.size = sizeof(stats)};
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    code = cli_fail(hf_stats_get(cli->bus, &stats));
+    if (code)
+        return code;
+    if (!cli->json)
+        return print_text(cli, &stats);
+    print_json(&stats);
+    return EXIT_OK;
+}
+
+const struct command command_stats = {
+    .name = "stats",
+    .usage = "",
+    .summary = "shows the numbers of the namespace",
+    .examples = "  holdfast stats\n"
+                "  holdfast stats --json\n",
+    .details = "A number that is not known is shown as '-' (null in JSON), never as 0.\n",
+    .run = run_stats,
+};

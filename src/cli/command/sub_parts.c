@@ -1,0 +1,214 @@
+/*
+ * sub_parts.c - the partitions and the blocked keys of a subscription. See sub_parts.h.
+ *
+ * Both lists are cut at the limit, but a partition that nobody may take is told of wherever it is
+ * in the list.
+ */
+#include "cli/command/sub_parts.h"
+
+#include "base/banned.h"
+#include "base/ranges.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/table.h"
+
+/* One listing, as table or as JSON. */
+struct parts {
+    struct out_table table;
+    struct json_out *json; /* NULL: a table */
+    int64_t limit;
+    int64_t now_us;
+    int64_t shown;
+    int64_t count; /* partitions that there are */
+    struct ranges unowned;
+};
+
+/* ---- Partitions ------------------------------------------------------------------------------ */
+
+static void partition_json(struct json_out *json, const hf_partition_info *info)
+{
+    json_object_begin(json);
+    show_int(json, "partition", info->partition);
+    show_string(json, "state", hf_partition_state_name(info->state));
+    show_string(json, "owner", info->owner);
+    show_bool(json, "owner_alive", info->owner_alive == 1);
+    show_bool(json, "assigned", info->assigned == 1);
+    show_int(json, "standby", info->standby);
+    show_int(json, "epoch", info->epoch);
+    show_int(json, "checkpoint", info->checkpoint);
+    show_time(json, "checkpoint_at", info->checkpoint_at_us);
+    show_int(json, "lag", info->lag);
+    show_int(json, "retrying", info->retrying);
+    show_int(json, "held", info->held);
+    show_int(json, "blocked", info->blocked);
+    json_object_end(json);
+}
+
+static void partition_row(struct out_table *table, const hf_partition_info *info)
+{
+    out_table_number(table, info->partition);
+    out_table_cell(table, hf_partition_state_name(info->state));
+    out_table_printf(table, "%s%s", info->owner ? info->owner : "-",
+                     info->owner && info->owner_alive != 1 ? " (dead)" : "");
+    out_table_cell(table, info->assigned == 1 ? "yes" : "-");
+    out_table_number(table, info->standby);
+    out_table_number(table, info->epoch);
+    out_table_number(table, info->checkpoint);
+    out_table_number(table, info->lag);
+    out_table_number(table, info->retrying);
+    out_table_number(table, info->held);
+    out_table_number(table, info->blocked);
+}
+
+static int see_partition(const hf_partition_info *info, void *ctx)
+{
+    struct parts *parts = ctx;
+
+    parts->count++;
+    if (info->state == HF_PARTITION_UNOWNED)
+        ranges_put(&parts->unowned, info->partition);
+    if (parts->shown >= parts->limit)
+        return 0;
+    parts->shown++;
+    if (parts->json)
+        partition_json(parts->json, info);
+    else
+        partition_row(&parts->table, info);
+    return out_failed();
+}
+
+static void say_more(int64_t more, const char *what)
+{
+    if (more > 0)
+        printf("  … and %" PRId64 " more %s (--limit)\n", more, what);
+}
+
+static void warn_of_unowned(const struct parts *parts)
+{
+    char numbers[RANGES_BYTES_MAX];
+    int32_t count = ranges_count(&parts->unowned);
+
+    if (count == 0 || count == parts->count) /* then nobody works at all */
+        return;
+    ranges_format(&parts->unowned, numbers);
+    printf("%sWarning: partition%s %s %s no owner, and no process that runs may take %s.%s\n",
+           out_on(OUT_YELLOW), count == 1 ? "" : "s", numbers, count == 1 ? "has" : "have",
+           count == 1 ? "it" : "them", out_off());
+}
+
+static hf_status print_partitions(hf_bus *bus, const char *name, struct parts *parts)
+{
+    static const struct out_column columns[] = {
+        {"PARTITION", true, 0},  {"STATE", false, 0},  {"OWNER", false, 40},
+        {"ASSIGNED", false, 0},  {"STANDBY", true, 0}, {"EPOCH", true, 0},
+        {"CHECKPOINT", true, 0}, {"LAG", true, 0},     {"RETRYING", true, 0},
+        {"HELD", true, 0},       {"BLOCKED", true, 0}};
+    hf_status status;
+
+    printf("\n");
+    out_table_init(&parts->table, columns, 11);
+    status = hf_partition_list(bus, name, see_partition, parts);
+    out_table_end(&parts->table);
+    say_more(parts->count - parts->shown, "partitions");
+    warn_of_unowned(parts);
+    return status;
+}
+
+/* ---- Blocked keys ---------------------------------------------------------------------------- */
+
+static void blocked_json(struct json_out *json, const hf_blocked_key *blocked)
+{
+    char number[OUT_WORDS_BYTES];
+
+    json_object_begin(json);
+    show_string(json, "tenant", blocked->tenant);
+    show_string(json, "key", blocked->key);
+    show_int(json, "partition", blocked->partition);
+    show_int(json, "position", blocked->position);
+    show_string(json, "event_id", blocked->event_id);
+    show_string(json, "type", blocked->type);
+    show_string(json, "dead_id",
+                blocked->dead_id == -1 ? NULL : out_number(blocked->dead_id, number));
+    show_time(json, "since", blocked->since_us);
+    show_int(json, "held", blocked->held);
+    json_object_end(json);
+}
+
+static int see_blocked(const hf_blocked_key *blocked, void *ctx)
+{
+    struct parts *parts = ctx;
+    char words[OUT_WORDS_BYTES];
+
+    parts->shown++;
+    if (parts->json) {
+        blocked_json(parts->json, blocked);
+        return 0;
+    }
+    out_table_cell(&parts->table, blocked->key);
+    out_table_cell(&parts->table, blocked->tenant);
+    out_table_number(&parts->table, blocked->partition);
+    out_table_number(&parts->table, blocked->position);
+    out_table_cell(&parts->table, blocked->type);
+    out_table_cell(&parts->table, out_ago(blocked->since_us, parts->now_us, words));
+    out_table_number(&parts->table, blocked->held);
+    out_table_number(&parts->table, blocked->dead_id);
+    return out_failed();
+}
+
+static hf_status print_blocked(hf_bus *bus, const hf_subscription_info *info, struct parts *parts)
+{
+    static const struct out_column columns[] = {
+        {"BLOCKED KEY", false, 40}, {"TENANT", false, 24},   {"PARTITION", true, 0},
+        {"POSITION", true, 0},      {"TYPE", false, 40},     {"SINCE", false, 0},
+        {"HELD", true, 0},          {"DEAD LETTER", true, 0}};
+    hf_status status;
+
+    printf("\n");
+    out_table_init(&parts->table, columns, 8);
+    status = hf_blocked_list(bus, info->name, 0, (size_t)parts->limit, see_blocked, parts);
+    out_table_end(&parts->table);
+    say_more(info->blocked - parts->shown, "blocked keys");
+    if (parts->shown > 0)
+        out_say("`holdfast dlq retry N` or `holdfast dlq resolve N` of its dead letter releases a "
+                "key.");
+    return status;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+hf_status sub_parts_print(hf_bus *bus, const hf_subscription_info *info, int64_t limit,
+                          int64_t now_us)
+{
+    struct parts parts = {.limit = limit, .now_us = now_us};
+    struct parts blocked = {.limit = limit, .now_us = now_us};
+    hf_status status = HF_OK;
+
+    if (info->options.mode == HF_MODE_ORDERED && info->options.partitions > 1)
+        status = print_partitions(bus, info->name, &parts);
+    if (status == HF_OK && info->blocked > 0)
+        status = print_blocked(bus, info, &blocked);
+    return status;
+}
+
+hf_status sub_parts_json(struct json_out *json, hf_bus *bus, const hf_subscription_info *info,
+                         int64_t limit)
+{
+    struct parts parts = {.limit = limit, .json = json};
+    struct parts blocked = {.limit = limit, .json = json};
+    hf_status status;
+    int64_t more;
+
+    json_key(json, "partitions");
+    json_array_begin(json);
+    status = hf_partition_list(bus, info->name, see_partition, &parts);
+    json_array_end(json);
+    show_int(json, "partitions_more", parts.count - parts.shown);
+    json_key(json, "blocked_keys");
+    json_array_begin(json);
+    if (status == HF_OK)
+        status = hf_blocked_list(bus, info->name, 0, (size_t)limit, see_blocked, &blocked);
+    json_array_end(json);
+    more = info->blocked - blocked.shown;
+    show_int(json, "blocked_keys_more", more > 0 ? more : 0);
+    return status;
+}

@@ -1,0 +1,277 @@
+/*
+ * sub_show.c - the commands `sub list` and `sub show`.
+ *
+ * `sub show` answers one question before any other: why is it not moving?
+ */
+#include "base/banned.h"
+#include "cli/command/sub_parts.h"
+#include "cli/config/suboptions.h"
+#include "cli/core/args_value.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/table.h"
+
+#define LINE_BYTES_MAX 4194304
+
+static void progress_json(struct json_out *json, const hf_subscription_info *info)
+{
+    show_time(json, "created_at", info->created_at_us);
+    show_int(json, "start_position", info->start_position);
+    show_int(json, "checkpoint", info->checkpoint);
+    show_time(json, "checkpoint_at", info->checkpoint_at_us);
+    show_string(json, "checkpoint_event_id", info->checkpoint_event_id);
+    show_int(json, "cursor", info->cursor);
+    show_int(json, "head", info->head);
+    show_int(json, "lag", info->lag);
+    show_double(json, "rate", info->rate);
+    show_int(json, "in_flight", info->in_flight);
+    show_int(json, "retrying", info->retrying);
+    show_int(json, "held", info->held);
+    show_int(json, "blocked", info->blocked);
+    show_int(json, "dead", info->dead);
+    show_time(json, "oldest_waiting", info->oldest_waiting_us);
+    show_int(json, "dropped_through", info->dropped_through);
+    show_int(json, "dropped", info->dropped);
+    show_time(json, "paused_at", info->paused_at_us);
+    show_string(json, "paused_by", info->paused_by);
+    show_string(json, "paused_reason", info->paused_reason);
+    show_string(json, "breaker", info->breaker);
+    show_time(json, "breaker_until", info->breaker_until_us);
+    show_string(json, "owner", info->owner);
+    show_bool(json, "owner_alive", info->owner_alive == 1);
+}
+
+/* With the partitions and blocked keys, up to the limit each, unless that is -1. */
+static hf_status print_json(struct buf *line, const hf_subscription_info *info, hf_bus *bus,
+                            int64_t limit)
+{
+    struct json_out json;
+    hf_status status = HF_OK;
+
+    json_out_init(&json, line);
+    json_object_begin(&json);
+    show_string(&json, "name", info->name);
+    show_string(&json, "not_moving", info->not_moving);
+    json_key(&json, "patterns");
+    json_array_begin(&json);
+    for (size_t i = 0; i < info->pattern_count; i++)
+        json_string(&json, text_of(info->patterns[i]));
+    json_array_end(&json);
+    progress_json(&json, info);
+    if (limit >= 0)
+        status = sub_parts_json(&json, bus, info, limit);
+    json_key(&json, "options");
+    json_object_begin(&json);
+    suboptions_json(&json, &info->options);
+    json_object_end(&json);
+    json_object_end(&json);
+    if (status == HF_OK)
+        out_json_line(line);
+    return status;
+}
+
+/* ---- sub list -------------------------------------------------------------------------------- */
+
+struct listing {
+    const struct cli *cli;
+    struct buf line;
+    struct out_table table;
+    int64_t count;
+};
+
+/* In one word or two. */
+static const char *state_word(const hf_subscription_info *info)
+{
+    if (info->paused_at_us != -1)
+        return "paused";
+    if (info->breaker && strcmp(info->breaker, "closed") != 0)
+        return "breaker open";
+    if (info->not_moving)
+        return "not moving";
+    return info->lag > 0 ? "behind" : "up to date";
+}
+
+static int list_one(const hf_subscription_info *info, void *ctx)
+{
+    struct listing *listing = ctx;
+    char words[OUT_WORDS_BYTES];
+
+    listing->count++;
+    if (listing->cli->json) {
+        print_json(&listing->line, info, NULL, -1);
+        return out_failed();
+    }
+    out_table_cell(&listing->table, info->name);
+    out_table_cell(&listing->table, info->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
+    out_table_cell(&listing->table, state_word(info));
+    out_table_number(&listing->table, info->checkpoint);
+    out_table_number(&listing->table, info->lag);
+    out_table_cell(&listing->table, out_rate(info->rate, words));
+    out_table_number(&listing->table, info->in_flight);
+    out_table_number(&listing->table, info->retrying);
+    out_table_number(&listing->table, info->held);
+    out_table_number(&listing->table, info->dead);
+    out_table_cell(&listing->table,
+                   out_ago(info->oldest_waiting_us, listing->cli->started_at_us, words));
+    out_table_cell(&listing->table, info->owner ? info->owner : "-");
+    return out_failed();
+}
+
+static int run_list(struct cli *cli)
+{
+    static const struct out_column columns[] = {
+        {"NAME", false, 48},     {"MODE", false, 0},    {"STATE", false, 0},
+        {"CHECKPOINT", true, 0}, {"LAG", true, 0},      {"PER SECOND", true, 0},
+        {"IN FLIGHT", true, 0},  {"RETRYING", true, 0}, {"HELD", true, 0},
+        {"DEAD", true, 0},       {"OLDEST", false, 0},  {"OWNER", false, 0}};
+    struct listing listing = {.cli = cli};
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    buf_init(&listing.line, LINE_BYTES_MAX);
+    out_table_init(&listing.table, columns, sizeof(columns) / sizeof(columns[0]));
+    code = cli_fail(hf_subscription_list(cli->bus, list_one, &listing));
+    out_table_end(&listing.table);
+    buf_release(&listing.line);
+    if (!code && listing.count == 0)
+        out_say("No subscriptions. `holdfast sub create` or `holdfast work` makes one.");
+    return code;
+}
+
+const struct command command_sub_list = {
+    .name = "sub list",
+    .usage = "",
+    .summary = "lists the subscriptions with their progress",
+    .examples = "  holdfast sub list\n"
+                "  holdfast sub list --json | jq 'select(.lag > 1000) | .name'\n",
+    .run = run_list,
+};
+
+/* ---- sub show -------------------------------------------------------------------------------- */
+
+static void show_number(const char *name, int64_t number)
+{
+    char words[OUT_WORDS_BYTES];
+    if (number != -1)
+        show_field(name, out_number(number, words));
+}
+
+static void show_rate(double rate)
+{
+    char words[OUT_WORDS_BYTES];
+    snprintf(words, sizeof(words), "%.1f events/s in the last minute", rate);
+    show_field("rate", rate < 0 ? "not known yet" : words);
+}
+
+static void show_why(const hf_subscription_info *info)
+{
+    if (info->not_moving) {
+        printf("%sNot moving: ", out_on(OUT_YELLOW));
+        out_text(info->not_moving);
+        printf("%s\n\n", out_off());
+    } else if (info->lag > 0) {
+        printf("Moving, %" PRId64 " position%s behind.\n\n", info->lag, info->lag == 1 ? "" : "s");
+    } else {
+        printf("Up to date.\n\n");
+    }
+}
+
+/* What `sub show` shows, and how that went. */
+struct showing {
+    const struct cli *cli;
+    int64_t limit;
+    int code;
+};
+
+static void show_fields(const hf_subscription_info *info, int64_t now_us)
+{
+    show_why(info);
+    show_field("name", info->name);
+    for (size_t i = 0; i < info->pattern_count; i++)
+        show_field(i == 0 ? "patterns" : "", info->patterns[i]);
+    show_field_time("created_at", info->created_at_us, now_us);
+    show_number("start_position", info->start_position);
+    show_number("checkpoint", info->checkpoint);
+    show_field_time("checkpoint_at", info->checkpoint_at_us, now_us);
+    show_field("last event", info->checkpoint_event_id);
+    if (info->options.mode == HF_MODE_SHARED)
+        show_number("cursor", info->cursor);
+    show_number("head", info->head);
+    show_number("lag", info->lag);
+    show_rate(info->rate);
+    show_field_time("oldest_waiting", info->oldest_waiting_us, now_us);
+    show_number("in_flight", info->in_flight);
+    show_number("retrying", info->retrying);
+    show_number("held", info->held);
+    show_number("blocked", info->blocked);
+    show_number("dead", info->dead);
+    if (info->dropped > 0) {
+        show_number("dropped", info->dropped);
+        show_number("dropped_through", info->dropped_through);
+    }
+    show_field_time("paused_at", info->paused_at_us, now_us);
+    show_field("paused_by", info->paused_by);
+    show_field("paused_reason", info->paused_reason);
+    show_field("breaker", info->breaker);
+    show_field_when("breaker_until", info->breaker_until_us, now_us);
+    show_field("owner", info->owner);
+    if (info->owner)
+        show_field("owner_alive", info->owner_alive == 1 ? "yes" : "no");
+    printf("options:\n");
+    suboptions_print(&info->options);
+}
+
+static int show_one(const hf_subscription_info *info, void *ctx)
+{
+    struct showing *showing = ctx;
+    const struct cli *cli = showing->cli;
+    hf_status status;
+    struct buf line;
+
+    if (cli->json) {
+        buf_init(&line, LINE_BYTES_MAX);
+        status = print_json(&line, info, cli->bus, showing->limit);
+        buf_release(&line);
+    } else {
+        show_fields(info, cli->started_at_us);
+        status = sub_parts_print(cli->bus, info, showing->limit, cli->started_at_us);
+    }
+    showing->code = cli_fail(status);
+    return 0;
+}
+
+static int run_show(struct cli *cli)
+{
+    struct showing showing = {cli, args_number(&cli->args, "limit", SUB_PARTS_LIMIT), 0};
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    code = cli_fail(hf_subscription_get(cli->bus, cli->args.words[0], show_one, &showing));
+    return code ? code : showing.code;
+}
+
+static const struct option_row show_options[] = {
+    {"limit", 0, OPTION_NUMBER, "N", NULL, 0, HF_BLOCKED_LIST_MAX,
+     "show at most so many partitions, and so many blocked keys (20)"},
+    OPTION_END,
+};
+
+const struct command command_sub_show = {
+    .name = "sub show",
+    .usage = "SUB",
+    .summary = "shows all about a subscription: first, why it is not moving",
+    .examples = "  holdfast sub show mailer\n"
+                "  holdfast sub show mailer --json\n"
+                "  holdfast sub show ledger --limit 1000 --json | jq '.blocked_keys[].key'\n",
+    .details = "Of one that is divided it shows whose each partition is, how far it is, and who\n"
+               "stands by; and which keys wait for a dead letter, since when, and how many\n"
+               "events are held behind it.\n",
+    .options = show_options,
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_show,
+};

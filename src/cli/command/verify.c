@@ -1,0 +1,91 @@
+/*
+ * verify.c - verify: is everything that is stored as it should be?
+ *
+ * A finding is one line as soon as it is known, so that whoever ends the command early (it only
+ * reads, so it may be ended at any time) has what was found until then.
+ */
+#include "base/text/json_write.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/progress.h"
+#include "cli/core/show.h"
+
+#include "base/banned.h"
+
+#include <inttypes.h>
+
+#define LINE_BYTES_MAX 65536
+
+struct verify {
+    bool json;
+    int64_t findings;
+    int64_t rows; /* examined */
+    struct progress progress;
+    struct buf line;
+};
+
+static int show_damage(const char *name, const char *value, hf_log_level level, const char *advice,
+                       void *ctx)
+{
+    struct verify *verify = ctx;
+    (void)level;
+
+    verify->findings++;
+    if (verify->json) {
+        struct json_out json;
+        json_out_init(&json, &verify->line);
+        json_object_begin(&json);
+        show_string(&json, "name", name);
+        show_string(&json, "value", value);
+        show_string(&json, "advice", advice);
+        json_object_end(&json);
+        out_json_line(&verify->line);
+    } else {
+        printf("%s%s%s: ", out_on(OUT_RED), name, out_off());
+        out_text(value);
+        printf(" (%s)\n", advice);
+    }
+    fflush(stdout);
+    return out_failed();
+}
+
+static int show_progress(int64_t rows, void *ctx)
+{
+    struct verify *verify = ctx;
+
+    verify->rows = rows;
+    progress_update(&verify->progress, rows, 0, 0);
+    return out_failed();
+}
+
+static int run_verify(struct cli *cli)
+{
+    struct verify verify = {.json = cli->json};
+    int code = cli_open_named(cli, HF_OPEN_EXISTING);
+
+    if (code)
+        return code;
+    buf_init(&verify.line, LINE_BYTES_MAX);
+    progress_begin(&verify.progress, "rows");
+    code = cli_fail(hf_verify(cli->bus, show_damage, show_progress, &verify));
+    progress_end(&verify.progress);
+    buf_release(&verify.line);
+    if (code)
+        return code;
+    out_say("%" PRId64 " row%s examined, %" PRId64 " finding%s.", verify.rows,
+            verify.rows == 1 ? "" : "s", verify.findings, verify.findings == 1 ? "" : "s");
+    return verify.findings == 0 ? EXIT_OK : EXIT_FINDINGS;
+}
+
+const struct command command_verify = {
+    .name = "verify",
+    .usage = "",
+    .summary = "looks for damage in everything that is stored",
+    .examples = "  holdfast verify\n"
+                "  holdfast verify --json\n",
+    .details = "Reads the whole log and all that belongs to subscriptions, in all namespaces,\n"
+               "and prints a line per finding with what to do. It writes nothing, others go on\n"
+               "meanwhile, and it may be ended at any time. Exits with 7 if there is a finding.\n",
+    .run = run_verify,
+};

@@ -1,0 +1,228 @@
+/*
+ * about.c - version, migrate and doctor: what the program and the database say of themselves.
+ */
+#include "base/banned.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/table.h"
+#include "cli/core/url.h"
+
+#define LINE_BYTES_MAX 65536
+
+/* ---- version --------------------------------------------------------------------------------- */
+
+static int run_version(struct cli *cli)
+{
+    if (!cli->json) {
+        printf("holdfast %s\n", hf_version());
+        return EXIT_OK;
+    }
+    struct buf line;
+    struct json_out json;
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_string(&json, "version", hf_version());
+    show_string(&json, "header_version", HF_VERSION);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+    return EXIT_OK;
+}
+
+const struct command command_version = {
+    .name = "version",
+    .usage = "",
+    .summary = "prints the version",
+    .examples = "  holdfast version\n"
+                "  holdfast version --json\n",
+    .run = run_version,
+};
+
+/* ---- migrate --------------------------------------------------------------------------------- */
+
+/* The findings of doctor that name the schema and the engine. */
+struct schema {
+    char version[64];
+    char engine[64];
+};
+
+static int note_schema(const char *name, const char *value, hf_log_level level, const char *advice,
+                       void *ctx)
+{
+    struct schema *schema = ctx;
+
+    (void)level;
+    (void)advice;
+    if (value && strcmp(name, "schema_version") == 0)
+        snprintf(schema->version, sizeof(schema->version), "%s", value);
+    if (value && strcmp(name, "engine") == 0)
+        snprintf(schema->engine, sizeof(schema->engine), "%s", value);
+    return 0;
+}
+
+/* What had to be done, found out by opening without doing it. */
+static const char *migrate_needed(struct cli *cli)
+{
+    hf_options options = cli_whole_options(cli, HF_OPEN_NOMIGRATE);
+    hf_bus *bus = NULL;
+    hf_status status = hf_open(cli->url, &options, &bus);
+
+    hf_close(&bus);
+    switch (status) {
+    case HF_OK:
+        return "as it was";
+    case HF_NOTFOUND:
+        return "created";
+    default:
+        return "migrated"; /* or it will fail in earnest */
+    }
+}
+
+static int run_migrate(struct cli *cli)
+{
+    struct schema schema = {"", ""};
+    char shown[URL_SHOWN_BYTES];
+    struct buf line;
+    struct json_out json;
+    const char *done = migrate_needed(cli);
+    int code = cli_open_named(cli, HF_OPEN_CREATE);
+
+    if (code)
+        return code;
+    code = cli_fail(hf_doctor(cli->bus, note_schema, &schema));
+    if (code)
+        return code;
+    if (!cli->json) {
+        printf("schema version %s, %s\n", schema.version[0] ? schema.version : "unknown", done);
+        return EXIT_OK;
+    }
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_string(&json, "url", url_shown(cli->url, shown));
+    show_string(&json, "engine", schema.engine[0] ? schema.engine : NULL);
+    show_string(&json, "schema_version", schema.version[0] ? schema.version : NULL);
+    show_string(&json, "schema_was", done);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+    return EXIT_OK;
+}
+
+const struct command command_migrate = {
+    .name = "migrate",
+    .usage = "",
+    .summary = "creates the database or brings its schema up to date",
+    .examples = "  holdfast migrate\n"
+                "  holdfast migrate --db sqlite:/var/lib/app/app.db\n"
+                "  holdfast migrate --db postgres://admin@db/shop\n",
+    .details = "Every command that opens a database does this by itself; `migrate` does only\n"
+               "this, for a deployment that wants it as a step of its own. It says whether the\n"
+               "schema was created, migrated or left as it was. It makes a namespace only if\n"
+               "--namespace names one. A database made by a newer program is refused. On\n"
+               "PostgreSQL the database itself must exist; the schema is named holdfast.\n",
+    .run = run_migrate,
+};
+
+/* ---- doctor ---------------------------------------------------------------------------------- */
+
+struct doctor {
+    bool json;
+    int64_t troubles; /* findings of level WARN and above */
+    struct out_table table;
+    struct buf line;
+};
+
+static const char *level_word(hf_log_level level)
+{
+    switch (level) {
+    case HF_LOG_ERROR:
+        return "error";
+    case HF_LOG_WARN:
+        return "warn";
+    case HF_LOG_DEFAULT:
+    case HF_LOG_DEBUG:
+    case HF_LOG_INFO:
+        return "ok";
+    }
+    return "ok";
+}
+
+static int show_finding(const char *name, const char *value, hf_log_level level, const char *advice,
+                        void *ctx)
+{
+    struct doctor *doctor = ctx;
+
+    if (level >= HF_LOG_WARN)
+        doctor->troubles++;
+    if (doctor->json) {
+        struct json_out json;
+        json_out_init(&json, &doctor->line);
+        json_object_begin(&json);
+        show_string(&json, "name", name);
+        show_string(&json, "value", value);
+        show_string(&json, "level", level_word(level));
+        show_string(&json, "advice", advice);
+        json_object_end(&json);
+        out_json_line(&doctor->line);
+    } else {
+        out_table_cell(&doctor->table, level_word(level));
+        out_table_cell(&doctor->table, name);
+        out_table_cell(&doctor->table, value);
+        out_table_cell(&doctor->table, advice ? advice : "");
+    }
+    return out_failed();
+}
+
+/* What doctor says of a namespace it says of the one that is named, or of `default`; a database
+ * that has no such namespace, or not now, is examined without. */
+static int open_doctor(struct cli *cli)
+{
+    hf_options options = cli_options(cli, HF_OPEN_EXISTING);
+    hf_status status;
+
+    if (cli->namespace_name)
+        return cli_open_with(cli, &options);
+    status = hf_open(cli->url, &options, &cli->bus);
+    if (status == HF_NOTFOUND || status == HF_BUSY)
+        return cli_open_whole(cli, HF_OPEN_EXISTING);
+    return cli_fail(status);
+}
+
+static int run_doctor(struct cli *cli)
+{
+    static const struct out_column columns[] = {
+        {"", false, 0}, {"WHAT", false, 0}, {"VALUE", false, 48}, {"ADVICE", false, 0}};
+    struct doctor doctor = {.json = cli->json};
+    int code = open_doctor(cli);
+
+    if (code)
+        return code;
+    out_table_init(&doctor.table, columns, 4);
+    buf_init(&doctor.line, LINE_BYTES_MAX);
+    code = cli_fail(hf_doctor(cli->bus, show_finding, &doctor));
+    out_table_end(&doctor.table);
+    buf_release(&doctor.line);
+    if (code)
+        return code;
+    fflush(stdout);
+    if (doctor.troubles == 0) {
+        out_say("No trouble found.");
+        return EXIT_OK;
+    }
+    out_say("%" PRId64 " finding%s to look at.", doctor.troubles, doctor.troubles == 1 ? "" : "s");
+    return EXIT_FINDINGS;
+}
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .usage = "",
+    .summary = "examines the database and says what to change",
+    .examples = "  holdfast doctor\n"
+                "  holdfast doctor --json\n",
+    .details = "Exits with 7 if there is a finding of level warn or error.\n",
+    .run = run_doctor,
+};

@@ -1,0 +1,84 @@
+/*
+ * stop.c - the signal handler and the eventfd it writes to.
+ *
+ * The handler does only what signal-safety(7) allows: counts, writes eight bytes, or lets the
+ * second signal do what it does by default. Threads of the bus block all signals, so it runs on the
+ * main thread.
+ */
+#include "cli/core/stop.h"
+
+#include "base/banned.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+
+static atomic_int signals_seen;
+static int wake_fd = -1;
+
+void stop_request(void)
+{
+    uint64_t one = 1;
+    int saved = errno;
+
+    atomic_fetch_add(&signals_seen, 1);
+    if (wake_fd >= 0 && write(wake_fd, &one, sizeof(one)) < 0) {
+        /* The counter is full: it is readable anyway. */
+    }
+    errno = saved;
+}
+
+static void on_signal(int signal)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t this;
+
+    if (atomic_load(&signals_seen) == 0) {
+        stop_request();
+        return;
+    }
+    sigaction(signal, &action, NULL);
+    sigemptyset(&this);
+    sigaddset(&this, signal);
+    pthread_sigmask(SIG_UNBLOCK, &this, NULL);
+    raise(signal);
+}
+
+void stop_catch(void)
+{
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    if (wake_fd < 0)
+        wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++) {
+        struct sigaction before;
+        /* Whoever started us under nohup, or in the background of a script, meant it. */
+        if (sigaction(caught[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN &&
+            caught[i] != SIGTERM)
+            continue;
+        sigaction(caught[i], &action, NULL);
+    }
+}
+
+bool stop_requested(void)
+{
+    return atomic_load(&signals_seen) > 0;
+}
+
+int stop_fd(void)
+{
+    return wake_fd;
+}
+
+bool stop_wait(int fd, int64_t ms)
+{
+    struct pollfd fds[2] = {{.fd = wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+
+    if (stop_requested())
+        return false;
+    return poll(fds, 2, ms < 0 || ms > 3600000 ? 3600000 : (int)ms) > 0 && fds[1].revents != 0;
+}

@@ -1,0 +1,101 @@
+/*
+ * log.c - writes log records, which come from several threads, as whole lines.
+ *
+ *     12:00:03Z  mailer  user.created at 17, attempt 2 of 4: exit status 3: no route; again in 2s
+ */
+#include "cli/work/log.h"
+
+#include "base/banned.h"
+#include "base/text/utf8.h"
+#include "base/time/time.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+
+#define LINE_BYTES_MAX 65536
+
+static const char *level_word(hf_log_level level)
+{
+    switch (level) {
+    case HF_LOG_DEBUG:
+        return "debug";
+    case HF_LOG_WARN:
+        return "warn";
+    case HF_LOG_ERROR:
+        return "error";
+    case HF_LOG_DEFAULT:
+    case HF_LOG_INFO:
+        return "info";
+    }
+    return "info";
+}
+
+static void write_json(struct buf *line, const hf_log_record *record)
+{
+    struct json_out json;
+
+    json_out_init(&json, line);
+    json_object_begin(&json);
+    show_time(&json, "at", record->at_us);
+    show_string(&json, "level", level_word(record->level));
+    show_string(&json, "message", record->message);
+    show_string(&json, "subscription", record->subscription);
+    show_string(&json, "event_id", record->event_id);
+    show_string(&json, "event_type", record->event_type);
+    show_int(&json, "position", record->position);
+    show_int(&json, "attempt", record->attempt);
+    show_int(&json, "attempts_max", record->attempts_max);
+    show_int(&json, "delay_ms", record->delay_ms);
+    show_string(&json, "error", record->error);
+    json_object_end(&json);
+}
+
+static void write_text(struct buf *line, const hf_log_record *record)
+{
+    char time[TIME_TEXT_BYTES];
+    char words[OUT_WORDS_BYTES];
+
+    time_format(record->at_us, time);
+    buf_printf(line, "%.8sZ  ", time + 11);
+    if (record->subscription) {
+        utf8_sanitize(text_of(record->subscription), line);
+        buf_append(line, "  ", 2);
+    }
+    if (!record->event_type || record->attempt < 0) {
+        utf8_sanitize(text_of(record->message), line);
+        return;
+    }
+    utf8_sanitize(text_of(record->event_type), line);
+    buf_printf(line, " at %" PRId64 ", attempt %" PRId32 " of %" PRId32 ": ", record->position,
+               record->attempt, record->attempts_max);
+    utf8_sanitize(text_of(record->error ? record->error : record->message), line);
+    if (record->delay_ms >= 0)
+        buf_printf(line, "; again in %s", out_duration(record->delay_ms, words));
+    else
+        buf_printf(line, "; dead letter");
+}
+
+static void log_text(const hf_log_record *record, void *ctx)
+{
+    struct buf line;
+    bool as_json = ctx != NULL;
+
+    if (record->level < HF_LOG_WARN && !record->error && out_is_quiet())
+        return;
+    buf_init(&line, LINE_BYTES_MAX);
+    if (as_json)
+        write_json(&line, record);
+    else
+        write_text(&line, record);
+    buf_char(&line, '\n');
+    if (buf_status(&line) == HF_OK)
+        out_write(STDERR_FILENO, line.bytes, line.length);
+    buf_release(&line);
+}
+
+void work_log_options(hf_options *options, bool json)
+{
+    static char yes; /* only its address counts */
+
+    options->log = log_text;
+    options->log_ctx = json ? &yes : NULL;
+}

@@ -1,0 +1,244 @@
+/*
+ * plan.c - decides what `work` works for.
+ *
+ * Without a configuration file the command line names one subscription and its command; what it
+ * does not say stays as it is stored. With one, the file says everything about its subscriptions,
+ * and the command line chooses among them and overrides.
+ */
+#include "cli/work/work.h"
+
+#include "base/banned.h"
+#include "cli/config/check.h"
+#include "cli/config/setting.h"
+#include "cli/config/suboptions.h"
+#include "cli/core/args_value.h"
+#include "cli/core/guard.h"
+#include "cli/core/out.h"
+
+#include <assert.h>
+
+#define DRAIN_MS 30000
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+static int plan_by_args(struct work *work, hf_options *options)
+{
+    const struct args *args = &work->cli->args;
+    struct work_item *item = &work->items[0];
+    const char *patterns[HF_PATTERNS_MAX + 1];
+    size_t count = args_all(args, "on", patterns, HF_PATTERNS_MAX + 1);
+
+    if (args->word_count == 0)
+        return args_usage(args,
+                          "SUB is missing: holdfast work SUB --exec COMMAND; or describe "
+                          "subscriptions in a file: --config FILE, or %s here",
+                          CONFIG_FILE_DEFAULT);
+    if (args->word_count > 1)
+        return args_usage(args,
+                          "'%s' is one word too many: several subscriptions need a file "
+                          "(--config FILE)",
+                          args->words[1]);
+    if (!args_given(args, "exec"))
+        return args_usage(args, "--exec is missing: the command to run for each event%s",
+                          access(CONFIG_FILE_DEFAULT, F_OK) == 0
+                              ? "; or --config " CONFIG_FILE_DEFAULT " for the one of the file"
+                              : "");
+    if (count > HF_PATTERNS_MAX)
+        return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    item->name = args->words[0];
+    item->pattern_count = count;
+    memcpy(item->patterns, patterns, count * sizeof(patterns[0]));
+    item->options = suboptions_read(args);
+    item->assigned = args_text(args, "partition");
+    item->total = (int32_t)args_number(args, "total-partitions", -1);
+    item->batches = args_given(args, "batch-by");
+    item->deliver.command = args_text(args, "exec");
+    work->count = 1;
+    work->drain_ms = args_number(args, "drain", DRAIN_MS);
+    options->node_name = args_text(args, "node");
+    options->node_id = args_text(args, "node-id");
+    options->node_description = args_text(args, "node-description");
+    options->node_metadata_json = args_text(args, "node-metadata");
+    options->heartbeat_ms = args_number(args, "heartbeat", -1);
+    return EXIT_OK;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+const char *work_config_file(const struct args *args)
+{
+    if (args_given(args, "config"))
+        return args_text(args, "config");
+    if (args->word_count == 0 && access(CONFIG_FILE_DEFAULT, F_OK) == 0)
+        return CONFIG_FILE_DEFAULT;
+    return NULL;
+}
+
+static struct config_entry *find_named(const struct args *args, const struct config *config,
+                                       const char *file, const char *name)
+{
+    struct suggest suggest;
+
+    suggest_init(&suggest, name);
+    for (size_t i = 0; i < config->subscription_count; i++) {
+        if (strcmp(config->subscriptions[i]->name, name) == 0)
+            return config->subscriptions[i];
+        suggest_offer(&suggest, config->subscriptions[i]->name);
+    }
+    args_usage(args, "%s has no subscription '%s'%s%s%s", file, name,
+               suggest.best ? "; did you mean " : "", suggest.best ? suggest.best : "",
+               suggest.best ? "?" : "");
+    return NULL;
+}
+
+size_t work_select(const struct args *args, const struct config *config, const char *file,
+                   struct config_entry **ret_chosen)
+{
+    static const char *const of_one[] = {"exec", "on", "from", "partition", "total-partitions"};
+    size_t count = args->word_count ? args->word_count : config->subscription_count;
+
+    assert(count <= CONFIG_SUBSCRIPTIONS_MAX); /* of words, by the table of commands */
+    for (size_t i = 0; i < count; i++) {
+        ret_chosen[i] = args->word_count ? find_named(args, config, file, args->words[i])
+                                         : config->subscriptions[i];
+        if (!ret_chosen[i])
+            return 0;
+        for (size_t j = 0; j < i; j++) {
+            if (ret_chosen[j] == ret_chosen[i]) {
+                args_usage(args, "'%s' is named twice", args->words[i]);
+                return 0;
+            }
+        }
+    }
+    for (size_t i = 0; i < sizeof(of_one) / sizeof(of_one[0]) && count > 1; i++) {
+        if (args_given(args, of_one[i])) {
+            args_usage(args, "--%s is for one subscription: name it", of_one[i]);
+            return 0;
+        }
+    }
+    return count;
+}
+
+static struct config_setting item_setting(struct work *work,
+                                          const struct config_entry *subscription, const char *path)
+{
+    return config_setting_of(&work->config, subscription->values, &work->cli->args,
+                             CONFIG_SUBSCRIPTION, path);
+}
+
+static int plan_item(struct work *work, struct work_item *item, struct config_entry *subscription)
+{
+    const struct args *args = &work->cli->args;
+    struct config_setting patterns = item_setting(work, subscription, "on");
+    struct config_setting command = item_setting(work, subscription, "handler.exec");
+    struct config_setting batch_by = item_setting(work, subscription, "batch_by");
+    struct config_setting assigned = item_setting(work, subscription, "partition");
+    struct config_setting total = item_setting(work, subscription, "total_partitions");
+
+    if (patterns.item_count > HF_PATTERNS_MAX)
+        return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    item->assigned = assigned.value.text;
+    item->total = total.origin == CONFIG_BY_DEFAULT ? -1 : (int32_t)total.value.number;
+    item->batches = batch_by.origin != CONFIG_BY_DEFAULT;
+    item->name = subscription->name;
+    item->line = subscription->place.line;
+    item->pattern_count = patterns.item_count;
+    memcpy(item->patterns, patterns.items, patterns.item_count * sizeof(item->patterns[0]));
+    item->options = config_options(&work->config, subscription, args);
+    item->deliver.command = config_command(&work->config, &command);
+    if (!item->deliver.command || patterns.item_count == 0) {
+        out_complain("there is no memory for the configuration");
+        return EXIT_ERROR;
+    }
+    return EXIT_OK;
+}
+
+static struct config_setting database_setting(struct work *work, const char *path)
+{
+    return config_setting_of(&work->config, work->config.database, &work->cli->args,
+                             CONFIG_DATABASE, path);
+}
+
+static int plan_database(struct work *work, hf_options *options)
+{
+    struct cli *cli = work->cli;
+    struct config_setting name = database_setting(work, "namespace");
+    struct config_setting node = database_setting(work, "node");
+    struct config_setting node_id = database_setting(work, "node_id");
+    struct config_setting description = database_setting(work, "node_description");
+    struct config_setting metadata = database_setting(work, "node_metadata");
+    struct config_setting heartbeat = database_setting(work, "heartbeat");
+    struct config_setting durability = database_setting(work, "durability");
+    struct config_setting timeout = database_setting(work, "timeout");
+    struct config_setting drain = database_setting(work, "drain");
+
+    if (name.origin != CONFIG_BY_DEFAULT)
+        cli->namespace_name = name.value.text;
+    options->namespace_name = cli->namespace_name;
+    options->node_name = node.value.text;
+    options->node_id = node_id.value.text;
+    options->node_description = description.value.text;
+    options->node_metadata_json = metadata.value.text;
+    options->heartbeat_ms = heartbeat.value.number;
+    options->durability =
+        durability.value.number == 2 ? HF_DURABILITY_PROCESS : HF_DURABILITY_POWER;
+    options->timeout_ms = timeout.value.number;
+    work->drain_ms = drain.value.number;
+    return config_url(&work->config, &cli->args, &cli->url);
+}
+
+/* The file was checked for all this, but flags may say something else. */
+static int check_commands(const struct work *work)
+{
+    int64_t total = 0;
+
+    for (size_t i = 0; i < work->count; i++) {
+        if (config_blank(work->items[i].deliver.command))
+            return args_usage(&work->cli->args,
+                              "--exec is empty, which would settle every event without doing "
+                              "anything; if that is meant, say --exec true");
+        total += work->items[i].options.concurrency;
+    }
+    if (total <= GUARD_GROUPS_MAX)
+        return EXIT_OK;
+    return args_usage(&work->cli->args,
+                      "--concurrency counts for each of %zu subscriptions: more than %d commands "
+                      "could run at once, which is the limit of one process",
+                      work->count, GUARD_GROUPS_MAX);
+}
+
+static int plan_by_file(struct work *work, hf_options *options)
+{
+    const struct cli *cli = work->cli;
+    struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
+    int code = config_open(&work->config, work->file, cli->started_at_us);
+
+    if (code)
+        return code;
+    work->count = work_select(&cli->args, &work->config, work->file, chosen);
+    if (work->count == 0)
+        return EXIT_USAGE;
+    code = plan_database(work, options);
+    for (size_t i = 0; i < work->count && !code; i++) {
+        assert(chosen[i]);
+        code = plan_item(work, &work->items[i], chosen[i]);
+    }
+    return code;
+}
+
+int work_plan(struct work *work, hf_options *options)
+{
+    int code = suboptions_check(&work->cli->args);
+
+    if (code)
+        return code;
+    work->file = work_config_file(&work->cli->args);
+    code = work->file ? plan_by_file(work, options) : plan_by_args(work, options);
+    return code ? code : check_commands(work);
+}
+
+void work_plan_release(struct work *work)
+{
+    if (work->file)
+        config_release(&work->config);
+}
