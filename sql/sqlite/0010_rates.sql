@@ -1,4 +1,4 @@
--- How fast a partition's checkpoint (shared: the cursor) moves: src/store/sqlite/span.h says how.
+-- How fast a partition's checkpoint (shared: the cursor) moves: src/store/sqlite/write/span.h says how.
 -- span_from and span_before are NULL where they are not known, as of those that exist already.
 ALTER TABLE holdfast_partitions ADD COLUMN span INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE holdfast_partitions ADD COLUMN span_from INTEGER;

@@ -52,7 +52,7 @@ SELECT s.name, d.partition, d.position
 FROM holdfast_subscriptions s CROSS JOIN holdfast_settled d ON d.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, d.partition, d.position;
 
--- The positions are a blob here; src/store/sqlite/transfer.c makes a text of them.
+-- The positions are a blob here; src/store/sqlite/write/transfer.c makes a text of them.
 -- name: transfer_read_leases
 SELECT s.name, l.token, ifnull(l.piece, 0), l.has_retries, l.lease_ms, l.count, l.positions
 FROM holdfast_subscriptions s CROSS JOIN holdfast_leases l ON l.subscription_id = s.id

@@ -111,7 +111,7 @@ UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL
 -- name: partition_give_back_all
 UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL WHERE owner = ?1;
 
--- An ordered one's checkpoint. (The span: src/store/sqlite/span.h.)
+-- An ordered one's checkpoint. (The span: src/store/sqlite/write/span.h.)
 -- hot
 -- name: partition_move
 UPDATE holdfast_partitions

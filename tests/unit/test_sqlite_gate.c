@@ -6,8 +6,8 @@
 #include "unit.h"
 
 #include "base/time/clock.h"
-#include "store/sqlite/files.h"
-#include "store/sqlite/gate.h"
+#include "store/sqlite/file/files.h"
+#include "store/sqlite/file/gate.h"
 #include "support/temp.h"
 
 #include <fcntl.h>

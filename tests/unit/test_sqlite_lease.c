@@ -1,6 +1,6 @@
 /* Unit tests of store/sqlite/lease: the list of positions as it is stored. */
 #include "base/mem.h"
-#include "store/sqlite/lease.h"
+#include "store/sqlite/write/lease.h"
 #include "unit.h"
 
 #define LIST_BYTES_MAX (LEASE_POSITIONS_MAX * LEASE_VARINT_BYTES_MAX)

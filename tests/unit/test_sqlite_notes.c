@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "store/sqlite/files.h"
-#include "store/sqlite/notes.h"
+#include "store/sqlite/file/files.h"
+#include "store/sqlite/file/notes.h"
 #include "support/puppet.h"
 
 /* This program and its children stand between the engine and the kernel: with this variable the

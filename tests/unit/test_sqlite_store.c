@@ -2,7 +2,7 @@
  * test_sqlite_store.c - what is true of a SQLite database and of no other: its files, its settings,
  * and what others may do to them while it is in use.
  */
-#include "store/sqlite/conn.h"
+#include "store/sqlite/file/conn.h"
 #include "support/make.h"
 #include "support/sqlite.h"
 

@@ -23,11 +23,11 @@
 #include "base/time/clock.h"
 #include "base/uuid.h"
 #include "store/sqlite/core.h"
-#include "store/sqlite/migrate.h"
-#include "store/sqlite/node.h"
-#include "store/sqlite/schedule.h"
+#include "store/sqlite/file/migrate.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"
+#include "store/sqlite/write/node.h"
+#include "store/sqlite/write/schedule.h"
 
 #define OPEN_GATE_MS 100   /* for the gate, if opening has nothing to write */
 #define CLOSE_WAIT_MS 5000 /* for the gate, to give back what we own */

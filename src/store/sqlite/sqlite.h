@@ -38,14 +38,14 @@
 #include <stdatomic.h>
 
 #include "store/engine.h"
-#include "store/sqlite/ahead.h"
-#include "store/sqlite/bell.h"
-#include "store/sqlite/conn.h"
-#include "store/sqlite/files.h"
-#include "store/sqlite/gate.h"
-#include "store/sqlite/live.h"
-#include "store/sqlite/pool.h"
-#include "store/sqlite/spare.h"
+#include "store/sqlite/file/bell.h"
+#include "store/sqlite/file/conn.h"
+#include "store/sqlite/file/files.h"
+#include "store/sqlite/file/gate.h"
+#include "store/sqlite/file/live.h"
+#include "store/sqlite/file/pool.h"
+#include "store/sqlite/file/spare.h"
+#include "store/sqlite/write/ahead.h"
 
 /* place = namespace_id * 2^44 + position; see sql/sqlite/0001_init.sql. */
 #define PLACE_BITS 44

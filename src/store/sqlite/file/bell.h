@@ -1,0 +1,41 @@
+/*
+ * bell.h - wake-ups across processes: a counter in a shared file, and a futex on it.
+ *
+ * The number that bell_news answers has two halves: the shared counter, which every process raises
+ * after a commit that made news, and a counter of this store alone, for bell_wake.
+ */
+#ifndef HF_STORE_SQLITE_FILE_BELL_H
+#define HF_STORE_SQLITE_FILE_BELL_H
+
+#include <holdfast.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sqlite_engine;
+struct files;
+struct bell_words;
+
+struct bell {
+    int fd;                  /* -1: none */
+    struct bell_words *page; /* mapped, to name its words to the kernel; never accessed: bell.c */
+    atomic_uint_least32_t own;
+    atomic_int waiters;                   /* threads of this store inside bell_wait */
+    atomic_bool looker;                   /* one of them asks now and then whether anybody wrote */
+    atomic_int_least64_t looked_us;       /* when it did last, monotonic */
+    atomic_uint_least32_t looked_commits; /* commits of ours when somebody last asked */
+};
+
+hf_status bell_open(struct bell *bell, const struct files *files);
+void bell_close(struct bell *bell);
+
+/* After each commit, under the gate; `ring`: it made news. */
+void bell_commit(struct bell *bell, bool ring);
+/* Ends bell_wait of this store's threads. */
+void bell_wake(struct bell *bell);
+
+uint64_t bell_news(struct sqlite_engine *engine);
+/* Until bell_news differs from `seen`, or a foreign program wrote, or the time is over. */
+uint64_t bell_wait(struct sqlite_engine *engine, uint64_t seen, int64_t timeout_ms);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * notes.h - which handlers of a store run, in memory that outlives the process.
+ *
+ * A worker writes a note before it calls a handler. If the process dies in the handler, the next
+ * owner reads the note and records the attempt. notes.c tells where notes are kept and why.
+ */
+#ifndef HF_STORE_SQLITE_FILE_NOTES_H
+#define HF_STORE_SQLITE_FILE_NOTES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/store.h"
+
+#define NOTES_NO_SEGMENT (-1)
+
+struct files;
+
+struct live_note {
+    atomic_int_least64_t position; /* 0: none */
+    atomic_int_least64_t subscription_id;
+    atomic_int_least64_t attempt;
+    int64_t unused; /* so that no note crosses a page */
+};
+
+/* The notes of this store. */
+struct notes {
+    struct live_note *rows;        /* STORE_NOTES_MAX of them */
+    struct notes_segment *segment; /* that they are in; NULL: rows are the process's own memory */
+    int64_t segment_id;            /* its number, or NOTES_NO_SEGMENT */
+};
+
+/* Makes room for notes: a segment with the owner and the permissions of the database, or, where the
+ * system gives none, memory of the process. False: no memory. */
+bool notes_open(struct notes *notes, const uint8_t token[STORE_TOKEN_BYTES],
+                const struct files *files);
+/* Removes them. */
+void notes_close(struct notes *notes);
+/* In a forked child: lets go of them and leaves the parent's alone. */
+void notes_abandon(struct notes *notes);
+
+/* Copies the notes of the store with this token out of a segment. False: the segment is gone, not
+ * readable, or not that store's. */
+bool notes_read(int64_t segment_id, const uint8_t token[STORE_TOKEN_BYTES],
+                struct live_note out[STORE_NOTES_MAX]);
+/* Removes the segment of a dead store, if it is that store's. */
+void notes_remove(int64_t segment_id, const uint8_t token[STORE_TOKEN_BYTES]);
+
+#endif

@@ -1,0 +1,470 @@
+/*
+ * progress.c - how far a subscription is, and where one event is in it.
+ *
+ * Nothing here scans the log. How much is left is the difference of two positions; how much waits
+ * is counted in an index; what is in flight is summed over the leases, of which there is one per
+ * batch. All of an answer comes from one snapshot, so its numbers belong together; only whether the
+ * owner is alive is looked at beside it.
+ */
+#include "base/err.h"
+#include "base/hash.h"
+#include "store/sqlite/file/row.h"
+#include "store/sqlite/file/statement.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/verbs.h"
+#include "store/sqlite/write/lease.h"
+#include "store/sqlite/write/outcome.h"
+#include "store/sqlite/write/partition.h"
+#include "store/sqlite/write/subscription.h"
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+/* The mean of the rates of all partitions. */
+struct rate {
+    int64_t now_us;
+    int64_t passed; /* by all of them; -1: not known */
+    int64_t count;  /* partitions */
+};
+
+static void rate_add(struct rate *rate, struct span span, int64_t checkpoint)
+{
+    int64_t passed = span_passed(span, checkpoint, rate->now_us);
+    rate->count++;
+    rate->passed = passed < 0 || rate->passed < 0 ? -1 : rate->passed + passed;
+}
+
+static double rate_mean(const struct rate *rate)
+{
+    return rate->passed < 0 || rate->count == 0
+               ? -1
+               : (double)rate->passed / (double)rate->count / span_seconds(rate->now_us);
+}
+
+/* The lowest checkpoint with what belongs to it; who owns the first that is owned. */
+static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn,
+                                 const struct about *about, int64_t now_us,
+                                 struct progress *progress)
+{
+    struct rate rate = {.now_us = now_us};
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_LIST);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, about->id);
+    progress->checkpoint = INT64_MAX;
+    for (;;) {
+        bool row;
+        hf_status status = conn_row(conn, stmt, &row);
+        if (status != HF_OK || !row) {
+            progress->rate = rate_mean(&rate);
+            progress->has_event_id = progress->has_event_id && rate.count == 1;
+            return status;
+        }
+        int64_t checkpoint = sqlite3_column_int64(stmt, 1);
+        struct span span = {.number = sqlite3_column_int64(stmt, 7),
+                            .from = column_int(stmt, 8, -1),
+                            .before = column_int(stmt, 9, -1)};
+        rate_add(&rate, span, checkpoint);
+        if (checkpoint < progress->checkpoint) {
+            progress->checkpoint = checkpoint;
+            progress->checkpoint_at_us = column_int(stmt, 2, -1);
+            progress->has_event_id = column_blob(stmt, 3, progress->checkpoint_event_id,
+                                                 sizeof progress->checkpoint_event_id);
+        }
+        uint8_t owner[STORE_TOKEN_BYTES];
+        bool owned = column_blob(stmt, 4, owner, sizeof owner);
+        bool alive = owned && sqlite_owner_is_alive(engine, owner);
+        progress->unowned += alive ? 0 : 1;
+        if (owned && !progress->owned) {
+            progress->owned = true;
+            progress->owner_alive = alive;
+            snprintf(progress->owner_name, sizeof progress->owner_name, "%" TEXT_PRI,
+                     TEXT_ARG(column_text(stmt, 5)));
+        }
+    }
+}
+
+/* Lowers next_attempt_us to when the first retry of this kind is due. */
+static hf_status read_next_attempt(struct conn *conn, int64_t subscription_id, int32_t partition,
+                                   enum retry_kind kind, struct progress *progress)
+{
+    bool found;
+    int64_t at_us = -1;
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &at_us,
+                                     subscription_id, partition, INT64_MIN, kind);
+    bool first = progress->next_attempt_us < 0 || at_us < progress->next_attempt_us;
+    progress->next_attempt_us = found && first ? at_us : progress->next_attempt_us;
+    return status;
+}
+
+static hf_status read_counts(struct sqlite_engine *engine, struct conn *conn,
+                             const struct about *about, struct text name, struct progress *progress)
+{
+    bool found;
+    int32_t partitions = about->mode == HF_MODE_SHARED ? 1 : about->partitions;
+    for (int32_t partition = 0; partition < partitions; partition++) {
+        static const enum retry_kind kinds[] = {RETRY_WAITING, RETRY_ALONE, RETRY_HELD,
+                                                RETRY_BLOCKED};
+        int64_t *counts[] = {&progress->retrying, &progress->retrying, &progress->held,
+                             &progress->blocked};
+        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+            int64_t count = 0;
+            hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_COUNT, &found, &count,
+                                             about->id, partition, kinds[i]);
+            if (status != HF_OK) {
+                return status;
+            }
+            *counts[i] += count;
+            if (count > 0 && counts[i] == &progress->retrying) {
+                status = read_next_attempt(conn, about->id, partition, kinds[i], progress);
+            }
+            if (status != HF_OK) {
+                return status;
+            }
+        }
+    }
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DEAD_COUNT_OPEN_OF);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_text(stmt, 2, name);
+    hf_status status = conn_row(conn, stmt, &found);
+    if (status == HF_OK && found) {
+        progress->dead = sqlite3_column_int64(stmt, 0);
+        conn_done(stmt);
+    }
+    return status;
+}
+
+/* A shared subscription is settled below its cursor, every lease and every retry. ret_lowest: the
+ * lowest position in a lease, INT64_MAX if there is none. */
+static hf_status read_leases(struct conn *conn, const struct about *about,
+                             struct progress *progress, int64_t *ret_lowest)
+{
+    *ret_lowest = INT64_MAX;
+    if (about->mode != HF_MODE_SHARED) {
+        return HF_OK;
+    }
+    progress->cursor = progress->checkpoint;
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_LEASE_TOTALS);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, about->id);
+    bool found;
+    hf_status status = conn_row(conn, stmt, &found);
+    if (status != HF_OK) {
+        return status;
+    }
+    progress->in_flight = sqlite3_column_int64(stmt, 0);
+    *ret_lowest = column_int(stmt, 1, INT64_MAX);
+    conn_done(stmt);
+    int64_t lowest = *ret_lowest;
+    int64_t retry = INT64_MAX;
+    status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_LOWEST, &found, &retry, about->id);
+    lowest = retry < lowest ? retry : lowest;
+    if (lowest <= progress->checkpoint) {
+        progress->checkpoint = lowest - 1;
+    }
+    return status;
+}
+
+/* When the first event that is not settled entered the log: one that waits, one that is leased, or
+ * the first that has not been read. */
+static hf_status read_oldest(struct sqlite_engine *engine, struct conn *conn,
+                             const struct about *about, int64_t leased, struct progress *progress)
+{
+    int64_t waiting = INT64_MAX;
+    bool found;
+    hf_status status =
+        STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_LOWEST_OPEN, &found, &waiting, about->id);
+    if (status != HF_OK) {
+        return status;
+    }
+    int64_t unread = (about->mode == HF_MODE_SHARED ? progress->cursor : progress->checkpoint) + 1;
+    int64_t lowest = waiting < leased ? waiting : leased;
+    sqlite3_stmt *stmt = NULL;
+    int column = ROW_ENTERED_AT;
+    if (lowest < unread) {
+        status = row_find(engine, conn, about->id, lowest, true, &stmt);
+    } else {
+        stmt = conn_statement(conn, SQLITE_QUERY_EVENT_FIRST);
+        if (!stmt) {
+            return conn_error(conn);
+        }
+        bind_int(stmt, 1, place_of(engine, unread - 1));
+        bind_int(stmt, 2, place_of(engine, progress->head));
+        column = 1;
+        status = conn_row(conn, stmt, &found);
+        stmt = found ? stmt : NULL;
+    }
+    if (status == HF_OK && stmt) {
+        progress->oldest_waiting_us = sqlite3_column_int64(stmt, column);
+        conn_done(stmt);
+    }
+    return status;
+}
+
+static hf_status read_progress(struct sqlite_engine *engine, struct conn *conn,
+                               int64_t subscription_id, int64_t now_us, struct progress *progress)
+{
+    struct about about;
+    hf_status status = subscription_about(engine, conn, subscription_id, &about);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = read_partitions(engine, conn, &about, now_us, progress);
+    if (status == HF_OK) {
+        status = read_counts(engine, conn, &about, text_of(about.name), progress);
+    }
+    bool found;
+    if (status == HF_OK) {
+        status =
+            STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &progress->head, engine->namespace_id);
+    }
+    int64_t leased = INT64_MAX;
+    if (status == HF_OK) {
+        status = read_leases(conn, &about, progress, &leased);
+    }
+    return status == HF_OK ? read_oldest(engine, conn, &about, leased, progress) : status;
+}
+
+static hf_status progress_of(struct sqlite_engine *self, int64_t subscription_id, int64_t now_us,
+                             struct progress *ret_progress)
+{
+    struct conn *conn;
+    hf_status status = pool_take_snapshot(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct progress progress = {
+        .checkpoint_at_us = -1,
+        .cursor = -1,
+        .next_attempt_us = -1,
+        .oldest_waiting_us = -1,
+    };
+    status = read_progress(self, conn, subscription_id, now_us, &progress);
+    pool_give(self, conn);
+    if (status == HF_OK) {
+        *ret_progress = progress;
+    }
+    return status;
+}
+
+hf_status sqlite_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
+                          progress_fn found, void *ctx)
+{
+    bool stop = false;
+    for (size_t i = 0; i < count && !stop; i++) {
+        struct progress progress;
+        hf_status status = progress_of(sqlite_of(engine), ids[i], now_us, &progress);
+        if (status == HF_OK) {
+            stop = found(ids[i], &progress, ctx) != 0;
+        } else if (status != HF_NOTFOUND) {
+            return status;
+        }
+    }
+    return HF_OK;
+}
+
+/* ---- One delivery ---------------------------------------------------------------------------- */
+
+/* Is it in one of the leases? */
+static hf_status find_leased(struct conn *conn, const struct about *about, int64_t position,
+                             bool *ret_leased)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_LEASE_LIST);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, about->id);
+    bind_int(stmt, 2, position);
+    hf_status status = HF_OK;
+    bool row = true;
+    while (status == HF_OK && !*ret_leased) {
+        status = conn_row(conn, stmt, &row);
+        if (status != HF_OK || !row) {
+            return status;
+        }
+        struct lease lease;
+        lease_init(&lease);
+        uint8_t token[STORE_TOKEN_BYTES];
+        if (column_blob(stmt, 0, token, sizeof token)) {
+            status = lease_load(conn, token, &lease);
+        }
+        *ret_leased = lease_find(lease.positions, lease.count, position) != SIZE_MAX;
+        lease_release(&lease);
+    }
+    conn_done(stmt);
+    return status;
+}
+
+/* Looks for one position among an owner's notes. */
+struct noted {
+    int64_t position;
+    bool found;
+};
+
+static hf_status see_note(int64_t position, int32_t attempt, void *ctx)
+{
+    (void)attempt;
+    struct noted *noted = ctx;
+    noted->found = noted->found || position == noted->position;
+    return HF_OK;
+}
+
+/* The partition of an ordered subscription: its checkpoint, and whether its owner is at it now. */
+static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
+                                const struct about *about, int64_t position, int32_t number,
+                                struct delivery_facts *facts)
+{
+    struct partition partition;
+    hf_status status = partition_load(engine, conn, about->id, number, &partition);
+    if (status != HF_OK) {
+        return status;
+    }
+    facts->checkpoint = partition.checkpoint;
+    if (partition.owned && sqlite_owner_is_alive(engine, partition.owner)) {
+        struct noted noted = {.position = position};
+        bool exact;
+        int32_t running;
+        status = live_notes(engine, partition.owner, about->id, see_note, &noted, &exact, &running);
+        facts->leased = noted.found;
+    }
+    int64_t one;
+    if (status == HF_OK) {
+        status = STATEMENT_INT(conn, SQLITE_QUERY_SETTLED_HAS, &facts->settled, &one, about->id,
+                               number, position);
+    }
+    return status;
+}
+
+static hf_status find_retry(struct conn *conn, const struct about *about, int64_t position,
+                            struct arena *arena, struct delivery_facts *facts, struct text *story)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRY_GET);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, about->id);
+    bind_int(stmt, 2, position);
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status != HF_OK || !row) {
+        return status;
+    }
+    switch ((enum retry_kind)sqlite3_column_int(stmt, 0)) {
+    case RETRY_WAITING:
+    case RETRY_ALONE:
+        facts->held = sqlite3_column_int64(stmt, 5) == 0;
+        facts->waiting = !facts->held;
+        facts->next_attempt_us = facts->held ? -1 : sqlite3_column_int64(stmt, 5);
+        break;
+    case RETRY_HELD:
+        facts->held = true;
+        break;
+    case RETRY_BLOCKED:
+        facts->blocked = true;
+        break;
+    case RETRY_LEASED:
+        facts->leased = true;
+        break;
+    case RETRY_NONE:
+        break;
+    }
+    facts->attempts = sqlite3_column_int(stmt, 3);
+    *story = arena_text(arena, column_text(stmt, 6));
+    conn_done(stmt);
+    return arena_status(arena);
+}
+
+static hf_status find_dead(struct sqlite_engine *engine, struct conn *conn, struct text name,
+                           const uint8_t id[16], struct arena *arena, struct delivery_facts *facts,
+                           struct text *story)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DEAD_OF_EVENT);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_text(stmt, 2, name);
+    bind_blob(stmt, 3, id, 16);
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status != HF_OK || !row) {
+        return status;
+    }
+    facts->dead_id = sqlite3_column_int64(stmt, 0);
+    if (!facts->waiting && !facts->held && !facts->blocked && !facts->leased) {
+        facts->attempts = sqlite3_column_int(stmt, 1);
+        *story = arena_text(arena, column_text(stmt, 2));
+    }
+    conn_done(stmt);
+    return arena_status(arena);
+}
+
+/* The event in question. */
+struct delivery {
+    const uint8_t *id;
+    int64_t position;
+    int64_t hash;
+};
+
+static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
+                            int64_t subscription_id, const struct delivery *delivery,
+                            struct arena *arena, struct delivery_facts *facts, struct text *story)
+{
+    struct about about;
+    hf_status status = subscription_about(engine, conn, subscription_id, &about);
+    if (status != HF_OK) {
+        return status;
+    }
+    facts->start = about.start;
+    if (about.mode == HF_MODE_SHARED) {
+        bool found;
+        status = STATEMENT_INT(conn, SQLITE_QUERY_PARTITION_CHECKPOINT_GET, &found, &facts->cursor,
+                               about.id, 0);
+        if (status == HF_OK) {
+            status = find_leased(conn, &about, delivery->position, &facts->leased);
+        }
+    } else {
+        status = find_partition(engine, conn, &about, delivery->position,
+                                hash_slice(delivery->hash, about.partitions), facts);
+    }
+    if (status == HF_OK) {
+        status = find_retry(conn, &about, delivery->position, arena, facts, story);
+    }
+    if (status == HF_OK) {
+        status = find_dead(engine, conn, text_of(about.name), delivery->id, arena, facts, story);
+    }
+    return status;
+}
+
+hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
+                                const uint8_t id[16], int64_t position, int64_t hash,
+                                struct arena *arena, struct delivery_facts *ret_facts,
+                                struct text *ret_attempts_json)
+{
+    struct sqlite_engine *self = sqlite_of(engine);
+    struct conn *conn;
+    hf_status status = pool_take_snapshot(self, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    struct delivery_facts facts = {
+        .checkpoint = -1,
+        .cursor = -1,
+        .next_attempt_us = -1,
+        .dead_id = -1,
+    };
+    struct text story = TEXT_ABSENT;
+    struct delivery delivery = {id, position, hash};
+    status = read_facts(self, conn, subscription_id, &delivery, arena, &facts, &story);
+    pool_give(self, conn);
+    if (status == HF_OK) {
+        *ret_facts = facts;
+        *ret_attempts_json = story;
+    }
+    return status;
+}

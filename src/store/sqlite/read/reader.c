@@ -1,0 +1,134 @@
+/*
+ * reader.c - the log's reading end.
+ *
+ * On SQLite commits happen one after another, so positions become visible in order and a reader is
+ * no more than the position it has read up to. Each call reads the head first and then the rows up
+ * to it: whatever is at or below the head was visible before the rows were read, so when they are
+ * exhausted the floor is the head itself, also where retention has emptied the log.
+ *
+ * Partition and type are looked at before anything else of a row: SQLite decodes a row from the
+ * left and only as far as it is asked, so events that nobody wants cost little.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "store/batch.h"
+#include "store/filter.h"
+#include "store/sqlite/core.h"
+#include "store/sqlite/file/row.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/write/append.h"
+
+#define READER_ROWS_MAX 10000 /* looked at in one call, wanted or not */
+
+struct sqlite_reader {
+    struct reader head; /* first: engine.h */
+    int64_t after;      /* everything up to here was looked at */
+};
+
+hf_status sqlite_reader_open(struct engine *engine, int64_t after, bool strict,
+                             struct reader **ret_reader)
+{
+    (void)strict; /* positions become visible in order anyway */
+    struct sqlite_reader *reader = mem_calloc(1, sizeof *reader);
+    if (!reader) {
+        return fail(HF_NOMEM, "no memory for a reader");
+    }
+    reader->head.engine = engine;
+    reader->after = after;
+    *ret_reader = &reader->head;
+    return HF_OK;
+}
+
+void sqlite_reader_close(struct reader *reader)
+{
+    mem_free(reader);
+}
+
+/* Reads rows until the batch is full, READER_ROWS_MAX were looked at or there are no more.
+ * last: the last one looked at. */
+static hf_status read_rows(struct conn *conn, sqlite3_stmt *stmt, const struct filter *filter,
+                           int32_t max, struct batch *batch, int64_t *last, bool *ret_end)
+{
+    size_t full = batch->count + (size_t)max;
+    int rows = 0;
+    while (rows++ < READER_ROWS_MAX && batch->count < full && !batch_full(batch)) {
+        bool found;
+        hf_status status = conn_row(conn, stmt, &found);
+        if (status != HF_OK || !found) {
+            *ret_end = true;
+            return status;
+        }
+        bool ours = filter_owns(filter, row_hash(stmt));
+        bool wanted = ours && filter_matches(filter, row_type(stmt));
+        if (wanted || (ours && filter->unhandled_too)) {
+            struct entry *entry;
+            status = row_push(batch, stmt, &entry);
+            if (status != HF_OK) {
+                conn_done(stmt);
+                return status;
+            }
+            entry->unhandled = !wanted;
+        }
+        *last = position_of(sqlite3_column_int64(stmt, 0));
+    }
+    conn_done(stmt);
+    *ret_end = false;
+    return HF_OK;
+}
+
+static hf_status read_log(struct sqlite_engine *engine, struct conn *conn, int64_t *after,
+                          const struct filter *filter, int32_t max, struct batch *batch,
+                          bool *ret_more)
+{
+    int64_t head = 0;
+    hf_status status = head_read(engine, conn, &head);
+    if (status != HF_OK) {
+        return status;
+    }
+    head = filter->through > 0 && filter->through < head ? filter->through : head;
+    if (*after >= head) {
+        *ret_more = false;
+        return HF_OK;
+    }
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_READ_LOG);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, place_of(engine, *after));
+    bind_int(stmt, 2, place_of(engine, head));
+    int64_t last = *after;
+    size_t first = batch->count;
+    bool end = false;
+    status = read_rows(conn, stmt, filter, max, batch, &last, &end);
+    if (status != HF_OK) {
+        batch->count = first;
+        return status;
+    }
+    *after = end ? head : last;
+    *ret_more = *after < head;
+    return HF_OK;
+}
+
+hf_status sqlite_reader_next(struct reader *base, const struct filter *filter, int32_t max,
+                             struct batch *batch, int64_t *ret_floor, bool *ret_more)
+{
+    struct sqlite_reader *reader = (struct sqlite_reader *)base;
+    struct sqlite_engine *engine = sqlite_of(base->engine);
+    struct conn *conn;
+    hf_status status = pool_take(engine, &conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    int64_t after = reader->after;
+    bool more = false;
+    conn->limit = conn->deadline;
+    status = read_log(engine, conn, &after, filter, max, batch, &more);
+    pool_give(engine, conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    reader->after = after;
+    *ret_floor = after;
+    *ret_more = more;
+    return HF_OK;
+}

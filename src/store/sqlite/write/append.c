@@ -1,0 +1,214 @@
+/*
+ * append.c - the log's writing end. See append.h.
+ *
+ * One INSERT per event, nothing else: the unique index on the id tells a repeat. Only when it
+ * refuses is the first event looked up. So an ordinary publish pays nothing for being idempotent,
+ * and the rule "the id is looked at before the version" costs a lookup only where a version is
+ * expected.
+ *
+ * The head is not stored, it is where the log ends (but for what retention took, see the schema).
+ * It is read once per transaction and counted in memory. If an append fails, its caller undoes the
+ * rows and the head in memory is put back here. In a transaction that the application's code shares
+ * (tx.c, join.c) append_now reads it anew each time, because the application may have rolled back
+ * to a savepoint of its own.
+ */
+#include "store/sqlite/write/append.h"
+
+#include "base/err.h"
+#include "base/point.h"
+#include "base/uuid.h"
+#include "store/checksum.h"
+#include "store/sqlite/file/statement.h"
+
+hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
+{
+    bool found = false;
+    int64_t head = 0;
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &head, engine->namespace_id);
+    if (status == HF_OK && !found) {
+        return fail(HF_NOTFOUND, "namespace %s is gone", engine->namespace_name);
+    }
+    if (status == HF_OK) {
+        *ret_head = head;
+    }
+    return status;
+}
+
+hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
+{
+    if (!conn->head_known) {
+        hf_status status = head_read(engine, conn, &conn->head);
+        if (status != HF_OK) {
+            return status;
+        }
+        conn->head_known = true;
+    }
+    *ret_head = conn->head;
+    return HF_OK;
+}
+
+hf_status append_find(struct sqlite_engine *engine, struct conn *conn, struct new_event *event,
+                      bool *ret_found)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_EVENT_BY_ID);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_blob(stmt, 1, event->id, sizeof event->id);
+    bind_int(stmt, 2, engine->namespace_id);
+    hf_status status = conn_row(conn, stmt, ret_found);
+    if (status == HF_OK && *ret_found) {
+        event->position = position_of(sqlite3_column_int64(stmt, 0));
+        event->key_version = column_int(stmt, 1, -1);
+        event->duplicate = true;
+        conn_done(stmt);
+    }
+    return status;
+}
+
+/* Checks the expected version and raises it. */
+static hf_status append_version(struct sqlite_engine *engine, struct conn *conn,
+                                struct new_event *event)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_KEY_VERSION);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_text(stmt, 2, event->key);
+    bool found;
+    hf_status status = conn_row(conn, stmt, &found);
+    if (status != HF_OK) {
+        return status;
+    }
+    int64_t version = 0;
+    if (found) {
+        version = sqlite3_column_int64(stmt, 0);
+        conn_done(stmt);
+    }
+    if (version != event->expected_version) {
+        return fail(HF_CONFLICT, "expected version %lld of key %.*s, which has version %lld",
+                    (long long)event->expected_version,
+                    (int)(event->key.length > 128 ? 128 : event->key.length), event->key.bytes,
+                    (long long)version);
+    }
+    stmt = conn_statement(conn, SQLITE_QUERY_KEY_VERSION_PUT);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_text(stmt, 2, event->key);
+    bind_int(stmt, 3, version + 1);
+    status = conn_run(conn, stmt);
+    if (status == HF_OK) {
+        event->key_version = version + 1;
+    }
+    return status;
+}
+
+static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
+                               struct new_event *event, int64_t now_us)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_APPEND_EVENT);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    if (conn->head >= PLACE_POSITION_MAX) {
+        return fail(HF_NOSPACE, "namespace %s has used all its positions", engine->namespace_name);
+    }
+    bind_int(stmt, 1, place_of(engine, conn->head + 1));
+    bind_blob(stmt, 2, event->id, sizeof event->id);
+    bind_text(stmt, 3, event->type);
+    bind_text(stmt, 4, event->payload);
+    bind_text(stmt, 5, event->key);
+    bind_text(stmt, 6, event->tenant);
+    bind_text(stmt, 7, event->metadata);
+    bind_text(stmt, 8, event->producer);
+    if (event->key_version >= 0) {
+        bind_int(stmt, 9, event->key_version);
+    }
+    bind_int(stmt, 10, event->hash);
+    bind_int(stmt, 11, event->emitted_at_us);
+    bind_int(stmt, 12, now_us);
+    bind_text(stmt, 13, event->schedule_id);
+    bind_int(stmt, 14, checksum_of_new(event, conn->head + 1, now_us));
+    int code = sqlite3_step(stmt);
+    if (code == SQLITE_DONE) {
+        sqlite3_reset(stmt);
+        conn->head++;
+        event->position = conn->head;
+        return HF_OK;
+    }
+    code = sqlite3_extended_errcode(conn->db);
+    hf_status status = conn_fail_code(conn, code, "append an event");
+    sqlite3_reset(stmt);
+    if (code != SQLITE_CONSTRAINT_UNIQUE) {
+        return status;
+    }
+    bool found = false;
+    status = append_find(engine, conn, event, &found);
+    if (status == HF_OK && !found) {
+        status = fail(HF_CORRUPT, "the index of event ids names an event that is not in the log");
+    }
+    return status;
+}
+
+static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
+                            struct new_event *event, int64_t now_us)
+{
+    event->duplicate = false;
+    event->key_version = -1;
+    if (event->expected_version < 0) {
+        return append_insert(engine, conn, event, now_us);
+    }
+    bool found = false;
+    hf_status status = append_find(engine, conn, event, &found);
+    if (status == HF_OK && !found) {
+        status = append_version(engine, conn, event);
+        if (status == HF_OK) {
+            status = append_insert(engine, conn, event, now_us);
+        }
+    }
+    return status;
+}
+
+hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append)
+{
+    conn->head_known = false;
+    if (!spare_restore(&engine->spare, false)) {
+        return fail(HF_NOSPACE, "the disk is full: nothing was published");
+    }
+    hf_status status = conn_save(conn);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = sqlite_append(engine, conn, append);
+    conn->head_known = false;
+    if (status == HF_OK) {
+        return conn_release(conn);
+    }
+    char message[STORE_MESSAGE_BYTES];
+    snprintf(message, sizeof message, "%s", err_message());
+    conn_undo(conn);
+    return err_set(status, message);
+}
+
+hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct append *append)
+{
+    int64_t head = 0;
+    append->failed_index = SIZE_MAX;
+    hf_status status = append_head(engine, conn, &head);
+    for (size_t i = 0; i < append->count && status == HF_OK; i++) {
+        status = append_one(engine, conn, &append->events[i], append->change.now_us);
+        if (status != HF_OK) {
+            append->failed_index = status == HF_CONFLICT ? i : SIZE_MAX;
+        }
+    }
+    HF_POINT("after_append_before_commit");
+    if (status != HF_OK) {
+        conn->head = head;
+        return status;
+    }
+    conn->ring = true;
+    return HF_OK;
+}

@@ -1,0 +1,646 @@
+/*
+ * apply.c - one write transaction for a list of changes. See engine.h for the contract.
+ *
+ *     gate -> BEGIN IMMEDIATE -> each change -> COMMIT -> still the same file? -> wake others
+ *          -> checkpoint the WAL if it is time -> give the gate
+ *
+ * A change that fails must leave no trace and must not disturb the others, so each has a savepoint
+ * around it, except where one statement is the whole change (a single event) or the change is alone
+ * in its transaction.
+ *
+ * When the disk is full
+ *   Publishing may stop; settling must go on, or every consumer would do its work again and again.
+ *   So appends are refused while there would not be room left to move the WAL into the database and
+ *   to settle. If somebody else fills the disk it comes to the end of it all the same:
+ *   The whole transaction is rolled back and the WAL is moved into the database, which gives its
+ *   space back; then it is tried again. If there is still no room the appends answer HF_NOSPACE and
+ *   the others are tried without them; at last with the space of the spare file (spare.h). While
+ *   that is spent, appends are refused before they are tried.
+ *
+ * When a commit fails midway (an error of fsync, or after it)
+ *   The answer is HF_UNKNOWN. What this connection believes of the file cannot be trusted any more,
+ *   and neither can the end of the WAL: frames that the kernel failed to write may lie in front of
+ *   whatever would be appended next, and after a power failure recovery would stop at them. So
+ *   before the next write all our connections are closed, a new one is opened, which makes SQLite
+ *   read the WAL again where nobody else has it open, and the WAL is moved into the database and
+ *   emptied. Only when that has succeeded is anything acknowledged again.
+ */
+#include "base/err.h"
+#include "base/point.h"
+#include "base/time/clock.h"
+#include "store/change.h"
+#include "store/sqlite/core.h"
+#include "store/sqlite/file/statement.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/verbs.h"
+#include "store/sqlite/write/append.h"
+#include "store/sqlite/write/node.h"
+#include "store/sqlite/write/schedule.h"
+
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_AGAIN_TIMES 5           /* if the file cannot be looked at after a commit ... */
+#define LOOK_AGAIN_US 2000           /* ... so long after each other */
+#define CHECKPOINT_PAGES 1000        /* of the WAL between two checkpoints */
+#define CHECKPOINT_FULL_PAGES 64     /* the same while the disk is full */
+#define CHECKPOINT_INSIST_PAGES 4000 /* readers kept it from starting over: wait for them ... */
+#define CHECKPOINT_INSIST_MS 10      /* ... this long */
+#define LIMIT_TIGHT_BYTES (64 << 20) /* files may not become larger: keep the WAL short */
+#define APPEND_BYTES_FIXED 512       /* what an event may take besides its texts */
+#define CLOCK_TOLERANCE_US 1000000   /* threads read the clock at slightly different times */
+#define CLOCK_BACK_US 10000000       /* so long times of a clock that was set back may come */
+#define WAL_WARN_BYTES (INT64_C(64) << 20) /* behind a reader; then at every doubling */
+#define WAL_FRAME_HEADER_BYTES 24
+#define PAGE_BYTES_MAX 65536
+#define WAL_PAGE_BYTES 4120 /* a page and its header */
+
+/* ---- After a commit -------------------------------------------------------------------------- */
+
+static hf_status checkpoint(struct conn *conn, int mode, struct deadline deadline, bool *ret_whole)
+{
+    int log = 0;
+    int moved = 0;
+    conn->deadline = deadline;
+    HF_POINT("mid_checkpoint");
+    int code = sqlite3_wal_checkpoint_v2(conn->db, "main", mode, &log, &moved);
+    HF_POINT("mid_checkpoint");
+    if (code != SQLITE_OK && code != SQLITE_BUSY) {
+        return conn_fail_code(conn, code, "checkpoint the write-ahead log");
+    }
+    *ret_whole = code == SQLITE_OK && log == moved;
+    conn->wal_pages = log >= 0 ? log : conn->wal_pages;
+    return HF_OK;
+}
+
+/* After a checkpoint that could not move everything: a reader keeps its snapshot, and the log
+ * cannot start over until it ends. */
+static void warn_of_wal(struct sqlite_engine *engine, struct conn *conn)
+{
+    int64_t page_bytes = 0;
+    if ((int64_t)conn->wal_pages * PAGE_BYTES_MAX < WAL_WARN_BYTES ||
+        conn_number(conn, SQLITE_QUERY_READ_PAGE_SIZE, 0, &page_bytes) != HF_OK) {
+        return;
+    }
+    int64_t bytes = conn->wal_pages * (page_bytes + WAL_FRAME_HEADER_BYTES);
+    if (engine->wal_warn_bytes < WAL_WARN_BYTES) {
+        engine->wal_warn_bytes = WAL_WARN_BYTES;
+    }
+    if (bytes >= engine->wal_warn_bytes) {
+        log_about(engine->log, HF_LOG_WARN, NULL,
+                  "%s has %lld MiB and grows, because a reader has "
+                  "kept a transaction open: end it (a query whose statement was not reset, a "
+                  "backup, a verify), or the disk will be full",
+                  engine->files.wal, (long long)(bytes >> 20));
+    }
+    while (engine->wal_warn_bytes <= bytes) {
+        engine->wal_warn_bytes *= 2;
+    }
+}
+
+/* A checkpoint that fails costs nothing but space: it is tried again after the next pages. */
+static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
+{
+    if (conn->wal_pages < engine->wal_pages) { /* it has started over */
+        engine->checkpoint_after_pages = CHECKPOINT_PAGES;
+        engine->wal_warn_bytes = 0;
+    }
+    engine->wal_pages = conn->wal_pages;
+    /* If the spare is spent the WAL must not eat what its own emptying needs. */
+    bool full = engine->spare.spent || engine->limited;
+    if (conn->wal_pages < (full ? CHECKPOINT_FULL_PAGES : engine->checkpoint_after_pages)) {
+        return;
+    }
+    /* Readers may keep even a WAL that was moved as a whole from starting over. */
+    engine->checkpoint_after_pages = (int64_t)conn->wal_pages + CHECKPOINT_PAGES;
+    bool whole = false;
+    bool insist = conn->wal_pages >= CHECKPOINT_INSIST_PAGES;
+    int mode = full     ? SQLITE_CHECKPOINT_TRUNCATE
+               : insist ? SQLITE_CHECKPOINT_RESTART
+                        : SQLITE_CHECKPOINT_PASSIVE;
+    struct deadline deadline = deadline_after_ms(full || insist ? CHECKPOINT_INSIST_MS : 0);
+    hf_status status = checkpoint(conn, mode, deadline, &whole);
+    if (status != HF_OK) {
+        log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
+    } else if (!whole) {
+        warn_of_wal(engine, conn);
+    }
+}
+
+void apply_checkpoint(struct sqlite_engine *engine)
+{
+    bool whole;
+    if (checkpoint(&engine->writer, SQLITE_CHECKPOINT_PASSIVE, deadline_after_ms(0), &whole) !=
+        HF_OK) {
+        log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
+    } else if (!whole) {
+        warn_of_wal(engine, &engine->writer);
+    }
+}
+
+void apply_give_up(struct sqlite_engine *engine)
+{
+    if (!atomic_exchange(&engine->replaced, true)) {
+        live_retire(engine);
+        log_about(engine->log, HF_LOG_ERROR, NULL,
+                  "%s or its -wal was replaced or deleted while "
+                  "in use: this process works for nobody any more; close it and open it again",
+                  engine->files.db);
+    }
+}
+
+/* Looks a few times if it is not sure: mostly that passes at once. */
+static enum files_answer look_patiently(struct sqlite_engine *engine, int *ret_errno)
+{
+    enum files_answer answer = files_look(&engine->files, ret_errno);
+    for (int i = 0; i < LOOK_AGAIN_TIMES && answer == FILES_UNSURE; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_US * 1000}, NULL);
+        answer = files_look(&engine->files, ret_errno);
+    }
+    return answer;
+}
+
+hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool ring)
+{
+    atomic_fetch_add_explicit(&engine->commits, 1, memory_order_relaxed);
+    int error;
+    enum files_answer answer = look_patiently(engine, &error);
+    if (answer == FILES_REPLACED) {
+        apply_give_up(engine);
+        return fail(HF_UNKNOWN,
+                    "%s or its -wal was replaced or deleted while in use: what was "
+                    "just written may be lost",
+                    engine->files.db);
+    }
+    bell_commit(&engine->bell, ring);
+    if (conn->kind != CONN_FOREIGN) {
+        checkpoint_if_due(engine, conn);
+    }
+    if (conn == &engine->writer) {
+        live_sweep(engine);
+    }
+    return answer == FILES_SAME ? HF_OK
+                                : fail(HF_UNKNOWN,
+                                       "cannot look whether %s is still the file that "
+                                       "was opened: %s. What was just written is lost if it is not",
+                                       engine->files.db, strerror(error));
+}
+
+/* ---- Before a write -------------------------------------------------------------------------- */
+
+static hf_status recover(struct sqlite_engine *engine, struct deadline deadline)
+{
+    struct conn *conn = &engine->writer;
+    conn_close(conn);
+    tx_forget_idle(engine);
+    pool_drain(&engine->pool);
+    hf_status status = conn_open(conn, engine->files.db, CONN_WRITER, false, deadline);
+    if (status != HF_OK) {
+        return status;
+    }
+    bool whole = false;
+    status = conn_exec(conn, SQLITE_QUERY_SYNC_FULL);
+    conn->full_sync = status == HF_OK;
+    if (status == HF_OK) {
+        status = checkpoint(conn, SQLITE_CHECKPOINT_TRUNCATE, deadline, &whole);
+    }
+    if (status == HF_OK && !whole) {
+        status = fail(HF_TIMEOUT, "readers kept the write-ahead log from being recovered");
+    }
+    if (status != HF_OK) {
+        conn_close(conn);
+        return status;
+    }
+    engine->writer_lost = false;
+    log_about(engine->log, HF_LOG_INFO, NULL, "recovered %s after a failed commit",
+              engine->files.db);
+    return HF_OK;
+}
+
+hf_status apply_ready(struct sqlite_engine *engine, struct deadline deadline)
+{
+    if (atomic_load(&engine->replaced)) {
+        return fail(HF_UNAVAILABLE,
+                    "%s or its -wal was replaced or deleted while in use: close it "
+                    "and open it again",
+                    engine->files.db);
+    }
+    if (!engine->writer_lost) {
+        return HF_OK;
+    }
+    hf_status status = recover(engine, deadline);
+    return status == HF_OK || status == HF_TIMEOUT
+               ? status
+               : fail(HF_UNAVAILABLE, "cannot recover from a failed commit: %s", err_message());
+}
+
+/* ---- One transaction ------------------------------------------------------------------------- */
+
+static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_APPEND:
+        return sqlite_append(engine, conn, (struct append *)change);
+    case CHANGE_SUBSCRIPTION_PUT:
+        return sqlite_subscription_put(engine, conn, (struct subscription_put *)change);
+    case CHANGE_SUBSCRIPTION_REMOVE:
+        return sqlite_subscription_remove(engine, conn, (struct subscription_remove *)change);
+    case CHANGE_PAUSE:
+        return sqlite_pause(engine, conn, (struct pause *)change);
+    case CHANGE_BREAKER:
+        return sqlite_breaker_put(engine, conn, (struct breaker_put *)change);
+    case CHANGE_SEEK:
+        return sqlite_seek(engine, conn, (struct seek *)change);
+    case CHANGE_MUSTER:
+        return sqlite_muster(engine, conn, (struct muster *)change);
+    case CHANGE_REPARTITION:
+        return sqlite_repartition(engine, conn, (struct repartition *)change);
+    case CHANGE_ACQUIRE:
+        return sqlite_acquire(engine, conn, (struct acquire *)change);
+    case CHANGE_GIVE_BACK:
+        return sqlite_give_back(engine, conn, (struct give_back *)change);
+    case CHANGE_SETTLE:
+        return sqlite_settle(engine, conn, (struct settle *)change);
+    case CHANGE_CHECKPOINTS:
+        return sqlite_checkpoints(engine, conn, (struct checkpoints *)change);
+    case CHANGE_CLAIM:
+        return sqlite_claim(engine, conn, (struct claim *)change);
+    case CHANGE_SETTLE_LEASE:
+        return sqlite_settle_lease(engine, conn, (struct settle_lease *)change);
+    case CHANGE_DEAD_RETRY:
+        return sqlite_dead_retry(engine, conn, (struct dead_retry *)change);
+    case CHANGE_DEAD_RESOLVE:
+        return sqlite_dead_resolve(engine, conn, (struct dead_resolve *)change);
+    case CHANGE_DEAD_PURGE:
+        return sqlite_dead_purge(engine, conn, (struct dead_purge *)change);
+    case CHANGE_NAMESPACE_PUT:
+        return sqlite_namespace_put(engine, conn, (struct namespace_put *)change);
+    case CHANGE_NAMESPACE_REMOVE:
+        return sqlite_namespace_remove(engine, conn, (struct namespace_remove *)change);
+    case CHANGE_NAMESPACE_GRANT:
+    case CHANGE_NAMESPACE_REVOKE:
+        return fail(HF_MISUSE, "SQLite knows no roles: whoever may write the file may do all");
+    case CHANGE_SCHEDULE_PUT:
+        return sqlite_schedule_put(engine, conn, (struct schedule_put *)change);
+    case CHANGE_SCHEDULE_REMOVE:
+        return sqlite_schedule_remove(engine, conn, (struct schedule_remove *)change);
+    case CHANGE_SCHEDULE_PAUSE:
+        return sqlite_schedule_pause(engine, conn, (struct schedule_pause *)change);
+    case CHANGE_FIRE:
+        return sqlite_fire(engine, conn, (struct fire *)change);
+    case CHANGE_DELAY:
+        return sqlite_delay(engine, conn, (struct delay *)change);
+    case CHANGE_RELEASE:
+        return sqlite_release(engine, conn, (struct release *)change);
+    case CHANGE_RETAIN:
+        return sqlite_retain(engine, conn, (struct retain *)change);
+    case CHANGE_TRANSFER:
+        return sqlite_transfer(engine, conn, (struct transfer *)change);
+    case CHANGE_KINDS:
+        break;
+    }
+    return fail(HF_MISUSE, "unknown change %d", (int)change->kind);
+}
+
+/* Whether the change is one statement, which SQLite undoes by itself. */
+static bool is_one_statement(const struct change *change)
+{
+    const struct append *append = (const struct append *)change;
+    return change->kind == CHANGE_APPEND && append->count == 1 &&
+           append->events[0].expected_version < 0;
+}
+
+/* Runs one change and gives it its answer. Anything but HF_OK: the transaction as a whole is over,
+ * or the disk is full. */
+static hf_status run_guarded(struct sqlite_engine *engine, struct conn *conn, struct change *change,
+                             bool alone)
+{
+    bool guard = !alone && !is_one_statement(change);
+    hf_status status = guard ? conn_save(conn) : HF_OK;
+    if (status != HF_OK) {
+        return status;
+    }
+    bool ring = conn->ring;
+    status = run_change(engine, conn, change);
+    change_answer(change, status);
+    if (status == HF_OK) {
+        return guard ? conn_release(conn) : HF_OK;
+    }
+    conn->ring = ring;
+    if (sqlite3_get_autocommit(conn->db) || status == HF_NOSPACE) {
+        return status;
+    }
+    if (guard && conn_undo(conn) != HF_OK) {
+        return err_set(status, change->message);
+    }
+    if (alone) {
+        conn_rollback(conn);
+    }
+    return HF_OK;
+}
+
+/* Whether it brings events into the database, which must stop when the disk is full. */
+static bool adds_events(const struct change *change)
+{
+    return change->kind == CHANGE_APPEND || change->kind == CHANGE_FIRE ||
+           change->kind == CHANGE_DELAY || change->kind == CHANGE_RELEASE;
+}
+
+static bool is_skipped(const struct change *change, bool skip_appends)
+{
+    return skip_appends && adds_events(change);
+}
+
+/* Gives `status` and the thread's message to every change that had succeeded or had not run. */
+static void answer_all(struct change *changes, bool skip_appends, hf_status status)
+{
+    for (struct change *at = changes; at; at = at->next) {
+        if (!is_skipped(at, skip_appends)) {
+            change_undone(at);
+            if (at->status == HF_OK) {
+                change_answer(at, status);
+            }
+        }
+    }
+}
+
+/* When the clock was set back, what is stored for later would come later by as much. Leases then
+ * end lease_ms from now at the latest, and retries that were recorded in the future are due now:
+ * early at worst. For a while this is done with every write: changes that were made before the
+ * clock was set, and wait for their turn, still bring times of the old one. */
+static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn)
+{
+    int64_t wall_us = clock_wall_us();
+    int64_t mono_us = clock_mono_us();
+    if (wall_us < engine->latest_us - CLOCK_TOLERANCE_US) {
+        engine->set_back_until_us = mono_us + CLOCK_BACK_US;
+    }
+    engine->latest_us = wall_us;
+    if (mono_us >= engine->set_back_until_us) {
+        return HF_OK;
+    }
+    hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_CLOCK_BACK, wall_us);
+    if (status == HF_OK) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_LEASES_CLOCK_BACK, wall_us);
+    }
+    conn->ring = true;
+    return status;
+}
+
+/* It is committed, and it could not be looked whether in the file that has the name. Changes that
+ * may be lost are done; of the others that is not known. The thread's message says why. */
+static void answer_unsure(struct change *changes, bool skip_appends)
+{
+    for (struct change *at = changes; at; at = at->next) {
+        if (!is_skipped(at, skip_appends) && !at->relaxed && at->status == HF_OK) {
+            change_answer(at, HF_UNKNOWN);
+        }
+    }
+}
+
+/* transact; `bury`: it remembers the dead along the way. That is for people and may fail nothing
+ * else: if it took the transaction with it, `*ret_lost` is set and nobody has an answer. */
+static hf_status transact_once(struct sqlite_engine *engine, struct change *changes,
+                               bool skip_appends, bool bury, struct deadline deadline,
+                               bool *ret_begun, bool *ret_lost)
+{
+    struct conn *conn = &engine->writer;
+    hf_status status = conn_begin(conn, deadline);
+    if (status != HF_OK) {
+        return status;
+    }
+    *ret_begun = true;
+    assert(changes);
+    bool alone = !changes->next;
+    status = mind_the_clock(engine, conn);
+    for (struct change *at = changes; at; at = at->next) {
+        if (!is_skipped(at, skip_appends)) {
+            at->status = HF_OK;
+        }
+    }
+    for (struct change *at = changes; at && status == HF_OK; at = at->next) {
+        if (!is_skipped(at, skip_appends)) {
+            status = run_guarded(engine, conn, at, alone);
+            HF_POINT("mid_group");
+        }
+    }
+    if (status == HF_OK && sqlite3_get_autocommit(conn->db)) {
+        return HF_OK; /* the only change failed, and was rolled back */
+    }
+    if (status != HF_OK) {
+        conn_rollback(conn);
+        return status;
+    }
+    if (bury && atomic_load(&engine->live.sweep_due) && !node_bury(engine, conn)) {
+        *ret_lost = true;
+        return HF_OK;
+    }
+    HF_POINT("before_commit");
+    bool ring = conn->ring;
+    status = conn_commit(conn);
+    if (status != HF_OK) {
+        node_exhume(engine);
+        engine->writer_lost = status == HF_UNKNOWN;
+        return status;
+    }
+    HF_POINT("after_commit_before_ack");
+    status = apply_committed(engine, conn, ring);
+    if (status == HF_UNKNOWN && !atomic_load(&engine->replaced)) {
+        answer_unsure(changes, skip_appends);
+        return HF_OK;
+    }
+    return status;
+}
+
+static void undo_all(struct change *changes)
+{
+    for (struct change *at = changes; at; at = at->next) {
+        change_undone(at);
+    }
+}
+
+/* One whole transaction. HF_OK: every change that was not skipped has its answer. HF_NOSPACE:
+ * rolled back, and it may be tried again. Anything else: no change was begun (`*ret_begun` false),
+ * or the transaction failed and this is the answer of all. */
+static hf_status transact(struct sqlite_engine *engine, struct change *changes, bool skip_appends,
+                          struct deadline deadline, bool *ret_begun)
+{
+    bool lost = false;
+    hf_status status =
+        transact_once(engine, changes, skip_appends, true, deadline, ret_begun, &lost);
+    if (!lost) {
+        return status;
+    }
+    undo_all(changes);
+    return transact_once(engine, changes, skip_appends, false, deadline, ret_begun, &lost);
+}
+
+/* ---- The disk is full ------------------------------------------------------------------------ */
+
+static bool has_appends(const struct change *changes)
+{
+    for (const struct change *at = changes; at; at = at->next) {
+        if (adds_events(at)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_others(const struct change *changes)
+{
+    for (const struct change *at = changes; at; at = at->next) {
+        if (!adds_events(at)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* About how much the appends of a list add to the database. What a release adds in one place it
+ * takes away in another. */
+static int64_t appended_bytes(const struct change *changes)
+{
+    int64_t bytes = 0;
+    for (const struct change *at = changes; at; at = at->next) {
+        bytes += change_bytes(at, APPEND_BYTES_FIXED);
+    }
+    return bytes;
+}
+
+/* Whether the appends leave room below a limit on the size of files. Whatever is in the WAL must
+ * fit into the database one day, or the WAL can never be emptied again. */
+static bool appends_fit_limit(struct sqlite_engine *engine, int64_t added_bytes)
+{
+    int64_t bytes_max = spare_file_bytes_max();
+    engine->limited = bytes_max < LIMIT_TIGHT_BYTES;
+    if (bytes_max == INT64_MAX) {
+        return true;
+    }
+    int64_t pages;
+    int64_t page_bytes;
+    if (conn_number(&engine->writer, SQLITE_QUERY_READ_PAGE_COUNT, 0, &pages) != HF_OK ||
+        conn_number(&engine->writer, SQLITE_QUERY_READ_PAGE_SIZE, 0, &page_bytes) != HF_OK) {
+        return false;
+    }
+    return pages * page_bytes + spare_bytes() + added_bytes <= bytes_max;
+}
+
+/* The same for the disk: after the appends there must be room to move the whole WAL into the
+ * database and something to settle with, as long as nobody else fills the disk meanwhile. */
+static bool appends_fit_disk(const struct sqlite_engine *engine, int64_t added_bytes)
+{
+    int64_t free_bytes = spare_disk_free(&engine->spare, NULL);
+    int64_t wal_bytes = (int64_t)engine->writer.wal_pages * WAL_PAGE_BYTES;
+    return free_bytes < 0 || free_bytes >= wal_bytes + 3 * added_bytes + SPARE_BYTES;
+}
+
+static void refuse_appends(struct change *changes)
+{
+    (void)fail(HF_NOSPACE, "the disk is full: nothing was published");
+    for (struct change *at = changes; at; at = at->next) {
+        if (at->kind == CHANGE_APPEND) {
+            ((struct append *)at)->failed_index = SIZE_MAX;
+        }
+        if (adds_events(at)) {
+            change_answer(at, HF_NOSPACE);
+        }
+    }
+}
+
+/* Moves the WAL into the database and gives its space back. */
+static bool empty_wal(struct sqlite_engine *engine)
+{
+    bool whole = false;
+    hf_status status = checkpoint(&engine->writer, SQLITE_CHECKPOINT_TRUNCATE,
+                                  deadline_after_ms(CHECKPOINT_INSIST_MS), &whole);
+    if (status == HF_OK && whole) {
+        engine->writer.wal_pages = 0;
+    }
+    return status == HF_OK && whole;
+}
+
+/* Moving the WAL needs space in the database first; the spare lends it. */
+static void make_room(struct sqlite_engine *engine)
+{
+    if (!empty_wal(engine) && spare_spend(&engine->spare) && empty_wal(engine)) {
+        spare_restore(&engine->spare, true);
+    }
+}
+
+/* Is there room for the appends, and for settling after them? */
+static bool has_room(struct sqlite_engine *engine, const struct change *changes)
+{
+    int64_t added_bytes = appended_bytes(changes);
+    if (!spare_restore(&engine->spare, false) || !appends_fit_limit(engine, added_bytes)) {
+        return false;
+    }
+    if (!appends_fit_disk(engine, added_bytes)) {
+        empty_wal(engine);
+        return appends_fit_disk(engine, added_bytes);
+    }
+    return true;
+}
+
+/* Transacts with less and less until it fits. Contract of transact, but HF_NOSPACE is an answer. */
+static hf_status transact_in_space(struct sqlite_engine *engine, struct change *changes,
+                                   struct deadline deadline, bool *ret_begun, bool *ret_skipped)
+{
+    bool skip = has_appends(changes) && !has_room(engine, changes);
+    bool made_room = false;
+    for (;;) {
+        if (skip) {
+            *ret_skipped = true;
+            *ret_begun = true;
+            refuse_appends(changes);
+            if (!has_others(changes)) {
+                return HF_OK;
+            }
+        }
+        hf_status status = transact(engine, changes, skip, deadline, ret_begun);
+        if (status != HF_NOSPACE || !*ret_begun) {
+            return status;
+        }
+        undo_all(changes);
+        if (!made_room) {
+            made_room = true;
+            make_room(engine);
+        } else if (!skip && has_appends(changes)) {
+            skip = true;
+        } else if (spare_spend(&engine->spare)) {
+            empty_wal(engine);
+        } else {
+            return fail(HF_NOSPACE, "the disk is full, and so is what was kept for this case");
+        }
+    }
+}
+
+hf_status sqlite_apply(struct engine *base, struct change *changes, struct deadline deadline)
+{
+    struct sqlite_engine *engine = sqlite_of(base);
+    bool relaxed = true;
+    for (struct change *at = changes; at; at = at->next) {
+        relaxed = relaxed && at->relaxed;
+    }
+    hf_status status = gate_take(&engine->gate, deadline);
+    if (status != HF_OK) {
+        return status;
+    }
+    bool begun = false;
+    bool skipped = false;
+    status = apply_ready(engine, deadline);
+    if (status == HF_OK) {
+        bool full = engine->durability == HF_DURABILITY_POWER && !relaxed;
+        status = conn_set_sync(&engine->writer, full);
+    }
+    if (status == HF_OK) {
+        status = transact_in_space(engine, changes, deadline, &begun, &skipped);
+    }
+    gate_give(&engine->gate);
+    if (status != HF_OK && begun) {
+        answer_all(changes, skipped, status);
+        return HF_OK;
+    }
+    return status;
+}

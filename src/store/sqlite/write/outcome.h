@@ -1,0 +1,84 @@
+/*
+ * outcome.h - what becomes of one delivery, in rows: what settle, settle_lease, transactions and
+ * the recovery after a crash have in common.
+ *
+ *                    log
+ *                     | RETRY, a crash            HELD
+ *                     v                            v
+ *     retries:    1 waiting <---- promotion ---- 2 held        4 leased (shared)
+ *                     |  BLOCK \                   |
+ *                DONE |         v                  | (when its lane is free)
+ *                DEAD |       3 blocked -----------+
+ *                     v             resolved, purged: the row goes; retried: waiting
+ *                    gone
+ *
+ * A lane's row never waits for one behind it: whenever a row leaves a lane and the first that is
+ * left is held, that one becomes waiting.
+ */
+#ifndef HF_STORE_SQLITE_WRITE_OUTCOME_H
+#define HF_STORE_SQLITE_WRITE_OUTCOME_H
+
+#include "store/store.h"
+
+struct sqlite_engine;
+struct conn;
+
+/* Column `kind` of holdfast_retries. */
+enum retry_kind {
+    RETRY_NONE = 0, /* no row */
+    RETRY_WAITING = 1,
+    RETRY_HELD = 2,
+    RETRY_BLOCKED = 3,
+    RETRY_LEASED = 4,
+    RETRY_ALONE = 5 /* waiting, to be handed out alone (shared) */
+};
+
+/* Where the deliveries belong that are being settled. */
+struct outcome_scope {
+    int64_t subscription_id;
+    int32_t partition; /* shared: 0 */
+    bool ordered;
+    int64_t checkpoint; /* ordered: done and dead ones above it are remembered in `settled` */
+    int64_t now_us;
+    uint64_t lane;        /* of deliveries that have no row yet; 0: their own */
+    int32_t attempts_max; /* a doubtful attempt is never the last of these; 0: no such rule */
+};
+
+/* Does what outcome->kind says, but for promoting. ret_left: a row left its lane (left_lane), so
+ * outcome_promote must follow, when all outcomes of the change are applied. HF_MISUSE for a kind
+ * that does not fit the scope. */
+hf_status outcome_apply(struct sqlite_engine *engine, struct conn *conn,
+                        const struct outcome_scope *scope, struct outcome *outcome, bool *ret_left);
+
+/* Makes the lane's first row waiting, due now, if it is held. ret_busy: the lane has rows. */
+hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, uint64_t lane,
+                          bool *ret_busy);
+
+/* After a row was held: if nothing but held rows is in its lane (an operator has just freed it),
+ * the first of them becomes waiting, due now. */
+hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane,
+                             bool *ret_due);
+
+/* Takes the delivery out of retries, with its copy. ret_left: there was a row, of this lane. */
+hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,
+                         bool *ret_left, uint64_t *ret_lane);
+
+/* An attempt that nobody answered for. */
+struct lost_attempt {
+    int64_t position;
+    int32_t attempt;   /* its number if it is known: recorded once only; else 0 */
+    struct text error; /* STORY_ERROR_... */
+    struct text node;  /* who ran it; may be absent */
+    bool doubtful;     /* others ran in the same process: nobody knows whose fault it was */
+};
+
+/* Records it: one more failed attempt, waiting, due now; a doubtful one that would be the last does
+ * not count. If it is shared and nobody knows the
+ * number of the attempt, it is a guess that this event was the reason, so it will be handed out
+ * alone. ret_recorded is false, and nothing was written, if that attempt was recorded before, the
+ * event is given up, or it is nowhere any more. */
+hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
+                         const struct outcome_scope *scope, const struct lost_attempt *lost,
+                         bool *ret_recorded);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * repartition.c - giving a subscription another number of partitions.
+ *
+ * The wish is in the subscription's row. The bus hands out nothing beyond the highest checkpoint
+ * any more, so all checkpoints come to stand there; then everything up to it is settled or has a
+ * row, whatever partition it was of, and the rows can be given to other partitions. What was done
+ * beyond it before the wish was noticed has rows in `settled`, which go along.
+ *
+ * It happens in one transaction: who dies before its commit has changed nothing, and the next one
+ * does it. All new epochs are above all old ones, so that what anybody still holds is refused. A
+ * dead owner's notes are turned into failed attempts as an acquisition does; if it left none, the
+ * new partitions are given its name, so that whoever acquires one finds that its owner is dead.
+ */
+#include "base/err.h"
+#include "base/point.h"
+#include "store/sqlite/file/statement.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/verbs.h"
+#include "store/sqlite/write/partition.h"
+
+struct wish {
+    int32_t wanted;     /* 0: there is none */
+    int32_t partitions; /* at present */
+    int64_t lowest;     /* checkpoint of them ... */
+    int64_t highest;
+    int64_t epoch;            /* the highest of them */
+    struct partition unclean; /* owned: its owner died, and nobody knows what it was doing */
+};
+
+static hf_status load_wish(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
+                           struct wish *wish)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_WISH_GET);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_int(stmt, 2, subscription_id);
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status != HF_OK) {
+        return status;
+    }
+    if (!row) {
+        return fail(HF_NOTFOUND, "there is no subscription with id %lld",
+                    (long long)subscription_id);
+    }
+    wish->wanted = sqlite3_column_int(stmt, 0);
+    wish->partitions = sqlite3_column_int(stmt, 1);
+    wish->lowest = sqlite3_column_int64(stmt, 2);
+    wish->highest = sqlite3_column_int64(stmt, 3);
+    wish->epoch = sqlite3_column_int64(stmt, 4);
+    conn_done(stmt);
+    return HF_OK;
+}
+
+/* Is any partition in somebody's hands who is alive? */
+static hf_status check_owners(struct sqlite_engine *engine, struct conn *conn,
+                              const struct repartition *repartition, const struct wish *wish)
+{
+    hf_status status = HF_OK;
+    for (int32_t i = 0; status == HF_OK && i < wish->partitions; i++) {
+        struct partition partition;
+        status = partition_load(engine, conn, repartition->subscription_id, i, &partition);
+        if (status != HF_OK || !partition.owned) {
+            continue;
+        }
+        enum live_state state = live_state(engine, partition.owner, repartition->lease_ms);
+        if (state == LIVE_SELF || state == LIVE_ALIVE) {
+            return fail(HF_BUSY, "partition %d is still in the hands of %s", i,
+                        partition.owner_name);
+        }
+    }
+    return status;
+}
+
+/* Records what dead owners were doing. */
+static hf_status recover(struct sqlite_engine *engine, struct conn *conn,
+                         const struct repartition *repartition, struct wish *wish)
+{
+    hf_status status = HF_OK;
+    for (int32_t i = 0; status == HF_OK && i < wish->partitions; i++) {
+        struct partition partition;
+        status = partition_load(engine, conn, repartition->subscription_id, i, &partition);
+        if (status != HF_OK || !partition.owned) {
+            continue;
+        }
+        struct acquire acquire = {
+            .change = repartition->change,
+            .subscription_id = repartition->subscription_id,
+            .partition = i,
+            .lease_ms = repartition->lease_ms,
+            .attempts_max = repartition->attempts_max,
+        };
+        status = sqlite_acquire(engine, conn, &acquire);
+        wish->epoch = acquire.ret_epoch > wish->epoch ? acquire.ret_epoch : wish->epoch;
+        if (acquire.ret_unclean) {
+            wish->unclean = partition;
+        }
+    }
+    return status;
+}
+
+static hf_status renew(struct conn *conn, const struct repartition *repartition,
+                       const struct wish *wish, int32_t partition)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_RENEW);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, repartition->subscription_id);
+    bind_int(stmt, 2, partition);
+    bind_int(stmt, 3, wish->highest);
+    bind_int(stmt, 4, repartition->change.now_us);
+    bind_int(stmt, 5, wish->epoch + 1);
+    if (wish->unclean.owned) {
+        bind_blob(stmt, 6, wish->unclean.owner, sizeof wish->unclean.owner);
+        bind_text(stmt, 7, text_of(wish->unclean.owner_name));
+    } else {
+        bind_text(stmt, 6, TEXT_ABSENT);
+        bind_text(stmt, 7, TEXT_ABSENT);
+    }
+    bind_int(stmt, 8, span_number(repartition->change.now_us));
+    return conn_run(conn, stmt);
+}
+
+/* Replaces the partitions and gives every row to the one it belongs to now. */
+static hf_status fulfil(struct sqlite_engine *engine, struct conn *conn,
+                        const struct repartition *repartition, const struct wish *wish)
+{
+    int64_t id = repartition->subscription_id;
+    int64_t place = place_of(engine, 0);
+    hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DROP_PARTITIONS, id);
+    for (int32_t i = 0; status == HF_OK && i < wish->wanted; i++) {
+        status = renew(conn, repartition, wish, i);
+    }
+    HF_POINT("mid_repartition");
+    if (status == HF_OK) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_REHOME, id, wish->wanted, place);
+    }
+    if (status == HF_OK) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_REHOME, id, wish->wanted, place);
+    }
+    return status == HF_OK ? STATEMENT_RUN(conn, SQLITE_QUERY_WISH_FULFILLED, id) : status;
+}
+
+hf_status sqlite_repartition(struct sqlite_engine *engine, struct conn *conn,
+                             struct repartition *repartition)
+{
+    struct wish wish = {0};
+    repartition->ret_changed = false;
+    hf_status status = load_wish(engine, conn, repartition->subscription_id, &wish);
+    if (status != HF_OK || wish.wanted == 0) {
+        return status;
+    }
+    if (wish.lowest < wish.highest) {
+        return fail(HF_BUSY, "the slowest partition is at position %lld, and has to come to %lld",
+                    (long long)wish.lowest, (long long)wish.highest);
+    }
+    status = check_owners(engine, conn, repartition, &wish);
+    if (status == HF_OK) {
+        status = recover(engine, conn, repartition, &wish);
+    }
+    if (status == HF_OK) {
+        status = fulfil(engine, conn, repartition, &wish);
+    }
+    if (status == HF_OK) {
+        conn->ring = true;
+        repartition->ret_changed = true;
+    }
+    return status;
+}
