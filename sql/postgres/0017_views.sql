@@ -127,7 +127,7 @@ END
 $$;
 
 -- The position before the first event that entered the log of a namespace at p_at or later, by a binary
--- search: see src/store/postgres/query.c. Each step looks at up to 32 events from the middle on, and
+-- search: see src/store/postgres/read/query.c. Each step looks at up to 32 events from the middle on, and
 -- goes up only if all of them entered before. In the end p_disorder positions below are looked at for
 -- events that are late all the same. It is one statement, so that there is one plan to be made.
 CREATE FUNCTION holdfast.position_before(p_namespace_id integer, p_at timestamptz,

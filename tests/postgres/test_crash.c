@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#include "store/postgres/reader.h"
+#include "store/postgres/read/reader.h"
 
 struct scene {
     struct fixture *f;

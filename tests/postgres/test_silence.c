@@ -2,7 +2,7 @@
  * test_silence.c - connections that say nothing any more, and servers that take their time.
  *
  * The deadline of every call here is far away: what is noticed is noticed by asking
- * (src/store/postgres/silence.c).
+ * (src/store/postgres/wire/silence.c).
  */
 #include "postgres/support_proxy.h"
 #include "postgres/support_side.h"
@@ -10,7 +10,7 @@
 #include "support/make.h"
 
 #include "base/uuid.h"
-#include "store/postgres/session.h"
+#include "store/postgres/wire/session.h"
 
 #include <dirent.h>
 #include <inttypes.h>

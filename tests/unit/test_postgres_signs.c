@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include "store/postgres/lease.h"
-#include "store/postgres/param.h"
 #include "store/postgres/verbs.h"
+#include "store/postgres/wire/param.h"
+#include "store/postgres/write/lease.h"
 
 #define OTHERS 500
 #define STILL_MS 50

@@ -20,10 +20,10 @@
 #include "base/thread.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "store/postgres/migrate.h"
 #include "store/postgres/postgres.h"
-#include "store/postgres/reader.h"
+#include "store/postgres/read/reader.h"
 #include "store/postgres/verbs.h"
+#include "store/postgres/write/migrate.h"
 
 #define NODE_BYTES_MAX 16384 /* what a node says about itself */
 #define CLOSE_WAIT_MS 5000   /* for the server, to give back what we own */

@@ -42,10 +42,10 @@
 #include "base/arena.h"
 #include "base/set64.h"
 #include "store/engine.h"
-#include "store/postgres/address.h"
-#include "store/postgres/keeper.h"
-#include "store/postgres/session.h"
-#include "store/postgres/skew.h"
+#include "store/postgres/keeper/keeper.h"
+#include "store/postgres/wire/address.h"
+#include "store/postgres/wire/session.h"
+#include "store/postgres/wire/skew.h"
 
 #define POSTGRES_VERSION_MIN 140000 /* server_version_num */
 #define POOL_IDLE_MAX 8

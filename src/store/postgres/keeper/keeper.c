@@ -1,0 +1,759 @@
+/*
+ * keeper.c - the thread that listens, shows signs of life and keeps the house. See keeper.h.
+ *
+ * Wake-ups
+ *   store_news() is a number in memory. It changes when this process commits something that rings,
+ *   when a notification comes, and when the keeper sees that the log's head has moved.
+ *   A NOTIFY in every publishing transaction would serialise the commits of the whole cluster. So
+ *   it is sent after our group commit, by this thread, many at a time, and only if somebody sleeps;
+ *   and publishers in SQL (holdfast.publish) do it in their own transaction, only if somebody
+ *   sleeps. To sleep is to declare it (a flag that expires). An event is not overlooked:
+ *
+ *     committed before the flag was set: after setting it the keeper looks at the head. It has
+ *         moved since the last look that found nobody under way, so the news changes and consumers
+ *         read once more. (A look that found somebody proves nothing about the head that it saw:
+ *         that was drawn, and may be committed since.)
+ *     published before, committed later (it has looked at the flag already, and notifies nobody):
+ *         its transaction holds the sequence's lock. The keeper reads the holders after setting the
+ *         flag, and lets the consumers read again every POLL_MS until those are gone;
+ *     published after: it sees the flag.
+ *
+ *   While many notifications come the flag is taken back: whoever works needs no alarm. So whoever
+ *   hears one must declare anew: somebody else may have taken the flag back. The same goes for few
+ *   notifications of many publishers at once: each waits for the one before it to be on disk, so on
+ *   a slow disk they are few because of us. Until the crowd has gone the head is looked at every
+ *   CROWD_GLANCE_MS instead, by a glance: to ask who is under way goes through all locks of the
+ *   server, at the expense of those who take some. A moving head is news enough; what is committed
+ *   late behind it is a hole, which the reader of the log watches by itself. If the head stands
+ *   still there is a look at once, and one every CROWD_LOOK_MS in any case. A process that dies
+ *   asleep leaves its flag for at most SLEEP_MS: until then publishers notify nobody, which costs
+ *   them a little and nothing else.
+ *
+ * Signs of life
+ *   The advisory lock on this connection says that the process lives; it vanishes with the process.
+ *   The number of beats says that it is not frozen; it rises while the bus says that it is alive
+ *   (store_alive), three times per lease, and is the node's heartbeat. If the connection is lost,
+ *   others may take over at once; fencing keeps that safe.
+ *
+ * Looking
+ *   Nobody rings for some things: a process that died before it could, or that dies now; a change
+ *   that was made without the library. So every look also brings a number that changes with the
+ *   definitions and with the company of this process, and a new number is news; so is an agenda
+ *   that begins at another time. Beat, declaration and look are one statement, for all
+ *   subscriptions: an idle process makes one per IDLE_MS. While somebody stands by for an owner in
+ *   another process, there is one per GUARD_MS.
+ *
+ * The house: months ahead of time, the journal's rotation, and the rows of dead processes.
+ *
+ * Whatever fails here is tried again; the engine works without the keeper, only wake-ups are late.
+ */
+#include "store/postgres/keeper/keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/thread.h"
+#include "base/time/clock.h"
+#include "store/postgres/postgres.h"
+#include "store/postgres/verbs.h"
+#include "store/postgres/wire/row.h"
+
+#define MS INT64_C(1000)
+#define IDLE_MS KEEPER_LOOK_MS
+#define DEAF_MS 1000         /* the same where LISTEN is impossible, or locks are hidden */
+#define GUARD_MS 800         /* the same while somebody stands by for another process ... */
+#define GUARD_FOR_MS 30000   /* ... which must be said again within this time */
+#define SLEEP_MS 30000       /* how long a declaration is good */
+#define POLL_MS 50           /* between two reads while old publishers are not over */
+#define RING_MS 1            /* between two notifications */
+#define DECLARE_MS 10        /* between two declarations in a flood */
+#define HOUSE_MS 3600000     /* between two rounds through the house */
+#define HOUSE_AGAIN_MS 60000 /* ... if somebody was in the way */
+#define ROTATE_MS 250        /* between two looks at the journal's size ... */
+#define ROTATE_COMMITS 200   /* ... if there were so many commits */
+#define STATEMENT_MS 10000
+#define CONNECT_MS 2000 /* doubled, up to STATEMENT_MS, while that is not enough */
+#define RETRY_MS 500    /* after a failed connection */
+#define BEAT_MIN_MS 10
+#define BEATS_PER_LEASE 3
+#define FLOOD_MS 100 /* so many notifications in such a time are a flood */
+#define FLOOD_COUNT 100
+#define CROWD_COUNT 4      /* so many publishers at once are a crowd ... */
+#define CROWD_MS 500       /* ... for so long after they were seen */
+#define CROWD_GLANCE_MS 25 /* between two glances in a crowd ... */
+#define CROWD_LOOK_MS 50   /* ... and between two looks */
+#define UNDER_WAY 2        /* the column of keeper_look that names publishers */
+#define FAKE_WAIT_MS 5
+
+/* Real time, also when a test has stopped the library's clocks: for what others wait for. */
+static int64_t real_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* ---- What other threads call ----------------------------------------------------------------- */
+
+static void poke(struct keeper *keeper)
+{
+    uint64_t one = 1;
+    ssize_t written = write(keeper->wake_fd, &one, sizeof one);
+    (void)written; /* a full counter is readable already */
+}
+
+static void make_news(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    atomic_fetch_add(&keeper->news, 1);
+    pthread_cond_broadcast(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+static void ring(struct keeper *keeper, bool *flag)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    bool pending = *flag;
+    *flag = true;
+    atomic_fetch_add(&keeper->news, 1);
+    pthread_cond_broadcast(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
+    if (!pending) {
+        poke(keeper);
+    }
+}
+
+void keeper_ring(struct postgres_engine *engine)
+{
+    atomic_fetch_add(&engine->keeper.agenda_news, 1);
+    ring(&engine->keeper, &engine->keeper.ring);
+}
+
+void keeper_ring_appends(struct postgres_engine *engine)
+{
+    ring(&engine->keeper, &engine->keeper.ring_appends);
+}
+
+void keeper_expect(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    pthread_mutex_lock(&keeper->mutex);
+    bool pending = keeper->expect;
+    keeper->expect = true;
+    pthread_mutex_unlock(&keeper->mutex);
+    if (!pending) {
+        poke(keeper);
+    }
+}
+
+void keeper_lease(struct postgres_engine *engine, int64_t lease_ms)
+{
+    struct keeper *keeper = &engine->keeper;
+    if (lease_ms > 0 && lease_ms < atomic_load(&keeper->lease_ms)) {
+        atomic_store(&keeper->lease_ms, lease_ms);
+        poke(keeper);
+    }
+}
+
+void keeper_guard(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    int64_t now_us = clock_mono_us();
+    bool guarded = atomic_exchange(&keeper->guard_until_us, now_us + GUARD_FOR_MS * MS) > now_us;
+    if (!guarded) {
+        poke(keeper);
+    }
+}
+
+uint64_t keeper_news(struct postgres_engine *engine)
+{
+    return atomic_load(&engine->keeper.news);
+}
+
+uint64_t keeper_wait(struct postgres_engine *engine, uint64_t seen, int64_t timeout_ms)
+{
+    struct keeper *keeper = &engine->keeper;
+    struct deadline deadline = deadline_after_ms(timeout_ms);
+    pthread_mutex_lock(&keeper->mutex);
+    bool first = keeper->waiters++ == 0;
+    if (first && atomic_load(&keeper->news) == seen) {
+        poke(keeper); /* it may have to declare that somebody sleeps */
+    }
+    while (atomic_load(&keeper->news) == seen && !deadline_passed(deadline)) {
+        cond_wait_until(&keeper->cond, &keeper->mutex, deadline);
+    }
+    keeper->waiters--;
+    uint64_t news = atomic_load(&keeper->news);
+    pthread_mutex_unlock(&keeper->mutex);
+    return news;
+}
+
+void keeper_wake(struct postgres_engine *engine)
+{
+    make_news(&engine->keeper);
+}
+
+void keeper_alive(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    if (!atomic_exchange(&keeper->alive, true)) {
+        poke(keeper);
+    }
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static int64_t beat_gap_us(struct keeper *keeper)
+{
+    int64_t lease_ms = atomic_load(&keeper->lease_ms);
+    int64_t gap_ms = lease_ms / BEATS_PER_LEASE;
+    gap_ms = gap_ms > IDLE_MS ? IDLE_MS : gap_ms < BEAT_MIN_MS ? BEAT_MIN_MS : gap_ms;
+    return gap_ms * MS;
+}
+
+/* Whoever takes long is looked at less and less often. */
+static int64_t poll_gap_us(const struct keeper *keeper)
+{
+    int64_t gap_us = (keeper->look_at_us - keeper->watch_at_us) / 8;
+    return gap_us < POLL_MS * MS ? POLL_MS * MS : gap_us > DEAF_MS * MS ? DEAF_MS * MS : gap_us;
+}
+
+static bool is_declared(const struct keeper *keeper, int64_t now_us)
+{
+    return keeper->declared_until_us > now_us;
+}
+
+/* Whether publishers stand in each other's way if they notify. */
+static bool is_crowded(const struct keeper *keeper, int64_t now_us)
+{
+    return keeper->crowded_until_us > now_us;
+}
+
+/* In a crowd: has the head moved since it was last seen? Costs the server a read of the sequence,
+ * where a look goes through all its locks. */
+static hf_status glance(struct postgres_engine *engine, bool *ret_moved)
+{
+    struct keeper *keeper = &engine->keeper;
+    session_params(&keeper->session);
+    PGresult *result;
+    hf_status status = session_query(&keeper->session, POSTGRES_QUERY_KEEPER_GLANCE, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    int64_t head = result_int8(result, 0, 0, 0);
+    PQclear(result);
+    *ret_moved = head != keeper->seen;
+    keeper->seen = head;
+    keeper->seen_at_us = clock_mono_us();
+    return HF_OK;
+}
+
+/* Beats, declares and looks, as wanted, in one statement. */
+static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
+{
+    struct keeper *keeper = &engine->keeper;
+    struct session *session = &keeper->session;
+    int64_t now_us = clock_mono_us();
+    pthread_mutex_lock(&keeper->mutex);
+    bool expect = keeper->expect;
+    keeper->expect = false;
+    pthread_mutex_unlock(&keeper->mutex);
+    keeper->expecting = keeper->expecting || expect;
+    bool fresh = expect || (declare && !is_declared(keeper, now_us));
+    bool polling = keeper->publishers.count > 0;
+    struct params *params = session_params(session);
+    param_uuid(params, engine->token);
+    param_text(params, engine->node_name);
+    param_bool(params, keeper->locked);
+    param_bool(params, beat);
+    if (declare) {
+        param_int4(params, SLEEP_MS);
+    } else {
+        param_null(params, PARAM_INT4);
+    }
+    if (beat) {
+        atomic_store(&keeper->alive, false);
+    }
+    PGresult *result;
+    int64_t asked_us = clock_steady_us();
+    hf_status status = session_query(session, POSTGRES_QUERY_KEEPER_LOOK, &result);
+    if (status != HF_OK) {
+        return status;
+    }
+    bool set_back = skew_see(engine, result_time(result, 0, 3, 0), asked_us, clock_steady_us());
+    keeper->look_at_us = now_us;
+    keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
+    int64_t head = result_int8(result, 0, 1, 0);
+    int64_t company = result_int8(result, 0, 4, 0);
+    int64_t agenda = result_time(result, 0, 5, INT64_MAX);
+    bool moved = head != keeper->told || company != keeper->company || agenda != keeper->agenda;
+    atomic_fetch_add(&keeper->agenda_news, agenda != keeper->agenda);
+    keeper->agenda = agenda;
+    keeper->under_way = publishers_in(result, UNDER_WAY);
+    if (is_crowded(keeper, now_us) && keeper->under_way >= CROWD_COUNT && head != keeper->looked) {
+        keeper->crowded_until_us = now_us + CROWD_MS * MS;
+    }
+    keeper->looked = head;
+    keeper->seen = head;
+    keeper->seen_at_us = now_us;
+    keeper->company = company;
+    keeper->blind = result_is_null(result, 0, UNDER_WAY);
+    keeper->told = !keeper->blind && keeper->under_way == 0 ? head : -1;
+    if (declare) {
+        keeper->flag = result_int8(result, 0, 0, 0);
+        keeper->declared_until_us = now_us + SLEEP_MS * MS;
+    }
+    if (fresh) {
+        keeper->watch_at_us = now_us;
+    }
+    publishers_keep(&keeper->publishers, result, UNDER_WAY);
+    if (fresh || keeper->publishers.cut ||
+        (keeper->expecting && publishers_prepared(result, UNDER_WAY))) {
+        publishers_note(&keeper->publishers, result, UNDER_WAY);
+    }
+    PQclear(result);
+    if (keeper->expecting && keeper->publishers.count == 0 && !keeper->publishers.cut) {
+        keeper->expecting = false;
+        keeper_ring_appends(engine);
+    } else if (moved || polling || set_back) { /* of those who are over since, one last time */
+        make_news(keeper);
+    }
+    return HF_OK;
+}
+
+/* ---- Connecting ------------------------------------------------------------------------------ */
+
+static hf_status take_lock(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    if (keeper->session.pooled || keeper->locked) {
+        return HF_OK;
+    }
+    param_uuid(session_params(&keeper->session), engine->token);
+    PGresult *result;
+    hf_status status = session_query(&keeper->session, POSTGRES_QUERY_KEEPER_LOCK, &result);
+    if (status == HF_OK) {
+        keeper->locked = result_bool(result, 0, 0);
+        PQclear(result);
+    }
+    return status;
+}
+
+static hf_status keeper_connect(struct postgres_engine *engine, struct deadline deadline)
+{
+    struct keeper *keeper = &engine->keeper;
+    keeper->locked = false;
+    keeper->listening = false;
+    keeper->declared_until_us = 0;
+    keeper->publishers.count = 0;
+    keeper->publishers.cut = keeper->expecting; /* who is still waited for: look anew */
+    keeper->session.deadline = deadline;
+    hf_status status = session_connect(&keeper->session, deadline);
+    atomic_fetch_add(&keeper->connects, status == HF_OK);
+    if (status == HF_OK && !keeper->session.pooled) {
+        status = session_script(&keeper->session, engine->sql[POSTGRES_QUERY_KEEPER_LISTEN]);
+        keeper->listening = status == HF_OK;
+    }
+    if (status == HF_OK) {
+        status = take_lock(engine);
+    }
+    if (status == HF_OK) {
+        status = postgres_node_register(engine, &keeper->session, keeper->locked,
+                                        atomic_load(&keeper->connects) > 1);
+    }
+    if (status == HF_OK) {
+        status = look(engine, true, false);
+    }
+    return status;
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+/* What the others want now. */
+struct wishes {
+    bool stop;
+    bool ring;
+    bool ring_appends;
+    bool waiting;
+    bool expect;
+};
+
+static struct wishes read_wishes(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    struct wishes wishes = {keeper->stop, keeper->ring, keeper->ring_appends, keeper->waiters > 0,
+                            keeper->expect};
+    pthread_mutex_unlock(&keeper->mutex);
+    return wishes;
+}
+
+static hf_status run_ring(struct postgres_engine *engine, bool all)
+{
+    struct keeper *keeper = &engine->keeper;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->ring_appends = false;
+    keeper->ring = keeper->ring && !all;
+    pthread_mutex_unlock(&keeper->mutex);
+    keeper->rung_at_us = real_us();
+    session_params(&keeper->session);
+    hf_status status = session_run(&keeper->session, all ? POSTGRES_QUERY_KEEPER_RING_ALL
+                                                         : POSTGRES_QUERY_KEEPER_RING);
+    if (status != HF_OK) { /* later, then */
+        pthread_mutex_lock(&keeper->mutex);
+        keeper->ring = keeper->ring || all;
+        keeper->ring_appends = keeper->ring_appends || !all;
+        pthread_mutex_unlock(&keeper->mutex);
+    }
+    return status;
+}
+
+/* ret_done false: somebody's open transaction is in the way. We do not wait for it: who hears
+ * nothing from us takes us for dead. */
+static hf_status make_months(struct postgres_engine *engine, bool *ret_done)
+{
+    struct session *session = &engine->keeper.session;
+    PGresult *result;
+    param_int4(session_params(session), engine->namespace_id);
+    hf_status status = session_query(session, POSTGRES_QUERY_TRY_MONTHS, &result);
+    *ret_done = true;
+    if (status == HF_OK) {
+        *ret_done = !PQgetisnull(result, 0, 0);
+        PQclear(result);
+    }
+    return status;
+}
+
+static hf_status keep_house(struct postgres_engine *engine, int64_t now_us)
+{
+    struct keeper *keeper = &engine->keeper;
+    hf_status status = HF_OK;
+    if (now_us - keeper->house_at_us >= HOUSE_MS * MS) {
+        bool done;
+        status = make_months(engine, &done);
+        keeper->house_at_us = done ? now_us : now_us - (HOUSE_MS - HOUSE_AGAIN_MS) * MS;
+        if (status == HF_OK) {
+            session_params(&keeper->session);
+            status = session_run(&keeper->session, POSTGRES_QUERY_KEEPER_SWEEP);
+        }
+    }
+    int64_t commits = atomic_load_explicit(&engine->commits, memory_order_relaxed);
+    if (status == HF_OK && now_us - keeper->rotated_at_us >= ROTATE_MS * MS &&
+        commits - keeper->rotated_commits >= ROTATE_COMMITS) {
+        param_int8(session_params(&keeper->session), commits - keeper->rotated_commits);
+        keeper->rotated_at_us = now_us;
+        keeper->rotated_commits = commits;
+        status = session_run(&keeper->session, POSTGRES_QUERY_KEEPER_ROTATE);
+    }
+    return status;
+}
+
+static hf_status take_flag_back(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    param_int8(session_params(&keeper->session), keeper->flag);
+    return session_run(&keeper->session, POSTGRES_QUERY_KEEPER_AWAKE);
+}
+
+/* The next look: when it is due (INT64_MAX: not before something happens), and what it is to do. */
+struct plan {
+    int64_t at_us;
+    bool beat;
+    bool declare;
+    bool glance; /* a glance is enough, if it finds that the head has moved */
+};
+
+static void not_later(struct plan *plan, int64_t at_us)
+{
+    plan->at_us = at_us < plan->at_us ? at_us : plan->at_us;
+}
+
+static struct plan plan_look(struct keeper *keeper, const struct wishes *wishes, int64_t now_us)
+{
+    bool sleeps = wishes->waiting && keeper->listening;
+    bool crowded = is_crowded(keeper, now_us);
+    int64_t beat_us = keeper->beat_at_us + beat_gap_us(keeper);
+    bool wants_beat = atomic_load(&keeper->alive) || wishes->waiting;
+    struct plan plan = {
+        .at_us = wants_beat ? beat_us : keeper->beat_at_us + HOUSE_MS * MS / 2,
+        .beat = beat_us <= now_us,
+        .declare = sleeps && !crowded &&
+                   keeper->declared_until_us - now_us < (SLEEP_MS - IDLE_MS / 2) * MS,
+    };
+    if (wishes->expect) {
+        not_later(&plan, keeper->look_at_us + POLL_MS * MS);
+    }
+    if (sleeps && !is_declared(keeper, now_us)) {
+        int64_t gap_ms = crowded ? CROWD_GLANCE_MS : keeper->heard >= FLOOD_COUNT ? DECLARE_MS : 0;
+        int64_t next_us = keeper->seen_at_us + gap_ms * MS;
+        plan.at_us = gap_ms > 0 && next_us > now_us ? next_us : now_us;
+        plan.glance = crowded && !plan.beat && !wishes->expect && !keeper->expecting &&
+                      now_us - keeper->look_at_us < CROWD_LOOK_MS * MS;
+    } else if (keeper->publishers.count > 0) {
+        not_later(&plan, keeper->look_at_us + poll_gap_us(keeper));
+    } else if (wishes->waiting && (!keeper->listening || keeper->blind)) {
+        not_later(&plan, keeper->look_at_us + DEAF_MS * MS);
+    }
+    if (atomic_load(&keeper->guard_until_us) > now_us) {
+        not_later(&plan, keeper->look_at_us + GUARD_MS * MS);
+    }
+    return plan;
+}
+
+/* Looks as planned. Where nothing has moved a glance proves nothing: who is under way must be
+ * known. */
+static hf_status carry_out(struct postgres_engine *engine, const struct plan *plan)
+{
+    struct keeper *keeper = &engine->keeper;
+    hf_status status = keeper->locked ? HF_OK : take_lock(engine);
+    bool moved = false;
+    if (status == HF_OK && plan->glance) {
+        status = glance(engine, &moved);
+    }
+    if (moved) {
+        make_news(keeper);
+    } else if (status == HF_OK) {
+        status = look(engine, plan->beat, plan->declare);
+    }
+    return status;
+}
+
+/* Everything that is due. `*ret_wait_us`: how long nothing will be. */
+static hf_status work(struct postgres_engine *engine, const struct wishes *wishes,
+                      int64_t *ret_wait_us)
+{
+    struct keeper *keeper = &engine->keeper;
+    int64_t now_us = clock_mono_us();
+    hf_status status = HF_OK;
+    hf_status rung = HF_OK;
+    int64_t wait_us = IDLE_MS * MS;
+    keeper->session.deadline = deadline_after_ms(STATEMENT_MS);
+    if (wishes->ring || wishes->ring_appends) {
+        int64_t left_us = keeper->rung_at_us + RING_MS * MS - real_us();
+        if (left_us <= 0) {
+            rung = run_ring(engine, wishes->ring);
+            status = session_is_lost(&keeper->session) ? rung : HF_OK; /* signs of life go on */
+        } else {
+            wait_us = left_us;
+        }
+    }
+    struct plan plan = plan_look(keeper, wishes, now_us);
+    if (status == HF_OK && plan.at_us <= now_us) {
+        status = carry_out(engine, &plan);
+        plan = plan_look(keeper, wishes, now_us);
+    }
+    if (status == HF_OK) {
+        status = keep_house(engine, now_us);
+    }
+    if (plan.at_us - now_us < wait_us) {
+        wait_us = plan.at_us > now_us ? plan.at_us - now_us : 0;
+    }
+    *ret_wait_us = wait_us;
+    return status != HF_OK ? status : rung;
+}
+
+/* Takes the notifications that have come, also those that came with the answers to statements. If
+ * there were any there is no time to wait. */
+static hf_status hear(struct postgres_engine *engine, int64_t *ret_wait_us)
+{
+    struct keeper *keeper = &engine->keeper;
+    PGconn *pg = keeper->session.pg;
+    int32_t heard = 0;
+    if (!PQconsumeInput(pg)) {
+        return fail(HF_UNAVAILABLE, "%s: the keeper's connection was lost", engine->place);
+    }
+    for (PGnotify *notify = PQnotifies(pg); notify; notify = PQnotifies(pg)) {
+        heard += notify->be_pid != PQbackendPID(pg);
+        PQfreemem(notify);
+    }
+    if (heard == 0) {
+        return HF_OK;
+    }
+    int64_t now_us = real_us();
+    if (now_us - keeper->heard_at_us >= FLOOD_MS * MS) {
+        keeper->heard_at_us = now_us;
+        keeper->heard = 0;
+    }
+    keeper->heard += heard;
+    int64_t mono_us = clock_mono_us();
+    if (keeper->under_way >= CROWD_COUNT) {
+        keeper->crowded_until_us = mono_us + CROWD_MS * MS;
+    }
+    bool declared = is_declared(keeper, mono_us);
+    bool flood = keeper->heard >= FLOOD_COUNT || is_crowded(keeper, mono_us);
+    keeper->declared_until_us = 0;
+    make_news(keeper);
+    *ret_wait_us = 0;
+    return declared && flood ? take_flag_back(engine) : HF_OK;
+}
+
+/* Waits for the server, for the others, or for the time. */
+static void rest(struct keeper *keeper, int64_t wait_us, bool connected)
+{
+    struct pollfd fds[2] = {
+        {.fd = keeper->wake_fd, .events = POLLIN},
+        {.fd = connected ? PQsocket(keeper->session.pg) : -1, .events = POLLIN},
+    };
+    if (clock_is_fake() && wait_us > FAKE_WAIT_MS * MS) {
+        wait_us = FAKE_WAIT_MS * MS; /* time may pass at any moment */
+    }
+    poll(fds, 2, (int)((wait_us + MS - 1) / MS));
+    if (fds[0].revents) {
+        uint64_t count;
+        ssize_t got = read(keeper->wake_fd, &count, sizeof count);
+        (void)got; /* the descriptor is non-blocking */
+    }
+}
+
+/* How long the next attempt to connect may take. A server that is slow to take connections would
+ * never see us again, and others would take us for dead; one that is away is not waited for. */
+static int64_t longer_ms(const struct keeper *keeper, hf_status status, int64_t connect_ms)
+{
+    if (status != HF_TIMEOUT && !keeper->session.unanswered) {
+        return CONNECT_MS;
+    }
+    return 2 * connect_ms < STATEMENT_MS ? 2 * connect_ms : STATEMENT_MS;
+}
+
+static void *keeper_main(void *ctx)
+{
+    struct postgres_engine *engine = ctx;
+    struct keeper *keeper = &engine->keeper;
+    int64_t connect_ms = CONNECT_MS;
+    bool told = false;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->begun = true;
+    pthread_cond_broadcast(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
+    for (;;) {
+        struct wishes wishes = read_wishes(keeper);
+        if (wishes.stop) {
+            return NULL;
+        }
+        int64_t wait_us = RETRY_MS * MS;
+        hf_status status = HF_OK;
+        if (!session_is_up(&keeper->session)) {
+            session_close(&keeper->session);
+            status = keeper_connect(engine, deadline_after_ms(connect_ms));
+            connect_ms = longer_ms(keeper, status, connect_ms);
+            if (status == HF_OK) {
+                atomic_fetch_add(&keeper->agenda_news, 1);
+                make_news(keeper); /* who knows what we missed */
+            } else {
+                session_close(&keeper->session); /* no half of what it should be: once more */
+            }
+        }
+        if (status == HF_OK) {
+            status = work(engine, &wishes, &wait_us);
+        }
+        if (status == HF_OK) {
+            status = hear(engine, &wait_us);
+        }
+        if (status != HF_OK && !told) {
+            log_about(engine->log, HF_LOG_WARN, NULL, "keeper: %s", err_message());
+        }
+        told = status != HF_OK;
+        bool connected = keeper->session.pg && PQstatus(keeper->session.pg) == CONNECTION_OK;
+        rest(keeper, status == HF_OK ? wait_us : RETRY_MS * MS, connected && status == HF_OK);
+    }
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+static hf_status keeper_init(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    hf_status status = mutex_init(&keeper->mutex);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = cond_init(&keeper->cond);
+    if (status != HF_OK) {
+        pthread_mutex_destroy(&keeper->mutex);
+        return status;
+    }
+    keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (keeper->wake_fd < 0) {
+        pthread_cond_destroy(&keeper->cond);
+        pthread_mutex_destroy(&keeper->mutex);
+        return fail(HF_NOMEM, "cannot make an eventfd: %s", strerror(errno));
+    }
+    session_init(&keeper->session, engine, SESSION_KEEPER);
+    atomic_store(&keeper->news, 1);
+    atomic_store(&keeper->lease_ms, BEATS_PER_LEASE * engine->node.heartbeat_ms);
+    keeper->told = -1;
+    return HF_OK;
+}
+
+static void keeper_release(struct keeper *keeper)
+{
+    session_release(&keeper->session);
+    close(keeper->wake_fd);
+    keeper->wake_fd = -1;
+    pthread_cond_destroy(&keeper->cond);
+    pthread_mutex_destroy(&keeper->mutex);
+}
+
+hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline)
+{
+    struct keeper *keeper = &engine->keeper;
+    hf_status status = keeper_init(engine);
+    if (status != HF_OK) {
+        return status;
+    }
+    status = keeper_connect(engine, deadline);
+    keeper->house_at_us = clock_mono_us() - HOUSE_MS * MS; /* due at once */
+    if (status == HF_OK) {
+        status = thread_start(&keeper->thread, "hf-keeper", keeper_main, engine);
+    }
+    keeper->running = status == HF_OK;
+    if (status != HF_OK) {
+        keeper_release(keeper);
+        return status;
+    }
+    pthread_mutex_lock(&keeper->mutex);
+    while (!keeper->begun) {
+        pthread_cond_wait(&keeper->cond, &keeper->mutex);
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+    return HF_OK;
+}
+
+void keeper_stop(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    if (!keeper->running) {
+        return;
+    }
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->stop = true;
+    pthread_mutex_unlock(&keeper->mutex);
+    poke(keeper);
+    pthread_join(keeper->thread, NULL);
+    keeper->running = false;
+    /* What was rung last, closing included, is still to be told. Publishers must not go on to
+     * notify somebody who has gone; if others sleep too, they hear of it and declare anew. */
+    struct wishes wishes = read_wishes(keeper);
+    bool declared = keeper->flag != 0;
+    if ((wishes.ring || wishes.ring_appends || declared) && session_is_up(&keeper->session)) {
+        keeper->session.deadline = deadline_after_ms(STATEMENT_MS / 10);
+        if (declared) {
+            take_flag_back(engine);
+        }
+        run_ring(engine, wishes.ring || declared);
+    }
+    keeper_release(keeper);
+}
+
+void keeper_abandon(struct keeper *keeper)
+{
+    if (keeper->wake_fd >= 0) {
+        close(keeper->wake_fd);
+        keeper->wake_fd = -1;
+    }
+}

@@ -1,0 +1,93 @@
+/*
+ * keeper.h - the thread that listens, shows signs of life and keeps the house.
+ *
+ * It has a connection of its own, which holds the advisory lock that tells others that this process
+ * lives: the lock goes with the connection, at once when the process dies.
+ */
+#ifndef HF_STORE_POSTGRES_KEEPER_KEEPER_H
+#define HF_STORE_POSTGRES_KEEPER_KEEPER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/postgres/keeper/publishers.h"
+#include "store/postgres/wire/session.h"
+
+#define KEEPER_LOOK_MS 10000 /* between two looks when nothing happens */
+
+struct keeper {
+    pthread_mutex_t mutex; /* guards news, waiters, ring_appends, ring, expect, stop, begun */
+    pthread_cond_t cond;   /* news has changed */
+    _Atomic uint64_t news; /* store_news(); read without the mutex, too */
+    _Atomic uint64_t agenda_news;   /* store_agenda_news() */
+    _Atomic uint64_t connects;      /* how often the keeper's connection was made */
+    _Atomic int64_t lease_ms;       /* the shortest that anybody asked for; INT64_MAX: none */
+    _Atomic int64_t guard_until_us; /* monotonic: until then the end of others is looked for */
+    pthread_t thread;
+    int32_t waiters;   /* threads in store_wait */
+    int wake_fd;       /* eventfd: ends the keeper's poll; -1: none */
+    bool ring_appends; /* those who sleep are to be notified */
+    bool ring;         /* all others are to be notified */
+    bool expect;       /* see keeper_expect */
+    bool stop;
+    bool running;      /* the thread exists ... */
+    bool begun;        /* ... and runs */
+    atomic_bool alive; /* store_alive was called since the last beat */
+
+    /* The keeper's thread's own. */
+    bool locked; /* the advisory lock of this process is held */
+    bool listening;
+    bool blind;                /* the server hides its locks: nobody knows who publishes */
+    bool expecting;            /* when they are over, others are to be notified */
+    int32_t heard;             /* notifications since heard_at_us */
+    int64_t told;              /* the head when nobody was under way: up to there consumers were
+                                  told of all; -1: not known */
+    int64_t company;           /* a number that changes with definitions and other processes */
+    int64_t agenda;            /* when the earliest thing that is kept for later is due */
+    int64_t flag;              /* value of the flag that says that somebody sleeps ... */
+    int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
+    int64_t beat_at_us;        /* the last sign of life */
+    int64_t look_at_us;
+    int64_t watch_at_us; /* when waiting for publishers began */
+    int64_t rung_at_us;
+    int64_t heard_at_us;
+    size_t under_way;         /* publishers at the last look ... */
+    int64_t looked;           /* ... and the newest position */
+    int64_t seen;             /* the same at the last look or glance ... */
+    int64_t seen_at_us;       /* ... and when that was */
+    int64_t crowded_until_us; /* they are so many that they should not notify */
+    int64_t house_at_us;      /* months, sweeping */
+    int64_t rotated_at_us;
+    int64_t rotated_commits;      /* engine->commits then */
+    struct publishers publishers; /* whose end is waited for */
+    struct session session;
+};
+
+/* Connects, takes the process's lock, listens, and starts the thread. */
+hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline);
+/* NULL-safe in that a keeper that was never started may be stopped. */
+void keeper_stop(struct postgres_engine *engine);
+/* In a forked child: forgets without a word to anybody. */
+void keeper_abandon(struct keeper *keeper);
+
+/* Something was committed that others should hear of: wakes our own threads, and notifies all. */
+void keeper_ring(struct postgres_engine *engine);
+/* The same after nothing but events: notifies those who have declared that they sleep. The others
+ * will see the log's head when they do. */
+void keeper_ring_appends(struct postgres_engine *engine);
+/* Events were written in a transaction of the application that will notify nobody and whose end we
+ * shall not be told: watches for it, and rings then. */
+void keeper_expect(struct postgres_engine *engine);
+/* Somebody holds, or wants, a lease of this length: beats come three times as often. */
+void keeper_lease(struct postgres_engine *engine, int64_t lease_ms);
+
+/* Somebody stands by for another process: for a while its death is looked for every GUARD_MS. */
+void keeper_guard(struct postgres_engine *engine);
+
+/* store_news, store_wait, store_wake, store_alive. */
+uint64_t keeper_news(struct postgres_engine *engine);
+uint64_t keeper_wait(struct postgres_engine *engine, uint64_t seen, int64_t timeout_ms);
+void keeper_wake(struct postgres_engine *engine);
+void keeper_alive(struct postgres_engine *engine);
+
+#endif

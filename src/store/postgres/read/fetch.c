@@ -1,0 +1,185 @@
+/*
+ * fetch.c - asking the log. See fetch.h.
+ *
+ * All questions go out in one pipeline: one round trip, and one transaction, in which settings that
+ * are local to it make the plans what they must be. The transaction is READ COMMITTED, so what is
+ * asked later is seen later; the order of the questions is part of the proof (reader.c).
+ */
+#include "store/postgres/read/fetch.h"
+
+#include "base/err.h"
+#include "store/postgres/wire/row.h"
+
+#define QUESTIONS_MAX 4
+
+typedef void (*fill_fn)(struct params *params, const struct fetch *fetch);
+
+struct question {
+    enum postgres_query query;
+    fill_fn fill;
+    struct fetched **ret_rows; /* NULL: they do not matter */
+};
+
+static void fill_settings(struct params *params, const struct fetch *fetch)
+{
+    (void)params;
+    (void)fetch;
+}
+
+/* What is wanted: the regular expression, the number of partitions, and a bit for each of them. */
+static void fill_wanted(struct params *params, const struct fetch *fetch)
+{
+    param_text(params, fetch->regex);
+    if (fetch->owned.total == 0) {
+        param_null(params, PARAM_INT4);
+        param_array(params, PARAM_INT8, 0);
+        return;
+    }
+    size_t words = ((size_t)fetch->owned.total + 63) / 64;
+    param_int4(params, fetch->owned.total);
+    param_array(params, PARAM_INT8, words);
+    for (size_t i = 0; i < words; i++) {
+        element_int8(params, (int64_t)fetch->owned.bits[i]);
+    }
+}
+
+static void fill_tail(struct params *params, const struct fetch *fetch)
+{
+    param_int8(params, fetch->after);
+    param_int8(params, fetch->limit);
+    fill_wanted(params, fetch);
+}
+
+static void fill_holes(struct params *params, const struct fetch *fetch)
+{
+    param_array(params, PARAM_INT8, fetch->hole_count);
+    for (size_t i = 0; i < fetch->hole_count; i++) {
+        element_int8(params, fetch->holes[i].first);
+    }
+    param_array(params, PARAM_INT8, fetch->hole_count);
+    for (size_t i = 0; i < fetch->hole_count; i++) {
+        element_int8(params, fetch->holes[i].last);
+    }
+    fill_wanted(params, fetch);
+    param_int8(params, fetch->limit);
+}
+
+static void fill_large(struct params *params, const struct fetch *fetch)
+{
+    param_array(params, PARAM_INT8, fetch->position_count);
+    for (size_t i = 0; i < fetch->position_count; i++) {
+        element_int8(params, fetch->positions[i]);
+    }
+}
+
+static hf_status prepare(struct session *session, const struct fetch *fetch,
+                         const struct question *question)
+{
+    if (session->pooled || session->prepared[question->query]) {
+        return HF_OK;
+    }
+    question->fill(session_params(session), fetch);
+    hf_status status = params_finish(&session->params);
+    return status == HF_OK ? session_prepare(session, question->query) : status;
+}
+
+/* One answer, taken over. */
+static hf_status take_answer(struct session *session, const struct question *question,
+                             PGresult *result)
+{
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        hf_status status = session_fail(session, result, question->query);
+        PQclear(result);
+        return status;
+    }
+    if (!question->ret_rows) {
+        PQclear(result);
+        return HF_OK;
+    }
+    return fetched_new(result, question->ret_rows);
+}
+
+/* All answers, whatever happens, up to the end of the pipeline. The first failure counts: those
+ * after it only say that there was one. */
+static hf_status take_answers(struct session *session, const struct question *questions,
+                              size_t count)
+{
+    hf_status status = HF_OK;
+    for (size_t i = 0; i <= count; i++) {
+        PGresult *result;
+        hf_status next = session_pipe_next(session, &result);
+        if (next != HF_OK) {
+            session_close(session);
+            return next;
+        }
+        if (i == count || status != HF_OK) {
+            PQclear(result);
+        } else {
+            status = take_answer(session, &questions[i], result);
+        }
+    }
+    return status;
+}
+
+static hf_status ask(struct session *session, const struct fetch *fetch,
+                     const struct question *questions, size_t count)
+{
+    hf_status status = HF_OK;
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        status = prepare(session, fetch, &questions[i]);
+    }
+    if (status == HF_OK) {
+        status = session_pipe_enter(session);
+    }
+    if (status != HF_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        questions[i].fill(session_params(session), fetch);
+        status = session_pipe_send(session, questions[i].query);
+    }
+    if (status == HF_OK) {
+        status = session_pipe_sync(session);
+    }
+    if (status != HF_OK) {
+        session_close(session); /* something was sent, and its answer will not be taken */
+        return status;
+    }
+    status = take_answers(session, questions, count);
+    if (session->pg) {
+        session_pipe_leave(session);
+    }
+    return status;
+}
+
+hf_status fetch_run(struct fetch *fetch, struct session *session)
+{
+    struct question questions[QUESTIONS_MAX] = {
+        {fetch->many ? POSTGRES_QUERY_READ_SETTINGS : POSTGRES_QUERY_READ_SETTINGS_FEW,
+         fill_settings, NULL},
+    };
+    size_t count = 1;
+    if (fetch->tail) {
+        questions[count++] =
+            (struct question){POSTGRES_QUERY_READ_TAIL, fill_tail, &fetch->tail_rows};
+    }
+    if (fetch->hole_count > 0) {
+        questions[count++] =
+            (struct question){POSTGRES_QUERY_READ_HOLES, fill_holes, &fetch->late_rows};
+    }
+    if (fetch->position_count > 0) {
+        questions[count++] =
+            (struct question){POSTGRES_QUERY_READ_LARGE, fill_large, &fetch->large_rows};
+    }
+    if (!session->pg) {
+        return fail(HF_UNAVAILABLE, "the connection was lost");
+    }
+    return ask(session, fetch, questions, count);
+}
+
+void fetch_release(struct fetch *fetch)
+{
+    fetched_done(fetch->tail_rows);
+    fetched_done(fetch->late_rows);
+    fetched_done(fetch->large_rows);
+}

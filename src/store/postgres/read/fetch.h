@@ -1,0 +1,33 @@
+/*
+ * fetch.h - one round trip to the log: its tail, its holes and large events.
+ */
+#ifndef HF_STORE_POSTGRES_READ_FETCH_H
+#define HF_STORE_POSTGRES_READ_FETCH_H
+
+#include "base/gap.h"
+#include "store/postgres/read/queue.h"
+#include "store/postgres/wire/session.h"
+
+/* What is asked for, and the answers. Rows are as queries_read.sql says. */
+struct fetch {
+    struct text regex;          /* of wanted types; absent: all */
+    struct partition_set owned; /* wanted partitions; total 0: all */
+    int64_t limit;              /* of the rows of each answer */
+    bool many;                  /* so many rows will probably come */
+    bool tail;                  /* what is visible after `after` ... */
+    int64_t after;
+    const struct gap_hole *holes; /* ... then what is visible in these ranges ... */
+    size_t hole_count;
+    const int64_t *positions; /* ... then large events, as a whole */
+    size_t position_count;
+    struct fetched *tail_rows; /* the answers; NULL if not asked for */
+    struct fetched *late_rows;
+    struct fetched *large_rows;
+};
+
+/* Asks, in one transaction with a snapshot for each question, in this order. The caller releases
+ * the fetch in any case. A session that was lost is closed and not connected again. */
+hf_status fetch_run(struct fetch *fetch, struct session *session);
+void fetch_release(struct fetch *fetch);
+
+#endif

@@ -1,0 +1,259 @@
+/*
+ * progress.c - how far subscriptions are, and where one event is in one.
+ *
+ * Nothing here scans the log. How much is left is the difference of two positions; how much waits
+ * is counted in an index; what is in flight is summed over the leases, of which there is one per
+ * batch. Each answer is one statement, so its numbers belong together; only the head of the log and
+ * whether the owner is alive are looked at beside it, because neither is kept in rows.
+ *
+ * The journal that checkpoints are appended to is emptied from time to time, which even older
+ * snapshots notice (holdfast.rotate). Then a partition has no checkpoint, and the statement is run
+ * again: the newest rows are on the other side.
+ */
+#include "base/err.h"
+#include "store/postgres/verbs.h"
+#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/row.h"
+
+#define AGAIN_MAX 10     /* rotations in a row */
+#define TOGETHER_MAX 256 /* subscriptions that are asked for by one statement */
+
+/* Asks until column `checkpoint` is not NULL in any row. */
+static bool ask(struct question *question, int checkpoint)
+{
+    bool known = false;
+    for (int i = 0; !known && i < AGAIN_MAX && question_run(question); i++) {
+        known = true;
+        for (int row = 0; known && row < question->rows; row++) {
+            known = !result_is_null(question->result, row, checkpoint);
+        }
+    }
+    question_give(question);
+    if (question->status == HF_OK && !known) {
+        question->status =
+            fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
+    }
+    return known;
+}
+
+/* The same about one subscription, whose row it is. */
+static bool ask_one(struct question *question, int checkpoint, int64_t subscription_id)
+{
+    bool known = ask(question, checkpoint);
+    if (known && question->rows == 0) {
+        question->status =
+            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
+    }
+    return known && question->rows > 0;
+}
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+enum progress_column {
+    PROGRESS_ID,
+    PROGRESS_MODE,
+    PROGRESS_CHECKPOINT,
+    PROGRESS_CHECKPOINT_AT,
+    PROGRESS_EVENT_ID,
+    PROGRESS_OWNER,
+    PROGRESS_OWNER_NAME,
+    PROGRESS_HEAD,
+    PROGRESS_IN_FLIGHT,
+    PROGRESS_RETRYING,
+    PROGRESS_HELD,
+    PROGRESS_BLOCKED,
+    PROGRESS_DEAD,
+    PROGRESS_LOWEST,
+    PROGRESS_OLDEST_AT,
+    PROGRESS_OWNER_ALIVE,
+    PROGRESS_UNOWNED,
+    PROGRESS_MICRO_RATE,
+    PROGRESS_NEXT_ATTEMPT_AT
+};
+
+static void read_owner(const PGresult *result, int row, struct progress *progress)
+{
+    uint8_t owner[STORE_TOKEN_BYTES];
+    progress->owned = result_uuid(result, row, PROGRESS_OWNER, owner);
+    progress->unowned = (int32_t)result_int8(result, row, PROGRESS_UNOWNED, 0);
+    if (progress->owned) {
+        progress->owner_alive = result_bool(result, row, PROGRESS_OWNER_ALIVE);
+        snprintf(progress->owner_name, sizeof progress->owner_name, "%" TEXT_PRI,
+                 TEXT_ARG(result_text(result, row, PROGRESS_OWNER_NAME)));
+    }
+}
+
+static void read_progress(const PGresult *result, int row, struct progress *progress)
+{
+    int64_t checkpoint = result_int8(result, row, PROGRESS_CHECKPOINT, 0);
+    bool shared = result_int8(result, row, PROGRESS_MODE, 0) == HF_MODE_SHARED;
+    progress->checkpoint = checkpoint;
+    progress->cursor = -1;
+    progress->checkpoint_at_us = result_time(result, row, PROGRESS_CHECKPOINT_AT, -1);
+    progress->has_event_id =
+        result_uuid(result, row, PROGRESS_EVENT_ID, progress->checkpoint_event_id);
+    progress->head = result_int8(result, row, PROGRESS_HEAD, 0);
+    progress->retrying = result_int8(result, row, PROGRESS_RETRYING, 0);
+    progress->held = result_int8(result, row, PROGRESS_HELD, 0);
+    progress->blocked = result_int8(result, row, PROGRESS_BLOCKED, 0);
+    progress->dead = result_int8(result, row, PROGRESS_DEAD, 0);
+    progress->oldest_waiting_us = result_time(result, row, PROGRESS_OLDEST_AT, -1);
+    progress->next_attempt_us = result_time(result, row, PROGRESS_NEXT_ATTEMPT_AT, -1);
+    int64_t micro_rate = result_int8(result, row, PROGRESS_MICRO_RATE, -1);
+    progress->rate = micro_rate < 0 ? -1 : (double)micro_rate / 1e6;
+    if (shared) {
+        int64_t lowest = result_int8(result, row, PROGRESS_LOWEST, INT64_MAX);
+        progress->cursor = checkpoint;
+        progress->checkpoint = lowest <= checkpoint ? lowest - 1 : checkpoint;
+        progress->in_flight = result_int8(result, row, PROGRESS_IN_FLIGHT, 0);
+    }
+}
+
+/* Those of the namespace among some subscriptions. */
+static hf_status progress_together(struct engine *engine, const int64_t *ids, size_t count,
+                                   progress_fn found, void *ctx, bool *ret_stop)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_PROGRESS);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    param_array(params, PARAM_INT8, count);
+    for (size_t i = 0; i < count; i++) {
+        element_int8(params, ids[i]);
+    }
+    param_uuid(params, postgres_of(engine)->token);
+    int rows = ask(&question, PROGRESS_CHECKPOINT) ? question.rows : 0;
+    for (int row = 0; row < rows && !*ret_stop; row++) {
+        struct progress progress = {0};
+        read_progress(question.result, row, &progress);
+        read_owner(question.result, row, &progress);
+        *ret_stop = found(result_int8(question.result, row, PROGRESS_ID, 0), &progress, ctx) != 0;
+    }
+    return question_end(&question);
+}
+
+hf_status postgres_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
+                            progress_fn found, void *ctx)
+{
+    (void)now_us; /* rates are counted by the server's clock: sql/postgres/0006_journal.sql */
+    hf_status status = HF_OK;
+    bool stop = false;
+    for (size_t i = 0; i < count && status == HF_OK && !stop; i += TOGETHER_MAX) {
+        size_t some = count - i < TOGETHER_MAX ? count - i : TOGETHER_MAX;
+        status = progress_together(engine, &ids[i], some, found, ctx, &stop);
+    }
+    return status;
+}
+
+/* ---- Gaps ------------------------------------------------------------------------------------ */
+
+enum gap_column { GAP_CHECKPOINT, GAP_MISSING, GAP_COUNT, GAP_HOLDERS, GAP_PID };
+
+hf_status postgres_gaps(struct engine *engine, int64_t subscription_id, struct gap_facts *ret_facts)
+{
+    struct gap_facts facts = {0};
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_GAPS);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    param_int8(params, subscription_id);
+    param_int8(params, STORE_GAPS_MAX);
+    if (ask_one(&question, GAP_CHECKPOINT, subscription_id)) {
+        const PGresult *result = question.result;
+        bool held = result_int8(result, 0, GAP_HOLDERS, 0) > 0;
+        facts.missing = result_int8(result, 0, GAP_MISSING, 0);
+        facts.count = result_int8(result, 0, GAP_COUNT, 0);
+        facts.pid = held ? result_int8(result, 0, GAP_PID, -1) : 0;
+    }
+    hf_status status = question_end(&question);
+    if (status == HF_OK && facts.missing != 0 && facts.pid != 0) {
+        status = postgres_holders(engine, &facts);
+    }
+    if (status == HF_OK) {
+        *ret_facts = facts;
+    }
+    return status;
+}
+
+/* ---- One delivery ---------------------------------------------------------------------------- */
+
+enum facts_column {
+    FACTS_MODE,
+    FACTS_START,
+    FACTS_CHECKPOINT,
+    FACTS_SETTLED,
+    FACTS_LEASED,
+    FACTS_RETRY_KIND,
+    FACTS_RETRY_ATTEMPTS,
+    FACTS_RETRY_NEXT,
+    FACTS_RETRY_STORY,
+    FACTS_DEAD_ID,
+    FACTS_DEAD_ATTEMPTS,
+    FACTS_DEAD_STORY
+};
+
+/* Column `kind` of holdfast.retries. */
+enum retry_kind {
+    RETRY_NONE = 0, /* no row */
+    RETRY_WAITING = 1,
+    RETRY_HELD = 2,
+    RETRY_BLOCKED = 3,
+    RETRY_LEASED = 4,
+    RETRY_ALONE = 5 /* waiting, to be handed out alone (shared) */
+};
+
+/* What the row in retries says, or the dead letter if there is none. Answers the story. */
+static struct text read_story(struct postgres_engine *engine, const PGresult *result,
+                              struct delivery_facts *facts)
+{
+    enum retry_kind kind = (enum retry_kind)result_int8(result, 0, FACTS_RETRY_KIND, RETRY_NONE);
+    int64_t next_us = result_time(result, 0, FACTS_RETRY_NEXT, -1);
+    facts->waiting = (kind == RETRY_WAITING || kind == RETRY_ALONE) && next_us != 0;
+    facts->held = kind == RETRY_HELD || (kind == RETRY_WAITING && next_us == 0);
+    facts->blocked = kind == RETRY_BLOCKED;
+    facts->leased = facts->leased || kind == RETRY_LEASED;
+    facts->next_attempt_us = facts->waiting ? skew_local(engine, next_us) : -1;
+    facts->dead_id = result_int8(result, 0, FACTS_DEAD_ID, -1);
+    if (facts->dead_id >= 0 && kind == RETRY_NONE && !facts->leased) {
+        facts->attempts = (int32_t)result_int8(result, 0, FACTS_DEAD_ATTEMPTS, 0);
+        return result_text(result, 0, FACTS_DEAD_STORY);
+    }
+    facts->attempts = (int32_t)result_int8(result, 0, FACTS_RETRY_ATTEMPTS, 0);
+    return result_text(result, 0, FACTS_RETRY_STORY);
+}
+
+static struct delivery_facts read_facts(const PGresult *result)
+{
+    bool shared = result_int8(result, 0, FACTS_MODE, 0) == HF_MODE_SHARED;
+    int64_t checkpoint = result_int8(result, 0, FACTS_CHECKPOINT, 0);
+    return (struct delivery_facts){
+        .start = result_int8(result, 0, FACTS_START, 0),
+        .checkpoint = shared ? -1 : checkpoint,
+        .cursor = shared ? checkpoint : -1,
+        .settled = result_bool(result, 0, FACTS_SETTLED),
+        .leased = result_bool(result, 0, FACTS_LEASED),
+    };
+}
+
+hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id,
+                                  const uint8_t id[16], int64_t position, int64_t hash,
+                                  struct arena *arena, struct delivery_facts *ret_facts,
+                                  struct text *ret_attempts_json)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DELIVERY_FACTS);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    param_int8(params, subscription_id);
+    param_uuid(params, id);
+    param_int8(params, position);
+    param_int8(params, hash);
+    if (ask_one(&question, FACTS_CHECKPOINT, subscription_id)) {
+        struct delivery_facts facts = read_facts(question.result);
+        struct text story =
+            arena_text(arena, read_story(postgres_of(engine), question.result, &facts));
+        question.status = arena_status(arena);
+        if (question.status == HF_OK) {
+            *ret_facts = facts;
+            *ret_attempts_json = story;
+        }
+    }
+    return question_end(&question);
+}

@@ -1,0 +1,195 @@
+/*
+ * query.c - reads of the log, of a partition's retries, and of a lease.
+ *
+ * Each is one question (question.h) and so reads one snapshot. What goes into a batch is copied; if
+ * a query fails midway its batch is as it was, but for the arena's memory.
+ *
+ * Finding a time. entered_at rises with the positions, but for events of transactions that overlap:
+ * each takes the clock when it has drawn its position, and the server's clock may be set back. The
+ * binary search (position_before) must not take an early one for the whole upper half: it would
+ * skip what lies between. So it looks at a few neighbours and goes up only if all of them are
+ * early; and because a clock that was set back concerns many, it looks back in the end as far as it
+ * is told to. A single late one only makes reading begin earlier.
+ */
+#include "base/err.h"
+#include "store/batch.h"
+#include "store/postgres/verbs.h"
+#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/row.h"
+
+/* ---- The log --------------------------------------------------------------------------------- */
+
+hf_status postgres_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_EVENT_FIND);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    param_uuid(params, id);
+    if (question_ask(&question)) {
+        struct entry *entry;
+        question.status = question.rows > 0
+                              ? event_push(batch, question.result, 0, 0, &entry)
+                              : fail(HF_NOTFOUND, "no event with this id is in the log");
+    }
+    return question_end(&question);
+}
+
+hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_HEAD_AND_FIRST);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    if (question_ask(&question)) {
+        *ret_head = result_int8(question.result, 0, 0, 0);
+        *ret_first = result_int8(question.result, 0, 1, *ret_head + 1);
+    }
+    return question_end(&question);
+}
+
+hf_status postgres_last(struct engine *engine, int64_t *ret_position)
+{
+    struct question question;
+    question_begin(&question, engine, POSTGRES_QUERY_LAST);
+    if (question_ask(&question)) {
+        *ret_position = result_int8(question.result, 0, 0, 0);
+    }
+    return question_end(&question);
+}
+
+hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
+                                   int64_t *ret_position)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_POSITION_BEFORE);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    param_time(params, at_us);
+    param_int8(params, disorder);
+    if (question_ask(&question)) {
+        *ret_position = question.rows > 0 ? result_int8(question.result, 0, 0, 0) : 0;
+    }
+    return question_end(&question);
+}
+
+/* ---- Retries --------------------------------------------------------------------------------- */
+
+/* Columns after the event's. */
+enum due_column { DUE_ATTEMPTS = EVENT_COLUMNS, DUE_UNCOUNTED, DUE_STORY, DUE_NEXT };
+
+static hf_status push_due(struct batch *batch, const PGresult *result, int row)
+{
+    struct entry *entry;
+    hf_status status = event_push(batch, result, row, 0, &entry);
+    if (status != HF_OK) {
+        return status;
+    }
+    entry->attempts = (int32_t)result_int8(result, row, DUE_ATTEMPTS, 0);
+    entry->uncounted = (int32_t)result_int8(result, row, DUE_UNCOUNTED, 0);
+    entry->attempts_json = arena_text(&batch->arena, result_text(result, row, DUE_STORY));
+    entry->waited = true;
+    return arena_status(&batch->arena);
+}
+
+static hf_status push_all_due(struct batch *batch, const PGresult *result)
+{
+    hf_status status = HF_OK;
+    size_t first = batch->count;
+    bool any = PQntuples(result) > 0 && !result_is_null(result, 0, EVENT_POSITION);
+    for (int row = 0; status == HF_OK && any && row < PQntuples(result); row++) {
+        status = push_due(batch, result, row);
+        if (batch_full(batch)) {
+            break;
+        }
+    }
+    if (status != HF_OK) {
+        batch->count = first;
+    }
+    return status;
+}
+
+hf_status postgres_retries_due(struct engine *engine, const struct due_query *query,
+                               struct batch *batch, int64_t *ret_next_us)
+{
+    struct postgres_engine *self = postgres_of(engine);
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_RETRIES_DUE);
+    param_int8(params, query->subscription_id);
+    param_array(params, PARAM_INT4, query->partition_count);
+    for (size_t i = 0; i < query->partition_count; i++) {
+        element_int4(params, query->partitions[i]);
+    }
+    params->shift_us = skew_shift(self, query->now_us);
+    param_local(params, query->now_us);
+    param_int4(params, query->max > 0 ? query->max : 0);
+    param_int8(params, STORE_BATCH_BYTES_MAX);
+    param_array(params, PARAM_INT8, query->in_hand_count);
+    for (size_t i = 0; i < query->in_hand_count; i++) {
+        element_int8(params, query->in_hand[i]);
+    }
+    if (question_ask(&question)) {
+        question.status = push_all_due(batch, question.result);
+    }
+    if (question.status == HF_OK) {
+        *ret_next_us = skew_local(self, result_time(question.result, 0, DUE_NEXT, -1));
+    }
+    return question_end(&question);
+}
+
+hf_status postgres_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
+                         lane_fn found, void *ctx)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_LANES);
+    param_int8(params, subscription_id);
+    param_int4(params, partition);
+    question_ask(&question);
+    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
+        uint64_t lane = (uint64_t)result_int8(question.result, row, 0, 0);
+        enough = found(lane, result_int8(question.result, row, 1, 0), ctx);
+    }
+    return question_end(&question);
+}
+
+hf_status postgres_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
+                         int64_t checkpoint, position_fn found, void *ctx)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_AHEAD);
+    param_int8(params, subscription_id);
+    param_int4(params, partition);
+    param_int8(params, checkpoint);
+    question_ask(&question);
+    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
+        enough = found(result_int8(question.result, row, 0, 0), ctx);
+    }
+    return question_end(&question);
+}
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+static hf_status push_lease(struct batch *batch, const PGresult *result)
+{
+    size_t first = batch->count;
+    int last = PQntuples(result) - 1;
+    hf_status status = postgres_answer(result, last, CLAIMED_STATUS);
+    for (int row = 0; status == HF_OK && row < last; row++) {
+        status = postgres_claimed_push(batch, result, row);
+    }
+    if (status != HF_OK) {
+        batch->count = first;
+    }
+    return status;
+}
+
+hf_status postgres_lease_read(struct engine *engine, int64_t subscription_id,
+                              const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch)
+{
+    struct question question;
+    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_LEASE_READ);
+    param_int4(params, postgres_of(engine)->namespace_id);
+    param_int8(params, subscription_id);
+    param_uuid(params, lease);
+    if (question_ask(&question)) {
+        question.status = push_lease(batch, question.result);
+    }
+    return question_end(&question);
+}

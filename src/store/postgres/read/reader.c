@@ -1,0 +1,719 @@
+/*
+ * reader.c - the log's reading end.
+ *
+ * Positions become visible out of order, or never, so a reader has two memories: the gap proof
+ * (base/gap.h), which knows what was seen and what is missing below it, and a queue of events that
+ * were read and not handed up yet. When the queue has nothing to hand up the reader fetches, in one
+ * round trip and one transaction of three statements:
+ *
+ *   settings   that make the plans what they must be
+ *   tail       what is visible after the highest position seen
+ *   holes      what has become visible of the missing numbers
+ *
+ * in this order (fetch.c): an event that was acknowledged before another one was published is
+ * visible when the tail shows the other one, so if it fills a hole, the holes, read later, show it,
+ * and it is handed up first. In strict order nothing is handed up beyond the lowest hole. The floor
+ * is below the lowest hole and below the first event in the queue.
+ *
+ * The proof needs looks at the lock's holders; probe.c makes them while there are holes.
+ *
+ * What was read is true only for the life of the server: one that crashes forgets whose
+ * transactions had which names, and may give the same positions again. So a reader keeps one
+ * session all its life, and when that has lost its connection the reader is over: HF_UNAVAILABLE
+ * once, then HF_STALE. The caller opens another one at its checkpoint. Behind a pooler the
+ * connection says nothing about the server, so it is asked when it was started.
+ *
+ * Memory: one fetch is bounded in rows, and rows in bytes, because texts above READ_LARGE_BYTES are
+ * fetched when they are handed up (queries_read.sql).
+ */
+#include "store/postgres/read/reader.h"
+
+#include "base/err.h"
+#include "base/gap.h"
+#include "base/mem.h"
+#include "base/time/clock.h"
+#include "store/batch.h"
+#include "store/filter.h"
+#include "store/postgres/postgres.h"
+#include "store/postgres/read/fetch.h"
+#include "store/postgres/read/probe.h"
+#include "store/postgres/read/regex.h"
+#include "store/postgres/verbs.h"
+#include "store/postgres/wire/row.h"
+
+#define READ_ROWS_FIRST 64     /* of the first fetch, unless more are wanted; it grows ... */
+#define READ_ROWS_MAX 4096     /* ... up to this, ... */
+#define READ_BYTES_MAX 4194304 /* ... while a fetch is not larger than this */
+#define READ_LARGE_BYTES 16384 /* as in queries_read.sql */
+#define READ_QUEUE_MAX 8192    /* strict order: then only what is missing below is fetched */
+
+#define READ_BYTES_COLUMN EVENT_COLUMNS
+
+/* What the server is asked for, so that it sends no payload that nobody here wants. */
+struct wanted {
+    struct buf regex;                       /* of types; empty: all */
+    int32_t partitions;                     /* 0: all of them, else how many there are ... */
+    uint64_t owned[HF_PARTITIONS_MAX / 64]; /* ... and which are wanted */
+};
+
+struct postgres_reader {
+    struct reader head; /* first: engine.h */
+    struct session *session;
+    uint64_t number;         /* of the session's connection */
+    int64_t server_start_us; /* of the server; 0: not asked yet */
+    bool over;               /* the connection was lost */
+    bool strict;
+    bool watching;  /* the prober knows of our holes */
+    bool told_full; /* the log knows that there are too many holes */
+    int64_t gap_timeout_us;
+    bool vain;       /* the last look of our own did not help; ... */
+    int64_t vain_us; /* ... that was then */
+    struct gap gap;
+    struct queue queue;
+    int64_t barrier;      /* relaxed: nothing beyond is handed up, because holes before it were
+                                not read as a whole */
+    bool tail_cut;        /* the last tail was as long as it might be ... */
+    bool late_cut;        /* ... or what the last holes have shown */
+    int64_t rows;         /* of the next fetch */
+    struct wanted wanted; /* of the filter that the queue was read by */
+    bool plain;           /* the server does not take our regular expressions */
+    struct gap_run *runs; /* of the present fetch */
+    int64_t *found;
+    size_t scratch_count; /* room in both */
+};
+
+static struct postgres_reader *reader_of(struct reader *reader)
+{
+    return (struct postgres_reader *)reader;
+}
+
+static struct postgres_engine *engine_of(const struct postgres_reader *reader)
+{
+    return postgres_of(reader->head.engine);
+}
+
+/* ---- The session ----------------------------------------------------------------------------- */
+
+static hf_status lose(struct postgres_reader *reader)
+{
+    reader->over = true;
+    return fail(HF_UNAVAILABLE, "%s: the connection that the log was read on was lost",
+                engine_of(reader)->place);
+}
+
+static bool is_connected(const struct postgres_reader *reader)
+{
+    const struct session *session = reader->session;
+    return !session_is_lost(session) && session->number == reader->number;
+}
+
+static hf_status ask_server_start(struct postgres_reader *reader, int64_t *ret_us)
+{
+    PGresult *result;
+    session_params(reader->session);
+    hf_status status = session_query(reader->session, POSTGRES_QUERY_READ_SERVER_START, &result);
+    if (status == HF_OK) {
+        *ret_us = result_time(result, 0, 0, 0);
+        PQclear(result);
+    }
+    return is_connected(reader) ? status : lose(reader);
+}
+
+/* Whether it is still the same server, where the connection does not tell. */
+static hf_status check_server(struct postgres_reader *reader)
+{
+    int64_t start_us = 0;
+    hf_status status = HF_OK;
+    if (reader->session->pooled) {
+        status = ask_server_start(reader, &start_us);
+        if (status == HF_OK && start_us != reader->server_start_us) {
+            status = lose(reader);
+        }
+    }
+    return status;
+}
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+/* A fetch of so many rows, by the present filter. */
+static struct fetch fetch_of(const struct postgres_reader *reader, int64_t limit)
+{
+    const struct wanted *wanted = &reader->wanted;
+    return (struct fetch){
+        .limit = limit,
+        .regex = wanted->regex.length > 0 ? buf_text(&wanted->regex) : TEXT_ABSENT,
+        .owned = {.total = wanted->partitions, .bits = wanted->owned},
+    };
+}
+
+static hf_status ask(struct postgres_reader *reader, struct fetch *fetch)
+{
+    struct session *session = reader->session;
+    hf_status status = fetch_run(fetch, session);
+    if (!is_connected(reader)) {
+        return lose(reader);
+    }
+    if (status != HF_OK &&
+        (strcmp(session->sqlstate, "2201B") == 0 || strncmp(session->sqlstate, "54", 2) == 0)) {
+        reader->plain = true; /* its limits are lower than ours: the next call asks for all */
+    }
+    return status == HF_OK ? check_server(reader) : status;
+}
+
+/* ---- Taking what was read -------------------------------------------------------------------- */
+
+static int64_t position_at(const PGresult *result, int row)
+{
+    return result_int8(result, row, EVENT_POSITION, 0);
+}
+
+static size_t rows_of(const struct fetched *fetched)
+{
+    return fetched ? (size_t)PQntuples(fetched->result) : 0;
+}
+
+/* Everything that may fail for want of memory, before anything is taken. */
+static hf_status make_room(struct postgres_reader *reader, const struct fetch *fetch)
+{
+    size_t tail = rows_of(fetch->tail_rows);
+    size_t late = rows_of(fetch->late_rows);
+    size_t needed = tail > late ? tail : late;
+    if (needed > reader->scratch_count) {
+        struct gap_run *runs = mem_realloc(reader->runs, needed * sizeof *runs);
+        reader->runs = runs ? runs : reader->runs;
+        int64_t *found = mem_realloc(reader->found, needed * sizeof *found);
+        reader->found = found ? found : reader->found;
+        if (!runs || !found) {
+            return fail(HF_NOMEM, "no memory to read %zu events", needed);
+        }
+        reader->scratch_count = needed;
+    }
+    return queue_reserve(&reader->queue, tail + late);
+}
+
+/* Queues the wanted rows up to `through`. */
+static void enqueue(struct postgres_reader *reader, struct fetched *rows, int64_t through)
+{
+    int count = PQntuples(rows->result);
+    for (int row = 0; row < count; row++) {
+        int64_t position = position_at(rows->result, row);
+        if (position <= through && !result_is_null(rows->result, row, READ_BYTES_COLUMN)) {
+            queue_put(&reader->queue, rows, row, position,
+                      result_int8(rows->result, row, READ_BYTES_COLUMN, 0));
+        }
+    }
+}
+
+static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
+                           const struct proof *proof)
+{
+    const PGresult *result = fetch->late_rows->result;
+    int rows = PQntuples(result);
+    for (int row = 0; row < rows; row++) {
+        reader->found[row] = position_at(result, row);
+        if (row > 0 && reader->found[row] <= reader->found[row - 1]) {
+            return fail(HF_CORRUPT, "%s did not read gaps in order", engine_of(reader)->place);
+        }
+    }
+    bool cut = rows == fetch->limit;
+    bool all = fetch->hole_count == reader->gap.count;
+    int64_t through = cut   ? reader->found[rows - 1]
+                      : all ? INT64_MAX
+                            : reader->gap.holes[fetch->hole_count - 1].last;
+    bool same = proof->server_start_us == reader->server_start_us;
+    int64_t skipped = reader->gap.skipped;
+    int64_t floor = gap_floor(&reader->gap);
+    int64_t taken = 0;
+    hf_status status =
+        gap_reread(&reader->gap, reader->found, (size_t)rows, through,
+                   same ? proof->look : (struct gap_look){0, UINT64_MAX}, clock_mono_us(),
+                   proof->blind ? reader->gap_timeout_us : 0, &taken);
+    if (status != HF_OK) {
+        return status;
+    }
+    if (reader->gap.skipped != skipped) {
+        log_about(engine_of(reader)->log, HF_LOG_WARN, NULL,
+                  "gap_timeout: gave up on %lld missing positions between %lld and %lld (%lld so "
+                  "far); events that slow transactions commit there are not delivered",
+                  (long long)(reader->gap.skipped - skipped), (long long)floor + 1,
+                  (long long)gap_floor(&reader->gap), (long long)reader->gap.skipped);
+    }
+    reader->barrier = taken < through ? taken : through;
+    reader->late_cut = cut && taken >= through;
+    if (rows > 0) {
+        bool behind = queue_count(&reader->queue) > 0;
+        enqueue(reader, fetch->late_rows, taken);
+        if (behind) {
+            queue_sort(&reader->queue);
+        }
+    }
+    return HF_OK;
+}
+
+static size_t make_runs(struct postgres_reader *reader, const PGresult *result)
+{
+    size_t count = 0;
+    int rows = PQntuples(result);
+    for (int row = 0; row < rows; row++) {
+        int64_t position = position_at(result, row);
+        if (count > 0 && reader->runs[count - 1].last == position - 1) {
+            reader->runs[count - 1].last = position;
+        } else {
+            reader->runs[count++] = (struct gap_run){position, position};
+        }
+    }
+    return count;
+}
+
+/* The next fetch is as large as it may be. */
+static void adapt_rows(struct postgres_reader *reader, const PGresult *result, bool cut)
+{
+    int64_t bytes = 0;
+    int rows = PQntuples(result);
+    for (int row = 0; row < rows; row++) {
+        int64_t size = result_int8(result, row, READ_BYTES_COLUMN, 0);
+        bytes += size > READ_LARGE_BYTES ? 0 : size;
+    }
+    if (bytes > READ_BYTES_MAX && reader->rows > 1) {
+        reader->rows /= 2;
+    } else if (cut && 2 * bytes < READ_BYTES_MAX) {
+        reader->rows = 2 * reader->rows < READ_ROWS_MAX ? 2 * reader->rows : READ_ROWS_MAX;
+    }
+}
+
+static hf_status take_tail(struct postgres_reader *reader, struct fetch *fetch, uint64_t begun)
+{
+    const PGresult *result = fetch->tail_rows->result;
+    bool cut = PQntuples(result) == fetch->limit;
+    size_t count = make_runs(reader, result);
+    hf_status status = gap_tail(&reader->gap, reader->runs, count, begun, clock_mono_us());
+    if (status != HF_OK) {
+        return status;
+    }
+    bool whole = count == 0 || reader->gap.high == reader->runs[count - 1].last;
+    if (!whole && !reader->told_full) {
+        log_about(engine_of(reader)->log, HF_LOG_WARN, NULL,
+                  "%d gaps are open below position %lld, so reading ahead stops until transactions "
+                  "that have published end",
+                  GAP_HOLES_MAX, (long long)reader->gap.high);
+    }
+    reader->told_full = !whole;
+    reader->tail_cut = cut && whole;
+    adapt_rows(reader, result, cut);
+    enqueue(reader, fetch->tail_rows, reader->gap.high);
+    return HF_OK;
+}
+
+/* Lets the prober know what we wait for. */
+static hf_status watch(struct postgres_reader *reader)
+{
+    struct prober *prober = engine_of(reader)->prober;
+    hf_status status = HF_OK;
+    if (reader->gap.count == 0) {
+        if (reader->watching) {
+            prober_unwatch(prober);
+            reader->watching = false;
+        }
+        return HF_OK;
+    }
+    if (reader->server_start_us == 0) {
+        status = ask_server_start(reader, &reader->server_start_us);
+    }
+    if (status == HF_OK && reader->gap.holes[reader->gap.count - 1].witness == 0) {
+        prober_ask(prober);
+    }
+    if (status == HF_OK && !reader->watching) {
+        status = prober_watch(prober);
+        reader->watching = status == HF_OK;
+    }
+    return status;
+}
+
+/* How many holes to read again. While strict order keeps many events waiting, what would have to
+ * wait behind them is not fetched. */
+static size_t holes_wanted(const struct postgres_reader *reader)
+{
+    size_t count = reader->gap.count;
+    if (queue_count(&reader->queue) >= READ_QUEUE_MAX) {
+        int64_t before = reader->queue.items[reader->queue.first].position;
+        while (count > 1 && reader->gap.holes[count - 1].first > before) {
+            count--;
+        }
+    }
+    return count;
+}
+
+static hf_status fetch_more(struct postgres_reader *reader)
+{
+    struct prober *prober = engine_of(reader)->prober;
+    struct proof proof = prober_proof(prober); /* before the questions are sent */
+    struct fetch fetch = fetch_of(reader, reader->rows);
+    fetch.tail = queue_count(&reader->queue) == 0 && reader->gap.count < GAP_HOLES_MAX;
+    fetch.many = reader->tail_cut;
+    fetch.after = reader->gap.high;
+    fetch.holes = reader->gap.holes;
+    fetch.hole_count = holes_wanted(reader);
+    hf_status status = ask(reader, &fetch);
+    uint64_t begun = prober_begun(prober); /* after the answers have come */
+    if (status == HF_OK) {
+        status = make_room(reader, &fetch);
+    }
+    if (status == HF_OK) {
+        reader->barrier = INT64_MAX;
+        reader->late_cut = false;
+    }
+    if (status == HF_OK && fetch.late_rows) {
+        status = take_late(reader, &fetch, &proof);
+    }
+    if (status == HF_OK && fetch.tail_rows) {
+        status = take_tail(reader, &fetch, begun);
+    } else if (status == HF_OK) {
+        reader->tail_cut = reader->gap.count < GAP_HOLES_MAX; /* we still owe a look at it */
+    }
+    if (status == HF_OK) {
+        status = watch(reader);
+    }
+    fetch_release(&fetch);
+    return status;
+}
+
+/*
+ * In strict order events wait behind a hole. Most holes are old: nobody publishes, or nobody who
+ * might fill it. So it looks at once and does not wait for the prober, whose news would come too
+ * late for somebody who reads only once; but not again and again while it does not help.
+ */
+static bool may_look(const struct postgres_reader *reader, int64_t now_us)
+{
+    return reader->strict && reader->gap.count > 0 && queue_count(&reader->queue) > 0 &&
+           (!reader->vain || now_us - reader->vain_us >= PROBE_PERIOD_MS * INT64_C(1000));
+}
+
+static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
+{
+    int64_t floor = gap_floor(&reader->gap);
+    hf_status status = prober_look(engine_of(reader)->prober, reader->session);
+    if (!is_connected(reader)) {
+        return lose(reader);
+    }
+    status = status == HF_OK ? fetch_more(reader) : HF_OK; /* a look that fails proves nothing */
+    reader->vain = gap_floor(&reader->gap) == floor;
+    reader->vain_us = now_us;
+    return status;
+}
+
+/* Puts the rows of a portion that are not in a hole: those come when the holes are read. Answers
+ * the position that the next portion begins at. */
+static hf_status take_again(struct postgres_reader *reader, struct fetched *rows,
+                            struct queue *queue, int64_t *ret_next)
+{
+    int count = PQntuples(rows->result);
+    hf_status status = queue_reserve(queue, (size_t)count);
+    for (int row = 0; row < count && status == HF_OK; row++) {
+        int64_t position = position_at(rows->result, row);
+        if (!result_is_null(rows->result, row, READ_BYTES_COLUMN) &&
+            !gap_is_open(&reader->gap, position)) {
+            queue_put(queue, rows, row, position,
+                      result_int8(rows->result, row, READ_BYTES_COLUMN, 0));
+        }
+        *ret_next = position + 1;
+    }
+    return status;
+}
+
+/* The filter has changed: what is in the queue was read by another one, so it is read again, in
+ * portions, because what has become visible in holes between may be any number of events. */
+static hf_status read_queue_again(struct postgres_reader *reader)
+{
+    struct gap_hole range = {
+        .first = queue_at(&reader->queue, 0)->position,
+        .last = reader->gap.high,
+    };
+    struct queue again = {0};
+    hf_status status = HF_OK;
+    for (bool more = true; more && status == HF_OK;) {
+        struct fetch fetch = fetch_of(reader, reader->rows);
+        fetch.many = true;
+        fetch.holes = &range;
+        fetch.hole_count = 1;
+        status = ask(reader, &fetch);
+        if (status == HF_OK) {
+            more = rows_of(fetch.late_rows) == (size_t)fetch.limit;
+            status = take_again(reader, fetch.late_rows, &again, &range.first);
+        }
+        more = more && range.first <= range.last;
+        fetch_release(&fetch);
+    }
+    struct queue old = reader->queue;
+    if (status == HF_OK) {
+        reader->queue = again;
+        again = old;
+    }
+    queue_release(&again);
+    return status;
+}
+
+/* ---- Handing up ------------------------------------------------------------------------------ */
+
+/* How many of the queue may be handed up. */
+static size_t count_ready(struct postgres_reader *reader, const struct filter *filter, size_t max)
+{
+    int64_t through = gap_ready(&reader->gap, reader->strict);
+    if (!reader->strict && reader->barrier < through) {
+        through = reader->barrier;
+    }
+    if (filter->through > 0 && filter->through < through) {
+        through = filter->through;
+    }
+    size_t count = queue_count(&reader->queue);
+    count = count < max ? count : max;
+    while (count > 0 && queue_at(&reader->queue, count - 1)->position > through) {
+        count--;
+    }
+    return count;
+}
+
+static struct queued *find_queued(struct postgres_reader *reader, size_t count, int64_t position)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (queue_at(&reader->queue, i)->position == position) {
+            return queue_at(&reader->queue, i);
+        }
+    }
+    return NULL;
+}
+
+/* Puts the large events among the first `count` where they can be handed up, as many as one batch
+ * holds. Answers how many of the queue are ready then. */
+static hf_status fetch_large(struct postgres_reader *reader, size_t count, size_t *ret_count)
+{
+    int64_t bytes = 0;
+    struct fetch fetch = fetch_of(reader, 0);
+    hf_status status = HF_OK;
+    int64_t *positions = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct queued *queued = queue_at(&reader->queue, i);
+        if (i > 0 && bytes >= STORE_BATCH_BYTES_MAX) {
+            count = i;
+            break;
+        }
+        bytes += queued->bytes;
+        if (queued->bytes <= READ_LARGE_BYTES) {
+            continue;
+        }
+        if (!positions) {
+            positions = mem_alloc(count * sizeof *positions);
+            if (!positions) {
+                return fail(HF_NOMEM, "no memory to read %zu events", count);
+            }
+        }
+        positions[fetch.position_count++] = queued->position;
+    }
+    fetch.positions = positions;
+    if (fetch.position_count > 0) {
+        status = ask(reader, &fetch);
+    }
+    if (status == HF_OK && fetch.large_rows) {
+        for (size_t i = 0; i < fetch.position_count; i++) {
+            struct queued *queued = find_queued(reader, count, positions[i]);
+            queued->row = -1; /* retention was faster, unless it is found */
+        }
+        int rows = PQntuples(fetch.large_rows->result);
+        for (int row = 0; row < rows; row++) {
+            struct queued *queued =
+                find_queued(reader, count, position_at(fetch.large_rows->result, row));
+            if (queued) {
+                queue_move(queued, fetch.large_rows, row);
+                queued->bytes = 0; /* it is whole now */
+            }
+        }
+    }
+    fetch_release(&fetch);
+    mem_free(positions);
+    *ret_count = count;
+    return status;
+}
+
+static hf_status hand_up(struct postgres_reader *reader, const struct filter *filter, size_t count,
+                         struct batch *batch)
+{
+    size_t first = batch->count;
+    size_t done = 0;
+    for (; done < count && !(batch->count > first && batch_full(batch)); done++) {
+        const struct queued *queued = queue_at(&reader->queue, done);
+        if (queued->row < 0) {
+            continue;
+        }
+        const PGresult *result = queued->from->result;
+        if (!filter_owns(filter, result_int8(result, queued->row, EVENT_HASH, 0))) {
+            continue;
+        }
+        bool wanted = filter_matches(filter, result_text(result, queued->row, EVENT_TYPE));
+        if (!wanted && !filter->unhandled_too) {
+            continue;
+        }
+        struct entry *entry;
+        hf_status status = event_push(batch, result, queued->row, 0, &entry);
+        if (status != HF_OK) {
+            batch->count = first;
+            return status;
+        }
+        entry->unhandled = !wanted;
+    }
+    queue_drop(&reader->queue, done);
+    return HF_OK;
+}
+
+static int64_t floor_of(struct postgres_reader *reader)
+{
+    int64_t floor = gap_floor(&reader->gap);
+    if (queue_count(&reader->queue) > 0 && queue_at(&reader->queue, 0)->position <= floor) {
+        floor = queue_at(&reader->queue, 0)->position - 1;
+    }
+    return floor;
+}
+
+/* ---- The contract ---------------------------------------------------------------------------- */
+
+hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict,
+                               struct reader **ret_reader)
+{
+    struct postgres_reader *reader = mem_calloc(1, sizeof *reader);
+    if (!reader) {
+        return fail(HF_NOMEM, "no memory for a reader");
+    }
+    reader->head.engine = engine;
+    reader->strict = strict;
+    reader->barrier = INT64_MAX;
+    gap_init(&reader->gap, after);
+    buf_init(&reader->wanted.regex, REGEX_BUF_BYTES);
+    hf_status status = session_take(postgres_of(engine), &reader->session);
+    if (status == HF_OK) {
+        reader->number = reader->session->number;
+        status =
+            reader->session->pooled ? ask_server_start(reader, &reader->server_start_us) : HF_OK;
+    }
+    if (status != HF_OK) {
+        postgres_reader_close(&reader->head);
+        return status;
+    }
+    *ret_reader = &reader->head;
+    return HF_OK;
+}
+
+void postgres_reader_close(struct reader *reader)
+{
+    struct postgres_reader *self = reader_of(reader);
+    if (!self) {
+        return;
+    }
+    struct postgres_engine *engine = engine_of(self);
+    if (self->watching && !atomic_load(&engine->poisoned)) {
+        prober_unwatch(engine->prober);
+    }
+    queue_release(&self->queue);
+    gap_release(&self->gap);
+    buf_release(&self->wanted.regex);
+    mem_free(self->runs);
+    mem_free(self->found);
+    session_give(engine, self->session);
+    mem_free(self);
+}
+
+static hf_status wanted_of(struct wanted *wanted, const struct filter *filter, bool plain)
+{
+    *wanted = (struct wanted){.partitions = 0};
+    buf_init(&wanted->regex, REGEX_BUF_BYTES);
+    if (filter->owned) {
+        wanted->partitions = filter->owned->total;
+        size_t words = ((size_t)wanted->partitions + 63) / 64;
+        memcpy(wanted->owned, filter->owned->bits, words * sizeof wanted->owned[0]);
+    }
+    hf_status status = regex_of(&wanted->regex, filter);
+    if (plain) {
+        buf_clear(&wanted->regex);
+    }
+    return status;
+}
+
+static bool wanted_equal(const struct wanted *a, const struct wanted *b)
+{
+    return a->partitions == b->partitions && memcmp(a->owned, b->owned, sizeof a->owned) == 0 &&
+           text_equal(buf_text(&a->regex), buf_text(&b->regex));
+}
+
+/* Notes the filter; if it is another one than before, the queue is read again. */
+static hf_status set_filter(struct postgres_reader *reader, const struct filter *filter)
+{
+    struct wanted wanted;
+    hf_status status = wanted_of(&wanted, filter, reader->plain);
+    if (status == HF_OK && !wanted_equal(&wanted, &reader->wanted)) {
+        struct wanted before = reader->wanted;
+        reader->wanted = wanted;
+        wanted = before;
+        if (queue_count(&reader->queue) > 0) {
+            status = read_queue_again(reader);
+        }
+        if (status != HF_OK) { /* try again with the next call */
+            before = reader->wanted;
+            reader->wanted = wanted;
+            wanted = before;
+        }
+    }
+    buf_release(&wanted.regex);
+    return status;
+}
+
+hf_status postgres_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
+                               struct batch *batch, int64_t *ret_floor, bool *ret_more)
+{
+    struct postgres_reader *self = reader_of(reader);
+    if (self->over) {
+        return fail(HF_STALE, "the connection that the log was read on was lost: begin again at "
+                              "the checkpoint");
+    }
+    if (!is_connected(self)) {
+        return lose(self);
+    }
+    self->session->deadline = deadline_after_ms(engine_of(self)->timeout_ms);
+    if (self->rows == 0) {
+        self->rows = max < READ_ROWS_FIRST ? READ_ROWS_FIRST
+                     : max > READ_ROWS_MAX ? READ_ROWS_MAX
+                                           : max;
+    }
+    hf_status status = set_filter(self, filter);
+    size_t ready = count_ready(self, filter, (size_t)max);
+    if (status == HF_OK && ready == 0) {
+        status = fetch_more(self);
+        ready = count_ready(self, filter, (size_t)max);
+        int64_t now_us = clock_mono_us();
+        if (status == HF_OK && ready == 0 && may_look(self, now_us)) {
+            status = look_and_fetch(self, now_us);
+            ready = count_ready(self, filter, (size_t)max);
+        }
+    }
+    if (status == HF_OK && ready > 0) {
+        status = fetch_large(self, ready, &ready);
+    }
+    if (status == HF_OK) {
+        status = hand_up(self, filter, ready, batch);
+    }
+    if (status != HF_OK) {
+        return status;
+    }
+    *ret_floor = floor_of(self);
+    *ret_more = count_ready(self, filter, 1) > 0 || self->late_cut ||
+                (self->tail_cut && queue_count(&self->queue) == 0) ||
+                may_look(self, clock_mono_us());
+    return HF_OK;
+}
+
+void postgres_reader_gap_timeout(struct reader *reader, int64_t timeout_ms)
+{
+    reader_of(reader)->gap_timeout_us = timeout_ms * 1000;
+}
+
+struct reader_gaps postgres_reader_gaps(const struct reader *reader)
+{
+    const struct postgres_reader *self = (const struct postgres_reader *)reader;
+    return (struct reader_gaps){self->gap.count, self->gap.dead, self->gap.skipped};
+}

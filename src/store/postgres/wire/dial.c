@@ -1,0 +1,236 @@
+/*
+ * dial.c - making a connection: finding the server, greeting it, and trying again.
+ *
+ * With several hosts every attempt begins with the one that was right the last time, so that after
+ * a failover nobody waits for the old primary again. A host that does not answer has its connect
+ * timeout; one that is read-only, starting, or away is passed by; what would be the same everywhere
+ * (a wrong password, no such database) ends the walk.
+ *
+ * A session that begins says hello: it learns whether it speaks to a server of its own or through a
+ * pooler, whether the server can be written to, and sets what must not depend on the settings of
+ * the role or the database. Behind a pooler nothing is set, because it would stay there for others.
+ *
+ * Between two attempts there is a pause that grows, and no two processes pause alike: a server that
+ * comes back is not met by all of them at the same moment.
+ */
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/uuid.h"
+#include "store/postgres/postgres.h"
+#include "store/postgres/wire/address.h"
+#include "store/postgres/wire/errors.h"
+#include "store/postgres/wire/pace.h"
+#include "store/postgres/wire/row.h"
+
+#define RETRY_FIRST_MS 20  /* between attempts to connect, doubled ... */
+#define RETRY_LAST_MS 1000 /* ... up to this; the pause is between half of it and all */
+
+/* ---- One host -------------------------------------------------------------------------------- */
+
+/* libpq would print notices. One kind matters: the commit happened here, but nobody knows
+ * whether on the standby, because somebody ended the wait for it. It has no code of its own, and a
+ * text in the server's language; but the server says which function speaks. */
+static void hear_notice(void *ctx, const PGresult *notice)
+{
+    struct session *session = ctx;
+    const char *function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+    if (function && strcmp(function, "SyncRepWaitForLSN") == 0) {
+        session->unsure = true;
+    }
+}
+
+static hf_status fail_silent(struct session *session)
+{
+    const struct postgres_engine *engine = session->engine;
+    session->unanswered = true;
+    return fail(HF_UNAVAILABLE, "cannot connect to %s: no answer in time", engine->place);
+}
+
+static hf_status dial(struct session *session, size_t host, struct deadline deadline)
+{
+    struct postgres_engine *engine = session->engine;
+    struct address_settings settings;
+    address_settings(&engine->address, host, engine->node_name.bytes, &settings);
+    deadline = deadline_earlier(deadline, deadline_after_ms(engine->address.connect_ms));
+    session->pg = PQconnectStartParams(settings.keywords, settings.values, 1);
+    if (!session->pg) {
+        return fail(HF_NOMEM, "no memory for a connection");
+    }
+    engine_add_session(engine, session); /* a child that is forked meanwhile has its socket, too */
+    PQsetErrorVerbosity(session->pg, PQERRORS_VERBOSE); /* errors_connect wants codes */
+    PQsetNoticeReceiver(session->pg, hear_notice, session);
+    PostgresPollingStatusType want = PGRES_POLLING_WRITING;
+    while (PQstatus(session->pg) != CONNECTION_BAD) {
+        short events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+        if (!session_wait(session->pg, events, deadline)) {
+            return fail_silent(session);
+        }
+        want = PQconnectPoll(session->pg);
+        if (want == PGRES_POLLING_OK || want == PGRES_POLLING_FAILED) {
+            break;
+        }
+    }
+    if (PQstatus(session->pg) != CONNECTION_OK) {
+        return errors_connect(session);
+    }
+    PQsetErrorVerbosity(session->pg, PQERRORS_DEFAULT);
+    if (PQsetnonblocking(session->pg, 1) != 0) {
+        return fail(HF_NOMEM, "no memory for a connection");
+    }
+    session->deadline = deadline; /* of hello */
+    return HF_OK;
+}
+
+/* Parameters of the statement `hello`: the process that we believe to speak to, and settings. */
+static void fill_hello(struct session *session)
+{
+    bool writes = session->kind == SESSION_WRITER || session->kind == SESSION_KEEPER;
+    bool handler = session->kind == SESSION_HANDLER;
+    bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
+    struct params *params = session_params(session);
+    param_int4(params, PQbackendPID(session->pg));
+    const char *patience = session->kind == SESSION_WRITER ? WRITER_LOCK_TIMEOUT : "0";
+    param_text(params, handler ? TEXT_ABSENT : text_of(patience));
+    param_bool(params, !handler && !writes);
+    param_text(params, handler ? TEXT_ABSENT : text_of("0"));
+    param_bool(params, relaxed && session->kind == SESSION_WRITER);
+    param_bool(params, !handler);
+}
+
+/* A server that does not answer in time is one that does not answer. */
+static hf_status ask_hello(struct session *session, PGresult **ret_result)
+{
+    fill_hello(session);
+    hf_status status = session_execute(session, POSTGRES_QUERY_HELLO, true, ret_result);
+    return status == HF_TIMEOUT ? fail_silent(session) : status;
+}
+
+static hf_status hello(struct session *session)
+{
+    const char *place = session->engine->place;
+    int version = PQserverVersion(session->pg);
+    if (version < POSTGRES_VERSION_MIN) {
+        return fail(HF_UNAVAILABLE, "%s is PostgreSQL %d.%d; Holdfast needs %d or newer", place,
+                    version / 10000, version % 10000, POSTGRES_VERSION_MIN / 10000);
+    }
+    /* The parameters in hand may be those of a statement that is to be run again. */
+    struct params in_hand = session->params;
+    PGresult *result;
+    params_init(&session->params);
+    hf_status status = ask_hello(session, &result);
+    params_release(&session->params);
+    session->params = in_hand;
+    if (status != HF_OK) {
+        return status;
+    }
+    session->pooled = result_bool(result, 0, 0);
+    session->weak_commit = result_bool(result, 0, 2);
+    if (result_bool(result, 0, 1)) {
+        status =
+            fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary", place);
+    }
+    PQclear(result);
+    return status;
+}
+
+static hf_status connect_host(struct session *session, size_t host, struct deadline deadline)
+{
+    struct deadline before = session->deadline;
+    session_close(session);
+    session->sqlstate[0] = '\0';
+    session->unanswered = false;
+    hf_status status = dial(session, host, deadline);
+    if (status == HF_OK) {
+        status = hello(session);
+    }
+    session->deadline = before;
+    if (status != HF_OK) {
+        session_close(session);
+        return status;
+    }
+    session->greeted = true;
+    session->number = atomic_fetch_add(&session->engine->connections, 1) + 1;
+    return HF_OK;
+}
+
+/* ---- All hosts ------------------------------------------------------------------------------- */
+
+/* Whether it may help to wait: the server is starting, or has no connection left, or, when it was
+ * there before, is away. */
+static bool is_worth_waiting(const struct session *session, hf_status status)
+{
+    return strcmp(session->sqlstate, "57P03") == 0 || strcmp(session->sqlstate, "53300") == 0 ||
+           (atomic_load(&session->engine->opened) && status == HF_UNAVAILABLE);
+}
+
+static hf_status connect_any(struct session *session, struct deadline deadline, bool *ret_wait)
+{
+    struct postgres_engine *engine = session->engine;
+    size_t count = engine->address.host_count;
+    size_t first = atomic_load(&engine->host);
+    hf_status status = HF_OK;
+    for (size_t i = 0; i < count; i++) {
+        size_t host = (first + i) % count;
+        status = connect_host(session, host, deadline);
+        if (status == HF_OK) {
+            atomic_store(&engine->host, host);
+            return HF_OK;
+        }
+        *ret_wait = *ret_wait || is_worth_waiting(session, status);
+        if (status != HF_UNAVAILABLE || deadline_passed(deadline)) {
+            break;
+        }
+    }
+    return status;
+}
+
+/* Between half and all of it. */
+static void nap(int64_t ms)
+{
+    int64_t us = ms * 500 + (int64_t)(random_u64() % (uint64_t)(ms * 500));
+    struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    nanosleep(&time, NULL);
+}
+
+/* The server is away: tries until it is there, or the time is over. */
+static hf_status connect_patiently(struct session *session, struct deadline deadline,
+                                   hf_status status)
+{
+    bool wait = true;
+    for (int64_t pause_ms = RETRY_FIRST_MS; status && wait; pause_ms *= 2) {
+        int64_t left_ms = deadline_left_ms(deadline);
+        pause_ms = pause_ms > RETRY_LAST_MS ? RETRY_LAST_MS : pause_ms;
+        if (left_ms >= 0 && left_ms <= pause_ms) {
+            break;
+        }
+        nap(pause_ms);
+        wait = false;
+        status = connect_any(session, deadline, &wait);
+    }
+    return status;
+}
+
+hf_status session_connect(struct session *session, struct deadline deadline)
+{
+    if (session->pg && PQstatus(session->pg) == CONNECTION_OK) {
+        return HF_OK;
+    }
+    bool wait = false;
+    hf_status status = connect_any(session, deadline, &wait);
+    if (status == HF_OK || !wait) {
+        return status;
+    }
+    atomic_fetch_add(&session->engine->dialing, 1);
+    status = connect_patiently(session, deadline, status);
+    atomic_fetch_sub(&session->engine->dialing, 1);
+    return status;
+}
+
+hf_status session_connect_once(struct session *session, struct deadline deadline)
+{
+    bool wait = false;
+    return connect_any(session, deadline, &wait);
+}

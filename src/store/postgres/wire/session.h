@@ -1,0 +1,177 @@
+/*
+ * session.h - one connection to the server: its statements, its deadline, its end and new
+ * beginning.
+ *
+ * Statements are named by the enum that scripts/embed-sql makes of sql/postgres/queries*.sql. In
+ * their text `{namespace}` stands for the number of the engine's namespace, so that a statement can
+ * name the namespace's own table: holdfast.events_{namespace}. Parameters and results are binary.
+ *
+ *     struct params *params = session_params(session);
+ *     param_int8(params, subscription_id);
+ *     PGresult *result;
+ *     hf_status status = session_query(session, POSTGRES_QUERY_LANES, &result);
+ *     if (status != HF_OK) {
+ *         return status;
+ *     }
+ *     for (int row = 0; row < PQntuples(result); row++) {
+ *         uint64_t lane = (uint64_t)result_int8(result, row, 0, 0);      (row.h)
+ *         ...
+ *     }
+ *     PQclear(result);
+ *
+ * Deadlines
+ *   No call waits for the server beyond session->deadline. libpq's blocking calls are not used: the
+ *   socket is watched by poll(). A statement that is not answered in time is cancelled, outside of
+ *   commits, and the session is closed.
+ *
+ * Lost connections
+ *   A session that lost its connection connects again at the next statement outside a transaction.
+ *   session_query on a SESSION_READER also runs its statement again, once: it only reads. Whoever
+ *   keeps something in memory that is only true while the server lives compares session->number: it
+ *   rises with every connection.
+ *
+ * Poolers
+ *   Behind a transaction pooler (the server's process is not the one that the connection named)
+ *   nothing of a session lasts: no named statements, no settings but local ones, no LISTEN.
+ */
+#ifndef HF_STORE_POSTGRES_WIRE_SESSION_H
+#define HF_STORE_POSTGRES_WIRE_SESSION_H
+
+#include <libpq-fe.h>
+
+#include "base/time/deadline.h"
+#include "postgres_sql.h"
+#include "store/postgres/wire/param.h"
+
+struct postgres_engine;
+
+enum session_kind {
+    SESSION_WRITER,  /* apply's */
+    SESSION_KEEPER,  /* the keeper's: LISTEN, the advisory lock, renewals */
+    SESSION_READER,  /* of the pool: reads, and is given back */
+    SESSION_HANDLER, /* of the pool: a handler's transaction */
+    SESSION_FOREIGN  /* the application's; it is neither closed nor connected again */
+};
+
+struct session {
+    struct postgres_engine *engine;
+    PGconn *pg; /* NULL: not connected */
+    enum session_kind kind;
+    uint64_t number;          /* of the connection; 0: never connected */
+    struct deadline deadline; /* of the statements that follow */
+    struct params params;
+    bool greeted;     /* since the connection was made: see silence.c */
+    bool pooled;      /* behind a transaction pooler */
+    bool weak_commit; /* synchronous_commit of the server's setting is weaker than `on` */
+    bool in_tx;       /* between session_begin and session_commit or session_rollback */
+    bool unsure;      /* the server warned that a commit may not have been replicated */
+    bool prepared[POSTGRES_QUERY_COUNT];
+    char sqlstate[6];          /* of the last failure; "" if the server did not say */
+    bool unanswered;           /* the last attempt to connect ended because its time was over */
+    struct session *next;      /* pool.c's */
+    struct session *next_open; /* engine.c's: all sessions with a connection */
+};
+
+void session_init(struct session *session, struct postgres_engine *engine, enum session_kind kind);
+/* Wraps the application's own connection. */
+void session_wrap(struct session *session, struct postgres_engine *engine, PGconn *pg,
+                  struct deadline deadline);
+/* Connects if there is no connection (any more), again and again while the server is only not there
+ * yet. HF_UNAVAILABLE, HF_DENIED, HF_NOTFOUND (no such database). */
+hf_status session_connect(struct session *session, struct deadline deadline);
+/* One attempt with every host. */
+hf_status session_connect_once(struct session *session, struct deadline deadline);
+/* Whether there is a connection that has not been lost, as far as one can tell without asking. */
+bool session_is_up(struct session *session);
+/* Whether there is none, or libpq has already found that it was lost, or it is the parent's. */
+bool session_is_lost(const struct session *session);
+/* Closes the connection; what was open on it is rolled back by the server. */
+void session_close(struct session *session);
+/* The server does not answer: ends the connection. That of a handler is only shut down: the number
+ * of its socket must stay taken as long as tx_abort may use it. */
+void session_cut(struct session *session);
+/* Frees the rest. */
+void session_release(struct session *session);
+
+/* The parameters for the next statement, emptied. */
+struct params *session_params(struct session *session);
+/* Runs a statement with those parameters. On HF_OK the caller clears *ret_result. On failure the
+ * thread's message says what the server said; session->sqlstate is its code. */
+hf_status session_query(struct session *session, enum postgres_query query, PGresult **ret_result);
+/* The same, for a statement whose plan must be made for these parameters each time. */
+hf_status session_query_once(struct session *session, enum postgres_query query,
+                             PGresult **ret_result);
+/* The same, without a result. */
+hf_status session_run(struct session *session, enum postgres_query query);
+/* Runs a statement with those parameters, planned for them, and hands up its rows one by one as
+ * they arrive: each is row 0 of a result that lives until the function returns. Anything but HF_OK
+ * from it ends the statement, and the connection with it. silence_ms: how long the next row may
+ * take. */
+typedef hf_status (*session_row_fn)(const PGresult *result, void *ctx);
+hf_status session_stream(struct session *session, enum postgres_query query, int64_t silence_ms,
+                         session_row_fn row, void *ctx);
+/* Runs several statements without parameters, in the simple protocol. */
+hf_status session_script(struct session *session, const char *sql);
+
+/* Runs a statement on a session that has a connection; `once` as above. For dial.c. */
+hf_status session_execute(struct session *session, enum postgres_query query, bool once,
+                          PGresult **ret_result);
+/* Waits for the socket; false when the deadline has passed. */
+bool session_wait(PGconn *pg, short events, struct deadline deadline);
+/* After a silence: whether no answer will come any more (silence.c). */
+bool session_is_forsaken(struct session *session);
+/* Asks the server to stop a statement, without waiting; frees the request. NULL is allowed. */
+void session_cancel(PGcancel *cancel);
+
+/* A transaction on this session. session_commit: anything but HF_OK means that nothing is kept,
+ * except HF_UNKNOWN. Both ends close the session if the server does not answer. */
+hf_status session_begin(struct session *session);
+hf_status session_commit(struct session *session);
+void session_rollback(struct session *session);
+/* Back to SAVEPOINT holdfast. */
+hf_status session_undo(struct session *session);
+
+/* ---- Pipelines (round.c, line.c) ------------------------------------------------------------- */
+
+/* Prepares a statement, if it is not yet: not possible in a pipeline. */
+hf_status session_prepare(struct session *session, enum postgres_query query);
+/* Between enter and leave statements are sent ahead of their results. All between two
+ * session_pipe_sync are one transaction, which commits at the sync. */
+hf_status session_pipe_enter(struct session *session);
+/* Prepares a statement on the way; when its result says so, the caller notes it in `prepared`. */
+hf_status session_pipe_prepare(struct session *session, enum postgres_query query);
+hf_status session_pipe_send(struct session *session, enum postgres_query query);
+hf_status session_pipe_sync(struct session *session);
+/* The result of the oldest statement that is not answered yet, whatever it is (PGRES_TUPLES_OK, an
+ * error, PGRES_PIPELINE_ABORTED, PGRES_PIPELINE_SYNC). HF_UNAVAILABLE: the connection is lost.
+ * HF_TIMEOUT: no answer before the deadline; the session is as it was. */
+hf_status session_pipe_next(struct session *session, PGresult **ret_result);
+void session_pipe_leave(struct session *session);
+
+/* ---- Errors (errors.c) ----------------------------------------------------------------------- */
+
+/* What a failed result means to us, with a sentence; copies the code to session->sqlstate. */
+hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query);
+/* Whether what was sent may have happened in spite of this refusal: it comes from a pooler, which
+ * has lost the server. */
+bool session_leaves_open(const struct session *session, const char *sqlstate);
+/* Worth trying again at once, and nothing happened: a serialisation failure, a deadlock, a lock
+ * that could not be had, a server that shuts down. */
+bool postgres_is_passing(const char *sqlstate);
+
+/* ---- The pool (pool.c) ----------------------------------------------------------------------- */
+
+/* A session for the calling thread, connected, its deadline set by the store's timeout. Waits for
+ * nobody: if all are in use another one is opened. HF_MISUSE in a forked child. */
+hf_status session_take(struct postgres_engine *engine, struct session **ret_session);
+/* The same, and all statements until session_give see one snapshot (REPEATABLE READ). */
+hf_status session_take_snapshot(struct postgres_engine *engine, struct session **ret_session);
+/* The same for a handler's transaction, which is not begun yet. */
+hf_status session_take_handler(struct postgres_engine *engine, struct deadline deadline,
+                               struct session **ret_session);
+/* Ends what is open and keeps the session for the next; NULL is allowed. */
+void session_give(struct postgres_engine *engine, struct session *session);
+/* Closes those that nobody uses. */
+void pool_close(struct postgres_engine *engine);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * apply.c - a list of changes on the writer's session. See engine.h for the contract.
+ *
+ * The list goes through rounds (round.h), a round trip each, until every change has its answer.
+ * Mostly the first one is all; what failed in it for a passing reason goes through the next, in
+ * smaller portions:
+ *
+ *     round 1   plain appends together, firings together, exact appends together, others one by one
+ *     round 2   all appends together, the exact way (an id was repeated, a month was missing ...)
+ *     round 3   every append for itself (somebody else's transaction holds one of the ids)
+ * (firings are one by one from round 2 on)
+ *
+ * Locks are waited for only briefly (pace.h), for the group's sake. A change that still meets one
+ * answers HF_BUSY with `again` set, and its own thread hands it over again (store.c).
+ *
+ * When the connection is lost
+ *   What has had an answer from the server keeps it. Appends that have not are appended again, the
+ *   exact way: the ids tell what happened, because the unique index waits for an old transaction
+ *   that is still about to commit. If that fails, too, they stay `doubtful`, and store.c answers
+ *   HF_UNKNOWN. For other changes nobody can tell: HF_UNKNOWN at once. What was not sent, or was
+ *   refused by a server that shuts down, is simply sent again; a pooler's refusal says nothing of
+ *   the server's. A commit is never cancelled: when its time is over the connection is closed, and
+ *   the answer is HF_UNKNOWN.
+ */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/point.h"
+#include "base/time/clock.h"
+#include "store/change.h"
+#include "store/postgres/postgres.h"
+#include "store/postgres/verbs.h"
+#include "store/postgres/wire/round.h"
+
+#define LOST_MAX 8 /* connections that one list may lose */
+
+static bool any_open(const struct change *changes)
+{
+    for (const struct change *at = changes; at; at = at->next) {
+        if (change_is_open(at)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Answers all that are in a state, with the thread's message. */
+static void answer_all(struct change *changes, hf_status state, hf_status status)
+{
+    for (struct change *at = changes; at; at = at->next) {
+        if (at->status == state) {
+            change_answer(at, status);
+        }
+    }
+}
+
+/* Until when to wait for another connection. The deadline is that of the leader, whose change is
+ * the first: it counts for nobody else. */
+static struct deadline patience_of(const struct round *round, struct deadline deadline)
+{
+    return any_open(round->changes->next) ? round->session->deadline : deadline;
+}
+
+/* The connection is lost. If there is to be another, makes what is only appends now open for
+ * one more round; if not, or it cannot be had, answers everything. */
+static hf_status recover(struct round *round, hf_status why, bool connect, struct deadline deadline)
+{
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(message, sizeof message, "%s", err_message());
+    round_lost(round);
+    hf_status status = connect ? session_connect(round->session, patience_of(round, deadline))
+                               : err_set(why, message);
+    if (status != HF_OK) {
+        answer_all(round->changes, NOT_BEGUN, status);
+        snprintf(message, sizeof message, "%s", err_message());
+        (void)fail(HF_UNKNOWN, "nobody knows whether the events were stored: %s", message);
+        answer_all(round->changes, SENT, HF_UNKNOWN);
+        return status;
+    }
+    for (struct change *at = round->changes; at; at = at->next) {
+        at->status = at->status == SENT ? NOT_BEGUN : at->status;
+    }
+    return HF_OK;
+}
+
+/* Until every change has its answer. */
+static void run_rounds(struct round *round, struct deadline deadline)
+{
+    int lost = 0;
+    for (;;) {
+        round->now_us = clock_wall_us();
+        hf_status status = round_run(round);
+        if (status == HF_OK && !any_open(round->changes)) {
+            return;
+        }
+        if (status == HF_OK && round->portion != PORTION_SINGLE && session_is_up(round->session)) {
+            round->portion++;
+            continue;
+        }
+        if (status == HF_OK) {
+            /* Lost, or refused what there is no smaller portion of: another one may do better. */
+            session_close(round->session);
+            status = fail(HF_UNAVAILABLE, "%s: the connection was lost", round->engine->place);
+        }
+        bool connect = status == HF_UNAVAILABLE && ++lost <= LOST_MAX;
+        if (recover(round, status, connect, deadline) != HF_OK) {
+            return;
+        }
+        /* What may have happened is only told by the exact way. */
+        round->portion = round->portion == PORTION_BUNDLE ? PORTION_TOGETHER : round->portion;
+    }
+}
+
+/* What may have happened is news, too: who can see it need not wait until somebody looks. */
+static void ring_doubts(struct round *round)
+{
+    for (const struct change *at = round->changes; at; at = at->next) {
+        if (at->status == HF_UNKNOWN || (at->status != HF_OK && at->doubtful)) {
+            round_ring(round, at);
+        }
+    }
+}
+
+/* The shortest lease that depends on signs of life says how often to show them. */
+static void note_leases(struct postgres_engine *engine, const struct change *changes)
+{
+    for (const struct change *at = changes; at; at = at->next) {
+        if (at->kind == CHANGE_ACQUIRE) {
+            keeper_lease(engine, ((const struct acquire *)at)->lease_ms);
+        } else if (at->kind == CHANGE_MUSTER) {
+            keeper_lease(engine, ((const struct muster *)at)->lease_ms);
+        } else if (at->kind == CHANGE_CLAIM && ((const struct claim *)at)->kept) {
+            keeper_lease(engine, ((const struct claim *)at)->lease_ms);
+        }
+    }
+}
+
+hf_status postgres_apply(struct engine *base, struct change *changes, struct deadline deadline)
+{
+    struct postgres_engine *engine = postgres_of(base);
+    struct session *session = &engine->writer;
+    if (!session_is_up(session)) {
+        session_close(session);
+    }
+    hf_status status = session_connect(session, deadline);
+    if (status != HF_OK) {
+        return status;
+    }
+    for (struct change *at = changes; at; at = at->next) {
+        at->status = NOT_BEGUN;
+    }
+    note_leases(engine, changes);
+    /* What is under way is past taking back, so the leader's haste does not count any more. */
+    struct deadline patience = deadline_after_ms(engine->timeout_ms);
+    session->deadline = patience.mono_us > deadline.mono_us ? patience : deadline;
+    struct round round = {.engine = engine, .session = session, .changes = changes};
+    run_rounds(&round, deadline);
+    ring_doubts(&round);
+    HF_POINT("after_commit_before_ack");
+    if (round.ring) {
+        keeper_ring(engine);
+    } else if (round.ring_appends) {
+        keeper_ring_appends(engine);
+    }
+    return HF_OK;
+}
