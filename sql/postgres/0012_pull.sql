@@ -1,6 +1,6 @@
 -- Pulling, for everybody: claim, ack, nack, release, bury, extend, from psql and any driver.
 --
--- They are what hf_claim and the others are in C (src/bus/pull.c, lease.c), on the same functions
+-- They are what hf_claim and the others are in C (src/bus/api/pull.c, lease.c), on the same functions
 -- below: change_claim and change_settle_lease. Rules and limits are the same, and so are leases: what
 -- one language has claimed another one may settle. They raise HF001 (an argument is outside its
 -- limits), HF002 (an ordered subscription, or a transaction that is not READ COMMITTED), HF003 (no

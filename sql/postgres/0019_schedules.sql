@@ -317,7 +317,7 @@ $$;
 
 -- ---- Firing -------------------------------------------------------------------------------------
 
--- The id of the event of a planned time, as schedule_event_id of src/bus/schedule.c.
+-- The id of the event of a planned time, as schedule_event_id of src/bus/timers/schedule.c.
 CREATE FUNCTION holdfast.planned_id(p_schedule_id uuid, p_planned timestamptz) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (SELECT lpad(to_hex(floor(us / 1000)::bigint), 12, '0') || '7' || substr(digest, 14, 3)
@@ -383,7 +383,7 @@ END
 $$;
 
 -- fire_schedule: fires what is due of one schedule; how many events that were: at most 100, and about 4 MiB
--- of them (schedule_due of src/bus/schedule.c); the rest comes with the next call. 0, too, if there is none,
+-- of them (schedule_due of src/bus/timers/schedule.c); the rest comes with the next call. 0, too, if there is none,
 -- if it is paused, or if somebody else has fired it. Waits for whoever is at it: a job of pg_cron comes
 -- once for a planned time, and if that transaction is rolled back nobody else would.
 CREATE FUNCTION holdfast.fire_schedule(p_id uuid,

@@ -47,9 +47,9 @@
 
 #include "base/log.h"
 #include "base/text/text.h"
-#include "bus/assign.h"
-#include "bus/solo.h"
-#include "bus/timekeeper.h"
+#include "bus/deliver/ordered/assign.h"
+#include "bus/deliver/solo.h"
+#include "bus/deliver/timekeeper.h"
 #include "store/store.h"
 
 struct async;

@@ -9,7 +9,7 @@
 #define HF_BUS_SUBSCRIPTION_H
 
 #include "bus/bus.h"
-#include "bus/patience.h"
+#include "bus/deliver/patience.h"
 #include "store/batch.h"
 
 struct runner;

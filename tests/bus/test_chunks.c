@@ -5,8 +5,8 @@
 #include "support_scene.h"
 
 #include "base/point.h"
-#include "bus/chunk.h"
-#include "bus/window.h"
+#include "bus/deliver/chunk.h"
+#include "bus/deliver/window.h"
 
 #define EVENTS 40
 

@@ -4,7 +4,7 @@
  */
 #include "support_scene.h"
 
-#include "bus/inspect.h"
+#include "bus/api/inspect.h"
 
 static void assert_said(const char *words)
 {

@@ -5,8 +5,8 @@
 
 #include "base/text/json_check.h"
 #include "base/text/json_read.h"
+#include "bus/deliver/verdict.h"
 #include "bus/options.h"
-#include "bus/verdict.h"
 #include "store/story.h"
 
 #define NOW INT64_C(1763178878000000)

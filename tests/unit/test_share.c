@@ -1,7 +1,7 @@
 /* Unit tests of bus/share: members that look at the same muster agree on who should own what. */
 #include "unit.h"
 
-#include "bus/share.h"
+#include "bus/deliver/ordered/share.h"
 #include "store/claimants.h"
 
 #define NOBODY MUSTER_FREE

@@ -1,0 +1,570 @@
+/*
+ * inspect.c - looking: events, their states, the log, the namespace's numbers, the engine's health.
+ *
+ * The state of an event in a subscription is not stored; it follows from what the store knows
+ * (struct delivery_facts). The first rule that fits decides:
+ *
+ *     in a lease, or noted as running           processing
+ *     a retry row that waits                    retrying
+ *     a retry row that is held                  held
+ *     a retry row that is blocked               dead         (its dead letter blocks the key)
+ *     a dead letter                             dead
+ *     at or before the start                    not for it   (the start moves with a seek)
+ *     no pattern matches                        not for it   (unless on_unhandled=dead_letter, and
+ *                                                            it has not come to it yet)
+ *     settled ahead, or up to the checkpoint
+ *     (ordered) or the cursor (shared)          done
+ *     otherwise                                 pending
+ *
+ * Rows come first because they say what is true now: a dead letter that was retried waits again,
+ * wherever the checkpoint is.
+ *
+ * Callbacks run after the data was collected, or while a listing of the store goes on, which may be
+ * nested (pools of connections grow); so a callback may use the bus.
+ */
+#include "bus/api/inspect.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/text/glob.h"
+#include "base/time/clock.h"
+#include "base/uuid.h"
+#include "bus/watch.h"
+#include "store/filter.h"
+#include "store/verify.h"
+
+#define READ_AGAIN_MAX 3    /* lost connections in a row, without anything read between */
+#define READ_BATCH_MAX 1000 /* events in one look at the log */
+#define READ_PERIOD_MS 1000 /* look at least so often: a wake-up is only a hint */
+#define RATE_SECONDS 60     /* a rate is that of the last minute */
+#define FACTS_BYTES_MAX ((size_t)4 << 20)
+
+/* ---- States ---------------------------------------------------------------------------------- */
+
+const char *hf_state_name(hf_state state)
+{
+    switch (state) {
+    case HF_STATE_NOT_FOR_IT:
+        return "not_for_it";
+    case HF_STATE_PENDING:
+        return "pending";
+    case HF_STATE_PROCESSING:
+        return "processing";
+    case HF_STATE_RETRYING:
+        return "retrying";
+    case HF_STATE_HELD:
+        return "held";
+    case HF_STATE_DONE:
+        return "done";
+    case HF_STATE_DEAD:
+        return "dead";
+    }
+    return "unknown";
+}
+
+hf_state inspect_state(const struct definition *definition, int64_t position, struct text type,
+                       const struct delivery_facts *facts)
+{
+    if (facts->leased) {
+        return HF_STATE_PROCESSING;
+    }
+    if (facts->waiting) {
+        return HF_STATE_RETRYING;
+    }
+    if (facts->held) {
+        return HF_STATE_HELD;
+    }
+    if (facts->blocked || facts->dead_id >= 0) {
+        return HF_STATE_DEAD;
+    }
+    if (position <= facts->start) {
+        return HF_STATE_NOT_FOR_IT;
+    }
+    int64_t reached =
+        definition->options.mode == HF_MODE_SHARED ? facts->cursor : facts->checkpoint;
+    bool past = facts->settled || position <= reached;
+    struct filter filter = definition_filter(definition);
+    bool wanted = text_is_absent(type) || filter_matches(&filter, type);
+    if (!wanted && (past || !filter.unhandled_too)) {
+        return HF_STATE_NOT_FOR_IT;
+    }
+    return past ? HF_STATE_DONE : HF_STATE_PENDING;
+}
+
+/* ---- All subscriptions ----------------------------------------------------------------------- */
+
+void subscription_ids_init(struct subscription_ids *ids)
+{
+    *ids = (struct subscription_ids){0};
+}
+
+void subscription_ids_release(struct subscription_ids *ids)
+{
+    mem_free(ids->ids);
+    subscription_ids_init(ids);
+}
+
+hf_status subscription_ids_add(struct subscription_ids *ids, int64_t id)
+{
+    if (ids->count == ids->capacity) {
+        size_t capacity = ids->capacity ? 2 * ids->capacity : 64;
+        int64_t *grown = mem_realloc(ids->ids, capacity * sizeof *grown);
+        if (!grown) {
+            return fail(HF_NOMEM, "out of memory for the list of subscriptions");
+        }
+        ids->ids = grown;
+        ids->capacity = capacity;
+    }
+    ids->ids[ids->count++] = id;
+    return HF_OK;
+}
+
+/* Carries our own failure past the store's listing, which it ends. */
+struct listing {
+    struct subscription_ids *ids;
+    hf_status status;
+};
+
+static int list_row(const struct subscription_row *row, void *ctx)
+{
+    struct listing *listing = ctx;
+    listing->status = subscription_ids_add(listing->ids, row->id);
+    return listing->status != HF_OK;
+}
+
+hf_status subscription_ids_load(hf_bus *bus, struct subscription_ids *ids)
+{
+    struct listing listing = {.ids = ids};
+    hf_status status = store_subscription_list(bus->store, list_row, &listing);
+    return status ? status : listing.status;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+/* HF_CORRUPT if the event is not what was published. */
+static hf_status check_whole(const struct entry *entry)
+{
+    return entry->damaged ? fail(HF_CORRUPT,
+                                 "the event at position %" PRId64 " is damaged: its checksum does "
+                                 "not match. holdfast verify looks for more",
+                                 entry->event.position)
+                          : HF_OK;
+}
+
+/* Finds the one event with this id. */
+static hf_status find_event(hf_bus *bus, const char *id, struct batch *batch)
+{
+    uint8_t bytes[UUID_BYTES];
+    hf_status status = uuid_parse(text_of(id), bytes);
+    if (status) {
+        return status;
+    }
+    status = store_event_find(bus->store, bytes, batch);
+    return status == HF_NOTFOUND ? fail(HF_NOTFOUND, "there is no event %s in the log", id)
+                                 : status;
+}
+
+hf_status hf_event_get(hf_bus *bus, const char *id, hf_event_fn found, void *ctx)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    if (!id || !found) {
+        return fail(HF_INVALID, "%s is NULL", id ? "found" : "id");
+    }
+    struct batch batch;
+    batch_init(&batch);
+    status = find_event(bus, id, &batch);
+    if (!status) {
+        status = check_whole(&batch.entries[0]);
+    }
+    if (!status) {
+        found(&batch.entries[0].event, ctx);
+    }
+    batch_release(&batch);
+    return status;
+}
+
+/* Where one event is in one subscription; calls back. ret_stop: the callback wants no more. */
+static hf_status tell_state(hf_bus *bus, int64_t subscription_id, const struct entry *entry,
+                            struct definition *definition, struct arena *arena,
+                            hf_event_state_fn found, void *ctx, bool *ret_stop)
+{
+    arena_clear(arena);
+    hf_status status = definition_load_id(bus, subscription_id, definition);
+    struct delivery_facts facts;
+    struct text story = TEXT_ABSENT;
+    if (!status) {
+        status = store_delivery_facts(bus->store, subscription_id, entry->id, entry->event.position,
+                                      entry->hash, arena, &facts, &story);
+    }
+    if (status) {
+        /* Removed while we look: it is not one of the namespace's any more. */
+        return status == HF_NOTFOUND ? HF_OK : status;
+    }
+    hf_event_state told = {
+        .subscription = definition->name.bytes,
+        .state =
+            inspect_state(definition, entry->event.position, text_of(entry->event.type), &facts),
+        .attempts = facts.attempts,
+        .attempts_json = story.bytes,
+        .next_attempt_at_us = -1,
+        .dead_id = -1,
+    };
+    if (told.state == HF_STATE_RETRYING) {
+        told.next_attempt_at_us = facts.next_attempt_us;
+    }
+    if (told.state == HF_STATE_DEAD) {
+        told.dead_id = facts.dead_id;
+    }
+    *ret_stop = found(&told, ctx) != 0;
+    return HF_OK;
+}
+
+static hf_status tell_states(hf_bus *bus, const struct entry *entry,
+                             const struct subscription_ids *ids, hf_event_state_fn found, void *ctx)
+{
+    struct definition definition;
+    struct arena arena;
+    definition_init(&definition);
+    arena_init(&arena, FACTS_BYTES_MAX);
+    hf_status status = HF_OK;
+    bool stop = false;
+    for (size_t i = 0; i < ids->count && !status && !stop; i++) {
+        status = tell_state(bus, ids->ids[i], entry, &definition, &arena, found, ctx, &stop);
+    }
+    arena_release(&arena);
+    definition_release(&definition);
+    return status;
+}
+
+hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, void *ctx)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    if (!id || !found) {
+        return fail(HF_INVALID, "%s is NULL", id ? "found" : "id");
+    }
+    struct batch batch;
+    struct subscription_ids ids;
+    batch_init(&batch);
+    subscription_ids_init(&ids);
+    status = find_event(bus, id, &batch);
+    if (!status) {
+        status = subscription_ids_load(bus, &ids);
+    }
+    if (!status) {
+        status = tell_states(bus, &batch.entries[0], &ids, found, ctx);
+    }
+    subscription_ids_release(&ids);
+    batch_release(&batch);
+    return status;
+}
+
+/* ---- The log --------------------------------------------------------------------------------- */
+
+/* One hf_read under way. */
+struct reading {
+    struct reader *reader; /* strict; NULL: it could not be opened again */
+    struct filter filter;
+    struct batch batch;
+    size_t left; /* events still wanted */
+    int64_t cursor;
+    bool any;  /* something was handed over */
+    bool more; /* the log may have more right now */
+    hf_event_fn found;
+    void *ctx;
+};
+
+/* Hands over one batch. The callback's wish to stop ends the reading. */
+static hf_status read_batch(struct reading *reading)
+{
+    int32_t max = reading->left < READ_BATCH_MAX ? (int32_t)reading->left : READ_BATCH_MAX;
+    int64_t floor = reading->cursor;
+    batch_clear(&reading->batch);
+    hf_status status = store_reader_next(reading->reader, &reading->filter, max, &reading->batch,
+                                         &floor, &reading->more);
+    if (status) {
+        return status;
+    }
+    for (size_t i = 0; i < reading->batch.count; i++) {
+        const hf_event *event = &reading->batch.entries[i].event;
+        status = check_whole(&reading->batch.entries[i]);
+        if (status) {
+            reading->cursor = event->position - 1;
+            return status;
+        }
+        reading->any = true;
+        reading->left--;
+        if (reading->found(event, reading->ctx) != 0) {
+            reading->left = 0;
+            reading->cursor = event->position;
+            return HF_OK;
+        }
+    }
+    reading->cursor = floor > reading->cursor ? floor : reading->cursor;
+    return HF_OK;
+}
+
+/* A reader that lost its connection has lost what it knew: another one begins at the cursor, for
+ * all before it has been handed over. */
+static hf_status read_again(hf_bus *bus, struct reading *reading)
+{
+    store_reader_close(reading->reader);
+    reading->reader = NULL;
+    return store_reader_open(bus->store, reading->cursor, true, &reading->reader);
+}
+
+/* Reads what there is right now. */
+static hf_status read_on(hf_bus *bus, struct reading *reading)
+{
+    hf_status status = HF_OK;
+    int again = 0;
+    do {
+        status = read_batch(reading);
+        bool lost = status == HF_STALE || status == HF_UNAVAILABLE;
+        again = lost ? again + 1 : 0;
+        if (lost && again <= READ_AGAIN_MAX) {
+            reading->more = true;
+            status = read_again(bus, reading);
+        }
+    } while (!status && reading->more && reading->left > 0);
+    return status;
+}
+
+static hf_status read_loop(hf_bus *bus, int64_t wait_ms, struct reading *reading)
+{
+    struct deadline deadline = deadline_after_ms(wait_ms);
+    for (;;) {
+        uint64_t seen = wait_ms != 0 ? watch_seen(bus) : 0;
+        hf_status status = read_on(bus, reading);
+        if (status) {
+            return status;
+        }
+        if (reading->any || reading->left == 0 || deadline_passed(deadline) || !bus_admits(bus)) {
+            return HF_OK;
+        }
+        watch_wait(bus, seen, deadline_earlier(deadline, deadline_after_ms(READ_PERIOD_MS)));
+    }
+}
+
+static hf_status check_read(hf_bus *bus, const char *pattern, int64_t wait_ms,
+                            const int64_t *cursor, hf_event_fn found)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    if (!cursor || !found) {
+        return fail(HF_INVALID, "%s is NULL", cursor ? "found" : "cursor");
+    }
+    if (*cursor < 0) {
+        return fail(HF_INVALID, "cursor is %" PRId64 "; it must be 0 or more", *cursor);
+    }
+    if (wait_ms < -1) {
+        return fail(HF_INVALID, "wait_ms is %" PRId64 "; it must be 0 or more, or -1: no end",
+                    wait_ms);
+    }
+    return pattern ? glob_check_pattern(text_of(pattern)) : HF_OK;
+}
+
+hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_ms, int64_t *cursor,
+                  hf_event_fn found, void *ctx)
+{
+    hf_status status = check_read(bus, pattern, wait_ms, cursor, found);
+    if (status || limit == 0) {
+        return status;
+    }
+    if (wait_ms != 0) {
+        watch_want(bus);
+    }
+    struct text wanted = text_of(pattern ? pattern : "*");
+    struct reading reading = {
+        .filter = {.patterns = &wanted, .count = 1},
+        .left = limit,
+        .cursor = *cursor,
+        .found = found,
+        .ctx = ctx,
+    };
+    status = store_reader_open(bus->store, *cursor, true, &reading.reader);
+    if (status) {
+        return status;
+    }
+    batch_init(&reading.batch);
+    status = read_loop(bus, wait_ms, &reading);
+    /* Also after a failure: what was handed over must not come again. */
+    *cursor = reading.cursor;
+    batch_release(&reading.batch);
+    store_reader_close(reading.reader);
+    return status;
+}
+
+/* ---- The namespace and the engine ------------------------------------------------------------ */
+
+static int add_progress(int64_t subscription_id, const struct progress *progress, void *ctx)
+{
+    (void)subscription_id;
+    hf_stats *stats = ctx;
+    stats->subscriptions++;
+    stats->retrying += progress->retrying;
+    stats->held += progress->held;
+    stats->in_flight += progress->in_flight;
+    int64_t oldest_us = progress->oldest_waiting_us;
+    if (oldest_us >= 0 && (stats->oldest_waiting_us < 0 || oldest_us < stats->oldest_waiting_us)) {
+        stats->oldest_waiting_us = oldest_us;
+    }
+    return 0;
+}
+
+/* Nobody counts events as they come: what lies above the last position of a minute ago has come
+ * since. What retention has taken out of the log does not count. */
+static hf_status read_rate(hf_bus *bus, int64_t now_us, hf_stats *stats)
+{
+    int64_t last = 0;
+    int64_t before = 0;
+    hf_status status = store_last(bus->store, &last);
+    if (!status) {
+        int64_t since_us = now_us - RATE_SECONDS * INT64_C(1000000);
+        status = store_position_before(bus->store, since_us, 0, &before);
+    }
+    if (status) {
+        return status;
+    }
+    if (before < stats->first - 1) {
+        before = stats->first - 1;
+    }
+    stats->rate = last > before ? (double)(last - before) / RATE_SECONDS : 0;
+    return HF_OK;
+}
+
+/* What adds up over subscriptions, and dead letters. A role of the server from whom they are hidden
+ * may still see the other numbers. */
+static hf_status read_subscriptions(hf_bus *bus, int64_t now_us, hf_stats *stats)
+{
+    struct dead_query open = {
+        .failed_before_us = -1,
+        .failed_after_us = -1,
+        .before_dead_id = -1,
+        .after_dead_id = -1,
+        .limit = -1,
+    };
+    struct subscription_ids ids;
+    subscription_ids_init(&ids);
+    hf_status status = subscription_ids_load(bus, &ids);
+    if (!status) {
+        status = store_progress_each(bus->store, ids.ids, ids.count, now_us, add_progress, stats);
+    }
+    subscription_ids_release(&ids);
+    if (!status) {
+        status = store_dead_count(bus->store, &open, &stats->dead);
+    }
+    if (status == HF_DENIED) {
+        stats->subscriptions = stats->retrying = stats->held = -1;
+        stats->in_flight = stats->dead = stats->oldest_waiting_us = -1;
+        return HF_OK;
+    }
+    return status;
+}
+
+static hf_status stats_read(hf_bus *bus, hf_stats *stats)
+{
+    int64_t now_us = clock_wall_us();
+    hf_status status = store_head(bus->store, &stats->head, &stats->first);
+    if (!status) {
+        status = read_subscriptions(bus, now_us, stats);
+    }
+    if (!status) {
+        status = read_rate(bus, now_us, stats);
+    }
+    struct store_sizes sizes;
+    if (!status) {
+        status = store_sizes_get(bus->store, &sizes);
+    }
+    if (status) {
+        return status;
+    }
+    stats->store_bytes = sizes.store_bytes;
+    stats->wal_bytes = sizes.wal_bytes;
+    stats->commits = sizes.commits;
+    return HF_OK;
+}
+
+/* A bus that is shut down does not ask the store any more, which may be away. */
+static void stats_unknown(hf_stats *stats)
+{
+    *stats = (hf_stats){
+        .head = -1,
+        .first = -1,
+        .subscriptions = -1,
+        .retrying = -1,
+        .held = -1,
+        .in_flight = -1,
+        .dead = -1,
+        .oldest_waiting_us = -1,
+        .store_bytes = -1,
+        .wal_bytes = -1,
+        .commits = -1,
+        .rate = -1,
+    };
+}
+
+hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    if (!ret_stats) {
+        return fail(HF_INVALID, "ret_stats is NULL");
+    }
+    hf_stats stats = {.oldest_waiting_us = -1};
+    /* Checks the size that the caller gave; the values come from here. */
+    hf_stats given = {0};
+    status = bus_read_options(&given, sizeof given, offsetof(hf_stats, subscriptions), ret_stats,
+                              "hf_stats");
+    if (status) {
+        return status;
+    }
+    if (atomic_load(&bus->end) == BUS_CLOSED) {
+        stats_unknown(&stats);
+    } else {
+        status = stats_read(bus, &stats);
+    }
+    if (status) {
+        return status;
+    }
+    stats.published = atomic_load(&bus->published);
+    stats.delivered = atomic_load(&bus->delivered);
+    stats.failed = atomic_load(&bus->failed);
+    size_t bytes = ret_stats->size < sizeof stats ? ret_stats->size : sizeof stats;
+    stats.size = ret_stats->size;
+    memcpy(ret_stats, &stats, bytes);
+    return HF_OK;
+}
+
+hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx)
+{
+    hf_status status = bus_check_handle(bus);
+    if (status) {
+        return status;
+    }
+    if (!found) {
+        return fail(HF_INVALID, "found is NULL");
+    }
+    return store_doctor(bus->store, found, ctx);
+}
+
+hf_status hf_verify(hf_bus *bus, hf_finding_fn found, hf_verify_progress_fn progress, void *ctx)
+{
+    hf_status status = bus_check_handle(bus);
+    if (status) {
+        return status;
+    }
+    if (!found) {
+        return fail(HF_INVALID, "found is NULL");
+    }
+    return store_verify(bus->store, found, progress, ctx);
+}

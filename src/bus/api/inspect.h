@@ -1,0 +1,30 @@
+/*
+ * inspect.h - what looking at events and waiting for them share.
+ */
+#ifndef HF_BUS_API_INSPECT_H
+#define HF_BUS_API_INSPECT_H
+
+#include "bus/subscription.h"
+
+/* Where an event at `position` is in a subscription; the rules are in inspect.c. `type` may be
+ * absent if the log does not have the event any more. */
+hf_state inspect_state(const struct definition *definition, int64_t position, struct text type,
+                       const struct delivery_facts *facts);
+
+/* Every partition of an ordered subscription, by number. (partitions.c) */
+hf_status partitions_look(hf_bus *bus, int64_t subscription_id, hf_partition_fn found, void *ctx);
+
+/* Ids of subscriptions. */
+struct subscription_ids {
+    int64_t *ids;
+    size_t count;
+    size_t capacity;
+};
+
+void subscription_ids_init(struct subscription_ids *ids);
+void subscription_ids_release(struct subscription_ids *ids);
+hf_status subscription_ids_add(struct subscription_ids *ids, int64_t id);
+/* Adds all of the namespace, by name. */
+hf_status subscription_ids_load(hf_bus *bus, struct subscription_ids *ids);
+
+#endif

@@ -1,0 +1,730 @@
+/*
+ * subscription.c - subscriptions: the durable ones, and those this process has handlers for.
+ *
+ * Registering a handler may create the durable subscription, widen its patterns or change its
+ * options. Two processes may do so at once: a change names the generation it was made from, and
+ * whoever comes second reads again. Threads of this process do so one after the other
+ * (bus->making), however long the store takes; bus->mutex is held only while the list of entries is
+ * changed, so that two threads agree on one runner and nobody who looks at the list waits for the
+ * store: not the watch, which shows the signs of life of all of them.
+ *
+ * An entry whose last handler is unregistered leaves the list, with all that it costs: at once if
+ * it has no thread, else its dispatcher takes it out when it has given back what it had, which may
+ * be after handlers that still run. Meanwhile it stays in the list, so that hf_stop waits for it
+ * and a handler that is registered again finds it: one process never has two runners for a
+ * subscription. A subscription that was removed loses its runner in the same way; its entry stays
+ * as long as it has handlers, for hf_unsubscribe. One that is created again under its name has
+ * another id, so it is another entry.
+ *
+ * Who takes entries out: the dispatcher, unless a stop waits for it, with bus->mutex; everybody
+ * else with bus->life, too. So a stop that has told all dispatchers may walk the list without
+ * bus->mutex.
+ */
+#include "bus/subscription.h"
+
+#include <assert.h>
+
+#include "base/time/clock.h"
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "base/text/glob.h"
+#include "bus/deliver/runner.h"
+#include "bus/options.h"
+#include "bus/watch.h"
+
+#define UPDATE_TRIES 10      /* against others who change the same subscription */
+#define JSON_BYTES_MAX 65536 /* patterns or options */
+
+struct subscription {
+    struct subscription *next;
+    int64_t id;
+    struct handlers *handlers; /* counted; the runner has its own reference */
+    struct runner *runner;     /* counted; NULL: the durable subscription was removed */
+};
+
+/* ---- The durable part ------------------------------------------------------------------------ */
+
+/* What hf_subscription_create and hf_subscribe want to be stored. */
+struct wish {
+    const char *name;
+    struct text patterns[HF_PATTERNS_MAX];
+    size_t pattern_count;
+    bool replace; /* these patterns and no others; else they are added */
+    hf_subscription_options given;
+};
+
+static hf_status put(hf_bus *bus, const struct wish *wish, const struct text *patterns,
+                     size_t count, const hf_subscription_options *options, int64_t start,
+                     int64_t generation, bool *ret_created)
+{
+    struct buf patterns_json;
+    struct buf options_json;
+    buf_init(&patterns_json, JSON_BYTES_MAX);
+    buf_init(&options_json, JSON_BYTES_MAX);
+    hf_status status = patterns_check(patterns, count);
+    if (!status) {
+        status = patterns_write(patterns, count, &patterns_json);
+    }
+    if (!status) {
+        status = options_write(options, &options_json);
+    }
+    if (!status) {
+        struct subscription_put change = {
+            .change = {.kind = CHANGE_SUBSCRIPTION_PUT, .now_us = clock_wall_us()},
+            .name = text_of(wish->name),
+            .patterns_json = buf_text(&patterns_json),
+            .options_json = buf_text(&options_json),
+            .mode = options->mode,
+            .partitions = options->partitions,
+            .start = start,
+            .expect_generation = generation,
+        };
+        status = bus_run(bus, &change.change);
+        *ret_created = change.ret_created;
+    }
+    buf_release(&patterns_json);
+    buf_release(&options_json);
+    return status;
+}
+
+static hf_status check_options(const hf_bus *bus, const hf_subscription_options *options)
+{
+    if (options->gap_timeout_ms > 0 && !store_has_gaps(bus->store)) {
+        return fail(HF_INVALID,
+                    "gap_timeout_ms is %" PRId64 ": it is for PostgreSQL servers that hide their "
+                    "locks; here positions have no gaps",
+                    options->gap_timeout_ms);
+    }
+    return options_check(options);
+}
+
+/* HF_CONFLICT: somebody else has created it meanwhile, and what they gave must not be lost. */
+static hf_status create(hf_bus *bus, const struct wish *wish, bool *ret_created)
+{
+    hf_subscription_options options;
+    options_default(&options);
+    if (store_look_ms(bus->store) > 0) {
+        options.wait_period_ms = store_look_ms(bus->store);
+    }
+    options_merge(&options, &wish->given);
+    hf_status status = check_options(bus, &options);
+    if (status) {
+        return status;
+    }
+    if (wish->given.from.kind == HF_PLACE_NONE) {
+        return fail(HF_INVALID,
+                    "subscription %s is new: say where it starts (from: start, now, a position or "
+                    "a time)",
+                    wish->name);
+    }
+    int64_t start;
+    status = hf_locate(bus, wish->given.from, &start);
+    return status ? status
+                  : put(bus, wish, wish->patterns, wish->pattern_count, &options, start, 0,
+                        ret_created);
+}
+
+static hf_status check_unchangeable(const struct wish *wish, const struct definition *definition)
+{
+    const hf_subscription_options *given = &wish->given;
+    if (given->mode != HF_MODE_DEFAULT && given->mode != definition->options.mode) {
+        return fail(HF_CONFLICT, "subscription %s exists with mode %s; the mode cannot be changed",
+                    wish->name, definition->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
+    }
+    if (given->order != HF_ORDER_DEFAULT && given->order != definition->options.order) {
+        return fail(HF_CONFLICT,
+                    "subscription %s exists with order %s; the order cannot be changed", wish->name,
+                    definition->options.order == HF_ORDER_STRICT ? "strict" : "relaxed");
+    }
+    return HF_OK;
+}
+
+/* The patterns after the change; false if they stay as they are. */
+static bool merge_patterns(const struct wish *wish, const struct definition *definition,
+                           struct text *patterns, size_t *ret_count)
+{
+    if (wish->replace) {
+        memcpy(patterns, wish->patterns, wish->pattern_count * sizeof *patterns);
+        *ret_count = wish->pattern_count;
+        bool same = wish->pattern_count == definition->pattern_count;
+        for (size_t i = 0; same && i < wish->pattern_count; i++) {
+            same = text_equal(patterns[i], definition->patterns[i]);
+        }
+        return !same;
+    }
+    size_t count = definition->pattern_count;
+    memcpy(patterns, definition->patterns, count * sizeof *patterns);
+    for (size_t i = 0; i < wish->pattern_count; i++) {
+        bool covered = false;
+        for (size_t j = 0; j < count && !covered; j++) {
+            covered = glob_covers(patterns[j], wish->patterns[i]);
+        }
+        if (!covered && count <= HF_PATTERNS_MAX) {
+            patterns[count++] = wish->patterns[i];
+        }
+    }
+    *ret_count = count;
+    return count != definition->pattern_count;
+}
+
+/* Changes what differs. HF_CONFLICT with *ret_again: somebody else changed it meanwhile. */
+static hf_status update(hf_bus *bus, const struct wish *wish, const struct definition *definition,
+                        bool *ret_again)
+{
+    hf_status status = check_unchangeable(wish, definition);
+    if (status) {
+        return status;
+    }
+    hf_subscription_options options = definition->options;
+    if (definition->wanted > 0) { /* not given: the wish stays */
+        options.partitions = definition->wanted;
+    }
+    options_merge(&options, &wish->given);
+    status = check_options(bus, &options);
+    if (status) {
+        return status;
+    }
+    struct text patterns[HF_PATTERNS_MAX + 1];
+    size_t count;
+    bool differs = merge_patterns(wish, definition, patterns, &count);
+    differs |= !options_equal(&options, &definition->options);
+    differs |= definition->wanted > 0 && options.partitions != definition->wanted;
+    if (!differs) {
+        return HF_OK;
+    }
+    bool created;
+    status = put(bus, wish, patterns, count, &options, 0, definition->generation, &created);
+    *ret_again = status == HF_CONFLICT || (!status && created);
+    return status;
+}
+
+/* Another number of partitions is wished for: if nobody works for the subscription and all are
+ * equally far it need not wait; else whoever works for it sees to it (crew.c). */
+static hf_status repartition(hf_bus *bus, const struct wish *wish, struct definition *definition)
+{
+    struct repartition change = {
+        .change = {.kind = CHANGE_REPARTITION, .now_us = clock_wall_us()},
+        .subscription_id = definition->id,
+        .lease_ms = definition->options.lease_ms,
+        .attempts_max = definition->options.attempts_max,
+    };
+    hf_status status = bus_run(bus, &change.change);
+    return status && status != HF_BUSY ? status : definition_load(bus, wish->name, definition);
+}
+
+/* Makes the stored subscription what the wish says and loads it. */
+static hf_status realise(hf_bus *bus, const struct wish *wish, struct definition *definition,
+                         bool *ret_created)
+{
+    hf_status status = HF_OK;
+    *ret_created = false;
+    pthread_mutex_lock(&bus->making);
+    for (int i = 0; i < UPDATE_TRIES; i++) {
+        bool again = false;
+        status = definition_load(bus, wish->name, definition);
+        if (status == HF_NOTFOUND) {
+            bool created = false;
+            status = create(bus, wish, &created);
+            *ret_created = created;
+            again = status == HF_CONFLICT;
+        } else if (!status) {
+            status = update(bus, wish, definition, &again);
+        }
+        if (!again) {
+            break;
+        }
+    }
+    if (!status) {
+        status = definition_load(bus, wish->name, definition);
+    }
+    if (!status && definition->wanted > 0) {
+        status = repartition(bus, wish, definition);
+    }
+    pthread_mutex_unlock(&bus->making);
+    return status;
+}
+
+static hf_status wish_init(struct wish *wish, const char *name, const char *const *patterns,
+                           size_t count, const hf_subscription_options *options)
+{
+    *wish = (struct wish){.name = name};
+    hf_subscription_options none = HF_SUBSCRIPTION_OPTIONS_INIT;
+    wish->given = none;
+    if (!name) {
+        return fail(HF_INVALID, "subscription name is NULL");
+    }
+    hf_status status = glob_check_name(text_of(name), "subscription name", HF_NAME_BYTES_MAX);
+    if (!status && options) {
+        status = bus_read_options(&wish->given, sizeof wish->given, sizeof wish->given, options,
+                                  "hf_subscription_options");
+    }
+    if (!status && (count == 0 || count > HF_PATTERNS_MAX)) {
+        status = fail(HF_INVALID, "subscription %s: %zu patterns; it takes 1 to %d", name, count,
+                      HF_PATTERNS_MAX);
+    }
+    for (size_t i = 0; !status && i < count; i++) {
+        if (!patterns || !patterns[i]) {
+            return fail(HF_INVALID, "subscription %s: pattern is NULL", name);
+        }
+        wish->patterns[wish->pattern_count++] = text_of(patterns[i]);
+        status = glob_check_pattern(text_of(patterns[i]));
+    }
+    return status;
+}
+
+hf_status hf_subscription_create(hf_bus *bus, const char *name, const char *const *patterns,
+                                 size_t pattern_count, const hf_subscription_options *options,
+                                 int32_t *ret_created)
+{
+    hf_status status = bus_check_open(bus);
+    struct wish wish;
+    if (!status) {
+        status = wish_init(&wish, name, patterns, pattern_count, options);
+    }
+    if (status) {
+        return status;
+    }
+    wish.replace = true;
+    bool created;
+    struct definition definition;
+    definition_init(&definition);
+    status = realise(bus, &wish, &definition, &created);
+    definition_release(&definition);
+    if (!status && ret_created) {
+        *ret_created = created;
+    }
+    return status;
+}
+
+hf_status hf_subscription_remove(hf_bus *bus, const char *name)
+{
+    hf_status status = bus_check_open(bus);
+    if (status) {
+        return status;
+    }
+    if (!name) {
+        return fail(HF_INVALID, "subscription name is NULL");
+    }
+    struct subscription_remove change = {
+        .change = {.kind = CHANGE_SUBSCRIPTION_REMOVE, .now_us = clock_wall_us()},
+        .name = text_of(name),
+    };
+    return bus_run(bus, &change.change);
+}
+
+/* ---- Handlers -------------------------------------------------------------------------------- */
+
+static struct subscription *find(hf_bus *bus, int64_t id)
+{
+    struct subscription *subscription = bus->subscriptions;
+    while (subscription && (subscription->id != id || !subscription->runner)) {
+        subscription = subscription->next;
+    }
+    return subscription;
+}
+
+static void entry_free(struct subscription *subscription)
+{
+    handlers_unreference(subscription->handlers);
+    runner_unreference(subscription->runner);
+    mem_free(subscription);
+}
+
+/* A new entry with its runner. bus->mutex is held. */
+static hf_status enlist(hf_bus *bus, const struct definition *definition, struct handlers *handlers)
+{
+    struct subscription *subscription = mem_calloc(1, sizeof *subscription);
+    if (!subscription) {
+        return fail(HF_NOMEM, "out of memory for a subscription");
+    }
+    subscription->id = definition->id;
+    hf_status status =
+        runner_new(bus, definition, handlers_reference(handlers), &subscription->runner);
+    if (status) {
+        handlers_unreference(handlers);
+        mem_free(subscription);
+        return status;
+    }
+    if (bus->started) {
+        status = runner_start(subscription->runner);
+    }
+    if (status) {
+        runner_unreference(subscription->runner);
+        mem_free(subscription);
+        return status;
+    }
+    subscription->handlers = handlers;
+    subscription->next = bus->subscriptions;
+    bus->subscriptions = subscription;
+    return HF_OK;
+}
+
+/* Handlers of the other kind are still being taken away: waits until they are. bus->mutex is held,
+ * and is given up meanwhile. */
+static hf_status wait_gone(hf_bus *bus, const struct definition *definition)
+{
+    struct deadline deadline = bus_deadline(bus);
+    bool in_time = !attempt_inside(bus);
+    struct subscription *subscription;
+    while ((subscription = find(bus, definition->id)) && subscription->handlers->count == 0 &&
+           in_time) {
+        in_time = cond_wait_until(&bus->retired, &bus->mutex, deadline);
+    }
+    return !subscription || subscription->handlers->count > 0
+               ? HF_OK
+               : fail(HF_BUSY,
+                      "subscription %" TEXT_PRI " had %s in this bus until now, and they "
+                      "have not ended yet",
+                      TEXT_ARG(definition->name),
+                      subscription->runner->batched ? "batch handlers" : "handlers");
+}
+
+/* Registers a handler with the subscription's entry. bus->mutex is held. */
+static hf_status add_handler(hf_bus *bus, const struct definition *definition,
+                             const struct handler *handler)
+{
+    struct subscription *subscription = find(bus, definition->id);
+    bool batched = handler->run_batch != NULL;
+    if (subscription && subscription->runner->batched != batched) {
+        hf_status status = wait_gone(bus, definition);
+        if (status) {
+            return status;
+        }
+        subscription = find(bus, definition->id);
+    }
+    struct handlers *old = subscription ? subscription->handlers : NULL;
+    if (subscription && subscription->runner->batched != batched) {
+        return fail(HF_MISUSE,
+                    "subscription %" TEXT_PRI " has %s in this bus already; it is "
+                    "either handlers or batch handlers",
+                    TEXT_ARG(definition->name),
+                    subscription->runner->batched ? "batch handlers" : "handlers");
+    }
+    struct handlers *handlers = handlers_with(old, handler);
+    if (!handlers) {
+        return fail(HF_NOMEM, "out of memory for a handler");
+    }
+    if (!subscription) {
+        hf_status status = enlist(bus, definition, handlers);
+        if (status) {
+            handlers_unreference(handlers);
+        }
+        return status;
+    }
+    subscription->handlers = handlers;
+    runner_set_handlers(subscription->runner, handlers_reference(handlers));
+    handlers_unreference(old);
+    return HF_OK;
+}
+
+/* Registers `more`, of which the caller has set what is to be run. */
+static hf_status register_handler(hf_bus *bus, const char *name, const char *pattern,
+                                  struct handler more, const hf_subscription_options *options,
+                                  hf_handler_id *ret_id)
+{
+    hf_status status = bus_check_open(bus);
+    struct wish wish;
+    if (!status) {
+        status = wish_init(&wish, name, &pattern, 1, options);
+    }
+    if (!status && !more.run && !more.run_batch) {
+        status = fail(HF_INVALID, "subscription %s: handler is NULL", name);
+    }
+    if (status) {
+        return status;
+    }
+    bool created;
+    struct definition definition;
+    definition_init(&definition);
+    status = realise(bus, &wish, &definition, &created);
+    pthread_mutex_lock(&bus->mutex);
+    if (!status && !bus_admits(bus)) {
+        status = bus_refuse(bus); /* by a handler that was given up: hf_close may be over */
+    }
+    if (!status) {
+        more.id = ++bus->last_handler_id;
+        more.pattern = text_of(pattern);
+        status = add_handler(bus, &definition, &more);
+        if (!status && ret_id) {
+            *ret_id = more.id;
+        }
+    }
+    pthread_mutex_unlock(&bus->mutex);
+    definition_release(&definition);
+    return status;
+}
+
+hf_status hf_subscribe(hf_bus *bus, const char *name, const char *pattern, hf_handler_fn handler,
+                       void *ctx, const hf_subscription_options *options, hf_handler_id *ret_id)
+{
+    return register_handler(bus, name, pattern, (struct handler){.run = handler, .ctx = ctx},
+                            options, ret_id);
+}
+
+hf_status hf_subscribe_batch(hf_bus *bus, const char *name, const char *pattern,
+                             hf_batch_handler_fn handler, void *ctx,
+                             const hf_subscription_options *options, hf_handler_id *ret_id)
+{
+    return register_handler(bus, name, pattern, (struct handler){.run_batch = handler, .ctx = ctx},
+                            options, ret_id);
+}
+
+/* Waits until nobody but us uses an old list of handlers. */
+static hf_status wait_unused(struct handlers *handlers, struct deadline deadline)
+{
+    while (atomic_load(&handlers->references) > 1) {
+        if (deadline_passed(deadline)) {
+            return fail(HF_TIMEOUT, "the handler is unregistered but still runs");
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    }
+    return HF_OK;
+}
+
+/* Takes the handler out of the list that it is in; *ret_old is the list as it was, NULL if no list
+ * has it. bus->mutex is held. */
+static hf_status take_out(hf_bus *bus, hf_handler_id id, struct handlers **ret_old)
+{
+    bool found = false;
+    for (struct subscription *at = bus->subscriptions; at && !found; at = at->next) {
+        struct handlers *without = handlers_without(at->handlers, id, &found);
+        if (!without) {
+            return fail(HF_NOMEM, "out of memory");
+        }
+        if (!found) {
+            handlers_unreference(without);
+            continue;
+        }
+        *ret_old = at->handlers;
+        at->handlers = without;
+        if (at->runner) {
+            runner_set_handlers(at->runner, handlers_reference(without));
+        }
+    }
+    return HF_OK;
+}
+
+hf_status hf_unsubscribe(hf_bus *bus, hf_handler_id id)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    struct handlers *old = NULL;
+    pthread_mutex_lock(&bus->mutex);
+    status = take_out(bus, id, &old);
+    pthread_mutex_unlock(&bus->mutex);
+    if (!status && !old) {
+        status = fail(HF_NOTFOUND, "no handler has the id %lld", (long long)id);
+    }
+    if (!status && !attempt_inside(bus)) {
+        status = wait_unused(old, bus_deadline(bus));
+    }
+    handlers_unreference(old);
+    atomic_store(&bus->reap_due, true);
+    subscriptions_reap_if_due(bus);
+    return status;
+}
+
+/* ---- Leaving --------------------------------------------------------------------------------- */
+
+/* Signs of life are as frequent as those that are left need them. bus->mutex is held. */
+static void tell_leases(hf_bus *bus)
+{
+    int64_t shortest_ms = INT64_MAX;
+    uint64_t seen = watch_leases_seen(bus);
+    for (struct subscription *at = bus->subscriptions; at; at = at->next) {
+        if (at->runner) {
+            pthread_mutex_lock(&at->runner->mutex);
+            int64_t lease_ms = at->runner->definition.options.lease_ms;
+            pthread_mutex_unlock(&at->runner->mutex);
+            shortest_ms = lease_ms < shortest_ms ? lease_ms : shortest_ms;
+        }
+    }
+    HF_POINT("leases_looked_at");
+    watch_leases(bus, seen, shortest_ms);
+}
+
+/* The entry loses its runner, and leaves the list if it has no handlers. bus->mutex is held. */
+static struct subscription *take_runner(hf_bus *bus, struct runner *runner)
+{
+    struct subscription **at = &bus->subscriptions;
+    while ((*at)->runner != runner) {
+        at = &(*at)->next;
+    }
+    struct subscription *subscription = *at;
+    if (subscription->handlers->count > 0) {
+        subscription->runner = NULL;
+        runner_unreference(runner); /* the dispatcher has another one */
+        return NULL;
+    }
+    *at = subscription->next;
+    return subscription;
+}
+
+enum retired subscription_retired(struct runner *runner)
+{
+    hf_bus *bus = runner->bus;
+    struct subscription *gone = NULL;
+    pthread_mutex_lock(&bus->mutex);
+    pthread_mutex_lock(&runner->mutex);
+    enum course course = runner->course;
+    bool ended = runner->stuck == 0 && !runner->finish_status;
+    pthread_mutex_unlock(&runner->mutex);
+    enum retired retired = course == COURSE_HALT   ? RETIRED_HALTED
+                           : course == COURSE_WORK ? RETIRED_WANTED
+                           : ended                 ? RETIRED_GONE
+                                                   : RETIRED_NOT_YET;
+    if (retired == RETIRED_GONE) {
+        timekeeper_remove(&bus->timekeeper, runner);
+        companion_leave(&runner->companion);
+        gone = take_runner(bus, runner);
+        tell_leases(bus);
+        pthread_cond_broadcast(&bus->retired);
+    }
+    pthread_mutex_unlock(&bus->mutex);
+    if (gone) {
+        entry_free(gone);
+    }
+    return retired;
+}
+
+/* Has it neither handlers, nor a thread, nor anything left for a stop? bus->life is held. */
+static bool is_empty(const struct subscription *subscription)
+{
+    struct runner *runner = subscription->runner;
+    if (subscription->handlers->count > 0) {
+        return false;
+    }
+    if (!runner) {
+        return true;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    bool halted = runner->course == COURSE_HALT && runner->stuck == 0;
+    pthread_mutex_unlock(&runner->mutex);
+    return halted && !runner->companion.present && !runner->finish_status;
+}
+
+void subscriptions_reap(hf_bus *bus)
+{
+    struct subscription *gone = NULL;
+    pthread_mutex_lock(&bus->mutex);
+    for (struct subscription **at = &bus->subscriptions; *at;) {
+        struct subscription *subscription = *at;
+        if (!is_empty(subscription)) {
+            at = &subscription->next;
+            continue;
+        }
+        *at = subscription->next;
+        subscription->next = gone;
+        gone = subscription;
+    }
+    if (gone) {
+        tell_leases(bus);
+        pthread_cond_broadcast(&bus->retired);
+    }
+    pthread_mutex_unlock(&bus->mutex);
+    while (gone) {
+        struct subscription *next = gone->next;
+        entry_free(gone);
+        gone = next;
+    }
+}
+
+void subscriptions_reap_if_due(hf_bus *bus)
+{
+    while (atomic_load(&bus->reap_due) && pthread_mutex_trylock(&bus->life) == 0) {
+        atomic_store(&bus->reap_due, false);
+        subscriptions_reap(bus);
+        HF_POINT("reaped");
+        pthread_mutex_unlock(&bus->life);
+    }
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+hf_status subscriptions_start(hf_bus *bus)
+{
+    hf_status status = HF_OK;
+    pthread_mutex_lock(&bus->mutex);
+    struct subscription *subscription = bus->subscriptions;
+    for (; subscription && !status; subscription = subscription->next) {
+        if (subscription->runner && !subscription->runner->companion.present) {
+            status = runner_start(subscription->runner);
+        }
+    }
+    pthread_mutex_unlock(&bus->mutex);
+    return status;
+}
+
+void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline)
+{
+    pthread_mutex_lock(&bus->mutex);
+    for (struct subscription *at = bus->subscriptions; at; at = at->next) {
+        if (at->runner) {
+            runner_stop_begin(at->runner, deadline);
+        }
+    }
+    pthread_mutex_unlock(&bus->mutex);
+}
+
+/* All dispatchers have been told to stop and bus->life is held: no entry leaves the list, so it may
+ * be walked without the lock. */
+static struct subscription *first_of(hf_bus *bus)
+{
+    pthread_mutex_lock(&bus->mutex);
+    struct subscription *first = bus->subscriptions;
+    pthread_mutex_unlock(&bus->mutex);
+    return first;
+}
+
+hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience)
+{
+    hf_status status = HF_OK;
+    for (struct subscription *at = first_of(bus); at; at = at->next) {
+        hf_status ended = at->runner ? runner_stop_end(at->runner, patience) : HF_OK;
+        status = status ? status : ended;
+    }
+    return status;
+}
+
+hf_status subscriptions_join(hf_bus *bus, struct deadline deadline)
+{
+    hf_status status = HF_OK;
+    for (struct subscription *at = first_of(bus); at && !status; at = at->next) {
+        status = at->runner ? runner_join(at->runner, deadline) : HF_OK;
+    }
+    return status;
+}
+
+/* The bus is closed, so no entry comes after this; a handler that was given up may still look for
+ * one. */
+void subscriptions_free(hf_bus *bus)
+{
+    pthread_mutex_lock(&bus->mutex);
+    struct subscription *all = bus->subscriptions;
+    bus->subscriptions = NULL;
+    pthread_mutex_unlock(&bus->mutex);
+    while (all) {
+        struct subscription *subscription = all;
+        all = subscription->next;
+        if (subscription->runner) {
+            companion_leave(&subscription->runner->companion); /* it has a reference of its own */
+        }
+        entry_free(subscription);
+    }
+}
+
+void subscriptions_nudge(hf_bus *bus)
+{
+    pthread_mutex_lock(&bus->mutex);
+    for (struct subscription *at = bus->subscriptions; at; at = at->next) {
+        if (at->runner) {
+            runner_nudge(at->runner);
+        }
+    }
+    pthread_mutex_unlock(&bus->mutex);
+}

@@ -1,0 +1,155 @@
+/*
+ * attempt.c - running the handlers of a subscription for one event. See attempt.h.
+ *
+ * The thread remembers what it is running, so that a publish from inside a transactional handler
+ * finds its transaction, and a call that would wait for the handler itself is refused.
+ */
+#include "bus/deliver/attempt.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/glob.h"
+
+static _Thread_local struct hf_delivery *current;
+
+/* What is no verdict is a failure; a failure that is excused does not count. */
+static hf_verdict check_verdict(struct hf_delivery *delivery, hf_verdict verdict)
+{
+    if (verdict < HF_ACK || verdict > HF_UNDECODABLE) {
+        hf_delivery_error(delivery, "the handler answered %d, which is no hf_verdict",
+                          (int)verdict);
+        verdict = HF_RETRY;
+    }
+    return verdict == HF_RETRY && delivery->excused ? HF_RETRY_UNCOUNTED : verdict;
+}
+
+bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
+                 const hf_event *event, hf_verdict *ret_verdict)
+{
+    struct text type = text_of(event->type);
+    hf_verdict verdict = HF_ACK;
+    bool any = false;
+    delivery->error[0] = '\0';
+    delivery->excused = false;
+    current = delivery;
+    for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
+        const struct handler *handler = &handlers->items[i];
+        if (glob_match(handler->pattern, type)) {
+            any = true;
+            verdict = handler->run(event, delivery, handler->ctx);
+        }
+    }
+    current = NULL;
+    *ret_verdict = check_verdict(delivery, verdict);
+    return any;
+}
+
+static bool matches_any(const struct handlers *handlers, const hf_event *event)
+{
+    for (size_t i = 0; i < handlers->count; i++) {
+        if (glob_match(handlers->items[i].pattern, text_of(event->type))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool attempt_run_batch(struct hf_delivery *delivery, const struct handlers *handlers,
+                       const hf_event *const *events, size_t count, const hf_event **scratch,
+                       hf_verdict *ret_verdict)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!matches_any(handlers, events[i])) {
+            return false;
+        }
+    }
+    hf_verdict verdict = HF_ACK;
+    delivery->error[0] = '\0';
+    delivery->excused = false;
+    current = delivery;
+    for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
+        const struct handler *handler = &handlers->items[i];
+        size_t picked = 0;
+        for (size_t j = 0; j < count; j++) {
+            if (glob_match(handler->pattern, text_of(events[j]->type))) {
+                scratch[picked++] = events[j];
+            }
+        }
+        if (picked > 0) {
+            verdict = handler->run_batch(scratch, picked, delivery, handler->ctx);
+        }
+    }
+    current = NULL;
+    *ret_verdict = check_verdict(delivery, verdict);
+    return true;
+}
+
+struct tx *attempt_tx(const hf_bus *bus)
+{
+    return current && current->bus == bus ? current->tx : NULL;
+}
+
+bool attempt_inside(const hf_bus *bus)
+{
+    return current && current->bus == bus;
+}
+
+void attempt_excuse(const hf_bus *bus)
+{
+    if (attempt_inside(bus)) {
+        current->excused = true;
+    }
+}
+
+const char *hf_delivery_subscription(const hf_delivery *delivery)
+{
+    return delivery->subscription;
+}
+
+int32_t hf_delivery_attempt(const hf_delivery *delivery)
+{
+    return delivery->attempt;
+}
+
+int32_t hf_delivery_attempts_max(const hf_delivery *delivery)
+{
+    return delivery->attempts_max;
+}
+
+hf_bus *hf_delivery_bus(const hf_delivery *delivery)
+{
+    return delivery->bus;
+}
+
+int hf_delivery_cancelled(const hf_delivery *delivery)
+{
+    return atomic_load(delivery->cancelled) ? 1 : 0;
+}
+
+/* The transaction's connection, if the bus is on this engine: a pointer of another type would be
+ * taken for one of this. */
+static void *connection_of(const hf_delivery *delivery, const char *engine)
+{
+    bool here = delivery->tx && strcmp(store_engine_name(delivery->bus->store), engine) == 0;
+    return here ? tx_connection(delivery->tx) : NULL;
+}
+
+struct sqlite3 *hf_delivery_sqlite(const hf_delivery *delivery)
+{
+    return connection_of(delivery, "sqlite");
+}
+
+struct pg_conn *hf_delivery_postgres(const hf_delivery *delivery)
+{
+    return connection_of(delivery, "postgres");
+}
+
+void hf_delivery_error(hf_delivery *delivery, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(delivery->error, sizeof delivery->error, format, args);
+    va_end(args);
+}

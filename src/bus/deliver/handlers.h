@@ -1,0 +1,45 @@
+/*
+ * handlers.h - the handlers of one subscription in this process: an unchanging, counted list.
+ *
+ * Registering or removing a handler makes a new list; whoever runs handlers keeps the list it began
+ * with. So handlers run without a lock, and removal can wait until nobody uses the old list.
+ */
+#ifndef HF_BUS_DELIVER_HANDLERS_H
+#define HF_BUS_DELIVER_HANDLERS_H
+
+#include <holdfast.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/text/text.h"
+
+struct handler {
+    hf_handler_id id;
+    struct text pattern; /* owned */
+    hf_handler_fn run;
+    hf_batch_handler_fn run_batch; /* one of the two is NULL */
+    void *ctx;
+};
+
+struct handlers {
+    atomic_int references;
+    size_t count;
+    struct handler items[]; /* in the order of registration */
+};
+
+/* Are these batch handlers? A list is of one kind; an empty one is of none. */
+bool handlers_batched(const struct handlers *handlers);
+
+/* A copy of `old` (NULL: empty) with one more; NULL without memory. */
+struct handlers *handlers_with(const struct handlers *old, const struct handler *more);
+/* A copy without this one. HF_NOTFOUND is told by *ret_found. */
+struct handlers *handlers_without(const struct handlers *old, hf_handler_id id, bool *ret_found);
+struct handlers *handlers_reference(struct handlers *handlers);
+void handlers_unreference(struct handlers *handlers);
+
+/* Is every one of these patterns covered by one handler's? If not, ret_first_missing (may be NULL)
+ * is the first that is not. */
+bool handlers_cover(const struct handlers *handlers, const struct text *patterns, size_t count,
+                    struct text *ret_first_missing);
+
+#endif

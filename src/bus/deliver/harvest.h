@@ -1,0 +1,45 @@
+/*
+ * harvest.h - one settle of a runner: what has ended, and what is stored about it.
+ *
+ * The mode collects slots of its window (under the mutex), makes their outcomes, stores them in one
+ * change, and then closes the slots or, if the store has refused, leaves them for the next harvest.
+ * A slot whose handler's transaction has settled it is closed with the others and needs no outcome.
+ *
+ * Its memory is as large as the largest settle and lasts as long as the mode. Only the dispatcher
+ * uses it.
+ */
+#ifndef HF_BUS_DELIVER_HARVEST_H
+#define HF_BUS_DELIVER_HARVEST_H
+
+#include "bus/deliver/window.h"
+
+struct runner;
+
+struct harvest {
+    struct slot **slots; /* what was collected */
+    size_t count;
+    struct outcome *outcomes; /* of those that no transaction has settled, in their order */
+    size_t outcome_count;
+    int64_t judged_us;   /* when they were made */
+    struct buf *stories; /* the outcomes': memory that is used again */
+    size_t max;          /* slots, and outcomes */
+};
+
+/* HF_NOMEM: nothing is allocated. */
+hf_status harvest_init(struct harvest *harvest, size_t max);
+/* All zero is allowed. */
+void harvest_release(struct harvest *harvest);
+
+/* Forgets what was collected. */
+void harvest_clear(struct harvest *harvest);
+bool harvest_full(const struct harvest *harvest);
+/* It is not full. */
+void harvest_add(struct harvest *harvest, struct slot *slot);
+
+/* Makes the outcomes; the pause before another attempt is counted from now. Clears *relaxed if one
+ * of them must not be lost: a dead letter. The mutex is not held. */
+hf_status harvest_judge(struct harvest *harvest, struct runner *runner, bool *relaxed);
+/* They are stored: tells the log of every failed attempt. */
+void harvest_log(const struct harvest *harvest, const struct runner *runner);
+
+#endif

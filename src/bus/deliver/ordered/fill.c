@@ -1,0 +1,554 @@
+/*
+ * fill.c - getting deliveries into the window: the log, and retries that are due.
+ *
+ * What was read is handed out only after the store has been asked whether anything has changed
+ * since: a pause, a seek, a new pattern or a new owner takes effect before the next event.
+ *
+ * Retries are read by their due time, as many as there is room for and a batch may hold; there may
+ * be more (`cut`), for the next look. The store is told which retries are in hand: their rows are
+ * due like any others, and what runs slowly must not keep from sight what is due after it. So a
+ * look brings only what is new.
+ *
+ * A unit that failed comes again whole. Where a look was cut, the last unit of it usually is in
+ * hand in part only (`torn`): no worker takes it before the next looks have brought its rest. There
+ * is never more than one such unit, or several could fill the room that each of them needs. If more
+ * of them are cut, as when units are due at the very same time and their events are mixed, the
+ * first one is put, and those of the others are passed over, which is as good as in hand to the
+ * next look: so that one comes to its rest. What is behind one of those in its lane is passed over
+ * with it. All of them are read again when the first unit is whole, or it turns out that the rest
+ * of it is not there.
+ *
+ * Careful mode: if the store could not tell which handlers ran when the last owner died, the first
+ * events are run one at a time, each recorded as a failed attempt before it runs (careful.h), so
+ * that an event that kills the process every time still comes to an end. Such an event is a retry
+ * from then on.
+ */
+#include "bus/deliver/ordered/ordered.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "bus/deliver/verdict.h"
+
+/* Gives an event of the log a row of its own: it is a retry from now on, and what is recorded of
+ * its attempts finds it there. */
+static hf_status make_row(struct runner *runner, struct part *part, const struct entry *entry,
+                          int64_t now_us)
+{
+    struct outcome outcome = {
+        .kind = OUTCOME_RETRY,
+        .position = entry->event.position,
+        .lane = entry->lane,
+        .next_attempt_us = now_us,
+    };
+    struct settle settle = {
+        .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .partition = part->number,
+        .epoch = part->epoch,
+        .checkpoint = -1,
+        .outcomes = &outcome,
+        .count = 1,
+    };
+    hf_status status = runner_run(runner, &settle.change);
+    if (status) {
+        ordered_not_settled(runner, part, status);
+    }
+    return status;
+}
+
+/* Has the definition changed since what is in hand was read, or has somebody taken over? Asked
+ * after reading and before handing out, so that nothing published after a pause, a seek or a new
+ * pattern slips through, and a process that was frozen does not run what others have. */
+static bool definition_changed(struct runner *runner)
+{
+    int64_t generation = 0;
+    bool ours = crew_check(runner, &generation);
+    if (ours && generation == runner->ordered->generation) {
+        return false;
+    }
+    runner->stale = true;
+    return true;
+}
+
+/* In strict order all events are of one lane, whatever their keys. */
+static void join_lanes(const struct ordered *ordered, struct batch *batch)
+{
+    for (size_t i = 0; ordered->strict && i < batch->count; i++) {
+        batch->entries[i].lane = STRICT_LANE;
+    }
+}
+
+/* Puts one entry into the window. The mutex is held. */
+static void put(struct runner *runner, struct queue *queue, struct shelf *shelf,
+                const struct entry *entry, bool doubtful)
+{
+    struct window *window = &runner->window;
+    struct slot *slot = window_put(window, queue, shelf, entry);
+    slot->from_log = queue == &window->log;
+    if (queue == &window->retries) {
+        /* Without memory to keep its lane back, all is dropped and read anew. */
+        runner->lost |= !window_fail_lane(window, slot->lane, slot->partition);
+        slot->waited = true;
+        runner_mark_careful(runner, slot, doubtful);
+    }
+    runner_sort_out(runner, slot);
+}
+
+/* Careful mode: one event of a partition that is ours, with a row, run as a retry. True if an event
+ * was put. */
+static bool put_carefully(struct runner *runner, struct shelf *shelf, struct entry *entry,
+                          int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    struct window *window = &runner->window;
+    struct part *part = ordered_part(ordered, hash_slice(entry->hash, window->partitions));
+    pthread_mutex_lock(&runner->mutex);
+    /* One that will not run, must wait behind its lane, or is of a partition with which nobody
+     * died, needs no record. */
+    bool plain = !part->unclean || entry->unhandled || entry->damaged ||
+                 verdict_is_spent(&runner->definition.options, entry) ||
+                 (!entry->waited && set64_get(&window->failing, entry->lane, NULL));
+    if (plain) {
+        put(runner, entry->waited ? &window->retries : &window->log, shelf, entry, false);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (plain) {
+        return true;
+    }
+    hf_status status = entry->waited ? HF_OK : make_row(runner, part, entry, now_us);
+    if (status) {
+        return false;
+    }
+    ordered->careful--;
+    entry->waited = true; /* it has a row now */
+    pthread_mutex_lock(&runner->mutex);
+    put(runner, &window->retries, shelf, entry, true);
+    pthread_mutex_unlock(&runner->mutex);
+    return true;
+}
+
+static bool in_hand(const struct window *window)
+{
+    return window->ready > 0 || window->busy > 0 || window->ended > 0;
+}
+
+static bool is_ours(struct ordered *ordered, int32_t partitions, const struct entry *entry)
+{
+    const struct part *part = ordered_part(ordered, hash_slice(entry->hash, partitions));
+    return part && part->state == PART_OURS;
+}
+
+/* Is the entry to be put: of a partition that is ours, and not put before? */
+static bool is_new(struct ordered *ordered, int32_t partitions, const struct entry *entry)
+{
+    const struct part *part = ordered_part(ordered, hash_slice(entry->hash, partitions));
+    if (!is_ours(ordered, partitions, entry) || entry->event.position <= part->floor) {
+        return false;
+    }
+    return set64_count(&ordered->ahead) == 0 ||
+           !set64_remove(&ordered->ahead, (uint64_t)entry->event.position);
+}
+
+/* Everything up to the floor, and what is in the batch, has been handed up. That of partitions
+ * which are not ours any more was not put: their floors, up to which their checkpoints may move,
+ * stay. What there is no room to remember is missed only if reading has to go back. The mutex is
+ * held. */
+static void note_read(struct runner *runner, const struct batch *batch, int64_t floor)
+{
+    struct ordered *ordered = runner->ordered;
+    ordered->floor = floor;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        struct part *part = &ordered->parts[i];
+        if (part->state == PART_OURS && part->floor < floor) {
+            part->floor = floor;
+        }
+    }
+    if (floor >= ordered->handed_top && ordered->handed_top > 0) {
+        set64_clear(&ordered->handed);
+        ordered->handed_top = 0;
+        ordered->handed_short = false;
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        int64_t position = batch->entries[i].event.position;
+        if (position <= floor) {
+            continue;
+        }
+        int64_t partition = hash_slice(batch->entries[i].hash, runner->window.partitions);
+        ordered->handed_short |=
+            set64_put(&ordered->handed, (uint64_t)position, partition) != HF_OK;
+        ordered->handed_top = position > ordered->handed_top ? position : ordered->handed_top;
+    }
+}
+
+/* With less room than this it is not worth while to read. */
+static size_t room_wanted(const struct runner *runner, bool any)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    size_t half = (size_t)runner->window.log.capacity / 2;
+    size_t wanted = (size_t)options->inflight_max / 2;
+    wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
+    wanted = wanted < half ? wanted : half;
+    return any || wanted < 1 ? 1 : wanted;
+}
+
+/* What is to be read: of these partitions, up to the barrier. */
+static struct filter filter_of(const struct definition *definition,
+                               const struct partition_set *owned, int64_t barrier)
+{
+    struct filter filter = definition_filter(definition);
+    filter.owned = owned->total > 1 ? owned : NULL;
+    filter.through = barrier < INT64_MAX ? barrier : 0;
+    return filter;
+}
+
+/* In strict order nothing may run behind what fails, so nothing is read that would only have to be
+ * stored as held and fetched again, one by one. The mutex is held. */
+static bool reading_waits(const struct runner *runner)
+{
+    return runner->window.lanes_full ||
+           (runner->ordered->strict && set64_get(&runner->window.failing, STRICT_LANE, NULL));
+}
+
+/* The log could not be read. */
+static void reading_failed(struct runner *runner, hf_status status, struct shelf *shelf)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->lost |= status == HF_STALE; /* the reader lost its connection: begin again */
+    pthread_mutex_unlock(&runner->mutex);
+    runner_store_failed(runner, status, "reading the log");
+    rack_return(&runner->rack, shelf);
+}
+
+/* Nothing more will be read for now: no unit waits for the rest of its run. */
+static void stop_waiting(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->log_more = false;
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* Puts the only event that was read, if it is new. False: it is not put, and must be read again. */
+static bool fill_carefully(struct runner *runner, struct shelf *shelf, int64_t now_us,
+                           struct step *step, bool *ret_any)
+{
+    struct ordered *ordered = runner->ordered;
+    struct entry *entry = &shelf->batch.entries[0];
+    if (definition_changed(runner)) {
+        step->again = true;
+        return false;
+    }
+    *ret_any = is_new(ordered, runner->window.partitions, entry);
+    return !*ret_any || put_carefully(runner, shelf, entry, now_us);
+}
+
+/* Puts what was read and is new. False: nothing is. The mutex is held. */
+static bool put_read(struct runner *runner, struct shelf *shelf)
+{
+    bool any = false;
+    for (size_t i = 0; i < shelf->batch.count; i++) {
+        const struct entry *entry = &shelf->batch.entries[i];
+        if (is_new(runner->ordered, runner->window.partitions, entry)) {
+            put(runner, &runner->window.log, shelf, entry, false);
+            any = true;
+        }
+    }
+    return any;
+}
+
+void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct ordered *ordered = runner->ordered;
+    pthread_mutex_lock(&runner->mutex);
+    size_t room = window_heavy(&runner->window) ? 0 : queue_room(&runner->window.log);
+    size_t retry_room = queue_room(&runner->window.retries);
+    bool busy = in_hand(&runner->window);
+    bool waits = reading_waits(runner);
+    ordered->more |= runner_has_news(runner, &ordered->read_at);
+    bool read_on = runner->read_on && room > 0;
+    runner->read_on = false;
+    uint64_t bits[HF_PARTITIONS_MAX / 64];
+    memcpy(bits, ordered->bits, sizeof bits); /* workers lose partitions meanwhile */
+    pthread_mutex_unlock(&runner->mutex);
+    bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
+    int64_t barrier = runner->definition.wanted > 0 ? ordered->barrier : INT64_MAX;
+    barrier = barrier < ordered->ahead_end ? barrier : ordered->ahead_end;
+    if (ordered->floor >= barrier || careful) {
+        stop_waiting(runner);
+    }
+    if (waits || !ordered->more || ordered->floor >= barrier ||
+        room < room_wanted(runner, careful || read_on) || (careful && (busy || retry_room == 0))) {
+        return;
+    }
+    struct shelf *shelf = rack_take(&runner->rack);
+    if (!shelf) {
+        runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "reading the log");
+        return;
+    }
+    struct partition_set owned = {.total = runner->window.partitions, .bits = bits};
+    struct filter filter = filter_of(&runner->definition, &owned, barrier);
+    int64_t floor = ordered->floor;
+    bool more = false;
+    hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
+                                         &shelf->batch, &floor, &more);
+    if (status) {
+        reading_failed(runner, status, shelf);
+        return;
+    }
+    floor = floor < barrier ? floor : barrier;
+    join_lanes(ordered, &shelf->batch);
+    bool put_all = true;
+    bool any = false;
+    if (careful && shelf->batch.count == 1) {
+        put_all = fill_carefully(runner, shelf, now_us, step, &any);
+    } else {
+        bool changed = shelf->batch.count > 0 && definition_changed(runner);
+        step->again |= changed;
+        pthread_mutex_lock(&runner->mutex);
+        runner->hold_back |= changed;
+        runner->log_more = more && floor < barrier; /* before a worker sees what is put */
+        any = put_read(runner, shelf);
+        runner_signal_work(runner);
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    if (put_all) {
+        /* Where nothing runs nobody reports that checkpoints may move. */
+        step->again |= !any && floor > ordered->floor;
+        pthread_mutex_lock(&runner->mutex);
+        note_read(runner, &shelf->batch, floor);
+        pthread_mutex_unlock(&runner->mutex);
+        ordered->more = more || floor >= barrier; /* there is more when the barrier moves */
+        step->again |= more && floor < barrier;
+    } else {
+        crew_read_again(runner);
+    }
+    rack_return(&runner->rack, shelf);
+}
+
+/* The numbers of the partitions that are ours. */
+static size_t list_ours(const struct ordered *ordered, int32_t *numbers)
+{
+    size_t count = 0;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        if (ordered->parts[i].state == PART_OURS) {
+            numbers[count++] = ordered->parts[i].number;
+        }
+    }
+    return count;
+}
+
+/* How much of each unit is in hand, or has just been read: first position -> events. One that has
+ * begun, and will not be more than it is, counts as whole. Mutex held. */
+static hf_status count_units(const struct runner *runner, const struct batch *batch,
+                             struct set64 *counts)
+{
+    hf_status status = HF_OK;
+    const struct slot *slot = runner->window.retries.used.first;
+    for (; slot && !status; slot = slot->next) {
+        if (slot->state != SLOT_SETTLED && slot->mark.events > 1) {
+            int64_t events = slot->state == SLOT_READY ? 1 : UNIT_EVENTS_MAX;
+            status = set64_add(counts, (uint64_t)slot->mark.first, events);
+        }
+    }
+    for (size_t i = 0; i < batch->count && !status; i++) {
+        struct story_unit mark = story_last_unit(batch->entries[i].attempts_json);
+        if (mark.events > 1) {
+            status = set64_add(counts, (uint64_t)mark.first, 1);
+        }
+    }
+    return status;
+}
+
+static bool is_torn(const struct set64 *counts, struct story_unit mark)
+{
+    int64_t count = 0;
+    return mark.events > 1 && set64_get(counts, (uint64_t)mark.first, &count) &&
+           count < mark.events;
+}
+
+static void forget_passed(struct ordered *ordered)
+{
+    set64_clear(&ordered->passed);
+    set64_clear(&ordered->passed_lanes);
+}
+
+/* Is the retry to be passed over: because of another unit that is torn, or because it is behind
+ * one that was? Else, if its own is torn, that is the one. */
+static bool must_pass(struct ordered *ordered, const struct set64 *counts,
+                      const struct entry *entry, struct story_unit *torn)
+{
+    struct story_unit mark = story_last_unit(entry->attempts_json);
+    if (set64_get(&ordered->passed_lanes, entry->lane, NULL)) {
+        return true;
+    }
+    if (!is_torn(counts, mark)) {
+        return false;
+    }
+    if (torn->events == 0) {
+        *torn = mark;
+    }
+    return torn->first != mark.first;
+}
+
+/* Puts those that were read so that at most one unit is torn; `cut`: there are more to be read.
+ * False: nothing waits for them. The mutex is held. */
+static bool put_whole(struct runner *runner, struct shelf *shelf, bool cut)
+{
+    struct ordered *ordered = runner->ordered;
+    struct window *window = &runner->window;
+    struct story_unit torn = runner->torn;
+    struct set64 counts;
+    set64_init(&counts, WINDOW_LANES_MAX);
+    hf_status status = count_units(runner, &shelf->batch, &counts);
+    if (!is_torn(&counts, torn) && set64_count(&ordered->passed) == 0) {
+        torn.events = 0; /* it is whole now, or has begun as it is: another one may be */
+    }
+    for (size_t i = 0; i < shelf->batch.count && !status; i++) {
+        const struct entry *entry = &shelf->batch.entries[i];
+        if (!is_ours(ordered, window->partitions, entry)) {
+            continue;
+        }
+        if (must_pass(ordered, &counts, entry, &torn)) {
+            status = set64_put(&ordered->passed, (uint64_t)entry->event.position, 1);
+            status = status ? status : set64_put(&ordered->passed_lanes, entry->lane, 1);
+        } else {
+            put(runner, &window->retries, shelf, entry, false);
+        }
+    }
+    bool waits = !status && cut && is_torn(&counts, torn); /* with memory for what it takes */
+    set64_release(&counts);
+    runner->torn = torn;
+    return waits;
+}
+
+/* Puts those that are due; there is room for them. `cut`: there are more. True: there are more,
+ * those that were passed over among them. The mutex is held. */
+static bool put_due(struct runner *runner, struct shelf *shelf, bool cut)
+{
+    struct ordered *ordered = runner->ordered;
+    struct window *window = &runner->window;
+    bool passed = set64_count(&ordered->passed) > 0;
+    if (runner->batched && (cut || passed)) {
+        bool waits = put_whole(runner, shelf, cut);
+        passed |= set64_count(&ordered->passed) > 0;
+        if (waits) {
+            return true;
+        }
+    } else {
+        for (size_t i = 0; i < shelf->batch.count && !passed; i++) {
+            const struct entry *entry = &shelf->batch.entries[i];
+            if (is_ours(ordered, window->partitions, entry)) {
+                put(runner, &window->retries, shelf, entry, false);
+            }
+        }
+    }
+    runner->torn.events = 0; /* it is whole, or that was all that there is of it */
+    forget_passed(ordered);
+    return cut || passed;
+}
+
+static int compare_positions(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Reads what is due, and neither in hand nor passed over, at most `max`, onto a new shelf. NULL: it
+ * failed. */
+static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max,
+                              int64_t *ret_next_us)
+{
+    struct shelf *shelf = rack_take(&runner->rack);
+    const struct set64 *passed = &runner->ordered->passed;
+    int64_t *in_hand =
+        mem_calloc(runner->window.retries.capacity + set64_count(passed), sizeof *in_hand);
+    int32_t numbers[HF_PARTITIONS_MAX];
+    struct due_query query = {
+        .subscription_id = runner->definition.id,
+        .partitions = numbers,
+        .partition_count = list_ours(runner->ordered, numbers),
+        .now_us = now_us,
+        .max = max,
+        .in_hand = in_hand,
+    };
+    hf_status status = shelf && in_hand ? HF_OK : fail(HF_NOMEM, "out of memory for events");
+    if (!status) {
+        pthread_mutex_lock(&runner->mutex);
+        query.in_hand_count = window_list_retries(&runner->window, in_hand);
+        pthread_mutex_unlock(&runner->mutex);
+        uint64_t position;
+        int64_t one;
+        for (size_t cursor = 0; set64_next(passed, &cursor, &position, &one);) {
+            in_hand[query.in_hand_count++] = (int64_t)position;
+        }
+        qsort(in_hand, query.in_hand_count, sizeof *in_hand, compare_positions);
+        status = store_retries_due(runner->bus->store, &query, &shelf->batch, ret_next_us);
+    }
+    mem_free(in_hand);
+    if (status) {
+        runner_store_failed(runner, status, "reading the retries");
+        rack_return(&runner->rack, shelf);
+        return NULL;
+    }
+    return shelf;
+}
+
+void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct ordered *ordered = runner->ordered;
+    bool careful = ordered->careful > 0;
+    pthread_mutex_lock(&runner->mutex);
+    size_t room = window_retry_room(&runner->window);
+    size_t waiting = queue_ready(&runner->window.retries);
+    bool busy = in_hand(&runner->window);
+    uint64_t seen = ordered->retried_at;
+    bool look = runner_has_news(runner, &seen) || now_us >= ordered->retry_at_us;
+    bool full = room == 0 || (waiting > room && !runner->read_on); /* unless a unit waits for it */
+    if (careful) {
+        runner->torn.events = 0; /* none waits for what comes singly */
+        forget_passed(ordered);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (full || (careful && busy)) {
+        return; /* a worker's report comes */
+    }
+    if (!look) {
+        step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;
+        return;
+    }
+    int64_t next_us = -1;
+    int32_t max = careful ? 1 : (int32_t)room;
+    struct shelf *shelf = read_due(runner, now_us, max, &next_us);
+    if (!shelf) {
+        return;
+    }
+    ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
+    ordered->retried_at = seen;
+    join_lanes(ordered, &shelf->batch);
+    bool changed = shelf->batch.count > 0 && definition_changed(runner);
+    int32_t partitions = runner->window.partitions;
+    bool cut = shelf->batch.count == (size_t)max || batch_full(&shelf->batch);
+    step->again |= changed;
+    if (careful && shelf->batch.count == 1) {
+        struct entry *entry = &shelf->batch.entries[0];
+        if (!changed && is_ours(ordered, partitions, entry)) {
+            put_carefully(runner, shelf, entry, now_us);
+        }
+    } else {
+        pthread_mutex_lock(&runner->mutex);
+        runner->hold_back |= changed;
+        cut = put_due(runner, shelf, cut);
+        step->again |= cut && !in_hand(&runner->window); /* nobody will report */
+        runner_signal_work(runner);
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    if (cut) {
+        ordered->retry_at_us = now_us; /* there are more; when there is room again */
+    } else {
+        step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;
+    }
+    rack_return(&runner->rack, shelf);
+}

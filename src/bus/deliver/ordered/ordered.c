@@ -1,0 +1,327 @@
+/*
+ * ordered.c - the ordered mode: own partitions, read the log, move their checkpoints.
+ *
+ * The checkpoint says: everything up to here is settled. It moves over events that are done, over
+ * events that do not match, and over those that have a row in the store (waiting, held, dead).
+ * Reading is ahead of it by what is in the window.
+ *
+ *          settled            in the window              not read yet
+ *     ---------------|------------------------------|-------------------->  positions
+ *                checkpoint                       floor                  head
+ *
+ * crew.c shares the partitions out and owns ours; ordered_settle.c stores what became of deliveries
+ * and moves the checkpoints; ordered_fill.c gets new ones into the window. This file puts them
+ * together.
+ *
+ * Exactly one process owns a partition; every settle carries the epoch of the ownership and is
+ * refused when somebody else has taken over. When the patterns have changed all is given back and
+ * taken again, with what is done remembered first: nothing that was read by the old ones may move a
+ * checkpoint.
+ */
+#include "bus/deliver/ordered/ordered.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/time/clock.h"
+
+#define CLOCK_TOLERANCE_US 1000000
+#define PASSED_MAX 65536 /* retries that are passed over for the sake of a unit */
+#define FINISH_TRIES 3   /* against others who change the subscription meanwhile */
+
+hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
+{
+    struct part *parts = mem_calloc((size_t)partitions, sizeof *parts);
+    struct mark *marks = mem_calloc((size_t)partitions, sizeof *marks);
+    if (!parts || !marks) {
+        mem_free(parts);
+        mem_free(marks);
+        return fail(HF_NOMEM, "out of memory for %d partitions", partitions);
+    }
+    mem_free(ordered->parts);
+    mem_free(ordered->marks);
+    ordered->parts = parts;
+    ordered->marks = marks;
+    return HF_OK;
+}
+
+hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret_ordered)
+{
+    struct ordered *ordered = mem_calloc(1, sizeof *ordered);
+    hf_status status = ordered ? harvest_init(&ordered->harvest, flush_max)
+                               : fail(HF_NOMEM, "out of memory for a subscription");
+    status = status ? status : ordered_make_room(ordered, partitions);
+    if (status) {
+        ordered_free(ordered);
+        return status;
+    }
+    for (size_t i = 0; i < HF_PARTITIONS_MAX; i++) {
+        ordered->places[i] = -1;
+    }
+    ordered->ahead_end = INT64_MAX;
+    set64_init(&ordered->ahead, WINDOW_LANES_MAX);
+    set64_init(&ordered->handed, WINDOW_LANES_MAX);
+    set64_init(&ordered->passed, PASSED_MAX);
+    set64_init(&ordered->passed_lanes, PASSED_MAX);
+    *ret_ordered = ordered;
+    return HF_OK;
+}
+
+void ordered_free(struct ordered *ordered)
+{
+    if (!ordered) {
+        return;
+    }
+    store_reader_close(ordered->reader);
+    set64_release(&ordered->ahead);
+    set64_release(&ordered->handed);
+    set64_release(&ordered->passed);
+    set64_release(&ordered->passed_lanes);
+    harvest_release(&ordered->harvest);
+    mem_free(ordered->parts);
+    mem_free(ordered->marks);
+    mem_free(ordered);
+}
+
+struct hold ordered_hold(struct ordered *ordered, int32_t partition)
+{
+    const struct part *part = ordered_part(ordered, partition);
+    return (struct hold){.partition = partition, .epoch = part ? part->epoch : 0};
+}
+
+/* ---- The mode -------------------------------------------------------------------------------- */
+
+/* Remembers what is done of every partition. False: it could not be stored. */
+static bool remember_all(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        struct part *part = &ordered->parts[i];
+        hf_status status =
+            part->state == PART_LOST ? HF_OK : ordered_remember(runner, part, now_us);
+        if (status) {
+            ordered_not_settled(runner, part, status);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The definition has changed, but not the reading: what is in hand may be settled by it, if it is
+ * still ours. */
+static bool verify(struct runner *runner)
+{
+    int64_t generation = 0;
+    if (!crew_check(runner, &generation)) {
+        return false;
+    }
+    if (generation != runner->definition.generation) {
+        runner->stale = true;
+        return false;
+    }
+    runner->ordered->generation = generation;
+    return true;
+}
+
+/* The log would be read differently now: nothing that was read by the old patterns may move the
+ * checkpoint; or what the store knows is to be loaded again. When no handler runs any more, what is
+ * done is remembered, the rest is dropped, and reading begins again at the checkpoint. */
+static struct step reread(struct runner *runner, int64_t now_us)
+{
+    struct step step = {.at_us = INT64_MAX};
+    pthread_mutex_lock(&runner->mutex);
+    runner->hold_back = true;
+    bool busy = runner->window.busy > 0;
+    pthread_mutex_unlock(&runner->mutex);
+    if (busy) {
+        return step; /* the worker's report comes */
+    }
+    do {
+        step.again = false;
+        if (!ordered_flush(runner, now_us, &step, false)) {
+            return step;
+        }
+    } while (step.again);
+    if (!remember_all(runner, now_us)) {
+        return step;
+    }
+    crew_give_back(runner, now_us); /* so that somebody whose handlers cover may have it */
+    step.again = true;
+    return step;
+}
+
+/* Is all done up to where it is known what was done ahead? */
+static bool is_at_end(const struct runner *runner)
+{
+    const struct ordered *ordered = runner->ordered;
+    const struct window *window = &runner->window;
+    bool empty = window->ready == 0 && window->busy == 0 && window->ended == 0;
+    bool at_end = empty && ordered->floor >= ordered->ahead_end;
+    for (int32_t i = 0; i < ordered->part_count && at_end; i++) {
+        at_end = ordered->parts[i].checkpoint >= ordered->parts[i].floor;
+    }
+    return at_end;
+}
+
+/* Can more be known of the store than could be when it was loaded? */
+static bool knows_too_little(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool little = window_knows_lanes(&runner->window) || is_at_end(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    return little;
+}
+
+/* Gets deliveries. The first ones after a while may come in a time in which nobody knows whether
+ * what ends is taken (runner_away): the next step finds that out. */
+static void fill(struct runner *runner, int64_t now_us, struct step *step)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool had_work = runner_has_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    ordered_fill_from_retries(runner, now_us, step);
+    ordered_fill_from_log(runner, now_us, step);
+    pthread_mutex_lock(&runner->mutex);
+    step->again |= runner->away && !had_work && runner_has_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* Others have changed the number of partitions, which they can only if they took us for dead: the
+ * numbers in hand mean other keys now, and none of them is ours. */
+static bool is_renumbered(const struct runner *runner)
+{
+    return runner->ordered->part_count > 0 &&
+           runner->definition.options.partitions != runner->window.partitions;
+}
+
+static struct step ordered_step(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    struct step step = {.at_us = INT64_MAX};
+    pthread_mutex_lock(&runner->mutex);
+    runner->lost |= is_renumbered(runner);
+    bool lost = runner->lost;
+    bool busy = runner->window.busy > 0;
+    pthread_mutex_unlock(&runner->mutex);
+    if (lost) {
+        if (busy) {
+            return step; /* the worker's report comes */
+        }
+        crew_drop(runner);
+        ordered->muster_now = true;
+    }
+    int64_t generation = runner->definition.generation;
+    bool may = runner_may_work(runner);
+    if (!crew_make_room(runner)) {
+        return step;
+    }
+    /* Before anything is given back: that is settled, too. */
+    bool changed = ordered->part_count > 0 && !runner->stale &&
+                   ordered->generation != runner->definition.generation;
+    if (changed && !runner->reread && !verify(runner)) {
+        step.again = true;
+        return step;
+    }
+    crew_tend(runner, now_us, may, &step);
+    if (runner->definition.generation != generation) {
+        step.again = true; /* it was read again meanwhile: may we still? */
+        return step;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    lost = runner->lost;
+    pthread_mutex_unlock(&runner->mutex);
+    if (ordered->part_count == 0 || lost) {
+        return step; /* lost: what was taken cannot be read, and the next step begins again */
+    }
+    if (now_us < ordered->seen_us - CLOCK_TOLERANCE_US) {
+        ordered->muster_now = true; /* a write, on which the store minds the clock */
+        ordered->retry_at_us = now_us;
+        step.again = true;
+    }
+    ordered->seen_us = now_us;
+    if (ordered->generation != runner->definition.generation && !runner->stale) {
+        if (runner->reread) {
+            return reread(runner, now_us);
+        }
+        step.again = true;
+        return step;
+    }
+    if (!ordered_flush(runner, now_us, &step, true)) {
+        return step;
+    }
+    if (knows_too_little(runner)) {
+        return reread(runner, now_us);
+    }
+    if (may) {
+        fill(runner, now_us, &step);
+    }
+    return step;
+}
+
+/* Stores what is left to be stored. False: it could not be. */
+static bool store_the_rest(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    for (int tries = 0; tries < FINISH_TRIES; tries++) {
+        if (tries > 0 && deadline_passed(runner->finish_deadline)) {
+            return false;
+        }
+        if (tries > 0 || runner->stale) { /* else a settle by older patterns would be refused */
+            runner_refresh(runner, clock_mono_us());
+        }
+        bool changed = ordered->generation != runner->definition.generation;
+        if (changed && !runner->reread && !verify(runner)) {
+            continue;
+        }
+        /* What was read by older patterns must not move the checkpoint. */
+        bool move = !runner->reread;
+        struct step step = {.again = true};
+        bool ok = true;
+        while (ok && step.again) {
+            step.again = false;
+            ok = ordered_flush(runner, now_us, &step, move);
+        }
+        /* Where nobody knows what was stored nothing is stored twice: what is edited in a dead
+         * letter goes with its first death. That something is done may be said twice. */
+        if (ok || runner->lost) {
+            return remember_all(runner, now_us);
+        }
+    }
+    return false;
+}
+
+/* The lowest checkpoint that is stored. */
+static int64_t lowest_checkpoint(const struct ordered *ordered)
+{
+    int64_t lowest = INT64_MAX;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        int64_t checkpoint = ordered->parts[i].checkpoint;
+        lowest = checkpoint < lowest ? checkpoint : lowest;
+    }
+    return lowest;
+}
+
+static hf_status ordered_finish(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    bool ours = ordered->part_count > 0 && !runner->lost && !runner->removed;
+    bool stored = !ours || store_the_rest(runner, now_us) || runner->lost || runner->removed;
+    int64_t checkpoint = lowest_checkpoint(ordered);
+    bool left = crew_pay(runner, now_us);
+    left = crew_give_back(runner, now_us) && left;
+    if (!runner->removed) {
+        left = crew_leave(runner, now_us) == HF_OK && left;
+    }
+    ordered->owned_before = false;
+    if (!stored) {
+        return fail(HF_TIMEOUT,
+                    "%s: progress could not be stored; events after position %lld come again",
+                    runner->name, (long long)checkpoint);
+    }
+    return left ? HF_OK
+                : fail(HF_TIMEOUT,
+                       "%s: partitions could not be given back; until the bus is stopped again or "
+                       "closed nobody else has them",
+                       runner->name);
+}
+
+const struct runner_mode ordered_mode = {.step = ordered_step, .finish = ordered_finish};

@@ -1,0 +1,150 @@
+/*
+ * ordered.h - the ordered mode as its files see it: ordered.c is the mode, crew.c shares the
+ * partitions out and owns ours, ordered_fill.c fills the window, ordered_settle.c settles. All of
+ * it runs on the dispatcher.
+ */
+#ifndef HF_BUS_DELIVER_ORDERED_ORDERED_H
+#define HF_BUS_DELIVER_ORDERED_ORDERED_H
+
+#include "base/ranges.h"
+#include "bus/deliver/harvest.h"
+#include "bus/deliver/runner.h"
+
+#define STRICT_LANE 1 /* strict order makes all events one lane */
+
+enum part_state {
+    PART_OURS,
+    PART_LEAVING, /* to be given back when nothing of it runs */
+    PART_LOST     /* somebody else has it: to be dropped when nothing of it runs */
+};
+
+/* A partition that we own, or have not quite let go of. */
+struct part {
+    int32_t number;
+    _Atomic enum part_state state; /* written under the mutex, also by workers */
+    int64_t epoch;
+    int64_t checkpoint; /* as stored */
+    int64_t floor;      /* of its events all up to here have been put into the window, or have a
+                           row; those above that have been are in ordered->handed */
+    bool unclean;       /* somebody died with it: see careful */
+    bool confirmed;     /* crew_check: the store says that it is ours */
+};
+
+struct ordered {
+    struct part *parts; /* changed under the runner's mutex */
+    int32_t part_count;
+    int16_t places[HF_PARTITIONS_MAX];     /* of each number in `parts`; -1: it is not there */
+    uint64_t bits[HF_PARTITIONS_MAX / 64]; /* those that are OURS, for the filter */
+
+    int64_t owing[HF_PARTITIONS_MAX]; /* epochs of what could not be given back; 0: it was */
+    bool member;
+    bool alone;           /* there is no other member, and all partitions are ours */
+    bool drained;         /* another number of partitions can be had: all are to be given back */
+    int64_t barrier;      /* ... is wished for: nothing is handed out beyond this; as of the last
+                             muster */
+    int64_t crew;         /* as of the last muster */
+    bool muster_now;      /* something has happened to what is ours */
+    bool muster_wanted;   /* there was news since the last one: perhaps somebody has died */
+    int64_t mustered_us;  /* monotonic: the last one ... */
+    uint64_t mustered_at; /* ... and the news before it */
+    uint64_t assigned;    /* the version of the assignments that the last muster went by */
+    int64_t assigned_generation; /* ... and of the definition */
+    struct ranges wanted;        /* what we were assigned then ... */
+    bool fixed;                  /* ... if anything */
+    struct ranges waits;         /* what of that somebody else had when we last said so */
+    bool owned_before;           /* since the runner started: single mode takes over only once */
+
+    int64_t seen_us; /* the wall clock at the last step */
+    bool strict;
+    int64_t generation; /* of the definition that what is in hand was read by */
+
+    struct reader *reader;
+    int64_t floor;       /* it has handed up everything up to here ... */
+    struct set64 handed; /* ... and these above: position -> partition */
+    int64_t handed_top;  /* the highest of them */
+    bool handed_short;   /* not all of them: there was no room to remember the others */
+    struct set64 ahead;  /* positions above their partition's floor that are not to be put again:
+                            position -> partition ... */
+    int64_t ahead_end;   /* ... as far as they are known: nothing is read beyond it before it is all
+                            done, and they are loaded again; INT64_MAX: all are known */
+    bool more;           /* the last read stopped at a limit, or there was news since ... */
+    uint64_t read_at;    /* ... that is, since this */
+
+    int64_t flushed_us;   /* when checkpoints were last stored */
+    int64_t unflushed_us; /* since when there is something to store; 0: nothing */
+    bool owed;            /* something was done above a gap: when it ends there is something to
+                             store, although nothing more is done */
+    int64_t held_us;      /* since when somebody is held and not stored; 0: nobody */
+    int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known ... */
+    uint64_t retried_at;  /* ... by the news at the last look */
+    struct set64 passed;  /* retries that are due and were read, but are not put before runner->torn
+                             is whole: position -> 1 ... */
+    struct set64 passed_lanes; /* ... and their lanes */
+    int64_t careful;           /* events still to be run in careful mode */
+    int64_t careful_end;       /* ... up to this position */
+
+    struct harvest harvest; /* one flush */
+    struct mark *marks;     /* room for one per partition */
+};
+
+/* ---- crew.c ---------------------------------------------------------------------------------- */
+
+/* Takes part in the sharing: musters if it is time, takes what is free of our share, gives back
+ * what is more than that, drops what was lost. With `may` false we let go of all, unless the
+ * subscription is only paused. */
+void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *step);
+/* Asks the store what is still ours; what is not is lost. False: not all is, or it could not be
+ * asked. ret_generation: the subscription's. */
+bool crew_check(struct runner *runner, int64_t *ret_generation);
+/* Reading goes back to the lowest floor; what is in hand or done is not put again. */
+void crew_read_again(struct runner *runner);
+/* Gives back all partitions; nothing runs any more and everything is settled that can be. False:
+ * not all could be, and are owed. */
+bool crew_give_back(struct runner *runner, int64_t now_us);
+/* Gives back what is owed. False: not all. */
+bool crew_pay(struct runner *runner, int64_t now_us);
+/* Is no member any more. */
+hf_status crew_leave(struct runner *runner, int64_t now_us);
+/* Nothing is in hand: makes room for as many partitions as the subscription has now. False: there
+ * is no memory. */
+bool crew_make_room(struct runner *runner);
+/* Drops all that is in hand; no handler may be running. */
+void crew_drop(struct runner *runner);
+/* The partition, if it is (still) in hand; else NULL. */
+struct part *ordered_part(struct ordered *ordered, int32_t partition);
+
+/* ---- ordered.c ------------------------------------------------------------------------------- */
+
+/* Nothing is in hand: room for so many partitions. Without memory nothing has happened. */
+hf_status ordered_make_room(struct ordered *ordered, int32_t partitions);
+
+/* ---- ordered_settle.c ------------------------------------------------------------------------ */
+
+/* Stores what ended and, when it is time and if they may move, the checkpoints. False: it failed,
+ * or work was lost. */
+bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, bool move);
+/* Stores what ended of one partition with its checkpoint, if that may move. *ret_all: that was
+ * everything. */
+hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,
+                             bool *ret_all);
+/* Before what is in hand of a partition is dropped: what is done above the checkpoint is
+ * remembered, so that it is not delivered again. Nothing of it runs any more. */
+hf_status ordered_remember(struct runner *runner, const struct part *part, int64_t now_us);
+/* What a refused settle means: the work is lost, the definition is stale, or the store failed.
+ * `part` NULL: it was about all of them. */
+void ordered_not_settled(struct runner *runner, struct part *part, hf_status status);
+/* Was a change refused for a reason that the next step deals with at once? */
+bool ordered_is_answered(hf_status status);
+
+/* ---- ordered_load.c -------------------------------------------------------------------------- */
+
+/* Loads what the store knows of a partition that was taken, beyond its checkpoint. */
+hf_status ordered_load(struct runner *runner, const struct part *part);
+
+/* ---- ordered_fill.c -------------------------------------------------------------------------- */
+
+/* Get work into the window: retries that are due, and the log. */
+void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step);
+void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step);
+
+#endif

@@ -1,0 +1,563 @@
+/*
+ * settle.c - storing what became of deliveries, and moving the checkpoint.
+ *
+ * A failing event does not stop the others: its failure is stored as a retry, and later events of
+ * its lane are stored as held. Both are rows, so the checkpoint passes them. When the retry has
+ * succeeded or died the store makes the lane's next held event due.
+ *
+ * Outcomes are stored at once, together with the checkpoint they allow; a checkpoint on its own
+ * waits for checkpoint_events or checkpoint_ms, because losing it only means delivering again. What
+ * fails to be stored stays in hand and is tried again.
+ *
+ * Held ones
+ *   A key that always fails would cost a settle for each of its events. What is only held waits for
+ *   others of its kind instead, and they are stored by one statement with the checkpoints; not for
+ *   long, and not if nothing else is to be done, much has passed them, or another outcome of their
+ *   partition goes. Until then it is open as if it had not been run: its partition's checkpoint
+ *   stays below it. What is done behind it leaves the window all the same and is remembered
+ *   (window.h, `early`). What can happen meanwhile (e fails, f is a later event of its lane, held
+ *   and not stored):
+ *
+ *   the process dies             f is above the checkpoint and is read again. The lane fails by e's
+ *                                row; or e has none yet, then e is above the checkpoint, too, and
+ *                                comes before f.
+ *   e failed, and is not stored  f must not be stored before e: in a lane without rows it would be
+ *                                due at once. So nothing held goes with the checkpoint of a
+ *                                partition in which something else has ended.
+ *   e's retry is done, stored    f goes with it (ordered_flush_part) and is due, behind whatever
+ *   by the dispatcher            waits in the lane.
+ *   e's transaction has settled  Nothing waits in the store: f is READY again (window_free_lane).
+ *   it and seen nobody behind    If f is being stored at that moment, or was while e ran, the lane
+ *                                goes on failing: the store finds f alone in it, or e's
+ *                                transaction has found f, and f is due.
+ *   the partition is given back  All that has ended goes first (ordered_flush_part).
+ *   ... or lost, or the answer   f is dropped and read again above the stored checkpoint, which has
+ *   of the store is              passed it only if its row was stored, too.
+ */
+#include "bus/deliver/ordered/ordered.h"
+
+#include "base/err.h"
+#include "base/point.h"
+#include "bus/deliver/verdict.h"
+#include "bus/watch.h"
+
+#define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: at most this often */
+#define HELD_WAIT_US 100000        /* the longest that held ones wait to be stored */
+
+/* ---- What ended ------------------------------------------------------------------------------ */
+
+static void collect_queue(struct harvest *harvest, struct queue *queue, int32_t partition)
+{
+    struct slot *slot = queue->used.first;
+    for (; slot && !harvest_full(harvest); slot = slot->next) {
+        if (slot->state == SLOT_ENDED && slot->partition == partition) {
+            slot->settling = true;
+            harvest_add(harvest, slot);
+        }
+    }
+}
+
+/* Up to where everything of a partition is settled, if what is being settled is; -1: its checkpoint
+ * does not move. After window_survey. */
+static int64_t next_checkpoint(const struct runner *runner, const struct part *part,
+                               const uint8_t **ret_last_id)
+{
+    const struct window_share *share = &runner->window.shares[part->number];
+    int64_t checkpoint = share->lowest == INT64_MAX ? part->floor : share->lowest - 1;
+    checkpoint = checkpoint < part->floor ? checkpoint : part->floor;
+    bool known = share->last > part->checkpoint && share->last <= checkpoint;
+    *ret_last_id = known ? share->last_id : NULL;
+    return checkpoint > part->checkpoint ? checkpoint : -1;
+}
+
+/* What the stored outcomes mean for lanes and retries. The mutex is held. */
+static void note_outcome(struct runner *runner, const struct slot *slot,
+                         const struct outcome *outcome, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    struct window *window = &runner->window;
+    switch (outcome->kind) {
+    case OUTCOME_RETRY:
+        if (outcome->next_attempt_us < ordered->retry_at_us) {
+            ordered->retry_at_us = outcome->next_attempt_us;
+        }
+        if (slot->ending == ENDED_HELD) {
+            runner->lost |= !window_fail_lane(window, outcome->lane, slot->partition);
+        } else {
+            window_drop_behind(window, outcome->lane, outcome->position);
+        }
+        break;
+    case OUTCOME_DONE:
+    case OUTCOME_DEAD:
+        if (outcome->ret_lane_busy) {
+            ordered->retry_at_us = now_us;
+        } else if (outcome->waited || slot->ending == ENDED_VERDICT) {
+            /* One that never ran (no handler) says nothing about its lane. */
+            window_free_lane(window, outcome->lane);
+        }
+        break;
+    case OUTCOME_HELD:
+        /* Usually somebody is before it; if that one has just died or been freed, it is due now. */
+        runner->lost |= !window_fail_lane(window, outcome->lane, slot->partition);
+        if (outcome->ret_due) {
+            ordered->retry_at_us = now_us;
+        }
+        break;
+    case OUTCOME_BLOCK:
+        window_drop_behind(window, outcome->lane, outcome->position);
+        break;
+    case OUTCOME_RELEASE:
+    case OUTCOME_BEGUN:
+        break;
+    }
+}
+
+/* The outcomes of one partition are stored. */
+static void settled(struct runner *runner, struct part *part, const struct settle *settle,
+                    int64_t now_us)
+{
+    struct harvest *harvest = &runner->ordered->harvest;
+    harvest_log(harvest, runner);
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < harvest->count; i++) {
+        note_outcome(runner, harvest->slots[i], &harvest->outcomes[i], now_us);
+        window_settle(&runner->window, harvest->slots[i]);
+    }
+    runner->window.settled -= (int64_t)harvest->count; /* they are stored already */
+    if (settle->checkpoint >= 0) {
+        part->checkpoint = settle->checkpoint;
+        window_checkpoint(&runner->window, part->number, part->checkpoint);
+    }
+    window_reap(&runner->window, &runner->rack);
+    runner->stale |= runner->halting; /* is it paused now? */
+    pthread_mutex_unlock(&runner->mutex);
+    runner->stale |= settle->ret_generation != runner->definition.generation;
+    runner_settle_worked(runner);
+    runner->stale |= !text_is_absent(settle->pause.reason);
+    if (atomic_load(&runner->bus->waiters) > 0) {
+        watch_poke(runner->bus);
+    }
+}
+
+/* What was collected is for the next time. The mutex is held. */
+static void leave(struct harvest *harvest)
+{
+    for (size_t i = 0; i < harvest->count; i++) {
+        harvest->slots[i]->settling = false;
+    }
+    harvest_clear(harvest);
+}
+
+void ordered_not_settled(struct runner *runner, struct part *part, hf_status status)
+{
+    pthread_mutex_lock(&runner->mutex);
+    leave(&runner->ordered->harvest);
+    if (status == HF_STALE && part) {
+        crew_lose(runner, part->number);
+    }
+    /* After HF_UNKNOWN nobody knows what is stored: drop all, and load it again. */
+    runner->lost |= status == HF_NOTFOUND || status == HF_UNKNOWN || (status == HF_STALE && !part);
+    pthread_mutex_unlock(&runner->mutex);
+    if (ordered_is_answered(status)) {
+        runner_settle_refused(runner, status);
+    }
+    if (status == HF_STALE) {
+        runner_say(runner, HF_LOG_WARN, "lost the subscription: %s", err_message());
+    } else if (status == HF_NOTFOUND || status == HF_CONFLICT) {
+        runner->stale = true; /* removed, or changed: read the definition again */
+    } else {
+        runner_away(runner);
+        runner_store_failed(runner, status, "storing progress");
+    }
+}
+
+hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,
+                             bool *ret_all)
+{
+    struct harvest *harvest = &runner->ordered->harvest;
+    const uint8_t *last_id = NULL;
+    pthread_mutex_lock(&runner->mutex);
+    window_reap(&runner->window, &runner->rack);
+    harvest_clear(harvest);
+    collect_queue(harvest, &runner->window.retries, part->number);
+    collect_queue(harvest, &runner->window.log, part->number);
+    *ret_all = (int32_t)harvest->count == runner->window.shares[part->number].ended;
+    window_survey(&runner->window);
+    int64_t checkpoint = move ? next_checkpoint(runner, part, &last_id) : -1;
+    pthread_mutex_unlock(&runner->mutex);
+    if (harvest->count == 0 && checkpoint < 0) {
+        return HF_OK;
+    }
+    struct settle settle = {
+        .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .partition = part->number,
+        .epoch = part->epoch,
+        .generation = move ? runner->ordered->generation : 0,
+        .checkpoint = checkpoint,
+        .last_event_id = last_id,
+        .outcomes = harvest->outcomes,
+    };
+    hf_status status = harvest_judge(harvest, runner, &settle.change.relaxed);
+    settle.count = harvest->outcome_count;
+    struct halt halt;
+    settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
+                                runner->bus->node_name, &halt);
+    if (!status) {
+        HF_POINT("before_settle");
+        status = runner_run(runner, &settle.change);
+        HF_POINT("after_settle");
+    }
+    if (!status) {
+        settled(runner, part, &settle, now_us);
+    }
+    return status;
+}
+
+bool ordered_is_answered(hf_status status)
+{
+    return status == HF_CONFLICT || status == HF_STALE || status == HF_NOTFOUND;
+}
+
+/* Must what ended of the partition be stored now? What is only held may wait for the checkpoints,
+ * if those may move. The mutex is held. */
+static bool is_pressing(const struct runner *runner, const struct part *part, bool move)
+{
+    const struct window_share *share = &runner->window.shares[part->number];
+    int32_t patient = move && runner->window.patient ? share->held : 0;
+    return share->ended > patient && part->state != PART_LOST;
+}
+
+/* Stores what ended of every partition. */
+static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step, bool move)
+{
+    struct ordered *ordered = runner->ordered;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        struct part *part = &ordered->parts[i];
+        pthread_mutex_lock(&runner->mutex);
+        bool any = is_pressing(runner, part, move);
+        pthread_mutex_unlock(&runner->mutex);
+        if (!any) {
+            continue;
+        }
+        bool all;
+        hf_status status = ordered_flush_part(runner, part, now_us, move, &all);
+        if (status) {
+            ordered_not_settled(runner, part, status);
+            step->again |= ordered_is_answered(status);
+            return false;
+        }
+        step->again |= !all;
+    }
+    return true;
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+/* Is it to be found out whether checkpoints are taken, moved or not (runner_away)? With nothing in
+ * hand nobody needs to know: what is written is news for all, and would make them ask a store that
+ * is slow again and again. The mutex is held. */
+static bool asks_if_taken(const struct runner *runner)
+{
+    return runner->away && !runner->finishing && runner_has_work(runner);
+}
+
+static int64_t earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+/* Is it time to store checkpoints on their own? If not, *ret_at_us is not later than when it will
+ * be. The mutex is held. */
+static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
+{
+    struct ordered *ordered = runner->ordered;
+    const hf_subscription_options *options = &runner->definition.options;
+    struct window *window = &runner->window;
+    bool at_end = ordered->floor >= ordered->ahead_end;
+    if (runner->definition.wanted > 0 || at_end || asks_if_taken(runner)) {
+        return true; /* the others wait for it, the reading, or our workers */
+    }
+    if (window->settled <= 0 && !ordered->owed) {
+        /* Only events that do not match: no hurry. */
+        int64_t at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
+        *ret_at_us = earlier(*ret_at_us, at_us);
+        return now_us >= at_us || now_us < ordered->flushed_us ||
+               atomic_load(&runner->bus->waiters) > 0 || runner->course != COURSE_WORK;
+    }
+    if (ordered->unflushed_us == 0) {
+        ordered->unflushed_us = now_us;
+    }
+    int64_t at_us = ordered->unflushed_us + options->checkpoint_ms * 1000;
+    *ret_at_us = earlier(*ret_at_us, at_us);
+    bool idle = window->ready == 0 && window->busy == 0;
+    return window->settled >= options->checkpoint_events || now_us >= at_us ||
+           now_us < ordered->unflushed_us || runner->course != COURSE_WORK ||
+           (idle && atomic_load(&runner->bus->waiters) > 0);
+}
+
+/* Is it time to store the held ones: have they waited long or let much pass, is there nothing else
+ * to do? The mutex is held. */
+static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
+{
+    struct ordered *ordered = runner->ordered;
+    const struct window *window = &runner->window;
+    if (window->held == 0 || !window->patient) {
+        ordered->held_us = 0;
+        return false;
+    }
+    if (ordered->held_us == 0 || now_us < ordered->held_us) {
+        ordered->held_us = now_us;
+    }
+    int64_t at_us = ordered->held_us + HELD_WAIT_US;
+    if (now_us < at_us) { /* afterwards only what is in their way counts, and that will be told */
+        *ret_at_us = earlier(*ret_at_us, at_us);
+    }
+    bool idle = window->ready == 0 && window->busy == 0 &&
+                (!ordered->more || atomic_load(&runner->bus->waiters) > 0);
+    return now_us >= at_us || idle || window_crowded(window) || runner->course != COURSE_WORK ||
+           runner->definition.options.checkpoint_events == 1;
+}
+
+/* Collects those that are held, partition by partition, of partitions of which nothing else has to
+ * be stored first. The mutex is held. */
+static void collect_held(struct runner *runner)
+{
+    struct ordered *ordered = runner->ordered;
+    struct harvest *harvest = &ordered->harvest;
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        const struct part *part = &ordered->parts[i];
+        if (runner->window.shares[part->number].held > 0 && part->state != PART_LOST &&
+            !is_pressing(runner, part, true)) {
+            collect_queue(harvest, &runner->window.log, part->number);
+        }
+    }
+    for (; harvest->outcome_count < harvest->count; harvest->outcome_count++) {
+        const struct slot *slot = harvest->slots[harvest->outcome_count];
+        harvest->outcomes[harvest->outcome_count] = (struct outcome){
+            .kind = OUTCOME_HELD,
+            .position = slot->entry->event.position,
+            .lane = slot->lane,
+        };
+    }
+}
+
+/* The checkpoints that have moved; with `held`, those of partitions with held ones, too; all, if it
+ * is to be found out whether they are taken. The mutex is held; marks point into the window's
+ * shares, which only the dispatcher surveys. */
+static size_t collect_marks(struct runner *runner, bool held)
+{
+    struct ordered *ordered = runner->ordered;
+    struct harvest *harvest = &ordered->harvest;
+    size_t count = 0;
+    size_t at = 0;
+    bool asks = asks_if_taken(runner);
+    harvest_clear(harvest);
+    if (held) {
+        collect_held(runner);
+    }
+    window_survey(&runner->window);
+    for (int32_t i = 0; i < ordered->part_count; i++) {
+        const struct part *part = &ordered->parts[i];
+        struct mark mark = {.partition = part->number, .epoch = part->epoch};
+        mark.checkpoint = next_checkpoint(runner, part, &mark.last_event_id);
+        mark.held = &harvest->outcomes[at];
+        for (; at < harvest->count && harvest->slots[at]->partition == part->number; at++) {
+            mark.held_count++;
+        }
+        if (mark.checkpoint < 0 && (mark.held_count > 0 || asks)) {
+            mark.checkpoint = part->checkpoint;
+            mark.last_event_id = NULL;
+        }
+        if (mark.checkpoint >= 0 && part->state != PART_LOST) {
+            ordered->marks[count++] = mark;
+        }
+    }
+    return count;
+}
+
+/* The held ones of a mark are stored, or not if it is stale. Answers how many. The mutex is
+ * held. */
+static size_t note_held(struct runner *runner, const struct mark *mark, int64_t now_us)
+{
+    struct harvest *harvest = &runner->ordered->harvest;
+    struct slot **slots = harvest->slots + (mark->held - harvest->outcomes);
+    for (size_t i = 0; i < mark->held_count; i++) {
+        slots[i]->settling = false;
+        if (!mark->ret_stale) {
+            note_outcome(runner, slots[i], &mark->held[i], now_us);
+            window_settle(&runner->window, slots[i]);
+        }
+    }
+    return mark->ret_stale ? 0 : mark->held_count;
+}
+
+/* The marks are stored. */
+static void marked(struct runner *runner, const struct checkpoints *checkpoints,
+                   int64_t settled_before, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    bool lost = false;
+    size_t held = 0;
+    bool moved = false;
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < checkpoints->count; i++) {
+        const struct mark *mark = &checkpoints->marks[i];
+        held += note_held(runner, mark, now_us);
+        if (mark->ret_stale) {
+            crew_lose(runner, mark->partition);
+            lost = true;
+        } else {
+            struct part *part = ordered_part(ordered, mark->partition);
+            moved |= part->checkpoint < mark->checkpoint;
+            part->checkpoint = mark->checkpoint;
+            window_checkpoint(&runner->window, part->number, part->checkpoint);
+        }
+    }
+    /* What ended while the store was busy is for the next time. */
+    runner->window.settled -= (int64_t)held + settled_before;
+    window_reap(&runner->window, &runner->rack);
+    pthread_mutex_unlock(&runner->mutex);
+    if (lost) {
+        runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
+    } else {
+        runner->stale |= checkpoints->ret_generation != runner->definition.generation;
+    }
+    ordered->flushed_us = now_us;
+    ordered->unflushed_us = 0;
+    ordered->held_us = held > 0 ? 0 : ordered->held_us; /* others may be held by now */
+    ordered->owed = !moved && (ordered->owed || settled_before > 0);
+    runner_settle_worked(runner);
+    if (atomic_load(&runner->bus->waiters) > 0) {
+        watch_poke(runner->bus);
+    }
+}
+
+/* Stores the checkpoints that have moved, and what is held, when it is time. */
+static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct ordered *ordered = runner->ordered;
+    int64_t at_us = INT64_MAX;
+    pthread_mutex_lock(&runner->mutex);
+    window_reap(&runner->window, &runner->rack);
+    bool held = held_due(runner, now_us, &at_us);
+    int64_t settled_before = runner->window.settled;
+    bool asks = asks_if_taken(runner);
+    struct checkpoints checkpoints = {
+        .change = {.kind = CHANGE_CHECKPOINTS, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .generation = ordered->generation,
+        .marks = ordered->marks,
+        .count = collect_marks(runner, held),
+    };
+    bool due = checkpoints.count > 0 && (checkpoints_due(runner, now_us, &at_us) || held);
+    if (checkpoints.count == 0 && settled_before > 0) {
+        /* What is done has been stored (a retry, by its transaction), or lies above a gap: whoever
+         * waits for the checkpoint waits in vain. */
+        runner->window.settled = 0;
+        ordered->unflushed_us = 0;
+        ordered->owed = true;
+        runner_signal_work(runner);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (!due) {
+        step->at_us = earlier(step->at_us, at_us);
+        return true;
+    }
+    step->again |= harvest_full(&ordered->harvest);
+    HF_POINT("before_settle");
+    hf_status status = runner_run(runner, &checkpoints.change);
+    HF_POINT("after_settle");
+    if (status) {
+        ordered_not_settled(runner, NULL, status);
+        step->again |= ordered_is_answered(status);
+        return false;
+    }
+    marked(runner, &checkpoints, settled_before, now_us);
+    if (asks) {
+        runner_back(runner);
+    }
+    return true;
+}
+
+bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, bool move)
+{
+    if (!flush_ended(runner, now_us, step, move)) {
+        return false;
+    }
+    HF_POINT("before_marks");
+    return !move || flush_checkpoints(runner, now_us, step);
+}
+
+/* ---- What is done, but not up to a checkpoint ------------------------------------------------ */
+
+/* Stores the outcomes that were collected, and collects from the beginning. */
+static hf_status store_done(struct runner *runner, const struct part *part, int64_t now_us)
+{
+    struct harvest *harvest = &runner->ordered->harvest;
+    struct settle settle = {
+        .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .partition = part->number,
+        .epoch = part->epoch,
+        .checkpoint = -1,
+        .outcomes = harvest->outcomes,
+        .count = harvest->outcome_count,
+    };
+    hf_status status = settle.count > 0 ? runner_run(runner, &settle.change) : HF_OK;
+    harvest_clear(harvest);
+    return status;
+}
+
+/* Collects one that is done. True: that was as much as can be stored at once. */
+static bool collect_done(struct ordered *ordered, const struct part *part, int64_t position)
+{
+    struct harvest *harvest = &ordered->harvest;
+    if (position > part->checkpoint) {
+        harvest->outcomes[harvest->outcome_count++] =
+            (struct outcome){.kind = OUTCOME_DONE, .position = position};
+    }
+    return harvest->outcome_count == harvest->max;
+}
+
+/* Collects what is still in the window, from `*at` on. True: there may be more. The mutex is
+ * held. */
+static bool collect_log_done(struct runner *runner, const struct part *part, const struct slot **at)
+{
+    bool full = false;
+    for (; *at && !full; *at = (*at)->next) {
+        const struct slot *slot = *at;
+        if (slot->partition == part->number && slot_is_done(slot)) {
+            full = collect_done(runner->ordered, part, slot->entry->event.position);
+        }
+    }
+    return full;
+}
+
+/* Collects what has left it, from `*at` on. True: there may be more. */
+static bool collect_early(struct runner *runner, const struct part *part, size_t *at)
+{
+    const struct early *early = &runner->window.early;
+    bool full = false;
+    for (; *at < early->count && !full; (*at)++) {
+        if (early->events[*at].partition == part->number) {
+            full = collect_done(runner->ordered, part, early->events[*at].position);
+        }
+    }
+    return full;
+}
+
+hf_status ordered_remember(struct runner *runner, const struct part *part, int64_t now_us)
+{
+    hf_status status = HF_OK;
+    size_t early = 0;
+    const struct slot *at = runner->window.log.used.first;
+    harvest_clear(&runner->ordered->harvest);
+    for (bool more = true; more && !status;) {
+        pthread_mutex_lock(&runner->mutex);
+        more = collect_early(runner, part, &early) || collect_log_done(runner, part, &at);
+        pthread_mutex_unlock(&runner->mutex);
+        status = store_done(runner, part, now_us);
+    }
+    return status;
+}

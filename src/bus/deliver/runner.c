@@ -1,0 +1,705 @@
+/*
+ * runner.c - the dispatcher's loop, and what both modes share. See runner.h.
+ *
+ * The dispatcher sleeps on one condition. It is woken by workers that report something to be
+ * settled, by the watch when there is news in the store, by handlers being registered, and by its
+ * own clock: the next retry, the next checkpoint, or the wait period as the backstop for everything
+ * else (unless the store looks as often and makes news of what it finds). Handlers that are over
+ * their time are not its business but the timekeeper's: the dispatcher may wait for the store. A
+ * wake-up that comes too often costs a look; one that is missed costs at most the wait period,
+ * never an event, because every look asks the store.
+ *
+ * News is a number that rises. Each of those who look for something in the store (the definition,
+ * the crew, retries, the log) remembers the number that he read before his last look that was
+ * answered; so news that comes in the middle of a look is news for the next one.
+ *
+ * If the store fails (disk full, file locked for long), what is in hand stays in hand and the same
+ * step is tried again later; meanwhile an ordered subscription begins nothing (runner_away). If the
+ * ownership or a lease is lost, what is in hand is dropped as soon as no handler runs on it:
+ * somebody else has it.
+ */
+#include "bus/deliver/runner.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "base/thread.h"
+#include "base/time/clock.h"
+#include "base/uuid.h"
+#include "bus/deliver/verdict.h"
+#include "bus/options.h"
+#include "bus/watch.h"
+
+#define REFUSED_AT_ONCE 3 /* refused settles in a row that are tried again at once */
+#define REFRESH_US 50000  /* without news, look at the definition at most this often */
+#define WAIT_MS_MAX 3600000
+#define TEND_MS 1000 /* see tend_ms */
+
+/* How much is in hand, and settled at once. */
+struct sizes {
+    int32_t log;
+    int32_t retries;
+    size_t flush;
+};
+
+/* For batch handlers all that has ended is settled at once, so that no unit is torn apart, and
+ * there is room for two units that come again. */
+static struct sizes sizes_for(const hf_subscription_options *options, bool batched)
+{
+    struct sizes sizes = {options->inflight_max, options->batch, RUNNER_FLUSH_MAX};
+    if (batched) {
+        int32_t unit = unit_events_max(options);
+        sizes.log = sizes.log < unit + 1 ? unit + 1 : sizes.log; /* one more shows what is cut */
+        sizes.log = sizes.log < 2 * UNIT_EVENTS_MAX ? sizes.log : 2 * UNIT_EVENTS_MAX;
+        sizes.retries = 2 * unit;
+        sizes.flush = (size_t)(sizes.log + sizes.retries);
+    }
+    return sizes;
+}
+
+hf_status runner_new(hf_bus *bus, const struct definition *definition, struct handlers *handlers,
+                     struct runner **ret_runner)
+{
+    struct runner *runner = mem_calloc(1, sizeof *runner);
+    if (!runner) {
+        return fail(HF_NOMEM, "out of memory for a runner");
+    }
+    atomic_store(&runner->references, 1);
+    bool ordered = definition->options.mode == HF_MODE_ORDERED;
+    runner->mode = ordered ? &ordered_mode : &shared_mode;
+    runner->definition.id = definition->id;
+    runner->stale = true;
+    breaker_init(&runner->breaker);
+    definition_init(&runner->definition);
+    runner->definition.id = definition->id;
+    runner->definition.options = definition->options;
+    runner->name = mem_dup(definition->name.bytes, definition->name.length);
+    hf_status status = runner->name ? HF_OK : fail(HF_NOMEM, "out of memory for a runner");
+    struct sizes sizes = sizes_for(&definition->options, handlers_batched(handlers));
+    if (!status) {
+        status = window_init(&runner->window, sizes.log, sizes.retries, ordered,
+                             definition->options.partitions);
+    }
+    if (!status) {
+        status = ordered
+                     ? ordered_new(definition->options.partitions, sizes.flush, &runner->ordered)
+                     : shared_new(sizes.flush, &runner->shared);
+    }
+    if (!status) {
+        status = mutex_init(&runner->mutex);
+    }
+    if (!status) {
+        status = cond_init(&runner->wake);
+    }
+    if (!status) {
+        status = cond_init(&runner->work);
+    }
+    if (!status) {
+        status = companion_init(&runner->companion);
+    }
+    if (status) {
+        ordered_free(runner->ordered);
+        shared_free(runner->shared);
+        window_release(&runner->window, NULL);
+        mem_free(runner->name);
+        mem_free(runner);
+        return status;
+    }
+    runner->bus = bus;
+    bus_reference(bus);
+    runner->handlers = handlers;
+    runner->batched = handlers_batched(handlers);
+    runner->window.patient = ordered && !runner->batched;
+    *ret_runner = runner;
+    return HF_OK;
+}
+
+void runner_reference(struct runner *runner)
+{
+    atomic_fetch_add(&runner->references, 1);
+}
+
+/* A warning that waits until it can be logged without the mutex. */
+struct notice {
+    struct notice *next;
+    char text[256];
+};
+
+void runner_unreference(struct runner *runner)
+{
+    if (!runner || atomic_fetch_sub(&runner->references, 1) > 1) {
+        return;
+    }
+    window_release(&runner->window, &runner->rack);
+    rack_release(&runner->rack);
+    ordered_free(runner->ordered);
+    shared_free(runner->shared);
+    handlers_unreference(runner->handlers);
+    definition_release(&runner->definition);
+    while (runner->notices) {
+        struct notice *notice = runner->notices;
+        runner->notices = notice->next;
+        mem_free(notice);
+    }
+    pthread_mutex_destroy(&runner->mutex);
+    pthread_cond_destroy(&runner->wake);
+    pthread_cond_destroy(&runner->work);
+    companion_release(&runner->companion);
+    hf_bus *bus = runner->bus;
+    mem_free(runner->name);
+    mem_free(runner);
+    bus_unreference(bus);
+}
+
+/* The dispatcher asks the store something without which nothing is stored. */
+static void begin_asking(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->asked_us = clock_mono_us();
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* It has the answer. If that was late a connection may have been lost and made again meanwhile: is
+ * what is in hand still ours? */
+static void end_asking(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool late = clock_mono_us() - runner->asked_us >= RUNNER_LATE_US;
+    runner->asked_us = 0;
+    runner->nudged |= late && runner->ordered && runner_has_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    if (late) {
+        runner_away(runner);
+    }
+}
+
+hf_status runner_run(struct runner *runner, struct change *change)
+{
+    struct deadline deadline = bus_deadline(runner->bus);
+    if (runner->finishing) {
+        deadline = deadline_earlier(deadline, runner->finish_deadline);
+        if (deadline_passed(deadline)) { /* a store that hangs is not asked once more */
+            return change->status = fail(HF_TIMEOUT, "the time to stop in is over");
+        }
+    }
+    begin_asking(runner);
+    hf_status status = store_run(runner->bus->store, change, deadline);
+    end_asking(runner);
+    return status;
+}
+
+void runner_say(struct runner *runner, hf_log_level level, const char *format, ...)
+{
+    char text[sizeof runner->said];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (strcmp(text, runner->said) == 0) {
+        return;
+    }
+    memcpy(runner->said, text, sizeof text);
+    if (text[0]) {
+        log_about(&runner->bus->log, level, runner->name, "%s", text);
+    }
+}
+
+void runner_note(struct runner *runner, const char *format, ...)
+{
+    struct notice *notice =
+        runner->notice_count < RUNNER_NOTICES_MAX ? mem_calloc(1, sizeof *notice) : NULL;
+    if (!notice) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(notice->text, sizeof notice->text, format, args);
+    va_end(args);
+    struct notice **at = &runner->notices;
+    while (*at) {
+        at = &(*at)->next;
+    }
+    *at = notice;
+    runner->notice_count++;
+    runner->nudged = true;
+    pthread_cond_signal(&runner->wake);
+}
+
+/* Takes what waits for the log. The mutex is held. */
+static struct notice *take_notices(struct runner *runner)
+{
+    struct notice *first = runner->notices;
+    runner->notices = NULL;
+    runner->notice_count = 0;
+    return first;
+}
+
+static void log_notices(struct runner *runner, struct notice *first)
+{
+    while (first) {
+        struct notice *next = first->next;
+        log_about(&runner->bus->log, HF_LOG_WARN, runner->name, "%s", first->text);
+        mem_free(first);
+        first = next;
+    }
+}
+
+void runner_nudge(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->nudged = true;
+    runner->news++;
+    if (runner->waiting) {
+        pthread_cond_signal(&runner->wake);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    HF_POINT("after_nudge");
+}
+
+bool runner_has_news(const struct runner *runner, uint64_t *seen)
+{
+    bool news = runner->news != *seen;
+    *seen = runner->news;
+    return news;
+}
+
+void runner_set_handlers(struct runner *runner, struct handlers *handlers)
+{
+    pthread_mutex_lock(&runner->mutex);
+    struct handlers *old = runner->handlers;
+    runner->handlers = handlers;
+    atomic_fetch_add(&runner->handlers_version, 1);
+    runner->hold_back = true; /* until it is known whether these cover the patterns */
+    runner->nudged = true;
+    if (runner->course != COURSE_HALT) {
+        runner->course = handlers->count > 0 ? COURSE_WORK : COURSE_RETIRE;
+    }
+    runner_course_changed(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    handlers_unreference(old);
+}
+
+void runner_course_changed(struct runner *runner)
+{
+    if (runner->course != COURSE_WORK) {
+        pthread_cond_broadcast(&runner->work);
+    }
+    pthread_cond_signal(&runner->wake);
+}
+
+/* ---- The definition -------------------------------------------------------------------------- */
+
+/* Would the log be read differently by the new definition? */
+static bool reads_differently(const struct definition *old, const struct definition *fresh)
+{
+    bool same = old->pattern_count == fresh->pattern_count &&
+                old->options.order == fresh->options.order &&
+                old->options.partitions == fresh->options.partitions &&
+                old->options.gap_timeout_ms == fresh->options.gap_timeout_ms &&
+                old->options.on_unhandled == fresh->options.on_unhandled;
+    for (size_t i = 0; same && i < fresh->pattern_count; i++) {
+        same = text_equal(old->patterns[i], fresh->patterns[i]);
+    }
+    return !same;
+}
+
+static int ignore_epoch(int32_t partition, int64_t epoch, void *ctx)
+{
+    (void)partition;
+    (void)epoch;
+    (void)ctx;
+    return 0;
+}
+
+/* Asks how the subscription stands, in numbers: is the definition that we have the one that is
+ * stored? A subscription that has been removed has another one, too. */
+static hf_status look_at_standing(struct runner *runner, bool *ret_same)
+{
+    struct standing standing;
+    begin_asking(runner);
+    hf_status status =
+        store_standing(runner->bus->store, runner->definition.id, &standing, ignore_epoch, NULL);
+    end_asking(runner);
+    *ret_same = !status && standing.generation == runner->definition.generation;
+    if (!status) {
+        pthread_mutex_lock(&runner->mutex);
+        runner->crew = standing.crew;
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    return status == HF_NOTFOUND ? HF_OK : status;
+}
+
+void runner_refresh(struct runner *runner, int64_t mono_us)
+{
+    uint64_t seen = runner->refreshed_at;
+    pthread_mutex_lock(&runner->mutex);
+    bool news = runner_has_news(runner, &seen);
+    pthread_mutex_unlock(&runner->mutex);
+    if (!runner->stale && !news && mono_us - runner->refreshed_us < REFRESH_US) {
+        return;
+    }
+    bool same;
+    hf_status status = look_at_standing(runner, &same);
+    if (status) {
+        runner_away(runner);
+        runner_store_failed(runner, status, "reading the subscription");
+        return;
+    }
+    runner->refreshed_at = seen;
+    runner->stale |= !same; /* until it could be read */
+    if (!runner->stale) {
+        runner->refreshed_us = mono_us;
+        return;
+    }
+    struct definition fresh;
+    definition_init(&fresh);
+    status = definition_load_id(runner->bus, runner->definition.id, &fresh);
+    if (status == HF_NOTFOUND) {
+        runner->removed = true;
+        pthread_mutex_lock(&runner->mutex);
+        runner->hold_back = true;
+        if (runner->course == COURSE_WORK) {
+            runner->course = COURSE_RETIRE;
+            runner_course_changed(runner);
+        }
+        pthread_mutex_unlock(&runner->mutex);
+        runner_say(runner, HF_LOG_WARN, "the subscription was removed");
+    }
+    if (status) {
+        if (status != HF_NOTFOUND) {
+            runner_away(runner);
+            runner_store_failed(runner, status, "reading the subscription");
+        }
+        definition_release(&fresh);
+        return;
+    }
+    runner->refreshed_us = mono_us;
+    runner->stale = false;
+    runner->reread |= reads_differently(&runner->definition, &fresh);
+    pthread_mutex_lock(&runner->mutex);
+    struct definition old = runner->definition;
+    runner->definition = fresh;
+    bool on = fresh.options.breaker == HF_ON;
+    if (on && !runner->breaker_changed) {
+        bool stored = !text_is_absent(fresh.breaker_json);
+        if (stored && (!runner->breaker_on || runner->breaker.state == BREAKER_CLOSED)) {
+            breaker_read(fresh.breaker_json, &runner->breaker); /* another process opened it */
+        } else if (!stored && runner->breaker.state != BREAKER_CLOSED) {
+            breaker_init(
+                &runner->breaker); /* somebody resumed the subscription, or its probe ran */
+        }
+    }
+    runner->breaker_on = on;
+    /* In one go: a worker that comes for more between the two would find neither reason. */
+    runner->hold_back |= fresh.paused_at_us >= 0;
+    runner->halting &= runner_is_urgent(runner); /* stored: whether it is paused is known now */
+    runner->breaker_hold &= on;
+    timekeeper_expect(&runner->bus->timekeeper, mono_us); /* the limits may be others now */
+    pthread_mutex_unlock(&runner->mutex);
+    definition_release(&old);
+    watch_lease(runner->bus, runner->definition.options.lease_ms);
+}
+
+bool runner_may_work(struct runner *runner)
+{
+    const struct definition *definition = &runner->definition;
+    bool may = false;
+    struct text missing = TEXT_ABSENT;
+    pthread_mutex_lock(&runner->mutex);
+    struct handlers *handlers = handlers_reference(runner->handlers);
+    pthread_mutex_unlock(&runner->mutex);
+    if (runner->removed || runner->stale) {
+        may = false;
+    } else if (definition->paused_at_us >= 0) {
+        runner_say(runner, HF_LOG_INFO, "paused by %" TEXT_PRI ": %" TEXT_PRI,
+                   TEXT_ARG(definition->paused_by), TEXT_ARG(definition->paused_reason));
+    } else if (!handlers_cover(handlers, definition->patterns, definition->pattern_count,
+                               &missing)) {
+        runner_say(runner, HF_LOG_WARN,
+                   "stands by: no handler in this process covers the stored pattern %" TEXT_PRI,
+                   TEXT_ARG(missing));
+    } else {
+        may = true;
+    }
+    handlers_unreference(handlers);
+    pthread_mutex_lock(&runner->mutex);
+    runner->hold_back = !may;
+    pthread_mutex_unlock(&runner->mutex);
+    return may;
+}
+
+/* ---- Failures of the store ------------------------------------------------------------------- */
+
+void runner_store_failed(struct runner *runner, hf_status status, const char *doing)
+{
+    runner->store_failures++;
+    int64_t ms = 10LL << (runner->store_failures < 8 ? runner->store_failures : 8);
+    ms = ms > STORE_RETRY_MS_MAX ? STORE_RETRY_MS_MAX : ms;
+    runner->retry_store_us = clock_mono_us() + ms * 1000;
+    runner_say(runner, HF_LOG_ERROR, "%s failed (%s: %s); trying again", doing,
+               hf_status_name(status), err_message());
+}
+
+void runner_settle_refused(struct runner *runner, hf_status status)
+{
+    int64_t late = ++runner->refused_settles - REFUSED_AT_ONCE;
+    if (late <= 0) {
+        return;
+    }
+    if (late == 1) {
+        log_about(&runner->bus->log, HF_LOG_ERROR, runner->name,
+                  "what has ended was refused %d times in a row (%s: %s); trying again, less and "
+                  "less often",
+                  REFUSED_AT_ONCE + 1, hf_status_name(status), err_message());
+    }
+    int64_t ms = 10LL << (late < 8 ? late : 8);
+    ms = ms > STORE_RETRY_MS_MAX ? STORE_RETRY_MS_MAX : ms;
+    runner->retry_store_us = clock_mono_us() + ms * 1000;
+}
+
+void runner_settle_worked(struct runner *runner)
+{
+    if (runner->refused_settles > REFUSED_AT_ONCE) {
+        log_about(&runner->bus->log, HF_LOG_INFO, runner->name, "what ends is stored again");
+    }
+    runner->refused_settles = 0;
+    runner_store_worked(runner);
+}
+
+void runner_store_worked(struct runner *runner)
+{
+    runner->store_failures = 0;
+    runner->retry_store_us = 0;
+}
+
+void runner_away(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    if (!runner->away && runner->ordered) {
+        runner->away = true;
+        if (runner_bar(runner) == BAR_AWAY) {
+            chunk_cut_all(runner);
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+void runner_back(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner->away = false;
+    runner_signal_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+static void store_breaker(struct runner *runner, int64_t now_us)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool changed = runner->breaker_changed;
+    struct breaker breaker = runner->breaker;
+    runner->breaker_changed = false;
+    pthread_mutex_unlock(&runner->mutex);
+    if (!changed) {
+        return;
+    }
+    struct buf buf;
+    buf_init(&buf, 4096);
+    struct json_out out;
+    json_out_init(&out, &buf);
+    breaker_write(&breaker, &out);
+    log_about(&runner->bus->log, HF_LOG_WARN, runner->name, "circuit breaker is %s",
+              breaker_state_name(breaker.state));
+    struct breaker_put put = {
+        .change = {.kind = CHANGE_BREAKER, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .state_json = breaker.state == BREAKER_CLOSED ? TEXT_ABSENT : buf_text(&buf),
+    };
+    hf_status status = buf_status(&buf);
+    if (!status) {
+        status = runner_run(runner, &put.change);
+    }
+    if (status) {
+        pthread_mutex_lock(&runner->mutex);
+        runner->breaker_changed = true;
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    buf_release(&buf);
+}
+
+/* With the breaker open nothing runs; when its pause is over, exactly one delivery does. Answers
+ * when to look again (wall clock). */
+static int64_t ask_breaker(struct runner *runner, int64_t now_us)
+{
+    if (!runner->breaker_on) {
+        return INT64_MAX;
+    }
+    int64_t again_us = INT64_MAX;
+    pthread_mutex_lock(&runner->mutex);
+    struct breaker_policy policy = options_breaker(&runner->definition.options);
+    if (runner->breaker.state != BREAKER_CLOSED && runner->window.ready > 0 &&
+        breaker_ask(&runner->breaker, &policy, now_us) == BREAKER_PROBE) {
+        runner->probe_wanted = true;
+    }
+    if (runner->breaker.state != BREAKER_CLOSED) {
+        int64_t ms = breaker_wait_ms(&runner->breaker, now_us);
+        again_us = ms > 0 ? now_us + ms * 1000 : INT64_MAX; /* over: whatever comes is the probe */
+    }
+    runner->breaker_hold = runner->breaker.state != BREAKER_CLOSED && !runner->probe_wanted;
+    pthread_mutex_unlock(&runner->mutex);
+    return again_us;
+}
+
+/* How long the dispatcher may sleep while something is in hand: what begins or ends meanwhile has
+ * its own times (a checkpoint, a stall), of which nobody tells it; but of what is to be stored
+ * sooner than RUNNER_PROMPT_MS workers do. */
+static int64_t tend_ms(const hf_subscription_options *options)
+{
+    int64_t store_ms = options->checkpoint_ms;
+    return store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
+}
+
+/* The dispatcher's time is up: it looks at everything, because nobody tells of everything: a hole
+ * that ends, for one. If it was only to tend what is in hand, and has just looked, it need not. The
+ * mutex is held. */
+static void look_around(struct runner *runner, bool tend)
+{
+    int64_t mono_us = clock_mono_us();
+    if (!tend || mono_us - runner->looked_us >= TEND_MS * 1000) {
+        runner->looked_us = mono_us;
+        runner->stale = true;
+        runner->news++;
+    }
+}
+
+bool runner_is_over(const struct runner *runner)
+{
+    return runner->course == COURSE_HALT ||
+           (runner->course == COURSE_RETIRE && runner->window.busy == 0);
+}
+
+static void wait_for_something(struct runner *runner, struct step step)
+{
+    int64_t now_us = clock_wall_us();
+    int64_t wait_ms = runner->definition.options.wait_period_ms;
+    int64_t look_ms = store_look_ms(runner->bus->store);
+    if (look_ms > 0 && wait_ms >= look_ms) {
+        wait_ms = WAIT_MS_MAX; /* the store looks that often, for all subscriptions at once */
+    }
+    struct deadline deadline = deadline_after_ms(wait_ms);
+    if (step.at_us < INT64_MAX) {
+        int64_t ms = step.at_us <= now_us ? 0 : (step.at_us - now_us + 999) / 1000;
+        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
+    }
+    struct deadline tend = DEADLINE_NEVER;
+    pthread_mutex_lock(&runner->mutex);
+    if (runner_has_work(runner)) {
+        tend = deadline_after_ms(tend_ms(&runner->definition.options));
+    }
+    runner->waiting = true;
+    bool in_time = true;
+    while (!runner->nudged && !runner_is_over(runner) && in_time) {
+        in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline_earlier(deadline, tend));
+    }
+    if (!in_time) {
+        look_around(runner, !deadline_passed(deadline));
+    }
+    runner->waiting = false;
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+static bool too_many_stuck(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool many = runner->stuck >= runner->definition.options.stuck_max;
+    pthread_mutex_unlock(&runner->mutex);
+    if (many && runner->definition.paused_at_us < 0 && !runner->stale) {
+        char reason[128];
+        snprintf(reason, sizeof reason, "%d handlers are past their timeout and have not returned",
+                 runner->definition.options.stuck_max);
+        runner_pause(runner, reason);
+    }
+    return many;
+}
+
+/* The mutex is held. */
+static hf_status keep_workers(struct runner *runner)
+{
+    hf_status status = HF_OK;
+    while (status == HF_OK && runner->course == COURSE_WORK &&
+           runner->worker_count < runner->definition.options.concurrency) {
+        status = worker_start(runner);
+    }
+    return status;
+}
+
+void runner_turn(struct runner *runner)
+{
+    int64_t now_us = clock_wall_us();
+    int64_t mono_us = clock_mono_us();
+    char trouble[sizeof runner->trouble];
+    pthread_mutex_lock(&runner->mutex);
+    memcpy(trouble, runner->trouble, sizeof trouble);
+    runner->trouble[0] = '\0';
+    runner->nudged = false;
+    chunk_report_all(runner, mono_us);
+    struct notice *notices = take_notices(runner);
+    pthread_mutex_unlock(&runner->mutex);
+
+    log_notices(runner, notices);
+    if (trouble[0]) {
+        runner_say(runner, HF_LOG_ERROR, "%s", trouble);
+    }
+    runner_refresh(runner, mono_us);
+    HF_POINT("after_refresh");
+    struct step step = {.at_us = INT64_MAX};
+    if (mono_us < runner->retry_store_us) {
+        step.at_us = now_us + (runner->retry_store_us - mono_us);
+    } else if (!runner->removed) {
+        too_many_stuck(runner);
+        step = runner->mode->step(runner, now_us);
+        store_breaker(runner, now_us);
+        int64_t breaker_us = ask_breaker(runner, now_us);
+        step.at_us = breaker_us < step.at_us ? breaker_us : step.at_us;
+        if (runner->retry_store_us > mono_us) { /* it failed in this very step */
+            int64_t retry_us = now_us + (runner->retry_store_us - mono_us);
+            step.at_us = retry_us < step.at_us ? retry_us : step.at_us;
+        }
+    }
+    pthread_mutex_lock(&runner->mutex);
+    hf_status status = keep_workers(runner);
+    runner_signal_work(runner);
+    if (runner->rest_until_us > 0) {
+        int64_t rest_us = now_us + (runner->rest_until_us - mono_us);
+        step.at_us = rest_us < step.at_us ? rest_us : step.at_us;
+        if (runner->rest_until_us <= mono_us) {
+            runner->rest_until_us = 0;
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (status) {
+        runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
+    }
+    HF_POINT("after_step");
+    if (!step.again) {
+        wait_for_something(runner, step);
+    }
+}
+
+bool runner_drain(struct runner *runner)
+{
+    HF_POINT("before_drain");
+    pthread_mutex_lock(&runner->mutex);
+    while (runner->course != COURSE_WORK && (runner->window.busy > 0 || runner->worker_count > 0)) {
+        pthread_cond_wait(&runner->wake, &runner->mutex);
+    }
+    bool drained = runner->worker_count == 0;
+    struct notice *notices = take_notices(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    log_notices(runner, notices);
+    return drained;
+}

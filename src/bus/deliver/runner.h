@@ -1,0 +1,288 @@
+/*
+ * runner.h - what keeps one subscription moving in this process.
+ *
+ * A runner is a thread (here called the dispatcher) and some workers. The dispatcher alone talks to
+ * the store about progress: it gets work into the window, workers run it, the dispatcher settles
+ * what has ended. How work is got and settled is the mode's: ordered.c owns a partition and moves a
+ * checkpoint, shared.c claims leases and acknowledges them.
+ *
+ *     dispatcher:  refresh -> step (settle what ended, fill the window) -> wait
+ *     worker:      take a chunk -> run it -> report
+ */
+#ifndef HF_BUS_DELIVER_RUNNER_H
+#define HF_BUS_DELIVER_RUNNER_H
+
+#include "base/breaker.h"
+#include "base/companion.h"
+#include "bus/deliver/worker.h"
+#include "bus/subscription.h"
+
+struct ordered;
+struct shared;
+struct notice;
+
+#define RUNNER_FLUSH_MAX 512    /* outcomes in one settle, unless units may be larger */
+#define RUNNER_LATE_US 500000   /* an answer of the store that takes longer is late */
+#define STORE_RETRY_MS_MAX 2000 /* between tries of what the store has refused */
+#define RUNNER_NOTICES_MAX 64   /* messages that wait for the dispatcher */
+#define RUNNER_PROMPT_MS 100    /* with a shorter checkpoint_ms every report wakes the dispatcher */
+
+/* What a step of the dispatcher found. */
+struct step {
+    bool again;    /* there is more to do at once */
+    int64_t at_us; /* wall clock: look again then; INT64_MAX: when something happens */
+};
+
+/* The two modes. All functions run on the dispatcher without its mutex. */
+struct runner_mode {
+    /* Settles what ended and fills the window. */
+    struct step (*step)(struct runner *runner, int64_t now_us);
+    /* Nothing runs any more: settle the rest, give back what is ours. */
+    hf_status (*finish)(struct runner *runner, int64_t now_us);
+};
+
+/* Why workers may begin nothing now; what runs goes on. Each reason is raised by whoever learns of
+ * it and lowered by the dispatcher alone, in the step that has dealt with it. */
+enum bar {
+    BAR_NONE,
+    BAR_STOPPING,  /* the runner ends, or retires */
+    BAR_LOST,      /* what is in hand is not ours any more: until it is dropped and read again */
+    BAR_HELD_BACK, /* paused, removed, changed, or without a handler: until that is looked into */
+    BAR_HALTING,   /* an event dies and the policy is to halt: until that is stored */
+    BAR_BREAKER,   /* the breaker is open: until its pause is over, or its probe has ended */
+    BAR_AWAY       /* the store does not take what ends: until it does (see runner_away) */
+};
+
+/*
+ * What the dispatcher is to do. Guarded by the runner's mutex.
+ *
+ *     COURSE_HALT    nothing: it has no thread, or its thread ends by stop_deadline
+ *     COURSE_WORK    its work (runner_start)
+ *     COURSE_RETIRE  no handler is left, or the subscription was removed: when nothing runs any
+ *                    more it gives back what it has, takes its entry out of the bus' list
+ *                    (subscription_retired) and ends. If a handler is registered before that, it
+ *                    works again (runner_set_handlers)
+ *
+ * runner_stop_begin makes each of them COURSE_HALT.
+ */
+enum course { COURSE_HALT, COURSE_WORK, COURSE_RETIRE };
+
+struct runner {
+    hf_bus *bus; /* counted */
+    const struct runner_mode *mode;
+    atomic_int references;        /* the subscription, the dispatcher, every worker */
+    char *name;                   /* of the subscription */
+    struct definition definition; /* changed only by the dispatcher, under the mutex */
+    struct companion companion;   /* the dispatcher's thread */
+    struct runner *timed_next;    /* in the timekeeper's list */
+
+    pthread_mutex_t mutex;             /* guards what follows */
+    pthread_cond_t wake;               /* the dispatcher waits here */
+    pthread_cond_t work;               /* workers wait here */
+    struct handlers *handlers;         /* counted */
+    _Atomic uint32_t handlers_version; /* rises when they change; read without the mutex */
+    struct window window;
+    struct worker *workers;
+    struct worker *aborting; /* stuck ones whose transaction is still to be rolled back */
+    int32_t worker_count;
+    int32_t stuck;                 /* workers whose turn was taken and that still run */
+    int32_t idle;                  /* workers waiting for work */
+    bool waiting;                  /* the dispatcher waits */
+    bool nudged;                   /* look before waiting */
+    uint64_t news;                 /* rises when there may be something new in the store; whoever
+                                      looks for some remembers what it was before the look */
+    enum course course;            /* BAR_STOPPING, unless it is to work */
+    struct deadline stop_deadline; /* then running handlers are given up */
+    bool breaker_hold;             /* BAR_BREAKER */
+    bool probe_wanted;             /* the breaker allows the next delivery, and only that */
+    bool hold_back;                /* BAR_HELD_BACK */
+    bool halting;                  /* BAR_HALTING */
+    bool lost;                     /* BAR_LOST */
+    bool away;                     /* BAR_AWAY, also while ... */
+    int64_t asked_us;              /* ... the dispatcher waits for an answer of the store since then
+                              (monotonic; 0: it does not), and that is too long */
+    int64_t rest_until_us;         /* monotonic; after a failed transaction: no new one before */
+    int32_t singly;                /* so many chunks of one delivery are to come */
+    int64_t handler_us;            /* how long a handler takes, smoothed */
+    bool batched;           /* for batch handlers. What is held behind a failing unit then waits
+                              as retries, which are not due before the unit is over: held ones
+                              would follow one at a time, and not as units */
+    bool log_more;          /* ordered: the last read stopped at a limit ... */
+    bool read_on;           /* ... and a unit waits for what comes next, as the dispatcher was told;
+                              until it has come to reading */
+    struct story_unit torn; /* ordered: a unit that is due and in hand in part; the rest of it is
+                               still to be read. events 0: none */
+    int64_t crew;           /* ordered: the subscription's crew number, as last seen */
+    struct breaker breaker;
+    bool breaker_on;
+    bool breaker_changed;
+    struct notice *notices; /* what the dispatcher is to tell the log, see runner_note */
+    size_t notice_count;
+
+    /* the dispatcher's own */
+    bool finishing;                  /* nothing runs any more, what is ours is given back ... */
+    struct deadline finish_deadline; /* ... by then */
+    hf_status finish_status;         /* how giving back went ... */
+    enum course finish_course;       /* ... and on which course it was tried last */
+    char finish_message[256];
+    bool left;         /* the last stop did not wait for its thread */
+    char trouble[256]; /* why a transaction could not be kept; for the log */
+    struct rack rack;
+    int64_t refreshed_us;    /* monotonic; when the definition was last read ... */
+    uint64_t refreshed_at;   /* ... and the news before that */
+    int64_t looked_us;       /* monotonic; when it last looked at everything because it was time */
+    bool stale;              /* the definition must be read again */
+    bool removed;            /* the subscription is gone */
+    bool reread;             /* the log would be read differently now */
+    int64_t retry_store_us;  /* after a failure of the store: not before */
+    int64_t store_failures;  /* in a row */
+    int64_t refused_settles; /* the same, see runner_settle_refused */
+    char said[256];          /* last thing told to the log by runner_say */
+    struct ordered *ordered;
+    struct shared *shared;
+};
+
+extern const struct runner_mode ordered_mode;
+extern const struct runner_mode shared_mode;
+
+hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret_ordered);
+void ordered_free(struct ordered *ordered);
+/* The proof for a transaction about an event of this partition. The mutex is held. */
+struct hold ordered_hold(struct ordered *ordered, int32_t partition);
+/* Somebody else has the partition: what is in hand of it will be dropped. The mutex is held. */
+void crew_lose(struct runner *runner, int32_t partition);
+hf_status shared_new(size_t flush_max, struct shared **ret_shared);
+void shared_free(struct shared *shared);
+
+/* A runner for a subscription, with one reference; not started. Takes the handlers' reference. */
+hf_status runner_new(hf_bus *bus, const struct definition *definition, struct handlers *handlers,
+                     struct runner **ret_runner);
+hf_status runner_start(struct runner *runner);
+/* Asks it to stop by the deadline, if it runs. */
+void runner_stop_begin(struct runner *runner, struct deadline deadline);
+/* Waits until it has. HF_TIMEOUT: a handler still runs, or something could not be stored or given
+ * back (what an earlier stop could not is tried again here), or the dispatcher itself still waits
+ * for the store: it gives back when it is answered. */
+hf_status runner_stop_end(struct runner *runner, const struct patience *patience);
+/* Waits for a dispatcher that was asked to stop, and for nothing else. HF_TIMEOUT: it still waits
+ * for the store. */
+hf_status runner_join(struct runner *runner, struct deadline deadline);
+void runner_reference(struct runner *runner);
+void runner_unreference(struct runner *runner);
+void runner_nudge(struct runner *runner);
+/* Replaces the handlers (takes the reference). Without any it retires. */
+void runner_set_handlers(struct runner *runner, struct handlers *handlers);
+/* The course has been set: wakes all that must look at it. The mutex is held. */
+void runner_course_changed(struct runner *runner);
+
+/* For the dispatcher's thread. */
+
+/* One turn of the loop. */
+void runner_turn(struct runner *runner);
+/* Has the loop no more to do? The mutex is held. */
+bool runner_is_over(const struct runner *runner);
+/* After that: until no handler runs and all workers have ended. The timekeeper gives up those that
+ * still run at the deadline of a stop. False: there are handlers again, and it works on. */
+bool runner_drain(struct runner *runner);
+
+/* For the modes. */
+
+/* Hands a change over: with the call's deadline, or while the runner is stopping with what is left
+ * of its time. */
+hf_status runner_run(struct runner *runner, struct change *change);
+/* Says something to the log once, until something else is said. "" forgets. */
+void runner_say(struct runner *runner, hf_log_level level, const char *format, ...) HF_PRINTF(3, 4);
+/* Has there been news since the caller last looked? What it is going to look at is newer than what
+ * it remembers in `*seen`. Mutex held. */
+bool runner_has_news(const struct runner *runner, uint64_t *seen);
+/* Reads the definition again if somebody may have changed it. */
+void runner_refresh(struct runner *runner, int64_t mono_us);
+/* Does the definition allow new work now? Also sets hold_back. */
+bool runner_may_work(struct runner *runner);
+/* Remembers a failure of the store and says so; the next try is later (up to 2 s). */
+void runner_store_failed(struct runner *runner, hf_status status, const char *doing);
+void runner_store_worked(struct runner *runner);
+/* The store has answered a settle, but not as it should: that may be over as soon as the definition
+ * is read or the partition taken again, so the first few are tried again at once. Further ones in a
+ * row come later and later (up to 2 s), and the log says so once. runner_settle_worked ends it. */
+void runner_settle_refused(struct runner *runner, hf_status status);
+void runner_settle_worked(struct runner *runner);
+/*
+ * The store does not take what ends. For an ordered subscription whatever would run now would
+ * probably run again: what is not stored when a connection is lost is lost with it. So workers
+ * begin nothing. Only the dispatcher raises and lowers it:
+ *
+ *   runner_away     what ended could not be stored (ordered_not_settled), or the definition could
+ *                   not be read, without which nothing is stored (runner_refresh), or an answer
+ *                   came late (RUNNER_LATE_US): raised, until checkpoints are stored
+ *   runner_back     checkpoints were stored: lowered. While it is raised and something is in hand
+ *                   each step stores those of all partitions, moved or not (ordered_settle.c). That
+ *                   shows that the store takes what ends, and refuses what is not ours any more
+ *   runner_bar      the dispatcher waits for an answer, for RUNNER_LATE_US or for a database that
+ *                   is not there (store_is_away): as if it were raised, until the answer is there;
+ *                   at the end of its turn workers are woken
+ *
+ * A step that fails has its time to be tried again (retry_store_us), and one whose answer was late
+ * is followed by another at once, so a step always comes that stores or fails. With nothing in hand
+ * none stores, but then there is nothing to run, and the step that gets some is followed by another
+ * at once, too. What fails but prevents nobody from storing (reading the log, say) does not raise
+ * it: what is in hand is run and stored. Not for shared subscriptions: a lease outlasts a lost
+ * connection, so what runs meanwhile is settled later; and not for transactional handlers: without
+ * the store they do not begin, and what cannot be stored is undone.
+ */
+void runner_away(struct runner *runner);
+void runner_back(struct runner *runner);
+/* Fills in what an ended slot means (mutex not held; dispatcher only). `story` lives as long as the
+ * outcome. */
+hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
+                         struct buf *story, struct outcome *ret_outcome);
+/* Tells the log of a failed attempt, once its outcome is stored. */
+void runner_log_failure(const struct runner *runner, const struct slot *slot,
+                        const struct outcome *outcome, int64_t now_us);
+/* Marks a slot that has just been put: what may have killed its process (`doubtful`), and what did
+ * where no notes are taken, has its attempt recorded before it runs; the last one alone. Mutex
+ * held. */
+void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful);
+/* Ends a READY slot if no handler is to see it: it is outside the patterns, or its attempts are
+ * used up. Mutex held. */
+void runner_sort_out(struct runner *runner, struct slot *slot);
+/* Pauses the subscription and says why. */
+void runner_pause(struct runner *runner, const char *reason);
+/* By the timekeeper. Takes the turn of every worker whose time is up: past the limit of a handler
+ * it is a failed attempt, past the deadline of a stop it is delivered again. Answers the monotonic
+ * time to look again, INT64_MAX if nothing is in hand. Never waits. The mutex is held. */
+int64_t runner_keep_time(struct runner *runner, int64_t mono_us);
+/* Tells the timekeeper that handlers may begin from now on. Mutex held. */
+void runner_expect_timeout(struct runner *runner, int64_t mono_us);
+/* Does something run, or may something? Mutex held. */
+bool runner_has_work(const struct runner *runner);
+/* Wakes workers if there is work for them. Mutex held. */
+void runner_signal_work(struct runner *runner);
+
+/* For the workers; mutex held. */
+
+/* Leaves a message for the log, which the dispatcher writes in its next turn: a log callback may
+ * take its time, and no other thread should wait for this mutex meanwhile. At most
+ * RUNNER_NOTICES_MAX messages wait; further ones are dropped. */
+void runner_note(struct runner *runner, const char *format, ...) HF_PRINTF(2, 3);
+
+/* What keeps workers from beginning anything; the first reason, in the order of the enum. */
+enum bar runner_bar(const struct runner *runner);
+/* Has something ended that is to be stored at once? */
+bool runner_is_urgent(const struct runner *runner);
+/* How many deliveries a worker may take now; 0: none. */
+size_t runner_chunk_size(struct runner *runner);
+/* What a worker reports: the delivery ended (the error is handed over). */
+void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_result *result,
+                       bool in_tx);
+/* The delivery was not run, or its run was undone. */
+void runner_slot_untaken(struct runner *runner, struct slot *slot);
+/* The worker has reported its chunk: wakes the dispatcher if it has something to do now. */
+void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us);
+/* The proof that a transaction needs for a slot. */
+struct hold runner_hold(const struct runner *runner, const struct slot *slot);
+const uint8_t *lease_token(const struct lease *lease);
+/* Somebody else has the lease: what is in hand of it will be dropped. */
+void lease_lose(struct runner *runner, struct lease *lease);
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * runner_report.c - what workers ask and report, and what happens when one does not.
+ *
+ * Everything here runs under the runner's mutex: workers come with a chunk that has ended, the
+ * timekeeper looks for handlers whose time is up.
+ */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/time/clock.h"
+#include "bus/deliver/runner.h"
+#include "bus/options.h"
+
+#define CHUNK_WANTED_US 200 /* several handlers at once: a chunk should take this long */
+#define LOOK_AGAIN_US 20000 /* a handler that is over its time has not begun, or has just ended */
+#define ABORT_PAUSE_US_MIN 1000  /* between two tries to roll back under a handler's feet ... */
+#define ABORT_PAUSE_US_MAX 64000 /* ... this grows, for a statement that does not end */
+
+void runner_signal_work(struct runner *runner)
+{
+    if (runner->idle > 0 && runner->window.ready > 0) {
+        if (runner->idle == 1 || runner->window.ready == 1) {
+            pthread_cond_signal(&runner->work);
+        } else {
+            pthread_cond_broadcast(&runner->work);
+        }
+    }
+}
+
+bool runner_has_work(const struct runner *runner)
+{
+    return runner->window.ready > 0 || runner->window.busy > 0;
+}
+
+/* See runner_away. */
+static bool is_away(const struct runner *runner)
+{
+    if (!runner->ordered || runner->definition.options.transactional == HF_ON) {
+        return false;
+    }
+    return runner->away ||
+           (runner->asked_us > 0 && (store_is_away(runner->bus->store) ||
+                                     clock_mono_us() - runner->asked_us >= RUNNER_LATE_US));
+}
+
+enum bar runner_bar(const struct runner *runner)
+{
+    return runner->course != COURSE_WORK ? BAR_STOPPING
+           : runner->lost                ? BAR_LOST
+           : runner->hold_back           ? BAR_HELD_BACK
+           : runner->halting             ? BAR_HALTING
+           : runner->breaker_hold        ? BAR_BREAKER
+           : is_away(runner)             ? BAR_AWAY
+                                         : BAR_NONE;
+}
+
+/* What is only held may wait (ordered_settle.c), unless units would be torn apart. */
+bool runner_is_urgent(const struct runner *runner)
+{
+    const struct window *window = &runner->window;
+    return window->ended > (window->patient ? window->held : 0);
+}
+
+size_t runner_chunk_size(struct runner *runner)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    struct window *window = &runner->window;
+    if (runner_bar(runner) != BAR_NONE || window->ready == 0) {
+        return 0;
+    }
+    if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
+        return 0;
+    }
+    if (options->checkpoint_events == 1 && options->concurrency == 1 &&
+        window->settled + window->ended > 0) {
+        return 0; /* the checkpoint of the last one comes first */
+    }
+    if (runner->breaker_on || runner->singly > 0 || options->checkpoint_events == 1) {
+        return 1;
+    }
+    if (options->concurrency == 1) {
+        return CHUNK_MAX;
+    }
+    int64_t share = window->ready / options->concurrency;
+    int64_t quick = CHUNK_WANTED_US / (runner->handler_us + 1);
+    int64_t size = share < quick ? share : quick;
+    return size < 1 ? 1 : size > CHUNK_MAX ? CHUNK_MAX : (size_t)size;
+}
+
+struct hold runner_hold(const struct runner *runner, const struct slot *slot)
+{
+    struct hold hold = {.leased = false};
+    if (runner->ordered) {
+        hold = ordered_hold(runner->ordered, slot->partition);
+    }
+    hold.subscription_id = runner->definition.id;
+    if (slot->lease) {
+        hold.leased = true;
+        memcpy(hold.lease, lease_token(slot->lease), sizeof hold.lease);
+    }
+    return hold;
+}
+
+static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
+{
+    if (!runner->breaker_on) {
+        return;
+    }
+    struct breaker_policy policy = options_breaker(&runner->definition.options);
+    int64_t now_us = clock_wall_us();
+    if (slot->probe) {
+        breaker_report_probe(&runner->breaker, &policy, ok, now_us);
+        runner->breaker_changed = true;
+        slot->probe = false;
+    } else if (breaker_report(&runner->breaker, &policy, slot->entry->attempts + 1, ok, now_us)) {
+        runner->breaker_changed = true;
+        runner->breaker_hold = true;
+    }
+}
+
+void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_result *result,
+                       bool in_tx)
+{
+    struct window *window = &runner->window;
+    uint64_t lane = slot->lane;
+    bool ok = result->verdict == HF_ACK;
+    atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
+    if (slot->follows) {
+        slot->follows = false; /* a unit is one attempt to the breaker */
+    } else if (result->verdict != HF_RETRY_UNCOUNTED) {
+        tell_breaker(runner, slot, ok);
+    } else if (slot->probe) {
+        breaker_abandon_probe(&runner->breaker, clock_wall_us());
+        slot->probe = false;
+    }
+    slot->ending = ENDED_VERDICT;
+    slot->verdict = result->verdict;
+    slot->error = result->error;
+    slot->in_tx = in_tx;
+    bool last = result->verdict == HF_DEAD || result->verdict == HF_UNDECODABLE ||
+                (result->verdict == HF_RETRY &&
+                 slot->entry->attempts + 1 >= runner->definition.options.attempts_max);
+    last |= slot->splitting && result->verdict == HF_RETRY;
+    bool halts = runner->definition.options.on_poison == HF_POISON_HALT;
+    if (!ok && last && halts) {
+        runner->halting = true; /* it dies and the subscription pauses: nothing more begins */
+    }
+    if (!window->lanes) {
+        window_end(window, slot);
+        return;
+    }
+    /* What is alone after its unit was split dies, and the rest of the unit follows at once. */
+    bool passes = slot->splitting && last && !halts;
+    if (!ok && !passes && !window_fail_lane(window, lane, slot->partition)) {
+        runner->lost = true; /* cannot hold its lane back: drop all, it will come again */
+    }
+    if (ok && in_tx && slot->waited) {
+        /* The dispatcher may have stored events behind it since its transaction has looked. */
+        if (result->before) {
+            runner->lost = true; /* nobody has told what waits behind it: drop all, load it again */
+        } else if (!result->lane_busy && !slot->followed) {
+            window_free_lane(window, lane);
+        }
+        runner->nudged = true;
+        runner->news++; /* the lane's next may be due */
+    }
+    if (ok && (in_tx || !slot->waited)) {
+        window_settle(window, slot);
+    } else {
+        window_end(window, slot);
+    }
+}
+
+void runner_slot_untaken(struct runner *runner, struct slot *slot)
+{
+    if (slot->probe) {
+        breaker_abandon_probe(&runner->breaker, clock_wall_us());
+        slot->probe = false;
+    }
+    window_untake(&runner->window, slot);
+}
+
+void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
+{
+    if (done > 0) {
+        runner->handler_us = (7 * runner->handler_us + took_us / (int64_t)done) / 8;
+    }
+    struct window *window = &runner->window;
+    const hf_subscription_options *options = &runner->definition.options;
+    bool low = window->ready <= options->inflight_max / 4;
+    bool due = window->settled >= options->checkpoint_events ||
+               (window->settled > 0 && options->checkpoint_ms < RUNNER_PROMPT_MS);
+    if (low || due || runner->nudged || window->closed > 0 || runner_is_urgent(runner) ||
+        runner_bar(runner) != BAR_NONE || atomic_load(&runner->bus->waiters) > 0) {
+        runner->nudged = true; /* also in the middle of a step: it looks once more */
+        if (runner->waiting) {
+            pthread_cond_signal(&runner->wake);
+        }
+    }
+    if (runner->idle > 0 && window->ready > 0) {
+        runner_signal_work(runner);
+    }
+}
+
+/* ---- Timeouts -------------------------------------------------------------------------------- */
+
+static int64_t timeout_us(const struct runner *runner)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    int64_t ms = options->handler_timeout_ms;
+    if (options->transactional == HF_ON && options->tx_max_ms < ms) {
+        ms = options->tx_max_ms;
+    }
+    return ms * 1000;
+}
+
+/* The turn was taken from the worker, which is stuck now. If its transaction could not be rolled
+ * back at once that is tried again. */
+static void gave_up(struct runner *runner, struct worker *worker)
+{
+    worker->abort_at_us = INT64_MAX;
+    if (worker->tx && !tx_abort(worker->tx)) {
+        worker->abort_pause_us = ABORT_PAUSE_US_MIN;
+        worker->abort_at_us = clock_mono_us() + ABORT_PAUSE_US_MIN;
+        worker->next = runner->aborting;
+        runner->aborting = worker;
+    }
+    runner->nudged = true; /* somebody has to take its place */
+    pthread_cond_signal(&runner->wake);
+}
+
+static void end_by_timeout(struct runner *runner, struct worker *worker, struct slot *slot)
+{
+    char error[128];
+    snprintf(error, sizeof error, "the handler did not return within %lld ms",
+             (long long)(timeout_us(runner) / 1000));
+    struct chunk_result result = {.verdict = HF_RETRY};
+    result.error = mem_dup(error, strlen(error));
+    chunk_end(&worker->chunk, slot, &result);
+}
+
+/* Takes the turn of the worker if its time is up; answers when to look at it again. */
+static int64_t keep_time_of(struct runner *runner, struct worker *worker, int64_t mono_us)
+{
+    struct chunk_place place;
+    struct slot *slot;
+    if (!chunk_look(&worker->chunk, &place)) {
+        return INT64_MAX;
+    }
+    int64_t limit_us = (place.running ? place.since_us : mono_us) + timeout_us(runner);
+    int64_t stop_us = runner->course == COURSE_HALT ? runner->stop_deadline.mono_us : INT64_MAX;
+    if (limit_us > mono_us && stop_us > mono_us) {
+        return limit_us < stop_us ? limit_us : stop_us;
+    }
+    if (!place.running || !worker_give_up(worker, place.turn, &slot)) {
+        return mono_us + LOOK_AGAIN_US;
+    }
+    if (limit_us <= mono_us) {
+        end_by_timeout(runner, worker, slot);
+    } else {
+        chunk_untake(&worker->chunk, slot); /* not settled: delivered again */
+    }
+    gave_up(runner, worker);
+    return worker->abort_at_us;
+}
+
+/* Tries again to roll back the transactions of stuck workers; answers when to try once more. */
+static int64_t abort_again(struct runner *runner, int64_t mono_us)
+{
+    int64_t next_us = INT64_MAX;
+    struct worker **at = &runner->aborting;
+    while (*at) {
+        struct worker *worker = *at;
+        if (worker->abort_at_us <= mono_us) {
+            if (tx_abort(worker->tx)) {
+                *at = worker->next;
+                pthread_cond_signal(&runner->wake); /* a stop may wait for that */
+                continue;
+            }
+            bool longest = worker->abort_pause_us >= ABORT_PAUSE_US_MAX;
+            worker->abort_pause_us *= longest ? 1 : 2;
+            worker->abort_at_us = mono_us + worker->abort_pause_us;
+        }
+        next_us = worker->abort_at_us < next_us ? worker->abort_at_us : next_us;
+        at = &worker->next;
+    }
+    return next_us;
+}
+
+int64_t runner_keep_time(struct runner *runner, int64_t mono_us)
+{
+    int64_t next_us = abort_again(runner, mono_us);
+    struct worker *next;
+    for (struct worker *worker = runner->workers; worker; worker = next) {
+        next = worker->next;
+        int64_t at_us = keep_time_of(runner, worker, mono_us);
+        next_us = at_us < next_us ? at_us : next_us;
+    }
+    return next_us;
+}
+
+void runner_expect_timeout(struct runner *runner, int64_t mono_us)
+{
+    timekeeper_expect(&runner->bus->timekeeper, mono_us + timeout_us(runner));
+}

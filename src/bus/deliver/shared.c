@@ -1,0 +1,533 @@
+/*
+ * shared.c - the shared mode: claim leases, run what they hold, acknowledge them.
+ *
+ * Any number of processes do this at the same time; the store hands every event to one of them. A
+ * lease covers one claim. Its deliveries run in any order on the runner's workers; when all have
+ * ended, or some failed, or enough time has passed, what has ended is settled in one change. So the
+ * database is written about twice per batch, not per event.
+ *
+ * The leases are `kept`: they last as long as this process shows signs of life, so a slow handler
+ * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once.
+ * The store records an attempt for what was running; if it does not know what that was, whoever
+ * claims them next runs them carefully (careful.h).
+ *
+ * What is claimed and not yet running is given back when the subscription is paused, when the
+ * runner stops, and when all workers have been busy with one handler each for a second: somebody
+ * else may be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
+ *
+ * A settle of a kept lease waits for the disk. But a handler's transaction need not
+ * (durability=process), and a standby that takes the server's place may lack both: then the lease
+ * is there again, kept by a process that lives and has forgotten it. So the last leases are
+ * remembered, and all are renounced when the store says that it may have lost something
+ * (store_losses): what comes of that is that their events are delivered again.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "base/time/clock.h"
+#include "base/uuid.h"
+#include "bus/deliver/harvest.h"
+#include "bus/deliver/runner.h"
+#include "bus/deliver/verdict.h"
+#include "bus/options.h"
+#include "bus/watch.h"
+
+#define CLOCK_TOLERANCE_US 1000000 /* as the store has it */
+#define PARTED_MAX 1024            /* leases that are over, remembered */
+#define STALL_US 1000000           /* a handler that takes longer keeps nothing waiting behind it */
+
+/* One claim in hand. */
+struct lease {
+    uint8_t token[STORE_TOKEN_BYTES];
+    struct lease *next;
+    bool doubtful;        /* nobody knows whether it is ours: to be renounced in the end */
+    int32_t total;        /* deliveries claimed */
+    int32_t open;         /* of those, not settled yet */
+    bool lost;            /* somebody else has it; guarded by the runner's mutex */
+    int64_t unflushed_us; /* since when something of it has ended; 0: nothing */
+};
+
+struct shared {
+    struct lease *leases;
+    bool more;           /* the last claim stopped at a limit, or there was news since ... */
+    uint64_t claimed_at; /* ... that is, since this */
+    int64_t claim_at_us; /* when something will be due; INT64_MAX: when there is news */
+    int64_t seen_us;     /* the wall clock at the last step, to notice that it was set back */
+    uint64_t losses;     /* store_losses, when it was last asked */
+    uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
+    size_t parted_count;    /* ever; the place of the next is modulo PARTED_MAX */
+    struct harvest harvest; /* one flush, of one lease */
+};
+
+const uint8_t *lease_token(const struct lease *lease)
+{
+    return lease->token;
+}
+
+hf_status shared_new(size_t flush_max, struct shared **ret_shared)
+{
+    struct shared *shared = mem_calloc(1, sizeof *shared);
+    hf_status status = shared ? harvest_init(&shared->harvest, flush_max)
+                              : fail(HF_NOMEM, "out of memory for a subscription");
+    if (status) {
+        shared_free(shared);
+        return status;
+    }
+    *ret_shared = shared;
+    return HF_OK;
+}
+
+static void lease_free(struct shared *shared, struct lease *lease)
+{
+    struct lease **at = &shared->leases;
+    while (*at != lease) {
+        at = &(*at)->next;
+    }
+    *at = lease->next;
+    mem_free(lease);
+}
+
+void shared_free(struct shared *shared)
+{
+    if (!shared) {
+        return;
+    }
+    while (shared->leases) {
+        lease_free(shared, shared->leases);
+    }
+    harvest_release(&shared->harvest);
+    mem_free(shared);
+}
+
+/* ---- Settling -------------------------------------------------------------------------------- */
+
+/* What of a lease has ended. */
+struct tally {
+    int32_t ended; /* ... and needs a write */
+    int32_t in_tx; /* ... and was settled by its handler's transaction */
+    bool urgent;   /* something failed, died, is given back, or is recorded as a failure */
+    bool plain;    /* all that ended is done */
+    bool lost;     /* the lease is */
+};
+
+/* Collects what has ended of a lease. The mutex is held. */
+static struct tally collect(struct runner *runner, struct lease *lease)
+{
+    struct harvest *harvest = &runner->shared->harvest;
+    struct tally tally = {.plain = true, .lost = lease->lost};
+    harvest_clear(harvest);
+    struct slot *slot = runner->window.log.used.first;
+    for (; slot && !harvest_full(harvest); slot = slot->next) {
+        if (slot->lease != lease || slot->state != SLOT_ENDED) {
+            continue;
+        }
+        harvest_add(harvest, slot);
+        if (slot->in_tx) {
+            tally.in_tx++;
+            tally.plain = false;
+            continue;
+        }
+        tally.ended++;
+        bool done = slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
+        tally.urgent |= !done || slot->careful;
+        tally.plain &= done;
+    }
+    return tally;
+}
+
+static bool flush_due(const struct runner *runner, struct lease *lease, struct tally tally,
+                      int64_t now_us, int64_t *ret_at_us)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    if (lease->unflushed_us == 0) {
+        lease->unflushed_us = now_us;
+    }
+    *ret_at_us = lease->unflushed_us + options->checkpoint_ms * 1000;
+    return tally.urgent || tally.lost || tally.ended + tally.in_tx == lease->open ||
+           tally.ended >= options->checkpoint_events || now_us >= *ret_at_us ||
+           now_us < lease->unflushed_us;
+}
+
+/* The collected slots need nothing more. */
+static void close_slots(struct runner *runner, struct lease *lease)
+{
+    struct harvest *harvest = &runner->shared->harvest;
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < harvest->count; i++) {
+        window_settle(&runner->window, harvest->slots[i]);
+    }
+    lease->open -= (int32_t)harvest->count;
+    lease->unflushed_us = 0;
+    runner->window.settled = 0; /* counts for checkpoints, which this mode has none of */
+    window_reap(&runner->window, &runner->rack);
+    runner->stale |= runner->halting; /* is it paused now? */
+    pthread_mutex_unlock(&runner->mutex);
+    if (atomic_load(&runner->bus->waiters) > 0) {
+        watch_poke(runner->bus);
+    }
+}
+
+static hf_status make_outcomes(struct runner *runner, struct settle_lease *settle)
+{
+    struct shared *shared = runner->shared;
+    struct harvest *harvest = &shared->harvest;
+    hf_status status = harvest_judge(harvest, runner, &settle->change.relaxed);
+    for (size_t i = 0; i < harvest->outcome_count; i++) {
+        const struct outcome *outcome = &harvest->outcomes[i];
+        if (outcome->kind == OUTCOME_RETRY && outcome->next_attempt_us < shared->claim_at_us) {
+            shared->claim_at_us = outcome->next_attempt_us;
+        }
+    }
+    settle->outcomes = harvest->outcomes;
+    settle->count = harvest->outcome_count;
+    return status;
+}
+
+/* Stores what was collected of a lease. False: the store failed. */
+static bool settle_collected(struct runner *runner, struct lease *lease, struct tally tally,
+                             int64_t now_us)
+{
+    if (tally.ended == 0 || tally.lost) {
+        close_slots(runner, lease);
+        return true;
+    }
+    struct settle_lease settle = {
+        .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .kept = true,
+        .all = tally.plain && tally.ended == lease->total,
+    };
+    memcpy(settle.lease, lease->token, sizeof settle.lease);
+    hf_status status = settle.all ? HF_OK : make_outcomes(runner, &settle);
+    struct halt halt;
+    settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
+                                runner->bus->node_name, &halt);
+    if (!status) {
+        HF_POINT("before_settle_lease");
+        status = runner_run(runner, &settle.change);
+        HF_POINT("after_settle_lease");
+    }
+    if (status == HF_STALE || status == HF_NOTFOUND || status == HF_UNKNOWN) {
+        pthread_mutex_lock(&runner->mutex);
+        lease_lose(runner, lease);
+        pthread_mutex_unlock(&runner->mutex);
+        runner->stale |= status == HF_NOTFOUND;
+        runner_settle_refused(runner, status);
+        runner_say(runner, HF_LOG_WARN, "lost a lease: %s", err_message());
+    } else if (status) {
+        runner_store_failed(runner, status, "settling a lease");
+        return false;
+    } else {
+        runner_settle_worked(runner);
+        runner->stale |= !text_is_absent(settle.pause.reason);
+        if (!settle.all) { /* all are done */
+            harvest_log(&runner->shared->harvest, runner);
+        }
+    }
+    close_slots(runner, lease);
+    return true;
+}
+
+/* READY slots of a lease (NULL: of all) are given back. The mutex is held. */
+static void release_ready(struct runner *runner, const struct lease *lease)
+{
+    for (struct slot *slot = runner->window.log.used.first; slot; slot = slot->next) {
+        if (slot->state == SLOT_READY && (!lease || slot->lease == lease)) {
+            slot->ending = ENDED_RELEASED;
+            window_end(&runner->window, slot);
+        }
+    }
+}
+
+/* What has not begun goes at once: the worker that gives it back would take it again before anybody
+ * else looks. */
+void lease_lose(struct runner *runner, struct lease *lease)
+{
+    lease->lost = true;
+    lease->doubtful = true; /* perhaps only an answer was lost, and the lease is still ours */
+    release_ready(runner, lease);
+}
+
+/* A lease that may still be ours in the store (the answer of its claim or of a settle was lost)
+ * would last as long as this process: what it holds is given back. False: the store failed. */
+static bool renounce(struct runner *runner, const uint8_t token[STORE_TOKEN_BYTES], int64_t now_us)
+{
+    struct settle_lease settle = {
+        .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .kept = true,
+        .release_all = true,
+    };
+    memcpy(settle.lease, token, sizeof settle.lease);
+    hf_status status = runner_run(runner, &settle.change);
+    if (status && status != HF_STALE && status != HF_NOTFOUND) {
+        runner_store_failed(runner, status, "renouncing a lease");
+        return false;
+    }
+    return true;
+}
+
+/* A lease is over. */
+static void part(struct shared *shared, struct lease *lease)
+{
+    size_t place = shared->parted_count++ % PARTED_MAX;
+    memcpy(shared->parted[place], lease->token, STORE_TOKEN_BYTES);
+    lease_free(shared, lease);
+}
+
+/* If the store may have lost what we were told it had, leases that are over may not be. False: the
+ * store failed. */
+static bool check_losses(struct runner *runner, int64_t now_us)
+{
+    struct shared *shared = runner->shared;
+    uint64_t losses = store_losses(runner->bus->store);
+    if (losses == shared->losses) {
+        return true;
+    }
+    for (struct lease *lease = shared->leases; lease; lease = lease->next) {
+        lease->doubtful = true; /* some of it may come back */
+    }
+    size_t known = shared->parted_count < PARTED_MAX ? shared->parted_count : PARTED_MAX;
+    for (; known > 0; known--, shared->parted_count--) {
+        if (!renounce(runner, shared->parted[(shared->parted_count - 1) % PARTED_MAX], now_us)) {
+            return false;
+        }
+    }
+    shared->parted_count = 0;
+    shared->losses = losses;
+    return true;
+}
+
+static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *step)
+{
+    struct lease *next;
+    for (struct lease *lease = runner->shared->leases; lease; lease = next) {
+        next = lease->next;
+        pthread_mutex_lock(&runner->mutex);
+        if (lease->lost) {
+            release_ready(runner, lease);
+        }
+        struct tally tally = collect(runner, lease);
+        pthread_mutex_unlock(&runner->mutex);
+        int64_t at_us = INT64_MAX;
+        if (runner->shared->harvest.count > 0) {
+            if (now || flush_due(runner, lease, tally, now_us, &at_us)) {
+                if (!settle_collected(runner, lease, tally, now_us)) {
+                    return false;
+                }
+                step->again |= lease->open > 0 && harvest_full(&runner->shared->harvest);
+            } else if (at_us < step->at_us) {
+                step->at_us = at_us;
+            }
+        }
+        if (lease->open == 0) {
+            if (lease->doubtful && !renounce(runner, lease->token, now_us)) {
+                return false;
+            }
+            part(runner->shared, lease);
+        }
+    }
+    return true;
+}
+
+/* ---- Claiming -------------------------------------------------------------------------------- */
+
+static void put_all(struct runner *runner, struct shelf *shelf, struct lease *lease, bool careful)
+{
+    struct window *window = &runner->window;
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < shelf->batch.count; i++) {
+        struct slot *slot = window_put(window, &window->log, shelf, &shelf->batch.entries[i]);
+        slot->lease = lease;
+        runner_mark_careful(runner, slot, careful);
+        runner_sort_out(runner, slot);
+    }
+    runner_signal_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* All workers have been busy with one handler each for long: what waits behind them had better go
+ * to somebody else. Answers when that will be so (monotonic); INT64_MAX if somebody is free. The
+ * mutex is held. */
+static int64_t stalls_at(struct runner *runner)
+{
+    int64_t newest_us = runner->worker_count > 0 ? 0 : INT64_MAX;
+    for (struct worker *worker = runner->workers; worker; worker = worker->next) {
+        struct chunk_place place;
+        bool busy = chunk_look(&worker->chunk, &place) && place.running;
+        int64_t since_us = busy ? place.since_us : INT64_MAX;
+        newest_us = since_us > newest_us ? since_us : newest_us;
+    }
+    return newest_us == INT64_MAX ? INT64_MAX : newest_us + STALL_US;
+}
+
+/* Gives back what waits behind slow handlers. False: everybody is busy, so nothing is claimed. */
+static bool check_stall(struct runner *runner, int64_t now_us, struct step *step)
+{
+    int64_t mono_us = clock_mono_us();
+    pthread_mutex_lock(&runner->mutex);
+    int64_t at_us = stalls_at(runner);
+    bool stalled = at_us <= mono_us;
+    if (stalled) {
+        chunk_cut_all(runner);
+        release_ready(runner, NULL);
+    } else if (at_us < INT64_MAX) {
+        int64_t wall_us = now_us + (at_us - mono_us);
+        step->at_us = wall_us < step->at_us ? wall_us : step->at_us;
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return !stalled;
+}
+
+/* How much is claimed at once: a batch, but never more than may be in hand. */
+static int32_t claim_size(const struct runner *runner)
+{
+    int32_t most = (int32_t)runner->window.log.capacity;
+    int32_t batch = runner->definition.options.batch;
+    return batch < most ? batch : most;
+}
+
+static bool wants_more(struct runner *runner, int64_t now_us)
+{
+    struct shared *shared = runner->shared;
+    int32_t batch = claim_size(runner);
+    pthread_mutex_lock(&runner->mutex);
+    bool room = queue_room(&runner->window.log) >= (size_t)batch && !window_heavy(&runner->window);
+    bool low = runner->window.ready <= batch / 2;
+    shared->more |= runner_has_news(runner, &shared->claimed_at);
+    shared->more |= now_us >= shared->claim_at_us;
+    bool open = !runner->hold_back;
+    pthread_mutex_unlock(&runner->mutex);
+    return room && low && shared->more && open;
+}
+
+static void claim(struct runner *runner, int64_t now_us, struct step *step)
+{
+    struct shared *shared = runner->shared;
+    if (!wants_more(runner, now_us)) {
+        step->at_us =
+            shared->claim_at_us < step->at_us && !shared->more ? shared->claim_at_us : step->at_us;
+        return;
+    }
+    struct lease *lease = mem_calloc(1, sizeof *lease);
+    struct shelf *shelf = rack_take(&runner->rack);
+    if (!lease || !shelf) {
+        mem_free(lease);
+        rack_return(&runner->rack, shelf);
+        runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "claiming");
+        return;
+    }
+    struct claim change = {
+        .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .generation = runner->definition.generation,
+        .filter = definition_filter(&runner->definition),
+        .max = claim_size(runner),
+        .lease_ms = runner->definition.options.lease_ms,
+        .attempts_max = runner->definition.options.attempts_max,
+        .retry_max_ms = runner->definition.options.retry_max_ms,
+        .bound = true,
+        .kept = true,
+        .batch = &shelf->batch,
+    };
+    random_bytes(change.lease, sizeof change.lease);
+    memcpy(lease->token, change.lease, sizeof lease->token);
+    hf_status status = runner_run(runner, &change.change);
+    HF_POINT("after_claim");
+    if (status) {
+        if (status == HF_NOTFOUND || status == HF_CONFLICT) {
+            runner->stale = true; /* removed, or changed: read the definition again */
+            step->again = true;
+        } else {
+            runner_store_failed(runner, status, "claiming");
+        }
+    } else {
+        runner_store_worked(runner);
+        runner->stale |= change.ret_paused;
+        shared->more = change.ret_more;
+        shared->claim_at_us = change.ret_wake_us < 0 ? INT64_MAX : change.ret_wake_us;
+        step->again |= change.ret_more;
+        if (!change.ret_more && shared->claim_at_us < step->at_us) {
+            step->at_us = shared->claim_at_us;
+        }
+    }
+    lease->doubtful = status == HF_UNKNOWN || status == HF_IO;
+    if (lease->doubtful || (!status && shelf->batch.count > 0)) {
+        lease->next = shared->leases;
+        shared->leases = lease;
+    } else {
+        mem_free(lease);
+    }
+    if (!status && shelf->batch.count > 0) {
+        lease->total = (int32_t)shelf->batch.count;
+        lease->open = lease->total;
+        put_all(runner, shelf, lease, change.ret_careful);
+    }
+    rack_return(&runner->rack, shelf);
+}
+
+/* ---- The mode -------------------------------------------------------------------------------- */
+
+/* No handler was found for something in hand, or they have changed. What is outside the patterns,
+ * which may have changed, too, is of those that nobody is to handle: it would be taken again and
+ * again. Before workers go on. */
+static void sort_out_ready(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    struct slot *slot = runner->window.log.used.first;
+    for (; slot && runner->hold_back && !runner->stale; slot = slot->next) {
+        if (slot->state == SLOT_READY) {
+            runner_sort_out(runner, slot);
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+static struct step shared_step(struct runner *runner, int64_t now_us)
+{
+    struct step step = {.at_us = INT64_MAX};
+    if (now_us < runner->shared->seen_us - CLOCK_TOLERANCE_US) {
+        runner->shared->more = true; /* claim_at_us is a time of the old clock */
+    }
+    runner->shared->seen_us = now_us;
+    sort_out_ready(runner);
+    bool may = runner_may_work(runner);
+    pthread_mutex_lock(&runner->mutex);
+    if (!may) {
+        release_ready(runner, NULL);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    bool free = check_stall(runner, now_us, &step);
+    if (check_losses(runner, now_us) && flush(runner, now_us, false, &step) && may && free) {
+        claim(runner, now_us, &step);
+    }
+    return step;
+}
+
+static hf_status shared_finish(struct runner *runner, int64_t now_us)
+{
+    struct step step = {.again = true};
+    pthread_mutex_lock(&runner->mutex);
+    release_ready(runner, NULL);
+    pthread_mutex_unlock(&runner->mutex);
+    bool ok = true;
+    while (ok && step.again) {
+        step.again = false;
+        ok = flush(runner, now_us, true, &step);
+    }
+    pthread_mutex_lock(&runner->mutex);
+    window_clear(&runner->window, &runner->rack);
+    pthread_mutex_unlock(&runner->mutex);
+    /* What could not be given back is renounced when the runner starts again. */
+    for (struct lease *lease = runner->shared->leases; lease; lease = lease->next) {
+        lease->open = 0;
+        lease->doubtful = true;
+    }
+    runner->shared->more = false;
+    runner->shared->claim_at_us = 0;
+    return runner->shared->leases
+               ? fail(HF_TIMEOUT, "%s: what was claimed could not be given back", runner->name)
+               : HF_OK;
+}
+
+const struct runner_mode shared_mode = {.step = shared_step, .finish = shared_finish};

@@ -1,0 +1,501 @@
+/*
+ * worker.c - threads that run handlers: a chunk (chunk.h) at a time.
+ *
+ * What happens to a delivery whose worker ...
+ *   ... dies with the process before the handler returns: its note tells, and the next owner
+ *       records one failed attempt (store.h, acquire).
+ *   ... dies after the handler returned and before it is settled: it is delivered again; a
+ *       transactional one was either committed with its settling or not at all.
+ *   ... is taken its turn away: the runner has recorded the timeout; a transaction was rolled back.
+ *
+ * Transactional chunks share one commit. A delivery in it that fails is undone alone (tx_leave) and
+ * ends the chunk. If the commit fails, all that had succeeded are simply run again: their effects
+ * are gone, so they count as never run. A chunk of one delivery is ended and committed in one step
+ * (tx_finish). The unit of a batch handler (unit.h) is a chunk of one turn; if it fails, all of its
+ * transaction is undone.
+ *
+ * Whose fault is it that a transaction was not kept?
+ *   the handler's (HF_MISUSE; HF_CONFLICT of a commit with nothing else in it)   a failed attempt
+ *   nobody's (HF_BUSY: a deadlock, a lock ...; a connection that went away)      it does not count
+ *   somebody else has the work now (HF_STALE)                                    dropped
+ */
+#include "bus/deliver/worker.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "base/thread.h"
+#include "base/time/clock.h"
+#include "bus/deliver/careful.h"
+#include "bus/deliver/runner.h"
+
+static int32_t note_take(hf_bus *bus)
+{
+    for (int32_t i = 0; i < STORE_NOTES_MAX; i++) {
+        bool expected = false;
+        if (atomic_compare_exchange_strong(&bus->notes[i], &expected, true)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void note_return(hf_bus *bus, int32_t note)
+{
+    if (note >= 0) {
+        store_note_clear(bus->store, note);
+        atomic_store(&bus->notes[note], false);
+    }
+}
+
+/* Takes a chunk, if there is something to run; the mutex is held. */
+static bool take_chunk(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    size_t count = chunk_take(&worker->chunk);
+    if (count == 0) {
+        return false;
+    }
+    worker->alone = count == 1;
+    worker->handlers = handlers_reference(runner->handlers);
+    worker->handlers_version = atomic_load(&runner->handlers_version);
+    worker->delivery.attempts_max = runner->definition.options.attempts_max;
+    worker->tx_status = HF_OK;
+    worker->tx_failed = count;
+    worker->unsettled = false;
+    worker->undo = false;
+    runner_expect_timeout(runner, worker->chunk.taken_us);
+    return true;
+}
+
+/* What the delivery of the chunk at `index` (beyond it: nobody knows which) belongs to is somebody
+ * else's now. */
+static void lose(struct worker *worker, size_t index)
+{
+    struct runner *runner = worker->runner;
+    struct chunk *chunk = &worker->chunk;
+    bool known = index < chunk->count;
+    if (!chunk->slots[0]->lease) {
+        if (known) {
+            crew_lose(runner, chunk->slots[index]->partition);
+        } else {
+            runner->lost = true;
+        }
+        return;
+    }
+    for (size_t i = 0; i < chunk->count; i++) {
+        if (!known || i == index) {
+            lease_lose(runner, chunk->slots[i]->lease);
+        }
+    }
+}
+
+/* Reports what was done and gives back what was not; the mutex is held. */
+static void report_chunk(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    struct chunk *chunk = &worker->chunk;
+    size_t done = chunk_done(chunk);
+    bool undone = chunk->transactional && worker->tx_status != HF_OK;
+    chunk_report(chunk, done, undone);
+    runner->hold_back |= worker->unmatched; /* until it is known who handles what */
+    worker->unmatched = false;
+    if (undone && !chunk->batched && (done > 1 || worker->tx_status == HF_CONFLICT)) {
+        runner->singly = CHUNK_MAX; /* whose fault it was shows when each commits alone */
+    }
+    if (worker->tx_status == HF_STALE) {
+        lose(worker, worker->tx_failed);
+    } else if (worker->tx_status && worker->tx_status != HF_CONFLICT) {
+        runner->rest_until_us = clock_mono_us() + 100000;
+        runner->nudged = true; /* so that it wakes workers afterwards */
+        snprintf(runner->trouble, sizeof runner->trouble,
+                 "an attempt could not be %s (%s: %s); trying again",
+                 chunk->transactional && done > 0 ? "kept with its transaction" : "begun",
+                 hf_status_name(worker->tx_status), worker->tx_message);
+    }
+    handlers_unreference(worker->handlers);
+    worker->handlers = NULL;
+    chunk_clear(chunk);
+    runner_chunk_reported(runner, done, worker->took_us);
+}
+
+/* Begins the delivery in the chunk's transaction. False: it must not run (already settled), or the
+ * transaction is no good (tx_status). */
+static bool enter(struct worker *worker, size_t i)
+{
+    struct chunk *chunk = &worker->chunk;
+    hf_status status = chunk->batched ? unit_enter(&chunk->unit, worker->tx, clock_wall_us())
+                                      : tx_enter(worker->tx, &chunk->holds[i],
+                                                 chunk->slots[i]->entry, clock_wall_us());
+    if (status && status != HF_CONFLICT) {
+        worker->tx_status = status;
+        worker->tx_failed = i;
+    }
+    return status == HF_OK;
+}
+
+/* What the handler did cannot be kept, and that is its fault: a failed attempt. */
+static void blame(struct chunk_result *result)
+{
+    result->verdict = HF_RETRY;
+    result->error = mem_dup(err_message(), strlen(err_message()));
+}
+
+/* ... and that is nobody's fault: a failed attempt that does not count. */
+static void excuse(struct chunk_result *result)
+{
+    if (result->verdict != HF_ACK && result->verdict != HF_RETRY) {
+        return; /* it would not have worked anyway */
+    }
+    result->verdict = HF_RETRY_UNCOUNTED;
+    if (!result->error) {
+        result->error = mem_dup(err_message(), strlen(err_message()));
+    }
+}
+
+/* What it means for the delivery that the store answered this at its end. */
+static void judge_end(struct worker *worker, size_t i, hf_status status)
+{
+    struct chunk_result *result = &worker->chunk.results[i];
+    if (status == HF_MISUSE && result->verdict == HF_ACK) {
+        blame(result);
+    } else if (status == HF_BUSY) {
+        excuse(result);
+    } else if (status) {
+        worker->tx_status = status;
+        worker->tx_failed = i;
+        if (status == HF_UNAVAILABLE && result->verdict == HF_RETRY) {
+            excuse(result); /* no wonder that it failed */
+        }
+    }
+}
+
+/* Ends the delivery in the chunk's transaction: keeps or undoes what its handler wrote. */
+static void leave(struct worker *worker, size_t i, bool keep)
+{
+    worker->undo = worker->chunk.batched && !keep;
+    if (keep && worker->alone) {
+        worker->unsettled = true;
+        return;
+    }
+    bool *lane_busy = &worker->chunk.results[i].lane_busy;
+    judge_end(worker, i, tx_leave(worker->tx, keep, lane_busy));
+}
+
+/* Notes what is about to run: each event of a unit, as far as there is room for notes, because
+ * nobody will know which of them it was. */
+static void note_begin(struct worker *worker, size_t i)
+{
+    struct hf_delivery *delivery = &worker->delivery;
+    struct store *store = delivery->bus->store;
+    if (worker->note >= 0) {
+        store_note(store, worker->note, worker->chunk.holds[i].subscription_id,
+                   worker->chunk.slots[i]->entry->event.position, delivery->attempt);
+    }
+    struct unit *unit = &worker->chunk.unit;
+    for (size_t j = 1; worker->chunk.batched && j < unit->count && store_takes_notes(store); j++) {
+        int32_t note = note_take(delivery->bus);
+        if (note < 0) {
+            return;
+        }
+        unit->notes[unit->note_count++] = note;
+        store_note(store, note, unit->members[j].hold.subscription_id,
+                   unit->slots[j]->entry->event.position, unit->slots[j]->entry->attempts + 1);
+    }
+}
+
+/* ... and that it does not run any more. */
+static void note_end(struct worker *worker)
+{
+    struct unit *unit = &worker->chunk.unit;
+    if (worker->note >= 0) {
+        store_note_clear(worker->delivery.bus->store, worker->note);
+    }
+    for (; unit->note_count > 0; unit->note_count--) {
+        note_return(worker->delivery.bus, unit->notes[unit->note_count - 1]);
+    }
+}
+
+/* Runs the handlers for the delivery, or for the unit. False: none matches. */
+static bool run_handlers(struct worker *worker, const struct entry *entry, hf_verdict *ret_verdict)
+{
+    struct unit *unit = &worker->chunk.unit;
+    if (worker->chunk.batched) {
+        return attempt_run_batch(&worker->delivery, worker->handlers, unit->events,
+                                 unit->event_count, unit->picked, ret_verdict);
+    }
+    return attempt_run(&worker->delivery, worker->handlers, &entry->event, ret_verdict);
+}
+
+/* Runs one delivery, or a unit. False: the turn was taken away meanwhile. */
+static bool run_one(struct worker *worker, size_t i)
+{
+    struct chunk *chunk = &worker->chunk;
+    const struct entry *entry = chunk->slots[i]->entry;
+    struct chunk_result *result = &chunk->results[i];
+    struct hf_delivery *delivery = &worker->delivery;
+    *result = (struct chunk_result){.verdict = HF_ACK};
+    if (worker->tx && !enter(worker, i)) {
+        /* Settled before: done, and nothing to run. Or the transaction is no good. */
+        result->before = true;
+        return worker->tx_status || chunk_next(chunk);
+    }
+    delivery->attempt = entry->attempts + 1;
+    delivery->tx = worker->tx;
+    if (chunk->batched) {
+        delivery->attempt = unit_attempts(&chunk->unit) + 1;
+        if (!worker->tx) {
+            unit_expose(&chunk->unit);
+        }
+    }
+    note_begin(worker, i);
+    HF_POINT("before_handler");
+    chunk_begin(chunk, clock_mono_us());
+    bool ran = run_handlers(worker, entry, &result->verdict);
+    HF_POINT("after_handler_before_settle");
+    if (result->verdict != HF_ACK && delivery->error[0]) {
+        result->error = mem_dup(delivery->error, strlen(delivery->error));
+    }
+    if (worker->tx) {
+        leave(worker, i, ran && result->verdict == HF_ACK);
+    }
+    if (!ran) {
+        /* The handlers have changed under it. It is not done: it is given back. */
+        worker->unmatched = true;
+        return chunk_stop(chunk);
+    }
+    if (!chunk_next(chunk)) {
+        mem_free(result->error);
+        return false;
+    }
+    return true;
+}
+
+static void end_tx(struct worker *worker)
+{
+    struct chunk_result *only = &worker->chunk.results[0];
+    if (worker->tx_status != HF_OK || worker->undo) {
+        tx_rollback(worker->tx);
+        worker->tx = NULL;
+        return;
+    }
+    HF_POINT("handler_tx_before_commit");
+    bool again = false;
+    if (worker->unsettled && worker->chunk.batched) {
+        judge_end(worker, 0, unit_finish(&worker->chunk.unit, worker->tx, clock_wall_us(), &again));
+    } else if (worker->unsettled) {
+        judge_end(worker, 0, tx_finish(worker->tx, &only->lane_busy));
+    } else {
+        worker->tx_status = tx_commit(worker->tx);
+    }
+    HF_POINT("handler_tx_after_commit");
+    if (worker->tx_status == HF_CONFLICT && worker->alone && !again && only->verdict == HF_ACK) {
+        blame(only);
+    }
+    worker->tx = NULL;
+}
+
+/* Keeps the words of a failed transaction for the report. */
+static void note_trouble(struct worker *worker)
+{
+    if (worker->tx_status) {
+        snprintf(worker->tx_message, sizeof worker->tx_message, "%s", err_message());
+    }
+}
+
+/* Runs the deliveries of the chunk, one after another. False: the turn was taken away. */
+static bool run_deliveries(struct worker *worker)
+{
+    struct chunk *chunk = &worker->chunk;
+    int64_t began_us = clock_mono_us();
+    if (chunk->transactional) {
+        HF_POINT("before_tx");
+        struct deadline deadline = bus_deadline(worker->delivery.bus);
+        worker->tx_status = store_tx_begin(worker->delivery.bus->store, deadline, &worker->tx);
+        if (worker->tx_status) {
+            note_trouble(worker);
+            return true;
+        }
+    }
+    bool go_on = true;
+    for (size_t i = 0; go_on && chunk_may_run(chunk, i); i++) {
+        if (!run_one(worker, i)) {
+            return false;
+        }
+        go_on = !worker->tx_status && !worker->unmatched && chunk->results[i].verdict == HF_ACK &&
+                clock_mono_us() - began_us <= CHUNK_US && !atomic_load(&worker->cancelled) &&
+                atomic_load(&worker->runner->handlers_version) == worker->handlers_version;
+    }
+    note_end(worker);
+    if (worker->tx) {
+        end_tx(worker);
+    }
+    note_trouble(worker);
+    worker->took_us = clock_mono_us() - began_us;
+    return true;
+}
+
+/* Records the attempt if it has to be. False: that failed, and it must not run. */
+static bool begin_carefully(struct worker *worker)
+{
+    struct chunk *chunk = &worker->chunk;
+    if (chunk->slots[0]->careful) {
+        worker->tx_status =
+            careful_begin(worker->delivery.bus, &chunk->holds[0], chunk->slots[0]->entry);
+        note_trouble(worker);
+    }
+    return worker->tx_status == HF_OK;
+}
+
+/* Runs the chunk. False: the turn was taken away, and with it the place in bus->solo. */
+static bool run_chunk(struct worker *worker)
+{
+    struct solo *solo = &worker->delivery.bus->solo;
+    worker->suspect = worker->chunk.slots[0]->alone;
+    if (!solo_enter(solo, worker->suspect, &worker->cancelled)) {
+        return true; /* nothing was run */
+    }
+    if (begin_carefully(worker) && !run_deliveries(worker)) {
+        return false;
+    }
+    solo_leave(solo, worker->suspect);
+    return true;
+}
+
+static void unlink_worker(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    struct worker **at = &runner->workers;
+    while (*at != worker) {
+        at = &(*at)->next;
+    }
+    *at = worker->next;
+    runner->worker_count--;
+}
+
+/* The handler of a stuck worker has returned: the worker rolls its transaction back by itself. The
+ * mutex is held. */
+static void forget_abort(struct worker *worker)
+{
+    struct worker **at = &worker->runner->aborting;
+    while (*at && *at != worker) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = worker->next;
+    }
+}
+
+static void worker_free(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    tx_rollback(worker->tx);
+    handlers_unreference(worker->handlers);
+    rack_return(NULL, worker->shelf);
+    chunk_release(&worker->chunk);
+    note_return(runner->bus, worker->note);
+    mem_free(worker);
+    runner_unreference(runner);
+}
+
+/* Nothing to take: takes over, or waits. Where there is a bar, too: what is taken over is READY
+ * when it is lifted, and workers are woken for that. The mutex is held. */
+static void find_work(struct runner *runner)
+{
+    bool soon = false;
+    if (runner->window.busy > 0 && chunk_take_over(runner, &soon)) {
+        runner_chunk_reported(runner, 0, 0);
+        return;
+    }
+    runner->idle++;
+    if (soon) {
+        cond_wait_until(&runner->work, &runner->mutex, deadline_after_ms(1));
+    } else {
+        pthread_cond_wait(&runner->work, &runner->mutex);
+    }
+    runner->idle--;
+}
+
+static void *worker_main(void *ctx)
+{
+    struct worker *worker = ctx;
+    struct runner *runner = worker->runner;
+    HF_POINT("worker_begins");
+    pthread_mutex_lock(&runner->mutex);
+    bool stuck = false;
+    while (!stuck && runner->course == COURSE_WORK &&
+           runner->worker_count <= runner->definition.options.concurrency) {
+        if (!take_chunk(worker)) {
+            find_work(runner);
+            continue;
+        }
+        pthread_mutex_unlock(&runner->mutex);
+        stuck = !run_chunk(worker);
+        HF_POINT("before_report");
+        pthread_mutex_lock(&runner->mutex);
+        if (!stuck) {
+            report_chunk(worker);
+        }
+    }
+    if (stuck) {
+        forget_abort(worker);
+        runner->stuck--;
+    } else {
+        unlink_worker(worker);
+        runner_signal_work(runner); /* what woke us up may have been meant for another */
+    }
+    pthread_cond_signal(&runner->wake);
+    pthread_mutex_unlock(&runner->mutex);
+    worker_free(worker);
+    return NULL;
+}
+
+hf_status worker_start(struct runner *runner)
+{
+    struct worker *worker = mem_calloc(1, sizeof *worker);
+    if (!worker) {
+        return fail(HF_NOMEM, "out of memory for a worker");
+    }
+    worker->runner = runner;
+    worker->chunk.runner = runner;
+    worker->note = note_take(runner->bus);
+    worker->delivery.bus = runner->bus;
+    worker->delivery.subscription = runner->name;
+    worker->delivery.cancelled = &worker->cancelled;
+    runner_reference(runner);
+    worker->next = runner->workers;
+    runner->workers = worker;
+    runner->worker_count++;
+    pthread_t thread;
+    hf_status status = thread_start(&thread, "hf-worker", worker_main, worker);
+    if (status) {
+        unlink_worker(worker);
+        worker_free(worker);
+        return status;
+    }
+    pthread_detach(thread);
+    return HF_OK;
+}
+
+bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot)
+{
+    struct runner *runner = worker->runner;
+    struct slot *slot;
+    if (!chunk_give_up(&worker->chunk, turn, &slot)) {
+        return false;
+    }
+    atomic_store(&worker->cancelled, true);
+    solo_leave(&runner->bus->solo, worker->suspect);
+    worker->shelf = slot->shelf;
+    atomic_fetch_add(&worker->shelf->references, 1);
+    if (worker->chunk.batched) {
+        unit_keep(&worker->chunk.unit);
+    }
+    note_end(worker);
+    unlink_worker(worker);
+    runner->stuck++;
+    *ret_slot = slot;
+    return true;
+}

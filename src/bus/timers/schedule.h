@@ -1,0 +1,43 @@
+/*
+ * schedule.h - schedules of the bus: what fires now, and the thread that sees to it.
+ */
+#ifndef HF_BUS_TIMERS_SCHEDULE_H
+#define HF_BUS_TIMERS_SCHEDULE_H
+
+#include "base/arena.h"
+#include "base/uuid.h"
+#include "bus/bus.h"
+#include "store/agenda.h"
+
+/* A firing that is to be carried out. It lives in the arena that it was made in. */
+struct due {
+    struct fire fire;
+    struct text name; /* of the schedule */
+};
+
+/* Works out what is due of a schedule at at_us, a time of the store's clock. NULL: nothing. Of many
+ * planned times the first: as many as make STORE_BATCH_BYTES_MAX, and at least one. */
+hf_status schedule_due(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us,
+                       struct arena *arena, struct due **ret_due);
+
+/* The bus is open, and this could be a schedule's name. */
+hf_status schedule_check_name(hf_bus *bus, const char *name);
+
+/* The id of the event of a planned time: version 7 with that time, the rest made of both. */
+void schedule_event_id(const uint8_t schedule_id[UUID_BYTES], int64_t planned_us,
+                       uint8_t out[UUID_BYTES]);
+
+/* The thread that fires schedules and releases delayed events while the bus is started. All under
+ * bus->life. Stopping what does not run is allowed. */
+struct clockwork;
+hf_status clockwork_start(hf_bus *bus);
+void clockwork_stop_begin(hf_bus *bus);
+/* False: it still waits for the store. Then it is to be called again, or clockwork_leave. */
+bool clockwork_stop_end(hf_bus *bus, struct deadline deadline);
+/* The bus is being closed, and nobody else uses it: if the thread still runs it gets a
+ * reference. */
+void clockwork_leave(hf_bus *bus);
+/* With the last reference, or in a forked child. */
+void clockwork_free(hf_bus *bus);
+
+#endif
