@@ -2,8 +2,8 @@
  * Tests of clocks that jump: the wall clock goes an hour or a day forward or back while the bus
  * works. Leases of owners do not care, nothing is lost, and nothing comes twice.
  *
- * The process's clocks are faked (base/time/clock.h); a thread lets them run, and the test makes the
- * wall clock jump under everybody's feet.
+ * The process's clocks are faked (base/time/clock.h); a thread lets them run, and the test makes
+ * the wall clock jump under everybody's feet.
  */
 #include "support_scene.h"
 

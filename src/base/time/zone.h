@@ -8,7 +8,7 @@
  * A zone is read once and never changes, so any number of threads may ask it. Nothing here looks at
  * or changes TZ, the environment, or any other state of the process.
  *
- * Instants are seconds since 1970-01-01T00:00:00Z, wall times the same for the wall (base/time/cron.h);
+ * Instants are seconds since 1970-01-01T00:00:00Z, wall times the same for the wall (cron.h);
  * both within the years -9999 to 19999 (asserted).
  */
 #ifndef HF_BASE_TIME_ZONE_H
