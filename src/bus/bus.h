@@ -1,38 +1,6 @@
 /*
- * bus.h - the handle: what all files of the bus share.
- *
- *   bus.c           opening, starting, stopping, closing
- *   intake.c        checking a new event against every limit
- *   publish.c       publishing, one and many; async.c later; join.c in the application's own
- *                   transaction
- *   options.c       options of subscriptions: defaults, limits, JSON
- *   definition.c    a stored subscription, parsed; known.c those that were claimed from;
- *                   handlers.c the handlers of this process
- *   subscription.c  creating, registering handlers, and the runner of each subscription
- *   patience.c      how long a stop waits, and for what
- *   runner.c        the thread that keeps one subscription moving; runner_life.c its beginning and
- *                   end; runner_report.c what workers report to it, runner_outcome.c what is stored
- *                   of that, harvest.c many at once
- *   ordered.c       one way of getting work and settling it: owning partitions; crew.c shares them
- *                   with other processes (share.c: which are ours, assign.c: if that is fixed),
- *                   ordered_load.c what the store knows of them, ordered_fill.c gets deliveries,
- *                   ordered_settle.c stores what became of them
- *   shared.c        the other way: leases
- *   window.c        what is in hand: slots, lanes, who may run next; shelf.c the memory of events;
- *                   early.c what is done and gone, and not yet told by a checkpoint
- *   unit.c          what a batch handler gets at once, and settles as one
- *   worker.c        threads that run handlers; chunk.c the deliveries that one has taken, and how
- *                   others share in them; attempt.c one attempt; verdict.c what it means; solo.c
- *                   who must run alone; careful.c what is recorded before it runs
- *   timekeeper.c    the thread that ends handlers whose time is up
- *   watch.c         waiting for news on behalf of everybody; signs of life
- *   schedule.c      schedules; clockwork.c the thread that fires them
- *   ledger.c        what became of their planned times
- *   retention.c     what a namespace need not keep any more
- *   pull.c, lease.c claiming without handlers, and settling that
- *   copy.c          the whole bus into another database; copy_rows.c rows on their way
- *   steer.c, deadletter.c, inspect.c, info.c, partitions.c, wait.c, namespace.c, node.c   the
- *                   rest of holdfast.h
+ * bus.h - the handle: what all files of the bus share. docs/architecture.md
+ * has the map of its folders.
  *
  * Lock order: bus->life, bus->making, bus->mutex, the timekeeper's list, then a runner's mutex. The
  * last three are not held while the store is called.

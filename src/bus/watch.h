@@ -20,8 +20,8 @@ hf_status watch_fd(hf_bus *bus, int *ret_fd);
 void watch_poke(hf_bus *bus);
 /* Signs of life at least every ms / 4 from now on. */
 void watch_lease(hf_bus *bus, int64_t lease_ms);
-/* Signs of life every ms / 4 and no more often: of all leases this is the shortest (INT64_MAX: there
- * is none). `seen` is what watch_leases_seen answered before the leases were looked at. If
+/* Signs of life every ms / 4 and no more often: of all leases this is the shortest (INT64_MAX:
+ * there is none). `seen` is what watch_leases_seen answered before the leases were looked at. If
  * watch_lease was called since, one of them may be shorter now: then the signs stay as frequent as
  * they are, which is never wrong. */
 uint64_t watch_leases_seen(hf_bus *bus);

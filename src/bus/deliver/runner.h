@@ -216,7 +216,7 @@ void runner_settle_worked(struct runner *runner);
  *                   not be read, without which nothing is stored (runner_refresh), or an answer
  *                   came late (RUNNER_LATE_US): raised, until checkpoints are stored
  *   runner_back     checkpoints were stored: lowered. While it is raised and something is in hand
- *                   each step stores those of all partitions, moved or not (ordered_settle.c). That
+ *                   each step stores those of all partitions, moved or not (settle.c). That
  *                   shows that the store takes what ends, and refuses what is not ours any more
  *   runner_bar      the dispatcher waits for an answer, for RUNNER_LATE_US or for a database that
  *                   is not there (store_is_away): as if it were raised, until the answer is there;

@@ -54,7 +54,7 @@ enum bar runner_bar(const struct runner *runner)
                                          : BAR_NONE;
 }
 
-/* What is only held may wait (ordered_settle.c), unless units would be torn apart. */
+/* What is only held may wait (settle.c), unless units would be torn apart. */
 bool runner_is_urgent(const struct runner *runner)
 {
     const struct window *window = &runner->window;

@@ -223,7 +223,7 @@ static bool others_make_room(const struct window *window, const struct unit *uni
     return retries->count - waiting > unit->count;
 }
 
-/* Would the rest of a unit that has failed come if it waited? (See ordered_fill.c.) */
+/* Would the rest of a unit that has failed come if it waited? (See fill.c.) */
 static bool waits_for_retries(const struct runner *runner, const struct unit *unit)
 {
     const struct window *window = &runner->window;

@@ -96,7 +96,7 @@ double bench_median(double *values, size_t count); /* sorts them */
             "bytes of a payload (100)"                                                             \
     }
 
-/* ---- bench_raw.c ----------------------------------------------------------------------------- */
+/* ---- raw.c ----------------------------------------------------------------------------------- */
 
 struct bench_raw {
     const char *path; /* of a database that the bus has made */

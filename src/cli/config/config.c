@@ -4,7 +4,7 @@
  * A mapping is walked member by member: the prefix so far and the member's key make a path; the
  * path is a key of the table, a section of it (then its mapping is walked in turn, or a single word
  * stands for one of its keys), or a mistake. After the walk each scope is asked for the keys that
- * it must have, and then for what its values mean together (config_check.c). Mistakes do not stop
+ * it must have, and then for what its values mean together (check.c). Mistakes do not stop
  * the walk: all of them are told.
  */
 #include "cli/config/config.h"

@@ -3,7 +3,7 @@
  *
  * config_read turns bytes into a struct config or into a list of everything that is wrong with
  * them; nothing half right comes out. What a value means together with the command line and the
- * environment is config_setting.h.
+ * environment is setting.h.
  */
 #ifndef HF_CLI_CONFIG_CONFIG_H
 #define HF_CLI_CONFIG_CONFIG_H

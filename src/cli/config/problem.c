@@ -1,5 +1,5 @@
 /*
- * problem.c - a short sorted list of mistakes. See config_problem.h.
+ * problem.c - a short sorted list of mistakes. See problem.h.
  *
  * A new mistake is inserted behind those that stand before it in the file; when the list is full,
  * the last one makes room. Two mistakes at one place stay in the order in which they were found.

@@ -1,5 +1,5 @@
 /*
- * schema.c - the table of keys. See config_schema.h.
+ * schema.c - the table of keys. See schema.h.
  *
  * A key of the database, of a schedule, of retention, or one of the few of a subscription that are
  * no option of it, is a row here. All others come from suboptions_fields, behind the rows of the

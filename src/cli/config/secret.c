@@ -1,5 +1,5 @@
 /*
- * secret.c - see config_secret.h.
+ * secret.c - see secret.h.
  *
  * The password becomes a parameter of the url, every byte of it encoded, so that no character can
  * mean anything. From then on the url is shown only through url_shown.

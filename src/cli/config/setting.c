@@ -1,5 +1,5 @@
 /*
- * setting.c - one value out of four places. See config_setting.h.
+ * setting.c - one value out of four places. See setting.h.
  *
  * A flag is the user's last word, the environment is the machine's, the file the project's. What is
  * in none of them has its default, also if the stored subscription says something else: the file

@@ -1,5 +1,5 @@
 /*
- * yaml.c - from libyaml's events to the tree. See config_yaml.h.
+ * yaml.c - from libyaml's events to the tree. See yaml.h.
  *
  * libyaml tells what it reads as events: a mapping begins, a scalar, the mapping ends. A stack of
  * open mappings and lists, as deep as CONFIG_DEPTH_MAX, hangs each new node where it belongs; a

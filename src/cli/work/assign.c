@@ -3,7 +3,7 @@
  * and total_partitions of a file.
  *
  * What cannot be is refused before anything is stored, so that a mistake leaves neither a new
- * subscription nor other options behind. A file was checked by itself already (config_check.c);
+ * subscription nor other options behind. A file was checked by itself already (check.c);
  * here it is beside the command line and what is stored. What somebody stores in between is found
  * by hf_assign.
  *

@@ -1,9 +1,9 @@
 /*
  * work.h - what `work` works for: some subscriptions, each with its command.
  *
- *     work_plan.c     command line or configuration file -> struct work
- *     work_assign.c   fixed partitions
- *     work_declare.c  makes schedules and retention what the file says
+ *     plan.c     command line or configuration file -> struct work
+ *     assign.c   fixed partitions
+ *     declare.c  makes schedules and retention what the file says
  *     work.c          subscribes, waits for the end, stops
  */
 #ifndef HF_CLI_WORK_WORK_H

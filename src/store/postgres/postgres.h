@@ -1,30 +1,6 @@
 /*
- * postgres.h - the PostgreSQL engine as its own files see it.
- *
- *   engine.c   opening and closing; the verbs that are one line
- *   address.c  where the servers are                 dial.c  making a connection, and again
- *   session.c  a connection: statements, deadlines   errors.c  SQLSTATEs as ours
- *   silence.c  is the server still at work on our statement?
- *   pool.c     sessions for queries, readers and handlers
- *   param.c    binary parameters                     row.c  binary results
- *   question.c a query: a session, a statement, its answer       answer.c  how changes answer
- *   migrate.c  the schema and its steps, the namespace
- *   apply.c    a list of changes on the writer's session, in as few round trips as can be
- *   round.c    one round trip of that               pace.c  how durably each of its commits is
- *   verbs.c    all kinds of changes                 bundle.h  those that share one statement
- *   append.c   the log's writing end, with event_columns.c (events as arrays)
- *   reader.c, probe.c  its reading end, with fetch.c (asking the log), queue.c (rows to be handed
- *              up), regex.c (patterns)
- *   keeper.c   the thread that listens, shows signs of life and keeps the house
- *   publishers.c  whom the keeper saw under way, and waits for
- *   skew.c     our wall clock and the server's
- *   tx.c       transactions for handlers             join.c  the application's own
- *   line.c     a few statements in one round trip, for these two
- *   subscription.c, muster.c, partition.c, settle.c, lease.c, claim.c, dead.c, namespace.c,
- *   transfer.c       the other changes
- *   agenda.c   what is kept for later: schedules, delayed events           firing.c  their firing
- *   retention.c  what need not be kept any more
- *   query.c, progress.c, crew.c, node.c, holders.c, doctor.c, verify.c        the queries
+ * postgres.h - the PostgreSQL engine as its own files see it. docs/architecture.md has the map
+ * of its folders.
  *
  * What must be atomic is a function of the schema `holdfast` (sql/postgres), so a change is one
  * statement; verbs.h says how it is called. C brings what one statement cannot: the group commit,

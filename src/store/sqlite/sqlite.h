@@ -1,27 +1,6 @@
 /*
- * sqlite.h - the SQLite engine as its own files see it.
- *
- *   engine.c   opening and closing; the queries and verbs that are one line
- *   apply.c    one write transaction for a list of changes; what to do when the disk says no
- *   conn.c     a connection with its cached statements; SQLite's errors as ours
- *   row.c      an event's row as an entry of a batch
- *   pool.c     read-only connections for queries and readers
- *   lookup.c   a query of one statement
- *   gate.c     the lock that every writer of the file takes first
- *   bell.c     wake-ups across processes
- *   live.c     signs of life; sign.c the sign that cannot be deleted; notes.c what runs now
- *   files.c    the names beside the database, and whether it is still the same file
- *   migrate.c  the schema and its steps; schema.c whether it is the one that this program makes
- *   append.c   the log's writing end         reader.c   its reading end
- *   tx.c       transactions for handlers      join.c     the application's own
- *   spare.c    space kept for settling when the disk is full
- *   subscription.c, muster.c, repartition.c, partition.c, settle.c, lease.c, claim.c, dead.c,
- *   namespace.c, retention.c, transfer.c
- *              the other changes; outcome.c one delivery's rows, orphan.c leases without an answer,
- *              span.c how fast a checkpoint moves, ahead.c times of a clock that was ahead
- *   schedule.c, delay.c   what is kept for later
- *   query.c, progress.c, crew.c, doctor.c, verify.c                   the queries
- *   node.c     nodes: who is there, by the live files, and who was
+ * sqlite.h - the SQLite engine as its own files see it. docs/architecture.md has the map of
+ * its folders.
  *
  * Lock order: gate, then SQLite's own locks. The writer connection is used only by whoever runs
  * apply (one thread at a time, see group.h) and only under the gate.

@@ -9,8 +9,8 @@
  *     ---------------|------------------------------|-------------------->  positions
  *                checkpoint                       floor                  head
  *
- * crew.c shares the partitions out and owns ours; ordered_settle.c stores what became of deliveries
- * and moves the checkpoints; ordered_fill.c gets new ones into the window. This file puts them
+ * crew.c shares the partitions out and owns ours; settle.c stores what became of deliveries
+ * and moves the checkpoints; fill.c gets new ones into the window. This file puts them
  * together.
  *
  * Exactly one process owns a partition; every settle carries the epoch of the ownership and is

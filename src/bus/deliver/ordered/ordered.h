@@ -1,6 +1,6 @@
 /*
  * ordered.h - the ordered mode as its files see it: ordered.c is the mode, crew.c shares the
- * partitions out and owns ours, ordered_fill.c fills the window, ordered_settle.c settles. All of
+ * partitions out and owns ours, fill.c fills the window, settle.c settles. All of
  * it runs on the dispatcher.
  */
 #ifndef HF_BUS_DELIVER_ORDERED_ORDERED_H
@@ -118,7 +118,7 @@ struct part *ordered_part(struct ordered *ordered, int32_t partition);
 /* Nothing is in hand: room for so many partitions. Without memory nothing has happened. */
 hf_status ordered_make_room(struct ordered *ordered, int32_t partitions);
 
-/* ---- ordered_settle.c ------------------------------------------------------------------------ */
+/* ---- settle.c -------------------------------------------------------------------------------- */
 
 /* Stores what ended and, when it is time and if they may move, the checkpoints. False: it failed,
  * or work was lost. */
@@ -136,12 +136,12 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
 /* Was a change refused for a reason that the next step deals with at once? */
 bool ordered_is_answered(hf_status status);
 
-/* ---- ordered_load.c -------------------------------------------------------------------------- */
+/* ---- load.c ---------------------------------------------------------------------------------- */
 
 /* Loads what the store knows of a partition that was taken, beyond its checkpoint. */
 hf_status ordered_load(struct runner *runner, const struct part *part);
 
-/* ---- ordered_fill.c -------------------------------------------------------------------------- */
+/* ---- fill.c ---------------------------------------------------------------------------------- */
 
 /* Get work into the window: retries that are due, and the log. */
 void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step);
