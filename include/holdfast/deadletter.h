@@ -55,11 +55,12 @@ HF_API hf_status hf_dead_get(hf_bus *bus, int64_t dead_id, hf_dead_letter_fn fou
 /* How many match (counts rows: for confirmation and dry runs). */
 HF_API hf_status hf_dead_count(hf_bus *bus, const hf_dead_filter *filter, int64_t *ret_count);
 /* Delivers it again to its subscription with a clean record; the dead letter goes in the same
- * transaction. HF_NOTFOUND: no such dead letter, or its subscription is gone. `payload` NULL: as it
- * was; else it is delivered with this payload instead (the log is not changed). */
+ * transaction. HF_NOTFOUND: no such dead letter, or its subscription is gone. HF_CONFLICT: it is
+ * resolved, so it stays with its note and is not delivered again. `payload` NULL: as it was; else
+ * it is delivered with this payload instead (the log is not changed). */
 HF_API hf_status hf_dead_retry(hf_bus *bus, int64_t dead_id, const char *payload,
                                size_t payload_bytes);
-/* All that match, oldest first, in steps; ret_count so many, also on failure. */
+/* All open ones that match, oldest first, in steps; ret_count so many, also on failure. */
 HF_API hf_status hf_dead_retry_all(hf_bus *bus, const hf_dead_filter *filter, int64_t *ret_count);
 /* Marks it as dealt with; it stays until purged. HF_NOTFOUND. HF_CONFLICT: already resolved. */
 HF_API hf_status hf_dead_resolve(hf_bus *bus, int64_t dead_id, const char *by, const char *note);

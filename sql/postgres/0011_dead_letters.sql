@@ -66,10 +66,12 @@ BEGIN
 END
 $$;
 
--- change_dead_retry: `struct dead_retry`. p_payload NULL: as it was. HF_MISUSE (2).
+-- change_dead_retry: `struct dead_retry`. p_payload NULL: as it was. count, resolved: how many are
+-- delivered again, and how many stay because they are resolved. HF_MISUSE (2).
 CREATE FUNCTION holdfast.change_dead_retry(p_namespace_id integer, p_dead_ids bigint[],
                                            p_payload json, p_now timestamptz,
                                            OUT status integer, OUT message text, OUT count bigint,
+                                           OUT resolved bigint,
                                            p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast, pg_temp
@@ -87,6 +89,7 @@ BEGIN
         PERFORM fault_check(event_fault('x', p_payload, NULL, NULL, NULL, NULL, NULL, p_now));
     END IF;
     count := 0;
+    resolved := 0;
     IF p_payload IS NOT NULL AND cardinality(p_dead_ids) <> 1 THEN
         status := 2;
         message := format('a payload can be replaced for one dead letter, not for %s',
@@ -95,6 +98,10 @@ BEGIN
     END IF;
     FOREACH v_id IN ARRAY p_dead_ids LOOP
         g := grave(p_namespace_id, v_id);
+        IF g.resolved THEN
+            resolved := resolved + 1;
+            CONTINUE;
+        END IF;
         CONTINUE WHEN g.dead_id IS NULL OR g.subscription_id IS NULL;
         DELETE FROM copies c WHERE c.subscription_id = g.subscription_id AND c.position = g."position";
         INSERT INTO copies (subscription_id, position, id, type, hash, checksum, emitted_at,

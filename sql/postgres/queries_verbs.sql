@@ -65,7 +65,7 @@ SELECT status, message, ring
                                       $15, $16, $17, $18, $19);
 
 -- name: change_dead_retry
-SELECT status, message, count FROM holdfast.change_dead_retry($1, $2, $3, $4);
+SELECT status, message, count, resolved FROM holdfast.change_dead_retry($1, $2, $3, $4);
 
 -- name: change_dead_resolve
 SELECT status, message FROM holdfast.change_dead_resolve($1, $2, $3, $4, $5);

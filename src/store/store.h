@@ -329,8 +329,8 @@ struct outcome {
  *   - checkpoint >= 0 must be at least the stored one (HF_MISUSE) and becomes the stored one, with
  *     last_event_id (NULL: unchanged) and now_us.
  *   - All outcomes happen. DEAD and BLOCK copy the event (from its retry row if that has a copy,
- *     else from the log) with reason, error and story into dead_letters, replacing a dead letter of
- *     the same subscription and event.
+ *     else from the log) with reason, error and story into dead_letters, replacing an open letter of
+ *     the same subscription and event; a resolved one stays.
  *   - A DONE or DEAD position above the new checkpoint is remembered in `settled`, so that it is
  *     not delivered again after a takeover; settled rows at or below the checkpoint go.
  *   - HELD and RETRY replace a row of the same position. A HELD one whose lane has no other row
@@ -443,17 +443,17 @@ struct settle_lease {
 };
 
 /*
- * Delivers dead letters again: each becomes a waiting retry with a copy of its event (payload
+ * Delivers open dead letters again: each becomes a waiting retry with a copy of its event (payload
  * replaced if `payload` is not absent, for count 1), attempts 0, due at now_us, and goes from
- * dead_letters. A blocked row of the same position is replaced by it. One whose subscription is
- * gone or that does not exist is left and not counted. Rings.
+ * dead_letters. A blocked row of the same position is replaced by it. One that is resolved or does
+ * not exist, or whose subscription is gone, is left and not counted. Rings.
  */
 struct dead_retry {
     struct change change;
     const int64_t *dead_ids;
     size_t count; /* <= STORE_DEAD_STEP_MAX */
     struct text payload;
-    int64_t ret_count;
+    int64_t ret_count, ret_resolved; /* delivered again; left because they are resolved */
 };
 
 /* Marks a dead letter as resolved. A lane that it blocked is freed. HF_NOTFOUND; HF_CONFLICT if it

@@ -440,6 +440,31 @@ static void a_resolved_letter_and_its_note_stay_when_the_event_dies_again(void *
     assert_ok(hf_dead_get(scene->bus, first, check_resolved, NULL));
 }
 
+static void a_resolved_letter_is_not_retried_and_keeps_its_note(void **state)
+{
+    struct scene *scene = *state;
+    hf_dead_filter filter = any();
+    int64_t count = -1;
+
+    create(scene->bus, "s", "job.*");
+    publish_and_bury(scene->bus, "job.one", "x");
+    publish_and_bury(scene->bus, "job.two", "x");
+    int64_t open = list(scene->bus, &filter)->ids[0];
+    int64_t resolved = list(scene->bus, &filter)->ids[1];
+    assert_ok(hf_dead_resolve(scene->bus, resolved, "ann", "refunded by hand"));
+    assert_status(hf_dead_retry(scene->bus, resolved, NULL, 0), HF_CONFLICT);
+    assert_non_null(strstr(hf_errmsg(), "is resolved"));
+    assert_status(hf_dead_retry(scene->bus, resolved, "{}", 2), HF_CONFLICT);
+    assert_ok(hf_dead_get(scene->bus, resolved, check_resolved, NULL));
+    assert_int_equal(info_of(scene->bus, "s").retrying, 0);
+    filter.resolved = HF_ON;
+    assert_ok(hf_dead_retry_all(scene->bus, &filter, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(info_of(scene->bus, "s").retrying, 1);
+    assert_status(hf_dead_retry(scene->bus, open, NULL, 0), HF_NOTFOUND);
+    assert_ok(hf_dead_get(scene->bus, resolved, check_resolved, NULL));
+}
+
 static void purging_deletes_what_matches(void **state)
 {
     struct scene *scene = *state;
@@ -496,6 +521,7 @@ int main(void)
         scene_test(what_dies_again_meanwhile_is_not_retried_for_ever),
         scene_test(a_resolved_letter_stays_but_is_not_open),
         scene_test(a_resolved_letter_and_its_note_stay_when_the_event_dies_again),
+    scene_test(a_resolved_letter_is_not_retried_and_keeps_its_note),
         scene_test(purging_deletes_what_matches),
         scene_test(purging_includes_what_failed_exactly_then),
     };

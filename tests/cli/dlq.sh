@@ -104,6 +104,7 @@ dead=$(field out 1 '$.dead_id')
 exits 0 "resolve" dlq resolve "$dead" --note 'sent by hand' --by ada
 has "says so" out '^1 resolved$'
 exits 4 "twice is a conflict" dlq resolve "$dead"
+exits 4 "a resolved one is not retried" dlq retry "$dead"
 exits 3 "of nothing is not found" dlq resolve 999
 hf dlq list --json
 is "resolved ones are not listed" "$(grep -c "\"dead_id\":\"$dead\"" out)" 0

@@ -212,14 +212,19 @@ static void do_retry(struct model *model, int p, int64_t dead_id)
     if (event->place != BLOCKED && lane_rows(model, event->key) > 0) {
         return;
     }
-    event->edit = next_random(model, 2) ? ++model->edits : event->edit;
+    int edit = next_random(model, 2) ? ++model->edits : event->edit;
     struct dead_retry change = {
         .change = {.kind = CHANGE_DEAD_RETRY, .now_us = model->owner.now_us},
         .dead_ids = &dead_id,
         .count = 1,
-        .payload = text_of(payload_of(event->edit))};
+        .payload = text_of(payload_of(edit))};
     must_answer(HF_OK, RUN(model->stores[1], &change));
-    must_equal(1, change.ret_count);
+    must_equal(event->resolved ? 0 : 1, change.ret_count);
+    must_equal(event->resolved ? 1 : 0, change.ret_resolved);
+    if (event->resolved) {
+        return;
+    }
+    event->edit = edit;
     event->place = WAITING;
     event->attempts = 0;
     event->due_us = model->owner.now_us;

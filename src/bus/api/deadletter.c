@@ -160,6 +160,12 @@ hf_status hf_dead_retry(hf_bus *bus, int64_t dead_id, const char *payload, size_
         }
     }
     status = bus_run(bus, &retry.change);
+    if (!status && retry.ret_resolved > 0) {
+        return fail(HF_CONFLICT,
+                    "dead letter %" PRId64 " is resolved: it stays as it is and is not delivered "
+                    "again. Seek the subscription, or publish the event anew",
+                    dead_id);
+    }
     if (!status && retry.ret_count == 0) {
         return fail(HF_NOTFOUND,
                     "there is no dead letter %" PRId64 ", or its subscription was removed",

@@ -99,12 +99,14 @@ static int retry_paced(struct cli *cli, const struct collection *all, double rat
         status = hf_dead_retry(cli->bus, all->ids[all->count - 1 - i], NULL, 0);
         if (status == HF_OK)
             ++*ret_count;
-        else if (status != HF_NOTFOUND)
+        else if (status == HF_NOTFOUND || status == HF_CONFLICT) /* gone or resolved meanwhile */
+            status = HF_OK;
+        else
             break;
         progress_update(&progress, *ret_count, (int64_t)i + 1, (int64_t)all->count);
     }
     progress_end(&progress);
-    return status == HF_NOTFOUND ? EXIT_OK : cli_fail(status);
+    return cli_fail(status);
 }
 
 static int retry_at_rate(struct cli *cli, const hf_dead_filter *filter, double rate)

@@ -70,7 +70,12 @@ static hf_status retry_read(struct postgres_engine *engine, struct change *chang
                             const PGresult *result, bool *ret_ring)
 {
     (void)engine;
-    return read_count(result, ret_ring, &((struct dead_retry *)change)->ret_count);
+    struct dead_retry *retry = (struct dead_retry *)change;
+    hf_status status = read_count(result, ret_ring, &retry->ret_count);
+    if (status == HF_OK) {
+        retry->ret_resolved = result_int8(result, 0, 3, 0);
+    }
+    return status;
 }
 
 const struct verb postgres_verb_dead_retry = {

@@ -223,10 +223,15 @@ hf_status sqlite_dead_retry(struct sqlite_engine *engine, struct conn *conn,
                     retry->count);
     }
     int64_t count = 0;
+    int64_t resolved = 0;
     for (size_t i = 0; i < retry->count; i++) {
         struct grave grave;
         hf_status status =
             grave_load(engine, conn, retry->dead_ids[i], retry->change.now_us, &grave);
+        if (status == HF_OK && grave.resolved) {
+            resolved++;
+            continue;
+        }
         if (status == HF_NOTFOUND || (status == HF_OK && !grave.subscribed)) {
             continue;
         }
@@ -239,6 +244,7 @@ hf_status sqlite_dead_retry(struct sqlite_engine *engine, struct conn *conn,
         count++;
     }
     retry->ret_count = count;
+    retry->ret_resolved = resolved;
     conn->ring = true;
     return HF_OK;
 }
