@@ -275,7 +275,7 @@ format: ## Format all C files
 .PHONY: format-check
 format-check: ## Say which C files `make format` would change
 	scripts/deps format
-	clang-format-14 --dry-run -Werror $(FORMATTED)
+	scripts/check-format
 
 .PHONY: examples
 examples: $(EXAMPLE_PROGRAMS) ## Build the example programs
