@@ -125,6 +125,8 @@ CREATE TABLE holdfast.namespaces (
     created_at  timestamptz NOT NULL,
     closed_at   timestamptz,                    -- when its last process left: see clock_mind
     removing_at timestamptz,
+    payload_bytes_max integer NOT NULL DEFAULT 1048576
+        CHECK (payload_bytes_max BETWEEN 1024 AND 268435456), -- limit_payload
     retention_ms    bigint NOT NULL DEFAULT 15897600000, -- 184 days
     retention_bytes bigint NOT NULL DEFAULT 0,
     lagging_drop    boolean NOT NULL DEFAULT false,
@@ -442,9 +444,13 @@ CREATE TABLE holdfast.processes (
 
 -- What the processes of a namespace do one after the other, they do with one of these rows locked. Only
 -- functions with their owner's rights reach them: an advisory lock could be held by whoever may connect.
--- gate: 0 declaring that one sleeps, 1 releasing delayed events, 2 to 65 registering a node, by its id.
+-- gate: 0 declaring that one sleeps, 1 releasing delayed events, 2 to 65 registering a node, by its id. Those of
+-- namespace 0 are the schema's, and none but its owner locks them: 0 making a namespace, 1 granting.
+--   A lock on a table would not do: PREPARE locks a table, as DELETE does, before the server looks at rights, so
+-- every role that may use the schema could keep others from it with a transaction that stays open.
 CREATE TABLE holdfast.gates (
     namespace_id integer NOT NULL,
     gate         integer NOT NULL,
     PRIMARY KEY (namespace_id, gate)
 ) WITH (fillfactor = 50);
+INSERT INTO holdfast.gates (namespace_id, gate) VALUES (0, 0), (0, 1);

@@ -8,6 +8,71 @@
 -- search_path: nobody's session decides what a name in them means. Those of one expression are not
 -- STRICT: then the planner puts the expression in their place.
 
+-- ---- Gates --------------------------------------------------------------------------------------
+
+-- gate_holder: the session that has locked a gate, in the words of a message. It is not known if the session did
+-- so inside of a savepoint, whose id is in no table of locks any more.
+CREATE FUNCTION holdfast.gate_holder(p_namespace_id integer, p_gate integer) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_holder text;
+BEGIN
+    IF has_table_privilege('pg_catalog.pg_locks', 'SELECT')
+       AND has_table_privilege('pg_catalog.pg_stat_activity', 'SELECT') THEN
+        SELECT format('process %s of role %s', l.pid, a.usename) INTO v_holder
+            FROM gates g JOIN pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = g.xmax
+                 AND l.mode = 'ExclusiveLock' AND l.granted
+            JOIN pg_stat_activity a ON a.pid = l.pid
+            WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate LIMIT 1;
+    END IF;
+    RETURN coalesce(v_holder, 'another session');
+END
+$$;
+
+-- gate_wait: locks a gate, to the end of the transaction. NULL: it is locked. If not: which session has it and
+-- does what (p_deed), and how long it was waited for: as long as lock_timeout says, or p_wait if that says for ever.
+CREATE FUNCTION holdfast.gate_wait(p_namespace_id integer, p_gate integer, p_wait text, p_deed text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_before text := current_setting('lock_timeout');
+    v_wait   text := coalesce(nullif(v_before, '0'), p_wait);
+BEGIN
+    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate FOR UPDATE SKIP LOCKED;
+    IF FOUND OR p_gate IS NULL THEN
+        RETURN NULL;
+    END IF;
+    BEGIN
+        PERFORM set_config('lock_timeout', v_wait, true);
+        PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate FOR UPDATE;
+        PERFORM set_config('lock_timeout', v_before, true);
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN format('%s is %s and has not ended its transaction; waited %s for it',
+                      gate_holder(p_namespace_id, p_gate), p_deed, v_wait);
+    END;
+    RETURN NULL;
+END
+$$;
+
+-- gate_take: locks a gate of the schema, to the end of the transaction. 55P03: another session has it and does
+-- not end.
+CREATE FUNCTION holdfast.gate_take(p_gate integer, p_deed text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_fault text := gate_wait(0, p_gate, '5s', p_deed);
+BEGIN
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'lock_not_available';
+    END IF;
+END
+$$;
+
 -- ---- Namespaces and months ----------------------------------------------------------------------
 
 -- The name of the table of a month.
@@ -204,8 +269,8 @@ $$;
 -- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
 -- append_<id> and claim_<id>.
 -- status 0; HF_INVALID (1) for a bad name; HF_NOTFOUND (3) if p_create is false and it does not
--- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: the table gates
--- against other creations, to the end of the transaction. If the client dies, nothing is left.
+-- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: the gate of those
+-- who make one, to the end of the transaction (55P03). If the client dies, nothing is left.
 CREATE FUNCTION holdfast.namespace_put(p_name text, p_gapless boolean DEFAULT NULL,
                                        p_create boolean DEFAULT true,
                                        OUT status integer, OUT message text, OUT id integer,
@@ -230,7 +295,7 @@ BEGIN
             message := format('there is no namespace %s', p_name);
             RETURN;
         END IF;
-        LOCK TABLE gates IN SHARE ROW EXCLUSIVE MODE;
+        PERFORM gate_take(0, 'making a namespace');
         SELECT n.id, n.gapless INTO namespace_put.id, namespace_put.gapless
             FROM namespaces n WHERE n.name = p_name;
         created := NOT FOUND;

@@ -176,11 +176,11 @@ CREATE FUNCTION holdfast.metadata_fault(p_metadata json, p_bytes_max integer) RE
         WHEN holdfast.json_too_deep($1::text)
             THEN 'metadata has arrays and objects nested more than 64 deep' END;
 
--- Why an event is refused; NULL if it is good. The limits are those of include/holdfast.h; that of
--- the payload is 1 MiB unless the setting holdfast.payload_bytes_max says otherwise.
-CREATE FUNCTION holdfast.event_fault(p_type text, p_payload json, p_key text, p_tenant text,
-                                     p_metadata json, p_producer text, p_expected_version bigint,
-                                     p_emitted_at timestamptz) RETURNS text
+-- Why an event of a namespace is refused; NULL if it is good. The limits are those of include/holdfast.h;
+-- that of the payload is the namespace's (limit_payload, 0015_namespaces.sql).
+CREATE FUNCTION holdfast.event_fault(p_namespace_id integer, p_type text, p_payload json, p_key text,
+                                     p_tenant text, p_metadata json, p_producer text,
+                                     p_expected_version bigint, p_emitted_at timestamptz) RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
@@ -193,11 +193,11 @@ BEGIN
         RETURN v_fault;
     END IF;
     IF octet_length(v_text) > 1024 THEN
-        v_max := coalesce(nullif(current_setting('holdfast.payload_bytes_max', true), '')::integer,
+        v_max := coalesce((SELECT n.payload_bytes_max FROM namespaces n WHERE n.id = p_namespace_id),
                           1048576);
         IF octet_length(v_text) > v_max THEN
-            RETURN format('payload is %s bytes; the limit is %s (holdfast.payload_bytes_max)',
-                          octet_length(v_text), v_max);
+            RETURN format('payload is %s bytes; the limit is %s (of the namespace; the owner of the schema '
+                          'changes it by holdfast.limit_payload)', octet_length(v_text), v_max);
         END IF;
     END IF;
     IF strpos(v_text, E'\\u') > 0 AND holdfast.json_escapes_badly(v_text) THEN
@@ -251,9 +251,10 @@ CREATE FUNCTION holdfast.event_is_plain(p_type text, p_payload json, p_key text,
 
 -- events_check: raises what is wrong with events that a role sends the way C does, which says itself what
 -- follows from them: their hashes and, unless it is NULL, the times inside their ids. HF001.
-CREATE FUNCTION holdfast.events_check(p_ids uuid[], p_types text[], p_payloads json[], p_keys text[],
-                                      p_tenants text[], p_metadata json[], p_producers text[],
-                                      p_emitted_at timestamptz[], p_times timestamptz[], p_hashes bigint[])
+CREATE FUNCTION holdfast.events_check(p_namespace_id integer, p_ids uuid[], p_types text[],
+                                      p_payloads json[], p_keys text[], p_tenants text[],
+                                      p_metadata json[], p_producers text[], p_emitted_at timestamptz[],
+                                      p_times timestamptz[], p_hashes bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
@@ -287,8 +288,8 @@ BEGIN
                 THEN 'the time is not that inside the id'
             WHEN event_is_plain(e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.emitted_at)
                 THEN NULL
-            ELSE event_fault(e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, NULL,
-                             e.emitted_at) END) f (fault)
+            ELSE event_fault(p_namespace_id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                             NULL, e.emitted_at) END) f (fault)
         WHERE f.fault IS NOT NULL LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_found.i - 1, v_found.fault),
@@ -337,13 +338,17 @@ $$;
 -- pg_locks and lock it, too, but then it is held by a transaction with another id, for which it is wrong.
 -- It ends with the transaction, or with the savepoint whose rollback takes the event away, and a
 -- prepared transaction keeps it.
---   p_try: whoever has seen the key may lock it exclusively when a rolled back savepoint has freed it; then
--- the next one is taken.
+--   p_try: another session that has seen the key may lock it exclusively when a rolled back savepoint has freed
+-- it; then the next one is taken, up to 65535. Such a session must have seen each of them held, so it can take one
+-- key for each savepoint that was rolled back, and the server's table of locks is full long before there are
+-- no more. The try stands in the upper 16 bits of the key, so a look computes one hash for each advisory lock
+-- that is held, of whatever session.
 CREATE FUNCTION holdfast.publishing_key(p_secret bytea, p_namespace_id integer, p_transaction xid,
                                         p_try integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN ('x' || encode(substr(sha256($1 || int4send($2) || int4send($4)
-                                        || convert_to($3::text, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint;
+    RETURN ('x' || encode(substr(int4send($4), 3)
+                          || substr(sha256($1 || int4send($2) || int4send($4)
+                                           || convert_to($3::text, 'UTF8')), 1, 6), 'hex'))::bit(64)::bigint;
 
 -- publishing: declares that this transaction publishes. To be called before a position is drawn, in the
 -- same transaction and not below a savepoint that is rolled back between the two.
@@ -355,7 +360,7 @@ DECLARE
     v_secret bytea := (SELECT s.secret FROM secret s);
     v_id     xid := pg_current_xact_id()::xid;
 BEGIN
-    FOR v_try IN 0 .. 7 LOOP
+    FOR v_try IN 0 .. 65535 LOOP
         IF pg_try_advisory_xact_lock_shared(publishing_key(v_secret, p_namespace_id, v_id, v_try)) THEN
             RETURN;
         END IF;
@@ -381,6 +386,7 @@ $$;
 -- of locks are in the table that pg_locks copies as a whole, so this is one moment. But PREPARE TRANSACTION
 -- hands over the locks of one part of that table after the other: at that moment one of the two may have a
 -- process and the other none. The name of the transaction is the same, so that alone is compared.
+--   Of the ids that a transaction has locked the oldest is its own; the others are of its savepoints.
 CREATE FUNCTION holdfast.publishing_now(p_namespace_id integer)
     RETURNS TABLE (virtualtransaction text, pid integer)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -397,14 +403,15 @@ BEGIN
                 FROM locks l
                 WHERE l.locktype = 'advisory' AND l.objsubid = 1
                     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())),
-            keys AS MATERIALIZED ( -- of those that hold any advisory lock: a hash costs a microsecond
-                SELECT x.virtualtransaction,
-                       publishing_key(s.secret, p_namespace_id, x.transactionid, t) AS key
-                FROM secret s, locks x, generate_series(0, 7) t
+            ids AS MATERIALIZED (
+                SELECT DISTINCT ON (x.virtualtransaction) x.virtualtransaction, x.transactionid
+                FROM locks x
                 WHERE x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock'
-                    AND x.virtualtransaction IN (SELECT h.virtualtransaction FROM held h))
+                ORDER BY x.virtualtransaction, age(x.transactionid) DESC)
         SELECT DISTINCT h.virtualtransaction, h.pid
-        FROM held h JOIN keys k ON k.key = h.key AND k.virtualtransaction = h.virtualtransaction;
+        FROM secret s, held h JOIN ids i ON i.virtualtransaction = h.virtualtransaction
+        WHERE h.key = publishing_key(s.secret, p_namespace_id, i.transactionid,
+                                     (h.key >> 48)::integer & 65535);
 END
 $$;
 
@@ -587,8 +594,8 @@ DECLARE
     v_done      record;
 BEGIN
     IF admit(p_ticket, p_namespace_id, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
-        PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
-                             p_emitted_at, NULL, p_hashes);
+        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
+                             p_producers, p_emitted_at, NULL, p_hashes);
         PERFORM fault_check(format('event %s: expected_version is %s of key %s', i - 1,
                                    p_expected_versions[i], p_keys[i]))
             FROM generate_series(1, cardinality(p_expected_versions)) i
@@ -660,8 +667,8 @@ CREATE OR REPLACE FUNCTION holdfast.append_{namespace}(
 AS $$
 BEGIN
     IF admit(p_ticket, {namespace}, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
-        PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
-                             p_emitted_at, p_guard_at, p_hashes);
+        PERFORM events_check({namespace}, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
+                             p_producers, p_emitted_at, p_guard_at, p_hashes);
         p_contents := NULL;
     END IF;
     PERFORM publishing({namespace});

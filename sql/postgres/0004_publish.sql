@@ -19,7 +19,7 @@ DECLARE
     v_fault     text;
     v_done      record;
 BEGIN
-    v_fault := event_fault(p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
+    v_fault := event_fault(v_namespace.id, p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
                            p_expected_version, v_emitted);
     IF v_fault IS NOT NULL THEN
         RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
@@ -81,7 +81,7 @@ BEGIN
             AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
             AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
             AND (octet_length(publish.payload::text) <= 128
-                 OR octet_length(publish.payload::text) <= 65536
+                 OR octet_length(publish.payload::text) <= least(65536, n.payload_bytes_max)
                     AND NOT holdfast.json_too_deep(publish.payload::text))
             AND strpos(publish.payload::text, E'\\u') = 0
             AND (publish.key IS NULL OR octet_length(publish.key) <= 65536)
@@ -175,8 +175,8 @@ BEGIN
     END IF;
     SELECT i - 1 AS at, fault INTO v_fault
         FROM generate_series(1, v_count) i,
-             LATERAL event_fault(types[i], coalesce(payloads[i], 'null'), publish_many.keys[i],
-                                 tenants[i], publish_many.metadata[i], producers[i],
+             LATERAL event_fault(v_namespace.id, types[i], coalesce(payloads[i], 'null'),
+                                 publish_many.keys[i], tenants[i], publish_many.metadata[i], producers[i],
                                  expected_versions[i], coalesce(publish_many.emitted_at[i], v_now))
                  fault
         WHERE fault IS NOT NULL LIMIT 1;

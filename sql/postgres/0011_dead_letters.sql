@@ -86,7 +86,8 @@ BEGIN
     v_caller := admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM clock_check(v_caller, p_now);
-        PERFORM fault_check(event_fault('x', p_payload, NULL, NULL, NULL, NULL, NULL, p_now));
+        PERFORM fault_check(event_fault(p_namespace_id, 'x', p_payload, NULL, NULL, NULL, NULL,
+                                        NULL, p_now));
     END IF;
     count := 0;
     resolved := 0;

@@ -123,10 +123,10 @@ BEGIN
     EXECUTE format(
         'SELECT r.n, r.twin, r.unplaced, r.id, r.fault
          FROM (SELECT t.n, t.twin AND t.n > 1 AS twin, t.unplaced, t.id,
-                      holdfast.import_fault(t.id, t.type, t.payload, t.key, t.tenant, t.metadata,
+                      holdfast.import_fault(%s, t.id, t.type, t.payload, t.key, t.tenant, t.metadata,
                                             t.producer, t.emitted_at, t.key_version) AS fault
                FROM (%s) t) r
-         WHERE r.twin OR r.unplaced OR r.fault IS NOT NULL LIMIT 1', v_rows)
+         WHERE r.twin OR r.unplaced OR r.fault IS NOT NULL LIMIT 1', v_namespace.id, v_rows)
         INTO v_bad;
     IF v_bad.unplaced OR v_bad.twin THEN
         RAISE EXCEPTION 'order_by does not tell the rows of % apart: row % (id %) %', source, v_bad.n,
@@ -226,9 +226,9 @@ END
 $$;
 
 -- Why a row is no event; NULL if it is one.
-CREATE FUNCTION holdfast.import_fault(p_id uuid, p_type text, p_payload json, p_key text, p_tenant text,
-                                      p_metadata json, p_producer text, p_emitted_at timestamptz,
-                                      p_key_version bigint) RETURNS text
+CREATE FUNCTION holdfast.import_fault(p_namespace_id integer, p_id uuid, p_type text, p_payload json,
+                                      p_key text, p_tenant text, p_metadata json, p_producer text,
+                                      p_emitted_at timestamptz, p_key_version bigint) RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
@@ -240,6 +240,7 @@ BEGIN
     ELSIF p_key_version IS NOT NULL AND p_key IS NULL THEN
         RETURN format('key_version is %s but key is NULL: only a key has a version', p_key_version);
     END IF;
-    RETURN event_fault(p_type, p_payload, p_key, p_tenant, p_metadata, p_producer, NULL, p_emitted_at);
+    RETURN event_fault(p_namespace_id, p_type, p_payload, p_key, p_tenant, p_metadata, p_producer, NULL,
+                       p_emitted_at);
 END
 $$;

@@ -42,6 +42,23 @@ BEGIN
 END
 $$;
 
+-- limit_payload: the largest payload, in bytes, that is published into a namespace in SQL, or by a role that has a
+-- part in it; 1 MiB at first. A program of the library whose role owns the schema has its own (payload_bytes_max).
+-- For the owner of the schema. HF001, HF003.
+CREATE FUNCTION holdfast.limit_payload(namespace text, bytes integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF bytes IS NULL OR bytes NOT BETWEEN 1024 AND 268435456 THEN
+        RAISE EXCEPTION 'bytes is %; it takes 1024 to 268435456', bytes USING ERRCODE = 'HF001';
+    END IF;
+    UPDATE namespaces n SET payload_bytes_max = bytes
+        WHERE n.id = (namespace_find(limit_payload.namespace)).id;
+END
+$$;
+
 -- A subscription of a namespace that is gone, or going, would belong to nobody. Whoever makes one keeps the
 -- namespace from being removed meanwhile: each step of removing waits for its row.
 CREATE FUNCTION holdfast.subscription_check() RETURNS trigger

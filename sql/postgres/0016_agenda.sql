@@ -110,8 +110,8 @@ BEGIN
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM cron_parse(p_expression);
-        PERFORM fault_check(schedule_fault(p_name, p_zone, p_type, p_payload, p_key, p_tenant, p_metadata,
-                                           ('{skip,once,all}'::text[])[p_policy], p_cap, p_grace_us / 1000));
+        PERFORM fault_check(schedule_fault(p_namespace_id, p_name, p_zone, p_type, p_payload, p_key,
+                                           p_tenant, p_metadata, ('{skip,once,all}'::text[])[p_policy], p_cap, p_grace_us / 1000));
         PERFORM times_check(v_caller, 'next time', p_next);
         PERFORM clock_check(v_caller, p_now);
         PERFORM text_check(v_caller, 'reason', concat(p_paused_by, p_paused_reason), 4096);
@@ -342,8 +342,8 @@ BEGIN
     status := 0;
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
-        PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
-                             p_emitted_at, NULL, p_hashes);
+        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
+                             p_producers, p_emitted_at, NULL, p_hashes);
         PERFORM times_check(v_caller, 'a time of a firing', VARIADIC
                             p_nexts || p_planned || p_skipped_first || p_skipped_last);
         PERFORM clock_check(v_caller, p_now);
@@ -399,8 +399,8 @@ BEGIN
     status := 0;
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
-        PERFORM events_check(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
-                             p_emitted_at, NULL, p_hashes);
+        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
+                             p_producers, p_emitted_at, NULL, p_hashes);
         PERFORM times_check(v_caller, 'the time that it waits for', p_due);
     END IF;
     PERFORM namespace_hold(p_namespace_id);

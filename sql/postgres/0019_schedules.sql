@@ -32,15 +32,15 @@ END
 $$;
 
 -- Why a schedule is refused, but for its expression; NULL if it is good.
-CREATE FUNCTION holdfast.schedule_fault(p_name text, p_zone text, p_type text, p_payload json, p_key text,
-                                        p_tenant text, p_metadata json, p_misfire text, p_cap integer,
-                                        p_grace_ms bigint) RETURNS text
+CREATE FUNCTION holdfast.schedule_fault(p_namespace_id integer, p_name text, p_zone text, p_type text,
+                                        p_payload json, p_key text, p_tenant text, p_metadata json,
+                                        p_misfire text, p_cap integer, p_grace_ms bigint) RETURNS text
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT coalesce(
         name_fault(p_name, 'schedule name', 255),
-        event_fault(p_type, p_payload, p_key, p_tenant, p_metadata, NULL, NULL, now()),
+        event_fault(p_namespace_id, p_type, p_payload, p_key, p_tenant, p_metadata, NULL, NULL, now()),
         CASE WHEN p_misfire IS NULL OR p_misfire NOT IN ('skip', 'once', 'all')
                  THEN format('misfire is %s; it takes skip, once or all', p_misfire)
              WHEN p_cap IS NULL OR p_cap NOT BETWEEN 1 AND 1000
@@ -197,7 +197,7 @@ DECLARE
     v_same      boolean; -- all but who drives it
 BEGIN
     PERFORM fault_check(schedule_fault(
-        create_schedule.name, create_schedule.zone, create_schedule.type, v_payload,
+        v_namespace.id, create_schedule.name, create_schedule.zone, create_schedule.type, v_payload,
         create_schedule.key, create_schedule.tenant, create_schedule.metadata,
         create_schedule.misfire, create_schedule.misfire_cap, create_schedule.grace_ms));
     PERFORM commit_durably();
@@ -294,7 +294,8 @@ DECLARE
     v_payload   json := coalesce(payload, 'null');
     v_now       timestamptz := clock_timestamp();
     v_emitted   timestamptz := coalesce(emitted_at, v_now);
-    v_fault     text := event_fault(type, v_payload, key, tenant, metadata, producer, NULL, v_emitted);
+    v_fault     text := event_fault(v_namespace.id, type, v_payload, key, tenant, metadata, producer, NULL,
+                                    v_emitted);
     v_done      record;
 BEGIN
     IF v_fault IS NULL AND deliver_at IS NULL THEN

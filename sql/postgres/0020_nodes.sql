@@ -86,28 +86,40 @@ $$;
 -- namespace or copies into it, come one after the other: they would not see each other's rows. p_node_id NULL: none was
 -- given. Who comes again does not wait: heartbeat holds both locks to the end of a transaction that is
 -- the application's, and a process that is silent for so long is taken for dead.
-CREATE FUNCTION holdfast.node_lock(p_namespace_id integer, p_again boolean, p_node_id text) RETURNS void
+--   Every part may register, and could keep its transaction open for ever, so nobody waits for the id longer than 2
+-- seconds (or lock_timeout): ids are for people, and work is not. Answers then which session was in the way.
+-- HF011: the one who removes the namespace was.
+CREATE FUNCTION holdfast.node_lock(p_namespace_id integer, p_again boolean, p_node_id text) RETURNS text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_gate integer := 2 + (hashtext(p_node_id) & 63);
+    v_gate   integer := 2 + (hashtext(p_node_id) & 63);
+    v_before text := current_setting('lock_timeout');
 BEGIN
     IF p_again THEN
         PERFORM FROM namespaces n WHERE n.id = p_namespace_id FOR KEY SHARE SKIP LOCKED;
         PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = v_gate
             FOR UPDATE SKIP LOCKED;
-    ELSE
-        PERFORM FROM namespaces n WHERE n.id = p_namespace_id FOR KEY SHARE;
-        PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = v_gate FOR UPDATE;
+        RETURN NULL;
     END IF;
+    BEGIN
+        PERFORM set_config('lock_timeout', coalesce(nullif(v_before, '0'), '2s'), true);
+        PERFORM FROM namespaces n WHERE n.id = p_namespace_id FOR KEY SHARE;
+        PERFORM set_config('lock_timeout', v_before, true);
+    EXCEPTION WHEN lock_not_available THEN
+        RAISE EXCEPTION 'the namespace is being removed, or copied into, by a transaction that has not ended; '
+                        'waited % for it', coalesce(nullif(v_before, '0'), '2s') USING ERRCODE = 'HF011';
+    END;
+    RETURN gate_wait(p_namespace_id, v_gate, '2s', 'registering a node') || format(
+        ': another node may get the id %s, too', p_node_id);
 END
 $$;
 
 -- node_register: makes the process known with what it says about itself; again when it has a new
 -- connection. HF_CONFLICT (4) if the id was given and a node that is live has it, HF_BUSY (11) if the
 -- namespace is being removed or gone, or is copied into; with p_again it is registered all the same, and
--- hears that there is another one.
+-- hears that there is another one. 0 with a message: registered, but see node_lock.
 CREATE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid, p_locked boolean,
                                        p_again boolean, p_node_id text, p_given boolean,
                                        p_node_name text, p_description text, p_metadata json,
@@ -121,6 +133,7 @@ DECLARE
     v_caller    oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');
     v_now       timestamptz := clock_timestamp();
     v_namespace namespaces;
+    v_warning   text;
 BEGIN
     status := 0;
     PERFORM process_check(p_namespace_id, p_token, v_caller);
@@ -128,7 +141,7 @@ BEGIN
         PERFORM fault_check(node_fault(p_node_id, p_description, p_metadata, p_heartbeat_ms));
         PERFORM text_check(v_caller, 'node name, host or version', concat(p_node_name, p_host, p_version), 1024);
     END IF;
-    PERFORM node_lock(p_namespace_id, p_again, CASE WHEN p_given THEN p_node_id END);
+    v_warning := node_lock(p_namespace_id, p_again, CASE WHEN p_given THEN p_node_id END);
     SELECT * INTO v_namespace FROM namespaces n
         WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
     IF (NOT FOUND OR v_namespace.copying IS NOT NULL) AND NOT p_again THEN
@@ -156,6 +169,7 @@ BEGIN
         ON CONFLICT (token) DO UPDATE
         SET renewals = p.renewals + 1, seen_at = excluded.seen_at, locked = excluded.locked,
             backend = excluded.backend, lock_key = excluded.lock_key;
+    message := coalesce(message, v_warning);
 END
 $$;
 
@@ -306,7 +320,8 @@ $$;
 --   It holds no lock that would vanish with it, so it is never called dead, but stale when it is silent, and
 -- gone after a day. One that is stale keeps no namespace from being removed. It owns no partition and no
 -- lease: what it claims ends by the clock. Locks, to the end of the transaction: its row; when it
--- registers, others who do with this id, and whoever removes the namespace.
+-- registers, others who do with this id (they wait for 2 seconds, then go on with a warning), and the one who removes
+-- the namespace.
 CREATE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT NULL,
                                    description text DEFAULT NULL, metadata json DEFAULT NULL,
                                    heartbeat_ms bigint DEFAULT NULL,
@@ -353,6 +368,8 @@ BEGIN
     IF v_done.status <> 0 THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message,
             ERRCODE = CASE WHEN v_done.status = 4 THEN 'HF004' ELSE 'HF003' END;
+    ELSIF v_done.message IS NOT NULL THEN
+        RAISE WARNING USING MESSAGE = v_done.message;
     END IF;
     PERFORM node_started(v_id, heartbeat.node, v_token); -- somebody may have come with the same token
     RETURN v_token;

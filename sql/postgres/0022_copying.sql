@@ -228,26 +228,54 @@ BEGIN
 END
 $$;
 
--- copy_numbers: from now on dead letters, of all namespaces, get higher ids than p_highest. Whoever inserts
--- one has locked the table before it draws the id, so nobody draws one between the look and the change.
+-- copy_numbers: from now on dead letters, of all namespaces, get higher ids than p_highest. Who inserts one has
+-- locked the table before it draws the id, so with a lock on the table none is drawn between the look and the
+-- change. But a transaction of any consumer can hold up that lock as long as it likes. Then the numbers go on so
+-- far above p_highest that those which are drawn between the look and the change do not get there.
 CREATE FUNCTION holdfast.copy_numbers(p_highest bigint) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_ids regclass := pg_get_serial_sequence('holdfast.letters', 'id');
+    c_distance constant bigint := 1048576;
+    v_ids      regclass := pg_get_serial_sequence('holdfast.letters', 'id');
 BEGIN
-    IF p_highest > coalesce(pg_sequence_last_value(v_ids), 0) THEN
-        LOCK TABLE letters IN SHARE ROW EXCLUSIVE MODE;
-        PERFORM setval(v_ids, greatest(p_highest, pg_sequence_last_value(v_ids)));
+    IF p_highest <= coalesce(pg_sequence_last_value(v_ids), 0) THEN
+        RETURN;
     END IF;
+    BEGIN
+        LOCK TABLE letters IN SHARE ROW EXCLUSIVE MODE NOWAIT;
+        PERFORM setval(v_ids, greatest(p_highest, pg_sequence_last_value(v_ids)));
+    EXCEPTION WHEN lock_not_available THEN
+        PERFORM setval(v_ids, greatest(p_highest, pg_sequence_last_value(v_ids)) + c_distance);
+    END;
+END
+$$;
+
+-- table_holders: the sessions that have one of these tables locked against others who write, in the words of a
+-- message.
+CREATE FUNCTION holdfast.table_holders(p_tables regclass[]) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce((
+        SELECT string_agg(DISTINCT format('process %s of role %s', l.pid, a.usename), ', ')
+        FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+        WHERE l.locktype = 'relation' AND l.relation = ANY (p_tables) AND l.granted
+            AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+            AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') AND l.pid <> pg_backend_pid()),
+        'another session');
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN 'another session';
 END
 $$;
 
 -- mend_sequences: moves every sequence of the schema that is behind its table up to the highest number
 -- there, and answers their names. A restore of rows alone leaves sequences behind; then whatever draws a
 -- number fails (23505), or, in the log, gives a position that an older event has. Locks the tables of
--- those sequences, and no others, until the transaction ends. For the owner of the schema.
+-- those sequences, and no others, until the transaction ends. For the owner of the schema. 55P03: another
+-- session has not ended, and has such a table in use; nothing was changed.
 CREATE FUNCTION holdfast.mend_sequences() RETURNS SETOF text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
@@ -255,7 +283,10 @@ AS $$
 DECLARE
     v_row  record;
     v_high bigint;
+    v_set  text := current_setting('lock_timeout');
+    v_wait text := coalesce(nullif(v_set, '0'), '5s');
 BEGIN
+    PERFORM set_config('lock_timeout', v_wait, true);
     FOR v_row IN
         SELECT s.name::regclass AS name, s.tables, s.highest
         FROM (VALUES
@@ -276,12 +307,20 @@ BEGIN
     LOOP
         EXECUTE v_row.highest INTO v_high;
         IF v_high > coalesce(pg_sequence_last_value(v_row.name), 0) THEN
-            EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', v_row.tables);
+            BEGIN
+                EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', v_row.tables);
+            EXCEPTION WHEN lock_not_available THEN
+                RAISE EXCEPTION '% in use: waited % for %', v_row.tables, v_wait,
+                    table_holders(string_to_array(v_row.tables, ', ')::regclass[])
+                    USING ERRCODE = 'lock_not_available',
+                          HINT = 'End those transactions, or sessions, and call mend_sequences again.';
+            END;
             EXECUTE v_row.highest INTO v_high;
             PERFORM setval(v_row.name, greatest(v_high, pg_sequence_last_value(v_row.name)));
             RETURN NEXT 'holdfast.' || v_row.name::text;
         END IF;
     END LOOP;
+    PERFORM set_config('lock_timeout', v_set, true);
 END
 $$;
 

@@ -423,8 +423,8 @@ $$;
 -- Makes the server's grants to a role what the table grants says, whatever they were: those that any
 -- namespace needs, and those of one namespace, if it still has a log. A role that is gone has none.
 --   The server refuses whoever writes a row of its catalogs that somebody else has written since
--- (XX000), so the caller has locked the table grants, and here are locked what rotate and compact
--- truncate.
+-- (XX000), so the caller has locked the gate of those who grant, and here are locked what rotate and
+-- compact truncate.
 CREATE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
@@ -475,8 +475,10 @@ BEGIN
 END
 $$;
 
--- What both of the following need: the namespace's number and the role, or HF001, HF002, HF003. Who
--- grants, or takes back, has the table grants to itself to the end of the transaction; reading it goes on.
+-- What both of the following need: the namespace's number and the role, or HF001, HF002, HF003; 55P03: another
+-- session grants and does not end. Of those who grant, or take back, one comes after the other has ended. The
+-- lock on the namespace keeps it from being removed, and waits for nobody who has only a part in it: whatever
+-- their transactions hold, what they have can be taken back.
 CREATE FUNCTION holdfast.grant_find(p_role text, p_namespace text, p_grantee text,
                                     OUT namespace_id integer, OUT grantee regrole)
     LANGUAGE plpgsql
@@ -491,9 +493,9 @@ BEGIN
         RAISE EXCEPTION 'granting needs PostgreSQL 15 or newer; this is %',
             current_setting('server_version') USING ERRCODE = 'HF002';
     END IF;
-    LOCK TABLE grants IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM gate_take(1, 'granting');
     SELECT n.id INTO grant_find.namespace_id FROM namespaces n
-        WHERE n.name = p_namespace AND n.removing_at IS NULL FOR UPDATE;
+        WHERE n.name = p_namespace AND n.removing_at IS NULL FOR KEY SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
     END IF;
@@ -552,7 +554,7 @@ BEGIN
 END
 $$;
 
--- The grants go with their namespace.
+-- The grants go with their namespace. Who removes it waits as briefly as for everything else.
 CREATE FUNCTION holdfast.grants_drop() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
@@ -560,7 +562,7 @@ AS $$
 DECLARE
     v_grantee regrole;
 BEGIN
-    LOCK TABLE grants IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM gate_take(1, 'granting');
     FOR v_grantee IN WITH gone AS (DELETE FROM grants g WHERE g.namespace_id = old.id
                                    RETURNING g.grantee)
                      SELECT DISTINCT gone.grantee FROM gone LOOP

@@ -158,7 +158,8 @@ SELECT pg_catalog.set_config('lock_timeout', $1, true),
        pg_catalog.set_config('default_table_access_method', 'heap', true)
 
 -- name: schema_lock
--- One process at a time makes or changes the schema; to the end of the transaction. If there is none yet,
+-- One process at a time makes or changes the schema; to the end of the transaction. The lock is one of a row,
+-- because every role that may use the schema can lock its tables (PREPARE). If there is no schema yet,
 -- there is no lock that needs a right either: who waited for a moment goes on without one, and of two that
 -- make the schema at the same time the server refuses the second.
 DO $$
@@ -167,7 +168,12 @@ DECLARE
 BEGIN
     IF EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'holdfast' AND c.relname = 'meta') THEN
-        LOCK TABLE holdfast.meta IN SHARE ROW EXCLUSIVE MODE;
+        BEGIN
+            PERFORM FROM holdfast.meta m WHERE m.name = 'schema_version' FOR UPDATE;
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE EXCEPTION 'another session makes or changes the schema and has not ended its transaction; '
+                            'waited % for it', v_timeout USING ERRCODE = 'lock_not_available';
+        END;
         RETURN;
     END IF;
     BEGIN

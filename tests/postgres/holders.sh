@@ -82,6 +82,27 @@ blocked n
 ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
 asks "a publisher whose lock others want" s "SELECT duplicate FROM holdfast.publish('default', 'x')" "f"
 ask s "ROLLBACK" >/dev/null
+# A stranger takes every key that a rolled back savepoint frees: there is always another one.
+open_as g stranger
+ask s "BEGIN; SELECT pg_current_xact_id()" >/dev/null
+mine="SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND pid = ${session_backend[s]}"
+taken=
+for _ in $(seq 12); do
+    ask s "SAVEPOINT p; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
+    tell g "SELECT pg_advisory_lock($(ask a "$mine"))"
+    blocked g
+    ask s "ROLLBACK TO SAVEPOINT p" >/dev/null
+    taken="$taken$(hear g)"
+done
+asks "(a stranger has taken 12 keys of a transaction)" a "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND pid = ${session_backend[g]}" 12
+asks "who publishes after that takes another one" s "SELECT duplicate FROM holdfast.publish('default', 'x'); SELECT duplicate FROM holdfast.publish('default', 'x')" "f f"
+asks "one for all that follows" a "SELECT count(*) FROM ($mine) m" 1
+asks "and counts" a "$holders" "1|1"
+ask s "ROLLBACK" >/dev/null
+asks "until it has ended" a "$holders" "0|0"
+ask g "SELECT pg_advisory_unlock_all()" >/dev/null
+shut g
+
 fails "no role declares itself a publisher" "SET ROLE neighbour; SELECT holdfast.publishing(1)" "42501: *secret*"
 fails "or computes the key" "SET ROLE neighbour; SELECT holdfast.draw(1)" "42501: *"
 

@@ -201,6 +201,11 @@ for role in $everybody; do
              UNION ALL SELECT format('LOCK TABLE %s IN ACCESS SHARE MODE NOWAIT;', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')
              UNION ALL SELECT format('SELECT pg_try_advisory_xact_lock_shared(%s, %s);', k, n) FROM generate_series(1215253604, 1215253608) k, generate_series(-1, 3) n
              UNION ALL SELECT format('SELECT pg_try_advisory_xact_lock(%s);', l.classid::bigint << 32 | l.objid::bigint) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1"
+        # Every node id's gate, and what PREPARE locks without any right.
+        if [ "$role" = a_viewer ]; then
+            echo "SET statement_timeout = '20s'; SELECT count(r.status) FROM (SELECT DISTINCT ON (hashtext('held' || i) & 63) i FROM generate_series(1, 1000) i) i, holdfast.node_register(1, gen_random_uuid(), false, false, 'held' || i.i, true, 'n', NULL, NULL, NULL, 1, 'v', 30000) r; SET statement_timeout = '500ms';"
+        fi
+        sql "SELECT format('PREPARE held_%s AS DELETE FROM %s;', c.oid, c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')"
         echo "SAVEPOINT s; SELECT nextval('holdfast.events_2_position'); ROLLBACK TO s;"
         for call in "publish('a', 'open')" "publish_later('a', 'open', '1', now())" "tick()" "claim('a', 'jobs0')" "heartbeat('a', 'node1')" "sleep(1, 1000)" "upkeep(1000000)" "rotate(-1)" \
             "process_sweep(1)" "fire_schedule((SELECT id FROM holdfast.schedules LIMIT 1))" "try_months(1)" "change_acquire(1, 1, 0, gen_random_uuid(), 'n', true, NULL, NULL)" \
@@ -220,6 +225,33 @@ if [ -n "${HOLDFAST:-}" ]; then
     database="postgresql:///$PGDATABASE?host=$cluster_dir&user=$b_role"
     ok "nor do they keep a process from opening b" same 0 "$("$HOLDFAST" publish a.b '{}' --namespace b --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
     ok "with a node id, from working there" same 0 "$("$HOLDFAST" work new --on 'a.b' --from start --until-empty --node-id node7 --exec true --namespace b --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
+fi
+if [ "$grants" = t ]; then
+    # boss SQL: as the owner of the schema, who waits for none of them.
+    boss() { PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -v ON_ERROR_STOP=1 -c "$1" 2>&1; }
+    ok "(a viewer holds the gates of all node ids)" same 64 "$(sql "SELECT 64 - count(*) FROM (SELECT FROM holdfast.gates WHERE namespace_id = 1 AND gate > 1 FOR UPDATE SKIP LOCKED) g")"
+    ok "(and a lock on the table grants)" same t "$(sql "SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'holdfast.grants'::regclass AND l.mode = 'RowExclusiveLock' AND a.usename = 'a_viewer'")"
+    ok "meanwhile the owner of the schema makes a namespace" same "t" "$(boss "SELECT holdfast.create_namespace('c')")"
+    ok "grants" same "t" "$(boss "SELECT holdfast.namespace_grant('viewer', 'a', 'b_owner')")"
+    ok "takes back" same "t" "$(boss "SELECT holdfast.namespace_revoke('viewer', 'a', 'b_owner')")"
+    ok "makes room for the ids of dead letters" same "" "$(boss "SELECT FROM holdfast.copy_numbers(1000000)")"
+    is "(which are above)" "SELECT nextval(pg_get_serial_sequence('holdfast.letters', 'id')) > 1000000" t
+    if [ -n "${HOLDFAST:-}" ]; then
+        database="postgresql:///$PGDATABASE?host=$cluster_dir&user=boss"
+        ok "works in a with a node id of its own" same 0 "$("$HOLDFAST" work new --on 'a.b' --from start --until-empty --node-id node7 --exec true --namespace a --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
+        ok "and hears who was in the way" like "* is registering a node and has not ended its transaction; waited 2s for it: another node may get the id node7, too*" "$(cat "$work/said")"
+        sql "UPDATE holdfast.meta SET value = (value::integer - 1)::text WHERE name = 'schema_version'" >/dev/null
+        ok "(migrating gets as far as the step itself)" like "*cannot migrate the schema to version*already exists*" "$("$HOLDFAST" migrate --db "$database" </dev/null 2>&1)"
+        sql "UPDATE holdfast.meta SET value = (value::integer + 1)::text WHERE name = 'schema_version'" >/dev/null
+    fi
+    # Among themselves those with the owner's rights do wait, but not for ever.
+    PGUSER=boss open granter
+    ask granter "BEGIN; SELECT holdfast.namespace_grant('viewer', 'a', 'b_owner'); SELECT holdfast.create_namespace('d')" >/dev/null
+    holder=$(sql "SELECT pid FROM pg_stat_activity WHERE usename = 'boss' AND state LIKE 'idle in%'")
+    ok "who grants waits for another who does, for 5 s" like "*ERROR:*process $holder of role boss is granting and has not ended its transaction; waited 5s for it*" "$(boss "SELECT holdfast.namespace_grant('owner', 'a', 'b_owner')")"
+    ok "or as long as lock_timeout says" like "*ERROR:*is making a namespace and has not ended its transaction; waited 50ms for it*" "$(boss "SET lock_timeout = '50ms'; SELECT holdfast.create_namespace('e')")"
+    ask granter ROLLBACK >/dev/null
+    shut granter
 fi
 for role in $everybody; do
     ok "$role: (its transaction was open all the time)" same 1 "$(sql "SELECT count(*) FROM pg_stat_activity WHERE usename = '$role' AND state LIKE 'idle in transaction%'")"
@@ -257,6 +289,6 @@ if [ -n "${HOLDFAST:-}" ]; then
     ok "the owner of the schema finds nothing wrong in it all" same 0 "$("$HOLDFAST" verify --namespace a --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=boss" </dev/null >"$work/said" 2>&1; echo $?)"
     ok "(nothing)" same "" "$(grep -i 'namespace "' "$work/said")"
 fi
-is "(functions that were planted stay unused)" "SELECT count(*) FROM holdfast.namespaces" 2
+is "(functions that were planted stay unused)" "SELECT count(*) FROM holdfast.namespaces WHERE name <> 'c'" 2
 rm -rf "$work"
 done_testing

@@ -59,6 +59,7 @@ fails "and its token" "SELECT holdfast.heartbeat('default', 'worker', token) FRO
 fails "with which nobody stops it" "SELECT holdfast.goodbye('default', 'worker', token) FROM holdfast.processes WHERE node_id = 'worker'" 'HF001: *'
 open a
 open b
+ask b "SET lock_timeout = '60s'" >/dev/null # it need not be waited for so long
 ask a "BEGIN; SELECT FROM holdfast.heartbeat('default', 'twin')" >/dev/null
 tell b "SELECT holdfast.heartbeat('default', 'twin')"
 ok "two that come at once come one after the other" blocked b
@@ -82,6 +83,10 @@ holder="FROM holdfast.processes p JOIN pg_locks l ON l.locktype = 'advisory' AND
     AND l.classid::bigint << 32 | l.objid::bigint = p.lock_key AND l.pid = p.backend
     JOIN holdfast.namespaces n ON n.id = p.namespace_id WHERE p.node_id = 'worker'"
 IFS='|' read -r backend renewals flag <<<"$(sql "SELECT l.pid, p.renewals, pg_sequence_last_value(n.sleep) $holder")"
+ok "one with the same id waits for a while, and hears for whom" same "process ${session_backend[a]} of role holdfast is registering a node and has not ended its transaction; waited 10ms for it: another node may get the id slow-1, too" \
+    "$(ask b "SET lock_timeout = '10ms'; SELECT holdfast.node_lock(1, false, 'slow-1')")"
+ok "then it is registered, with a warning" like "WARNING:  01000 ????????-*" "$(ask b "SELECT holdfast.heartbeat('default', 'slow-1')")"
+ask b "RESET lock_timeout" >/dev/null
 ask a "SELECT holdfast.node_lock(1, false, 'worker')" >/dev/null # as one that comes with its id does
 is "a process that lost its connection" "SELECT pg_terminate_backend($backend)" t
 back="SELECT count(*) $holder AND l.pid <> $backend AND p.renewals > $renewals AND pg_sequence_last_value(n.sleep) > $flag"

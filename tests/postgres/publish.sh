@@ -118,7 +118,7 @@ refused "'a b'" "type has white space at byte 1"
 refused "U&'a\\2003b'" "type has white space at byte 1"
 refused "U&'a\\0085b'" "type has the control character U+0085 at byte 1"
 refused "E'a\\nb'" "type has the control character U+000A at byte 1"
-refused "'x', to_json(repeat('p', 1048575))" "payload is 1048577 bytes; the limit is 1048576 (holdfast.payload_bytes_max)"
+refused "'x', to_json(repeat('p', 1048575))" "payload is 1048577 bytes; the limit is 1048576 (of the namespace; the owner of the schema changes it by holdfast.limit_payload)"
 refused "'x', '\"\\u0000\"'" "payload has \\\\u0000 or an unpaired surrogate, which cannot be stored"
 refused "'x', '\"\\\\\\u0000\"'" "payload has \\\\u0000 or an unpaired surrogate, which cannot be stored"
 refused "'x', '\"\\ud83d\"'" "payload has \\\\u0000 or an unpaired surrogate, which cannot be stored"
@@ -147,8 +147,20 @@ is "limits themselves are good" "SELECT count(position) FROM (
     SELECT position FROM holdfast.publish('default', 'x', key => repeat('k', 65536), tenant => '', producer => '') UNION ALL
     SELECT position FROM holdfast.publish('default', 'x', metadata => '{}') UNION ALL
     SELECT position FROM holdfast.publish('default', 'x', emitted_at => '0001-01-01 00:00:00+00')) p" 10
-is "the payload's limit can be raised" "SET holdfast.payload_bytes_max = 2000000;
-    SELECT count(position) FROM holdfast.publish('default', 'x', to_json(repeat('p', 1500000)))" 1
+fails "a setting of the session does not raise the payload's limit" "SET holdfast.payload_bytes_max = 2000000;
+    SELECT FROM holdfast.publish('default', 'x', to_json(repeat('p', 1500000)))" "HF001: payload is 1500002 bytes; the limit is 1048576 *"
+is "the namespace's limit does" "SELECT holdfast.limit_payload('default', 2000000);
+    SELECT count(position) FROM holdfast.publish('default', 'x', to_json(repeat('p', 1500000)))" " 1"
+fails "up to what it says" "SELECT FROM holdfast.publish('default', 'x', to_json(repeat('p', 1999999)))" "HF001: payload is 2000001 bytes; the limit is 2000000 *"
+fails "so does publish_many" "SELECT FROM holdfast.publish_many('default', '{x}', ARRAY[to_json(repeat('p', 1999999))])" "HF001: event 0: payload is 2000001 bytes; *"
+fails "and publish_later" "SELECT FROM holdfast.publish_later('default', 'x', to_json(repeat('p', 1999999)), now())" "HF001: payload is 2000001 bytes; *"
+sql "SELECT holdfast.limit_payload('default', 1024)" >/dev/null
+fails "a limit that is lower counts, too" "SELECT FROM holdfast.publish('default', 'x', to_json(repeat('p', 1023)))" "HF001: payload is 1025 bytes; the limit is 1024 *"
+is "to the byte" "SELECT count(position) FROM holdfast.publish('default', 'x', to_json(repeat('p', 1022)))" 1
+fails "limits have limits" "SELECT holdfast.limit_payload('default', 1023)" "HF001: bytes is 1023; it takes 1024 to 268435456"
+fails "above, too" "SELECT holdfast.limit_payload('default', 268435457)" "HF001: bytes is 268435457; *"
+fails "and a namespace" "SELECT holdfast.limit_payload('none', 2000)" "HF003: there is no namespace none"
+sql "SELECT holdfast.limit_payload('default', 1048576)" >/dev/null
 is "the commit is made durable" "BEGIN; SET LOCAL synchronous_commit = off;
     SELECT FROM holdfast.publish('default', 'x'); SHOW synchronous_commit; COMMIT" "on"
 is "a stronger setting is kept" "BEGIN; SET LOCAL synchronous_commit = remote_apply;

@@ -44,9 +44,12 @@ static hf_status register_once(struct postgres_engine *engine, struct session *s
         return status;
     }
     status = (hf_status)result_int8(result, 0, 0, HF_CORRUPT);
+    struct text message = result_text(result, 0, 1);
     if (status != HF_OK) {
-        struct text message = result_text(result, 0, 1);
         status = fail(status, "%s: %" TEXT_PRI, engine->place, TEXT_ARG(message));
+    } else if (message.length > 0) {
+        log_about(engine->log, HF_LOG_WARN, NULL, "%s: %" TEXT_PRI, engine->place,
+                  TEXT_ARG(message));
     }
     PQclear(result);
     return status;
