@@ -1,6 +1,6 @@
-# The figures of C for check-figures, which explains them: kind, figure and where, with tabs between.
+# The figures of C for check-figures, which explains them: kind, figure and where, with spaces between.
 
-function figure(kind, value, where) { printf "%s\t%d\t%s\n", kind, value, where }
+function figure(kind, value, where) { printf "%s %d %s\n", kind, value, where }
 
 # How often `word` stands in c_code as a word of its own.
 function words(word,    rest, count)

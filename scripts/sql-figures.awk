@@ -17,7 +17,7 @@ body == "?" && match($0, /\$[a-z_]*\$/) {
         next
 }
 body != "" && body != "?" && (ended || index($0, body)) {
-    printf "sql_lines\t%d\t%s:%s\n", FNR - first + 1, FILENAME, name
+    printf "sql_lines %d %s:%s\n", FNR - first + 1, FILENAME, name
     body = ""
     ended = 0
 }

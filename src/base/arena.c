@@ -45,10 +45,11 @@ static struct arena_block *add_block(struct arena *arena, size_t bytes)
     size_t offset = arena->used_bytes % ALIGN_BYTES;
     size_t wanted = larger(arena->used_bytes, larger(arena->peak_bytes, BLOCK_BYTES_MIN));
     size_t capacity = larger(wanted, offset + bytes);
-    struct arena_block *block = mem_alloc(sizeof(*block) + capacity);
+    struct arena_block *block = mem_alloc(sizeof *block + capacity);
 
-    if (!block)
+    if (!block) {
         return NULL;
+    }
     *block = (struct arena_block){arena->blocks, capacity, offset};
     arena->blocks = block;
     return block;
@@ -60,14 +61,16 @@ static void *take(struct arena *arena, size_t bytes, size_t align)
     size_t padding = -arena->used_bytes & (align - 1);
     size_t left = arena_left(arena);
 
-    if (arena->failed)
+    if (arena->failed) {
         return NULL;
+    }
     if (bytes > left || padding > left - bytes) {
         arena->failed = HF_INVALID;
         return NULL;
     }
-    if (!block || block->capacity - block->offset < padding + bytes)
+    if (!block || block->capacity - block->offset < padding + bytes) {
         block = add_block(arena, padding + bytes);
+    }
     if (!block) {
         arena->failed = HF_NOMEM;
         return NULL;
@@ -87,13 +90,15 @@ void *arena_alloc(struct arena *arena, size_t bytes)
 
 struct text arena_text(struct arena *arena, struct text from)
 {
-    if (text_is_absent(from))
+    if (text_is_absent(from)) {
         return TEXT_ABSENT;
+    }
 
     char *copy = take(arena, from.length + 1, 1);
 
-    if (!copy)
+    if (!copy) {
         return TEXT_ABSENT;
+    }
     memcpy(copy, from.bytes, from.length);
     copy[from.length] = '\0';
     return (struct text){copy, from.length};
@@ -106,10 +111,12 @@ size_t arena_left(const struct arena *arena)
 
 hf_status arena_status(const struct arena *arena)
 {
-    if (arena->failed == HF_OK)
+    if (arena->failed == HF_OK) {
         return HF_OK;
-    if (arena->failed == HF_NOMEM)
+    }
+    if (arena->failed == HF_NOMEM) {
         return fail(HF_NOMEM, "out of memory for a batch of %zu bytes", arena->used_bytes);
+    }
     return fail(arena->failed, "the batch is larger than its limit of %zu bytes", arena->bytes_max);
 }
 
@@ -126,10 +133,12 @@ static void free_blocks(struct arena *arena)
 void arena_clear(struct arena *arena)
 {
     arena->peak_bytes = larger(arena->peak_bytes, arena->used_bytes);
-    if (arena->blocks && arena->blocks->older)
+    if (arena->blocks && arena->blocks->older) {
         free_blocks(arena);
-    if (arena->blocks)
+    }
+    if (arena->blocks) {
         arena->blocks->offset = 0;
+    }
     arena->used_bytes = 0;
     arena->failed = HF_OK;
 }

@@ -53,10 +53,12 @@ enum breaker_answer breaker_ask(struct breaker *breaker, const struct breaker_po
     case BREAKER_HALF_OPEN:
         return BREAKER_WAIT;
     case BREAKER_OPEN:
-        if (breaker->until_us > now_us + policy->pause_ms * 1000)
+        if (breaker->until_us > now_us + policy->pause_ms * 1000) {
             breaker->until_us = now_us + policy->pause_ms * 1000;
-        if (now_us < breaker->until_us)
+        }
+        if (now_us < breaker->until_us) {
             return BREAKER_WAIT;
+        }
         change_state(breaker, BREAKER_HALF_OPEN, 0);
         return BREAKER_PROBE;
     }
@@ -67,8 +69,9 @@ static void count_event(struct breaker *breaker, int64_t number, bool ok)
 {
     struct breaker_step *step = &breaker->steps[number % BREAKER_STEPS];
 
-    if (step->number != number)
+    if (step->number != number) {
         *step = (struct breaker_step){.number = number};
+    }
     step->events++;
     step->failed += !ok;
 }
@@ -82,8 +85,9 @@ static bool is_over_limit(const struct breaker *breaker, const struct breaker_po
     for (int i = 0; i < BREAKER_STEPS; i++) {
         const struct breaker_step *step = &breaker->steps[i];
 
-        if (step->number > number || step->number <= number - BREAKER_STEPS)
+        if (step->number > number || step->number <= number - BREAKER_STEPS) {
             continue;
+        }
         events += step->events;
         failed += step->failed;
     }
@@ -94,14 +98,16 @@ bool breaker_report(struct breaker *breaker, const struct breaker_policy *policy
                     bool ok, int64_t now_us)
 {
     assert(now_us >= 0);
-    if (breaker->state != BREAKER_CLOSED || attempt != 1)
+    if (breaker->state != BREAKER_CLOSED || attempt != 1) {
         return false;
+    }
 
     int64_t number = now_us / (policy->window_ms * 1000 / BREAKER_STEPS);
 
     count_event(breaker, number, ok);
-    if (!is_over_limit(breaker, policy, number))
+    if (!is_over_limit(breaker, policy, number)) {
         return false;
+    }
     change_state(breaker, BREAKER_OPEN, now_us + policy->pause_ms * 1000);
     return true;
 }
@@ -110,18 +116,21 @@ void breaker_report_probe(struct breaker *breaker, const struct breaker_policy *
                           int64_t now_us)
 {
     /* The state may have been reset by an operator while the probe ran. */
-    if (breaker->state != BREAKER_HALF_OPEN)
+    if (breaker->state != BREAKER_HALF_OPEN) {
         return;
-    if (ok)
+    }
+    if (ok) {
         change_state(breaker, BREAKER_CLOSED, 0);
-    else
+    } else {
         change_state(breaker, BREAKER_OPEN, now_us + policy->pause_ms * 1000);
+    }
 }
 
 void breaker_abandon_probe(struct breaker *breaker, int64_t now_us)
 {
-    if (breaker->state == BREAKER_HALF_OPEN)
+    if (breaker->state == BREAKER_HALF_OPEN) {
         change_state(breaker, BREAKER_OPEN, now_us);
+    }
 }
 
 int64_t breaker_wait_ms(const struct breaker *breaker, int64_t now_us)
@@ -164,8 +173,9 @@ void breaker_write(const struct breaker *breaker, struct json_out *out)
     for (int i = 0; i < BREAKER_STEPS; i++) {
         const struct breaker_step *step = &breaker->steps[i];
 
-        if (step->events == 0)
+        if (step->events == 0) {
             continue;
+        }
         json_array_begin(out);
         json_int(out, step->number);
         json_int(out, step->events);
@@ -180,14 +190,16 @@ static bool read_state(struct text json, enum breaker_state *ret_state)
 {
     struct text raw;
 
-    if (!json_find(json, "state", &raw))
+    if (!json_find(json, "state", &raw)) {
         return false;
-    if (text_equal(raw, text_of("\"closed\"")))
+    }
+    if (text_equal(raw, text_of("\"closed\""))) {
         *ret_state = BREAKER_CLOSED;
-    else if (text_equal(raw, text_of("\"open\"")) || text_equal(raw, text_of("\"half_open\"")))
+    } else if (text_equal(raw, text_of("\"open\"")) || text_equal(raw, text_of("\"half_open\""))) {
         *ret_state = BREAKER_OPEN;
-    else
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -198,15 +210,18 @@ static bool read_step(struct text json, struct breaker *breaker)
     struct text raw;
     int count = 0;
 
-    if (!json_iter_init(&iter, json))
+    if (!json_iter_init(&iter, json)) {
         return false;
+    }
     while (json_iter_next(&iter, NULL, &raw)) {
-        if (count == 3 || json_int_decode(raw, &numbers[count]) != HF_OK || numbers[count] < 0)
+        if (count == 3 || json_int_decode(raw, &numbers[count]) != HF_OK || numbers[count] < 0) {
             return false;
+        }
         count++;
     }
-    if (count != 3 || numbers[1] > INT32_MAX || numbers[2] > numbers[1])
+    if (count != 3 || numbers[1] > INT32_MAX || numbers[2] > numbers[1]) {
         return false;
+    }
     breaker->steps[numbers[0] % BREAKER_STEPS] =
         (struct breaker_step){numbers[0], (int32_t)numbers[1], (int32_t)numbers[2]};
     return true;
@@ -217,11 +232,13 @@ static bool read_steps(struct text json, struct breaker *breaker)
     struct json_iter iter;
     struct text steps, step;
 
-    if (!json_find(json, "steps", &steps) || !json_iter_init(&iter, steps))
+    if (!json_find(json, "steps", &steps) || !json_iter_init(&iter, steps)) {
         return false;
+    }
     while (json_iter_next(&iter, NULL, &step)) {
-        if (!read_step(step, breaker))
+        if (!read_step(step, breaker)) {
             return false;
+        }
     }
     return !iter.broken;
 }
@@ -232,8 +249,10 @@ hf_status breaker_read(struct text json, struct breaker *ret_breaker)
 
     breaker_init(&breaker);
     if (!read_state(json, &breaker.state) ||
-        json_find_int(json, "until_us", &breaker.until_us) != HF_OK || !read_steps(json, &breaker))
+        json_find_int(json, "until_us", &breaker.until_us) != HF_OK ||
+        !read_steps(json, &breaker)) {
         return fail(HF_INVALID, "the stored state of the breaker is not readable");
+    }
     *ret_breaker = breaker;
     return HF_OK;
 }

@@ -32,7 +32,7 @@ hf_status companion_start(struct companion *companion, const char *name, void *(
 {
     companion->ended = false;
     hf_status status = thread_start(&companion->thread, name, run, ctx);
-    companion->present = status == HF_OK;
+    companion->present = !status;
     return status;
 }
 

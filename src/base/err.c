@@ -21,11 +21,12 @@ static const char ellipsis[] = "…";
 /* made is full up to its final NUL: replace its last characters by the ellipsis. */
 static void mark_cut(char made[HF_ERR_BYTES_MAX])
 {
-    size_t at = HF_ERR_BYTES_MAX - sizeof(ellipsis);
+    size_t at = HF_ERR_BYTES_MAX - sizeof ellipsis;
 
-    while (at > 0 && ((unsigned char)made[at] & 0xC0) == 0x80)
+    while (at > 0 && ((unsigned char)made[at] & 0xC0) == 0x80) {
         at--;
-    memcpy(made + at, ellipsis, sizeof(ellipsis));
+    }
+    memcpy(made + at, ellipsis, sizeof ellipsis);
 }
 
 hf_status fail(hf_status status, const char *format, ...)
@@ -34,14 +35,15 @@ hf_status fail(hf_status status, const char *format, ...)
     char made[HF_ERR_BYTES_MAX];
     va_list args;
 
-    assert(status != HF_OK);
+    assert(status);
     va_start(args, format);
-    int length = vsnprintf(made, sizeof(made), format, args);
+    int length = vsnprintf(made, sizeof made, format, args);
     va_end(args);
-    if (length < 0)
-        snprintf(made, sizeof(made), "%s", status_text(status));
-    else if ((size_t)length >= sizeof(made))
+    if (length < 0) {
+        snprintf(made, sizeof made, "%s", status_text(status));
+    } else if ((size_t)length >= sizeof made) {
         mark_cut(made);
+    }
     memcpy(last_message, made, strlen(made) + 1);
     errno = errno_before;
     return status;

@@ -87,7 +87,7 @@ hf_status gap_watch_look(struct gap_watch *watch, uint64_t number, const struct 
     set64_clear(present);
     for (size_t i = 0; i < count; i++) {
         hf_status status = set64_put(present, holders[i].id, mark_of(number, true));
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
     }
@@ -99,7 +99,7 @@ hf_status gap_watch_look(struct gap_watch *watch, uint64_t number, const struct 
         set64_get(present, holders[i].id, &other);
         mark = other < mark ? other : mark; /* named twice, as prepared and not: the older one */
         hf_status status = set64_put(present, holders[i].id, mark);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         oldest = mark_since(mark) < oldest ? mark_since(mark) : oldest;

@@ -57,8 +57,9 @@ static void md5_block(uint32_t state[4], const uint8_t block[BLOCK_BYTES])
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
     uint32_t words[16];
 
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         words[i] = load_word(block + 4 * i);
+    }
 
 #define MD5_STEP(round, i, mixed, word)                                                            \
     do {                                                                                           \
@@ -69,19 +70,23 @@ static void md5_block(uint32_t state[4], const uint8_t block[BLOCK_BYTES])
         b += rotate_left(sum, shifts[round][(i) % 4]);                                             \
     } while (0)
 
-        /* Unrolled, so that sines, shifts and words are constants: a third faster. */
+    /* Unrolled, so that sines, shifts and words are constants: a third faster. */
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         MD5_STEP(0, i, (b & c) | (~b & d), i);
+    }
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         MD5_STEP(1, i, (d & b) | (~d & c), 5 * i + 1);
+    }
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         MD5_STEP(2, i, b ^ c ^ d, 3 * i + 5);
+    }
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         MD5_STEP(3, i, c ^ (b | ~d), 7 * i);
+    }
 #undef MD5_STEP
 
     state[0] += a;
@@ -117,8 +122,9 @@ static void md5_add(struct md5 *md5, const void *bytes, size_t length)
 
         memcpy(md5->block + filled, at, taken);
         md5->length_bytes += taken;
-        if (filled + taken == BLOCK_BYTES)
+        if (filled + taken == BLOCK_BYTES) {
             md5_block(md5->state, md5->block);
+        }
         at += taken;
         length -= taken;
     }
@@ -127,8 +133,9 @@ static void md5_add(struct md5 *md5, const void *bytes, size_t length)
 /* Little-endian, whatever the machine. */
 static void store_number(uint64_t number, uint8_t out[8])
 {
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         out[i] = (uint8_t)(number >> 8 * i);
+    }
 }
 
 static void md5_finish(struct md5 *md5, uint8_t out[HASH_MD5_BYTES])
@@ -139,9 +146,10 @@ static void md5_finish(struct md5 *md5, uint8_t out[HASH_MD5_BYTES])
 
     store_number(md5->length_bytes * 8, tail);
     md5_add(md5, padding, (filled < 56 ? 56 : 120) - filled);
-    md5_add(md5, tail, sizeof(tail));
-    for (int i = 0; i < HASH_MD5_BYTES; i++)
+    md5_add(md5, tail, sizeof tail);
+    for (int i = 0; i < HASH_MD5_BYTES; i++) {
         out[i] = (uint8_t)(md5->state[i / 4] >> 8 * (i % 4));
+    }
 }
 
 void hash_md5(const void *bytes, size_t length, uint8_t out[HASH_MD5_BYTES])
@@ -157,8 +165,9 @@ static uint64_t load_big_endian(const uint8_t *bytes)
 {
     uint64_t value = 0;
 
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         value = value << 8 | bytes[i];
+    }
     return value;
 }
 
@@ -174,10 +183,12 @@ int64_t hash_event(struct text tenant, struct text key, const uint8_t id[16])
 {
     char id_text[UUID_TEXT_BYTES];
 
-    if (!text_is_absent(tenant))
+    if (!text_is_absent(tenant)) {
         return hash_partition(tenant);
-    if (!text_is_absent(key))
+    }
+    if (!text_is_absent(key)) {
         return hash_partition(key);
+    }
     uuid_format(id, id_text);
     return hash_partition((struct text){id_text, UUID_TEXT_BYTES - 1});
 }
@@ -193,10 +204,11 @@ static void md5_add_part(struct md5 *md5, struct text part)
     uint8_t length[8];
 
     md5_add(md5, &present, 1);
-    if (!present)
+    if (!present) {
         return;
+    }
     store_number(part.length, length);
-    md5_add(md5, length, sizeof(length));
+    md5_add(md5, length, sizeof length);
     md5_add(md5, part.bytes, part.length);
 }
 
@@ -205,8 +217,9 @@ uint64_t hash_lane(struct text tenant, struct text key, const uint8_t id[16])
     uint8_t digest[HASH_MD5_BYTES];
     struct md5 md5;
 
-    if (text_is_absent(tenant) && text_is_absent(key))
+    if (text_is_absent(tenant) && text_is_absent(key)) {
         return hash_mix(load_big_endian(id) ^ hash_mix(load_big_endian(id + 8)));
+    }
     md5_init(&md5);
     md5_add_part(&md5, tenant);
     md5_add_part(&md5, key);
@@ -216,8 +229,9 @@ uint64_t hash_lane(struct text tenant, struct text key, const uint8_t id[16])
 
 static void store_big_endian(uint64_t number, size_t bytes, uint8_t *out)
 {
-    for (size_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++) {
         out[i] = (uint8_t)(number >> 8 * (bytes - 1 - i));
+    }
 }
 
 int64_t hash_content(const struct hash_content *content)
@@ -232,7 +246,7 @@ int64_t hash_content(const struct hash_content *content)
     md5_add(&md5, content->id, UUID_BYTES);
     store_big_endian((uint64_t)(content->emitted_at_us - EPOCH_2000_US), 8, number);
     md5_add(&md5, number, 8);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         store_big_endian(text_is_absent(*parts[i]) ? UINT32_MAX : parts[i]->length, 4, number);
         md5_add(&md5, number, 4);
         md5_add(&md5, parts[i]->bytes, parts[i]->length);

@@ -66,8 +66,9 @@ void *mem_alloc(size_t bytes)
 {
     void *block = should_fail() ? NULL : malloc(bytes ? bytes : 1);
 
-    if (block)
+    if (block) {
         count_blocks(1);
+    }
     return block;
 }
 
@@ -76,13 +77,15 @@ void *mem_calloc(size_t count, size_t bytes)
     size_t total;
 
     /* calloc would notice too, but sanitizers take that for a mistake and end the program. */
-    if (__builtin_mul_overflow(count, bytes, &total) || should_fail())
+    if (__builtin_mul_overflow(count, bytes, &total) || should_fail()) {
         return NULL;
+    }
 
     void *block = calloc(1, total ? total : 1);
 
-    if (block)
+    if (block) {
         count_blocks(1);
+    }
     return block;
 }
 
@@ -91,8 +94,9 @@ void *mem_realloc(void *block, size_t bytes)
     bool is_new = !block;
     void *moved = should_fail() ? NULL : realloc(block, bytes ? bytes : 1);
 
-    if (moved && is_new)
+    if (moved && is_new) {
         count_blocks(1);
+    }
     return moved;
 }
 
@@ -100,17 +104,20 @@ void *mem_dup(const void *bytes, size_t length)
 {
     char *copy = length < SIZE_MAX ? mem_alloc(length + 1) : NULL;
 
-    if (!copy)
+    if (!copy) {
         return NULL;
-    if (length > 0)
+    }
+    if (length > 0) {
         memcpy(copy, bytes, length);
+    }
     copy[length] = '\0';
     return copy;
 }
 
 void mem_free(void *block)
 {
-    if (block)
+    if (block) {
         count_blocks(-1);
+    }
     free(block);
 }

@@ -46,8 +46,9 @@ static struct set64_slot *find(const struct set64 *set, uint64_t key)
 {
     size_t at = home_of(set, key);
 
-    while (set->slots[at].used && set->slots[at].key != key)
+    while (set->slots[at].used && set->slots[at].key != key) {
         at = (at + 1) & (set->capacity - 1);
+    }
     return &set->slots[at];
 }
 
@@ -56,12 +57,14 @@ static hf_status grow(struct set64 *set)
     struct set64 larger = *set;
 
     larger.capacity = set->capacity ? set->capacity * 2 : CAPACITY_MIN;
-    larger.slots = mem_calloc(larger.capacity, sizeof(*larger.slots));
-    if (!larger.slots)
+    larger.slots = mem_calloc(larger.capacity, sizeof *larger.slots);
+    if (!larger.slots) {
         return fail(HF_NOMEM, "out of memory for a table of %zu entries", larger.capacity);
+    }
     for (size_t i = 0; i < set->capacity; i++) {
-        if (set->slots[i].used)
+        if (set->slots[i].used) {
             *find(&larger, set->slots[i].key) = set->slots[i];
+        }
     }
     mem_free(set->slots);
     *set = larger;
@@ -71,11 +74,13 @@ static hf_status grow(struct set64 *set)
 /* A new key is about to be added: is there room? */
 static hf_status make_room(struct set64 *set)
 {
-    if (set->count >= set->count_max)
+    if (set->count >= set->count_max) {
         return fail(HF_INVALID, "the table has %zu entries; the limit is %zu", set->count,
                     set->count_max);
-    if (set->count >= set->capacity - set->capacity / 4)
+    }
+    if (set->count >= set->capacity - set->capacity / 4) {
         return grow(set);
+    }
     return HF_OK;
 }
 
@@ -83,8 +88,9 @@ static hf_status insert(struct set64 *set, uint64_t key, int64_t value)
 {
     hf_status status = make_room(set);
 
-    if (status != HF_OK)
+    if (status) {
         return status;
+    }
     *find(set, key) = (struct set64_slot){key, value, true};
     set->count++;
     return HF_OK;
@@ -94,8 +100,9 @@ hf_status set64_put(struct set64 *set, uint64_t key, int64_t value)
 {
     struct set64_slot *slot = set->capacity ? find(set, key) : NULL;
 
-    if (!slot || !slot->used)
+    if (!slot || !slot->used) {
         return insert(set, key, value);
+    }
     slot->value = value;
     return HF_OK;
 }
@@ -104,11 +111,13 @@ hf_status set64_add(struct set64 *set, uint64_t key, int64_t delta)
 {
     struct set64_slot *slot = set->capacity ? find(set, key) : NULL;
 
-    if (!slot || !slot->used)
+    if (!slot || !slot->used) {
         return delta ? insert(set, key, delta) : HF_OK;
+    }
     slot->value += delta;
-    if (slot->value == 0)
+    if (slot->value == 0) {
         set64_remove(set, key);
+    }
     return HF_OK;
 }
 
@@ -116,10 +125,12 @@ bool set64_get(const struct set64 *set, uint64_t key, int64_t *ret_value)
 {
     const struct set64_slot *slot = set->capacity ? find(set, key) : NULL;
 
-    if (!slot || !slot->used)
+    if (!slot || !slot->used) {
         return false;
-    if (ret_value)
+    }
+    if (ret_value) {
         *ret_value = slot->value;
+    }
     return true;
 }
 
@@ -127,8 +138,9 @@ bool set64_remove(struct set64 *set, uint64_t key)
 {
     struct set64_slot *slot = set->capacity ? find(set, key) : NULL;
 
-    if (!slot || !slot->used)
+    if (!slot || !slot->used) {
         return false;
+    }
 
     size_t mask = set->capacity - 1;
     size_t gap = (size_t)(slot - set->slots);
@@ -152,8 +164,9 @@ void set64_remove_value(struct set64 *set, int64_t value)
     for (size_t i = 0; i < set->capacity; i++) {
         /* What moves into the gap is looked at, too. What wraps around to the end of the table was
          * looked at before. */
-        while (set->slots[i].used && set->slots[i].value == value)
+        while (set->slots[i].used && set->slots[i].value == value) {
             set64_remove(set, set->slots[i].key);
+        }
     }
 }
 
@@ -167,8 +180,9 @@ bool set64_next(const struct set64 *set, size_t *cursor, uint64_t *ret_key, int6
     while (*cursor < set->capacity) {
         const struct set64_slot *slot = &set->slots[(*cursor)++];
 
-        if (!slot->used)
+        if (!slot->used) {
             continue;
+        }
         *ret_key = slot->key;
         *ret_value = slot->value;
         return true;
@@ -178,8 +192,9 @@ bool set64_next(const struct set64 *set, size_t *cursor, uint64_t *ret_key, int6
 
 void set64_clear(struct set64 *set)
 {
-    for (size_t i = 0; i < set->capacity; i++)
+    for (size_t i = 0; i < set->capacity; i++) {
         set->slots[i].used = false;
+    }
     set->count = 0;
 }
 

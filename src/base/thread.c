@@ -35,12 +35,13 @@ static void *thread_main(void *arg)
 
 hf_status thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *ctx), void *ctx)
 {
-    struct start *start = mem_alloc(sizeof(*start));
+    struct start *start = mem_alloc(sizeof *start);
 
-    if (!start)
+    if (!start) {
         return fail(HF_NOMEM, "out of memory for thread %s", name);
+    }
     *start = (struct start){.run = run, .ctx = ctx};
-    snprintf(start->name, sizeof(start->name), "%.*s", THREAD_NAME_BYTES - 1, name);
+    snprintf(start->name, sizeof start->name, "%.*s", THREAD_NAME_BYTES - 1, name);
 
     sigset_t all, before;
 

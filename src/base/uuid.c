@@ -48,8 +48,9 @@ static ssize_t read_urandom(uint8_t *out, size_t length)
 {
     int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0)
+    if (fd < 0) {
         return -1;
+    }
 
     ssize_t got = read(fd, out, length);
 
@@ -65,8 +66,9 @@ static size_t derive_bytes(uint8_t *out, size_t length)
 
     mixed = hash_mix(mixed ^ (uint64_t)getpid() << 32 ^ (uint64_t)clock_mono_us());
     mixed = hash_mix(mixed + atomic_fetch_add(&counter, 1));
-    if (length > sizeof(mixed))
-        length = sizeof(mixed);
+    if (length > sizeof mixed) {
+        length = sizeof mixed;
+    }
     memcpy(out, &mixed, length);
     return length;
 }
@@ -79,12 +81,15 @@ void random_bytes(void *out, size_t length)
     while (length > 0) {
         ssize_t got = getrandom(at, length, 0);
 
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && errno == EINTR) {
             continue;
-        if (got <= 0)
+        }
+        if (got <= 0) {
             got = read_urandom(at, length);
-        if (got <= 0)
+        }
+        if (got <= 0) {
             got = (ssize_t)derive_bytes(at, length);
+        }
         at += got;
         length -= (size_t)got;
     }
@@ -104,9 +109,9 @@ static void watch_forks(void)
 static void seed(struct generator *g)
 {
     pthread_once(&atfork_once, watch_forks);
-    do
-        random_bytes(g->state, sizeof(g->state));
-    while ((g->state[0] | g->state[1] | g->state[2] | g->state[3]) == 0); /* its one bad state */
+    do {
+        random_bytes(g->state, sizeof g->state);
+    } while ((g->state[0] | g->state[1] | g->state[2] | g->state[3]) == 0); /* its one bad state */
     g->generation = atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
@@ -119,8 +124,9 @@ uint64_t random_u64(void)
 {
     struct generator *g = &generator;
 
-    if (g->generation != atomic_load_explicit(&generation, memory_order_relaxed))
+    if (g->generation != atomic_load_explicit(&generation, memory_order_relaxed)) {
         seed(g);
+    }
 
     /* xoshiro256** by David Blackman and Sebastiano Vigna, in the public domain. */
     uint64_t *s = g->state;
@@ -139,14 +145,16 @@ uint64_t random_u64(void)
 /* The tick of a wall time; times outside the 48 bits become the nearest inside. */
 static uint64_t tick_of(int64_t wall_us)
 {
-    if (wall_us < 0)
+    if (wall_us < 0) {
         wall_us = 0;
+    }
 
     int64_t ms = wall_us / 1000;
     int64_t us_of_ms = wall_us % 1000;
 
-    if (ms > MS_MAX)
+    if (ms > MS_MAX) {
         ms = MS_MAX;
+    }
     return (uint64_t)(ms * TICKS_PER_MS + us_of_ms * TICKS_PER_MS / 1000);
 }
 
@@ -167,8 +175,9 @@ static uint64_t next_tick(int64_t wall_us)
 
 static void store_big_endian(uint64_t value, uint8_t out[8])
 {
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         out[i] = (uint8_t)(value >> (56 - 8 * i));
+    }
 }
 
 void uuid_v7(int64_t wall_us, uint8_t out[UUID_BYTES])
@@ -185,10 +194,12 @@ int64_t uuid_v7_time_us(const uint8_t id[UUID_BYTES])
 {
     int64_t ms = 0;
 
-    if (id[6] >> 4 != 7 || id[8] >> 6 != 2)
+    if (id[6] >> 4 != 7 || id[8] >> 6 != 2) {
         return -1;
-    for (int i = 0; i < 6; i++)
+    }
+    for (int i = 0; i < 6; i++) {
         ms = ms << 8 | id[i];
+    }
     return ms * 1000;
 }
 
@@ -203,8 +214,9 @@ void uuid_format(const uint8_t id[UUID_BYTES], char out[UUID_TEXT_BYTES])
     static const char digits[] = "0123456789abcdef";
 
     for (int i = 0; i < UUID_BYTES; i++) {
-        if (dash_before(i))
+        if (dash_before(i)) {
             *out++ = '-';
+        }
         *out++ = digits[id[i] >> 4];
         *out++ = digits[id[i] & 15];
     }
@@ -214,12 +226,15 @@ void uuid_format(const uint8_t id[UUID_BYTES], char out[UUID_TEXT_BYTES])
 /* -1 if it is no hexadecimal digit. */
 static int hex_value(char c)
 {
-    if (c >= '0' && c <= '9')
+    if (c >= '0' && c <= '9') {
         return c - '0';
-    if (c >= 'a' && c <= 'f')
+    }
+    if (c >= 'a' && c <= 'f') {
         return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
+    }
+    if (c >= 'A' && c <= 'F') {
         return c - 'A' + 10;
+    }
     return -1;
 }
 
@@ -228,20 +243,23 @@ hf_status uuid_parse(struct text text, uint8_t ret_id[UUID_BYTES])
     uint8_t id[UUID_BYTES];
     const char *at = text.bytes;
 
-    if (text.length != UUID_TEXT_BYTES - 1)
+    if (text.length != UUID_TEXT_BYTES - 1) {
         return fail(HF_INVALID, "id is %zu characters; a UUID has %d", text.length,
                     UUID_TEXT_BYTES - 1);
+    }
     for (int i = 0; i < UUID_BYTES; i++) {
-        if (dash_before(i) && *at++ != '-')
+        if (dash_before(i) && *at++ != '-') {
             return fail(HF_INVALID, "id is not a UUID: '-' expected at byte %td",
                         at - 1 - text.bytes);
+        }
 
         int high = hex_value(*at++);
         int low = hex_value(*at++);
 
-        if (high < 0 || low < 0)
+        if (high < 0 || low < 0) {
             return fail(HF_INVALID, "id is not a UUID: no hexadecimal digit at byte %td",
                         at - (high < 0 ? 2 : 1) - text.bytes);
+        }
         id[i] = (uint8_t)(high << 4 | low);
     }
     memcpy(ret_id, id, UUID_BYTES);

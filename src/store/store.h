@@ -329,8 +329,8 @@ struct outcome {
  *   - checkpoint >= 0 must be at least the stored one (HF_MISUSE) and becomes the stored one, with
  *     last_event_id (NULL: unchanged) and now_us.
  *   - All outcomes happen. DEAD and BLOCK copy the event (from its retry row if that has a copy,
- *     else from the log) with reason, error and story into dead_letters, replacing an open letter of
- *     the same subscription and event; a resolved one stays.
+ *     else from the log) with reason, error and story into dead_letters, replacing an open letter
+ *     of the same subscription and event; a resolved one stays.
  *   - A DONE or DEAD position above the new checkpoint is remembered in `settled`, so that it is
  *     not delivered again after a takeover; settled rows at or below the checkpoint go.
  *   - HELD and RETRY replace a row of the same position. A HELD one whose lane has no other row

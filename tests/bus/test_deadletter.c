@@ -521,7 +521,7 @@ int main(void)
         scene_test(what_dies_again_meanwhile_is_not_retried_for_ever),
         scene_test(a_resolved_letter_stays_but_is_not_open),
         scene_test(a_resolved_letter_and_its_note_stay_when_the_event_dies_again),
-    scene_test(a_resolved_letter_is_not_retried_and_keeps_its_note),
+        scene_test(a_resolved_letter_is_not_retried_and_keeps_its_note),
         scene_test(purging_deletes_what_matches),
         scene_test(purging_includes_what_failed_exactly_then),
     };

@@ -29,10 +29,12 @@ static bool grow(struct buf *buf, size_t bytes)
     size_t needed = buf->length + bytes + 1;
     size_t capacity = buf->capacity ? buf->capacity : CAPACITY_MIN;
 
-    while (capacity < needed)
+    while (capacity < needed) {
         capacity *= 2;
-    if (capacity > buf->bytes_max + 1)
+    }
+    if (capacity > buf->bytes_max + 1) {
         capacity = buf->bytes_max + 1;
+    }
 
     char *moved = mem_realloc(buf->bytes, capacity);
 
@@ -48,14 +50,16 @@ static bool grow(struct buf *buf, size_t bytes)
 
 char *buf_reserve(struct buf *buf, size_t bytes)
 {
-    if (buf->failed)
+    if (buf->failed) {
         return NULL;
+    }
     if (bytes > buf->bytes_max - buf->length) {
         buf->failed = HF_INVALID;
         return NULL;
     }
-    if (buf->capacity - buf->length <= bytes && !grow(buf, bytes))
+    if (buf->capacity - buf->length <= bytes && !grow(buf, bytes)) {
         return NULL;
+    }
     return buf->bytes + buf->length;
 }
 
@@ -68,13 +72,15 @@ void buf_advance(struct buf *buf, size_t bytes)
 
 void buf_append(struct buf *buf, const void *bytes, size_t length)
 {
-    if (length == 0)
+    if (length == 0) {
         return;
+    }
 
     char *room = buf_reserve(buf, length);
 
-    if (!room)
+    if (!room) {
         return;
+    }
     memcpy(room, bytes, length);
     buf_advance(buf, length);
 }
@@ -101,11 +107,13 @@ void buf_printf(struct buf *buf, const char *format, ...)
     int length = vsnprintf(room > 0 ? buf->bytes + buf->length : NULL, room, format, args);
 
     if (length < 0) {
-        if (!buf->failed)
+        if (!buf->failed) {
             buf->failed = HF_INVALID;
+        }
     } else if (buf_reserve(buf, (size_t)length)) {
-        if ((size_t)length >= room)
+        if ((size_t)length >= room) {
             vsnprintf(buf->bytes + buf->length, (size_t)length + 1, format, again);
+        }
         buf_advance(buf, (size_t)length);
     } else if (buf->bytes) {
         buf->bytes[buf->length] = '\0'; /* the first call may have left a part behind it */
@@ -126,23 +134,27 @@ struct text buf_text(const struct buf *buf)
 
 char *buf_detach(struct buf *buf, size_t *ret_length)
 {
-    if (!buf_reserve(buf, 0))
+    if (!buf_reserve(buf, 0)) {
         return NULL;
+    }
 
     char *bytes = buf->bytes;
 
-    if (ret_length)
+    if (ret_length) {
         *ret_length = buf->length;
+    }
     buf_init(buf, buf->bytes_max);
     return bytes;
 }
 
 hf_status buf_status(const struct buf *buf)
 {
-    if (buf->failed == HF_OK)
+    if (buf->failed == HF_OK) {
         return HF_OK;
-    if (buf->failed == HF_NOMEM)
+    }
+    if (buf->failed == HF_NOMEM) {
         return fail(HF_NOMEM, "out of memory for a text of more than %zu bytes", buf->length);
+    }
     return fail(buf->failed, "the text is longer than its limit of %zu bytes", buf->bytes_max);
 }
 
@@ -150,8 +162,9 @@ void buf_clear(struct buf *buf)
 {
     buf->length = 0;
     buf->failed = HF_OK;
-    if (buf->bytes)
+    if (buf->bytes) {
         buf->bytes[0] = '\0';
+    }
 }
 
 void buf_release(struct buf *buf)

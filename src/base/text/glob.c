@@ -28,10 +28,12 @@ static const char *kind_name(enum glob_kind kind)
 
 static hf_status check_length(struct text text, const char *what, size_t bytes_max)
 {
-    if (text.length == 0)
+    if (text.length == 0) {
         return fail(HF_INVALID, "%s is %s", what, text_is_absent(text) ? "missing" : "empty");
-    if (text.length > bytes_max)
+    }
+    if (text.length > bytes_max) {
         return fail(HF_INVALID, "%s is %zu bytes; the limit is %zu", what, text.length, bytes_max);
+    }
     return HF_OK;
 }
 
@@ -42,11 +44,13 @@ static hf_status check_char(struct text text, size_t at, const char *what, uint3
     uint32_t code = 0;
     size_t bytes = utf8_decode(text.bytes + at, text.length - at, &code);
 
-    if (bytes == 0)
+    if (bytes == 0) {
         return fail(HF_INVALID, "%s is not valid UTF-8 at byte %zu", what, at);
-    if (utf8_is_control(code))
+    }
+    if (utf8_is_control(code)) {
         return fail(HF_INVALID, "%s has the control character U+%04X at byte %zu", what,
                     (unsigned)code, at);
+    }
     *ret_code = code;
     *ret_bytes = bytes;
     return HF_OK;
@@ -58,10 +62,12 @@ static hf_status check_chars(struct text text, const char *what)
         uint32_t code;
         hf_status status = check_char(text, at, what, &code, &bytes);
 
-        if (status != HF_OK)
+        if (status) {
             return status;
-        if (utf8_is_space(code))
+        }
+        if (utf8_is_space(code)) {
             return fail(HF_INVALID, "%s has white space at byte %zu", what, at);
+        }
     }
     return HF_OK;
 }
@@ -99,23 +105,28 @@ static hf_status check_segment(struct text segment, size_t at, bool last, enum g
 {
     const char *what = kind_name(kind);
 
-    if (segment.length == 0)
+    if (segment.length == 0) {
         return fail(HF_INVALID, "%s has an empty segment at byte %zu", what, at);
+    }
 
     const char *star = memchr(segment.bytes, '*', segment.length);
 
-    if (!star)
+    if (!star) {
         return HF_OK;
+    }
     at += (size_t)(star - segment.bytes);
-    if (kind == GLOB_TYPE)
+    if (kind == GLOB_TYPE) {
         return fail(HF_INVALID, "type has '*' at byte %zu; only patterns may", at);
-    if (is_tail(segment) && !last)
+    }
+    if (is_tail(segment) && !last) {
         return fail(HF_INVALID, "pattern has '**' at byte %zu; it may only be the last segment",
                     at);
-    if (!is_star(segment) && !is_tail(segment))
+    }
+    if (!is_star(segment) && !is_tail(segment)) {
         return fail(HF_INVALID,
                     "pattern has '*' inside a segment at byte %zu; '*' stands for a whole segment",
                     at);
+    }
     return HF_OK;
 }
 
@@ -123,9 +134,10 @@ static hf_status check_glob(struct text text, enum glob_kind kind)
 {
     hf_status status = check_length(text, kind_name(kind), HF_TYPE_BYTES_MAX);
 
-    if (status == HF_OK)
+    if (!status) {
         status = check_chars(text, kind_name(kind));
-    for (struct text rest = text; status == HF_OK && !text_is_absent(rest);) {
+    }
+    for (struct text rest = text; !status && !text_is_absent(rest);) {
         size_t at = (size_t)(rest.bytes - text.bytes);
         struct text segment = take_segment(&rest);
 
@@ -148,19 +160,22 @@ hf_status glob_check_name(struct text name, const char *what, size_t bytes_max)
 {
     hf_status status = check_length(name, what, bytes_max);
 
-    if (status != HF_OK)
+    if (status) {
         return status;
+    }
     for (size_t at = 0, bytes = 0; at < name.length; at += bytes) {
         uint32_t code;
 
         status = check_char(name, at, what, &code, &bytes);
-        if (status != HF_OK)
+        if (status) {
             return status;
+        }
 
         bool at_an_end = at == 0 || at + bytes == name.length;
 
-        if (at_an_end && utf8_is_space(code))
+        if (at_an_end && utf8_is_space(code)) {
             return fail(HF_INVALID, "%s %s with white space", what, at == 0 ? "begins" : "ends");
+        }
     }
     return HF_OK;
 }
@@ -174,38 +189,45 @@ static bool matches_everything(struct text pattern)
 
 bool glob_match(struct text pattern, struct text type)
 {
-    if (matches_everything(pattern))
+    if (matches_everything(pattern)) {
         return true;
+    }
     while (!text_is_absent(pattern) && !text_is_absent(type)) {
         struct text wanted = take_segment(&pattern);
 
-        if (is_tail(wanted))
+        if (is_tail(wanted)) {
             return true;
+        }
 
         struct text segment = take_segment(&type);
 
-        if (!is_star(wanted) && !text_equal(wanted, segment))
+        if (!is_star(wanted) && !text_equal(wanted, segment)) {
             return false;
+        }
     }
     return text_is_absent(pattern) && text_is_absent(type);
 }
 
 bool glob_covers(struct text handler_pattern, struct text stored_pattern)
 {
-    if (matches_everything(handler_pattern))
+    if (matches_everything(handler_pattern)) {
         return true;
-    if (matches_everything(stored_pattern))
+    }
+    if (matches_everything(stored_pattern)) {
         return false;
+    }
     while (!text_is_absent(handler_pattern) && !text_is_absent(stored_pattern)) {
         struct text wide = take_segment(&handler_pattern);
 
-        if (is_tail(wide))
+        if (is_tail(wide)) {
             return true;
+        }
 
         struct text narrow = take_segment(&stored_pattern);
 
-        if (is_tail(narrow) || (!is_star(wide) && !text_equal(wide, narrow)))
+        if (is_tail(narrow) || (!is_star(wide) && !text_equal(wide, narrow))) {
             return false;
+        }
     }
     return text_is_absent(handler_pattern) && text_is_absent(stored_pattern);
 }

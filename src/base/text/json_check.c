@@ -52,8 +52,10 @@ static bool refuse_false(struct checker *c, const char *reason)
 
 static void skip_space(struct checker *c)
 {
-    while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\r' || *c->at == '\t'))
+    while (c->at < c->end &&
+           (*c->at == ' ' || *c->at == '\n' || *c->at == '\r' || *c->at == '\t')) {
         c->at++;
+    }
 }
 
 /* The next byte, or NUL at the end. A NUL is valid nowhere, so the two may look alike. */
@@ -77,7 +79,7 @@ static bool is_ordinary_word(const char *bytes)
 {
     uint64_t word;
 
-    memcpy(&word, bytes, sizeof(word));
+    memcpy(&word, bytes, sizeof word);
 
     uint64_t below_space = (word - EVERY_BYTE(0x20)) & ~word;
     uint64_t quote = has_zero(word ^ EVERY_BYTE('"'));
@@ -91,17 +93,19 @@ static int32_t peek_hex4(const struct checker *c, const char *at)
 {
     int32_t value = 0;
 
-    if (c->end - at < 4)
+    if (c->end - at < 4) {
         return -1;
+    }
     for (int i = 0; i < 4; i++) {
         char digit = at[i];
 
-        if (digit >= '0' && digit <= '9')
+        if (digit >= '0' && digit <= '9') {
             value = value * 16 + (digit - '0');
-        else if ((digit | 0x20) >= 'a' && (digit | 0x20) <= 'f')
+        } else if ((digit | 0x20) >= 'a' && (digit | 0x20) <= 'f') {
             value = value * 16 + ((digit | 0x20) - 'a' + 10);
-        else
+        } else {
             return -1;
+        }
     }
     return value;
 }
@@ -121,18 +125,22 @@ static bool check_unicode_escape(struct checker *c)
 {
     int32_t code = peek_hex4(c, c->at + 1);
 
-    if (code < 0)
+    if (code < 0) {
         return refuse_false(c, "\\u must be followed by four hexadecimal digits");
-    if (code == 0)
+    }
+    if (code == 0) {
         return refuse_false(c, "\\u0000 cannot be stored");
-    if (is_low_surrogate(code))
+    }
+    if (is_low_surrogate(code)) {
         return refuse_false(c, "a low surrogate has no high surrogate before it");
+    }
     if (is_high_surrogate(code)) {
         const char *pair = c->at + 5;
 
         if (c->end - pair < 6 || pair[0] != '\\' || pair[1] != 'u' ||
-            !is_low_surrogate(peek_hex4(c, pair + 2)))
+            !is_low_surrogate(peek_hex4(c, pair + 2))) {
             return refuse_false(c, "a high surrogate has no low surrogate after it");
+        }
         c->at = pair + 1;
     }
     c->at += 5;
@@ -166,10 +174,12 @@ static bool check_string(struct checker *c)
 {
     c->at++;
     for (;;) {
-        while (c->end - c->at >= 8 && is_ordinary_word(c->at))
+        while (c->end - c->at >= 8 && is_ordinary_word(c->at)) {
             c->at += 8;
-        if (c->at == c->end)
+        }
+        if (c->at == c->end) {
             return refuse_false(c, "the string has no end");
+        }
 
         unsigned char byte = (unsigned char)*c->at;
         uint32_t code;
@@ -180,16 +190,20 @@ static bool check_string(struct checker *c)
             return true;
         }
         if (byte == '\\') {
-            if (!check_escape(c))
+            if (!check_escape(c)) {
                 return false;
+            }
             continue;
         }
-        if (byte < 0x20)
+        if (byte < 0x20) {
             return refuse_false(c, "a control character in a string must be escaped");
-        if (byte >= 0x80)
+        }
+        if (byte >= 0x80) {
             bytes = utf8_decode(c->at, (size_t)(c->end - c->at), &code);
-        if (bytes == 0)
+        }
+        if (bytes == 0) {
             return refuse_false(c, "not valid UTF-8");
+        }
         c->at += bytes;
     }
 }
@@ -203,33 +217,39 @@ static bool is_digit(char c)
 
 static bool check_digits(struct checker *c)
 {
-    if (!is_digit(peek(c)))
+    if (!is_digit(peek(c))) {
         return refuse_false(c, "a digit was expected");
-    while (is_digit(peek(c)))
+    }
+    while (is_digit(peek(c))) {
         c->at++;
+    }
     return true;
 }
 
 static bool check_number(struct checker *c)
 {
-    if (peek(c) == '-')
+    if (peek(c) == '-') {
         c->at++;
+    }
     if (peek(c) == '0') {
         c->at++;
-        if (is_digit(peek(c)))
+        if (is_digit(peek(c))) {
             return refuse_false(c, "a number must not begin with 0");
+        }
     } else if (!check_digits(c)) {
         return false;
     }
     if (peek(c) == '.') {
         c->at++;
-        if (!check_digits(c))
+        if (!check_digits(c)) {
             return false;
+        }
     }
     if (peek(c) == 'e' || peek(c) == 'E') {
         c->at++;
-        if (peek(c) == '+' || peek(c) == '-')
+        if (peek(c) == '+' || peek(c) == '-') {
             c->at++;
+        }
         return check_digits(c);
     }
     return true;
@@ -239,8 +259,9 @@ static bool check_word(struct checker *c, const char *word)
 {
     size_t length = strlen(word);
 
-    if ((size_t)(c->end - c->at) < length || memcmp(c->at, word, length) != 0)
+    if ((size_t)(c->end - c->at) < length || memcmp(c->at, word, length) != 0) {
         return refuse_false(c, "a value was expected");
+    }
     c->at += length;
     return true;
 }
@@ -257,8 +278,9 @@ static bool innermost_is_object(const struct checker *c)
 /* At the opening bracket. */
 static enum step open_level(struct checker *c, bool object)
 {
-    if (c->depth == c->depth_max)
+    if (c->depth == c->depth_max) {
         return refuse(c, "arrays and objects are nested too deeply");
+    }
 
     uint64_t bit = UINT64_C(1) << (c->depth % 64);
     uint64_t *word = &c->is_object[c->depth / 64];
@@ -267,8 +289,9 @@ static enum step open_level(struct checker *c, bool object)
     c->depth++;
     c->at++;
     skip_space(c);
-    if (peek(c) == (object ? '}' : ']'))
+    if (peek(c) == (object ? '}' : ']')) {
         return STEP_AFTER_VALUE; /* which closes it */
+    }
     return object ? STEP_KEY : STEP_VALUE;
 }
 
@@ -295,8 +318,9 @@ static enum step check_value(struct checker *c)
         ok = check_word(c, "null");
         break;
     default:
-        if (peek(c) != '-' && !is_digit(peek(c)))
+        if (peek(c) != '-' && !is_digit(peek(c))) {
             return refuse(c, "a value was expected");
+        }
         ok = check_number(c);
     }
     return ok ? STEP_AFTER_VALUE : STEP_REFUSED;
@@ -305,13 +329,16 @@ static enum step check_value(struct checker *c)
 static enum step check_key(struct checker *c)
 {
     skip_space(c);
-    if (peek(c) != '"')
+    if (peek(c) != '"') {
         return refuse(c, "a key in double quotes was expected");
-    if (!check_string(c))
+    }
+    if (!check_string(c)) {
         return STEP_REFUSED;
+    }
     skip_space(c);
-    if (peek(c) != ':')
+    if (peek(c) != ':') {
         return refuse(c, "':' was expected after the key");
+    }
     c->at++;
     return STEP_VALUE;
 }
@@ -319,8 +346,9 @@ static enum step check_key(struct checker *c)
 static enum step check_after_value(struct checker *c)
 {
     skip_space(c);
-    if (c->depth == 0)
+    if (c->depth == 0) {
         return c->at == c->end ? STEP_DONE : refuse(c, "something follows the value");
+    }
 
     bool object = innermost_is_object(c);
 
@@ -372,13 +400,16 @@ hf_status json_check(const char *bytes, size_t length, const struct json_limits 
     };
 
     assert(depth_max >= 1 && depth_max <= JSON_DEPTH_MAX);
-    if (!bytes || length == 0)
+    if (!bytes || length == 0) {
         return fail(HF_INVALID, "%s is %s; JSON was expected", what, bytes ? "empty" : "missing");
-    if (bytes_max > 0 && length > bytes_max)
+    }
+    if (bytes_max > 0 && length > bytes_max) {
         return fail(HF_INVALID, "%s is %zu bytes; the limit is %zu", what, length, bytes_max);
-    if (!check_text(&c))
+    }
+    if (!check_text(&c)) {
         return fail(HF_INVALID, "%s is not valid JSON at byte %td: %s", what, c.at - c.start,
                     c.reason);
+    }
     return HF_OK;
 }
 
@@ -387,11 +418,14 @@ hf_status json_check_object(const char *bytes, size_t length, const struct json_
 {
     hf_status status = json_check(bytes, length, limits, what);
 
-    if (status != HF_OK)
+    if (status) {
         return status;
-    while (*bytes == ' ' || *bytes == '\n' || *bytes == '\r' || *bytes == '\t')
+    }
+    while (*bytes == ' ' || *bytes == '\n' || *bytes == '\r' || *bytes == '\t') {
         bytes++; /* there is a value, so this ends */
-    if (*bytes != '{')
+    }
+    if (*bytes != '{') {
         return fail(HF_INVALID, "%s is JSON but not an object; it must begin with '{'", what);
+    }
     return HF_OK;
 }

@@ -13,8 +13,9 @@
 
 static const char *skip_space(const char *at, const char *end)
 {
-    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
         at++;
+    }
     return at;
 }
 
@@ -22,10 +23,12 @@ static const char *skip_space(const char *at, const char *end)
 static const char *skip_string(const char *at, const char *end)
 {
     for (at++; at < end; at++) {
-        if (*at == '"')
+        if (*at == '"') {
             return at + 1;
-        if (*at == '\\')
+        }
+        if (*at == '\\') {
             at++;
+        }
     }
     return NULL;
 }
@@ -50,8 +53,9 @@ static const char *skip_level(const char *at, const char *end)
             break;
         }
         at++;
-        if (depth == 0)
+        if (depth == 0) {
             return at;
+        }
     }
     return NULL;
 }
@@ -61,15 +65,17 @@ static const char *skip_scalar(const char *at, const char *end)
 {
     const char *start = at;
 
-    while (at < end && *at != '\0' && !strchr(",:]}[{\" \n\r\t", *at))
+    while (at < end && *at != '\0' && !strchr(",:]}[{\" \n\r\t", *at)) {
         at++;
+    }
     return at > start ? at : NULL;
 }
 
 static const char *skip_value(const char *at, const char *end)
 {
-    if (at == end)
+    if (at == end) {
         return NULL;
+    }
     switch (*at) {
     case '"':
         return skip_string(at, end);
@@ -83,14 +89,16 @@ static const char *skip_value(const char *at, const char *end)
 
 enum json_kind json_kind(struct text raw)
 {
-    if (text_is_absent(raw))
+    if (text_is_absent(raw)) {
         return JSON_NOTHING;
+    }
 
     const char *end = raw.bytes + raw.length;
     const char *at = skip_space(raw.bytes, end);
 
-    if (at == end)
+    if (at == end) {
         return JSON_NOTHING;
+    }
     switch (*at) {
     case 'n':
         return JSON_NULL;
@@ -114,8 +122,9 @@ bool json_iter_init(struct json_iter *iter, struct text raw)
 {
     enum json_kind kind = json_kind(raw);
 
-    if (kind != JSON_ARRAY && kind != JSON_OBJECT)
+    if (kind != JSON_ARRAY && kind != JSON_OBJECT) {
         return false;
+    }
 
     const char *end = raw.bytes + raw.length;
 
@@ -139,16 +148,19 @@ static bool take_key(struct json_iter *iter, struct text *ret_key)
 {
     const char *start = iter->at;
 
-    if (start == iter->end || *start != '"')
+    if (start == iter->end || *start != '"') {
         return false;
+    }
 
     const char *end = skip_string(start, iter->end);
 
-    if (!end)
+    if (!end) {
         return false;
+    }
     iter->at = skip_space(end, iter->end);
-    if (iter->at == iter->end || *iter->at != ':')
+    if (iter->at == iter->end || *iter->at != ':') {
         return false;
+    }
     iter->at = skip_space(iter->at + 1, iter->end);
     *ret_key = (struct text){start, (size_t)(end - start)};
     return true;
@@ -158,24 +170,30 @@ bool json_iter_next(struct json_iter *iter, struct text *ret_key, struct text *r
 {
     struct text key = TEXT_ABSENT;
 
-    if (iter->broken)
+    if (iter->broken) {
         return false;
+    }
     iter->at = skip_space(iter->at, iter->end);
-    if (iter->at < iter->end && *iter->at == (iter->object ? '}' : ']'))
+    if (iter->at < iter->end && *iter->at == (iter->object ? '}' : ']')) {
         return false;
-    if (iter->at < iter->end && *iter->at == ',')
+    }
+    if (iter->at < iter->end && *iter->at == ',') {
         iter->at = skip_space(iter->at + 1, iter->end);
-    if (iter->object && !take_key(iter, &key))
+    }
+    if (iter->object && !take_key(iter, &key)) {
         return iter_break(iter);
+    }
 
     const char *start = iter->at;
     const char *end = skip_value(start, iter->end);
 
-    if (!end)
+    if (!end) {
         return iter_break(iter);
+    }
     iter->at = end;
-    if (ret_key)
+    if (ret_key) {
         *ret_key = key;
+    }
     *ret_value = (struct text){start, (size_t)(end - start)};
     return true;
 }
@@ -185,8 +203,9 @@ bool json_iter_next(struct json_iter *iter, struct text *ret_key, struct text *r
 /* The characters between the quotes of a raw string; absent if it is not one. */
 static struct text string_inside(struct text raw)
 {
-    if (raw.length < 2 || raw.bytes[0] != '"' || raw.bytes[raw.length - 1] != '"')
+    if (raw.length < 2 || raw.bytes[0] != '"' || raw.bytes[raw.length - 1] != '"') {
         return TEXT_ABSENT;
+    }
     return (struct text){raw.bytes + 1, raw.length - 2};
 }
 
@@ -195,15 +214,17 @@ static int32_t hex4_at(const char *at, const char *end)
 {
     int32_t value = 0;
 
-    if (end - at < 4)
+    if (end - at < 4) {
         return -1;
+    }
     for (int i = 0; i < 4; i++) {
         static const char digits[] = "0123456789abcdef";
         char lower = at[i] >= 'A' && at[i] <= 'F' ? (char)(at[i] + 32) : at[i];
         const char *digit = lower ? strchr(digits, lower) : NULL;
 
-        if (!digit)
+        if (!digit) {
             return -1;
+        }
         value = value * 16 + (int32_t)(digit - digits);
     }
     return value;
@@ -214,8 +235,9 @@ static size_t decode_unicode_escape(const char **at, const char *end, char out[4
 {
     int32_t code = hex4_at(*at, end);
 
-    if (code < 0)
+    if (code < 0) {
         return 0;
+    }
     *at += 4;
     if (code >= 0xD800 && code <= 0xDBFF && end - *at >= 6 && (*at)[0] == '\\' && (*at)[1] == 'u') {
         int32_t low = hex4_at(*at + 2, end);
@@ -225,8 +247,9 @@ static size_t decode_unicode_escape(const char **at, const char *end, char out[4
             return utf8_encode((uint32_t)(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)), out);
         }
     }
-    if (code >= 0xD800 && code <= 0xDFFF)
+    if (code >= 0xD800 && code <= 0xDFFF) {
         code = 0xFFFD;
+    }
     return utf8_encode((uint32_t)code, out);
 }
 
@@ -236,19 +259,22 @@ static size_t decode_escape(const char **at, const char *end, char out[4])
     static const char letters[] = "\"\\/bfnrt";
     static const char meanings[] = "\"\\/\b\f\n\r\t";
 
-    if (end - *at < 2)
+    if (end - *at < 2) {
         return 0;
+    }
 
     char letter = (*at)[1];
 
     *at += 2;
-    if (letter == 'u')
+    if (letter == 'u') {
         return decode_unicode_escape(at, end, out);
+    }
 
     const char *known = letter ? strchr(letters, letter) : NULL;
 
-    if (!known)
+    if (!known) {
         return 0;
+    }
     out[0] = meanings[known - letters];
     return 1;
 }
@@ -257,8 +283,9 @@ hf_status json_string_decode(struct text raw, struct buf *buf)
 {
     struct text inside = string_inside(raw);
 
-    if (text_is_absent(inside))
+    if (text_is_absent(inside)) {
         return fail(HF_INVALID, "a JSON string was expected");
+    }
 
     const char *at = inside.bytes;
     const char *end = at + inside.length;
@@ -270,13 +297,15 @@ hf_status json_string_decode(struct text raw, struct buf *buf)
 
         buf_append(buf, at, (size_t)(plain_end - at));
         at = plain_end;
-        if (!escape)
+        if (!escape) {
             break;
+        }
 
         size_t bytes = decode_escape(&at, end, decoded);
 
-        if (bytes == 0)
+        if (bytes == 0) {
             return fail(HF_INVALID, "a JSON string has an escape that does not exist");
+        }
         buf_append(buf, decoded, bytes);
     }
     return buf_status(buf);
@@ -287,10 +316,12 @@ static bool key_equals(struct text raw, struct text key)
 {
     struct text inside = string_inside(raw);
 
-    if (text_is_absent(inside))
+    if (text_is_absent(inside)) {
         return false;
-    if (!memchr(inside.bytes, '\\', inside.length))
+    }
+    if (!memchr(inside.bytes, '\\', inside.length)) {
         return text_equal(inside, key);
+    }
 
     const char *at = inside.bytes;
     const char *end = at + inside.length;
@@ -300,13 +331,15 @@ static bool key_equals(struct text raw, struct text key)
         char decoded[4] = {*at};
         size_t bytes = 1;
 
-        if (*at == '\\')
+        if (*at == '\\') {
             bytes = decode_escape(&at, end, decoded);
-        else
+        } else {
             at++;
+        }
         if (bytes == 0 || key.length - matched < bytes ||
-            memcmp(key.bytes + matched, decoded, bytes) != 0)
+            memcmp(key.bytes + matched, decoded, bytes) != 0) {
             return false;
+        }
         matched += bytes;
     }
     return matched == key.length;
@@ -318,11 +351,13 @@ bool json_find(struct text object, const char *key, struct text *ret_raw)
     struct text name, value;
     struct json_iter iter;
 
-    if (!json_iter_init(&iter, object) || !iter.object)
+    if (!json_iter_init(&iter, object) || !iter.object) {
         return false;
+    }
     while (json_iter_next(&iter, &name, &value)) {
-        if (!key_equals(name, wanted))
+        if (!key_equals(name, wanted)) {
             continue;
+        }
         *ret_raw = value;
         return true;
     }
@@ -345,16 +380,18 @@ hf_status json_int_decode(struct text raw, int64_t *ret_value)
         ok = digit >= 0 && digit <= 9 && !__builtin_mul_overflow(value, 10, &value) &&
              !__builtin_add_overflow(value, negative ? -digit : digit, &value);
     }
-    if (!ok)
+    if (!ok) {
         return fail(HF_INVALID, "a whole number of at most 64 bits was expected");
+    }
     *ret_value = value;
     return HF_OK;
 }
 
 hf_status json_double_decode(struct text raw, double *ret_value)
 {
-    if (!number_parse(raw, ret_value))
+    if (!number_parse(raw, ret_value)) {
         return fail(HF_INVALID, "a number was expected");
+    }
     return HF_OK;
 }
 
@@ -364,8 +401,9 @@ static hf_status find_value(struct text object, const char *key, struct text *re
 {
     struct text raw;
 
-    if (!json_find(object, key, &raw) || json_kind(raw) == JSON_NULL)
+    if (!json_find(object, key, &raw) || json_kind(raw) == JSON_NULL) {
         return fail(HF_NOTFOUND, "there is no \"%s\"", key);
+    }
     *ret_raw = raw;
     return HF_OK;
 }
@@ -381,7 +419,7 @@ hf_status json_find_string(struct text object, const char *key, struct buf *buf)
     struct text raw;
     hf_status status = find_value(object, key, &raw);
 
-    return status == HF_OK ? name_key(json_string_decode(raw, buf), key) : status;
+    return status ? status : name_key(json_string_decode(raw, buf), key);
 }
 
 hf_status json_find_int(struct text object, const char *key, int64_t *ret_value)
@@ -389,5 +427,5 @@ hf_status json_find_int(struct text object, const char *key, int64_t *ret_value)
     struct text raw;
     hf_status status = find_value(object, key, &raw);
 
-    return status == HF_OK ? name_key(json_int_decode(raw, ret_value), key) : status;
+    return status ? status : name_key(json_int_decode(raw, ret_value), key);
 }

@@ -23,8 +23,9 @@ void json_out_init(struct json_out *out, struct buf *buf)
 
 static void before_value(struct json_out *out)
 {
-    if (out->comma)
+    if (out->comma) {
         buf_char(out->buf, ',');
+    }
     out->comma = true;
 }
 

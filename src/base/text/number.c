@@ -35,8 +35,9 @@ void number_format(double value, char out[NUMBER_TEXT_BYTES])
 
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(out, NUMBER_TEXT_BYTES, "%.*g", digits, value);
-        if (strtod(out, NULL) == value)
+        if (strtod(out, NULL) == value) {
             break;
+        }
     }
     uselocale(before);
 }
@@ -45,21 +46,24 @@ bool number_parse(struct text text, double *ret_value)
 {
     char digits[64];
 
-    if (text.length == 0 || text.length >= sizeof(digits))
+    if (text.length == 0 || text.length >= sizeof digits) {
         return false;
+    }
     memcpy(digits, text.bytes, text.length);
     digits[text.length] = '\0';
     /* strtod would take white space, "inf" and "0x10" too. */
-    if (strspn(digits, "0123456789+-.eE") != text.length)
+    if (strspn(digits, "0123456789+-.eE") != text.length) {
         return false;
+    }
 
     char *end;
     locale_t before = c_locale_enter();
     double value = strtod(digits, &end);
 
     uselocale(before);
-    if (end != digits + text.length || !isfinite(value))
+    if (end != digits + text.length || !isfinite(value)) {
         return false;
+    }
     *ret_value = value;
     return true;
 }

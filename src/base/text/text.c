@@ -9,7 +9,8 @@
 
 bool text_equal(struct text a, struct text b)
 {
-    if (text_is_absent(a) || text_is_absent(b))
+    if (text_is_absent(a) || text_is_absent(b)) {
         return text_is_absent(a) && text_is_absent(b);
+    }
     return a.length == b.length && memcmp(a.bytes, b.bytes, a.length) == 0;
 }

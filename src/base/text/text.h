@@ -21,7 +21,7 @@ struct text {
 /* A text of a string literal, usable in static tables: { TEXT_LITERAL("ordered") }. */
 #define TEXT_LITERAL(literal)                                                                      \
     {                                                                                              \
-        "" literal "", sizeof(literal) - 1                                                         \
+        "" literal "", sizeof literal - 1                                                          \
     }
 
 /* printf("%" TEXT_PRI, TEXT_ARG(name)): prints an absent text as nothing. */
@@ -42,8 +42,9 @@ static inline bool text_is_absent(struct text text)
 /* Takes the first byte off if it is this one. */
 static inline bool text_take(struct text *rest, char c)
 {
-    if (rest->length == 0 || rest->bytes[0] != c)
+    if (rest->length == 0 || rest->bytes[0] != c) {
         return false;
+    }
     rest->bytes++;
     rest->length--;
     return true;

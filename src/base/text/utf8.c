@@ -34,26 +34,30 @@ size_t utf8_decode(const char *bytes, size_t length, uint32_t *ret_code)
 {
     const unsigned char *u = (const unsigned char *)bytes;
 
-    if (length == 0)
+    if (length == 0) {
         return 0;
+    }
     if (u[0] < 0x80) {
         *ret_code = u[0];
         return 1;
     }
-    if (u[0] < 0xC2 || u[0] > 0xF4 || length < 2 || !is_second(u[0], u[1]))
+    if (u[0] < 0xC2 || u[0] > 0xF4 || length < 2 || !is_second(u[0], u[1])) {
         return 0;
+    }
     if (u[0] < 0xE0) {
         *ret_code = (uint32_t)(u[0] & 0x1F) << 6 | (u[1] & 0x3F);
         return 2;
     }
-    if (length < 3 || !is_continuation(u[2]))
+    if (length < 3 || !is_continuation(u[2])) {
         return 0;
+    }
     if (u[0] < 0xF0) {
         *ret_code = (uint32_t)(u[0] & 0x0F) << 12 | (uint32_t)(u[1] & 0x3F) << 6 | (u[2] & 0x3F);
         return 3;
     }
-    if (length < 4 || !is_continuation(u[3]))
+    if (length < 4 || !is_continuation(u[3])) {
         return 0;
+    }
     *ret_code = (uint32_t)(u[0] & 0x07) << 18 | (uint32_t)(u[1] & 0x3F) << 12 |
                 (uint32_t)(u[2] & 0x3F) << 6 | (u[3] & 0x3F);
     return 4;
@@ -87,7 +91,7 @@ static bool is_ascii_word(const char *bytes)
 {
     uint64_t word;
 
-    memcpy(&word, bytes, sizeof(word));
+    memcpy(&word, bytes, sizeof word);
     return (word & UINT64_C(0x8080808080808080)) == 0;
 }
 
@@ -105,8 +109,9 @@ size_t utf8_valid_bytes(struct text text)
 
         size_t bytes = utf8_decode(text.bytes + at, text.length - at, &code);
 
-        if (bytes == 0)
+        if (bytes == 0) {
             break;
+        }
         at += bytes;
     }
     return at;
@@ -121,8 +126,9 @@ struct text utf8_cut(struct text text, size_t bytes_max)
 {
     if (text.length > bytes_max) {
         text.length = bytes_max;
-        while (text.length > 0 && is_continuation((unsigned char)text.bytes[text.length]))
+        while (text.length > 0 && is_continuation((unsigned char)text.bytes[text.length])) {
             text.length--;
+        }
     }
     return text;
 }
@@ -145,8 +151,9 @@ bool utf8_is_printable(struct text text)
         uint32_t code;
         size_t bytes = utf8_decode(text.bytes + at, text.length - at, &code);
 
-        if (bytes == 0 || utf8_is_control(code))
+        if (bytes == 0 || utf8_is_control(code)) {
             return false;
+        }
         at += bytes;
     }
     return true;
@@ -166,8 +173,9 @@ void utf8_sanitize(struct text text, struct buf *buf)
     static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
     size_t at = 0, plain = 0; /* text from plain to at is good and not yet appended */
 
-    if (text_is_absent(text))
+    if (text_is_absent(text)) {
         return;
+    }
     while (at < text.length) {
         uint32_t code = 0;
         size_t bytes = utf8_decode(text.bytes + at, text.length - at, &code);
@@ -177,10 +185,11 @@ void utf8_sanitize(struct text text, struct buf *buf)
             continue;
         }
         buf_append(buf, text.bytes + plain, at - plain);
-        if (bytes > 0 && (code == '\t' || code == '\n' || code == '\r'))
+        if (bytes > 0 && (code == '\t' || code == '\n' || code == '\r')) {
             buf_char(buf, ' ');
-        else
-            buf_append(buf, replacement, sizeof(replacement) - 1);
+        } else {
+            buf_append(buf, replacement, sizeof replacement - 1);
+        }
         at += bytes ? bytes : 1;
         plain = at;
     }

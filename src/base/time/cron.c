@@ -75,8 +75,9 @@ static struct text take_until(struct text *rest, const char *ends)
 {
     size_t length = 0;
 
-    while (length < rest->length && !strchr(ends, rest->bytes[length]))
+    while (length < rest->length && !strchr(ends, rest->bytes[length])) {
         length++;
+    }
 
     struct text taken = {rest->bytes, length};
 
@@ -91,10 +92,12 @@ static bool read_digits(struct text text, int32_t *ret_number)
     int32_t number = 0;
 
     for (size_t i = 0; i < text.length; i++) {
-        if (text.bytes[i] < '0' || text.bytes[i] > '9')
+        if (text.bytes[i] < '0' || text.bytes[i] > '9') {
             return false;
-        if (number < 1000000)
+        }
+        if (number < 1000000) {
             number = number * 10 + (text.bytes[i] - '0');
+        }
     }
     *ret_number = number;
     return text.length > 0;
@@ -102,8 +105,9 @@ static bool read_digits(struct text text, int32_t *ret_number)
 
 static bool read_name(const struct field *field, struct text text, int32_t *ret_value)
 {
-    if (!field->names || text.length != 3)
+    if (!field->names || text.length != 3) {
         return false;
+    }
     for (int32_t i = 0; field->names[i * 3]; i++) {
         if (strncasecmp(field->names + i * 3, text.bytes, 3) == 0) {
             *ret_value = field->min + i;
@@ -117,19 +121,23 @@ static hf_status read_value(const struct cron_parser *parser, struct text text, 
 {
     int32_t value;
 
-    if (text.length == 0)
+    if (text.length == 0) {
         return refuse(parser, text, "is empty");
-    if (read_name(parser->field, text, ret_value))
+    }
+    if (read_name(parser->field, text, ret_value)) {
         return HF_OK;
+    }
     if (read_digits(text, &value)) {
-        if (value < parser->field->min || value > parser->field->max)
+        if (value < parser->field->min || value > parser->field->max) {
             return refuse(parser, text, "is out of range");
+        }
         *ret_value = value;
         return HF_OK;
     }
     for (size_t i = 0; i < text.length; i++) {
-        if (strchr("LlWw#", text.bytes[i]))
+        if (strchr("LlWw#", text.bytes[i])) {
             return refuse(parser, text, "is not supported: L, W and # have no meaning here");
+        }
     }
     return refuse(parser, text,
                   parser->field->names ? "is neither a number nor a name" : "is not a number");
@@ -152,17 +160,21 @@ static hf_status read_range(const struct cron_parser *parser, struct text text, 
 
     hf_status status = read_value(parser, take_until(&rest, "-"), &first);
 
-    if (status != HF_OK)
+    if (status) {
         return status;
+    }
     if (text_take(&rest, '-')) {
         status = read_value(parser, rest, &last);
-        if (status != HF_OK)
+        if (status) {
             return status;
+        }
         /* The week ends with Sunday for whoever writes SAT-SUN; "6-0" is more likely a mistake. */
-        if (field == &fields[DAY_OF_WEEK] && last == 0 && rest.length == 3)
+        if (field == &fields[DAY_OF_WEEK] && last == 0 && rest.length == 3) {
             last = 7;
-        if (last < first)
+        }
+        if (last < first) {
             return refuse(parser, text, "runs backwards; write it as two ranges");
+        }
     } else {
         last = !stepped ? first : first > field->last ? field->max : field->last;
     }
@@ -176,12 +188,13 @@ static hf_status read_step(const struct cron_parser *parser, struct text text, i
     int32_t size = parser->field->last - parser->field->min + 1;
     int32_t step;
 
-    if (!read_digits(text, &step))
+    if (!read_digits(text, &step)) {
         return refuse(parser, text, "is no step: it is a whole number behind the /");
+    }
     if (step < 1 || step > size) {
         char why[64];
 
-        snprintf(why, sizeof(why), "is no step: it is from 1 to %d", (int)size);
+        snprintf(why, sizeof why, "is no step: it is from 1 to %d", (int)size);
         return refuse(parser, text, why);
     }
     *ret_step = step;
@@ -197,14 +210,18 @@ static hf_status read_part(const struct cron_parser *parser, struct text part,
     int32_t first = 0, last = 0, step = 1;
     hf_status status = read_range(parser, range, stepped, &first, &last);
 
-    if (status == HF_OK && stepped)
+    if (!status && stepped) {
         status = read_step(parser, rest, &step);
-    if (status != HF_OK)
+    }
+    if (status) {
         return status;
-    for (int32_t value = first; value <= last; value += step)
+    }
+    for (int32_t value = first; value <= last; value += step) {
         set->values |= UINT64_C(1) << (parser->field == &fields[DAY_OF_WEEK] ? value % 7 : value);
-    if (stepped || range.bytes[0] == '*')
+    }
+    if (stepped || range.bytes[0] == '*') {
         set->has_star_or_step = true;
+    }
     return HF_OK;
 }
 
@@ -217,10 +234,12 @@ static hf_status read_field(const struct cron_parser *parser, struct text text,
     for (;;) {
         hf_status status = read_part(parser, take_until(&rest, ","), &set);
 
-        if (status != HF_OK)
+        if (status) {
             return status;
-        if (!text_take(&rest, ','))
+        }
+        if (!text_take(&rest, ',')) {
             break;
+        }
     }
     *ret_set = set;
     return HF_OK;
@@ -228,16 +247,18 @@ static hf_status read_field(const struct cron_parser *parser, struct text text,
 
 static hf_status check_bytes(struct text text)
 {
-    if (text.length > CRON_BYTES_MAX)
+    if (text.length > CRON_BYTES_MAX) {
         return fail(HF_INVALID, "cron expression is %zu bytes; the limit is %d", text.length,
                     CRON_BYTES_MAX);
+    }
     for (size_t i = 0; i < text.length; i++) {
         unsigned char byte = (unsigned char)text.bytes[i];
 
-        if (byte != '\t' && (byte < ' ' || byte > '~'))
+        if (byte != '\t' && (byte < ' ' || byte > '~')) {
             return fail(HF_INVALID,
                         "cron expression has the byte 0x%02X at byte %zu; it is plain ASCII", byte,
                         i);
+        }
     }
     return HF_OK;
 }
@@ -248,15 +269,18 @@ static size_t cut_fields(struct text text, struct text ret_fields[CRON_FIELDS])
     size_t count = 0;
 
     for (;;) {
-        while (text_take(&text, ' ') || text_take(&text, '\t'))
+        while (text_take(&text, ' ') || text_take(&text, '\t')) {
             ;
-        if (text.length == 0)
+        }
+        if (text.length == 0) {
             return count;
+        }
 
         struct text field = take_until(&text, " \t");
 
-        if (count < CRON_FIELDS)
+        if (count < CRON_FIELDS) {
             ret_fields[count] = field;
+        }
         count++;
     }
 }
@@ -268,14 +292,16 @@ static uint64_t bit(int32_t value)
 
 static hf_status check_possible(const struct cron *cron)
 {
-    if (cron->either_day)
+    if (cron->either_day) {
         return HF_OK;
+    }
     for (int32_t month = 1; month <= 12; month++) {
         /* The year 2000 is a leap year. */
         uint64_t there = bit(date_days_in_month(2000, month) + 1) - 1;
 
-        if ((cron->months & bit(month)) && (cron->days_of_month & there))
+        if ((cron->months & bit(month)) && (cron->days_of_month & there)) {
             return HF_OK;
+        }
     }
     return fail(HF_INVALID,
                 "cron expression never fires: none of its months has such a day of month");
@@ -288,18 +314,20 @@ static hf_status parse_fields(struct text text, struct cron *ret_cron)
     struct field_set sets[CRON_FIELDS] = {[SECONDS] = {.values = 1}};
     size_t count = cut_fields(text, texts);
 
-    if (count != CRON_FIELDS && count != CRON_FIELDS - 1)
+    if (count != CRON_FIELDS && count != CRON_FIELDS - 1) {
         return fail(HF_INVALID,
                     "cron expression has %zu fields; it takes 5 (minute, hour, day of month, "
                     "month, day of week), or 6 with the seconds first",
                     count);
+    }
     for (size_t i = 0, first = CRON_FIELDS - count; i < count; i++) {
         parser.field = &fields[first + i];
 
         hf_status status = read_field(&parser, texts[i], &sets[first + i]);
 
-        if (status != HF_OK)
+        if (status) {
             return status;
+        }
     }
 
     struct cron cron = {
@@ -314,8 +342,9 @@ static hf_status parse_fields(struct text text, struct cron *ret_cron)
     };
     hf_status status = check_possible(&cron);
 
-    if (status == HF_OK)
+    if (!status) {
         *ret_cron = cron;
+    }
     return status;
 }
 
@@ -336,14 +365,17 @@ hf_status cron_parse(struct text text, struct cron *ret_cron)
     struct text first[CRON_FIELDS];
     hf_status status = check_bytes(text);
 
-    if (status != HF_OK)
+    if (status) {
         return status;
-    if (cut_fields(text, first) != 1 || first[0].bytes[0] != '@')
+    }
+    if (cut_fields(text, first) != 1 || first[0].bytes[0] != '@') {
         return parse_fields(text, ret_cron);
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (first[0].length == words[i].name.length &&
-            strncasecmp(first[0].bytes, words[i].name.bytes, first[0].length) == 0)
+            strncasecmp(first[0].bytes, words[i].name.bytes, first[0].length) == 0) {
             return parse_fields(words[i].fields, ret_cron);
+        }
     }
     return fail(HF_INVALID,
                 "cron expression: \"%" TEXT_PRI "\" is none of @yearly, @annually, @monthly, "
@@ -360,11 +392,13 @@ enum direction { FORWARD, BACKWARD };
 /* The value of a set that is nearest to `from` in the direction, `from` included; or NONE. */
 static int32_t nearest(uint64_t set, int32_t from, enum direction direction)
 {
-    if (from < 0 || from > 63)
+    if (from < 0 || from > 63) {
         return NONE;
+    }
     set &= direction == FORWARD ? ~(bit(from) - 1) : bit(from) | (bit(from) - 1);
-    if (!set)
+    if (!set) {
         return NONE;
+    }
     return direction == FORWARD ? __builtin_ctzll(set) : 63 - __builtin_clzll(set);
 }
 
@@ -384,20 +418,23 @@ static int32_t find_time(const struct cron *cron, int32_t second, enum direction
     int32_t step = direction == FORWARD ? 1 : -1;
     int at = 0; /* the first digit that may not stay as it is */
 
-    while (at < DIGITS && (sets[at] & bit(digits[at])))
+    while (at < DIGITS && (sets[at] & bit(digits[at]))) {
         at++;
+    }
     if (at < DIGITS) {
         int32_t digit = nearest(sets[at], digits[at], direction);
 
         while (digit == NONE) {
-            if (at == 0)
+            if (at == 0) {
                 return NONE;
+            }
             at--;
             digit = nearest(sets[at], digits[at] + step, direction);
         }
         digits[at] = digit;
-        for (at++; at < DIGITS; at++)
+        for (at++; at < DIGITS; at++) {
             digits[at] = outermost(sets[at], direction);
+        }
     }
     return (digits[0] * 60 + digits[1]) * 60 + digits[2];
 }
@@ -405,8 +442,9 @@ static int32_t find_time(const struct cron *cron, int32_t second, enum direction
 /* The days of a month that match. */
 static uint64_t matching_days(const struct cron *cron, int32_t year, int32_t month)
 {
-    if (!(cron->months & bit(month)))
+    if (!(cron->months & bit(month))) {
         return 0;
+    }
 
     int32_t first = date_weekday(date_to_days((struct date){year, month, 1}));
     uint64_t there = (bit(date_days_in_month(year, month) + 1) - 1) & ~UINT64_C(1);
@@ -415,8 +453,9 @@ static uint64_t matching_days(const struct cron *cron, int32_t year, int32_t mon
     /* The week turned to begin with the month's first day, once for each week of the month. */
     uint64_t week = (cron->days_of_week >> first | cron->days_of_week << (7 - first)) & 0x7f;
 
-    for (int32_t day = 1; day <= 29; day += 7)
+    for (int32_t day = 1; day <= 29; day += 7) {
         weeks |= week << day;
+    }
     return there & (cron->either_day ? cron->days_of_month | weeks : cron->days_of_month & weeks);
 }
 
@@ -438,16 +477,18 @@ static bool find(const struct cron *cron, int64_t wall_s, enum direction directi
     int32_t second = NONE;
     int32_t step = direction == FORWARD ? 1 : -1;
 
-    if (matching_days(cron, date.year, date.month) & bit(date.day))
+    if (matching_days(cron, date.year, date.month) & bit(date.day)) {
         second = find_time(cron, (int32_t)(wall_s - days * DAY_SECONDS), direction);
+    }
     if (second == NONE) {
         int32_t from = date.day + step;
 
         second = find_time(cron, direction == FORWARD ? 0 : DAY_SECONDS - 1, direction);
         for (int months = 0; months < CRON_MONTHS_MAX; months++) {
             date.day = nearest(matching_days(cron, date.year, date.month), from, direction);
-            if (date.day != NONE)
+            if (date.day != NONE) {
                 break;
+            }
             date.month += step;
             if (date.month < 1 || date.month > 12) {
                 date.month -= 12 * step;
@@ -456,8 +497,9 @@ static bool find(const struct cron *cron, int64_t wall_s, enum direction directi
             from = direction == FORWARD ? 1 : 31;
         }
     }
-    if (date.day == NONE || date.year < CRON_YEAR_MIN || date.year > CRON_YEAR_MAX)
+    if (date.day == NONE || date.year < CRON_YEAR_MIN || date.year > CRON_YEAR_MAX) {
         return false;
+    }
     *ret_wall_s = date_to_days(date) * DAY_SECONDS + second;
     return true;
 }

@@ -14,8 +14,9 @@ struct deadline deadline_after_ms(int64_t ms)
 {
     int64_t now_us = clock_mono_us();
 
-    if (ms < 0 || ms > (INT64_MAX - now_us) / 1000)
+    if (ms < 0 || ms > (INT64_MAX - now_us) / 1000) {
         return DEADLINE_NEVER;
+    }
     return (struct deadline){now_us + ms * 1000};
 }
 
@@ -31,8 +32,9 @@ bool deadline_passed(struct deadline deadline)
 
 int64_t deadline_left_ms(struct deadline deadline)
 {
-    if (deadline_is_never(deadline))
+    if (deadline_is_never(deadline)) {
         return -1;
+    }
 
     int64_t left_us = deadline.mono_us - clock_mono_us();
 
@@ -59,10 +61,12 @@ static struct timespec millisecond_from_now(void)
 
 struct timespec deadline_timespec(struct deadline deadline)
 {
-    if (clock_is_fake())
+    if (clock_is_fake()) {
         return millisecond_from_now();
-    if (deadline.mono_us / 1000000 >= FAR_SECONDS)
+    }
+    if (deadline.mono_us / 1000000 >= FAR_SECONDS) {
         return (struct timespec){.tv_sec = FAR_SECONDS};
+    }
     return (struct timespec){.tv_sec = deadline.mono_us / 1000000,
                              .tv_nsec = deadline.mono_us % 1000000 * 1000};
 }

@@ -26,8 +26,9 @@ static int64_t planned_before(const struct plan *plan, int64_t before_us)
     int64_t at_us;
 
     assert(before_us > plan->first_us);
-    if (!timetable_previous(plan->cron, plan->zone, before_us, &at_us) || at_us < plan->first_us)
+    if (!timetable_previous(plan->cron, plan->zone, before_us, &at_us) || at_us < plan->first_us) {
         return plan->first_us;
+    }
     return at_us;
 }
 
@@ -50,8 +51,9 @@ static int64_t choose_first(const struct plan *plan, const struct misfire *misfi
         break;
     case MISFIRE_ALL:
         assert(misfire->cap >= 1 && misfire->cap <= MISFIRE_CAP_MAX);
-        for (int32_t i = 1; i < misfire->cap && first_us > plan->first_us; i++)
+        for (int32_t i = 1; i < misfire->cap && first_us > plan->first_us; i++) {
             first_us = planned_before(plan, first_us);
+        }
         break;
     }
     return first_us;
@@ -63,8 +65,9 @@ static int64_t late_before(const struct misfire *misfire, int64_t now_us)
     int64_t on_time_us = misfire->grace_us;
 
     assert(misfire->grace_us >= 0);
-    if (on_time_us < SECOND_US - 1)
+    if (on_time_us < SECOND_US - 1) {
         on_time_us = SECOND_US - 1;
+    }
     return now_us - on_time_us;
 }
 
@@ -79,8 +82,9 @@ void misfire_plan(const struct cron *cron, const struct zone *zone, const struct
     assert(misfire->times_max >= 1 && misfire->times_max <= MISFIRE_TIMES_MAX);
     firing->count = 0;
     firing->skipped_first_us = firing->skipped_last_us = NEVER;
-    if (next_us < late_us)
+    if (next_us < late_us) {
         at_us = choose_first(&plan, misfire, late_us);
+    }
     if (at_us != next_us) {
         firing->skipped_first_us = next_us;
         firing->skipped_last_us = planned_before(&plan, at_us == NEVER ? late_us : at_us);

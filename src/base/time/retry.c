@@ -19,8 +19,9 @@ static double signed_unit(uint64_t random)
 int64_t retry_delay_ms(const struct retry_policy *policy, int32_t attempt, uint64_t random)
 {
     assert(attempt >= 1);
-    if (attempt == 1 || policy->base_ms == 0)
+    if (attempt == 1 || policy->base_ms == 0) {
         return 0;
+    }
 
     double max_ms = (double)policy->max_ms;
     double delay_ms = (double)policy->base_ms * pow(policy->multiplier, (double)attempt - 2.0);

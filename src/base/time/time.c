@@ -25,10 +25,12 @@ static char *put_digits(char *out, int64_t value, int count)
 
 void time_format(int64_t us, char out[TIME_TEXT_BYTES])
 {
-    if (us < TIME_US_MIN)
+    if (us < TIME_US_MIN) {
         us = TIME_US_MIN;
-    if (us > TIME_US_MAX)
+    }
+    if (us > TIME_US_MAX) {
         us = TIME_US_MAX;
+    }
 
     int64_t days = us / DAY_US - (us % DAY_US < 0);
     int64_t us_of_day = us - days * DAY_US;
@@ -62,15 +64,18 @@ static bool take_number(struct text *rest, int count, int32_t min, int32_t max, 
 {
     int32_t value = 0;
 
-    if (rest->length < (size_t)count)
+    if (rest->length < (size_t)count) {
         return false;
+    }
     for (int i = 0; i < count; i++) {
-        if (!is_digit(rest->bytes[i]))
+        if (!is_digit(rest->bytes[i])) {
             return false;
+        }
         value = value * 10 + (rest->bytes[i] - '0');
     }
-    if (value < min || value > max)
+    if (value < min || value > max) {
         return false;
+    }
     *ret_value = value;
     rest->bytes += count;
     rest->length -= (size_t)count;
@@ -80,8 +85,9 @@ static bool take_number(struct text *rest, int count, int32_t min, int32_t max, 
 /* Takes one character if it is one of those in `any`. */
 static bool take_char(struct text *rest, const char *any)
 {
-    if (rest->length == 0 || rest->bytes[0] == '\0' || !strchr(any, rest->bytes[0]))
+    if (rest->length == 0 || rest->bytes[0] == '\0' || !strchr(any, rest->bytes[0])) {
         return false;
+    }
     rest->bytes++;
     rest->length--;
     return true;
@@ -96,13 +102,16 @@ static hf_status take_date(struct text *rest, int64_t *ret_us)
 {
     struct date date;
 
-    if (!take_number(rest, 4, 1, 9999, &date.year))
+    if (!take_number(rest, 4, 1, 9999, &date.year)) {
         return not_a_time("the year is four digits, 0001 to 9999");
-    if (!take_char(rest, "-") || !take_number(rest, 2, 1, 12, &date.month))
+    }
+    if (!take_char(rest, "-") || !take_number(rest, 2, 1, 12, &date.month)) {
         return not_a_time("after the year comes '-' and the month, 01 to 12");
+    }
     if (!take_char(rest, "-") ||
-        !take_number(rest, 2, 1, date_days_in_month(date.year, date.month), &date.day))
+        !take_number(rest, 2, 1, date_days_in_month(date.year, date.month), &date.day)) {
         return not_a_time("after the month comes '-' and a day which that month has");
+    }
     *ret_us = date_to_days(date) * DAY_US;
     return HF_OK;
 }
@@ -113,20 +122,25 @@ static hf_status take_time_of_day(struct text *rest, int64_t *ret_us)
     int32_t hour, minute, second;
     int64_t fraction_us = 0;
 
-    if (!take_number(rest, 2, 0, 23, &hour))
+    if (!take_number(rest, 2, 0, 23, &hour)) {
         return not_a_time("the hour is two digits, 00 to 23");
-    if (!take_char(rest, ":") || !take_number(rest, 2, 0, 59, &minute))
+    }
+    if (!take_char(rest, ":") || !take_number(rest, 2, 0, 59, &minute)) {
         return not_a_time("after the hour comes ':' and the minute, 00 to 59");
-    if (!take_char(rest, ":") || !take_number(rest, 2, 0, 59, &second))
+    }
+    if (!take_char(rest, ":") || !take_number(rest, 2, 0, 59, &second)) {
         return not_a_time("after the minute comes ':' and the second, 00 to 59");
+    }
     if (take_char(rest, ".")) {
         int64_t unit_us = SECOND_US / 10;
         int digits = 0;
 
-        for (int32_t digit; take_number(rest, 1, 0, 9, &digit); unit_us /= 10, digits++)
+        for (int32_t digit; take_number(rest, 1, 0, 9, &digit); unit_us /= 10, digits++) {
             fraction_us += digit * unit_us;
-        if (digits < 1 || digits > 9)
+        }
+        if (digits < 1 || digits > 9) {
             return not_a_time("a fraction of a second has 1 to 9 digits");
+        }
     }
     *ret_us = ((hour * 60 + minute) * 60 + second) * SECOND_US + fraction_us;
     return HF_OK;
@@ -144,8 +158,9 @@ static hf_status take_offset(struct text *rest, int64_t *ret_us)
     int64_t sign = rest->length > 0 && rest->bytes[0] == '-' ? -1 : 1;
 
     if (!take_char(rest, "+-") || !take_number(rest, 2, 0, 23, &hour) || !take_char(rest, ":") ||
-        !take_number(rest, 2, 0, 59, &minute))
+        !take_number(rest, 2, 0, 59, &minute)) {
         return not_a_time("at the end comes 'Z' or an offset such as +01:00");
+    }
     *ret_us = sign * (hour * 60 + minute) * 60 * SECOND_US;
     return HF_OK;
 }
@@ -155,22 +170,27 @@ hf_status time_parse(struct text text, int64_t *ret_us)
     int64_t date_us = 0, time_us = 0, offset_us = 0;
     hf_status status = take_date(&text, &date_us);
 
-    if (status == HF_OK && text.length > 0) {
-        if (!take_char(&text, "Tt"))
+    if (!status && text.length > 0) {
+        if (!take_char(&text, "Tt")) {
             return not_a_time("after the date comes nothing, or 'T' and the time");
+        }
         status = take_time_of_day(&text, &time_us);
-        if (status == HF_OK)
+        if (!status) {
             status = take_offset(&text, &offset_us);
+        }
     }
-    if (status != HF_OK)
+    if (status) {
         return status;
-    if (text.length > 0)
+    }
+    if (text.length > 0) {
         return not_a_time("something follows the offset");
+    }
 
     int64_t us = date_us + time_us - offset_us;
 
-    if (us < TIME_US_MIN || us > TIME_US_MAX)
+    if (us < TIME_US_MIN || us > TIME_US_MAX) {
         return not_a_time("in UTC it is outside the years 0001 to 9999");
+    }
     *ret_us = us;
     return HF_OK;
 }
@@ -195,21 +215,26 @@ hf_status duration_parse(struct text text, int64_t *ret_ms)
 
     for (; digits < text.length && is_digit(text.bytes[digits]); digits++) {
         if (__builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, text.bytes[digits] - '0', &number))
+            __builtin_add_overflow(number, text.bytes[digits] - '0', &number)) {
             return not_a_duration("the number is too large");
+        }
     }
-    if (digits == 0)
+    if (digits == 0) {
         return not_a_duration("it begins with a whole number");
-    if (digits == text.length)
+    }
+    if (digits == text.length) {
         return not_a_duration("the unit is missing");
+    }
 
     struct text unit = {text.bytes + digits, text.length - digits};
 
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (!text_equal(unit, units[i].name))
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (!text_equal(unit, units[i].name)) {
             continue;
-        if (__builtin_mul_overflow(number, units[i].ms, &number))
+        }
+        if (__builtin_mul_overflow(number, units[i].ms, &number)) {
             return not_a_duration("the number is too large");
+        }
         *ret_ms = number;
         return HF_OK;
     }

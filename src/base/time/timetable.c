@@ -36,8 +36,9 @@ static bool next_real(const struct cron *cron, const struct zone *zone, int64_t 
         int64_t wall_s = from_s + span.offset_s;
 
         if (wall_s < asked_s || wall_s > match_s) {
-            if (!cron_next(cron, wall_s, &match_s))
+            if (!cron_next(cron, wall_s, &match_s)) {
                 return false;
+            }
             asked_s = wall_s;
         }
         if (match_s - span.offset_s < span.end_s) {
@@ -59,8 +60,9 @@ static bool previous_real(const struct cron *cron, const struct zone *zone, int6
         int64_t wall_s = until_s + span.offset_s;
 
         if (wall_s > asked_s || wall_s < match_s) {
-            if (!cron_previous(cron, wall_s, &match_s))
+            if (!cron_previous(cron, wall_s, &match_s)) {
                 return false;
+            }
             asked_s = wall_s;
         }
         if (match_s - span.offset_s >= span.begin_s) {
@@ -77,8 +79,9 @@ static bool next_fixed(const struct cron *cron, const struct zone *zone, int64_t
 {
     int64_t match_s;
 
-    if (!cron_next(cron, zone_highest(zone, from_s - 1) + 1, &match_s))
+    if (!cron_next(cron, zone_highest(zone, from_s - 1) + 1, &match_s)) {
         return false;
+    }
     *ret_at_s = zone_reached(zone, match_s);
     return true;
 }
@@ -88,16 +91,18 @@ static bool previous_fixed(const struct cron *cron, const struct zone *zone, int
 {
     int64_t match_s;
 
-    if (!cron_previous(cron, zone_highest(zone, until_s), &match_s))
+    if (!cron_previous(cron, zone_highest(zone, until_s), &match_s)) {
         return false;
+    }
     *ret_at_s = zone_reached(zone, match_s);
     return true;
 }
 
 static bool answer(bool found, int64_t at_s, int64_t *ret_at_us)
 {
-    if (!found || at_s < TIMETABLE_S_MIN || at_s > TIMETABLE_S_MAX)
+    if (!found || at_s < TIMETABLE_S_MIN || at_s > TIMETABLE_S_MAX) {
         return false;
+    }
     *ret_at_us = at_s * SECOND_US;
     return true;
 }
@@ -109,10 +114,12 @@ bool timetable_next(const struct cron *cron, const struct zone *zone, int64_t af
     int64_t from_s = after_us / SECOND_US - (after_us % SECOND_US < 0) + 1;
     int64_t at_s = 0;
 
-    if (from_s > TIMETABLE_S_MAX)
+    if (from_s > TIMETABLE_S_MAX) {
         return false;
-    if (from_s < TIMETABLE_S_MIN)
+    }
+    if (from_s < TIMETABLE_S_MIN) {
         from_s = TIMETABLE_S_MIN;
+    }
 
     bool found = cron->hours_run ? next_real(cron, zone, from_s, &at_s)
                                  : next_fixed(cron, zone, from_s, &at_s);
@@ -127,10 +134,12 @@ bool timetable_previous(const struct cron *cron, const struct zone *zone, int64_
     int64_t until_s = before_us / SECOND_US + (before_us % SECOND_US > 0) - 1;
     int64_t at_s = 0;
 
-    if (until_s < TIMETABLE_S_MIN)
+    if (until_s < TIMETABLE_S_MIN) {
         return false;
-    if (until_s > TIMETABLE_S_MAX)
+    }
+    if (until_s > TIMETABLE_S_MAX) {
         until_s = TIMETABLE_S_MAX;
+    }
 
     bool found = cron->hours_run ? previous_real(cron, zone, until_s, &at_s)
                                  : previous_fixed(cron, zone, until_s, &at_s);

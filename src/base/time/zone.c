@@ -108,8 +108,9 @@ static int64_t take_instant(struct tzif *tzif, size_t bytes)
 {
     uint64_t high = take_u32(tzif);
 
-    if (bytes == 4)
+    if (bytes == 4) {
         return (int32_t)high;
+    }
     return (int64_t)(high << 32 | take_u32(tzif));
 }
 
@@ -117,8 +118,9 @@ static hf_status read_header(struct tzif *tzif, struct tzif_header *ret_header)
 {
     struct tzif_header header;
 
-    if (tzif->left < TZIF_HEADER_BYTES || memcmp(tzif->bytes, "TZif", 4) != 0)
+    if (tzif->left < TZIF_HEADER_BYTES || memcmp(tzif->bytes, "TZif", 4) != 0) {
         return damaged(tzif, "it is no TZif file");
+    }
     take(tzif, 4);
     header.version = *take(tzif, 1);
     take(tzif, TZIF_RESERVED_BYTES);
@@ -128,12 +130,14 @@ static hf_status read_header(struct tzif *tzif, struct tzif_header *ret_header)
     header.changes = take_u32(tzif);
     header.kinds = take_u32(tzif);
     header.letters = take_u32(tzif);
-    if (header.leaps > 0)
+    if (header.leaps > 0) {
         return damaged(tzif, "it counts leap seconds; choose the zone without \"right/\"");
+    }
     if (header.changes > ZONE_CHANGES_MAX || header.kinds < 1 || header.kinds > ZONE_KINDS_MAX ||
         header.letters < 1 || header.letters > ZONE_LETTERS_MAX ||
-        header.utc_hints > header.kinds || header.standard_hints > header.kinds)
+        header.utc_hints > header.kinds || header.standard_hints > header.kinds) {
         return damaged(tzif, "its header counts what cannot be");
+    }
     *ret_header = header;
     return HF_OK;
 }
@@ -148,21 +152,25 @@ static size_t data_bytes(const struct tzif_header *header, size_t instant_bytes)
 static hf_status read_changes(struct tzif *tzif, const struct tzif_header *header,
                               size_t instant_bytes, struct zone *zone)
 {
-    if (header->changes == 0)
+    if (header->changes == 0) {
         return HF_OK;
-    zone->changes = mem_calloc(header->changes, sizeof(*zone->changes));
-    if (!zone->changes)
+    }
+    zone->changes = mem_calloc(header->changes, sizeof *zone->changes);
+    if (!zone->changes) {
         return fail(HF_NOMEM, "no memory for time zone %s", tzif->name);
+    }
     zone->change_count = header->changes;
     for (size_t i = 0; i < header->changes; i++) {
         zone->changes[i].at_s = take_instant(tzif, instant_bytes);
-        if (i > 0 && zone->changes[i].at_s <= zone->changes[i - 1].at_s)
+        if (i > 0 && zone->changes[i].at_s <= zone->changes[i - 1].at_s) {
             return damaged(tzif, "its changes are not in order");
+        }
     }
     for (size_t i = 0; i < header->changes; i++) {
         zone->changes[i].kind = *take(tzif, 1);
-        if (zone->changes[i].kind >= header->kinds)
+        if (zone->changes[i].kind >= header->kinds) {
             return damaged(tzif, "a change begins a kind of time that it does not list");
+        }
     }
     return HF_OK;
 }
@@ -178,14 +186,17 @@ static hf_status read_kinds(struct tzif *tzif, const struct tzif_header *header,
 
         kind->dst = rest[0] == 1;
         kind->letter = rest[1];
-        if (kind->offset_s >= ZONE_OFFSET_S_MAX || kind->offset_s <= -ZONE_OFFSET_S_MAX)
+        if (kind->offset_s >= ZONE_OFFSET_S_MAX || kind->offset_s <= -ZONE_OFFSET_S_MAX) {
             return damaged(tzif, "an offset is 26 hours or more");
-        if (rest[0] > 1 || kind->letter >= header->letters)
+        }
+        if (rest[0] > 1 || kind->letter >= header->letters) {
             return damaged(tzif, "a kind of time is described wrongly");
+        }
     }
     memcpy(zone->letters, take(tzif, header->letters), header->letters);
-    if (zone->letters[header->letters - 1] != '\0')
+    if (zone->letters[header->letters - 1] != '\0') {
         return damaged(tzif, "its last abbreviation has no end");
+    }
     take(tzif, header->standard_hints);
     take(tzif, header->utc_hints);
     return HF_OK;
@@ -194,20 +205,24 @@ static hf_status read_kinds(struct tzif *tzif, const struct tzif_header *header,
 /* The last line of versions 2 and later. An empty one says that nothing is known. */
 static hf_status read_rule(struct tzif *tzif, struct zone *zone)
 {
-    if (tzif->left < 2 || *take(tzif, 1) != '\n')
+    if (tzif->left < 2 || *take(tzif, 1) != '\n') {
         return damaged(tzif, "its last line is missing");
+    }
 
     const uint8_t *end = memchr(tzif->bytes, '\n', tzif->left);
 
-    if (!end)
+    if (!end) {
         return damaged(tzif, "its last line has no end");
+    }
 
     struct text line = {(const char *)tzif->bytes, (size_t)(end - tzif->bytes)};
 
-    if (line.length == 0)
+    if (line.length == 0) {
         return HF_OK;
-    if (!zone_rule_parse(line, &zone->rule))
+    }
+    if (!zone_rule_parse(line, &zone->rule)) {
         return damaged(tzif, "the rule in its last line cannot be read");
+    }
     zone->has_rule = true;
     return HF_OK;
 }
@@ -218,32 +233,38 @@ static hf_status read_zone(struct tzif *tzif, struct zone *zone)
     size_t instant_bytes = 4;
     hf_status status = read_header(tzif, &header);
 
-    if (status == HF_OK && header.version != '\0') {
-        if (tzif->left < data_bytes(&header, instant_bytes))
+    if (!status && header.version != '\0') {
+        if (tzif->left < data_bytes(&header, instant_bytes)) {
             return damaged(tzif, "it is cut off");
+        }
         take(tzif, data_bytes(&header, instant_bytes));
         instant_bytes = 8;
         status = read_header(tzif, &header);
     }
-    if (status != HF_OK)
+    if (status) {
         return status;
-    if (tzif->left < data_bytes(&header, instant_bytes))
+    }
+    if (tzif->left < data_bytes(&header, instant_bytes)) {
         return damaged(tzif, "it is cut off");
+    }
     status = read_changes(tzif, &header, instant_bytes, zone);
-    if (status == HF_OK)
+    if (!status) {
         status = read_kinds(tzif, &header, zone);
-    if (status == HF_OK && header.version != '\0')
+    }
+    if (!status && header.version != '\0') {
         status = read_rule(tzif, zone);
+    }
     return status;
 }
 
 static hf_status make_zone(struct text name, struct zone **ret_zone)
 {
-    struct zone *zone = mem_calloc(1, sizeof(*zone));
+    struct zone *zone = mem_calloc(1, sizeof *zone);
 
     assert(name.length <= ZONE_NAME_BYTES_MAX);
-    if (!zone)
+    if (!zone) {
         return fail(HF_NOMEM, "no memory for time zone %" TEXT_PRI, TEXT_ARG(name));
+    }
     memcpy(zone->name, name.bytes, name.length);
     *ret_zone = zone;
     return HF_OK;
@@ -254,13 +275,14 @@ hf_status zone_decode(struct text name, const void *bytes, size_t length, struct
     struct zone *zone;
     hf_status status = make_zone(name, &zone);
 
-    if (status != HF_OK)
+    if (status) {
         return status;
+    }
 
     struct tzif tzif = {zone->name, bytes, length};
 
     status = read_zone(&tzif, zone);
-    if (status != HF_OK) {
+    if (status) {
         zone_free(zone);
         return status;
     }
@@ -270,8 +292,9 @@ hf_status zone_decode(struct text name, const void *bytes, size_t length, struct
 
 void zone_free(struct zone *zone)
 {
-    if (!zone)
+    if (!zone) {
         return;
+    }
     mem_free(zone->changes);
     mem_free(zone);
 }
@@ -283,30 +306,42 @@ const char *zone_name(const struct zone *zone)
 
 /* --- The directory --- */
 
+static bool is_letter(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* A part of a name begins with a letter; '/' stands only between two parts. */
+static bool may_follow(char before, char c)
+{
+    bool inner = (c >= '0' && c <= '9') || c == '_' || c == '+' || c == '-' || c == '/';
+    return is_letter(c) || (inner && before != '/');
+}
+
 hf_status zone_check_name(struct text name)
 {
     char before = '/';
 
-    if (name.length == 0)
+    if (name.length == 0) {
         return fail(HF_INVALID, "the name of the time zone is empty");
-    if (name.length > ZONE_NAME_BYTES_MAX)
+    }
+    if (name.length > ZONE_NAME_BYTES_MAX) {
         return fail(HF_INVALID, "the name of the time zone is %zu bytes; the limit is %d",
                     name.length, ZONE_NAME_BYTES_MAX);
+    }
     for (size_t i = 0; i < name.length; i++) {
         char c = name.bytes[i];
-        bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        bool inner = (c >= '0' && c <= '9') || c == '_' || c == '+' || c == '-';
-
-        /* A part begins with a letter; '/' stands only between two parts. */
-        if (!letter && (before == '/' || (!inner && c != '/')))
+        if (!may_follow(before, c)) {
             return fail(HF_INVALID,
                         "the name of the time zone is wrong at byte %zu; names are like "
                         "Europe/Berlin, America/Argentina/Ushuaia or UTC",
                         i);
+        }
         before = c;
     }
-    if (before == '/')
+    if (before == '/') {
         return fail(HF_INVALID, "the name of the time zone ends with a slash");
+    }
     return HF_OK;
 }
 
@@ -315,11 +350,12 @@ static hf_status cannot_open(struct text name, const char *directory)
     int error = errno;
 
     if (error == ENOENT || error == ENOTDIR) {
-        if (access(directory, F_OK) != 0)
+        if (access(directory, F_OK) != 0) {
             return fail(HF_NOTFOUND,
                         "time zone %" TEXT_PRI " is unknown because there is no %s; install the "
                         "package tzdata",
                         TEXT_ARG(name), directory);
+        }
         return fail(HF_NOTFOUND,
                     "there is no time zone %" TEXT_PRI " in %s; names are like Europe/Berlin, "
                     "capital letters included",
@@ -336,24 +372,30 @@ static hf_status read_all(int fd, struct text name, uint8_t *bytes, size_t bytes
     struct stat info;
     size_t length = 0;
 
-    if (fstat(fd, &info) != 0)
+    if (fstat(fd, &info) != 0) {
         return fail(HF_IO, "time zone %" TEXT_PRI ": %s", TEXT_ARG(name), strerror(errno));
-    if (!S_ISREG(info.st_mode))
+    }
+    if (!S_ISREG(info.st_mode)) {
         return fail(HF_NOTFOUND, "%" TEXT_PRI " is not a time zone; it is a part of names of some",
                     TEXT_ARG(name));
+    }
     for (;;) {
         ssize_t got = read(fd, bytes + length, bytes_max - length);
 
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && errno == EINTR) {
             continue;
-        if (got < 0)
+        }
+        if (got < 0) {
             return fail(HF_IO, "time zone %" TEXT_PRI ": %s", TEXT_ARG(name), strerror(errno));
+        }
         length += (size_t)got;
-        if (got == 0)
+        if (got == 0) {
             break;
-        if (length == bytes_max)
+        }
+        if (length == bytes_max) {
             return fail(HF_CORRUPT, "the file of time zone %" TEXT_PRI " has %zu bytes or more",
                         TEXT_ARG(name), bytes_max);
+        }
     }
     *ret_length = length;
     return HF_OK;
@@ -362,24 +404,27 @@ static hf_status read_all(int fd, struct text name, uint8_t *bytes, size_t bytes
 static hf_status read_file(struct text name, const char *directory, struct zone **ret_zone)
 {
     char path[4096];
-    int written = snprintf(path, sizeof(path), "%s/%" TEXT_PRI, directory, TEXT_ARG(name));
+    int written = snprintf(path, sizeof path, "%s/%" TEXT_PRI, directory, TEXT_ARG(name));
 
-    if (written < 0 || (size_t)written >= sizeof(path))
+    if (written < 0 || (size_t)written >= sizeof path) {
         return fail(HF_INVALID, "the name of the directory of time zones is too long");
+    }
 
     /* A pipe of that name must not make us wait. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-    if (fd < 0)
+    if (fd < 0) {
         return cannot_open(name, directory);
+    }
 
     uint8_t *bytes = mem_alloc(ZONE_FILE_BYTES_MAX);
     size_t length = 0;
     hf_status status = bytes ? read_all(fd, name, bytes, ZONE_FILE_BYTES_MAX, &length)
                              : fail(HF_NOMEM, "no memory for time zone %" TEXT_PRI, TEXT_ARG(name));
 
-    if (status == HF_OK)
+    if (!status) {
         status = zone_decode(name, bytes, length, ret_zone);
+    }
     mem_free(bytes);
     close(fd);
     return status;
@@ -390,14 +435,17 @@ hf_status zone_new(struct text name, const char *directory, struct zone **ret_zo
     static const struct text utc = TEXT_LITERAL("UTC");
     hf_status status = zone_check_name(name);
 
-    if (status != HF_OK)
+    if (status) {
         return status;
-    if (!text_equal(name, utc))
+    }
+    if (!text_equal(name, utc)) {
         return read_file(name, directory ? directory : ZONE_DIRECTORY, ret_zone);
+    }
     status = make_zone(name, ret_zone);
-    if (status == HF_OK)
+    if (!status) {
         (*ret_zone)->has_rule =
             zone_rule_parse((struct text)TEXT_LITERAL("UTC0"), &(*ret_zone)->rule);
+    }
     return status;
 }
 
@@ -411,10 +459,11 @@ static size_t changes_until(const struct zone *zone, int64_t at_s)
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (zone->changes[middle].at_s <= at_s)
+        if (zone->changes[middle].at_s <= at_s) {
             low = middle + 1;
-        else
+        } else {
             high = middle;
+        }
     }
     return low;
 }
@@ -428,8 +477,9 @@ struct zone_span zone_span(const struct zone *zone, int64_t at_s)
     if (passed == zone->change_count && zone->has_rule) {
         struct zone_span span = zone_rule_span(&zone->rule, at_s);
 
-        if (span.begin_s < begin_s)
+        if (span.begin_s < begin_s) {
             span.begin_s = begin_s;
+        }
         return span;
     }
 
@@ -455,10 +505,12 @@ int64_t zone_reached(const struct zone *zone, int64_t wall_s)
         struct zone_span span = zone_span(zone, from_s);
         int64_t at_s = wall_s - span.offset_s;
 
-        if (at_s < from_s)
+        if (at_s < from_s) {
             return from_s;
-        if (at_s < span.end_s)
+        }
+        if (at_s < span.end_s) {
             return at_s;
+        }
         from_s = span.end_s;
     }
 }
@@ -472,10 +524,12 @@ int64_t zone_highest(const struct zone *zone, int64_t at_s)
     while (until_s >= at_s - 2 * ZONE_OFFSET_S_MAX) {
         struct zone_span span = zone_span(zone, until_s);
 
-        if (until_s + span.offset_s > highest_s)
+        if (until_s + span.offset_s > highest_s) {
             highest_s = until_s + span.offset_s;
-        if (span.begin_s == INT64_MIN)
+        }
+        if (span.begin_s == INT64_MIN) {
             break;
+        }
         until_s = span.begin_s - 1;
     }
     return highest_s;
@@ -492,16 +546,19 @@ enum zone_fit zone_locate(const struct zone *zone, int64_t wall_s, int64_t *ret_
         int64_t at_s = wall_s - span.offset_s;
 
         if (at_s >= from_s && at_s < span.end_s) {
-            if (fit == ZONE_NEVER)
+            if (fit == ZONE_NEVER) {
                 *ret_first_s = at_s;
+            }
             *ret_last_s = at_s;
             fit = fit == ZONE_NEVER ? ZONE_ONCE : ZONE_TWICE;
         }
-        if (span.end_s == INT64_MAX)
+        if (span.end_s == INT64_MAX) {
             break;
+        }
         from_s = span.end_s;
     }
-    if (fit == ZONE_NEVER)
+    if (fit == ZONE_NEVER) {
         *ret_first_s = *ret_last_s = zone_reached(zone, wall_s);
+    }
     return fit;
 }

@@ -24,12 +24,14 @@ static bool take_number(struct text *rest, int32_t min, int32_t max, int32_t *re
     size_t digits = 0;
 
     for (; digits < 3 && digits < rest->length; digits++) {
-        if (rest->bytes[digits] < '0' || rest->bytes[digits] > '9')
+        if (rest->bytes[digits] < '0' || rest->bytes[digits] > '9') {
             break;
+        }
         number = number * 10 + (rest->bytes[digits] - '0');
     }
-    if (digits == 0 || number < min || number > max)
+    if (digits == 0 || number < min || number > max) {
         return false;
+    }
     rest->bytes += digits;
     rest->length -= digits;
     *ret_number = number;
@@ -50,11 +52,13 @@ static bool take_abbreviation(struct text *rest, char out[ZONE_ABBREVIATION_BYTE
     for (; length < rest->length; length++) {
         char c = rest->bytes[length];
 
-        if (!is_letter(c) && !(quoted && ((c >= '0' && c <= '9') || c == '+' || c == '-')))
+        if (!is_letter(c) && !(quoted && ((c >= '0' && c <= '9') || c == '+' || c == '-'))) {
             break;
+        }
     }
-    if (length < 3 || length >= ZONE_ABBREVIATION_BYTES)
+    if (length < 3 || length >= ZONE_ABBREVIATION_BYTES) {
         return false;
+    }
     memcpy(out, rest->bytes, length);
     out[length] = '\0';
     rest->bytes += length;
@@ -68,15 +72,19 @@ static bool take_time(struct text *rest, int32_t hours_max, int32_t *ret_time_s)
     bool negative = text_take(rest, '-');
     int32_t hours, minutes = 0, seconds = 0;
 
-    if (!negative)
+    if (!negative) {
         text_take(rest, '+');
-    if (!take_number(rest, 0, hours_max, &hours))
+    }
+    if (!take_number(rest, 0, hours_max, &hours)) {
         return false;
+    }
     if (text_take(rest, ':')) {
-        if (!take_number(rest, 0, 59, &minutes))
+        if (!take_number(rest, 0, 59, &minutes)) {
             return false;
-        if (text_take(rest, ':') && !take_number(rest, 0, 59, &seconds))
+        }
+        if (text_take(rest, ':') && !take_number(rest, 0, 59, &seconds)) {
             return false;
+        }
     }
 
     int32_t time_s = (hours * 60 + minutes) * 60 + seconds;
@@ -90,8 +98,9 @@ static bool take_turn(struct text *rest, struct zone_turn *ret_turn)
     struct zone_turn turn = {.kind = ZONE_DAY_OF_YEAR, .time_s = 2 * 3600};
     bool good;
 
-    if (!text_take(rest, ','))
+    if (!text_take(rest, ',')) {
         return false;
+    }
     if (text_take(rest, 'J')) {
         turn.kind = ZONE_DAY_JULIAN;
         good = take_number(rest, 1, 365, &turn.day);
@@ -103,10 +112,12 @@ static bool take_turn(struct text *rest, struct zone_turn *ret_turn)
     } else {
         good = take_number(rest, 0, 365, &turn.day);
     }
-    if (good && text_take(rest, '/'))
+    if (good && text_take(rest, '/')) {
         good = take_time(rest, RULE_HOURS_MAX, &turn.time_s);
-    if (good)
+    }
+    if (good) {
         *ret_turn = turn;
+    }
     return good;
 }
 
@@ -115,8 +126,9 @@ static bool take_offset(struct text *rest, int32_t *ret_offset_s)
 {
     int32_t west_s;
 
-    if (!take_time(rest, RULE_OFFSET_HOURS_MAX, &west_s))
+    if (!take_time(rest, RULE_OFFSET_HOURS_MAX, &west_s)) {
         return false;
+    }
     *ret_offset_s = -west_s;
     return true;
 }
@@ -126,18 +138,22 @@ bool zone_rule_parse(struct text text, struct zone_rule *ret_rule)
     struct zone_rule rule = {.has_dst = false};
 
     if (!take_abbreviation(&text, rule.standard.abbreviation) ||
-        !take_offset(&text, &rule.standard.offset_s))
+        !take_offset(&text, &rule.standard.offset_s)) {
         return false;
+    }
     if (text.length > 0) {
         rule.has_dst = true;
-        if (!take_abbreviation(&text, rule.dst.abbreviation))
+        if (!take_abbreviation(&text, rule.dst.abbreviation)) {
             return false;
+        }
         rule.dst.offset_s = rule.standard.offset_s + 3600;
-        if (text.length > 0 && text.bytes[0] != ',' && !take_offset(&text, &rule.dst.offset_s))
+        if (text.length > 0 && text.bytes[0] != ',' && !take_offset(&text, &rule.dst.offset_s)) {
             return false;
+        }
         if (!take_turn(&text, &rule.dst_begin) || !take_turn(&text, &rule.dst_end) ||
-            text.length > 0)
+            text.length > 0) {
             return false;
+        }
     }
     *ret_rule = rule;
     return true;
@@ -165,8 +181,9 @@ static int64_t turn_day(const struct zone_turn *turn, int32_t year)
     int32_t until_weekday = (turn->day - date_weekday(first) + 7) % 7;
     int32_t day = until_weekday + (turn->week - 1) * 7;
 
-    if (day >= date_days_in_month(year, turn->month))
+    if (day >= date_days_in_month(year, turn->month)) {
         day -= 7;
+    }
     return first + day;
 }
 
@@ -182,8 +199,9 @@ struct zone_span zone_rule_span(const struct zone_rule *rule, int64_t at_s)
         INT64_MIN, INT64_MAX, rule->standard.offset_s, false, rule->standard.abbreviation,
     };
 
-    if (!rule->has_dst)
+    if (!rule->has_dst) {
         return span;
+    }
 
     int32_t year = date_of_days(date_day_of_second(at_s)).year;
 
@@ -191,16 +209,18 @@ struct zone_span zone_rule_span(const struct zone_rule *rule, int64_t at_s)
         int64_t begin_s = turn_instant(&rule->dst_begin, y, rule->standard.offset_s);
         int64_t end_s = turn_instant(&rule->dst_end, y, rule->dst.offset_s);
 
-        if (end_s <= begin_s)
+        if (end_s <= begin_s) {
             end_s = turn_instant(&rule->dst_end, y + 1, rule->dst.offset_s);
+        }
         if (at_s < begin_s) {
             span.end_s = begin_s;
             return span;
         }
         if (at_s < end_s) {
             /* The interval before may have ended after this one began. */
-            if (span.begin_s < begin_s)
+            if (span.begin_s < begin_s) {
                 span.begin_s = begin_s;
+            }
             span.end_s = end_s;
             span.offset_s = rule->dst.offset_s;
             span.dst = true;
