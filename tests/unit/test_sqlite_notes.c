@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ipc.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/point.h"
 #include "store/sqlite/file/files.h"
 #include "store/sqlite/file/notes.h"
 #include "support/puppet.h"
@@ -47,17 +49,15 @@ static int64_t read_first(int64_t segment_id, const uint8_t of[STORE_TOKEN_BYTES
     return position;
 }
 
-/* ---- The segment ----------------------------------------------------------------------------- */
-
-static void a_segment_outlives_its_process_until_it_is_removed(void **state)
+/* A segment of a process that is dead, with this path; its number. */
+static int64_t segment_of_the_dead(const char *path)
 {
-    (void)state;
     int channel[2];
     must_equal(0, pipe2(channel, O_CLOEXEC));
     pid_t child = fork();
     if (child == 0) {
         struct notes notes = {0};
-        int64_t id = notes_open(&notes, token, &files) ? notes.segment_id : NOTES_NO_SEGMENT;
+        int64_t id = notes_open(&notes, token, path, &files) ? notes.segment_id : NOTES_NO_SEGMENT;
         atomic_store(&notes.rows[0].position, 42);
         _exit(write(channel[1], &id, sizeof id) == sizeof id ? 0 : 1);
     }
@@ -69,6 +69,15 @@ static void a_segment_outlives_its_process_until_it_is_removed(void **state)
     close(channel[0]);
     close(channel[1]);
     must_hold(id != NOTES_NO_SEGMENT);
+    return id;
+}
+
+/* ---- The segment ----------------------------------------------------------------------------- */
+
+static void a_segment_outlives_its_process_until_it_is_removed(void **state)
+{
+    (void)state;
+    int64_t id = segment_of_the_dead("");
     must_equal(42, read_first(id, token));
     notes_remove(id, other_token); /* not that store's: it stays */
     must_equal(42, read_first(id, token));
@@ -81,7 +90,7 @@ static void a_closed_store_leaves_no_segment(void **state)
 {
     (void)state;
     struct notes notes = {0};
-    must_hold(notes_open(&notes, token, &files));
+    must_hold(notes_open(&notes, token, "", &files));
     int64_t id = notes.segment_id;
     must_equal(0, read_first(id, token));
     notes_close(&notes);
@@ -157,12 +166,224 @@ static void without_segments_notes_are_in_the_live_file(void **state)
     must_equal(0, unsetenv(NO_SEGMENTS));
 }
 
+/* ---- Segments whose live file is gone -------------------------------------------------------- */
+
+/* How many segments of notes this process has made that are still there. */
+static int segments_of(pid_t pid)
+{
+    char line[512];
+    int count = 0;
+    FILE *table = fopen("/proc/sysvipc/shm", "re");
+    must_hold(table);
+    while (fgets(line, sizeof line, table)) {
+        long size;
+        long creator;
+        count += sscanf(line, "%*s %*s %*s %ld %ld", &size, &creator) == 2 && creator == pid &&
+                 size == 4096 + STORE_NOTES_MAX * (long)sizeof(struct live_note);
+    }
+    (void)fclose(table);
+    return count;
+}
+
+static const char *live_name(struct fixture *f)
+{
+    static char path[2 * TEMP_PATH_BYTES];
+    int length = snprintf(path, sizeof path, "%s/x.db-live-", f->dir);
+    for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
+        length += snprintf(path + length, sizeof path - (size_t)length, "%02x", token[i]);
+    }
+    return path;
+}
+
+static void a_segment_of_the_dead_stays_as_long_as_its_live_file(void **state)
+{
+    const char *path = live_name(*state);
+    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    must_hold(fd >= 0);
+    close(fd);
+    int64_t id = segment_of_the_dead(path);
+    notes_sweep();
+    must_equal(42, read_first(id, token));
+    must_equal(0, unlink(path));
+    notes_sweep();
+    must_equal(-1, read_first(id, token));
+}
+
+static void a_segment_of_a_living_process_is_not_swept(void **state)
+{
+    struct notes notes = {0};
+    must_hold(notes_open(&notes, token, live_name(*state), &files));
+    notes_sweep();
+    must_equal(0, read_first(notes.segment_id, token));
+    notes_close(&notes);
+}
+
+static void a_segment_whose_path_is_no_live_files_is_not_swept(void **state)
+{
+    struct fixture *f = *state;
+    static char too_long[2 * 4096];
+    char other[2 * TEMP_PATH_BYTES];
+    memset(too_long, '/', sizeof too_long - 1);
+    snprintf(other, sizeof other, "%s0", live_name(f));
+    const char *paths[] = {"", "/", "x.db-live-0102030000", other, live_name(f) + 1, too_long};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        int64_t id = segment_of_the_dead(paths[i]);
+        notes_sweep();
+        must_equal(42, read_first(id, token));
+        notes_remove(id, token);
+    }
+    int64_t id = segment_of_the_dead(live_name(f)); /* without an end */
+    char *bytes = shmat((int)id, NULL, 0);
+    must_hold(bytes != (char *)-1);
+    memset(bytes + 8 + STORE_TOKEN_BYTES, '/', 4096 - 8 - STORE_TOKEN_BYTES);
+    must_equal(0, shmdt(bytes));
+    notes_sweep();
+    must_equal(42, read_first(id, token));
+    notes_remove(id, token);
+}
+
+/* Removes what is in the directory whose name has this part; how many there were. */
+static int remove_files(struct fixture *f, const char *part)
+{
+    DIR *directory = opendir(f->dir);
+    struct dirent *entry;
+    int count = 0;
+    while ((entry = readdir(directory))) {
+        if (entry->d_name[0] != '.' && strstr(entry->d_name, part)) {
+            must_equal(0, unlinkat(dirfd(directory), entry->d_name, 0));
+            count++;
+        }
+    }
+    closedir(directory);
+    return count;
+}
+
+static int count_files(struct fixture *f, const char *part)
+{
+    DIR *directory = opendir(f->dir);
+    struct dirent *entry;
+    int count = 0;
+    while ((entry = readdir(directory))) {
+        count += strstr(entry->d_name, part) != NULL;
+    }
+    closedir(directory);
+    return count;
+}
+
+static void the_segment_of_a_database_that_was_deleted_goes_when_another_is_opened(void **state)
+{
+    struct fixture *f = *state;
+    struct child *puppet = puppet_start(f, "mortal");
+    pid_t pid = puppet->pid;
+    must_equal(1, segments_of(pid));
+    child_kill(puppet);
+    must_equal(1, segments_of(pid));
+    must_hold(remove_files(f, "") > 0);
+    fixture_open(f, "a");
+    must_equal(0, segments_of(pid));
+}
+
+#ifdef HF_FAULTS
+
+/* ---- Files without their name ---------------------------------------------------------------- */
+
+static void a_process_killed_while_it_made_its_live_file_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const points[] = {"live_file_unlocked", "live_file_unnamed"};
+    for (size_t i = 0; i < 2; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            point_arm(points[i], 1, POINT_KILL);
+            fixture_open(f, "mortal");
+            _exit(1);
+        }
+        int exit_status = 0;
+        must_equal(child, waitpid(child, &exit_status, 0));
+        must_hold(WIFSIGNALED(exit_status));
+        must_equal(1, count_files(f, ".new"));
+        must_equal(1, segments_of(child));
+        for (int k = 0; k < 2; k++) { /* the second finds the segment of an empty file */
+            struct store *store = fixture_open(f, "a");
+            must_equal(0, count_files(f, ".new"));
+            fixture_close(f, store);
+        }
+        must_equal(0, segments_of(child));
+    }
+}
+
+static void *show_life(void *ctx)
+{
+    store_alive(ctx);
+    return NULL;
+}
+
+static void *open_another(void *ctx)
+{
+    fixture_open(ctx, "b");
+    return NULL;
+}
+
+static void the_file_that_a_living_store_is_making_is_not_swept(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "a");
+    pthread_t thread;
+    must_equal(1, remove_files(f, "-live-"));
+    point_arm("live_file_unlocked", 1, POINT_STOP_THREAD);
+    must_equal(0, pthread_create(&thread, NULL, show_life, store));
+    must_hold(point_wait_blocked("live_file_unlocked", 60000));
+    fixture_open(f, "b");
+    must_equal(1, count_files(f, ".new"));
+    point_release("live_file_unlocked");
+    must_equal(0, pthread_join(thread, NULL));
+    must_equal(0, count_files(f, ".new"));
+    must_equal(2, count_files(f, "-live-"));
+}
+
+/* Somebody has put a copy in the place of a living store's file. While another process looks at the
+ * copy, the store makes its file again. */
+static void a_file_that_is_swapped_while_it_is_looked_at_is_not_removed(void **state)
+{
+    struct fixture *f = *state;
+    char command[4 * TEMP_PATH_BYTES];
+    pthread_t thread;
+    struct child *mortal = puppet_start(f, "mortal");
+    child_kill(mortal); /* so that there is somebody to bury */
+    struct store *store = fixture_open(f, "a");
+    mortal = puppet_start(f, "mortal");
+    child_kill(mortal);
+    must_equal(2, count_files(f, "-live-"));
+    snprintf(command, sizeof command,
+             "cd '%s' && for i in *-live-*; do cp \"$i\" copy && mv copy \"$i\"; done", f->dir);
+    must_equal(0, system(command)); /* NOLINT: a fixed command */
+    point_arm("bury_one", 2, POINT_STOP_THREAD);
+    must_equal(0, pthread_create(&thread, NULL, open_another, f));
+    must_hold(point_wait_blocked("bury_one", 60000));
+    store_alive(store);
+    point_release("bury_one");
+    must_equal(0, pthread_join(thread, NULL));
+    must_equal(2, count_files(f, "-live-")); /* a and b */
+    must_equal(2, segments_of(getpid()));
+}
+
+#endif
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_segment_outlives_its_process_until_it_is_removed),
     CLAIM(a_closed_store_leaves_no_segment),
     CLAIM(what_is_no_segment_of_notes_is_neither_read_nor_removed),
     CLAIM(notes_survive_the_truncation_of_the_live_file),
     CLAIM(without_segments_notes_are_in_the_live_file),
+    CLAIM(a_segment_of_the_dead_stays_as_long_as_its_live_file),
+    CLAIM(a_segment_of_a_living_process_is_not_swept),
+    CLAIM(a_segment_whose_path_is_no_live_files_is_not_swept),
+    CLAIM(the_segment_of_a_database_that_was_deleted_goes_when_another_is_opened),
+#ifdef HF_FAULTS
+    CLAIM(a_process_killed_while_it_made_its_live_file_leaves_nothing),
+    CLAIM(the_file_that_a_living_store_is_making_is_not_swept),
+    CLAIM(a_file_that_is_swapped_while_it_is_looked_at_is_not_removed),
+#endif
 };
 
 static const struct role roles[] = {{NULL, NULL}};

@@ -231,6 +231,7 @@ static hf_status engine_open_files(struct sqlite_engine *engine,
     if (status != HF_OK) {
         return status;
     }
+    notes_sweep();
     status = engine_enter(engine, options, deadline);
     if (status == HF_OK) {
         status = pool_init(&engine->pool);

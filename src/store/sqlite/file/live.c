@@ -38,77 +38,18 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
+#include "store/sqlite/file/live_file.h"
 #include "store/sqlite/file/sign.h"
 #include "store/sqlite/sqlite.h"
 
-#define LIVE_MAGIC UINT64_C(0x34306576696c6668) /* "hflive04" */
-#define LIVE_NOTES_AT 8192                      /* where the notes begin: on a page of their own */
+#define LIVE_MAKE_TRIES 3
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
-#define BOOT_ID_BYTES 36
-#define TOKEN_HEX_BYTES ((size_t)2 * STORE_TOKEN_BYTES)
-
-/* What the file begins with. */
-struct live_head {
-    uint64_t magic;
-    uint64_t inode;     /* of the file itself */
-    int64_t segment_id; /* of the notes; NOTES_NO_SEGMENT: they follow in the file */
-    char boot_id[BOOT_ID_BYTES + 4];
-    atomic_uint_least64_t counter;
-    struct live_card card;
-};
-
-/* What the file holds. Written by its owner alone. */
-struct live_file {
-    struct live_head head;
-    char unused[LIVE_NOTES_AT - sizeof(struct live_head)];
-    struct live_note notes[STORE_NOTES_MAX];
-};
 
 /* What changes with every sign of life is at the beginning. */
 #define LIVE_SIGNS_BYTES (offsetof(struct live_head, card) + offsetof(struct live_card, given))
-
-_Static_assert(offsetof(struct live_file, notes) == LIVE_NOTES_AT, "no note crosses a page");
-
-/* ---- Names and locks ------------------------------------------------------------------------- */
-
-/* NULL: no memory. */
-static char *live_path(const struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
-                       const char *suffix)
-{
-    size_t prefix = strlen(engine->files.live);
-    size_t bytes = prefix + TOKEN_HEX_BYTES + strlen(suffix) + 1;
-    char *path = mem_alloc(bytes);
-    if (path) {
-        memcpy(path, engine->files.live, prefix);
-        for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
-            snprintf(path + prefix + 2 * i, 3, "%02x", token[i]);
-        }
-        snprintf(path + prefix + TOKEN_HEX_BYTES, bytes - prefix - TOKEN_HEX_BYTES, "%s", suffix);
-    }
-    return path;
-}
-
-/* Its inode is the file's own number: it was not copied or put there by somebody else. */
-static bool live_is_genuine(int fd, const struct live_head *head)
-{
-    struct stat found;
-    return head->magic == LIVE_MAGIC && fstat(fd, &found) == 0 && found.st_ino == head->inode;
-}
-
-static bool live_lock(int fd)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
-
-static bool live_is_locked(int fd)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    /* If we cannot know we say that it lives: taking over from the living is the worse mistake. */
-    return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
-}
 
 static void live_boot_id(char out[BOOT_ID_BYTES + 4])
 {
@@ -185,7 +126,7 @@ static bool live_fill(const struct live *live, int fd)
 }
 
 /* Makes the file from what is in memory, locked, and puts it in its place. -1: see errno. */
-static int live_make(struct sqlite_engine *engine)
+static int live_make_once(struct sqlite_engine *engine)
 {
     struct live *live = &engine->live;
     files_unlink(&engine->files, live->new_path); /* of an attempt before */
@@ -194,13 +135,16 @@ static int live_make(struct sqlite_engine *engine)
     if (fd < 0) {
         return -1;
     }
-    int code = live_lock(fd) && fstat(fd, &found) == 0 ? posix_fallocate(fd, 0, sizeof *live->file)
-                                                       : errno;
+    HF_POINT("live_file_unlocked");
+    int code = live_file_lock(fd) && fstat(fd, &found) == 0
+                   ? posix_fallocate(fd, 0, sizeof *live->file)
+                   : errno;
     if (code == 0) {
         live->file->head.inode = found.st_ino;
         live->identity = (struct file_identity){found.st_ino, found.st_dev};
-        bool made =
-            live_fill(live, fd) && files_rename(&engine->files, live->new_path, live->path) == 0;
+        bool filled = live_fill(live, fd);
+        HF_POINT("live_file_unnamed");
+        bool made = filled && files_rename(&engine->files, live->new_path, live->path) == 0;
         code = made ? 0 : errno;
     }
     if (code != 0) {
@@ -208,6 +152,17 @@ static int live_make(struct sqlite_engine *engine)
         close(fd);
         errno = code;
         return -1;
+    }
+    return fd;
+}
+
+/* The same; another process, or a cleaner of temporary files, may remove the file before it has its
+ * name. */
+static int live_make(struct sqlite_engine *engine)
+{
+    int fd = live_make_once(engine);
+    for (int i = 1; i < LIVE_MAKE_TRIES && fd < 0 && errno == ENOENT; i++) {
+        fd = live_make_once(engine);
     }
     return fd;
 }
@@ -227,11 +182,11 @@ static void live_free(struct live *live)
 static hf_status live_prepare(struct sqlite_engine *engine, const struct node_facts *node)
 {
     struct live *live = &engine->live;
-    live->path = live_path(engine, engine->token, "");
-    live->new_path = live_path(engine, engine->token, ".new");
+    live->path = live_file_path(engine, engine->token, "");
+    live->new_path = live_file_path(engine, engine->token, LIVE_NEW);
     live->file = mem_calloc(1, sizeof *live->file);
     if (!live->path || !live->new_path || !live->file ||
-        !notes_open(&live->notes, engine->token, &engine->files)) {
+        !notes_open(&live->notes, engine->token, live->path, &engine->files)) {
         live_free(live);
         return fail(HF_NOMEM, "no memory for signs of life");
     }
@@ -464,19 +419,13 @@ static bool live_stands_still(struct live *live, const uint8_t token[STORE_TOKEN
     return still;
 }
 
-/* The beginning of a live file; false if it says nothing about its store. */
-static bool live_read_head(int fd, struct live_head *out)
-{
-    return pread(fd, out, sizeof *out, 0) == (ssize_t)sizeof *out && live_is_genuine(fd, out);
-}
-
 enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
                            int64_t lease_ms)
 {
     if (memcmp(token, engine->token, STORE_TOKEN_BYTES) == 0) {
         return LIVE_SELF;
     }
-    char *path = live_path(engine, token, "");
+    char *path = live_file_path(engine, token, "");
     if (!path) {
         return LIVE_ALIVE;
     }
@@ -487,9 +436,10 @@ enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STO
         return LIVE_ALIVE; /* it cannot be known; the next look may tell */
     }
     struct live_head head;
-    bool genuine = fd >= 0 && live_read_head(fd, &head);
+    bool genuine = fd >= 0 && live_file_read_head(fd, &head);
     uint64_t counter = genuine ? atomic_load(&head.counter) : 0;
-    bool alive = genuine ? live_is_locked(fd) : sign_read(engine->live.directory, token, &counter);
+    bool alive =
+        genuine ? live_file_is_locked(fd) : sign_read(engine->live.directory, token, &counter);
     if (fd >= 0) {
         close(fd);
     }
@@ -499,27 +449,6 @@ enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STO
     return live_stands_still(&engine->live, token, counter & SIGN_COUNTER_MASK, lease_ms)
                ? LIVE_FROZEN
                : LIVE_ALIVE;
-}
-
-/* Reads the whole file; false if that is not possible, or it is not whole or not genuine. */
-static bool live_read(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
-                      struct live_file *out)
-{
-    char *path = live_path(engine, token, "");
-    int fd = path ? files_open_read(&engine->files, path) : -1;
-    mem_free(path);
-    if (fd < 0) {
-        return false;
-    }
-    size_t done = 0;
-    ssize_t length;
-    do {
-        length = pread(fd, (char *)out + done, sizeof *out - done, (off_t)done);
-        done += length > 0 ? (size_t)length : 0;
-    } while (done < sizeof *out && (length > 0 || (length < 0 && errno == EINTR)));
-    bool whole = done == sizeof *out && live_is_genuine(fd, &out->head);
-    close(fd);
-    return whole;
 }
 
 hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
@@ -534,10 +463,16 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
     char boot_id[BOOT_ID_BYTES + 4];
     live_boot_id(boot_id);
     *ret_running = 0;
-    bool exact = live_read(engine, token, file) &&
+    char *path = live_file_path(engine, token, "");
+    int fd = path ? files_open_read(&engine->files, path) : -1;
+    mem_free(path);
+    bool exact = fd >= 0 && live_file_read(fd, file) &&
                  memcmp(file->head.boot_id, boot_id, sizeof boot_id) == 0 && boot_id[0] &&
                  (file->head.segment_id == NOTES_NO_SEGMENT ||
                   notes_read(file->head.segment_id, token, file->notes));
+    if (fd >= 0) {
+        close(fd);
+    }
     for (int i = 0; exact && i < STORE_NOTES_MAX; i++) {
         *ret_running += atomic_load(&file->notes[i].position) > 0 ? 1 : 0;
     }
@@ -558,21 +493,6 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
 
 /* ---- Sweeping -------------------------------------------------------------------------------- */
 
-static bool token_parse(const char *hex, uint8_t out[STORE_TOKEN_BYTES])
-{
-    if (strlen(hex) != TOKEN_HEX_BYTES || strspn(hex, "0123456789abcdef") != TOKEN_HEX_BYTES) {
-        return false;
-    }
-    for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
-        unsigned byte = 0;
-        if (sscanf(hex + 2 * i, "%2x", &byte) != 1) {
-            return false;
-        }
-        out[i] = (uint8_t)byte;
-    }
-    return true;
-}
-
 /* True also if we cannot know. */
 static bool token_is_named(struct conn *conn, const uint8_t token[STORE_TOKEN_BYTES])
 {
@@ -590,57 +510,28 @@ static bool token_is_named(struct conn *conn, const uint8_t token[STORE_TOKEN_BY
     return named;
 }
 
-/* What to do with the file of another store, open for reading. */
-typedef void (*live_file_fn)(struct sqlite_engine *engine, int fd,
-                             const uint8_t token[STORE_TOKEN_BYTES], void *ctx);
-
-static void live_open_one(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
-                          live_file_fn found, void *ctx)
+/* Whether the file is of a store that is dead. A file that is not genuine says nothing: it may be a
+ * copy in the place of a living store's file, which that store will notice with its next sign of
+ * life. Then the lock on the directory tells. */
+static bool is_of_the_dead(struct sqlite_engine *engine, int fd,
+                           const uint8_t token[STORE_TOKEN_BYTES])
 {
-    char *path = live_path(engine, token, "");
-    int fd = path ? files_open_read(&engine->files, path) : -1;
-    mem_free(path);
-    if (fd >= 0) {
-        found(engine, fd, token, ctx);
-        close(fd);
-    }
-}
-
-/* Calls `found` for the file of every other store, living or dead. */
-static void live_each(struct sqlite_engine *engine, live_file_fn found, void *ctx)
-{
-    const char *base = engine->files.live + (engine->files.name - engine->files.db);
-    size_t base_length = strlen(base);
-    int fd = openat(engine->files.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *entry;
-    while (directory && (entry = readdir(directory))) {
-        uint8_t token[STORE_TOKEN_BYTES];
-        if (strncmp(entry->d_name, base, base_length) == 0 &&
-            token_parse(entry->d_name + base_length, token) &&
-            memcmp(token, engine->token, STORE_TOKEN_BYTES) != 0) {
-            live_open_one(engine, token, found, ctx);
-        }
-    }
-    if (directory) {
-        closedir(directory);
-    } else if (fd >= 0) {
-        close(fd);
-    }
+    struct live_head head;
+    uint64_t counter;
+    return !live_file_is_locked(fd) &&
+           (live_file_read_head(fd, &head) || !sign_read(engine->live.directory, token, &counter));
 }
 
 static void note_dead(struct sqlite_engine *engine, int fd, const uint8_t token[STORE_TOKEN_BYTES],
                       void *ctx)
 {
-    (void)engine;
-    (void)token;
-    *(bool *)ctx = *(bool *)ctx || !live_is_locked(fd);
+    *(bool *)ctx = *(bool *)ctx || is_of_the_dead(engine, fd, token);
 }
 
 bool live_any_dead(struct sqlite_engine *engine)
 {
     bool dead = false;
-    live_each(engine, note_dead, &dead);
+    live_file_each(engine, "", note_dead, &dead);
     return dead;
 }
 
@@ -657,13 +548,17 @@ static void bury_one(struct sqlite_engine *engine, int fd, const uint8_t token[S
 {
     struct burial *burial = ctx;
     struct live *live = &engine->live;
-    bool dead = !live_is_locked(fd) && !token_is_named(burial->conn, token);
+    struct stat found;
+    HF_POINT("bury_one");
+    bool dead = is_of_the_dead(engine, fd, token) && fstat(fd, &found) == 0 &&
+                !token_is_named(burial->conn, token);
     if (dead && live->buried_count == LIVE_BURY_MAX) {
         live->sweep_due = true;
     } else if (dead) {
-        bool whole = live_read(engine, token, &burial->file);
+        bool whole = live_file_read(fd, &burial->file);
         struct live_buried *buried = &live->buried[live->buried_count++];
         memcpy(buried->token, token, STORE_TOKEN_BYTES);
+        buried->identity = (struct file_identity){found.st_ino, found.st_dev};
         buried->segment_id = whole ? burial->file.head.segment_id : NOTES_NO_SEGMENT;
         if (whole && burial->file.head.card.namespace_id != 0) {
             burial->found(engine, &burial->file.head.card, LIVE_DEAD, burial->ctx);
@@ -680,23 +575,67 @@ void live_bury(struct sqlite_engine *engine, struct conn *conn, live_card_fn fou
         burial->conn = conn;
         burial->found = found;
         burial->ctx = ctx;
-        live_each(engine, bury_one, burial);
+        live_file_each(engine, "", bury_one, burial);
         mem_free(burial);
     }
+}
+
+/* Removes the file that was looked at, if it still has its name. */
+static bool sweep_one(struct sqlite_engine *engine, const struct live_buried *buried)
+{
+    char *path = live_file_path(engine, buried->token, "");
+    struct file_identity found;
+    bool removed = path && files_identify(&engine->files, path, &found) == 0 &&
+                   file_identity_equal(found, buried->identity) &&
+                   files_unlink(&engine->files, path) == 0;
+    mem_free(path);
+    return removed;
 }
 
 void live_sweep(struct sqlite_engine *engine)
 {
     struct live *live = &engine->live;
+    size_t removed = 0;
     for (size_t i = 0; i < live->buried_count; i++) {
-        const struct live_buried *buried = &live->buried[i];
-        char *path = live_path(engine, buried->token, "");
-        if (path && files_unlink(&engine->files, path) == 0) {
-            notes_remove(buried->segment_id, buried->token);
+        if (sweep_one(engine, &live->buried[i])) {
+            notes_remove(live->buried[i].segment_id, live->buried[i].token);
+            removed++;
         }
-        mem_free(path);
+    }
+    if (removed < live->buried_count) {
+        /* Files of another user in a directory with the sticky bit, say: trying again with every
+         * commit would not help. The next opening tries again. */
+        live->sweep_due = false;
     }
     live->buried_count = 0;
+}
+
+/*
+ * A file that was being made when its process was killed. Its store is dead if it has neither the
+ * lock on the file nor the one on the directory, which it takes before it makes the file. (If it
+ * could not get that one, it finds its file gone when it wants to give it its name, and makes
+ * another.) If the file holds nothing yet its segment stays, until notes_sweep finds it.
+ */
+static void sweep_unfinished_one(struct sqlite_engine *engine, int fd,
+                                 const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
+{
+    (void)ctx;
+    struct live_head head;
+    uint64_t counter;
+    if (live_file_is_locked(fd) || sign_read(engine->live.directory, token, &counter)) {
+        return;
+    }
+    bool genuine = live_file_read_head(fd, &head);
+    char *path = live_file_path(engine, token, LIVE_NEW);
+    if (path && files_unlink(&engine->files, path) == 0 && genuine) {
+        notes_remove(head.segment_id, token);
+    }
+    mem_free(path);
+}
+
+void live_sweep_unfinished(struct sqlite_engine *engine)
+{
+    live_file_each(engine, LIVE_NEW, sweep_unfinished_one, NULL);
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */
@@ -715,9 +654,11 @@ struct live_tally {
 static void live_count_one(struct sqlite_engine *engine, int fd,
                            const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
 {
+    (void)engine;
+    (void)token;
     struct live_tally *tally = ctx;
-    bool whole = live_read(engine, token, &tally->file);
-    if (live_is_locked(fd) &&
+    bool whole = live_file_read(fd, &tally->file);
+    if (live_file_is_locked(fd) &&
         (!whole || tally->file.head.card.namespace_id == tally->namespace_id)) {
         int length = snprintf(tally->names + tally->length, tally->bytes - tally->length, "%s%s",
                               tally->count ? ", " : "",
@@ -739,7 +680,7 @@ int32_t live_count(struct sqlite_engine *engine, int64_t namespace_id, char *nam
     tally->namespace_id = namespace_id;
     tally->names = names;
     tally->bytes = bytes;
-    live_each(engine, live_count_one, tally);
+    live_file_each(engine, "", live_count_one, tally);
     int32_t count = tally->count;
     mem_free(tally);
     return count;
@@ -756,11 +697,12 @@ struct cards {
 static void card_one(struct sqlite_engine *engine, int fd, const uint8_t token[STORE_TOKEN_BYTES],
                      void *ctx)
 {
+    (void)token;
     struct cards *cards = ctx;
     /* Before and after: whoever opens or closes meanwhile is seen alive, not as one that died. */
-    bool alive = live_is_locked(fd);
-    bool whole = live_read(engine, token, &cards->file);
-    alive = alive || live_is_locked(fd);
+    bool alive = live_file_is_locked(fd);
+    bool whole = live_file_read(fd, &cards->file);
+    alive = alive || live_file_is_locked(fd);
     if (whole && cards->file.head.card.namespace_id != 0) {
         cards->found(engine, &cards->file.head.card, alive ? LIVE_ALIVE : LIVE_DEAD, cards->ctx);
     }
@@ -777,7 +719,7 @@ hf_status live_cards(struct sqlite_engine *engine, live_card_fn found, void *ctx
     if (engine->live.file && engine->namespace_id != 0) {
         found(engine, &engine->live.file->head.card, LIVE_SELF, ctx);
     }
-    live_each(engine, card_one, cards);
+    live_file_each(engine, "", card_one, cards);
     mem_free(cards);
     return HF_OK;
 }

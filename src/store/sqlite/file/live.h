@@ -73,7 +73,8 @@ struct live_card {
 /* A dead store whose file goes. */
 struct live_buried {
     uint8_t token[STORE_TOKEN_BYTES];
-    int64_t segment_id; /* of its notes, or NOTES_NO_SEGMENT */
+    struct file_identity identity; /* of the file that was looked at */
+    int64_t segment_id;            /* of its notes, or NOTES_NO_SEGMENT */
 };
 
 struct live {
@@ -142,6 +143,8 @@ bool live_any_dead(struct sqlite_engine *engine);
 void live_bury(struct sqlite_engine *engine, struct conn *conn, live_card_fn found, void *ctx);
 /* Removes the files that were marked; under the gate, after the commit. */
 void live_sweep(struct sqlite_engine *engine);
+/* Removes files of the dead that never got their name. */
+void live_sweep_unfinished(struct sqlite_engine *engine);
 
 /* This store's own signs. */
 void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t position,

@@ -31,9 +31,10 @@ struct notes {
     int64_t segment_id;            /* its number, or NOTES_NO_SEGMENT */
 };
 
-/* Makes room for notes: a segment with the owner and the permissions of the database, or, where the
- * system gives none, memory of the process. False: no memory. */
-bool notes_open(struct notes *notes, const uint8_t token[STORE_TOKEN_BYTES],
+/* Makes room for notes: a segment with the owner of the database, which those who may read that may
+ * read, or, where the system gives none, memory of the process. `path` is that of the live file.
+ * False: no memory. */
+bool notes_open(struct notes *notes, const uint8_t token[STORE_TOKEN_BYTES], const char *path,
                 const struct files *files);
 /* Removes them. */
 void notes_close(struct notes *notes);
@@ -44,7 +45,11 @@ void notes_abandon(struct notes *notes);
  * readable, or not that store's. */
 bool notes_read(int64_t segment_id, const uint8_t token[STORE_TOKEN_BYTES],
                 struct live_note out[STORE_NOTES_MAX]);
-/* Removes the segment of a dead store, if it is that store's. */
+/* Removes the segment of a dead store, if it is that store's. Another user's stays, until a process
+ * of that user opens a database (notes_sweep). */
 void notes_remove(int64_t segment_id, const uint8_t token[STORE_TOKEN_BYTES]);
+/* Removes segments that this user's processes made, that no process has in memory, and whose live
+ * file is gone, in whatever directory. Looks at a bounded number of the system's segments. */
+void notes_sweep(void);
 
 #endif

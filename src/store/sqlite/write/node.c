@@ -156,6 +156,7 @@ bool node_bury(struct sqlite_engine *engine, struct conn *conn)
 void node_sweep(struct sqlite_engine *engine)
 {
     struct conn *conn = &engine->writer;
+    live_sweep_unfinished(engine);
     if (!live_any_dead(engine) || conn_begin(conn, deadline_after_ms(0)) != HF_OK) {
         return; /* another program writes: opening does not wait for that, the files can */
     }
