@@ -288,10 +288,11 @@ CREATE UNIQUE INDEX checkpoints_0_newest
 CREATE UNIQUE INDEX checkpoints_1_newest
     ON holdfast.checkpoints_1 (subscription_id, partition, seq);
 
--- Which side is written to.
+-- Which side is written to, and since when: doctor tells if nobody rotates.
 CREATE TABLE holdfast.turns (
-    one  boolean PRIMARY KEY DEFAULT true CHECK (one),
-    side smallint NOT NULL CHECK (side IN (0, 1))
+    one        boolean PRIMARY KEY DEFAULT true CHECK (one),
+    side       smallint NOT NULL CHECK (side IN (0, 1)),
+    rotated_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 INSERT INTO holdfast.turns (side) VALUES (0);
 

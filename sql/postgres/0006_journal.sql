@@ -264,7 +264,7 @@ BEGIN
                            AND o.partition = p.partition AND o.seq > n.seq)',
         v_to, v_from, v_to);
     EXECUTE format('TRUNCATE %I', v_from);
-    UPDATE turns SET side = 1 - v_side;
+    UPDATE turns SET side = 1 - v_side, rotated_at = clock_timestamp();
     RETURN true;
 END
 $$;

@@ -326,8 +326,28 @@ WITH sessions AS MATERIALIZED (
     forgotten AS MATERIALIZED (
         SELECT p.told, p.advice FROM prepared p
         WHERE p.prepared < clock_timestamp() - make_interval(secs => $2::bigint)
-        ORDER BY p.prepared LIMIT 1)
-SELECT s.name, s.value, f.advice
+        ORDER BY p.prepared LIMIT 1),
+    upkeep AS MATERIALIZED ( -- what only the owner of the schema does, and has not done
+        SELECT CASE WHEN u.journal > 4194304 AND u.rotated < clock_timestamp() - interval '10 minutes'
+                   THEN format('the journal of checkpoints has %s bytes and was not rotated for %s minutes',
+                               u.journal, (extract(epoch FROM clock_timestamp() - u.rotated) / 60)::bigint)
+                   WHEN u.month_due THEN 'retention has not run for more than a day, and a month is due' END
+               AS told,
+               format('it is for the owner of the schema: run SELECT * FROM holdfast.tick() as role %s every '
+                      'minute, or a process of that role; if there is one, something holds a lock on the '
+                      'journal', u.owner) AS advice
+        FROM (SELECT pg_relation_size('holdfast.checkpoints_0') + pg_relation_size('holdfast.checkpoints_1')
+                         AS journal,
+                     (SELECT t.rotated_at FROM holdfast.turns t) AS rotated,
+                     EXISTS (SELECT FROM holdfast.namespaces n
+                             WHERE n.id = {namespace} AND n.retention_ms > 0
+                                 AND n.months_from + interval '1 month 1 day'
+                                     < clock_timestamp() - n.retention_ms * interval '1 ms'
+                                 AND (n.retained_at > clock_timestamp() - interval '1 day') IS NOT TRUE
+                                 AND n.created_at < clock_timestamp() - interval '1 day') AS month_due,
+                     (SELECT pg_get_userbyid(s.nspowner) FROM pg_namespace s
+                      WHERE s.nspname = 'holdfast') AS owner) u)
+SELECT s.name, s.value, coalesce(f.advice, u.advice)
 FROM (VALUES ('server_version', current_setting('server_version')),
              ('schema_version', (SELECT value FROM holdfast.meta WHERE name = 'schema_version')),
              ('server_encoding', current_setting('server_encoding')),
@@ -373,6 +393,7 @@ FROM (VALUES ('server_version', current_setting('server_version')),
                   (to_regclass(holdfast.month_table({namespace},
                       (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month')
                           AT TIME ZONE 'UTC')) IS NOT NULL)::integer::text END),
+             ('upkeep', (SELECT u.told FROM upkeep u)),
              ('journal_bytes', (pg_relation_size('holdfast.checkpoints_0')
                                 + pg_relation_size('holdfast.checkpoints_1'))::text),
              ('transaction_ids_left',
@@ -384,3 +405,4 @@ FROM (VALUES ('server_version', current_setting('server_version')),
               END))
      AS s (name, value)
 LEFT JOIN forgotten f ON s.name = 'forgotten_prepared'
+LEFT JOIN upkeep u ON s.name = 'upkeep' AND u.told IS NOT NULL

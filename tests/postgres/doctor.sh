@@ -70,6 +70,25 @@ said "a prepared one by its name and role" warn open_publisher \
 said "with how it is ended" warn open_publisher 'as that role or a superuser, in this database, ROLLBACK PREPARED'
 sql "ROLLBACK PREPARED 'it''s $base'"
 
+# --- Who does not keep the journal short ---
+is "(nothing is said of upkeep while it is done)" "$(grep -c '"upkeep"' out)" 0
+sql "INSERT INTO holdfast.checkpoints_0 (subscription_id, partition, seq, checkpoint) SELECT i, 0, i, 1 FROM generate_series(1000000, 1100000) i"
+hf doctor --json
+is "a journal that has grown lately is no finding" "$(grep -c '"upkeep"' out)" 0
+sql "UPDATE holdfast.turns SET rotated_at = clock_timestamp() - interval '2 hours'"
+hf doctor --json
+said "one that was not rotated for long is" warn upkeep '"the journal of checkpoints has [0-9]+ bytes and was not rotated for 12[0-9] minutes"'
+said "with what to run, as whom" warn upkeep 'run SELECT \* FROM holdfast\.tick\(\) as role holdfast every minute'
+sql "SELECT FROM holdfast.tick()" >/dev/null
+hf doctor --json
+is "after a tick of the owner nothing is said" "$(grep -c '"upkeep"' out)" 0
+sql "UPDATE holdfast.namespaces SET months_from = months_from - interval '8 months', created_at = created_at - interval '8 months', retained_at = clock_timestamp() - interval '25 hours'"
+hf doctor --json
+said "retention that does not run is a finding, too" warn upkeep 'retention has not run for more than a day, and a month is due'
+sql "SELECT FROM holdfast.tick()" >/dev/null
+hf doctor --json
+is "until it has" "$(grep -c '"upkeep"' out)" 0
+
 # --- A role that may see little ---
 role=${base}_role
 server "CREATE ROLE $role LOGIN"
