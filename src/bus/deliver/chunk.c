@@ -76,7 +76,7 @@ static void take_probe(struct runner *runner, struct slot *slot)
     slot->probe = runner->probe_wanted;
     if (slot->probe) {
         runner->probe_wanted = false;
-        runner->breaker_hold = true; /* nothing else until the probe has ended */
+        runner_raise(runner, BAR_BREAKER); /* nothing else until the probe has ended */
     }
 }
 
@@ -140,7 +140,7 @@ size_t chunk_take(struct chunk *chunk)
         take_deliveries(chunk, most);
     }
     if (runner->window.ended > ended && (runner_is_urgent(runner) || chunk->count == 0)) {
-        runner->nudged = true; /* some ended on the way, and nobody will report soon */
+        runner_need(runner, NEED_TURN); /* some ended on the way, and nobody will report soon */
         pthread_cond_signal(&runner->wake);
     }
     if (chunk->count > 0) {

@@ -9,9 +9,8 @@
  * wake-up that comes too often costs a look; one that is missed costs at most the wait period,
  * never an event, because every look asks the store.
  *
- * News is a number that rises. Each of those who look for something in the store (the definition,
- * the crew, retries, the log) remembers the number that he read before his last look that was
- * answered; so news that comes in the middle of a look is news for the next one.
+ * What is to be done is in `needs`, and why workers wait in `bars`: see plan.h. News is a need for
+ * each of those who look for something in the store: the definition, the crew, retries, the log.
  *
  * If the store fails (disk full, file locked for long), what is in hand stays in hand and the same
  * step is tried again later; meanwhile an ordered subscription begins nothing (runner_away). If the
@@ -71,7 +70,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     bool ordered = definition->options.mode == HF_MODE_ORDERED;
     runner->mode = ordered ? &ordered_mode : &shared_mode;
     runner->definition.id = definition->id;
-    runner->stale = true;
+    runner->needs = NEED_DEFINITION;
     breaker_init(&runner->breaker);
     definition_init(&runner->definition);
     runner->definition.id = definition->id;
@@ -154,6 +153,43 @@ void runner_unreference(struct runner *runner)
     bus_unreference(bus);
 }
 
+/* ---- Needs and bars -------------------------------------------------------------------------- */
+
+void runner_need(struct runner *runner, uint32_t needs)
+{
+    atomic_fetch_or(&runner->needs, needs);
+}
+
+void runner_call(struct runner *runner, uint32_t needs)
+{
+    runner_need(runner, needs | NEED_TURN);
+    if (runner->waiting) {
+        pthread_cond_signal(&runner->wake);
+    }
+}
+
+uint32_t runner_take(struct runner *runner, uint32_t needs)
+{
+    return atomic_fetch_and(&runner->needs, ~needs) & needs;
+}
+
+bool runner_needs(const struct runner *runner, uint32_t needs)
+{
+    return (atomic_load(&runner->needs) & needs) != 0;
+}
+
+void runner_raise(struct runner *runner, uint32_t bars)
+{
+    runner->bars |= bars;
+}
+
+void runner_lower(struct runner *runner, uint32_t bars)
+{
+    runner->bars &= ~bars;
+}
+
+/* ---- Asking the store ------------------------------------------------------------------------ */
+
 /* The dispatcher asks the store something without which nothing is stored. */
 static void begin_asking(struct runner *runner)
 {
@@ -169,7 +205,9 @@ static void end_asking(struct runner *runner)
     pthread_mutex_lock(&runner->mutex);
     bool late = clock_mono_us() - runner->asked_us >= RUNNER_LATE_US;
     runner->asked_us = 0;
-    runner->nudged |= late && runner->ordered && runner_has_work(runner);
+    if (late && runner->ordered && runner_has_work(runner)) {
+        runner_need(runner, NEED_TURN);
+    }
     pthread_mutex_unlock(&runner->mutex);
     if (late) {
         runner_away(runner);
@@ -224,7 +262,7 @@ void runner_note(struct runner *runner, const char *format, ...)
     }
     *at = notice;
     runner->notice_count++;
-    runner->nudged = true;
+    runner_need(runner, NEED_TURN);
     pthread_cond_signal(&runner->wake);
 }
 
@@ -250,20 +288,9 @@ static void log_notices(struct runner *runner, struct notice *first)
 void runner_nudge(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
-    runner->nudged = true;
-    runner->news++;
-    if (runner->waiting) {
-        pthread_cond_signal(&runner->wake);
-    }
+    runner_call(runner, NEEDS_OF_NEWS);
     pthread_mutex_unlock(&runner->mutex);
     HF_POINT("after_nudge");
-}
-
-bool runner_has_news(const struct runner *runner, uint64_t *seen)
-{
-    bool news = runner->news != *seen;
-    *seen = runner->news;
-    return news;
 }
 
 void runner_set_handlers(struct runner *runner, struct handlers *handlers)
@@ -272,8 +299,8 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers)
     struct handlers *old = runner->handlers;
     runner->handlers = handlers;
     atomic_fetch_add(&runner->handlers_version, 1);
-    runner->hold_back = true; /* until it is known whether these cover the patterns */
-    runner->nudged = true;
+    runner_raise(runner, BAR_HELD_BACK); /* until it is known whether these cover the patterns */
+    runner_need(runner, NEED_TURN);
     if (runner->course != COURSE_HALT) {
         runner->course = handlers->count > 0 ? COURSE_WORK : COURSE_RETIRE;
     }
@@ -332,75 +359,105 @@ static hf_status look_at_standing(struct runner *runner, bool *ret_same)
     return status == HF_NOTFOUND ? HF_OK : status;
 }
 
+/* The definition could not be read: without it nothing is stored. */
+static void not_refreshed(struct runner *runner, hf_status status)
+{
+    runner_away(runner);
+    runner_store_failed(runner, status, "reading the subscription");
+}
+
+/* The subscription is gone: the runner retires. */
+static void was_removed(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    runner_raise(runner, BAR_REMOVED);
+    if (runner->course == COURSE_WORK) {
+        runner->course = COURSE_RETIRE;
+        runner_course_changed(runner);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    runner_say(runner, HF_LOG_WARN, "the subscription was removed");
+}
+
+bool runner_breaks(const struct runner *runner)
+{
+    return runner->definition.options.breaker == HF_ON;
+}
+
+/* What the fresh definition says of the breaker. The mutex is held. */
+static void adopt_breaker(struct runner *runner, const struct definition *fresh)
+{
+    bool on = fresh->options.breaker == HF_ON;
+    bool stored = !text_is_absent(fresh->breaker_json);
+    if (on && !runner_needs(runner, NEED_BREAKER)) {
+        if (stored && (!runner_breaks(runner) || runner->breaker.state == BREAKER_CLOSED)) {
+            breaker_read(fresh->breaker_json, &runner->breaker); /* another process opened it */
+        } else if (!stored && runner->breaker.state != BREAKER_CLOSED) {
+            breaker_init(&runner->breaker); /* the subscription was resumed, or its probe ran */
+        }
+    }
+    if (!on) {
+        runner_lower(runner, BAR_BREAKER);
+    }
+}
+
+/* Goes by the fresh definition from now on; what it refers to is handed over. */
+static void adopt(struct runner *runner, struct definition *fresh, int64_t mono_us)
+{
+    if (reads_differently(&runner->definition, fresh)) {
+        runner_need(runner, NEED_RESET);
+    }
+    pthread_mutex_lock(&runner->mutex);
+    adopt_breaker(runner, fresh);
+    struct definition old = runner->definition;
+    runner->definition = *fresh;
+    /* In one go: a worker that comes for more between the two would find neither reason. */
+    if (runner->definition.paused_at_us >= 0) {
+        runner_raise(runner, BAR_HELD_BACK);
+    }
+    if (!runner_is_urgent(runner)) {
+        runner_lower(runner, BAR_HALTING); /* stored: whether it is paused is known now */
+    }
+    timekeeper_expect(&runner->bus->timekeeper, mono_us); /* the limits may be others now */
+    pthread_mutex_unlock(&runner->mutex);
+    definition_release(&old);
+    watch_lease(runner->bus, runner->definition.options.lease_ms);
+}
+
 void runner_refresh(struct runner *runner, int64_t mono_us)
 {
-    uint64_t seen = runner->refreshed_at;
-    pthread_mutex_lock(&runner->mutex);
-    bool news = runner_has_news(runner, &seen);
-    pthread_mutex_unlock(&runner->mutex);
-    if (!runner->stale && !news && mono_us - runner->refreshed_us < REFRESH_US) {
+    if (!runner_needs(runner, NEED_DEFINITION | NEED_STANDING) &&
+        mono_us - runner->refreshed_us < REFRESH_US) {
         return;
     }
     bool same;
+    uint32_t news = runner_take(runner, NEED_STANDING);
     hf_status status = look_at_standing(runner, &same);
     if (status) {
-        runner_away(runner);
-        runner_store_failed(runner, status, "reading the subscription");
+        runner_need(runner, news);
+        not_refreshed(runner, status);
         return;
     }
-    runner->refreshed_at = seen;
-    runner->stale |= !same; /* until it could be read */
-    if (!runner->stale) {
+    if (same && !runner_needs(runner, NEED_DEFINITION)) {
         runner->refreshed_us = mono_us;
         return;
     }
+    runner_need(runner, NEED_DEFINITION); /* until it could be read */
     struct definition fresh;
     definition_init(&fresh);
     status = definition_load_id(runner->bus, runner->definition.id, &fresh);
-    if (status == HF_NOTFOUND) {
-        runner->removed = true;
-        pthread_mutex_lock(&runner->mutex);
-        runner->hold_back = true;
-        if (runner->course == COURSE_WORK) {
-            runner->course = COURSE_RETIRE;
-            runner_course_changed(runner);
-        }
-        pthread_mutex_unlock(&runner->mutex);
-        runner_say(runner, HF_LOG_WARN, "the subscription was removed");
-    }
     if (status) {
-        if (status != HF_NOTFOUND) {
-            runner_away(runner);
-            runner_store_failed(runner, status, "reading the subscription");
+        if (status == HF_NOTFOUND) {
+            was_removed(runner);
+        } else {
+            not_refreshed(runner, status);
         }
         definition_release(&fresh);
         return;
     }
     runner->refreshed_us = mono_us;
-    runner->stale = false;
-    runner->reread |= reads_differently(&runner->definition, &fresh);
-    pthread_mutex_lock(&runner->mutex);
-    struct definition old = runner->definition;
-    runner->definition = fresh;
-    bool on = fresh.options.breaker == HF_ON;
-    if (on && !runner->breaker_changed) {
-        bool stored = !text_is_absent(fresh.breaker_json);
-        if (stored && (!runner->breaker_on || runner->breaker.state == BREAKER_CLOSED)) {
-            breaker_read(fresh.breaker_json, &runner->breaker); /* another process opened it */
-        } else if (!stored && runner->breaker.state != BREAKER_CLOSED) {
-            breaker_init(
-                &runner->breaker); /* somebody resumed the subscription, or its probe ran */
-        }
-    }
-    runner->breaker_on = on;
-    /* In one go: a worker that comes for more between the two would find neither reason. */
-    runner->hold_back |= fresh.paused_at_us >= 0;
-    runner->halting &= runner_is_urgent(runner); /* stored: whether it is paused is known now */
-    runner->breaker_hold &= on;
-    timekeeper_expect(&runner->bus->timekeeper, mono_us); /* the limits may be others now */
-    pthread_mutex_unlock(&runner->mutex);
-    definition_release(&old);
-    watch_lease(runner->bus, runner->definition.options.lease_ms);
+    runner_take(runner, NEED_DEFINITION);
+    adopt(runner, &fresh, mono_us);
 }
 
 bool runner_may_work(struct runner *runner)
@@ -411,7 +468,7 @@ bool runner_may_work(struct runner *runner)
     pthread_mutex_lock(&runner->mutex);
     struct handlers *handlers = handlers_reference(runner->handlers);
     pthread_mutex_unlock(&runner->mutex);
-    if (runner->removed || runner->stale) {
+    if (runner_needs(runner, NEED_DEFINITION)) {
         may = false;
     } else if (definition->paused_at_us >= 0) {
         runner_say(runner, HF_LOG_INFO, "paused by %" TEXT_PRI ": %" TEXT_PRI,
@@ -426,7 +483,11 @@ bool runner_may_work(struct runner *runner)
     }
     handlers_unreference(handlers);
     pthread_mutex_lock(&runner->mutex);
-    runner->hold_back = !may;
+    if (may) {
+        runner_lower(runner, BAR_HELD_BACK);
+    } else {
+        runner_raise(runner, BAR_HELD_BACK);
+    }
     pthread_mutex_unlock(&runner->mutex);
     return may;
 }
@@ -478,11 +539,12 @@ void runner_store_worked(struct runner *runner)
 void runner_away(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
-    if (!runner->away && runner->ordered) {
-        runner->away = true;
-        if (runner_bar(runner) == BAR_AWAY) {
-            chunk_cut_all(runner);
-        }
+    bool new = runner->ordered && !(runner->bars & BAR_AWAY);
+    if (new) {
+        runner_raise(runner, BAR_AWAY);
+    }
+    if (new &&runner_bars(runner) == BAR_AWAY) {
+        chunk_cut_all(runner);
     }
     pthread_mutex_unlock(&runner->mutex);
 }
@@ -490,7 +552,7 @@ void runner_away(struct runner *runner)
 void runner_back(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
-    runner->away = false;
+    runner_lower(runner, BAR_AWAY);
     runner_signal_work(runner);
     pthread_mutex_unlock(&runner->mutex);
 }
@@ -500,9 +562,8 @@ void runner_back(struct runner *runner)
 static void store_breaker(struct runner *runner, int64_t now_us)
 {
     pthread_mutex_lock(&runner->mutex);
-    bool changed = runner->breaker_changed;
+    bool changed = runner_take(runner, NEED_BREAKER);
     struct breaker breaker = runner->breaker;
-    runner->breaker_changed = false;
     pthread_mutex_unlock(&runner->mutex);
     if (!changed) {
         return;
@@ -524,9 +585,7 @@ static void store_breaker(struct runner *runner, int64_t now_us)
         status = runner_run(runner, &put.change);
     }
     if (status) {
-        pthread_mutex_lock(&runner->mutex);
-        runner->breaker_changed = true;
-        pthread_mutex_unlock(&runner->mutex);
+        runner_need(runner, NEED_BREAKER);
     }
     buf_release(&buf);
 }
@@ -535,7 +594,7 @@ static void store_breaker(struct runner *runner, int64_t now_us)
  * when to look again (wall clock). */
 static int64_t ask_breaker(struct runner *runner, int64_t now_us)
 {
-    if (!runner->breaker_on) {
+    if (!runner_breaks(runner)) {
         return INT64_MAX;
     }
     int64_t again_us = INT64_MAX;
@@ -549,7 +608,11 @@ static int64_t ask_breaker(struct runner *runner, int64_t now_us)
         int64_t ms = breaker_wait_ms(&runner->breaker, now_us);
         again_us = ms > 0 ? now_us + ms * 1000 : INT64_MAX; /* over: whatever comes is the probe */
     }
-    runner->breaker_hold = runner->breaker.state != BREAKER_CLOSED && !runner->probe_wanted;
+    if (runner->breaker.state != BREAKER_CLOSED && !runner->probe_wanted) {
+        runner_raise(runner, BAR_BREAKER);
+    } else {
+        runner_lower(runner, BAR_BREAKER);
+    }
     pthread_mutex_unlock(&runner->mutex);
     return again_us;
 }
@@ -571,8 +634,7 @@ static void look_around(struct runner *runner, bool tend)
     int64_t mono_us = clock_mono_us();
     if (!tend || mono_us - runner->looked_us >= TEND_MS * 1000) {
         runner->looked_us = mono_us;
-        runner->stale = true;
-        runner->news++;
+        runner_need(runner, NEED_DEFINITION | NEEDS_OF_NEWS);
     }
 }
 
@@ -602,7 +664,7 @@ static void wait_for_something(struct runner *runner, struct step step)
     }
     runner->waiting = true;
     bool in_time = true;
-    while (!runner->nudged && !runner_is_over(runner) && in_time) {
+    while (!runner_needs(runner, NEED_TURN) && !runner_is_over(runner) && in_time) {
         in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline_earlier(deadline, tend));
     }
     if (!in_time) {
@@ -617,13 +679,21 @@ static bool too_many_stuck(struct runner *runner)
     pthread_mutex_lock(&runner->mutex);
     bool many = runner->stuck >= runner->definition.options.stuck_max;
     pthread_mutex_unlock(&runner->mutex);
-    if (many && runner->definition.paused_at_us < 0 && !runner->stale) {
+    if (many && runner->definition.paused_at_us < 0 && !runner_needs(runner, NEED_DEFINITION)) {
         char reason[128];
         snprintf(reason, sizeof reason, "%d handlers are past their timeout and have not returned",
                  runner->definition.options.stuck_max);
         runner_pause(runner, reason);
     }
     return many;
+}
+
+static bool is_removed(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool removed = runner->bars & BAR_REMOVED;
+    pthread_mutex_unlock(&runner->mutex);
+    return removed;
 }
 
 /* The mutex is held. */
@@ -645,7 +715,7 @@ void runner_turn(struct runner *runner)
     pthread_mutex_lock(&runner->mutex);
     memcpy(trouble, runner->trouble, sizeof trouble);
     runner->trouble[0] = '\0';
-    runner->nudged = false;
+    runner_take(runner, NEED_TURN);
     chunk_report_all(runner, mono_us);
     struct notice *notices = take_notices(runner);
     pthread_mutex_unlock(&runner->mutex);
@@ -659,7 +729,7 @@ void runner_turn(struct runner *runner)
     struct step step = {.at_us = INT64_MAX};
     if (mono_us < runner->retry_store_us) {
         step.at_us = now_us + (runner->retry_store_us - mono_us);
-    } else if (!runner->removed) {
+    } else if (!is_removed(runner)) {
         too_many_stuck(runner);
         step = runner->mode->step(runner, now_us);
         store_breaker(runner, now_us);

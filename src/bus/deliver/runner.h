@@ -14,6 +14,7 @@
 
 #include "base/breaker.h"
 #include "base/companion.h"
+#include "bus/deliver/plan.h"
 #include "bus/deliver/worker.h"
 #include "bus/subscription.h"
 
@@ -39,18 +40,6 @@ struct runner_mode {
     struct step (*step)(struct runner *runner, int64_t now_us);
     /* Nothing runs any more: settle the rest, give back what is ours. */
     hf_status (*finish)(struct runner *runner, int64_t now_us);
-};
-
-/* Why workers may begin nothing now; what runs goes on. Each reason is raised by whoever learns of
- * it and lowered by the dispatcher alone, in the step that has dealt with it. */
-enum bar {
-    BAR_NONE,
-    BAR_STOPPING,  /* the runner ends, or retires */
-    BAR_LOST,      /* what is in hand is not ours any more: until it is dropped and read again */
-    BAR_HELD_BACK, /* paused, removed, changed, or without a handler: until that is looked into */
-    BAR_HALTING,   /* an event dies and the policy is to halt: until that is stored */
-    BAR_BREAKER,   /* the breaker is open: until its pause is over, or its probe has ended */
-    BAR_AWAY       /* the store does not take what ends: until it does (see runner_away) */
 };
 
 /*
@@ -88,34 +77,23 @@ struct runner {
     int32_t stuck;                 /* workers whose turn was taken and that still run */
     int32_t idle;                  /* workers waiting for work */
     bool waiting;                  /* the dispatcher waits */
-    bool nudged;                   /* look before waiting */
-    uint64_t news;                 /* rises when there may be something new in the store; whoever
-                                      looks for some remembers what it was before the look */
+    _Atomic uint32_t needs;        /* enum need; see plan.h */
+    uint32_t bars;                 /* enum bar, those that were raised; runner_bars has all */
     enum course course;            /* BAR_STOPPING, unless it is to work */
     struct deadline stop_deadline; /* then running handlers are given up */
-    bool breaker_hold;             /* BAR_BREAKER */
     bool probe_wanted;             /* the breaker allows the next delivery, and only that */
-    bool hold_back;                /* BAR_HELD_BACK */
-    bool halting;                  /* BAR_HALTING */
-    bool lost;                     /* BAR_LOST */
-    bool away;                     /* BAR_AWAY, also while ... */
-    int64_t asked_us;              /* ... the dispatcher waits for an answer of the store since then
-                              (monotonic; 0: it does not), and that is too long */
+    int64_t asked_us;              /* the dispatcher waits for an answer of the store since then
+                                      (monotonic; 0: it does not): BAR_AWAY if that is too long */
     int64_t rest_until_us;         /* monotonic; after a failed transaction: no new one before */
     int32_t singly;                /* so many chunks of one delivery are to come */
     int64_t handler_us;            /* how long a handler takes, smoothed */
     bool batched;           /* for batch handlers. What is held behind a failing unit then waits
                               as retries, which are not due before the unit is over: held ones
                               would follow one at a time, and not as units */
-    bool log_more;          /* ordered: the last read stopped at a limit ... */
-    bool read_on;           /* ... and a unit waits for what comes next, as the dispatcher was told;
-                              until it has come to reading */
     struct story_unit torn; /* ordered: a unit that is due and in hand in part; the rest of it is
                                still to be read. events 0: none */
     int64_t crew;           /* ordered: the subscription's crew number, as last seen */
-    struct breaker breaker;
-    bool breaker_on;
-    bool breaker_changed;
+    struct breaker breaker; /* if the definition wants one: runner_breaks */
     struct notice *notices; /* what the dispatcher is to tell the log, see runner_note */
     size_t notice_count;
 
@@ -128,12 +106,8 @@ struct runner {
     bool left;         /* the last stop did not wait for its thread */
     char trouble[256]; /* why a transaction could not be kept; for the log */
     struct rack rack;
-    int64_t refreshed_us;    /* monotonic; when the definition was last read ... */
-    uint64_t refreshed_at;   /* ... and the news before that */
+    int64_t refreshed_us;    /* monotonic; when the definition was last read */
     int64_t looked_us;       /* monotonic; when it last looked at everything because it was time */
-    bool stale;              /* the definition must be read again */
-    bool removed;            /* the subscription is gone */
-    bool reread;             /* the log would be read differently now */
     int64_t retry_store_us;  /* after a failure of the store: not before */
     int64_t store_failures;  /* in a row */
     int64_t refused_settles; /* the same, see runner_settle_refused */
@@ -169,11 +143,26 @@ hf_status runner_stop_end(struct runner *runner, const struct patience *patience
 hf_status runner_join(struct runner *runner, struct deadline deadline);
 void runner_reference(struct runner *runner);
 void runner_unreference(struct runner *runner);
+/* There may be something new in the store. */
 void runner_nudge(struct runner *runner);
 /* Replaces the handlers (takes the reference). Without any it retires. */
 void runner_set_handlers(struct runner *runner, struct handlers *handlers);
 /* The course has been set: wakes all that must look at it. The mutex is held. */
 void runner_course_changed(struct runner *runner);
+
+/* Sets bits of `needs`: the dispatcher, or another thread that holds the mutex. */
+void runner_need(struct runner *runner, uint32_t needs);
+/* The same for another thread, and it is not to wait: it is woken. The mutex is held. */
+void runner_call(struct runner *runner, uint32_t needs);
+/* Clears bits of `needs` and answers which were set. Only the dispatcher does that. */
+uint32_t runner_take(struct runner *runner, uint32_t needs);
+/* Is one of them set? */
+bool runner_needs(const struct runner *runner, uint32_t needs);
+/* Raises bars, or lowers them. The mutex is held. */
+void runner_raise(struct runner *runner, uint32_t bars);
+void runner_lower(struct runner *runner, uint32_t bars);
+/* What keeps workers from beginning anything; 0: nothing does. The mutex is held. */
+uint32_t runner_bars(const struct runner *runner);
 
 /* For the dispatcher's thread. */
 
@@ -192,12 +181,11 @@ bool runner_drain(struct runner *runner);
 hf_status runner_run(struct runner *runner, struct change *change);
 /* Says something to the log once, until something else is said. "" forgets. */
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...) HF_PRINTF(3, 4);
-/* Has there been news since the caller last looked? What it is going to look at is newer than what
- * it remembers in `*seen`. Mutex held. */
-bool runner_has_news(const struct runner *runner, uint64_t *seen);
+/* Has the subscription a breaker? */
+bool runner_breaks(const struct runner *runner);
 /* Reads the definition again if somebody may have changed it. */
 void runner_refresh(struct runner *runner, int64_t mono_us);
-/* Does the definition allow new work now? Also sets hold_back. */
+/* Does the definition allow new work now? Also raises or lowers BAR_HELD_BACK. */
 bool runner_may_work(struct runner *runner);
 /* Remembers a failure of the store and says so; the next try is later (up to 2 s). */
 void runner_store_failed(struct runner *runner, hf_status status, const char *doing);
@@ -218,7 +206,7 @@ void runner_settle_worked(struct runner *runner);
  *   runner_back     checkpoints were stored: lowered. While it is raised and something is in hand
  *                   each step stores those of all partitions, moved or not (settle.c). That
  *                   shows that the store takes what ends, and refuses what is not ours any more
- *   runner_bar      the dispatcher waits for an answer, for RUNNER_LATE_US or for a database that
+ *   runner_bars     the dispatcher waits for an answer, for RUNNER_LATE_US or for a database that
  *                   is not there (store_is_away): as if it were raised, until the answer is there;
  *                   at the end of its turn workers are woken
  *
@@ -266,8 +254,6 @@ void runner_signal_work(struct runner *runner);
  * RUNNER_NOTICES_MAX messages wait; further ones are dropped. */
 void runner_note(struct runner *runner, const char *format, ...) HF_PRINTF(2, 3);
 
-/* What keeps workers from beginning anything; the first reason, in the order of the enum. */
-enum bar runner_bar(const struct runner *runner);
 /* Has something ended that is to be stored at once? */
 bool runner_is_urgent(const struct runner *runner);
 /* How many deliveries a worker may take now; 0: none. */

@@ -90,8 +90,11 @@ static void begin(struct runner *runner)
     runner->finish_status = HF_OK;
     runner->finishing = false;
     runner->left = false;
-    runner->stale = true;
     runner->said[0] = '\0';
+    runner_need(runner, NEED_DEFINITION);
+    pthread_mutex_lock(&runner->mutex);
+    runner_lower(runner, BAR_REMOVED);
+    pthread_mutex_unlock(&runner->mutex);
 }
 
 /* Waits until the timekeeper has rolled back the transactions of handlers that were given up: one

@@ -95,7 +95,7 @@ void runner_pause(struct runner *runner, const char *reason)
     if (runner_run(runner, &pause.change)) {
         runner_say(runner, HF_LOG_ERROR, "cannot pause: %s", err_message());
     }
-    runner->stale = true;
+    runner_need(runner, NEED_DEFINITION);
 }
 
 void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful)
@@ -129,16 +129,16 @@ void runner_sort_out(struct runner *runner, struct slot *slot)
     }
     if (slot->entry->damaged) {
         slot->ending = ENDED_DAMAGED;
-        runner->halting |= halts;
+        runner_raise(runner, halts ? BAR_HALTING : 0);
         window_end(&runner->window, slot);
     } else if (is_outside(runner, slot->entry, &ending)) {
         slot->ending = ending;
         window_end(&runner->window, slot);
     } else if (verdict_is_spent(&runner->definition.options, slot->entry)) {
         slot->ending = ENDED_SPENT;
-        runner->halting |= halts;
+        runner_raise(runner, halts ? BAR_HALTING : 0);
         window_end(&runner->window, slot);
     }
     /* No worker will report it. */
-    runner->nudged |= slot->state == SLOT_ENDED;
+    runner_need(runner, slot->state == SLOT_ENDED ? NEED_TURN : 0);
 }

@@ -32,26 +32,22 @@ bool runner_has_work(const struct runner *runner)
     return runner->window.ready > 0 || runner->window.busy > 0;
 }
 
-/* See runner_away. */
-static bool is_away(const struct runner *runner)
+/* Has an answer of the store been waited for so long that what ends may not be stored? See
+ * runner_away. */
+static bool is_late(const struct runner *runner)
 {
-    if (!runner->ordered || runner->definition.options.transactional == HF_ON) {
-        return false;
-    }
-    return runner->away ||
-           (runner->asked_us > 0 && (store_is_away(runner->bus->store) ||
-                                     clock_mono_us() - runner->asked_us >= RUNNER_LATE_US));
+    return runner->asked_us > 0 && (store_is_away(runner->bus->store) ||
+                                    clock_mono_us() - runner->asked_us >= RUNNER_LATE_US);
 }
 
-enum bar runner_bar(const struct runner *runner)
+uint32_t runner_bars(const struct runner *runner)
 {
-    return runner->course != COURSE_WORK ? BAR_STOPPING
-           : runner->lost                ? BAR_LOST
-           : runner->hold_back           ? BAR_HELD_BACK
-           : runner->halting             ? BAR_HALTING
-           : runner->breaker_hold        ? BAR_BREAKER
-           : is_away(runner)             ? BAR_AWAY
-                                         : BAR_NONE;
+    uint32_t bars = runner->bars & ~(uint32_t)BAR_AWAY;
+    bool may_be_away = runner->ordered && runner->definition.options.transactional != HF_ON;
+    if (may_be_away && ((runner->bars & BAR_AWAY) || is_late(runner))) {
+        bars |= BAR_AWAY;
+    }
+    return bars | (runner->course == COURSE_WORK ? 0 : BAR_STOPPING);
 }
 
 /* What is only held may wait (settle.c), unless units would be torn apart. */
@@ -65,7 +61,7 @@ size_t runner_chunk_size(struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
     struct window *window = &runner->window;
-    if (runner_bar(runner) != BAR_NONE || window->ready == 0) {
+    if (window->ready == 0 || runner_bars(runner)) {
         return 0;
     }
     if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
@@ -75,7 +71,7 @@ size_t runner_chunk_size(struct runner *runner)
         window->settled + window->ended > 0) {
         return 0; /* the checkpoint of the last one comes first */
     }
-    if (runner->breaker_on || runner->singly > 0 || options->checkpoint_events == 1) {
+    if (runner_breaks(runner) || runner->singly > 0 || options->checkpoint_events == 1) {
         return 1;
     }
     if (options->concurrency == 1) {
@@ -103,18 +99,18 @@ struct hold runner_hold(const struct runner *runner, const struct slot *slot)
 
 static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
 {
-    if (!runner->breaker_on) {
+    if (!runner_breaks(runner)) {
         return;
     }
     struct breaker_policy policy = options_breaker(&runner->definition.options);
     int64_t now_us = clock_wall_us();
     if (slot->probe) {
         breaker_report_probe(&runner->breaker, &policy, ok, now_us);
-        runner->breaker_changed = true;
+        runner_need(runner, NEED_BREAKER);
         slot->probe = false;
     } else if (breaker_report(&runner->breaker, &policy, slot->entry->attempts + 1, ok, now_us)) {
-        runner->breaker_changed = true;
-        runner->breaker_hold = true;
+        runner_need(runner, NEED_BREAKER);
+        runner_raise(runner, BAR_BREAKER);
     }
 }
 
@@ -143,7 +139,8 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
     last |= slot->splitting && result->verdict == HF_RETRY;
     bool halts = runner->definition.options.on_poison == HF_POISON_HALT;
     if (!ok && last && halts) {
-        runner->halting = true; /* it dies and the subscription pauses: nothing more begins */
+        runner_raise(runner,
+                     BAR_HALTING); /* it dies and the subscription pauses: nothing more begins */
     }
     if (!window->lanes) {
         window_end(window, slot);
@@ -152,17 +149,17 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
     /* What is alone after its unit was split dies, and the rest of the unit follows at once. */
     bool passes = slot->splitting && last && !halts;
     if (!ok && !passes && !window_fail_lane(window, lane, slot->partition)) {
-        runner->lost = true; /* cannot hold its lane back: drop all, it will come again */
+        runner_raise(runner,
+                     BAR_LOST); /* cannot hold its lane back: drop all, it will come again */
     }
     if (ok && in_tx && slot->waited) {
         /* The dispatcher may have stored events behind it since its transaction has looked. */
         if (result->before) {
-            runner->lost = true; /* nobody has told what waits behind it: drop all, load it again */
+            runner_raise(runner, BAR_LOST); /* what waits behind it is not known: drop all */
         } else if (!result->lane_busy && !slot->followed) {
             window_free_lane(window, lane);
         }
-        runner->nudged = true;
-        runner->news++; /* the lane's next may be due */
+        runner_call(runner, NEED_RETRIES); /* the lane's next may be due */
     }
     if (ok && (in_tx || !slot->waited)) {
         window_settle(window, slot);
@@ -190,12 +187,9 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     bool low = window->ready <= options->inflight_max / 4;
     bool due = window->settled >= options->checkpoint_events ||
                (window->settled > 0 && options->checkpoint_ms < RUNNER_PROMPT_MS);
-    if (low || due || runner->nudged || window->closed > 0 || runner_is_urgent(runner) ||
-        runner_bar(runner) != BAR_NONE || atomic_load(&runner->bus->waiters) > 0) {
-        runner->nudged = true; /* also in the middle of a step: it looks once more */
-        if (runner->waiting) {
-            pthread_cond_signal(&runner->wake);
-        }
+    if (low || due || runner_needs(runner, NEED_TURN) || window->closed > 0 ||
+        runner_is_urgent(runner) || runner_bars(runner) || atomic_load(&runner->bus->waiters) > 0) {
+        runner_call(runner, NEED_TURN); /* also in the middle of a step: it looks once more */
     }
     if (runner->idle > 0 && window->ready > 0) {
         runner_signal_work(runner);
@@ -225,7 +219,7 @@ static void gave_up(struct runner *runner, struct worker *worker)
         worker->next = runner->aborting;
         runner->aborting = worker;
     }
-    runner->nudged = true; /* somebody has to take its place */
+    runner_need(runner, NEED_TURN); /* somebody has to take its place */
     pthread_cond_signal(&runner->wake);
 }
 

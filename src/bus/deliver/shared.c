@@ -49,8 +49,6 @@ struct lease {
 
 struct shared {
     struct lease *leases;
-    bool more;           /* the last claim stopped at a limit, or there was news since ... */
-    uint64_t claimed_at; /* ... that is, since this */
     int64_t claim_at_us; /* when something will be due; INT64_MAX: when there is news */
     int64_t seen_us;     /* the wall clock at the last step, to notice that it was set back */
     uint64_t losses;     /* store_losses, when it was last asked */
@@ -160,7 +158,9 @@ static void close_slots(struct runner *runner, struct lease *lease)
     lease->unflushed_us = 0;
     runner->window.settled = 0; /* counts for checkpoints, which this mode has none of */
     window_reap(&runner->window, &runner->rack);
-    runner->stale |= runner->halting; /* is it paused now? */
+    if (runner->bars & BAR_HALTING) {
+        runner_need(runner, NEED_DEFINITION); /* is it paused now? */
+    }
     pthread_mutex_unlock(&runner->mutex);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
@@ -211,7 +211,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         pthread_mutex_lock(&runner->mutex);
         lease_lose(runner, lease);
         pthread_mutex_unlock(&runner->mutex);
-        runner->stale |= status == HF_NOTFOUND;
+        runner_need(runner, status == HF_NOTFOUND ? NEED_DEFINITION : 0);
         runner_settle_refused(runner, status);
         runner_say(runner, HF_LOG_WARN, "lost a lease: %s", err_message());
     } else if (status) {
@@ -219,7 +219,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         return false;
     } else {
         runner_settle_worked(runner);
-        runner->stale |= !text_is_absent(settle.pause.reason);
+        runner_need(runner, text_is_absent(settle.pause.reason) ? 0 : NEED_DEFINITION);
         if (!settle.all) { /* all are done */
             harvest_log(&runner->shared->harvest, runner);
         }
@@ -394,19 +394,21 @@ static bool wants_more(struct runner *runner, int64_t now_us)
     pthread_mutex_lock(&runner->mutex);
     bool room = queue_room(&runner->window.log) >= (size_t)batch && !window_heavy(&runner->window);
     bool low = runner->window.ready <= batch / 2;
-    shared->more |= runner_has_news(runner, &shared->claimed_at);
-    shared->more |= now_us >= shared->claim_at_us;
-    bool open = !runner->hold_back;
+    bool open = !(runner->bars & BAR_HELD_BACK);
     pthread_mutex_unlock(&runner->mutex);
-    return room && low && shared->more && open;
+    if (now_us >= shared->claim_at_us) {
+        runner_need(runner, NEED_LOG);
+    }
+    return room && low && open && runner_needs(runner, NEED_LOG);
 }
 
 static void claim(struct runner *runner, int64_t now_us, struct step *step)
 {
     struct shared *shared = runner->shared;
     if (!wants_more(runner, now_us)) {
-        step->at_us =
-            shared->claim_at_us < step->at_us && !shared->more ? shared->claim_at_us : step->at_us;
+        if (!runner_needs(runner, NEED_LOG) && shared->claim_at_us < step->at_us) {
+            step->at_us = shared->claim_at_us;
+        }
         return;
     }
     struct lease *lease = mem_calloc(1, sizeof *lease);
@@ -432,19 +434,21 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
     };
     random_bytes(change.lease, sizeof change.lease);
     memcpy(lease->token, change.lease, sizeof lease->token);
+    runner_take(runner, NEED_LOG); /* what comes from now on is for the next claim */
     hf_status status = runner_run(runner, &change.change);
     HF_POINT("after_claim");
     if (status) {
+        runner_need(runner, NEED_LOG);
         if (status == HF_NOTFOUND || status == HF_CONFLICT) {
-            runner->stale = true; /* removed, or changed: read the definition again */
+            runner_need(runner, NEED_DEFINITION); /* removed, or changed */
             step->again = true;
         } else {
             runner_store_failed(runner, status, "claiming");
         }
     } else {
         runner_store_worked(runner);
-        runner->stale |= change.ret_paused;
-        shared->more = change.ret_more;
+        runner_need(runner, change.ret_paused ? NEED_DEFINITION : 0);
+        runner_need(runner, change.ret_more ? NEED_LOG : 0);
         shared->claim_at_us = change.ret_wake_us < 0 ? INT64_MAX : change.ret_wake_us;
         step->again |= change.ret_more;
         if (!change.ret_more && shared->claim_at_us < step->at_us) {
@@ -475,7 +479,8 @@ static void sort_out_ready(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
     struct slot *slot = runner->window.log.used.first;
-    for (; slot && runner->hold_back && !runner->stale; slot = slot->next) {
+    bool sort = (runner->bars & BAR_HELD_BACK) && !runner_needs(runner, NEED_DEFINITION);
+    for (; slot && sort; slot = slot->next) {
         if (slot->state == SLOT_READY) {
             runner_sort_out(runner, slot);
         }
@@ -487,7 +492,7 @@ static struct step shared_step(struct runner *runner, int64_t now_us)
 {
     struct step step = {.at_us = INT64_MAX};
     if (now_us < runner->shared->seen_us - CLOCK_TOLERANCE_US) {
-        runner->shared->more = true; /* claim_at_us is a time of the old clock */
+        runner_need(runner, NEED_LOG); /* claim_at_us is a time of the old clock */
     }
     runner->shared->seen_us = now_us;
     sort_out_ready(runner);
@@ -523,7 +528,6 @@ static hf_status shared_finish(struct runner *runner, int64_t now_us)
         lease->open = 0;
         lease->doubtful = true;
     }
-    runner->shared->more = false;
     runner->shared->claim_at_us = 0;
     return runner->shared->leases
                ? fail(HF_TIMEOUT, "%s: what was claimed could not be given back", runner->name)

@@ -246,7 +246,8 @@ static bool waits_for_log(const struct runner *runner, const struct unit *unit)
 {
     const struct window *window = &runner->window;
     const hf_subscription_options *options = &runner->definition.options;
-    return unit->slots[0]->from_log && options->batch_by == HF_BATCH_KEY && runner->log_more &&
+    return unit->slots[0]->from_log && options->batch_by == HF_BATCH_KEY &&
+           runner_needs(runner, NEED_LOG_REST) &&
            unit->count <= (size_t)unit_events_max(options) && /* then: is it cut? */
            is_log_room(window);
 }
@@ -282,9 +283,8 @@ enum taken {
  * store is away, it will when it can, and who goes on asking only keeps it busy. */
 static void ask_for_more(struct runner *runner)
 {
-    if (!runner->read_on) {
-        runner->read_on = true;
-        runner->nudged = true;
+    if (!runner_needs(runner, NEED_READ_ON)) {
+        runner_need(runner, NEED_READ_ON | NEED_TURN);
         pthread_cond_signal(&runner->wake);
     }
 }
@@ -415,7 +415,7 @@ void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *r
         unit->slots[0]->excused++ < UNIT_EXCUSES_MAX) {
         unit_untaken(runner, unit);
         runner->rest_until_us = clock_mono_us() + UNIT_REST_US;
-        runner->nudged = true; /* so that it wakes workers afterwards */
+        runner_need(runner, NEED_TURN); /* so that it wakes workers afterwards */
         mem_free(result->error);
         return;
     }

@@ -81,7 +81,7 @@ static void lose(struct worker *worker, size_t index)
         if (known) {
             crew_lose(runner, chunk->slots[index]->partition);
         } else {
-            runner->lost = true;
+            runner_raise(runner, BAR_LOST);
         }
         return;
     }
@@ -100,7 +100,8 @@ static void report_chunk(struct worker *worker)
     size_t done = chunk_done(chunk);
     bool undone = chunk->transactional && worker->tx_status != HF_OK;
     chunk_report(chunk, done, undone);
-    runner->hold_back |= worker->unmatched; /* until it is known who handles what */
+    runner_raise(runner,
+                 worker->unmatched ? BAR_HELD_BACK : 0); /* until it is known who handles what */
     worker->unmatched = false;
     if (undone && !chunk->batched && (done > 1 || worker->tx_status == HF_CONFLICT)) {
         runner->singly = CHUNK_MAX; /* whose fault it was shows when each commits alone */
@@ -109,7 +110,7 @@ static void report_chunk(struct worker *worker)
         lose(worker, worker->tx_failed);
     } else if (worker->tx_status && worker->tx_status != HF_CONFLICT) {
         runner->rest_until_us = clock_mono_us() + 100000;
-        runner->nudged = true; /* so that it wakes workers afterwards */
+        runner_need(runner, NEED_TURN); /* so that it wakes workers afterwards */
         snprintf(runner->trouble, sizeof runner->trouble,
                  "an attempt could not be %s (%s: %s); trying again",
                  chunk->transactional && done > 0 ? "kept with its transaction" : "begun",

@@ -90,7 +90,7 @@ void crew_lose(struct runner *runner, int32_t partition)
     struct part *part = ordered_part(runner->ordered, partition);
     if (part && part->state != PART_LOST) {
         part_close(runner, part, PART_LOST);
-        runner->nudged = true;
+        runner_call(runner, 0);
     }
 }
 
@@ -99,7 +99,7 @@ void crew_drop(struct runner *runner)
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
     window_clear(&runner->window, &runner->rack);
-    runner->lost = false;
+    runner_lower(runner, BAR_LOST);
     while (ordered->part_count > 0) {
         struct part *part = &ordered->parts[--ordered->part_count];
         set_bit(ordered, part->number, false);
@@ -113,9 +113,8 @@ void crew_drop(struct runner *runner)
     ordered->handed_top = 0;
     ordered->handed_short = false;
     ordered->ahead_end = INT64_MAX;
-    ordered->more = false;
     ordered->unflushed_us = 0;
-    ordered->owed = false;
+    runner_take(runner, NEED_LOG_REST | NEED_CHECKPOINT);
     harvest_clear(&ordered->harvest);
 }
 
@@ -218,12 +217,14 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
     }
     if (status) {
         runner_store_failed(runner, status, "loading the subscription's state");
-        ordered->muster_now = true;
+        runner_need(runner, NEED_MEMBERS);
         give_back_part(runner, part, acquire->change.now_us);
         part_forget(runner, part);
         return status;
     }
-    runner->stale |= acquire->ret_generation != runner->definition.generation;
+    if (acquire->ret_generation != runner->definition.generation) {
+        runner_need(runner, NEED_DEFINITION);
+    }
     tell_of_crash(runner, acquire);
     return HF_OK;
 }
@@ -234,9 +235,9 @@ static bool is_stranger(struct runner *runner, const struct acquire *acquire)
     if (acquire->ret_generation == runner->definition.generation) {
         return false;
     }
-    runner->stale = true;
+    runner_need(runner, NEED_DEFINITION);
     runner_refresh(runner, clock_mono_us());
-    return runner->stale || runner->removed ||
+    return runner_needs(runner, NEED_DEFINITION) ||
            runner->definition.options.partitions != runner->window.partitions;
 }
 
@@ -258,17 +259,17 @@ static hf_status take(struct runner *runner, int32_t partition, bool force, int6
     if (status == HF_OK && is_stranger(runner, &acquire)) {
         struct part stranger = {.number = partition, .epoch = acquire.ret_epoch};
         give_back_part(runner, &stranger, now_us);
-        runner->ordered->muster_now = true;
+        runner_need(runner, NEED_MEMBERS);
         return HF_CONFLICT;
     }
     if (status == HF_OK) {
         return part_add(runner, &acquire);
     }
     if (status == HF_NOTFOUND || status == HF_INVALID) { /* removed, or it has fewer partitions */
-        runner->stale = true;
+        runner_need(runner, NEED_DEFINITION);
     } else if (status != HF_BUSY) {
         runner_store_failed(runner, status, "taking over the subscription");
-        runner->ordered->muster_now = true;
+        runner_need(runner, NEED_MEMBERS);
     }
     return status;
 }
@@ -300,7 +301,7 @@ static hf_status open_reader(struct runner *runner)
     }
     struct reader *reader = NULL;
     if (!status) {
-        status = store_reader_open(runner->bus->store, lowest, ordered->strict, &reader);
+        status = store_reader_open(runner->bus->store, lowest, ordered_is_strict(runner), &reader);
     }
     if (status) {
         return status;
@@ -309,7 +310,7 @@ static hf_status open_reader(struct runner *runner)
     store_reader_close(ordered->reader);
     ordered->reader = reader;
     ordered->floor = lowest;
-    ordered->more = true;
+    runner_need(runner, NEED_LOG);
     set64_clear(&ordered->handed);
     ordered->handed_top = 0;
     return HF_OK;
@@ -321,7 +322,7 @@ void crew_read_again(struct runner *runner)
     if (status) {
         runner_store_failed(runner, status, "reading the log");
         pthread_mutex_lock(&runner->mutex);
-        runner->lost = true; /* drop all, and begin again */
+        runner_raise(runner, BAR_LOST); /* drop all, and begin again */
         pthread_mutex_unlock(&runner->mutex);
     }
 }
@@ -403,13 +404,15 @@ static void take_share(struct runner *runner, const struct muster *muster,
     if (first) {
         ordered->generation = runner->definition.generation;
         ordered->flushed_us = now_us;
-        runner->reread = false;
+        runner_take(runner, NEED_RESET);
     }
     ordered->retry_at_us = now_us;
     ordered->owned_before = true;
     /* When several take at once, each leaves the remainder to one that has more by then, and in the
      * end nobody may have it. No news comes of that: look again. */
-    ordered->muster_wanted |= count_free(muster, share) > taken;
+    if (count_free(muster, share) > taken) {
+        runner_need(runner, NEED_MEMBERS_SOON);
+    }
     crew_read_again(runner);
     runner_say(runner, HF_LOG_INFO, "processing %d of %d partitions from position %lld", ours,
                total, (long long)ordered->floor);
@@ -492,25 +495,24 @@ static void muster(struct runner *runner, int64_t now_us)
     };
     hf_status status = runner_run(runner, &muster.change);
     if (status == HF_NOTFOUND) {
-        runner->stale = true;
+        runner_need(runner, NEED_DEFINITION);
         return;
     }
     if (status) {
         runner_store_failed(runner, status, "taking part in the subscription");
-        ordered->muster_now = true; /* when the store may be asked again */
+        runner_need(runner, NEED_MEMBERS); /* when the store may be asked again */
         return;
     }
-    ordered->member = true;
+    ordered->membership = MEMBERSHIP_SHARED;
     ordered->crew = muster.ret_crew;
-    ordered->strict = options->order == HF_ORDER_STRICT;
     pthread_mutex_lock(&runner->mutex);
     runner->crew = muster.ret_crew;
     pthread_mutex_unlock(&runner->mutex);
     ordered->barrier = muster.ret_highest;
     ordered->drained = is_drained(runner, &muster);
     if (muster.ret_partitions != runner->window.partitions) {
-        runner->stale = true;
-        ordered->muster_now = true;
+        runner_need(runner, NEED_DEFINITION);
+        runner_need(runner, NEED_MEMBERS);
         return;
     }
     bool force;
@@ -522,8 +524,10 @@ static void muster(struct runner *runner, int64_t now_us)
     take_share(runner, &muster, &share, force, now_us);
     return_forgotten(runner, &muster, now_us);
     /* Nobody's death is news for us: there is nothing more that we would take. */
-    ordered->alone = (muster.ret_members == 1 && count_ours(ordered) == muster.ret_partitions) ||
-                     assign_has_all(runner);
+    if ((muster.ret_members == 1 && count_ours(ordered) == muster.ret_partitions) ||
+        assign_has_all(runner)) {
+        ordered->membership = MEMBERSHIP_ALONE;
+    }
     say_standing_by(runner, &muster);
 }
 
@@ -554,7 +558,8 @@ static void let_go(struct runner *runner, int64_t now_us, struct step *step)
         bool all = true;
         hf_status status = HF_OK;
         if (part->state == PART_LEAVING) {
-            status = ordered_flush_part(runner, part, now_us, !runner->reread, &all);
+            status =
+                ordered_flush_part(runner, part, now_us, !runner_needs(runner, NEED_RESET), &all);
             if (!status && all) {
                 status = ordered_remember(runner, part, now_us);
             }
@@ -570,14 +575,15 @@ static void let_go(struct runner *runner, int64_t now_us, struct step *step)
             give_back_part(runner, part, now_us);
         }
         part_forget(runner, part);
-        ordered->muster_now = true; /* a seek takes it away from us, too, and leaves it ours */
+        runner_need(runner,
+                    NEED_MEMBERS); /* a seek takes it away from us, too, and leaves it ours */
     }
 }
 
 hf_status crew_leave(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    if (!ordered->member) {
+    if (ordered->membership == MEMBERSHIP_NONE) {
         return HF_OK;
     }
     struct muster muster = {
@@ -587,9 +593,12 @@ hf_status crew_leave(struct runner *runner, int64_t now_us)
         .leaves = true,
     };
     hf_status status = runner_run(runner, &muster.change);
-    ordered->member = status && status != HF_NOTFOUND;
-    ordered->muster_now = true;
-    return ordered->member ? status : HF_OK;
+    runner_need(runner, NEED_MEMBERS);
+    if (status && status != HF_NOTFOUND) {
+        return status;
+    }
+    ordered->membership = MEMBERSHIP_NONE;
+    return HF_OK;
 }
 
 bool crew_give_back(struct runner *runner, int64_t now_us)
@@ -602,7 +611,7 @@ bool crew_give_back(struct runner *runner, int64_t now_us)
         }
     }
     crew_drop(runner);
-    ordered->muster_now = true;
+    runner_need(runner, NEED_MEMBERS);
     for (int32_t i = 0; i < HF_PARTITIONS_MAX; i++) {
         all = all && !ordered->owing[i];
     }
@@ -628,8 +637,8 @@ static int64_t muster_at(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
-    bool now = ordered->muster_now || runner->crew != ordered->crew || !ordered->member ||
-               assign_changed(runner);
+    bool now = runner_needs(runner, NEED_MEMBERS) || runner->crew != ordered->crew ||
+               ordered->membership == MEMBERSHIP_NONE || assign_changed(runner);
     pthread_mutex_unlock(&runner->mutex);
     if (now) {
         return 0;
@@ -637,13 +646,13 @@ static int64_t muster_at(struct runner *runner)
     if (runner->definition.wanted > 0) { /* how far are the others? */
         return ordered->mustered_us + MUSTER_AGAIN_US;
     }
-    if (ordered->alone) {
+    if (ordered->membership == MEMBERSHIP_ALONE) {
         return INT64_MAX;
     }
     int64_t look_us = store_look_ms(runner->bus->store) * 1000;
     int64_t again_us = runner->definition.options.lease_ms * 1000 / MUSTERS_PER_LEASE;
     again_us = again_us < look_us ? again_us : look_us;
-    bool soon = ordered->muster_wanted || again_us < MUSTER_AGAIN_US;
+    bool soon = runner_needs(runner, NEED_MEMBERS_SOON) || again_us < MUSTER_AGAIN_US;
     return ordered->mustered_us + (soon ? MUSTER_AGAIN_US : again_us);
 }
 
@@ -692,14 +701,14 @@ static void fulfil(struct runner *runner, int64_t now_us)
         runner_say(runner, HF_LOG_INFO, "has %d partitions now, from position %lld on",
                    runner->definition.wanted, (long long)runner->ordered->barrier);
     }
-    runner->stale = true;
-    runner->ordered->muster_now = true;
+    runner_need(runner, NEED_DEFINITION);
+    runner_need(runner, NEED_MEMBERS);
 }
 
 /* While we are a member nobody else takes our share. */
 static void leave_to_others(struct runner *runner, int64_t now_us)
 {
-    bool member = runner->ordered->member;
+    bool member = runner->ordered->membership != MEMBERSHIP_NONE;
     hf_status status = crew_leave(runner, now_us);
     if (status) {
         runner_store_failed(runner, status, "leaving the others to work");
@@ -711,7 +720,8 @@ static void leave_to_others(struct runner *runner, int64_t now_us)
 void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *step)
 {
     struct ordered *ordered = runner->ordered;
-    bool leaving = !may && runner->definition.paused_at_us < 0 && !runner->stale;
+    bool leaving =
+        !may && runner->definition.paused_at_us < 0 && !runner_needs(runner, NEED_DEFINITION);
     if (leaving) { /* handlers that do not cover: somebody else may */
         close_surplus(runner, &(struct share){0});
     }
@@ -723,19 +733,17 @@ void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *ste
         return;
     }
     int64_t mono_us = clock_mono_us();
-    pthread_mutex_lock(&runner->mutex);
-    ordered->muster_wanted |= runner_has_news(runner, &ordered->mustered_at);
-    pthread_mutex_unlock(&runner->mutex);
     if (mono_us >= muster_at(runner)) {
         ordered->mustered_us = mono_us;
-        ordered->muster_now = false;
-        ordered->muster_wanted = false;
-        ordered->alone = false;
+        runner_take(runner, NEED_MEMBERS | NEED_MEMBERS_SOON);
+        if (ordered->membership == MEMBERSHIP_ALONE) {
+            ordered->membership = MEMBERSHIP_SHARED;
+        }
         muster(runner, now_us);
         let_go(runner, now_us, step);
         if (ordered->drained && ordered->part_count == 0) {
             fulfil(runner, now_us);
-            step->again |= runner->stale;
+            step->again |= runner_needs(runner, NEED_DEFINITION);
         }
     }
     int64_t at_us = muster_at(runner);

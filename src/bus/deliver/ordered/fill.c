@@ -69,14 +69,15 @@ static bool definition_changed(struct runner *runner)
     if (ours && generation == runner->ordered->generation) {
         return false;
     }
-    runner->stale = true;
+    runner_need(runner, NEED_DEFINITION);
     return true;
 }
 
 /* In strict order all events are of one lane, whatever their keys. */
-static void join_lanes(const struct ordered *ordered, struct batch *batch)
+static void join_lanes(const struct runner *runner, struct batch *batch)
 {
-    for (size_t i = 0; ordered->strict && i < batch->count; i++) {
+    bool strict = ordered_is_strict(runner);
+    for (size_t i = 0; strict && i < batch->count; i++) {
         batch->entries[i].lane = STRICT_LANE;
     }
 }
@@ -89,8 +90,9 @@ static void put(struct runner *runner, struct queue *queue, struct shelf *shelf,
     struct slot *slot = window_put(window, queue, shelf, entry);
     slot->from_log = queue == &window->log;
     if (queue == &window->retries) {
-        /* Without memory to keep its lane back, all is dropped and read anew. */
-        runner->lost |= !window_fail_lane(window, slot->lane, slot->partition);
+        if (!window_fail_lane(window, slot->lane, slot->partition)) {
+            runner_raise(runner, BAR_LOST); /* it cannot be kept back: all is read anew */
+        }
         slot->waited = true;
         runner_mark_careful(runner, slot, doubtful);
     }
@@ -209,15 +211,18 @@ static struct filter filter_of(const struct definition *definition,
 static bool reading_waits(const struct runner *runner)
 {
     return runner->window.lanes_full ||
-           (runner->ordered->strict && set64_get(&runner->window.failing, STRICT_LANE, NULL));
+           (ordered_is_strict(runner) && set64_get(&runner->window.failing, STRICT_LANE, NULL));
 }
 
 /* The log could not be read. */
 static void reading_failed(struct runner *runner, hf_status status, struct shelf *shelf)
 {
-    pthread_mutex_lock(&runner->mutex);
-    runner->lost |= status == HF_STALE; /* the reader lost its connection: begin again */
-    pthread_mutex_unlock(&runner->mutex);
+    if (status == HF_STALE) { /* the reader lost its connection: begin again */
+        pthread_mutex_lock(&runner->mutex);
+        runner_raise(runner, BAR_LOST);
+        pthread_mutex_unlock(&runner->mutex);
+    }
+    runner_need(runner, NEED_LOG);
     runner_store_failed(runner, status, "reading the log");
     rack_return(&runner->rack, shelf);
 }
@@ -225,9 +230,19 @@ static void reading_failed(struct runner *runner, hf_status status, struct shelf
 /* Nothing more will be read for now: no unit waits for the rest of its run. */
 static void stop_waiting(struct runner *runner)
 {
-    pthread_mutex_lock(&runner->mutex);
-    runner->log_more = false;
-    pthread_mutex_unlock(&runner->mutex);
+    if (runner_take(runner, NEED_LOG_REST)) {
+        runner_need(runner, NEED_LOG);
+    }
+}
+
+/* Notes whether there is more of the log behind what was read. */
+static void note_rest(struct runner *runner, bool more)
+{
+    if (more) {
+        runner_need(runner, NEED_LOG_REST);
+    } else {
+        runner_take(runner, NEED_LOG_REST);
+    }
 }
 
 /* Puts the only event that was read, if it is new. False: it is not put, and must be read again. */
@@ -266,9 +281,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     size_t retry_room = queue_room(&runner->window.retries);
     bool busy = in_hand(&runner->window);
     bool waits = reading_waits(runner);
-    ordered->more |= runner_has_news(runner, &ordered->read_at);
-    bool read_on = runner->read_on && room > 0;
-    runner->read_on = false;
+    bool read_on = runner_take(runner, NEED_READ_ON) && room > 0;
     uint64_t bits[HF_PARTITIONS_MAX / 64];
     memcpy(bits, ordered->bits, sizeof bits); /* workers lose partitions meanwhile */
     pthread_mutex_unlock(&runner->mutex);
@@ -278,7 +291,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     if (ordered->floor >= barrier || careful) {
         stop_waiting(runner);
     }
-    if (waits || !ordered->more || ordered->floor >= barrier ||
+    if (waits || !runner_needs(runner, NEED_LOG | NEED_LOG_REST) || ordered->floor >= barrier ||
         room < room_wanted(runner, careful || read_on) || (careful && (busy || retry_room == 0))) {
         return;
     }
@@ -291,6 +304,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     struct filter filter = filter_of(&runner->definition, &owned, barrier);
     int64_t floor = ordered->floor;
     bool more = false;
+    runner_take(runner, NEED_LOG); /* what comes from now on is for the next time */
     hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
                                          &shelf->batch, &floor, &more);
     if (status) {
@@ -298,7 +312,7 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         return;
     }
     floor = floor < barrier ? floor : barrier;
-    join_lanes(ordered, &shelf->batch);
+    join_lanes(runner, &shelf->batch);
     bool put_all = true;
     bool any = false;
     if (careful && shelf->batch.count == 1) {
@@ -307,8 +321,8 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         bool changed = shelf->batch.count > 0 && definition_changed(runner);
         step->again |= changed;
         pthread_mutex_lock(&runner->mutex);
-        runner->hold_back |= changed;
-        runner->log_more = more && floor < barrier; /* before a worker sees what is put */
+        runner_raise(runner, changed ? BAR_HELD_BACK : 0);
+        note_rest(runner, more && floor < barrier); /* before a worker sees what is put */
         any = put_read(runner, shelf);
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
@@ -319,7 +333,9 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
         pthread_mutex_lock(&runner->mutex);
         note_read(runner, &shelf->batch, floor);
         pthread_mutex_unlock(&runner->mutex);
-        ordered->more = more || floor >= barrier; /* there is more when the barrier moves */
+        if (more || floor >= barrier) {
+            runner_need(runner, NEED_LOG); /* there is more, perhaps when the barrier moves */
+        }
         step->again |= more && floor < barrier;
     } else {
         crew_read_again(runner);
@@ -504,9 +520,9 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     size_t room = window_retry_room(&runner->window);
     size_t waiting = queue_ready(&runner->window.retries);
     bool busy = in_hand(&runner->window);
-    uint64_t seen = ordered->retried_at;
-    bool look = runner_has_news(runner, &seen) || now_us >= ordered->retry_at_us;
-    bool full = room == 0 || (waiting > room && !runner->read_on); /* unless a unit waits for it */
+    bool look = runner_needs(runner, NEED_RETRIES) || now_us >= ordered->retry_at_us;
+    bool read_on = runner_needs(runner, NEED_READ_ON);
+    bool full = room == 0 || (waiting > room && !read_on); /* unless a unit waits for it */
     if (careful) {
         runner->torn.events = 0; /* none waits for what comes singly */
         forget_passed(ordered);
@@ -520,14 +536,15 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         return;
     }
     int64_t next_us = -1;
+    uint32_t news = runner_take(runner, NEED_RETRIES);
     int32_t max = careful ? 1 : (int32_t)room;
     struct shelf *shelf = read_due(runner, now_us, max, &next_us);
     if (!shelf) {
+        runner_need(runner, news);
         return;
     }
     ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
-    ordered->retried_at = seen;
-    join_lanes(ordered, &shelf->batch);
+    join_lanes(runner, &shelf->batch);
     bool changed = shelf->batch.count > 0 && definition_changed(runner);
     int32_t partitions = runner->window.partitions;
     bool cut = shelf->batch.count == (size_t)max || batch_full(&shelf->batch);
@@ -539,7 +556,7 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         }
     } else {
         pthread_mutex_lock(&runner->mutex);
-        runner->hold_back |= changed;
+        runner_raise(runner, changed ? BAR_HELD_BACK : 0);
         cut = put_due(runner, shelf, cut);
         step->again |= cut && !in_hand(&runner->window); /* nobody will report */
         runner_signal_work(runner);

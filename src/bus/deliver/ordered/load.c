@@ -50,7 +50,7 @@ static hf_status put_lanes(struct runner *runner, const struct part *part,
     pthread_mutex_lock(&runner->mutex);
     runner->window.lanes_full |= full;
     while (!status && set64_next(lanes, &cursor, &lane, &one)) {
-        uint64_t known = runner->ordered->strict ? STRICT_LANE : lane;
+        uint64_t known = ordered_is_strict(runner) ? STRICT_LANE : lane;
         if (!window_fail_lane(&runner->window, known, part->number)) {
             status = fail(HF_NOMEM, "out of memory for failing keys");
         }

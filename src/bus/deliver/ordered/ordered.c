@@ -88,6 +88,11 @@ struct hold ordered_hold(struct ordered *ordered, int32_t partition)
     return (struct hold){.partition = partition, .epoch = part ? part->epoch : 0};
 }
 
+bool ordered_is_strict(const struct runner *runner)
+{
+    return runner->definition.options.order == HF_ORDER_STRICT;
+}
+
 /* ---- The mode -------------------------------------------------------------------------------- */
 
 /* Remembers what is done of every partition. False: it could not be stored. */
@@ -115,7 +120,7 @@ static bool verify(struct runner *runner)
         return false;
     }
     if (generation != runner->definition.generation) {
-        runner->stale = true;
+        runner_need(runner, NEED_DEFINITION);
         return false;
     }
     runner->ordered->generation = generation;
@@ -129,7 +134,7 @@ static struct step reread(struct runner *runner, int64_t now_us)
 {
     struct step step = {.at_us = INT64_MAX};
     pthread_mutex_lock(&runner->mutex);
-    runner->hold_back = true;
+    runner_raise(runner, BAR_HELD_BACK);
     bool busy = runner->window.busy > 0;
     pthread_mutex_unlock(&runner->mutex);
     if (busy) {
@@ -181,7 +186,7 @@ static void fill(struct runner *runner, int64_t now_us, struct step *step)
     ordered_fill_from_retries(runner, now_us, step);
     ordered_fill_from_log(runner, now_us, step);
     pthread_mutex_lock(&runner->mutex);
-    step->again |= runner->away && !had_work && runner_has_work(runner);
+    step->again |= (runner->bars & BAR_AWAY) && !had_work && runner_has_work(runner);
     pthread_mutex_unlock(&runner->mutex);
 }
 
@@ -198,8 +203,10 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
     struct ordered *ordered = runner->ordered;
     struct step step = {.at_us = INT64_MAX};
     pthread_mutex_lock(&runner->mutex);
-    runner->lost |= is_renumbered(runner);
-    bool lost = runner->lost;
+    if (is_renumbered(runner)) {
+        runner_raise(runner, BAR_LOST);
+    }
+    bool lost = runner->bars & BAR_LOST;
     bool busy = runner->window.busy > 0;
     pthread_mutex_unlock(&runner->mutex);
     if (lost) {
@@ -207,7 +214,7 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
             return step; /* the worker's report comes */
         }
         crew_drop(runner);
-        ordered->muster_now = true;
+        runner_need(runner, NEED_MEMBERS);
     }
     int64_t generation = runner->definition.generation;
     bool may = runner_may_work(runner);
@@ -215,9 +222,9 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
         return step;
     }
     /* Before anything is given back: that is settled, too. */
-    bool changed = ordered->part_count > 0 && !runner->stale &&
+    bool changed = ordered->part_count > 0 && !runner_needs(runner, NEED_DEFINITION) &&
                    ordered->generation != runner->definition.generation;
-    if (changed && !runner->reread && !verify(runner)) {
+    if (changed && !runner_needs(runner, NEED_RESET) && !verify(runner)) {
         step.again = true;
         return step;
     }
@@ -227,19 +234,20 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
         return step;
     }
     pthread_mutex_lock(&runner->mutex);
-    lost = runner->lost;
+    lost = runner->bars & BAR_LOST;
     pthread_mutex_unlock(&runner->mutex);
     if (ordered->part_count == 0 || lost) {
         return step; /* lost: what was taken cannot be read, and the next step begins again */
     }
     if (now_us < ordered->seen_us - CLOCK_TOLERANCE_US) {
-        ordered->muster_now = true; /* a write, on which the store minds the clock */
+        runner_need(runner, NEED_MEMBERS); /* a write, on which the store minds the clock */
         ordered->retry_at_us = now_us;
         step.again = true;
     }
     ordered->seen_us = now_us;
-    if (ordered->generation != runner->definition.generation && !runner->stale) {
-        if (runner->reread) {
+    if (ordered->generation != runner->definition.generation &&
+        !runner_needs(runner, NEED_DEFINITION)) {
+        if (runner_needs(runner, NEED_RESET)) {
             return reread(runner, now_us);
         }
         step.again = true;
@@ -257,6 +265,14 @@ static struct step ordered_step(struct runner *runner, int64_t now_us)
     return step;
 }
 
+static bool is_barred(struct runner *runner, uint32_t bars)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool barred = runner->bars & bars;
+    pthread_mutex_unlock(&runner->mutex);
+    return barred;
+}
+
 /* Stores what is left to be stored. False: it could not be. */
 static bool store_the_rest(struct runner *runner, int64_t now_us)
 {
@@ -265,15 +281,17 @@ static bool store_the_rest(struct runner *runner, int64_t now_us)
         if (tries > 0 && deadline_passed(runner->finish_deadline)) {
             return false;
         }
-        if (tries > 0 || runner->stale) { /* else a settle by older patterns would be refused */
+        if (tries > 0 ||
+            runner_needs(runner,
+                         NEED_DEFINITION)) { /* else a settle by older patterns would be refused */
             runner_refresh(runner, clock_mono_us());
         }
         bool changed = ordered->generation != runner->definition.generation;
-        if (changed && !runner->reread && !verify(runner)) {
+        if (changed && !runner_needs(runner, NEED_RESET) && !verify(runner)) {
             continue;
         }
         /* What was read by older patterns must not move the checkpoint. */
-        bool move = !runner->reread;
+        bool move = !runner_needs(runner, NEED_RESET);
         struct step step = {.again = true};
         bool ok = true;
         while (ok && step.again) {
@@ -282,7 +300,7 @@ static bool store_the_rest(struct runner *runner, int64_t now_us)
         }
         /* Where nobody knows what was stored nothing is stored twice: what is edited in a dead
          * letter goes with its first death. That something is done may be said twice. */
-        if (ok || runner->lost) {
+        if (ok || is_barred(runner, BAR_LOST)) {
             return remember_all(runner, now_us);
         }
     }
@@ -303,12 +321,13 @@ static int64_t lowest_checkpoint(const struct ordered *ordered)
 static hf_status ordered_finish(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    bool ours = ordered->part_count > 0 && !runner->lost && !runner->removed;
-    bool stored = !ours || store_the_rest(runner, now_us) || runner->lost || runner->removed;
+    bool ours = ordered->part_count > 0 && !is_barred(runner, BAR_LOST | BAR_REMOVED);
+    bool stored =
+        !ours || store_the_rest(runner, now_us) || is_barred(runner, BAR_LOST | BAR_REMOVED);
     int64_t checkpoint = lowest_checkpoint(ordered);
     bool left = crew_pay(runner, now_us);
     left = crew_give_back(runner, now_us) && left;
-    if (!runner->removed) {
+    if (!is_barred(runner, BAR_REMOVED)) {
         left = crew_leave(runner, now_us) == HF_OK && left;
     }
     ordered->owned_before = false;

@@ -30,6 +30,13 @@ struct part {
     bool confirmed;     /* crew_check: the store says that it is ours */
 };
 
+/* Do we take part in the sharing, as of the last muster? */
+enum membership {
+    MEMBERSHIP_NONE,
+    MEMBERSHIP_SHARED,
+    MEMBERSHIP_ALONE /* there is nothing more that we would take from others */
+};
+
 struct ordered {
     struct part *parts; /* changed under the runner's mutex */
     int32_t part_count;
@@ -37,25 +44,20 @@ struct ordered {
     uint64_t bits[HF_PARTITIONS_MAX / 64]; /* those that are OURS, for the filter */
 
     int64_t owing[HF_PARTITIONS_MAX]; /* epochs of what could not be given back; 0: it was */
-    bool member;
-    bool alone;           /* there is no other member, and all partitions are ours */
-    bool drained;         /* another number of partitions can be had: all are to be given back */
-    int64_t barrier;      /* ... is wished for: nothing is handed out beyond this; as of the last
+    enum membership membership;
+    bool drained;        /* another number of partitions can be had: all are to be given back */
+    int64_t barrier;     /* ... is wished for: nothing is handed out beyond this; as of the last
                              muster */
-    int64_t crew;         /* as of the last muster */
-    bool muster_now;      /* something has happened to what is ours */
-    bool muster_wanted;   /* there was news since the last one: perhaps somebody has died */
-    int64_t mustered_us;  /* monotonic: the last one ... */
-    uint64_t mustered_at; /* ... and the news before it */
-    uint64_t assigned;    /* the version of the assignments that the last muster went by */
+    int64_t crew;        /* as of the last muster */
+    int64_t mustered_us; /* monotonic: the last one */
+    uint64_t assigned;   /* the version of the assignments that the last muster went by */
     int64_t assigned_generation; /* ... and of the definition */
     struct ranges wanted;        /* what we were assigned then ... */
     bool fixed;                  /* ... if anything */
     struct ranges waits;         /* what of that somebody else had when we last said so */
     bool owned_before;           /* since the runner started: single mode takes over only once */
 
-    int64_t seen_us; /* the wall clock at the last step */
-    bool strict;
+    int64_t seen_us;    /* the wall clock at the last step */
     int64_t generation; /* of the definition that what is in hand was read by */
 
     struct reader *reader;
@@ -67,16 +69,11 @@ struct ordered {
                             position -> partition ... */
     int64_t ahead_end;   /* ... as far as they are known: nothing is read beyond it before it is all
                             done, and they are loaded again; INT64_MAX: all are known */
-    bool more;           /* the last read stopped at a limit, or there was news since ... */
-    uint64_t read_at;    /* ... that is, since this */
 
     int64_t flushed_us;   /* when checkpoints were last stored */
     int64_t unflushed_us; /* since when there is something to store; 0: nothing */
-    bool owed;            /* something was done above a gap: when it ends there is something to
-                             store, although nothing more is done */
     int64_t held_us;      /* since when somebody is held and not stored; 0: nobody */
-    int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known ... */
-    uint64_t retried_at;  /* ... by the news at the last look */
+    int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known */
     struct set64 passed;  /* retries that are due and were read, but are not put before runner->torn
                              is whole: position -> 1 ... */
     struct set64 passed_lanes; /* ... and their lanes */
@@ -115,6 +112,8 @@ struct part *ordered_part(struct ordered *ordered, int32_t partition);
 
 /* ---- ordered.c ------------------------------------------------------------------------------- */
 
+/* Are all events one lane? That cannot be changed. */
+bool ordered_is_strict(const struct runner *runner);
 /* Nothing is in hand: room for so many partitions. Without memory nothing has happened. */
 hf_status ordered_make_room(struct ordered *ordered, int32_t partitions);
 

@@ -70,6 +70,15 @@ static int64_t next_checkpoint(const struct runner *runner, const struct part *p
     return checkpoint > part->checkpoint ? checkpoint : -1;
 }
 
+/* Deliveries of the slot's lane wait in the store. Without memory to keep its later events back all
+ * is dropped, and read anew. The mutex is held. */
+static void fail_lane(struct runner *runner, const struct slot *slot)
+{
+    if (!window_fail_lane(&runner->window, slot->lane, slot->partition)) {
+        runner_raise(runner, BAR_LOST);
+    }
+}
+
 /* What the stored outcomes mean for lanes and retries. The mutex is held. */
 static void note_outcome(struct runner *runner, const struct slot *slot,
                          const struct outcome *outcome, int64_t now_us)
@@ -82,7 +91,7 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
             ordered->retry_at_us = outcome->next_attempt_us;
         }
         if (slot->ending == ENDED_HELD) {
-            runner->lost |= !window_fail_lane(window, outcome->lane, slot->partition);
+            fail_lane(runner, slot);
         } else {
             window_drop_behind(window, outcome->lane, outcome->position);
         }
@@ -98,7 +107,7 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
         break;
     case OUTCOME_HELD:
         /* Usually somebody is before it; if that one has just died or been freed, it is due now. */
-        runner->lost |= !window_fail_lane(window, outcome->lane, slot->partition);
+        fail_lane(runner, slot);
         if (outcome->ret_due) {
             ordered->retry_at_us = now_us;
         }
@@ -129,11 +138,13 @@ static void settled(struct runner *runner, struct part *part, const struct settl
         window_checkpoint(&runner->window, part->number, part->checkpoint);
     }
     window_reap(&runner->window, &runner->rack);
-    runner->stale |= runner->halting; /* is it paused now? */
+    bool halting = runner->bars & BAR_HALTING; /* is it paused now? */
     pthread_mutex_unlock(&runner->mutex);
-    runner->stale |= settle->ret_generation != runner->definition.generation;
+    if (halting || settle->ret_generation != runner->definition.generation ||
+        !text_is_absent(settle->pause.reason)) {
+        runner_need(runner, NEED_DEFINITION);
+    }
     runner_settle_worked(runner);
-    runner->stale |= !text_is_absent(settle->pause.reason);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
     }
@@ -156,7 +167,9 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
         crew_lose(runner, part->number);
     }
     /* After HF_UNKNOWN nobody knows what is stored: drop all, and load it again. */
-    runner->lost |= status == HF_NOTFOUND || status == HF_UNKNOWN || (status == HF_STALE && !part);
+    if (status == HF_NOTFOUND || status == HF_UNKNOWN || (status == HF_STALE && !part)) {
+        runner_raise(runner, BAR_LOST);
+    }
     pthread_mutex_unlock(&runner->mutex);
     if (ordered_is_answered(status)) {
         runner_settle_refused(runner, status);
@@ -164,7 +177,7 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
     if (status == HF_STALE) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: %s", err_message());
     } else if (status == HF_NOTFOUND || status == HF_CONFLICT) {
-        runner->stale = true; /* removed, or changed: read the definition again */
+        runner_need(runner, NEED_DEFINITION); /* removed, or changed */
     } else {
         runner_away(runner);
         runner_store_failed(runner, status, "storing progress");
@@ -259,7 +272,7 @@ static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step
  * is slow again and again. The mutex is held. */
 static bool asks_if_taken(const struct runner *runner)
 {
-    return runner->away && !runner->finishing && runner_has_work(runner);
+    return (runner->bars & BAR_AWAY) && !runner->finishing && runner_has_work(runner);
 }
 
 static int64_t earlier(int64_t a_us, int64_t b_us)
@@ -278,7 +291,7 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
     if (runner->definition.wanted > 0 || at_end || asks_if_taken(runner)) {
         return true; /* the others wait for it, the reading, or our workers */
     }
-    if (window->settled <= 0 && !ordered->owed) {
+    if (window->settled <= 0 && !runner_needs(runner, NEED_CHECKPOINT)) {
         /* Only events that do not match: no hurry. */
         int64_t at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
         *ret_at_us = earlier(*ret_at_us, at_us);
@@ -314,7 +327,7 @@ static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
         *ret_at_us = earlier(*ret_at_us, at_us);
     }
     bool idle = window->ready == 0 && window->busy == 0 &&
-                (!ordered->more || atomic_load(&runner->bus->waiters) > 0);
+                (!runner_needs(runner, NEED_LOG_REST) || atomic_load(&runner->bus->waiters) > 0);
     return now_us >= at_us || idle || window_crowded(window) || runner->course != COURSE_WORK ||
            runner->definition.options.checkpoint_events == 1;
 }
@@ -420,13 +433,17 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     pthread_mutex_unlock(&runner->mutex);
     if (lost) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
-    } else {
-        runner->stale |= checkpoints->ret_generation != runner->definition.generation;
+    } else if (checkpoints->ret_generation != runner->definition.generation) {
+        runner_need(runner, NEED_DEFINITION);
     }
     ordered->flushed_us = now_us;
     ordered->unflushed_us = 0;
     ordered->held_us = held > 0 ? 0 : ordered->held_us; /* others may be held by now */
-    ordered->owed = !moved && (ordered->owed || settled_before > 0);
+    if (moved) {
+        runner_take(runner, NEED_CHECKPOINT);
+    } else if (settled_before > 0) {
+        runner_need(runner, NEED_CHECKPOINT);
+    }
     runner_settle_worked(runner);
     if (atomic_load(&runner->bus->waiters) > 0) {
         watch_poke(runner->bus);
@@ -456,7 +473,7 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
          * waits for the checkpoint waits in vain. */
         runner->window.settled = 0;
         ordered->unflushed_us = 0;
-        ordered->owed = true;
+        runner_need(runner, NEED_CHECKPOINT);
         runner_signal_work(runner);
     }
     pthread_mutex_unlock(&runner->mutex);
