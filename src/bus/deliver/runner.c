@@ -1,16 +1,5 @@
 /*
- * runner.c - the dispatcher's loop, and what both modes share. See runner.h.
- *
- * The dispatcher sleeps on one condition. It is woken by workers that report something to be
- * settled, by the watch when there is news in the store, by handlers being registered, and by its
- * own clock: the next retry, the next checkpoint, or the wait period as the backstop for everything
- * else (unless the store looks as often and makes news of what it finds). Handlers that are over
- * their time are not its business but the timekeeper's: the dispatcher may wait for the store. A
- * wake-up that comes too often costs a look; one that is missed costs at most the wait period,
- * never an event, because every look asks the store.
- *
- * What is to be done is in `needs`, and why workers wait in `bars`: see plan.h. News is a need for
- * each of those who look for something in the store: the definition, the crew, retries, the log.
+ * runner.c - a runner's memory, its definition, and failures of the store. See runner.h.
  *
  * If the store fails (disk full, file locked for long), what is in hand stays in hand and the same
  * step is tried again later; meanwhile an ordered subscription begins nothing (runner_away). If the
@@ -33,9 +22,6 @@
 #include "bus/watch.h"
 
 #define REFUSED_AT_ONCE 3 /* refused settles in a row that are tried again at once */
-#define REFRESH_US 50000  /* without news, look at the definition at most this often */
-#define WAIT_MS_MAX 3600000
-#define TEND_MS 1000 /* see tend_ms */
 
 /* How much is in hand, and settled at once. */
 struct sizes {
@@ -181,6 +167,7 @@ bool runner_needs(const struct runner *runner, uint32_t needs)
 void runner_raise(struct runner *runner, uint32_t bars)
 {
     runner->bars |= bars;
+    runner_need(runner, bars & BAR_HELD_BACK ? NEED_ADMISSION : 0);
 }
 
 void runner_lower(struct runner *runner, uint32_t bars)
@@ -266,17 +253,13 @@ void runner_note(struct runner *runner, const char *format, ...)
     pthread_cond_signal(&runner->wake);
 }
 
-/* Takes what waits for the log. The mutex is held. */
-static struct notice *take_notices(struct runner *runner)
+void runner_log_notices(struct runner *runner)
 {
+    pthread_mutex_lock(&runner->mutex);
     struct notice *first = runner->notices;
     runner->notices = NULL;
     runner->notice_count = 0;
-    return first;
-}
-
-static void log_notices(struct runner *runner, struct notice *first)
-{
+    pthread_mutex_unlock(&runner->mutex);
     while (first) {
         struct notice *next = first->next;
         log_about(&runner->bus->log, HF_LOG_WARN, runner->name, "%s", first->text);
@@ -364,6 +347,7 @@ static void not_refreshed(struct runner *runner, hf_status status)
 {
     runner_away(runner);
     runner_store_failed(runner, status, "reading the subscription");
+    runner->retry_refresh_us = runner->retry_store_us;
 }
 
 /* The subscription is gone: the runner retires. */
@@ -404,9 +388,7 @@ static void adopt_breaker(struct runner *runner, const struct definition *fresh)
 /* Goes by the fresh definition from now on; what it refers to is handed over. */
 static void adopt(struct runner *runner, struct definition *fresh, int64_t mono_us)
 {
-    if (reads_differently(&runner->definition, fresh)) {
-        runner_need(runner, NEED_RESET);
-    }
+    bool differs = reads_differently(&runner->definition, fresh);
     pthread_mutex_lock(&runner->mutex);
     adopt_breaker(runner, fresh);
     struct definition old = runner->definition;
@@ -421,15 +403,13 @@ static void adopt(struct runner *runner, struct definition *fresh, int64_t mono_
     timekeeper_expect(&runner->bus->timekeeper, mono_us); /* the limits may be others now */
     pthread_mutex_unlock(&runner->mutex);
     definition_release(&old);
+    runner_need(runner, NEED_ADMISSION);
+    runner->mode->adopt(runner, differs);
     watch_lease(runner->bus, runner->definition.options.lease_ms);
 }
 
 void runner_refresh(struct runner *runner, int64_t mono_us)
 {
-    if (!runner_needs(runner, NEED_DEFINITION | NEED_STANDING) &&
-        mono_us - runner->refreshed_us < REFRESH_US) {
-        return;
-    }
     bool same;
     uint32_t news = runner_take(runner, NEED_STANDING);
     hf_status status = look_at_standing(runner, &same);
@@ -440,6 +420,7 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
     }
     if (same && !runner_needs(runner, NEED_DEFINITION)) {
         runner->refreshed_us = mono_us;
+        runner->retry_refresh_us = 0;
         return;
     }
     runner_need(runner, NEED_DEFINITION); /* until it could be read */
@@ -456,38 +437,55 @@ void runner_refresh(struct runner *runner, int64_t mono_us)
         return;
     }
     runner->refreshed_us = mono_us;
+    runner->retry_refresh_us = 0;
     runner_take(runner, NEED_DEFINITION);
     adopt(runner, &fresh, mono_us);
 }
 
-bool runner_may_work(struct runner *runner)
+/* Does the definition allow work with these handlers? If not, the log says why. */
+static bool admits(struct runner *runner, const struct handlers *handlers)
 {
     const struct definition *definition = &runner->definition;
-    bool may = false;
     struct text missing = TEXT_ABSENT;
-    pthread_mutex_lock(&runner->mutex);
-    struct handlers *handlers = handlers_reference(runner->handlers);
-    pthread_mutex_unlock(&runner->mutex);
-    if (runner_needs(runner, NEED_DEFINITION)) {
-        may = false;
-    } else if (definition->paused_at_us >= 0) {
+    if (definition->paused_at_us >= 0) {
         runner_say(runner, HF_LOG_INFO, "paused by %" TEXT_PRI ": %" TEXT_PRI,
                    TEXT_ARG(definition->paused_by), TEXT_ARG(definition->paused_reason));
-    } else if (!handlers_cover(handlers, definition->patterns, definition->pattern_count,
-                               &missing)) {
+        return false;
+    }
+    if (!handlers_cover(handlers, definition->patterns, definition->pattern_count, &missing)) {
         runner_say(runner, HF_LOG_WARN,
                    "stands by: no handler in this process covers the stored pattern %" TEXT_PRI,
                    TEXT_ARG(missing));
-    } else {
-        may = true;
+        return false;
     }
-    handlers_unreference(handlers);
+    return true;
+}
+
+void runner_admit(struct runner *runner)
+{
     pthread_mutex_lock(&runner->mutex);
-    if (may) {
+    runner_take(runner, NEED_ADMISSION);
+    struct handlers *handlers = handlers_reference(runner->handlers);
+    pthread_mutex_unlock(&runner->mutex);
+    bool may = admits(runner, handlers);
+    pthread_mutex_lock(&runner->mutex);
+    bool same = handlers == runner->handlers; /* else that is for the next time */
+    if (may && same) {
         runner_lower(runner, BAR_HELD_BACK);
-    } else {
+    } else if (!may) {
         runner_raise(runner, BAR_HELD_BACK);
+        if (same) {
+            runner_take(runner, NEED_ADMISSION);
+        }
     }
+    pthread_mutex_unlock(&runner->mutex);
+    handlers_unreference(handlers);
+}
+
+bool runner_may_work(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool may = plan_admits(atomic_load(&runner->needs), runner->bars);
     pthread_mutex_unlock(&runner->mutex);
     return may;
 }
@@ -539,11 +537,11 @@ void runner_store_worked(struct runner *runner)
 void runner_away(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
-    bool new = runner->ordered && !(runner->bars & BAR_AWAY);
-    if (new) {
+    bool first = runner->ordered && !(runner->bars & BAR_AWAY);
+    if (first) {
         runner_raise(runner, BAR_AWAY);
     }
-    if (new &&runner_bars(runner) == BAR_AWAY) {
+    if (first && runner_bars(runner) == BAR_AWAY) {
         chunk_cut_all(runner);
     }
     pthread_mutex_unlock(&runner->mutex);
@@ -555,221 +553,4 @@ void runner_back(struct runner *runner)
     runner_lower(runner, BAR_AWAY);
     runner_signal_work(runner);
     pthread_mutex_unlock(&runner->mutex);
-}
-
-/* ---- The loop -------------------------------------------------------------------------------- */
-
-static void store_breaker(struct runner *runner, int64_t now_us)
-{
-    pthread_mutex_lock(&runner->mutex);
-    bool changed = runner_take(runner, NEED_BREAKER);
-    struct breaker breaker = runner->breaker;
-    pthread_mutex_unlock(&runner->mutex);
-    if (!changed) {
-        return;
-    }
-    struct buf buf;
-    buf_init(&buf, 4096);
-    struct json_out out;
-    json_out_init(&out, &buf);
-    breaker_write(&breaker, &out);
-    log_about(&runner->bus->log, HF_LOG_WARN, runner->name, "circuit breaker is %s",
-              breaker_state_name(breaker.state));
-    struct breaker_put put = {
-        .change = {.kind = CHANGE_BREAKER, .now_us = now_us},
-        .subscription_id = runner->definition.id,
-        .state_json = breaker.state == BREAKER_CLOSED ? TEXT_ABSENT : buf_text(&buf),
-    };
-    hf_status status = buf_status(&buf);
-    if (!status) {
-        status = runner_run(runner, &put.change);
-    }
-    if (status) {
-        runner_need(runner, NEED_BREAKER);
-    }
-    buf_release(&buf);
-}
-
-/* With the breaker open nothing runs; when its pause is over, exactly one delivery does. Answers
- * when to look again (wall clock). */
-static int64_t ask_breaker(struct runner *runner, int64_t now_us)
-{
-    if (!runner_breaks(runner)) {
-        return INT64_MAX;
-    }
-    int64_t again_us = INT64_MAX;
-    pthread_mutex_lock(&runner->mutex);
-    struct breaker_policy policy = options_breaker(&runner->definition.options);
-    if (runner->breaker.state != BREAKER_CLOSED && runner->window.ready > 0 &&
-        breaker_ask(&runner->breaker, &policy, now_us) == BREAKER_PROBE) {
-        runner->probe_wanted = true;
-    }
-    if (runner->breaker.state != BREAKER_CLOSED) {
-        int64_t ms = breaker_wait_ms(&runner->breaker, now_us);
-        again_us = ms > 0 ? now_us + ms * 1000 : INT64_MAX; /* over: whatever comes is the probe */
-    }
-    if (runner->breaker.state != BREAKER_CLOSED && !runner->probe_wanted) {
-        runner_raise(runner, BAR_BREAKER);
-    } else {
-        runner_lower(runner, BAR_BREAKER);
-    }
-    pthread_mutex_unlock(&runner->mutex);
-    return again_us;
-}
-
-/* How long the dispatcher may sleep while something is in hand: what begins or ends meanwhile has
- * its own times (a checkpoint, a stall), of which nobody tells it; but of what is to be stored
- * sooner than RUNNER_PROMPT_MS workers do. */
-static int64_t tend_ms(const hf_subscription_options *options)
-{
-    int64_t store_ms = options->checkpoint_ms;
-    return store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
-}
-
-/* The dispatcher's time is up: it looks at everything, because nobody tells of everything: a hole
- * that ends, for one. If it was only to tend what is in hand, and has just looked, it need not. The
- * mutex is held. */
-static void look_around(struct runner *runner, bool tend)
-{
-    int64_t mono_us = clock_mono_us();
-    if (!tend || mono_us - runner->looked_us >= TEND_MS * 1000) {
-        runner->looked_us = mono_us;
-        runner_need(runner, NEED_DEFINITION | NEEDS_OF_NEWS);
-    }
-}
-
-bool runner_is_over(const struct runner *runner)
-{
-    return runner->course == COURSE_HALT ||
-           (runner->course == COURSE_RETIRE && runner->window.busy == 0);
-}
-
-static void wait_for_something(struct runner *runner, struct step step)
-{
-    int64_t now_us = clock_wall_us();
-    int64_t wait_ms = runner->definition.options.wait_period_ms;
-    int64_t look_ms = store_look_ms(runner->bus->store);
-    if (look_ms > 0 && wait_ms >= look_ms) {
-        wait_ms = WAIT_MS_MAX; /* the store looks that often, for all subscriptions at once */
-    }
-    struct deadline deadline = deadline_after_ms(wait_ms);
-    if (step.at_us < INT64_MAX) {
-        int64_t ms = step.at_us <= now_us ? 0 : (step.at_us - now_us + 999) / 1000;
-        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
-    }
-    struct deadline tend = DEADLINE_NEVER;
-    pthread_mutex_lock(&runner->mutex);
-    if (runner_has_work(runner)) {
-        tend = deadline_after_ms(tend_ms(&runner->definition.options));
-    }
-    runner->waiting = true;
-    bool in_time = true;
-    while (!runner_needs(runner, NEED_TURN) && !runner_is_over(runner) && in_time) {
-        in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline_earlier(deadline, tend));
-    }
-    if (!in_time) {
-        look_around(runner, !deadline_passed(deadline));
-    }
-    runner->waiting = false;
-    pthread_mutex_unlock(&runner->mutex);
-}
-
-static bool too_many_stuck(struct runner *runner)
-{
-    pthread_mutex_lock(&runner->mutex);
-    bool many = runner->stuck >= runner->definition.options.stuck_max;
-    pthread_mutex_unlock(&runner->mutex);
-    if (many && runner->definition.paused_at_us < 0 && !runner_needs(runner, NEED_DEFINITION)) {
-        char reason[128];
-        snprintf(reason, sizeof reason, "%d handlers are past their timeout and have not returned",
-                 runner->definition.options.stuck_max);
-        runner_pause(runner, reason);
-    }
-    return many;
-}
-
-static bool is_removed(struct runner *runner)
-{
-    pthread_mutex_lock(&runner->mutex);
-    bool removed = runner->bars & BAR_REMOVED;
-    pthread_mutex_unlock(&runner->mutex);
-    return removed;
-}
-
-/* The mutex is held. */
-static hf_status keep_workers(struct runner *runner)
-{
-    hf_status status = HF_OK;
-    while (status == HF_OK && runner->course == COURSE_WORK &&
-           runner->worker_count < runner->definition.options.concurrency) {
-        status = worker_start(runner);
-    }
-    return status;
-}
-
-void runner_turn(struct runner *runner)
-{
-    int64_t now_us = clock_wall_us();
-    int64_t mono_us = clock_mono_us();
-    char trouble[sizeof runner->trouble];
-    pthread_mutex_lock(&runner->mutex);
-    memcpy(trouble, runner->trouble, sizeof trouble);
-    runner->trouble[0] = '\0';
-    runner_take(runner, NEED_TURN);
-    chunk_report_all(runner, mono_us);
-    struct notice *notices = take_notices(runner);
-    pthread_mutex_unlock(&runner->mutex);
-
-    log_notices(runner, notices);
-    if (trouble[0]) {
-        runner_say(runner, HF_LOG_ERROR, "%s", trouble);
-    }
-    runner_refresh(runner, mono_us);
-    HF_POINT("after_refresh");
-    struct step step = {.at_us = INT64_MAX};
-    if (mono_us < runner->retry_store_us) {
-        step.at_us = now_us + (runner->retry_store_us - mono_us);
-    } else if (!is_removed(runner)) {
-        too_many_stuck(runner);
-        step = runner->mode->step(runner, now_us);
-        store_breaker(runner, now_us);
-        int64_t breaker_us = ask_breaker(runner, now_us);
-        step.at_us = breaker_us < step.at_us ? breaker_us : step.at_us;
-        if (runner->retry_store_us > mono_us) { /* it failed in this very step */
-            int64_t retry_us = now_us + (runner->retry_store_us - mono_us);
-            step.at_us = retry_us < step.at_us ? retry_us : step.at_us;
-        }
-    }
-    pthread_mutex_lock(&runner->mutex);
-    hf_status status = keep_workers(runner);
-    runner_signal_work(runner);
-    if (runner->rest_until_us > 0) {
-        int64_t rest_us = now_us + (runner->rest_until_us - mono_us);
-        step.at_us = rest_us < step.at_us ? rest_us : step.at_us;
-        if (runner->rest_until_us <= mono_us) {
-            runner->rest_until_us = 0;
-        }
-    }
-    pthread_mutex_unlock(&runner->mutex);
-    if (status) {
-        runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
-    }
-    HF_POINT("after_step");
-    if (!step.again) {
-        wait_for_something(runner, step);
-    }
-}
-
-bool runner_drain(struct runner *runner)
-{
-    HF_POINT("before_drain");
-    pthread_mutex_lock(&runner->mutex);
-    while (runner->course != COURSE_WORK && (runner->window.busy > 0 || runner->worker_count > 0)) {
-        pthread_cond_wait(&runner->wake, &runner->mutex);
-    }
-    bool drained = runner->worker_count == 0;
-    struct notice *notices = take_notices(runner);
-    pthread_mutex_unlock(&runner->mutex);
-    log_notices(runner, notices);
-    return drained;
 }

@@ -6,7 +6,7 @@
  * what has ended. How work is got and settled is the mode's: ordered.c owns a partition and moves a
  * checkpoint, shared.c claims leases and acknowledges them.
  *
- *     dispatcher:  refresh -> step (settle what ended, fill the window) -> wait
+ *     dispatcher:  turn (plan and perform: settle what ended, fill the window ...) -> wait
  *     worker:      take a chunk -> run it -> report
  */
 #ifndef HF_BUS_DELIVER_RUNNER_H
@@ -28,16 +28,23 @@ struct notice;
 #define RUNNER_NOTICES_MAX 64   /* messages that wait for the dispatcher */
 #define RUNNER_PROMPT_MS 100    /* with a shorter checkpoint_ms every report wakes the dispatcher */
 
-/* What a step of the dispatcher found. */
-struct step {
-    bool again;    /* there is more to do at once */
-    int64_t at_us; /* wall clock: look again then; INT64_MAX: when something happens */
+/* A turn of the dispatcher, from its waking to its waiting: see plan.h. */
+struct turn {
+    int64_t now_us;  /* wall clock, when it began */
+    int64_t mono_us; /* the same, monotonic */
+    uint32_t steps;  /* STEP: still to be taken */
+    int64_t wake_us; /* wall clock: look again then; INT64_MAX: when something happens */
 };
 
 /* The two modes. All functions run on the dispatcher without its mutex. */
 struct runner_mode {
-    /* Settles what ended and fills the window. */
-    struct step (*step)(struct runner *runner, int64_t now_us);
+    uint32_t steps; /* of a turn, beside those of both modes */
+    /* What the plan has to know of it. */
+    void (*survey)(struct runner *runner, struct situation *situation);
+    /* Does what was planned. */
+    void (*perform)(struct runner *runner, enum action action, struct turn *turn);
+    /* The definition is another one now; `differs`: the log is read differently by it. */
+    void (*adopt)(struct runner *runner, bool differs);
     /* Nothing runs any more: settle the rest, give back what is ours. */
     hf_status (*finish)(struct runner *runner, int64_t now_us);
 };
@@ -106,12 +113,13 @@ struct runner {
     bool left;         /* the last stop did not wait for its thread */
     char trouble[256]; /* why a transaction could not be kept; for the log */
     struct rack rack;
-    int64_t refreshed_us;    /* monotonic; when the definition was last read */
-    int64_t looked_us;       /* monotonic; when it last looked at everything because it was time */
-    int64_t retry_store_us;  /* after a failure of the store: not before */
-    int64_t store_failures;  /* in a row */
-    int64_t refused_settles; /* the same, see runner_settle_refused */
-    char said[256];          /* last thing told to the log by runner_say */
+    int64_t refreshed_us;     /* monotonic; when the definition was last read */
+    int64_t looked_us;        /* monotonic; when it last looked at everything because it was time */
+    int64_t retry_refresh_us; /* monotonic; the definition could not be read: not before */
+    int64_t retry_store_us;   /* monotonic; after a failure of the store: not before */
+    int64_t store_failures;   /* in a row */
+    int64_t refused_settles;  /* the same, see runner_settle_refused */
+    char said[256];           /* last thing told to the log by runner_say */
     struct ordered *ordered;
     struct shared *shared;
 };
@@ -150,6 +158,9 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers);
 /* The course has been set: wakes all that must look at it. The mutex is held. */
 void runner_course_changed(struct runner *runner);
 
+/* The turn wants to be followed by another one at this time (wall clock) at the latest. */
+void turn_wake(struct turn *turn, int64_t at_us);
+
 /* Sets bits of `needs`: the dispatcher, or another thread that holds the mutex. */
 void runner_need(struct runner *runner, uint32_t needs);
 /* The same for another thread, and it is not to wait: it is woken. The mutex is held. */
@@ -158,7 +169,8 @@ void runner_call(struct runner *runner, uint32_t needs);
 uint32_t runner_take(struct runner *runner, uint32_t needs);
 /* Is one of them set? */
 bool runner_needs(const struct runner *runner, uint32_t needs);
-/* Raises bars, or lowers them. The mutex is held. */
+/* Raises bars, or lowers them. What is held back is looked into: NEED_ADMISSION. The mutex is
+ * held. */
 void runner_raise(struct runner *runner, uint32_t bars);
 void runner_lower(struct runner *runner, uint32_t bars);
 /* What keeps workers from beginning anything; 0: nothing does. The mutex is held. */
@@ -174,6 +186,9 @@ bool runner_is_over(const struct runner *runner);
  * still run at the deadline of a stop. False: there are handlers again, and it works on. */
 bool runner_drain(struct runner *runner);
 
+/* Tells the log what runner_note has left. The mutex is not held. */
+void runner_log_notices(struct runner *runner);
+
 /* For the modes. */
 
 /* Hands a change over: with the call's deadline, or while the runner is stopping with what is left
@@ -183,9 +198,11 @@ hf_status runner_run(struct runner *runner, struct change *change);
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...) HF_PRINTF(3, 4);
 /* Has the subscription a breaker? */
 bool runner_breaks(const struct runner *runner);
-/* Reads the definition again if somebody may have changed it. */
+/* Asks whether the definition has changed, and reads it if it has, or if NEED_DEFINITION is set. */
 void runner_refresh(struct runner *runner, int64_t mono_us);
-/* Does the definition allow new work now? Also raises or lowers BAR_HELD_BACK. */
+/* Do the definition and the handlers allow work? Raises or lowers BAR_HELD_BACK. */
+void runner_admit(struct runner *runner);
+/* Do they, as was found out last? False also if that is to be found out again. */
 bool runner_may_work(struct runner *runner);
 /* Remembers a failure of the store and says so; the next try is later (up to 2 s). */
 void runner_store_failed(struct runner *runner, hf_status status, const char *doing);

@@ -90,6 +90,7 @@ static void begin(struct runner *runner)
     runner->finish_status = HF_OK;
     runner->finishing = false;
     runner->left = false;
+    runner->retry_refresh_us = 0;
     runner->said[0] = '\0';
     runner_need(runner, NEED_DEFINITION);
     pthread_mutex_lock(&runner->mutex);

@@ -47,7 +47,18 @@ uint32_t runner_bars(const struct runner *runner)
     if (may_be_away && ((runner->bars & BAR_AWAY) || is_late(runner))) {
         bars |= BAR_AWAY;
     }
-    return bars | (runner->course == COURSE_WORK ? 0 : BAR_STOPPING);
+    if (runner_needs(runner, NEED_RESET)) {
+        bars |= BAR_RESET;
+    }
+    switch (runner->course) {
+    case COURSE_HALT:
+        return bars | BAR_STOPPING;
+    case COURSE_RETIRE:
+        return bars | BAR_RETIRING;
+    case COURSE_WORK:
+        break;
+    }
+    return bars;
 }
 
 /* What is only held may wait (settle.c), unless units would be torn apart. */

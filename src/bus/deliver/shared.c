@@ -298,8 +298,11 @@ static bool check_losses(struct runner *runner, int64_t now_us)
     return true;
 }
 
-static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *step)
+/* Settles what has ended of all leases, if it is time, or `now`. False: the store failed.
+ * *ret_again: there is more. */
+static bool flush(struct runner *runner, struct turn *turn, bool now, bool *ret_again)
 {
+    int64_t now_us = turn->now_us;
     struct lease *next;
     for (struct lease *lease = runner->shared->leases; lease; lease = next) {
         next = lease->next;
@@ -315,9 +318,9 @@ static bool flush(struct runner *runner, int64_t now_us, bool now, struct step *
                 if (!settle_collected(runner, lease, tally, now_us)) {
                     return false;
                 }
-                step->again |= lease->open > 0 && harvest_full(&runner->shared->harvest);
-            } else if (at_us < step->at_us) {
-                step->at_us = at_us;
+                *ret_again |= lease->open > 0 && harvest_full(&runner->shared->harvest);
+            } else {
+                turn_wake(turn, at_us);
             }
         }
         if (lease->open == 0) {
@@ -361,8 +364,8 @@ static int64_t stalls_at(struct runner *runner)
     return newest_us == INT64_MAX ? INT64_MAX : newest_us + STALL_US;
 }
 
-/* Gives back what waits behind slow handlers. False: everybody is busy, so nothing is claimed. */
-static bool check_stall(struct runner *runner, int64_t now_us, struct step *step)
+/* Gives back what waits behind slow handlers: then everybody is busy, so nothing is claimed. */
+static void check_stall(struct runner *runner, struct turn *turn)
 {
     int64_t mono_us = clock_mono_us();
     pthread_mutex_lock(&runner->mutex);
@@ -371,12 +374,11 @@ static bool check_stall(struct runner *runner, int64_t now_us, struct step *step
     if (stalled) {
         chunk_cut_all(runner);
         release_ready(runner, NULL);
+        turn->steps &= ~STEP(ACTION_LOG);
     } else if (at_us < INT64_MAX) {
-        int64_t wall_us = now_us + (at_us - mono_us);
-        step->at_us = wall_us < step->at_us ? wall_us : step->at_us;
+        turn_wake(turn, turn->now_us + (at_us - mono_us));
     }
     pthread_mutex_unlock(&runner->mutex);
-    return !stalled;
 }
 
 /* How much is claimed at once: a batch, but never more than may be in hand. */
@@ -387,28 +389,49 @@ static int32_t claim_size(const struct runner *runner)
     return batch < most ? batch : most;
 }
 
-static bool wants_more(struct runner *runner, int64_t now_us)
+/* Is so little in hand that more is claimed? */
+static bool wants_more(struct runner *runner)
 {
-    struct shared *shared = runner->shared;
     int32_t batch = claim_size(runner);
     pthread_mutex_lock(&runner->mutex);
     bool room = queue_room(&runner->window.log) >= (size_t)batch && !window_heavy(&runner->window);
     bool low = runner->window.ready <= batch / 2;
-    bool open = !(runner->bars & BAR_HELD_BACK);
     pthread_mutex_unlock(&runner->mutex);
-    if (now_us >= shared->claim_at_us) {
-        runner_need(runner, NEED_LOG);
-    }
-    return room && low && open && runner_needs(runner, NEED_LOG);
+    return room && low;
 }
 
-static void claim(struct runner *runner, int64_t now_us, struct step *step)
+/* What the store says of a claim that it has taken. */
+static void note_claimed(struct runner *runner, const struct claim *claim, struct turn *turn)
 {
     struct shared *shared = runner->shared;
-    if (!wants_more(runner, now_us)) {
-        if (!runner_needs(runner, NEED_LOG) && shared->claim_at_us < step->at_us) {
-            step->at_us = shared->claim_at_us;
-        }
+    runner_store_worked(runner);
+    shared->claim_at_us = claim->ret_wake_us < 0 ? INT64_MAX : claim->ret_wake_us;
+    runner_need(runner, claim->ret_paused ? NEED_DEFINITION : 0);
+    if (claim->ret_more) {
+        runner_need(runner, NEED_LOG | NEED_TURN);
+    } else {
+        turn_wake(turn, shared->claim_at_us);
+    }
+}
+
+/* The claim failed. */
+static void not_claimed(struct runner *runner, hf_status status)
+{
+    runner_need(runner, NEED_LOG);
+    if (status == HF_NOTFOUND || status == HF_CONFLICT) {
+        runner_need(runner, NEED_DEFINITION | NEED_TURN); /* removed, or changed */
+    } else {
+        runner_store_failed(runner, status, "claiming");
+    }
+}
+
+static void claim(struct runner *runner, struct turn *turn)
+{
+    struct shared *shared = runner->shared;
+    if (turn->now_us >= shared->claim_at_us) {
+        runner_need(runner, NEED_LOG);
+    }
+    if (!wants_more(runner)) {
         return;
     }
     struct lease *lease = mem_calloc(1, sizeof *lease);
@@ -420,7 +443,7 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
         return;
     }
     struct claim change = {
-        .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = now_us},
+        .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = turn->now_us},
         .subscription_id = runner->definition.id,
         .generation = runner->definition.generation,
         .filter = definition_filter(&runner->definition),
@@ -438,22 +461,9 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
     hf_status status = runner_run(runner, &change.change);
     HF_POINT("after_claim");
     if (status) {
-        runner_need(runner, NEED_LOG);
-        if (status == HF_NOTFOUND || status == HF_CONFLICT) {
-            runner_need(runner, NEED_DEFINITION); /* removed, or changed */
-            step->again = true;
-        } else {
-            runner_store_failed(runner, status, "claiming");
-        }
+        not_claimed(runner, status);
     } else {
-        runner_store_worked(runner);
-        runner_need(runner, change.ret_paused ? NEED_DEFINITION : 0);
-        runner_need(runner, change.ret_more ? NEED_LOG : 0);
-        shared->claim_at_us = change.ret_wake_us < 0 ? INT64_MAX : change.ret_wake_us;
-        step->again |= change.ret_more;
-        if (!change.ret_more && shared->claim_at_us < step->at_us) {
-            step->at_us = shared->claim_at_us;
-        }
+        note_claimed(runner, &change, turn);
     }
     lease->doubtful = status == HF_UNKNOWN || status == HF_IO;
     if (lease->doubtful || (!status && shelf->batch.count > 0)) {
@@ -477,48 +487,91 @@ static void claim(struct runner *runner, int64_t now_us, struct step *step)
  * again. Before workers go on. */
 static void sort_out_ready(struct runner *runner)
 {
-    pthread_mutex_lock(&runner->mutex);
     struct slot *slot = runner->window.log.used.first;
-    bool sort = (runner->bars & BAR_HELD_BACK) && !runner_needs(runner, NEED_DEFINITION);
-    for (; slot && sort; slot = slot->next) {
+    for (; slot; slot = slot->next) {
         if (slot->state == SLOT_READY) {
             runner_sort_out(runner, slot);
         }
     }
-    pthread_mutex_unlock(&runner->mutex);
 }
 
-static struct step shared_step(struct runner *runner, int64_t now_us)
+static void admit(struct runner *runner)
 {
-    struct step step = {.at_us = INT64_MAX};
-    if (now_us < runner->shared->seen_us - CLOCK_TOLERANCE_US) {
+    pthread_mutex_lock(&runner->mutex);
+    if (runner->bars & BAR_HELD_BACK) {
+        sort_out_ready(runner);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    runner_admit(runner);
+}
+
+static void tend(struct runner *runner, struct turn *turn)
+{
+    struct shared *shared = runner->shared;
+    if (turn->now_us < shared->seen_us - CLOCK_TOLERANCE_US) {
         runner_need(runner, NEED_LOG); /* claim_at_us is a time of the old clock */
     }
-    runner->shared->seen_us = now_us;
-    sort_out_ready(runner);
-    bool may = runner_may_work(runner);
+    shared->seen_us = turn->now_us;
+    check_stall(runner, turn);
+    check_losses(runner, turn->now_us);
+}
+
+/* While no work is allowed what has not begun is given back. */
+static void settle(struct runner *runner, struct turn *turn)
+{
+    bool again = false;
     pthread_mutex_lock(&runner->mutex);
-    if (!may) {
+    if (!plan_admits(atomic_load(&runner->needs), runner->bars)) {
         release_ready(runner, NULL);
     }
     pthread_mutex_unlock(&runner->mutex);
-    bool free = check_stall(runner, now_us, &step);
-    if (check_losses(runner, now_us) && flush(runner, now_us, false, &step) && may && free) {
-        claim(runner, now_us, &step);
+    flush(runner, turn, false, &again);
+    runner_need(runner, again ? NEED_TURN : 0);
+}
+
+static void shared_perform(struct runner *runner, enum action action, struct turn *turn)
+{
+    switch (action) {
+    case ACTION_ADMIT:
+        admit(runner);
+        break;
+    case ACTION_TEND:
+        tend(runner, turn);
+        break;
+    case ACTION_SETTLE:
+        settle(runner, turn);
+        break;
+    case ACTION_LOG:
+        claim(runner, turn);
+        break;
+    default:
+        break;
     }
-    return step;
+}
+
+static void shared_survey(struct runner *runner, struct situation *situation)
+{
+    situation->hand |= HAND_OWNED;
+    situation->claim_us = runner->shared->claim_at_us;
+}
+
+static void shared_adopt(struct runner *runner, bool differs)
+{
+    (void)runner;
+    (void)differs;
 }
 
 static hf_status shared_finish(struct runner *runner, int64_t now_us)
 {
-    struct step step = {.again = true};
+    struct turn turn = {.now_us = now_us, .wake_us = INT64_MAX};
+    bool again = true;
     pthread_mutex_lock(&runner->mutex);
     release_ready(runner, NULL);
     pthread_mutex_unlock(&runner->mutex);
     bool ok = true;
-    while (ok && step.again) {
-        step.again = false;
-        ok = flush(runner, now_us, true, &step);
+    while (ok && again) {
+        again = false;
+        ok = flush(runner, &turn, true, &again);
     }
     pthread_mutex_lock(&runner->mutex);
     window_clear(&runner->window, &runner->rack);
@@ -534,4 +587,10 @@ static hf_status shared_finish(struct runner *runner, int64_t now_us)
                : HF_OK;
 }
 
-const struct runner_mode shared_mode = {.step = shared_step, .finish = shared_finish};
+const struct runner_mode shared_mode = {
+    .steps = STEP(ACTION_TEND) | STEP(ACTION_SETTLE) | STEP(ACTION_LOG),
+    .survey = shared_survey,
+    .perform = shared_perform,
+    .adopt = shared_adopt,
+    .finish = shared_finish,
+};

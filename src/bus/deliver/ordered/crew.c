@@ -129,31 +129,33 @@ static int confirm(int32_t partition, int64_t epoch, void *ctx)
     return 0;
 }
 
-bool crew_check(struct runner *runner, int64_t *ret_generation)
+bool crew_check(struct runner *runner, int64_t generation)
 {
     struct ordered *ordered = runner->ordered;
     for (int32_t i = 0; i < ordered->part_count; i++) {
         ordered->parts[i].confirmed = false;
     }
     struct standing standing;
-    if (store_standing(runner->bus->store, runner->definition.id, &standing, confirm, ordered)) {
-        return false;
-    }
-    bool all = true;
+    hf_status status =
+        store_standing(runner->bus->store, runner->definition.id, &standing, confirm, ordered);
+    bool same = !status && standing.generation == generation;
+    bool all = !status;
     pthread_mutex_lock(&runner->mutex);
-    runner->crew = standing.crew;
-    for (int32_t i = 0; i < ordered->part_count; i++) {
+    runner->crew = status ? runner->crew : standing.crew;
+    for (int32_t i = 0; i < ordered->part_count && !status; i++) {
         if (!ordered->parts[i].confirmed && ordered->parts[i].state != PART_LOST) {
             crew_lose(runner, ordered->parts[i].number);
             all = false;
         }
     }
     pthread_mutex_unlock(&runner->mutex);
-    if (!all) {
+    if (!status && !all) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
     }
-    *ret_generation = standing.generation;
-    return all;
+    if (!all || !same) {
+        runner_need(runner, NEED_DEFINITION);
+    }
+    return all && same;
 }
 
 /* ---- Taking ---------------------------------------------------------------------------------- */
@@ -224,6 +226,9 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
     }
     if (acquire->ret_generation != runner->definition.generation) {
         runner_need(runner, NEED_DEFINITION);
+    }
+    if (ordered->generation != runner->definition.generation) {
+        runner_need(runner, NEED_OWNERSHIP); /* unless it is the first: take_share */
     }
     tell_of_crash(runner, acquire);
     return HF_OK;
@@ -404,7 +409,7 @@ static void take_share(struct runner *runner, const struct muster *muster,
     if (first) {
         ordered->generation = runner->definition.generation;
         ordered->flushed_us = now_us;
-        runner_take(runner, NEED_RESET);
+        runner_take(runner, NEED_RESET | NEED_OWNERSHIP);
     }
     ordered->retry_at_us = now_us;
     ordered->owned_before = true;
@@ -547,7 +552,7 @@ static bool is_busy(struct runner *runner, const struct part *part)
 }
 
 /* Lets go of partitions that are closed and of which nothing runs any more. */
-static void let_go(struct runner *runner, int64_t now_us, struct step *step)
+static void let_go(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     for (int32_t i = ordered->part_count - 1; i >= 0; i--) {
@@ -565,11 +570,11 @@ static void let_go(struct runner *runner, int64_t now_us, struct step *step)
             }
             if (status) {
                 ordered_not_settled(runner, part, status);
-                step->again |= ordered_is_answered(status);
+                runner_need(runner, ordered_is_answered(status) ? NEED_TURN : 0);
                 continue;
             }
             if (!all) {
-                step->again = true;
+                runner_need(runner, NEED_TURN);
                 continue;
             }
             give_back_part(runner, part, now_us);
@@ -717,38 +722,53 @@ static void leave_to_others(struct runner *runner, int64_t now_us)
     }
 }
 
-void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *step)
+/* Do our handlers not cover the patterns? Then somebody else's may. What is only paused we keep. */
+static bool is_leaving(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool leaving = (runner->bars & BAR_HELD_BACK) && runner->definition.paused_at_us < 0 &&
+                   !runner_needs(runner, NEED_DEFINITION | NEED_ADMISSION);
+    pthread_mutex_unlock(&runner->mutex);
+    return leaving;
+}
+
+/* Musters if it is time. */
+static void muster_in_time(struct runner *runner, const struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
-    bool leaving =
-        !may && runner->definition.paused_at_us < 0 && !runner_needs(runner, NEED_DEFINITION);
-    if (leaving) { /* handlers that do not cover: somebody else may */
-        close_surplus(runner, &(struct share){0});
-    }
-    let_go(runner, now_us, step);
-    if (leaving && ordered->part_count == 0) {
-        leave_to_others(runner, now_us);
-    }
-    if (!may) {
+    int64_t mono_us = clock_mono_us();
+    if (mono_us < muster_at(runner)) {
         return;
     }
-    int64_t mono_us = clock_mono_us();
-    if (mono_us >= muster_at(runner)) {
-        ordered->mustered_us = mono_us;
-        runner_take(runner, NEED_MEMBERS | NEED_MEMBERS_SOON);
-        if (ordered->membership == MEMBERSHIP_ALONE) {
-            ordered->membership = MEMBERSHIP_SHARED;
-        }
-        muster(runner, now_us);
-        let_go(runner, now_us, step);
-        if (ordered->drained && ordered->part_count == 0) {
-            fulfil(runner, now_us);
-            step->again |= runner_needs(runner, NEED_DEFINITION);
-        }
+    ordered->mustered_us = mono_us;
+    runner_take(runner, NEED_MEMBERS | NEED_MEMBERS_SOON);
+    if (ordered->membership == MEMBERSHIP_ALONE) {
+        ordered->membership = MEMBERSHIP_SHARED;
     }
+    muster(runner, turn->now_us);
+    let_go(runner, turn->now_us);
+    if (ordered->drained && ordered->part_count == 0) {
+        fulfil(runner, turn->now_us);
+        runner_need(runner, runner_needs(runner, NEED_DEFINITION) ? NEED_TURN : 0);
+    }
+}
+
+void crew_tend(struct runner *runner, struct turn *turn)
+{
+    bool leaving = is_leaving(runner);
+    if (leaving) {
+        close_surplus(runner, &(struct share){0});
+    }
+    let_go(runner, turn->now_us);
+    if (leaving && runner->ordered->part_count == 0) {
+        leave_to_others(runner, turn->now_us);
+    }
+    if (!runner_may_work(runner)) {
+        return;
+    }
+    muster_in_time(runner, turn);
     int64_t at_us = muster_at(runner);
     if (at_us < INT64_MAX) {
-        at_us = now_us + (at_us - mono_us);
-        step->at_us = at_us < step->at_us ? at_us : step->at_us;
+        turn_wake(turn, turn->now_us + (at_us - turn->mono_us));
     }
 }

@@ -59,18 +59,14 @@ static hf_status make_row(struct runner *runner, struct part *part, const struct
     return status;
 }
 
-/* Has the definition changed since what is in hand was read, or has somebody taken over? Asked
- * after reading and before handing out, so that nothing published after a pause, a seek or a new
- * pattern slips through, and a process that was frozen does not run what others have. */
-static bool definition_changed(struct runner *runner)
+/* May what was read be handed out? Asked after reading, so that nothing published after a pause, a
+ * seek or a new pattern slips through, and a process that was frozen does not run what others
+ * have. If not, the next turn follows at once. */
+static bool may_hand_out(struct runner *runner, const struct batch *batch)
 {
-    int64_t generation = 0;
-    bool ours = crew_check(runner, &generation);
-    if (ours && generation == runner->ordered->generation) {
-        return false;
-    }
-    runner_need(runner, NEED_DEFINITION);
-    return true;
+    bool may = batch->count == 0 || crew_check(runner, runner->ordered->generation);
+    runner_need(runner, may ? 0 : NEED_TURN);
+    return may;
 }
 
 /* In strict order all events are of one lane, whatever their keys. */
@@ -247,12 +243,11 @@ static void note_rest(struct runner *runner, bool more)
 
 /* Puts the only event that was read, if it is new. False: it is not put, and must be read again. */
 static bool fill_carefully(struct runner *runner, struct shelf *shelf, int64_t now_us,
-                           struct step *step, bool *ret_any)
+                           bool *ret_any)
 {
     struct ordered *ordered = runner->ordered;
     struct entry *entry = &shelf->batch.entries[0];
-    if (definition_changed(runner)) {
-        step->again = true;
+    if (!may_hand_out(runner, &shelf->batch)) {
         return false;
     }
     *ret_any = is_new(ordered, runner->window.partitions, entry);
@@ -273,7 +268,7 @@ static bool put_read(struct runner *runner, struct shelf *shelf)
     return any;
 }
 
-void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step)
+void ordered_fill_from_log(struct runner *runner, struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
@@ -316,10 +311,9 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     bool put_all = true;
     bool any = false;
     if (careful && shelf->batch.count == 1) {
-        put_all = fill_carefully(runner, shelf, now_us, step, &any);
+        put_all = fill_carefully(runner, shelf, turn->now_us, &any);
     } else {
-        bool changed = shelf->batch.count > 0 && definition_changed(runner);
-        step->again |= changed;
+        bool changed = !may_hand_out(runner, &shelf->batch);
         pthread_mutex_lock(&runner->mutex);
         runner_raise(runner, changed ? BAR_HELD_BACK : 0);
         note_rest(runner, more && floor < barrier); /* before a worker sees what is put */
@@ -329,14 +323,14 @@ void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *s
     }
     if (put_all) {
         /* Where nothing runs nobody reports that checkpoints may move. */
-        step->again |= !any && floor > ordered->floor;
+        runner_need(runner, !any && floor > ordered->floor ? NEED_TURN : 0);
         pthread_mutex_lock(&runner->mutex);
         note_read(runner, &shelf->batch, floor);
         pthread_mutex_unlock(&runner->mutex);
         if (more || floor >= barrier) {
             runner_need(runner, NEED_LOG); /* there is more, perhaps when the barrier moves */
         }
-        step->again |= more && floor < barrier;
+        runner_need(runner, more && floor < barrier ? NEED_TURN : 0);
     } else {
         crew_read_again(runner);
     }
@@ -512,15 +506,15 @@ static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max
     return shelf;
 }
 
-void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step)
+void ordered_fill_from_retries(struct runner *runner, struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
+    int64_t now_us = turn->now_us;
     bool careful = ordered->careful > 0;
     pthread_mutex_lock(&runner->mutex);
     size_t room = window_retry_room(&runner->window);
     size_t waiting = queue_ready(&runner->window.retries);
     bool busy = in_hand(&runner->window);
-    bool look = runner_needs(runner, NEED_RETRIES) || now_us >= ordered->retry_at_us;
     bool read_on = runner_needs(runner, NEED_READ_ON);
     bool full = room == 0 || (waiting > room && !read_on); /* unless a unit waits for it */
     if (careful) {
@@ -530,10 +524,6 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     pthread_mutex_unlock(&runner->mutex);
     if (full || (careful && busy)) {
         return; /* a worker's report comes */
-    }
-    if (!look) {
-        step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;
-        return;
     }
     int64_t next_us = -1;
     uint32_t news = runner_take(runner, NEED_RETRIES);
@@ -545,10 +535,9 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
     }
     ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
     join_lanes(runner, &shelf->batch);
-    bool changed = shelf->batch.count > 0 && definition_changed(runner);
+    bool changed = !may_hand_out(runner, &shelf->batch);
     int32_t partitions = runner->window.partitions;
     bool cut = shelf->batch.count == (size_t)max || batch_full(&shelf->batch);
-    step->again |= changed;
     if (careful && shelf->batch.count == 1) {
         struct entry *entry = &shelf->batch.entries[0];
         if (!changed && is_ours(ordered, partitions, entry)) {
@@ -558,14 +547,14 @@ void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct ste
         pthread_mutex_lock(&runner->mutex);
         runner_raise(runner, changed ? BAR_HELD_BACK : 0);
         cut = put_due(runner, shelf, cut);
-        step->again |= cut && !in_hand(&runner->window); /* nobody will report */
+        runner_need(runner, cut && !in_hand(&runner->window) ? NEED_TURN : 0); /* none reports */
         runner_signal_work(runner);
         pthread_mutex_unlock(&runner->mutex);
     }
     if (cut) {
         ordered->retry_at_us = now_us; /* there are more; when there is room again */
     } else {
-        step->at_us = ordered->retry_at_us < step->at_us ? ordered->retry_at_us : step->at_us;
+        turn_wake(turn, ordered->retry_at_us);
     }
     rack_return(&runner->rack, shelf);
 }

@@ -115,43 +115,32 @@ static bool remember_all(struct runner *runner, int64_t now_us)
  * still ours. */
 static bool verify(struct runner *runner)
 {
-    int64_t generation = 0;
-    if (!crew_check(runner, &generation)) {
-        return false;
-    }
-    if (generation != runner->definition.generation) {
-        runner_need(runner, NEED_DEFINITION);
+    int64_t generation = runner->definition.generation;
+    if (!crew_check(runner, generation)) {
         return false;
     }
     runner->ordered->generation = generation;
+    runner_take(runner, NEED_OWNERSHIP);
     return true;
 }
 
 /* The log would be read differently now: nothing that was read by the old patterns may move the
- * checkpoint; or what the store knows is to be loaded again. When no handler runs any more, what is
- * done is remembered, the rest is dropped, and reading begins again at the checkpoint. */
-static struct step reread(struct runner *runner, int64_t now_us)
+ * checkpoint; or what the store knows is to be loaded again. No handler runs any more: what is done
+ * is remembered, the rest is dropped, and reading begins again at the checkpoint. */
+static void reset(struct runner *runner, struct turn *turn)
 {
-    struct step step = {.at_us = INT64_MAX};
-    pthread_mutex_lock(&runner->mutex);
-    runner_raise(runner, BAR_HELD_BACK);
-    bool busy = runner->window.busy > 0;
-    pthread_mutex_unlock(&runner->mutex);
-    if (busy) {
-        return step; /* the worker's report comes */
-    }
+    bool again;
     do {
-        step.again = false;
-        if (!ordered_flush(runner, now_us, &step, false)) {
-            return step;
+        again = false;
+        if (!ordered_flush(runner, turn, false, &again)) {
+            return;
         }
-    } while (step.again);
-    if (!remember_all(runner, now_us)) {
-        return step;
+    } while (again);
+    if (remember_all(runner, turn->now_us)) {
+        crew_give_back(runner,
+                       turn->now_us); /* so that somebody whose handlers cover may have it */
+        runner_need(runner, NEED_TURN);
     }
-    crew_give_back(runner, now_us); /* so that somebody whose handlers cover may have it */
-    step.again = true;
-    return step;
 }
 
 /* Is all done up to where it is known what was done ahead? */
@@ -177,93 +166,104 @@ static bool knows_too_little(struct runner *runner)
 }
 
 /* Gets deliveries. The first ones after a while may come in a time in which nobody knows whether
- * what ends is taken (runner_away): the next step finds that out. */
-static void fill(struct runner *runner, int64_t now_us, struct step *step)
+ * what ends is taken (runner_away): the next turn finds that out. */
+static void fill(struct runner *runner, enum action action, struct turn *turn)
 {
     pthread_mutex_lock(&runner->mutex);
     bool had_work = runner_has_work(runner);
     pthread_mutex_unlock(&runner->mutex);
-    ordered_fill_from_retries(runner, now_us, step);
-    ordered_fill_from_log(runner, now_us, step);
+    if (action == ACTION_RETRIES) {
+        ordered_fill_from_retries(runner, turn);
+    } else {
+        ordered_fill_from_log(runner, turn);
+    }
     pthread_mutex_lock(&runner->mutex);
-    step->again |= (runner->bars & BAR_AWAY) && !had_work && runner_has_work(runner);
+    if ((runner->bars & BAR_AWAY) && !had_work && runner_has_work(runner)) {
+        runner_need(runner, NEED_TURN);
+    }
     pthread_mutex_unlock(&runner->mutex);
 }
 
-/* Others have changed the number of partitions, which they can only if they took us for dead: the
- * numbers in hand mean other keys now, and none of them is ours. */
-static bool is_renumbered(const struct runner *runner)
+static void settle(struct runner *runner, struct turn *turn)
 {
-    return runner->ordered->part_count > 0 &&
-           runner->definition.options.partitions != runner->window.partitions;
+    bool again = false;
+    bool settled = ordered_flush(runner, turn, true, &again);
+    runner_need(runner, again ? NEED_TURN : 0);
+    if (!settled) {
+        turn->steps &= ~(STEP(ACTION_RETRIES) | STEP(ACTION_LOG));
+    } else if (knows_too_little(runner)) {
+        runner_need(runner, NEED_RESET);
+    }
 }
 
-static struct step ordered_step(struct runner *runner, int64_t now_us)
+static void tend(struct runner *runner, struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
-    struct step step = {.at_us = INT64_MAX};
-    pthread_mutex_lock(&runner->mutex);
-    if (is_renumbered(runner)) {
-        runner_raise(runner, BAR_LOST);
+    if (turn->now_us < ordered->seen_us - CLOCK_TOLERANCE_US) {
+        /* The clock was set back. Mustering is a write, on which the store minds the clock. */
+        runner_need(runner, NEED_MEMBERS | NEED_RETRIES);
     }
-    bool lost = runner->bars & BAR_LOST;
-    bool busy = runner->window.busy > 0;
-    pthread_mutex_unlock(&runner->mutex);
-    if (lost) {
-        if (busy) {
-            return step; /* the worker's report comes */
-        }
-        crew_drop(runner);
-        runner_need(runner, NEED_MEMBERS);
+    ordered->seen_us = turn->now_us;
+    if (crew_make_room(runner)) {
+        crew_tend(runner, turn);
     }
-    int64_t generation = runner->definition.generation;
-    bool may = runner_may_work(runner);
-    if (!crew_make_room(runner)) {
-        return step;
-    }
-    /* Before anything is given back: that is settled, too. */
-    bool changed = ordered->part_count > 0 && !runner_needs(runner, NEED_DEFINITION) &&
-                   ordered->generation != runner->definition.generation;
-    if (changed && !runner_needs(runner, NEED_RESET) && !verify(runner)) {
-        step.again = true;
-        return step;
-    }
-    crew_tend(runner, now_us, may, &step);
-    if (runner->definition.generation != generation) {
-        step.again = true; /* it was read again meanwhile: may we still? */
-        return step;
-    }
-    pthread_mutex_lock(&runner->mutex);
-    lost = runner->bars & BAR_LOST;
-    pthread_mutex_unlock(&runner->mutex);
-    if (ordered->part_count == 0 || lost) {
-        return step; /* lost: what was taken cannot be read, and the next step begins again */
-    }
-    if (now_us < ordered->seen_us - CLOCK_TOLERANCE_US) {
-        runner_need(runner, NEED_MEMBERS); /* a write, on which the store minds the clock */
-        ordered->retry_at_us = now_us;
-        step.again = true;
-    }
-    ordered->seen_us = now_us;
-    if (ordered->generation != runner->definition.generation &&
-        !runner_needs(runner, NEED_DEFINITION)) {
-        if (runner_needs(runner, NEED_RESET)) {
-            return reread(runner, now_us);
-        }
-        step.again = true;
-        return step;
-    }
-    if (!ordered_flush(runner, now_us, &step, true)) {
-        return step;
-    }
-    if (knows_too_little(runner)) {
-        return reread(runner, now_us);
-    }
-    if (may) {
-        fill(runner, now_us, &step);
-    }
-    return step;
 }
+
+static void ordered_perform(struct runner *runner, enum action action, struct turn *turn)
+{
+    switch (action) {
+    case ACTION_DROP:
+        crew_drop(runner);
+        runner_need(runner, NEED_MEMBERS | NEED_TURN);
+        break;
+    case ACTION_CHECK:
+        verify(runner);
+        break;
+    case ACTION_ADMIT:
+        runner_admit(runner);
+        break;
+    case ACTION_TEND:
+        tend(runner, turn);
+        break;
+    case ACTION_RESET:
+        reset(runner, turn);
+        break;
+    case ACTION_SETTLE:
+        settle(runner, turn);
+        break;
+    case ACTION_RETRIES:
+    case ACTION_LOG:
+        fill(runner, action, turn);
+        break;
+    default:
+        break;
+    }
+}
+
+static void ordered_survey(struct runner *runner, struct situation *situation)
+{
+    situation->hand |= runner->ordered->part_count > 0 ? HAND_OWNED : 0;
+    situation->retry_us = runner->ordered->retry_at_us;
+}
+
+static void ordered_adopt(struct runner *runner, bool differs)
+{
+    struct ordered *ordered = runner->ordered;
+    bool owns = ordered->part_count > 0;
+    runner_need(runner, differs ? NEED_RESET : 0);
+    if (owns && ordered->generation != runner->definition.generation) {
+        runner_need(runner, NEED_OWNERSHIP);
+    }
+    if (owns && runner->definition.options.partitions != runner->window.partitions) {
+        /* Others have changed the number of partitions, which they can only if they took us for
+         * dead: the numbers in hand mean other keys now, and none of them is ours. */
+        pthread_mutex_lock(&runner->mutex);
+        runner_raise(runner, BAR_LOST);
+        pthread_mutex_unlock(&runner->mutex);
+    }
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static bool is_barred(struct runner *runner, uint32_t bars)
 {
@@ -292,11 +292,12 @@ static bool store_the_rest(struct runner *runner, int64_t now_us)
         }
         /* What was read by older patterns must not move the checkpoint. */
         bool move = !runner_needs(runner, NEED_RESET);
-        struct step step = {.again = true};
+        struct turn turn = {.now_us = now_us, .wake_us = INT64_MAX};
+        bool again = true;
         bool ok = true;
-        while (ok && step.again) {
-            step.again = false;
-            ok = ordered_flush(runner, now_us, &step, move);
+        while (ok && again) {
+            again = false;
+            ok = ordered_flush(runner, &turn, move, &again);
         }
         /* Where nobody knows what was stored nothing is stored twice: what is edited in a dead
          * letter goes with its first death. That something is done may be said twice. */
@@ -343,4 +344,10 @@ static hf_status ordered_finish(struct runner *runner, int64_t now_us)
                        runner->name);
 }
 
-const struct runner_mode ordered_mode = {.step = ordered_step, .finish = ordered_finish};
+const struct runner_mode ordered_mode = {
+    .steps = STEP(ACTION_TEND) | STEP(ACTION_SETTLE) | STEP(ACTION_RETRIES) | STEP(ACTION_LOG),
+    .survey = ordered_survey,
+    .perform = ordered_perform,
+    .adopt = ordered_adopt,
+    .finish = ordered_finish,
+};

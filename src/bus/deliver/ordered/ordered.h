@@ -87,12 +87,13 @@ struct ordered {
 /* ---- crew.c ---------------------------------------------------------------------------------- */
 
 /* Takes part in the sharing: musters if it is time, takes what is free of our share, gives back
- * what is more than that, drops what was lost. With `may` false we let go of all, unless the
- * subscription is only paused. */
-void crew_tend(struct runner *runner, int64_t now_us, bool may, struct step *step);
-/* Asks the store what is still ours; what is not is lost. False: not all is, or it could not be
- * asked. ret_generation: the subscription's. */
-bool crew_check(struct runner *runner, int64_t *ret_generation);
+ * what is more than that, drops what was lost. If the handlers do not cover the patterns we let go
+ * of all. */
+void crew_tend(struct runner *runner, struct turn *turn);
+/* Asks the store whether all that is in hand is still ours, and the definition of this generation
+ * is still the stored one; the only place that does. What is not ours any more is lost. False: not
+ * all is so, or the store could not be asked: the definition is to be read again. */
+bool crew_check(struct runner *runner, int64_t generation);
 /* Reading goes back to the lowest floor; what is in hand or done is not put again. */
 void crew_read_again(struct runner *runner);
 /* Gives back all partitions; nothing runs any more and everything is settled that can be. False:
@@ -120,8 +121,8 @@ hf_status ordered_make_room(struct ordered *ordered, int32_t partitions);
 /* ---- settle.c -------------------------------------------------------------------------------- */
 
 /* Stores what ended and, when it is time and if they may move, the checkpoints. False: it failed,
- * or work was lost. */
-bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, bool move);
+ * or work was lost. *ret_again: there is more to store, or to try again, at once. */
+bool ordered_flush(struct runner *runner, struct turn *turn, bool move, bool *ret_again);
 /* Stores what ended of one partition with its checkpoint, if that may move. *ret_all: that was
  * everything. */
 hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,
@@ -143,7 +144,7 @@ hf_status ordered_load(struct runner *runner, const struct part *part);
 /* ---- fill.c ---------------------------------------------------------------------------------- */
 
 /* Get work into the window: retries that are due, and the log. */
-void ordered_fill_from_retries(struct runner *runner, int64_t now_us, struct step *step);
-void ordered_fill_from_log(struct runner *runner, int64_t now_us, struct step *step);
+void ordered_fill_from_retries(struct runner *runner, struct turn *turn);
+void ordered_fill_from_log(struct runner *runner, struct turn *turn);
 
 #endif

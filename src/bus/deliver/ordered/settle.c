@@ -242,7 +242,7 @@ static bool is_pressing(const struct runner *runner, const struct part *part, bo
 }
 
 /* Stores what ended of every partition. */
-static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step, bool move)
+static bool flush_ended(struct runner *runner, int64_t now_us, bool move, bool *ret_again)
 {
     struct ordered *ordered = runner->ordered;
     for (int32_t i = 0; i < ordered->part_count; i++) {
@@ -257,10 +257,10 @@ static bool flush_ended(struct runner *runner, int64_t now_us, struct step *step
         hf_status status = ordered_flush_part(runner, part, now_us, move, &all);
         if (status) {
             ordered_not_settled(runner, part, status);
-            step->again |= ordered_is_answered(status);
+            *ret_again |= ordered_is_answered(status);
             return false;
         }
-        step->again |= !all;
+        *ret_again |= !all;
     }
     return true;
 }
@@ -451,9 +451,10 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
 }
 
 /* Stores the checkpoints that have moved, and what is held, when it is time. */
-static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step *step)
+static bool flush_checkpoints(struct runner *runner, struct turn *turn, bool *ret_again)
 {
     struct ordered *ordered = runner->ordered;
+    int64_t now_us = turn->now_us;
     int64_t at_us = INT64_MAX;
     pthread_mutex_lock(&runner->mutex);
     window_reap(&runner->window, &runner->rack);
@@ -478,16 +479,16 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
     }
     pthread_mutex_unlock(&runner->mutex);
     if (!due) {
-        step->at_us = earlier(step->at_us, at_us);
+        turn_wake(turn, at_us);
         return true;
     }
-    step->again |= harvest_full(&ordered->harvest);
+    *ret_again |= harvest_full(&ordered->harvest);
     HF_POINT("before_settle");
     hf_status status = runner_run(runner, &checkpoints.change);
     HF_POINT("after_settle");
     if (status) {
         ordered_not_settled(runner, NULL, status);
-        step->again |= ordered_is_answered(status);
+        *ret_again |= ordered_is_answered(status);
         return false;
     }
     marked(runner, &checkpoints, settled_before, now_us);
@@ -497,13 +498,13 @@ static bool flush_checkpoints(struct runner *runner, int64_t now_us, struct step
     return true;
 }
 
-bool ordered_flush(struct runner *runner, int64_t now_us, struct step *step, bool move)
+bool ordered_flush(struct runner *runner, struct turn *turn, bool move, bool *ret_again)
 {
-    if (!flush_ended(runner, now_us, step, move)) {
+    if (!flush_ended(runner, turn->now_us, move, ret_again)) {
         return false;
     }
     HF_POINT("before_marks");
-    return !move || flush_checkpoints(runner, now_us, step);
+    return !move || flush_checkpoints(runner, turn, ret_again);
 }
 
 /* ---- What is done, but not up to a checkpoint ------------------------------------------------ */

@@ -1,0 +1,316 @@
+/*
+ * dispatcher.c - the turns of a dispatcher: survey, plan, perform, wait. See plan.h.
+ *
+ *     begin_turn -> ( survey -> plan -> perform ) ... -> end_turn -> wait
+ *
+ * plan() decides, perform() acts: it, and what it calls, is all that talks to the store for a
+ * subscription that works (runner_life.c does when one ends). What an action finds is told by needs
+ * and bars, by the time at which it wants to be looked at again (turn_wake), and by steps that it
+ * takes out of the turn.
+ *
+ * The dispatcher sleeps on one condition. It is woken by workers that report something to be
+ * settled, by the watch when there is news in the store, by handlers being registered, and by its
+ * own clock: the time that the plan names, or the wait period as the backstop for everything else
+ * (unless the store looks as often and makes news of what it finds). Handlers that are over their
+ * time are not its business but the timekeeper's: the dispatcher may wait for the store. A wake-up
+ * that comes too often costs a look; one that is missed costs at most the wait period, never an
+ * event, because every look asks the store.
+ */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/point.h"
+#include "base/time/clock.h"
+#include "bus/deliver/runner.h"
+#include "bus/options.h"
+
+#define REFRESH_US 50000 /* without news, look at the definition at most this often */
+#define WAIT_MS_MAX 3600000
+#define TEND_MS 1000 /* see tend_ms */
+
+void turn_wake(struct turn *turn, int64_t at_us)
+{
+    turn->wake_us = at_us < turn->wake_us ? at_us : turn->wake_us;
+}
+
+/* ---- The breaker, and handlers that are stuck ------------------------------------------------ */
+
+static void store_breaker(struct runner *runner, int64_t now_us)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool changed = runner_take(runner, NEED_BREAKER);
+    struct breaker breaker = runner->breaker;
+    pthread_mutex_unlock(&runner->mutex);
+    if (!changed) {
+        return;
+    }
+    struct buf buf;
+    buf_init(&buf, 4096);
+    struct json_out out;
+    json_out_init(&out, &buf);
+    breaker_write(&breaker, &out);
+    log_about(&runner->bus->log, HF_LOG_WARN, runner->name, "circuit breaker is %s",
+              breaker_state_name(breaker.state));
+    struct breaker_put put = {
+        .change = {.kind = CHANGE_BREAKER, .now_us = now_us},
+        .subscription_id = runner->definition.id,
+        .state_json = breaker.state == BREAKER_CLOSED ? TEXT_ABSENT : buf_text(&buf),
+    };
+    hf_status status = buf_status(&buf);
+    if (!status) {
+        status = runner_run(runner, &put.change);
+    }
+    if (status) {
+        runner_need(runner, NEED_BREAKER); /* in the next turn */
+    }
+    buf_release(&buf);
+}
+
+/* With the breaker open nothing runs; when its pause is over, exactly one delivery does. Answers
+ * when to look again (wall clock). */
+static int64_t ask_breaker(struct runner *runner, int64_t now_us)
+{
+    if (!runner_breaks(runner)) {
+        return INT64_MAX;
+    }
+    int64_t again_us = INT64_MAX;
+    pthread_mutex_lock(&runner->mutex);
+    struct breaker_policy policy = options_breaker(&runner->definition.options);
+    if (runner->breaker.state != BREAKER_CLOSED && runner->window.ready > 0 &&
+        breaker_ask(&runner->breaker, &policy, now_us) == BREAKER_PROBE) {
+        runner->probe_wanted = true;
+    }
+    if (runner->breaker.state != BREAKER_CLOSED) {
+        int64_t ms = breaker_wait_ms(&runner->breaker, now_us);
+        again_us = ms > 0 ? now_us + ms * 1000 : INT64_MAX; /* over: whatever comes is the probe */
+    }
+    if (runner->breaker.state != BREAKER_CLOSED && !runner->probe_wanted) {
+        runner_raise(runner, BAR_BREAKER);
+    } else {
+        runner_lower(runner, BAR_BREAKER);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return again_us;
+}
+
+/* Are so many handlers past their time that the subscription is to be paused? The mutex is held. */
+static bool has_stuck(const struct runner *runner)
+{
+    return runner->stuck >= runner->definition.options.stuck_max &&
+           runner->definition.paused_at_us < 0;
+}
+
+static void pause_for_stuck(struct runner *runner)
+{
+    char reason[128];
+    snprintf(reason, sizeof reason, "%d handlers are past their timeout and have not returned",
+             runner->definition.options.stuck_max);
+    runner_pause(runner, reason);
+}
+
+/* ---- Survey and perform ---------------------------------------------------------------------- */
+
+static struct situation survey(struct runner *runner, const struct turn *turn)
+{
+    struct situation situation = {
+        .steps = turn->steps,
+        .now_us = turn->now_us,
+        .mono_us = turn->mono_us,
+        .refresh_us = runner->retry_refresh_us,
+        .store_us = runner->retry_store_us,
+        .retry_us = INT64_MAX,
+        .claim_us = INT64_MAX,
+        .wake_us = turn->wake_us,
+    };
+    pthread_mutex_lock(&runner->mutex);
+    situation.bars = runner_bars(runner);
+    situation.needs = atomic_load(&runner->needs); /* after the bars: see runner_raise */
+    situation.hand = (runner->window.busy > 0 ? HAND_BUSY : 0) |
+                     (has_stuck(runner) ? HAND_STUCK : 0) |
+                     (runner_breaks(runner) ? HAND_BREAKS : 0);
+    pthread_mutex_unlock(&runner->mutex);
+    runner->mode->survey(runner, &situation);
+    return situation;
+}
+
+static void perform(struct runner *runner, enum action action, struct turn *turn)
+{
+    turn->steps &= ~STEP(action);
+    switch (action) {
+    case ACTION_REFRESH:
+        runner_refresh(runner, turn->mono_us);
+        HF_POINT("after_refresh");
+        break;
+    case ACTION_PAUSE:
+        pause_for_stuck(runner);
+        break;
+    case ACTION_BREAKER:
+        store_breaker(runner, turn->now_us);
+        turn_wake(turn, ask_breaker(runner, turn->now_us));
+        break;
+    case ACTION_DROP:
+    case ACTION_CHECK:
+    case ACTION_ADMIT:
+    case ACTION_TEND:
+    case ACTION_RESET:
+    case ACTION_SETTLE:
+    case ACTION_RETRIES:
+    case ACTION_LOG:
+        runner->mode->perform(runner, action, turn);
+        break;
+    case ACTION_WAIT:
+    case ACTION_END:
+    case ACTION_TURN:
+        break;
+    }
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+/* How long the dispatcher may sleep while something is in hand: what begins or ends meanwhile has
+ * its own times (a checkpoint, a stall), of which nobody tells it; but of what is to be stored
+ * sooner than RUNNER_PROMPT_MS workers do. */
+static int64_t tend_ms(const hf_subscription_options *options)
+{
+    int64_t store_ms = options->checkpoint_ms;
+    return store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
+}
+
+/* The dispatcher's time is up: it looks at everything, because nobody tells of everything: a hole
+ * that ends, for one. If it was only to tend what is in hand, and has just looked, it need not. The
+ * mutex is held. */
+static void look_around(struct runner *runner, bool tend)
+{
+    int64_t mono_us = clock_mono_us();
+    if (!tend || mono_us - runner->looked_us >= TEND_MS * 1000) {
+        runner->looked_us = mono_us;
+        runner_need(runner, NEED_DEFINITION | NEEDS_OF_NEWS);
+    }
+}
+
+bool runner_is_over(const struct runner *runner)
+{
+    return runner->course == COURSE_HALT ||
+           (runner->course == COURSE_RETIRE && runner->window.busy == 0);
+}
+
+static void wait_until(struct runner *runner, int64_t wake_us)
+{
+    int64_t now_us = clock_wall_us();
+    int64_t wait_ms = runner->definition.options.wait_period_ms;
+    int64_t look_ms = store_look_ms(runner->bus->store);
+    if (look_ms > 0 && wait_ms >= look_ms) {
+        wait_ms = WAIT_MS_MAX; /* the store looks that often, for all subscriptions at once */
+    }
+    struct deadline deadline = deadline_after_ms(wait_ms);
+    if (wake_us < INT64_MAX) {
+        int64_t ms = wake_us <= now_us ? 0 : (wake_us - now_us + 999) / 1000;
+        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
+    }
+    struct deadline tend = DEADLINE_NEVER;
+    pthread_mutex_lock(&runner->mutex);
+    if (runner_has_work(runner)) {
+        tend = deadline_after_ms(tend_ms(&runner->definition.options));
+    }
+    runner->waiting = true;
+    bool in_time = true;
+    while (!runner_needs(runner, NEED_TURN) && !runner_is_over(runner) && in_time) {
+        in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline_earlier(deadline, tend));
+    }
+    if (!in_time) {
+        look_around(runner, !deadline_passed(deadline));
+    }
+    runner->waiting = false;
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+static struct turn begin_turn(struct runner *runner)
+{
+    struct turn turn = {
+        .now_us = clock_wall_us(),
+        .mono_us = clock_mono_us(),
+        .wake_us = INT64_MAX,
+    };
+    char trouble[sizeof runner->trouble];
+    pthread_mutex_lock(&runner->mutex);
+    memcpy(trouble, runner->trouble, sizeof trouble);
+    runner->trouble[0] = '\0';
+    runner_take(runner, NEED_TURN);
+    chunk_report_all(runner, turn.mono_us);
+    pthread_mutex_unlock(&runner->mutex);
+    runner_log_notices(runner);
+    if (trouble[0]) {
+        runner_say(runner, HF_LOG_ERROR, "%s", trouble);
+    }
+    if (turn.mono_us - runner->refreshed_us >= REFRESH_US) {
+        runner_need(runner, NEED_STANDING);
+    }
+    if (turn.mono_us >= runner->retry_store_us) {
+        turn.steps = runner->mode->steps | STEP(ACTION_PAUSE) | STEP(ACTION_BREAKER);
+    }
+    return turn;
+}
+
+/* The mutex is held. */
+static hf_status keep_workers(struct runner *runner)
+{
+    hf_status status = HF_OK;
+    while (status == HF_OK && runner->course == COURSE_WORK &&
+           runner->worker_count < runner->definition.options.concurrency) {
+        status = worker_start(runner);
+    }
+    return status;
+}
+
+/* Sees to the workers. */
+static void end_turn(struct runner *runner, struct turn *turn)
+{
+    pthread_mutex_lock(&runner->mutex);
+    hf_status status = keep_workers(runner);
+    runner_signal_work(runner);
+    if (runner->rest_until_us > 0) {
+        turn_wake(turn, turn->now_us + (runner->rest_until_us - turn->mono_us));
+        if (runner->rest_until_us <= turn->mono_us) {
+            runner->rest_until_us = 0;
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (status) {
+        runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
+    }
+    HF_POINT("after_step");
+}
+
+void runner_turn(struct runner *runner)
+{
+    struct turn turn = begin_turn(runner);
+    struct plan next;
+    for (;;) {
+        struct situation situation = survey(runner, &turn);
+        next = plan(&situation);
+        if (next.action <= ACTION_TURN) {
+            break;
+        }
+        perform(runner, next.action, &turn);
+    }
+    end_turn(runner, &turn);
+    if (next.action == ACTION_WAIT) {
+        turn_wake(&turn, next.wake_us);
+        wait_until(runner, turn.wake_us);
+    }
+}
+
+bool runner_drain(struct runner *runner)
+{
+    HF_POINT("before_drain");
+    pthread_mutex_lock(&runner->mutex);
+    while (runner->course != COURSE_WORK && (runner->window.busy > 0 || runner->worker_count > 0)) {
+        pthread_cond_wait(&runner->wake, &runner->mutex);
+    }
+    bool drained = runner->worker_count == 0;
+    pthread_mutex_unlock(&runner->mutex);
+    runner_log_notices(runner);
+    return drained;
+}
