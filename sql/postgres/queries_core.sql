@@ -39,6 +39,23 @@ SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
                              OPERATOR(pg_catalog.=) ANY ('{off,local,remote_write}'::pg_catalog.text[])
                         THEN 'on'
                         ELSE pg_catalog.current_setting('synchronous_commit') END, false))
+       END,
+       -- Behind a pooler, where the search_path is what it is: a schema of it in which a role may create
+       -- objects that is neither this one nor one that could do everything anyway.
+       CASE WHEN $6 AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1 THEN
+           (SELECT n.nspname FROM pg_catalog.pg_namespace n
+            WHERE n.nspname OPERATOR(pg_catalog.=) ANY (pg_catalog.current_schemas(false))
+                AND EXISTS (
+                    SELECT FROM pg_catalog.aclexplode(coalesce(
+                        n.nspacl, pg_catalog.acldefault('n'::"char", n.nspowner))) a
+                    LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) a.grantee
+                    WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
+                        AND (r.rolsuper OR r.rolname OPERATOR(pg_catalog.=) current_user
+                             OR r.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.name
+                             OR r.oid OPERATOR(pg_catalog.=) (
+                                 SELECT d.datdba FROM pg_catalog.pg_database d
+                                 WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()))
+                            IS NOT TRUE) LIMIT 1)
        END
 
 -- name: session_at_work
@@ -357,6 +374,7 @@ FROM (VALUES ('server_version', current_setting('server_version')),
              ('synchronous_standby_names',
               nullif(current_setting('synchronous_standby_names'), '')),
              ('autovacuum', current_setting('autovacuum')),
+             ('search_path', current_setting('search_path')),
              ('not_vacuumed',
               (SELECT string_agg('holdfast.' || c.relname, ', ' ORDER BY c.relname)
                FROM pg_class c

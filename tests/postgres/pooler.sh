@@ -40,9 +40,14 @@ if [ "$(id -u)" -eq 0 ]; then
     chown "$user" "$dir"
     as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups)
 fi
+# Before PostgreSQL 15 every role may create in `public`: there the search_path is set as the library demands.
+path=
+if [ "$(psql -qXAt -h "$TEST_POSTGRES" -U holdfast -d postgres -c "SHOW server_version_num")" -lt 150000 ]; then
+    path=" connect_query='SET search_path = pg_catalog'"
+fi
 cat >"$dir/ini" <<END
 [databases]
-* = host=$TEST_POSTGRES
+* = host=$TEST_POSTGRES$path
 [pgbouncer]
 pool_mode = transaction
 listen_addr =
@@ -137,10 +142,33 @@ ok "no advisory lock is left" nothing \
 # What pgbouncer itself sets for each client is no leak.
 ok "no setting is left" nothing "SELECT name, setting, reset_val FROM pg_settings
     WHERE source = 'session' AND setting IS DISTINCT FROM reset_val
-      AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone',
+      AND name NOT IN (${path:+'search_path',} 'application_name', 'client_encoding', 'DateStyle', 'TimeZone',
                        'standard_conforming_strings')"
 ok "no temporary table is left" nothing \
     "SELECT relname FROM pg_class WHERE relpersistence = 't' AND relnamespace = pg_my_temp_schema()"
+
+# ---- The search_path, which nobody can set here -------------------------------------------------
+
+url="postgresql:///$database?host=$dir&port=$PORT&user=holdfast"
+hf() { "$BUILD/holdfast" "$@" --db "$url" </dev/null 2>&1; }
+says() { # PATTERN COMMAND ...
+    local said
+    said=$(hf "${@:2}")
+    # shellcheck disable=SC2254
+    case $said in $1) ;; *) echo "$said" && return 1 ;; esac
+}
+server() { psql -qX -h "$TEST_POSTGRES" -U holdfast -d "$database" -c "$1"; }
+if [ -x "$BUILD/holdfast" ] && [ -z "$path" ]; then
+    hf publish a.b "{}" >/dev/null
+    ok "doctor says that there is a pooler" says '*"name":"pooler"*"value":"yes"*' doctor --json
+    server "GRANT CREATE ON SCHEMA public TO PUBLIC"
+    ok "a search_path in which others may create functions is refused" \
+        says "*is a transaction pooler, where search_path cannot be set*schema public, in which other roles may create functions: ALTER ROLE holdfast SET search_path = pg_catalog*" \
+        publish a.b '{}'
+    server "ALTER ROLE holdfast IN DATABASE $database SET search_path = pg_catalog"
+    through pgbouncer "RECONNECT" >/dev/null
+    ok "with another one everything works" says "*position*" publish a.b '{}' --json
+fi
 
 psql -qX -h "$TEST_POSTGRES" -U holdfast -d postgres -c "DROP DATABASE $database WITH (FORCE)"
 finish

@@ -8,7 +8,8 @@
  *
  * A session that begins says hello: it learns whether it speaks to a server of its own or through a
  * pooler, whether the server can be written to, and sets what must not depend on the settings of
- * the role or the database. Behind a pooler nothing is set, because it would stay there for others.
+ * the role or the database. Behind a pooler nothing is set, because it would stay there for others;
+ * if the search_path that the role has there leads to functions of others the session is refused.
  *
  * Between two attempts there is a pause that grows, and no two processes pause alike: a server that
  * comes back is not met by all of them at the same moment.
@@ -108,6 +109,18 @@ static hf_status ask_hello(struct session *session, PGresult **ret_result)
     return status == HF_TIMEOUT ? fail_silent(session) : status;
 }
 
+/* Functions and operators that others put into this schema could be called by our statements. */
+static hf_status fail_path(const struct session *session, struct text schema)
+{
+    return fail(
+        HF_DENIED,
+        "%s is a transaction pooler, where search_path cannot be set for a session, and the "
+        "one of role %s has schema %" TEXT_PRI ", in which other roles may create "
+        "functions: ALTER ROLE %s SET search_path = pg_catalog, or connect to the server "
+        "itself",
+        session->engine->place, PQuser(session->pg), TEXT_ARG(schema), PQuser(session->pg));
+}
+
 static hf_status hello(struct session *session)
 {
     const char *place = session->engine->place;
@@ -131,6 +144,9 @@ static hf_status hello(struct session *session)
     if (result_bool(result, 0, 1)) {
         status =
             fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary", place);
+    }
+    if (status == HF_OK && !PQgetisnull(result, 0, 4)) {
+        status = fail_path(session, result_text(result, 0, 4));
     }
     PQclear(result);
     return status;
