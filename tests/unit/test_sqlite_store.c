@@ -2,12 +2,15 @@
  * test_sqlite_store.c - what is true of a SQLite database and of no other: its files, its settings,
  * and what others may do to them while it is in use.
  */
+#include "base/point.h"
+#include "store/namespace.h"
 #include "store/sqlite/file/conn.h"
 #include "support/make.h"
 #include "support/sqlite.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -343,6 +346,75 @@ static void a_read_that_never_ends_is_ended_at_its_limit(void **state)
     conn_close(&conn);
 }
 
+#ifdef HF_FAULTS
+
+/* ---- Opening beside the gate ----------------------------------------------------------------- */
+
+struct remover {
+    struct store *store;
+    struct namespace_remove remove;
+    hf_status status;
+};
+
+static void *remove_namespace(void *ctx)
+{
+    struct remover *remover = ctx;
+    remover->status = RUN(remover->store, &remover->remove);
+    return NULL;
+}
+
+struct opener {
+    struct fixture *f;
+    const char *name; /* of the namespace */
+    hf_status status;
+};
+
+static void *open_namespace(void *ctx)
+{
+    struct opener *opener = ctx;
+    struct store_options options = fixture_options(opener->f, "late");
+    struct store *store = NULL;
+    options.namespace_name = text_of(opener->name);
+    options.open_mode = HF_OPEN_EXISTING;
+    opener->status = store_open(opener->f->url, &options, &store);
+    store_close(store);
+    return NULL;
+}
+
+/* The removing process has counted who has the namespace open, and keeps the gate. */
+static void a_namespace_that_is_being_removed_cannot_be_opened_beside_the_gate(void **state)
+{
+    struct fixture *f = *state;
+    char name[HF_NAMESPACE_BYTES_MAX + 1];
+    pthread_t removing;
+    pthread_t opening;
+    snprintf(name, sizeof name, "%.100s-other", f->namespace_name);
+    fixture_close(f, fixture_open_other(f, "b"));
+    struct remover remover = {
+        .store = fixture_open(f, "a"),
+        .remove = {.change = {.kind = CHANGE_NAMESPACE_REMOVE, .now_us = T0},
+                   .name = text_of(name)}};
+    struct opener opener = {.f = f, .name = name};
+    point_arm("namespace_counted", 1, POINT_STOP_THREAD);
+    point_arm("opened_beside", 1, POINT_STOP_THREAD);
+    must_equal(0, pthread_create(&removing, NULL, remove_namespace, &remover));
+    must_hold(point_wait_blocked("namespace_counted", PATIENCE_MS));
+    must_equal(0, pthread_create(&opening, NULL, open_namespace, &opener));
+    must_hold(point_wait_blocked("opened_beside", PATIENCE_MS));
+    point_arm("door_is_locked", 1, POINT_STOP_THREAD);
+    point_release("opened_beside");
+    bool waits = point_wait_blocked("door_is_locked", PATIENCE_MS);
+    point_release("namespace_counted");
+    must_equal(0, pthread_join(removing, NULL));
+    point_release("door_is_locked");
+    must_equal(0, pthread_join(opening, NULL));
+    must_answer(HF_OK, remover.status);
+    must_hold(waits);
+    must_hold(opener.status != HF_OK);
+}
+
+#endif
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_read_that_never_ends_is_ended_at_its_limit),
     CLAIM(a_new_file_is_set_up_for_it),
@@ -360,6 +432,9 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_foreign_lock_is_a_timeout_and_never_a_raw_error),
     CLAIM(a_store_that_only_reads_waits_for_no_foreign_writer),
     CLAIM(a_store_that_only_reads_opens_beside_a_long_transaction_of_ours),
+#ifdef HF_FAULTS
+    CLAIM(a_namespace_that_is_being_removed_cannot_be_opened_beside_the_gate),
+#endif
     CLAIM(a_closed_store_leaves_no_live_file),
     CLAIM(live_files_of_the_dead_go_when_nothing_names_them),
 };

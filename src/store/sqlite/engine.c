@@ -190,14 +190,25 @@ static void engine_free(struct sqlite_engine *engine)
 /* Somebody writes, perhaps for long: a command that only reads does not wait for that, if the
  * database is as it has to be. What is left undone is done by the first write: the dead are swept,
  * the spare is allocated. Only an id that was given needs the gate, to be the only one of its name.
- * ret_entered: HF_OK, or why it cannot be opened. */
+ * The holder of the gate may be about to remove the namespace, or to copy another into it: see
+ * gate.c. If it migrates the schema with a newer program, then what is seen is the schema before or
+ * after a step, because each is a transaction; before the last one is as if this store had been
+ * opened before the migration began, which no migration waits for or prevents.
+ * ret_entered: HF_OK, or why it cannot be opened. False: it needs the gate. */
 static bool engine_enter_beside(struct sqlite_engine *engine, const struct store_options *options,
                                 struct deadline deadline, hf_status *ret_entered)
 {
     if (options->node.given || !migrate_is_done(engine, deadline)) {
         return false;
     }
-    *ret_entered = engine_settle_in(engine, &options->node);
+    hf_status status = engine_settle_in(engine, &options->node);
+    HF_POINT("opened_beside");
+    if (status == HF_OK &&
+        (!gate_await_door(&engine->gate, deadline) || !migrate_is_done(engine, deadline))) {
+        live_close(engine);
+        return false;
+    }
+    *ret_entered = status;
     spare_look(&engine->spare, &engine->files);
     engine->live.sweep_due = true;
     return true;

@@ -18,6 +18,12 @@
  * no timed wait for them, so we try and sleep in turns, briefly: a commit takes longer than a
  * sleep.
  *
+ * A third byte is the door, for stores that open without the gate because its holder keeps it for
+ * long. A holder that counts which stores have a namespace open, and then closes that to others,
+ * locks the door from before it counts until its commit. A store that opens beside the gate first
+ * shows that it is there (its live file), waits until the door is not locked, and then looks again
+ * whether it may open the namespace: it was counted, or it sees what was committed.
+ *
  * If somebody deletes the gate file, or moves another over it, later processes would lock another
  * file of the same name; so after locking we look whether ours still has a name, and open it again
  * if not. (A look at the descriptor costs less than one at the path, and every commit pays for it.)
@@ -34,11 +40,13 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/point.h"
 #include "base/thread.h"
 #include "store/sqlite/file/files.h"
 
 #define GATE_BYTE 0
 #define TURNSTILE_BYTE 1
+#define DOOR_BYTE 2
 #define SLEEP_MIN_US 20
 #define SLEEP_MAX_US 500
 #define REOPEN_MAX 100 /* of one gate_take; somebody keeps deleting the file */
@@ -250,8 +258,42 @@ hf_status gate_take(struct gate *gate, struct deadline deadline)
     return status;
 }
 
+hf_status gate_lock_door(struct gate *gate)
+{
+    if (!gate_lock_bytes(gate->fd, DOOR_BYTE, 1, F_WRLCK)) {
+        return fail(HF_IO, "cannot lock %s: %s", gate->files->gate, strerror(errno));
+    }
+    gate->door_locked = true;
+    return HF_OK;
+}
+
+bool gate_await_door(struct gate *gate, struct deadline deadline)
+{
+    struct stat found;
+    for (;;) {
+        struct flock lock = {
+            .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = DOOR_BYTE, .l_len = 1};
+        if (fcntl(gate->fd, F_OFD_GETLK, &lock) != 0 || fstat(gate->fd, &found) != 0 ||
+            found.st_nlink == 0) {
+            return false; /* others may use another file */
+        }
+        if (lock.l_type == F_UNLCK) {
+            return true;
+        }
+        HF_POINT("door_is_locked");
+        if (deadline_passed(deadline)) {
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_MAX_US * 1000}, NULL);
+    }
+}
+
 void gate_give(struct gate *gate)
 {
+    if (gate->door_locked) {
+        gate->door_locked = false;
+        gate_lock_bytes(gate->fd, DOOR_BYTE, 1, F_UNLCK);
+    }
     gate_lock_bytes(gate->fd, GATE_BYTE, 1, F_UNLCK);
     pthread_mutex_lock(&gate->mutex);
     gate_pass_on(gate);

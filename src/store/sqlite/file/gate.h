@@ -20,6 +20,7 @@ struct gate_waiter;
 struct gate {
     const struct files *files; /* for its path, <db>-gate */
     int fd;
+    bool door_locked; /* by the thread that has the gate, until it gives it */
 
     pthread_mutex_t mutex;
     pthread_cond_t cond;
@@ -37,6 +38,12 @@ void gate_abandon(struct gate *gate);
 
 /* HF_TIMEOUT at the deadline. */
 hf_status gate_take(struct gate *gate, struct deadline deadline);
+/* By the thread that has the gate, before it counts the stores that are there: until gate_give no
+ * store opens beside the gate unseen (gate.c). HF_IO. */
+hf_status gate_lock_door(struct gate *gate);
+/* By a store that opens beside the gate, after it has made its live file. False: it cannot be known
+ * whether the door is locked, or it was until the deadline. */
+bool gate_await_door(struct gate *gate, struct deadline deadline);
 /* By whoever has it, also on behalf of the thread that took it. */
 void gate_give(struct gate *gate);
 bool gate_held_by_caller(struct gate *gate);

@@ -16,6 +16,7 @@
  * not given again, so they cannot get into a later namespace of the same name or another.
  */
 #include "base/err.h"
+#include "base/point.h"
 #include "store/sqlite/file/lookup.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"
@@ -171,7 +172,12 @@ static hf_status mark(struct sqlite_engine *engine, struct conn *conn, int64_t i
                       const struct namespace_remove *remove)
 {
     char names[NAMES_BYTES_MAX];
+    hf_status status = gate_lock_door(&engine->gate);
+    if (status != HF_OK) {
+        return status;
+    }
     int32_t count = remove->force ? 0 : live_count(engine, id, names, sizeof names);
+    HF_POINT("namespace_counted");
     if (count > 0) {
         return fail(HF_CONFLICT, "namespace %" TEXT_PRI " is open in %d process%s: %s",
                     TEXT_ARG(remove->name), (int)count, count == 1 ? "" : "es", names);

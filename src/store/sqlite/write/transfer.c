@@ -399,6 +399,10 @@ static hf_status may_begin(struct sqlite_engine *engine, int64_t id,
         return fail(HF_CONFLICT, "namespace %" TEXT_PRI " of the target is not empty",
                     TEXT_ARG(name));
     }
+    hf_status status = gate_lock_door(&engine->gate);
+    if (status != HF_OK) {
+        return status;
+    }
     int32_t count = live_count(engine, id, names, sizeof names);
     return count == 0 ? HF_OK
                       : fail(HF_CONFLICT,
