@@ -36,6 +36,7 @@
 
 #define PAYLOAD_BYTES_LIMIT (256LL << 20)
 #define LET_GO_MS 1000 /* for threads that are about to end */
+#define DAY_MS 86400000
 #define QUEUE_EVENTS_DEFAULT 65536
 #define QUEUE_BYTES_DEFAULT (64LL << 20)
 
@@ -197,30 +198,34 @@ static hf_status check_number(int64_t *value, int64_t fallback, int64_t min, int
                       (long long)min, (long long)max);
 }
 
+static hf_status check_numbers(hf_options *options)
+{
+    const struct {
+        int64_t *value;
+        int64_t fallback;
+        int64_t min;
+        int64_t max;
+        const char *name;
+    } numbers[] = {
+        {&options->timeout_ms, HF_TIMEOUT_DEFAULT_MS, 1, DAY_MS, "timeout_ms"},
+        {&options->shutdown_ms, HF_SHUTDOWN_DEFAULT_MS, 0, DAY_MS, "shutdown_ms"},
+        {&options->heartbeat_ms, HF_HEARTBEAT_DEFAULT_MS, 1000, DAY_MS, "heartbeat_ms"},
+        {&options->payload_bytes_max, HF_PAYLOAD_BYTES_MAX_DEFAULT, 1, PAYLOAD_BYTES_LIMIT,
+         "payload_bytes_max"},
+        {&options->queue_events_max, QUEUE_EVENTS_DEFAULT, 1, 10000000, "queue_events_max"},
+        {&options->queue_bytes_max, QUEUE_BYTES_DEFAULT, 1024, 1LL << 40, "queue_bytes_max"},
+    };
+    hf_status status = HF_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !status; i++) {
+        status = check_number(numbers[i].value, numbers[i].fallback, numbers[i].min, numbers[i].max,
+                              numbers[i].name);
+    }
+    return status;
+}
+
 static hf_status check_options(hf_options *options)
 {
-    hf_status status =
-        check_number(&options->timeout_ms, HF_TIMEOUT_DEFAULT_MS, 1, 86400000, "timeout_ms");
-    if (!status) {
-        status =
-            check_number(&options->shutdown_ms, HF_SHUTDOWN_DEFAULT_MS, 0, 86400000, "shutdown_ms");
-    }
-    if (!status) {
-        status = check_number(&options->heartbeat_ms, HF_HEARTBEAT_DEFAULT_MS, 1000, 86400000,
-                              "heartbeat_ms");
-    }
-    if (!status) {
-        status = check_number(&options->payload_bytes_max, HF_PAYLOAD_BYTES_MAX_DEFAULT, 1,
-                              PAYLOAD_BYTES_LIMIT, "payload_bytes_max");
-    }
-    if (!status) {
-        status = check_number(&options->queue_events_max, QUEUE_EVENTS_DEFAULT, 1, 10000000,
-                              "queue_events_max");
-    }
-    if (!status) {
-        status = check_number(&options->queue_bytes_max, QUEUE_BYTES_DEFAULT, 1024, 1LL << 40,
-                              "queue_bytes_max");
-    }
+    hf_status status = check_numbers(options);
     if (!status &&
         (options->open_mode < HF_OPEN_DEFAULT || options->open_mode > HF_OPEN_NOMIGRATE)) {
         status = fail(HF_INVALID, "open_mode is %d, which is no hf_open_mode", options->open_mode);

@@ -167,36 +167,97 @@ static void say_changing(const struct definition *definition, const hf_subscript
     }
 }
 
+/* Why a subscription does not move. */
+enum stillness {
+    STILL_NOT, /* it moves, or has nothing to do */
+    STILL_PAUSED,
+    STILL_CHANGING,
+    STILL_BREAKER,
+    STILL_BLOCKED, /* all that is left waits behind a dead letter */
+    STILL_UNOWNED,
+    STILL_ORPHANED, /* its owner is dead */
+    STILL_RETRYING,
+};
+
+/* Events that no delivery was begun of. */
+static int64_t fresh_events(const hf_subscription_info *info)
+{
+    return info->options.mode == HF_MODE_ORDERED ? info->lag : info->head - info->cursor;
+}
+
+static bool has_work(const hf_subscription_info *info)
+{
+    return fresh_events(info) > 0 || info->retrying + info->held > 0 || info->in_flight > 0;
+}
+
+/* Whether a worker runs a handler, or could begin with an event. In strict order nothing passes a
+ * delivery that waits. */
+static bool is_moving(const hf_subscription_info *info)
+{
+    bool strict = info->options.mode == HF_MODE_ORDERED && info->options.order == HF_ORDER_STRICT;
+    bool stands = strict && info->retrying + info->blocked > 0;
+    return info->in_flight > 0 || (fresh_events(info) > 0 && !stands);
+}
+
+/* The first reason that holds. Of a subscription without work only a pause or a change of its
+ * partitions is worth a word, because these were asked for. */
+static enum stillness why_still(const struct definition *definition,
+                                const hf_subscription_info *info)
+{
+    bool blocked = info->retrying == 0 && info->blocked > 0;
+    if (definition->paused_at_us >= 0) {
+        return STILL_PAUSED;
+    }
+    if (definition->wanted > 0) {
+        return STILL_CHANGING;
+    }
+    if (!has_work(info)) {
+        return STILL_NOT;
+    }
+    if (info->breaker && strcmp(info->breaker, "open") == 0) {
+        return STILL_BREAKER;
+    }
+    if (blocked && fresh_events(info) <= 0) {
+        return STILL_BLOCKED; /* no process could help */
+    }
+    if (info->options.mode == HF_MODE_ORDERED && !(info->owner && info->owner_alive)) {
+        return info->owner ? STILL_ORPHANED : STILL_UNOWNED;
+    }
+    if (is_moving(info)) {
+        return STILL_NOT;
+    }
+    return blocked ? STILL_BLOCKED : STILL_RETRYING;
+}
+
 /* Leaves the sentence empty if there is no reason. */
 static void say_why(const struct definition *definition, const hf_subscription_info *info,
                     int64_t next_attempt_us, struct buf *out)
 {
-    bool ordered = info->options.mode == HF_MODE_ORDERED;
-    int64_t exceptions = info->retrying + info->held;
-    int64_t fresh = ordered ? info->lag : info->head - info->cursor;
-    bool strict = ordered && info->options.order == HF_ORDER_STRICT;
-    bool stands = strict && info->retrying + info->blocked > 0; /* nothing passes them */
-    if (definition->paused_at_us >= 0) {
-        say_paused(definition, out);
-    } else if (definition->wanted > 0) {
-        say_changing(definition, info, out);
-    } else if (fresh <= 0 && exceptions == 0 && info->in_flight <= 0) {
+    switch (why_still(definition, info)) {
+    case STILL_NOT:
         return;
-    } else if (info->breaker && strcmp(info->breaker, "open") == 0) {
+    case STILL_PAUSED:
+        say_paused(definition, out);
+        return;
+    case STILL_CHANGING:
+        say_changing(definition, info, out);
+        return;
+    case STILL_BREAKER:
         say_breaker(info, out);
-    } else if (fresh <= 0 && info->retrying == 0 && info->blocked > 0) {
-        say_blocked(info, out); /* no process could help */
-    } else if (ordered && !info->owner) {
+        return;
+    case STILL_BLOCKED:
+        say_blocked(info, out);
+        return;
+    case STILL_UNOWNED:
         buf_printf(out, "no worker is running for it: no started process has handlers for all its "
                         "patterns");
-    } else if (ordered && !info->owner_alive) {
-        buf_printf(out, "its owner %s is dead and no other process has taken over", info->owner);
-    } else if ((fresh > 0 && !stands) || info->in_flight > 0) {
         return;
-    } else if (info->retrying == 0 && info->blocked > 0) {
-        say_blocked(info, out);
-    } else {
+    case STILL_ORPHANED:
+        buf_printf(out, "its owner %s is dead and no other process has taken over", info->owner);
+        return;
+    case STILL_RETRYING:
         say_retrying(info, next_attempt_us, out);
+        return;
     }
 }
 

@@ -69,21 +69,27 @@ static hf_status read_ledger(hf_bus *bus, struct text name, int64_t before_us, i
     return status ? status : arena_status(&ledger->arena);
 }
 
+/* HF_INVALID names the argument, its value and its limits. */
+static hf_status check_runs_asked(int64_t before_us, int32_t limit, hf_schedule_run_fn found)
+{
+    if (!found) {
+        return fail(HF_INVALID, "found is NULL");
+    }
+    if (limit != -1 && (limit < 1 || limit > HF_SCHEDULE_RUNS_MAX)) {
+        return fail(HF_INVALID, "limit is %d; it takes 1 to %d", (int)limit, HF_SCHEDULE_RUNS_MAX);
+    }
+    if (before_us < -1) {
+        return fail(HF_INVALID, "before_us is %lld; it takes a time, or -1", (long long)before_us);
+    }
+    return HF_OK;
+}
+
 hf_status hf_schedule_runs(hf_bus *bus, const char *name, int64_t before_us, int32_t limit,
                            hf_schedule_run_fn found, void *ctx)
 {
-    int32_t max = limit == -1 ? RUNS_DEFAULT : limit;
     hf_status status = schedule_check_name(bus, name);
-    if (!status && !found) {
-        status = fail(HF_INVALID, "found is NULL");
-    }
-    if (!status && (max < 1 || max > HF_SCHEDULE_RUNS_MAX)) {
-        status =
-            fail(HF_INVALID, "limit is %d; it takes 1 to %d", (int)limit, HF_SCHEDULE_RUNS_MAX);
-    }
-    if (!status && before_us < -1) {
-        status =
-            fail(HF_INVALID, "before_us is %lld; it takes a time, or -1", (long long)before_us);
+    if (!status) {
+        status = check_runs_asked(before_us, limit, found);
     }
     struct ledger *ledger = status ? NULL : mem_calloc(1, sizeof *ledger);
     if (!status && !ledger) {
@@ -93,7 +99,7 @@ hf_status hf_schedule_runs(hf_bus *bus, const char *name, int64_t before_us, int
         return status;
     }
     arena_init(&ledger->arena, NODES_BYTES_MAX);
-    status = read_ledger(bus, text_of(name), before_us, max, ledger);
+    status = read_ledger(bus, text_of(name), before_us, limit == -1 ? RUNS_DEFAULT : limit, ledger);
     for (size_t i = 0; i < ledger->count && !status; i++) {
         if (found(&ledger->runs[i], ctx) != 0) {
             break;

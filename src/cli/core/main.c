@@ -41,44 +41,56 @@ static int show_help(const struct args *args)
     return EXIT_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+/* The database and the namespace: options, else the environment, else the defaults. A script whose
+ * variable is not set must not end up in another database. */
+static int find_place(struct cli *cli)
 {
     static const char *const places[] = {"db", "namespace"};
     struct args *args = &cli->args;
-    const char *url;
-    int code = args_parse(args, argc, argv, cli->started_at_us);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (args_given(args, places[i]) && !args_text(args, places[i])[0]) {
+            return args_usage(args, "--%s is empty; leave it out for the default", places[i]);
+        }
+    }
+    const char *url = args_text(args, "db");
+    if (!url) {
+        url = getenv("HOLDFAST_URL");
+    }
+    cli->url = url && url[0] ? url : "sqlite:holdfast.db";
+    const char *name = args_text(args, "namespace");
+    if (!name) {
+        name = getenv("HOLDFAST_NAMESPACE");
+    }
+    cli->namespace_name = name && name[0] ? name : NULL;
+    return EXIT_OK;
+}
 
-    if (code)
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct args *args = &cli->args;
+    int code = args_parse(args, argc, argv, cli->started_at_us);
+    if (code) {
         return code;
+    }
     out_init(args_given(args, "quiet"), args_given(args, "no-color"));
-    if (args_given(args, "help"))
+    if (args_given(args, "help")) {
         return show_help(args);
-    if (!args->command && args->group) {
-        help_group(stderr, args->group);
-        return EXIT_USAGE;
     }
     if (!args->command) {
-        help_overview(stderr);
+        if (args->group) {
+            help_group(stderr, args->group);
+        } else {
+            help_overview(stderr);
+        }
         return EXIT_USAGE;
     }
     code = args_check_words(args);
-    if (code)
-        return code;
-
-    /* A script whose variable is not set must not end up in another database. */
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        if (args_given(args, places[i]) && !args_text(args, places[i])[0])
-            return args_usage(args, "--%s is empty; leave it out for the default", places[i]);
+    if (!code) {
+        code = find_place(cli);
     }
-    url = args_text(args, "db");
-    if (!url)
-        url = getenv("HOLDFAST_URL");
-    cli->url = url && url[0] ? url : "sqlite:holdfast.db";
-    cli->namespace_name = args_text(args, "namespace");
-    if (!cli->namespace_name)
-        cli->namespace_name = getenv("HOLDFAST_NAMESPACE");
-    if (cli->namespace_name && !cli->namespace_name[0])
-        cli->namespace_name = NULL;
+    if (code) {
+        return code;
+    }
     cli->json = args_given(args, "json");
     return args->command->run(cli);
 }

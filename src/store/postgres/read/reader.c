@@ -663,6 +663,29 @@ static hf_status set_filter(struct postgres_reader *reader, const struct filter 
     return status;
 }
 
+/* Gets more from the server if nothing is ready to be handed up, and the payloads of large events
+ * that are. `*ret_ready`: so many may be handed up. */
+static hf_status make_ready(struct postgres_reader *self, const struct filter *filter, size_t max,
+                            size_t *ret_ready)
+{
+    hf_status status = HF_OK;
+    size_t ready = count_ready(self, filter, max);
+    if (ready == 0) {
+        status = fetch_more(self);
+        ready = count_ready(self, filter, max);
+    }
+    int64_t now_us = clock_mono_us();
+    if (status == HF_OK && ready == 0 && may_look(self, now_us)) {
+        status = look_and_fetch(self, now_us);
+        ready = count_ready(self, filter, max);
+    }
+    if (status == HF_OK && ready > 0) {
+        status = fetch_large(self, ready, &ready);
+    }
+    *ret_ready = ready;
+    return status;
+}
+
 hf_status postgres_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
                                struct batch *batch, int64_t *ret_floor, bool *ret_more)
 {
@@ -681,18 +704,9 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
                                            : max;
     }
     hf_status status = set_filter(self, filter);
-    size_t ready = count_ready(self, filter, (size_t)max);
-    if (status == HF_OK && ready == 0) {
-        status = fetch_more(self);
-        ready = count_ready(self, filter, (size_t)max);
-        int64_t now_us = clock_mono_us();
-        if (status == HF_OK && ready == 0 && may_look(self, now_us)) {
-            status = look_and_fetch(self, now_us);
-            ready = count_ready(self, filter, (size_t)max);
-        }
-    }
-    if (status == HF_OK && ready > 0) {
-        status = fetch_large(self, ready, &ready);
+    size_t ready = 0;
+    if (status == HF_OK) {
+        status = make_ready(self, filter, (size_t)max, &ready);
     }
     if (status == HF_OK) {
         status = hand_up(self, filter, ready, batch);

@@ -144,50 +144,61 @@ static bool disk_is_low(const struct condition *now)
     return now->disk_free_bytes < wanted;
 }
 
+static void say_engine(struct doctor *doctor, const struct sqlite_engine *engine,
+                       const struct condition *now)
+{
+    bool power = engine->durability == HF_DURABILITY_POWER;
+    doctor_say(doctor, "engine", "sqlite", NULL);
+    doctor_say(doctor, "schema_version", now->schema_version, NULL);
+    doctor_say(doctor, "sqlite_version", sqlite3_libversion(), NULL);
+    doctor_say(doctor, "automatic_checkpoints", "off", NULL);
+    doctor_say(doctor, "path", engine->files.db,
+               now->same ? NULL : "the file was replaced or deleted while in use: restart");
+    doctor_say(doctor, "journal_mode", now->journal_mode,
+               strcmp(now->journal_mode, "wal") == 0 ? NULL : "somebody switched WAL mode off");
+    doctor_say(doctor, "durability", power ? "power" : "process",
+               power ? NULL : "what was published last may be lost in a power failure");
+}
+
+static void say_space(struct doctor *doctor, const struct condition *now)
+{
+    static const char *const vacuum[] = {"none", "full", "incremental"};
+    doctor_number(doctor, "page_bytes", now->page_bytes, NULL);
+    doctor_number(doctor, "store_bytes", now->pages * now->page_bytes, NULL);
+    doctor_number(doctor, "free_bytes", now->free_pages * now->page_bytes,
+                  now->pages > 0 && now->free_pages * 100 / now->pages >= FREE_LARGE_PERCENT
+                      ? "more than half of the file is free space: VACUUM gives it back"
+                      : NULL);
+    doctor_say(doctor, "auto_vacuum",
+               now->auto_vacuum >= 0 && now->auto_vacuum <= 2 ? vacuum[now->auto_vacuum]
+                                                              : "unknown",
+               NULL);
+    doctor_number(doctor, "wal_bytes", now->wal_bytes < 0 ? 0 : now->wal_bytes,
+                  now->wal_bytes > WAL_LARGE_BYTES
+                      ? "a long-running reader keeps the log from starting over"
+                      : NULL);
+    if (now->disk_free_bytes >= 0) {
+        doctor_number(doctor, "disk_free_bytes", now->disk_free_bytes,
+                      disk_is_low(now) ? "the disk is nearly full: make room, or let retention "
+                                         "take old events"
+                                       : NULL);
+    }
+    doctor_say(doctor, "spare", now->spare_bytes > 0 ? "kept" : "missing",
+               now->spare_bytes > 0
+                   ? NULL
+                   : "the disk is full: publishing is refused until there is space");
+}
+
 hf_status sqlite_doctor(struct engine *base, hf_finding_fn found, void *ctx)
 {
     struct sqlite_engine *engine = sqlite_of(base);
     struct condition now = {0};
     hf_status status = doctor_look(engine, &now);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct doctor doctor = {found, ctx, false};
-    bool power = engine->durability == HF_DURABILITY_POWER;
-    doctor_say(&doctor, "engine", "sqlite", NULL);
-    doctor_say(&doctor, "schema_version", now.schema_version, NULL);
-    doctor_say(&doctor, "sqlite_version", sqlite3_libversion(), NULL);
-    doctor_say(&doctor, "automatic_checkpoints", "off", NULL);
-    doctor_say(&doctor, "path", engine->files.db,
-               now.same ? NULL : "the file was replaced or deleted while in use: restart");
-    doctor_say(&doctor, "journal_mode", now.journal_mode,
-               strcmp(now.journal_mode, "wal") == 0 ? NULL : "somebody switched WAL mode off");
-    doctor_say(&doctor, "durability", power ? "power" : "process",
-               power ? NULL : "what was published last may be lost in a power failure");
-    doctor_number(&doctor, "page_bytes", now.page_bytes, NULL);
-    doctor_number(&doctor, "store_bytes", now.pages * now.page_bytes, NULL);
-    doctor_number(&doctor, "free_bytes", now.free_pages * now.page_bytes,
-                  now.pages > 0 && now.free_pages * 100 / now.pages >= FREE_LARGE_PERCENT
-                      ? "more than half of the file is free space: VACUUM gives it back"
-                      : NULL);
-    doctor_say(&doctor, "auto_vacuum",
-               now.auto_vacuum == 2   ? "incremental"
-               : now.auto_vacuum == 1 ? "full"
-                                      : "none",
-               NULL);
-    doctor_number(&doctor, "wal_bytes", now.wal_bytes < 0 ? 0 : now.wal_bytes,
-                  now.wal_bytes > WAL_LARGE_BYTES
-                      ? "a long-running reader keeps the log from starting over"
-                      : NULL);
-    if (now.disk_free_bytes >= 0) {
-        doctor_number(&doctor, "disk_free_bytes", now.disk_free_bytes,
-                      disk_is_low(&now) ? "the disk is nearly full: make room, or let retention "
-                                          "take old events"
-                                        : NULL);
-    }
-    doctor_say(&doctor, "spare", now.spare_bytes > 0 ? "kept" : "missing",
-               now.spare_bytes > 0
-                   ? NULL
-                   : "the disk is full: publishing is refused until there is space");
+    say_engine(&doctor, engine, &now);
+    say_space(&doctor, &now);
     return HF_OK;
 }

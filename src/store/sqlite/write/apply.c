@@ -399,6 +399,27 @@ static void answer_unsure(struct change *changes, bool skip_appends)
     }
 }
 
+/* Runs the changes that are not skipped, inside the transaction. Anything but HF_OK ends it. */
+static hf_status run_all(struct sqlite_engine *engine, struct conn *conn, struct change *changes,
+                         bool skip_appends)
+{
+    assert(changes);
+    bool alone = !changes->next;
+    hf_status status = HF_OK;
+    for (struct change *at = changes; at; at = at->next) {
+        if (!is_skipped(at, skip_appends)) {
+            at->status = HF_OK; /* an attempt before this one may have left its answer */
+        }
+    }
+    for (struct change *at = changes; at && status == HF_OK; at = at->next) {
+        if (!is_skipped(at, skip_appends)) {
+            status = run_guarded(engine, conn, at, alone);
+            HF_POINT("mid_group");
+        }
+    }
+    return status;
+}
+
 /* transact; `bury`: it remembers the dead along the way. That is for people and may fail nothing
  * else: if it took the transaction with it, `*ret_lost` is set and nobody has an answer. */
 static hf_status transact_once(struct sqlite_engine *engine, struct change *changes,
@@ -411,19 +432,9 @@ static hf_status transact_once(struct sqlite_engine *engine, struct change *chan
         return status;
     }
     *ret_begun = true;
-    assert(changes);
-    bool alone = !changes->next;
     status = mind_the_clock(engine, conn);
-    for (struct change *at = changes; at; at = at->next) {
-        if (!is_skipped(at, skip_appends)) {
-            at->status = HF_OK;
-        }
-    }
-    for (struct change *at = changes; at && status == HF_OK; at = at->next) {
-        if (!is_skipped(at, skip_appends)) {
-            status = run_guarded(engine, conn, at, alone);
-            HF_POINT("mid_group");
-        }
+    if (status == HF_OK) {
+        status = run_all(engine, conn, changes, skip_appends);
     }
     if (status == HF_OK && sqlite3_get_autocommit(conn->db)) {
         return HF_OK; /* the only change failed, and was rolled back */

@@ -385,21 +385,43 @@ static bool matches(sqlite3_stmt *stmt, const struct dead_query *query)
            memmem(error.bytes, error.length, query->error.bytes, query->error.length);
 }
 
+/* The statement of the listing with its parameters; NULL: conn_error says why not. */
+static sqlite3_stmt *begin_list(struct sqlite_engine *engine, struct conn *conn,
+                                const struct dead_query *query)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, list_statement(query));
+    if (stmt) {
+        bind_int(stmt, 1, engine->namespace_id);
+        bind_int(stmt, 2, query->after_dead_id >= 0 ? query->after_dead_id : 0);
+        bind_int(stmt, 3, query->before_dead_id >= 0 ? query->before_dead_id : INT64_MAX);
+        if (sqlite3_bind_parameter_count(stmt) >= 4) {
+            bind_text(stmt, 4, query->subscription);
+        }
+    }
+    return stmt;
+}
+
+/* Hands up the letter that a row of the listing names, if it is still there. */
+static hf_status hand_up_row(struct sqlite_engine *engine, struct conn *conn, sqlite3_stmt *stmt,
+                             hf_dead_letter_fn found, void *ctx, int *answer)
+{
+    sqlite3_stmt *letter = NULL;
+    hf_status status = dead_find(engine, conn, sqlite3_column_int64(stmt, 0), &letter);
+    if (status == HF_OK && letter) {
+        status = hand_up(letter, found, ctx, answer);
+        conn_done(letter);
+    }
+    return status;
+}
+
 /* Hands up what matches, or only counts it if `found` is NULL. */
 static hf_status list(struct sqlite_engine *engine, struct conn *conn,
                       const struct dead_query *query, hf_dead_letter_fn found, void *ctx,
                       int64_t *ret_count)
 {
-    enum sqlite_query which = list_statement(query);
-    sqlite3_stmt *stmt = conn_statement(conn, which);
+    sqlite3_stmt *stmt = begin_list(engine, conn, query);
     if (!stmt) {
         return conn_error(conn);
-    }
-    bind_int(stmt, 1, engine->namespace_id);
-    bind_int(stmt, 2, query->after_dead_id >= 0 ? query->after_dead_id : 0);
-    bind_int(stmt, 3, query->before_dead_id >= 0 ? query->before_dead_id : INT64_MAX);
-    if (sqlite3_bind_parameter_count(stmt) >= 4) {
-        bind_text(stmt, 4, query->subscription);
     }
     int64_t skip = query->offset > 0 ? query->offset : 0;
     int64_t count = 0;
@@ -415,13 +437,8 @@ static hf_status list(struct sqlite_engine *engine, struct conn *conn,
             continue;
         }
         count++;
-        sqlite3_stmt *letter = NULL;
         if (found) {
-            status = dead_find(engine, conn, sqlite3_column_int64(stmt, 0), &letter);
-        }
-        if (status == HF_OK && letter) {
-            status = hand_up(letter, found, ctx, &answer);
-            conn_done(letter);
+            status = hand_up_row(engine, conn, stmt, found, ctx, &answer);
         }
     }
     conn_done(stmt);
