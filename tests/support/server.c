@@ -20,22 +20,56 @@ bool server_is(const char *url)
     return strncmp(url, "postgres:", 9) == 0 || strncmp(url, "postgresql:", 11) == 0;
 }
 
-/* Runs one statement on a database of its own connection; the number of its first value. */
+/*
+ * The session that makes and removes databases. A session costs the server more than the statements
+ * that run in it, so it is kept until another server is asked, or, in a forked child, another
+ * process asks.
+ */
+static PGconn *kept;
+static char kept_url[1024];
+static pid_t kept_by;
+
+static void kept_open(const char *url)
+{
+    if (kept_by == getpid()) {
+        PQfinish(kept); /* else it belongs to the parent */
+    }
+    kept_by = getpid();
+    snprintf(kept_url, sizeof kept_url, "%s", url);
+    kept = PQconnectdb(url);
+    if (PQstatus(kept) != CONNECTION_OK) {
+        check_fail(__FILE__, __LINE__, "%s", PQerrorMessage(kept));
+    }
+    PQsetNoticeProcessor(kept, NULL, NULL);
+}
+
+/* Runs one statement; NULL: the session has been lost, for example because the server stopped. */
+static PGresult *kept_run(const char *sql, const char *parameter)
+{
+    PGresult *result = PQexecParams(kept, sql, parameter ? 1 : 0, NULL, &parameter, NULL, NULL, 0);
+    ExecStatusType status = PQresultStatus(result);
+    bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    if (!good && PQstatus(kept) == CONNECTION_OK) {
+        check_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(kept));
+    }
+    if (!good) {
+        PQclear(result);
+    }
+    return good ? result : NULL;
+}
+
+/* Runs one statement on a database; the number of its first value. */
 static int64_t server_ask(const char *url, const char *sql, const char *parameter)
 {
-    PGconn *pg = PQconnectdb(url);
-    if (PQstatus(pg) != CONNECTION_OK) {
-        check_fail(__FILE__, __LINE__, "%s", PQerrorMessage(pg));
+    bool mine = kept && kept_by == getpid() && strcmp(kept_url, url) == 0;
+    PGresult *result = mine ? kept_run(sql, parameter) : NULL;
+    if (!result) {
+        kept_open(url);
+        result = kept_run(sql, parameter);
     }
-    PQsetNoticeProcessor(pg, NULL, NULL);
-    PGresult *result = PQexecParams(pg, sql, parameter ? 1 : 0, NULL, &parameter, NULL, NULL, 0);
-    ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-        check_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(pg));
-    }
+    must_hold(result);
     int64_t number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
     PQclear(result);
-    PQfinish(pg);
     return number;
 }
 
@@ -62,9 +96,11 @@ static void make(const char *pattern, bool ready, char *out, size_t out_bytes)
     char sql[128];
     snprintf(name, sizeof name, PREFIX "%d_%d", (int)getpid(), ++databases_made);
     url_with(pattern, MARK, "postgres", admin, sizeof admin);
-    bool copied = ready && server_ask(admin, COUNT_NAMED, SERVER_READY) > 0;
-    snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE %s", name,
-             copied ? SERVER_READY : "template1");
+    bool copied = server_ask(admin, COUNT_NAMED, SERVER_READY) > 0 && ready;
+    /* Copying files is cheaper than logging each page, and what all servers before 15 do. */
+    snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE %s%s", name,
+             copied ? SERVER_READY : "template1",
+             PQserverVersion(kept) < 150000 ? "" : " STRATEGY file_copy");
     server_ask(admin, sql, NULL);
     url_with(pattern, MARK, name, out, out_bytes);
 }
