@@ -30,6 +30,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 ONLY ?=
+WITHOUT ?=
 # POSTGRES=0 leaves the PostgreSQL engine out of the tests; POSTGRES=1 measures it in benchmarks.
 POSTGRES ?=
 # FULL=1: every test that needs a server runs in every variant, and not only a choice of them.
@@ -212,9 +213,11 @@ test-all: ## The same, and every test that needs a server in every variant
 .PHONY: test-programs
 # The unit tests run with fault points and sanitizers; the release build is what the command's,
 # the examples' and the installation's tests use.
-# With ONLY, programs whose name matches are enough, if there are any.
+# With ONLY, programs whose name matches are enough, if there are any. WITHOUT are programs that do
+# not run in this variant (scripts/run-tests).
 matching = $(foreach p,$(TEST_PROGRAMS),$(if $(findstring $(ONLY),$p),$p))
-chosen = $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS))
+chosen = $(filter-out $(WITHOUT:%=build/%), \
+             $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS)))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
 TEST_GOALS_thread = $(BINARY) $(chosen)
 TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
