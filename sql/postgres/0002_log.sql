@@ -242,7 +242,7 @@ DECLARE
 BEGIN
     SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NULL;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', p_name USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no namespace %', left(p_name, 255) USING ERRCODE = 'HF003';
     ELSIF v_namespace.copying IS NOT NULL THEN
         RAISE EXCEPTION 'namespace % is a copy that is not complete', p_name USING ERRCODE = 'HF011';
     END IF;
@@ -292,7 +292,7 @@ BEGIN
         END IF;
         IF NOT p_create THEN
             status := 3;
-            message := format('there is no namespace %s', p_name);
+            message := format('there is no namespace %s', left(p_name, 255));
             RETURN;
         END IF;
         PERFORM gate_take(0, 'making a namespace');

@@ -127,7 +127,7 @@ BEGIN
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR UPDATE;
     IF NOT FOUND THEN
         status := 3;
-        message := format('there is no subscription %s', p_name);
+        message := format('there is no subscription %s', left(p_name, 255));
         RETURN;
     END IF;
     PERFORM partitions_lock(v_id);

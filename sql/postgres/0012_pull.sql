@@ -52,7 +52,8 @@ BEGIN
         INTO v_pull.subscription_id, v_pull.name, v_pull.options, v_mode
         FROM subscriptions s WHERE s.namespace_id = v_namespace.id AND s.name = p_subscription;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no subscription %', p_subscription USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no subscription %', left(p_subscription, 255)
+            USING ERRCODE = 'HF003';
     ELSIF v_mode <> 2 THEN
         RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases', p_subscription
             USING ERRCODE = 'HF002';

@@ -178,7 +178,7 @@ BEGIN
     SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name FOR UPDATE;
     IF NOT FOUND THEN
         status := 3;
-        message := format('there is no namespace %s', p_name);
+        message := format('there is no namespace %s', left(p_name, 255));
         RETURN;
     END IF;
     IF v_namespace.id = p_own THEN

@@ -162,7 +162,7 @@ BEGIN
         RETURNING s.id INTO v_id;
     IF NOT FOUND THEN
         status := 3;
-        message := format('there is no schedule %s', p_name);
+        message := format('there is no schedule %s', left(p_name, 255));
         RETURN;
     END IF;
     DELETE FROM schedule_runs r WHERE r.schedule_id = v_id;
@@ -201,7 +201,7 @@ BEGIN
         PERFORM 1 FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
         IF NOT FOUND THEN
             status := 3;
-            message := format('there is no schedule %s', p_name);
+            message := format('there is no schedule %s', left(p_name, 255));
         END IF;
     END IF;
 END

@@ -297,7 +297,8 @@ BEGIN
         v_row := NULL;
     END LOOP;
     IF v_namespace.id IS NULL AND stats.namespace IS NOT NULL THEN
-        RAISE EXCEPTION 'there is no namespace %', stats.namespace USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no namespace %', left(stats.namespace, 255)
+            USING ERRCODE = 'HF003';
     END IF;
 END
 $$;

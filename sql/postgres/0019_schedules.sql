@@ -25,7 +25,7 @@ BEGIN
     SELECT * INTO v_schedule FROM schedules s
         WHERE s.namespace_id = v_namespace.id AND s.name = p_name;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no schedule %', p_name USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no schedule %', left(p_name, 255) USING ERRCODE = 'HF003';
     END IF;
     RETURN v_schedule;
 END
@@ -49,7 +49,7 @@ AS $$
                  THEN format('grace_ms is %s; it takes 0 to 86400000', p_grace_ms)
              WHEN p_zone IS DISTINCT FROM 'UTC'
                   AND NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = p_zone)
-                 THEN format('there is no time zone %s', p_zone) END)
+                 THEN format('there is no time zone %s', left(p_zone, 255)) END)
 $$;
 
 -- The values of a field, or * for all of them if it may be one.
@@ -378,7 +378,7 @@ BEGIN
     id := v_done.ids[1];
     "position" := v_done.positions[1];
     IF id IS NULL THEN
-        RAISE EXCEPTION 'there is no schedule %', name USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no schedule %', left(name, 255) USING ERRCODE = 'HF003';
     END IF;
 END
 $$;

@@ -163,7 +163,8 @@ BEGIN
     IF v_caller IS NOT NULL THEN
         SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_namespace;
         IF NOT caller_has(v_caller, v_namespace.id, 'viewer', 'publisher', 'consumer', 'owner') THEN
-            RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
+            RAISE EXCEPTION 'there is no namespace %', left(p_namespace, 255)
+                USING ERRCODE = 'HF003';
         END IF;
         PERFORM admit(p_ticket, v_namespace.id, p_deed, VARIADIC p_roles);
     END IF;
@@ -497,7 +498,8 @@ BEGIN
     SELECT n.id INTO grant_find.namespace_id FROM namespaces n
         WHERE n.name = p_namespace AND n.removing_at IS NULL FOR KEY SHARE;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no namespace %', left(p_namespace, 255)
+                USING ERRCODE = 'HF003';
     END IF;
     SELECT r.oid::regrole INTO grant_find.grantee FROM pg_roles r WHERE r.rolname = p_grantee;
     IF NOT FOUND THEN

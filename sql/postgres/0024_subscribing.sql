@@ -324,7 +324,7 @@ BEGIN
     SELECT * INTO v_subscription FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no subscription %', p_name USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no subscription %', left(p_name, 255) USING ERRCODE = 'HF003';
     END IF;
     RETURN v_subscription;
 END
@@ -382,7 +382,7 @@ BEGIN
         IF FOUND THEN
             v_options := subscription_options(v_stored, p_given);
         ELSIF NOT p_create THEN
-            RAISE EXCEPTION 'there is no subscription %', p_name USING ERRCODE = 'HF003';
+            RAISE EXCEPTION 'there is no subscription %', left(p_name, 255) USING ERRCODE = 'HF003';
         ELSE
             v_options := options_merge('{"wait_period_ms": 10000}', p_given);
             IF p_place IS NULL THEN

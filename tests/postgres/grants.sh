@@ -105,6 +105,24 @@ for role in publisher owner; do
     may $role "publishes for later" "SELECT position, duplicate FROM holdfast.publish_later('it\"s ours', 't', '1', now() + interval '1 d')" "|f"
     may $role "publishes versions" "SELECT key_version FROM holdfast.publish('it\"s ours', 't', key => '$role', expected_version => 0)" 1
 done
+may publisher "does not raise the limit of payloads" "SELECT holdfast.limit_payload('it\"s ours', 2000000)" "$denied"
+may publisher "nor by a setting of the session" "SET holdfast.payload_bytes_max = 2000000; SELECT FROM holdfast.publish('it\"s ours', 't', to_json(repeat('p', 1500000)))" "ERROR:  HF001"
+fails "publisher: nor as the library publishes" "SET ROLE \"publisher's\"; SET holdfast.payload_bytes_max = 2000000; WITH n AS MATERIALIZED (SELECT holdfast.new_id(now()) AS id)
+    SELECT p.* FROM n, holdfast.append_$ours(ARRAY[n.id], '{t}', ARRAY[to_json(repeat('p', 1500000))], '{k}', NULL, NULL, NULL, ARRAY[now()], ARRAY[holdfast.id_time(n.id)], ARRAY[holdfast.hash_of('k')], NULL) p" "HF001: event 0: payload is 1500002 bytes; the limit is 1048576 *"
+# Who is a member without inheriting has the part while it has the role, and its ticket as long.
+sql "CREATE ROLE apart LOGIN NOINHERIT IN ROLE \"publisher's\"" >/dev/null
+ok "a member that does not inherit publishes nothing" same "$denied" "$(as apart "SELECT FROM holdfast.publish('it\"s ours', 't')")"
+ok "until it takes the role" same f "$(as apart "SET ROLE \"publisher's\"; SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
+ok "whose ticket is of no use without it" same "$denied" "$(as apart "BEGIN; SET ROLE \"publisher's\"; CREATE TEMP TABLE kept AS SELECT holdfast.ticket() AS ticket; GRANT SELECT ON kept TO PUBLIC; RESET ROLE; SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => (SELECT ticket FROM kept))")"
+# What was prepared, or a snapshot of before, does not outlive the grant.
+sql "CREATE ROLE passing LOGIN; SELECT holdfast.namespace_grant('publisher', 'it\"s ours', 'passing')" >/dev/null
+PGUSER=passing open passing
+ask passing "PREPARE p AS SELECT duplicate FROM holdfast.publish('it\"s ours', 't')" >/dev/null
+asks "what is prepared is executed" passing "BEGIN ISOLATION LEVEL REPEATABLE READ; EXECUTE p" f
+is "a grant is taken back meanwhile" "SELECT holdfast.namespace_revoke('publisher', 'it\"s ours', 'passing')" t
+asks "and is gone for an old snapshot" passing "SAVEPOINT s; EXECUTE p" "$denied"
+asks "and for what was prepared" passing "ROLLBACK; EXECUTE p" "$denied"
+shut passing
 for role in viewer consumer; do
     may $role "does not publish" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
     may $role "nor for later" "SELECT FROM holdfast.publish_later('it\"s ours', 't', '1', now())" "$denied"

@@ -147,6 +147,7 @@ is "limits themselves are good" "SELECT count(position) FROM (
     SELECT position FROM holdfast.publish('default', 'x', key => repeat('k', 65536), tenant => '', producer => '') UNION ALL
     SELECT position FROM holdfast.publish('default', 'x', metadata => '{}') UNION ALL
     SELECT position FROM holdfast.publish('default', 'x', emitted_at => '0001-01-01 00:00:00+00')) p" 10
+ok "a name that is too long is not repeated in full" same 277 "$(sql "SELECT FROM holdfast.publish(repeat('n', 100000), 't')" | sed -n 's/^.*ERROR:  HF003: //p' | tr -d '\n' | wc -c)"
 fails "a setting of the session does not raise the payload's limit" "SET holdfast.payload_bytes_max = 2000000;
     SELECT FROM holdfast.publish('default', 'x', to_json(repeat('p', 1500000)))" "HF001: payload is 1500002 bytes; the limit is 1048576 *"
 is "the namespace's limit does" "SELECT holdfast.limit_payload('default', 2000000);

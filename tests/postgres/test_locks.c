@@ -2,8 +2,8 @@
  * test_locks.c - what the gap proof asks of pg_locks: a transaction that has drawn a number, and is
  * open while a look (holdfast.publishing_now) takes place, is seen by that look.
  *
- * Sessions publish and hold, some of them below savepoints, before which they publish something that
- * they roll back; two others look. A stranger without any right lets locks come and go in the
+ * Sessions publish and hold, some of them below savepoints, before which they publish something
+ * that they roll back; two others look. A stranger without any right lets locks come and go in the
  * shared table meanwhile, and holds, in transactions that have an id, the very keys that it sees
  * publishers hold: it must not be taken for one. LOCKS_MS (3000) says how long.
  */
