@@ -100,8 +100,8 @@ HF_API hf_status hf_stop(hf_bus *bus, int64_t timeout_ms);
  * returns; calls that it makes on threads of its own are refused. A handler that still runs at the
  * deadline is refused, too, and its attempt does not count. A publish that is being stored when the
  * time is over is waited for, up to hf_options.timeout_ms: no callback runs later. If nothing runs
- * and nothing is to be stored, a database that is locked or away is not waited for longer than a
- * second: what cannot be given back then goes to others when the bus is closed. Calling it twice is
+ * and nothing is to be stored, a database that is locked, away or silent is not waited for longer
+ * than a second: what cannot be given back then goes to others when the bus is closed. Calling it twice is
  * safe. */
 HF_API hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms);
 
@@ -109,8 +109,9 @@ HF_API hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms);
  * NULL. NULL and a pointer to NULL are allowed, so closing twice is safe. HF_TIMEOUT: a handler
  * still runs, or a thread of the bus still waits for the database; until that returns the memory
  * that it needs stays, the database stays open and the log function may be called. Closing a
- * database that does not answer may take ten seconds more, whatever shutdown_ms is. HF_MISUSE (and
- * nothing happens) from inside a handler. */
+ * database that does not answer may take longer than shutdown_ms: a second with a PostgreSQL server,
+ * ten with an SQLite file that another program keeps locked. HF_MISUSE (and nothing happens) from
+ * inside a handler. */
 HF_API hf_status hf_close(hf_bus **bus);
 
 #ifdef __cplusplus

@@ -135,6 +135,7 @@ struct engine_class {
     uint64_t (*news)(struct engine *);
     uint64_t (*losses)(struct engine *);
     bool (*is_away)(struct engine *);     /* NULL: it is never waited for */
+    void (*leave)(struct engine *);       /* NULL: the same */
     bool (*is_replaced)(struct engine *); /* NULL: it never is */
     uint64_t (*wait)(struct engine *, uint64_t, int64_t);
     void (*wake)(struct engine *);

@@ -700,6 +700,14 @@ bool store_is_away(struct store *store)
     return class->is_away && class->is_away(store->engine);
 }
 
+void store_leave(struct store *store)
+{
+    const struct engine_class *class = store->engine->class;
+    if (class->leave) {
+        class->leave(store->engine);
+    }
+}
+
 bool store_is_replaced(struct store *store)
 {
     const struct engine_class *class = store->engine->class;

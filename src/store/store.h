@@ -757,6 +757,9 @@ uint64_t store_news(struct store *store);
 uint64_t store_losses(struct store *store);
 /* Does some call wait for a database that is not there? Costs no I/O. */
 bool store_is_away(struct store *store);
+/* The store is about to be closed, and no caller waits for an answer but publishers: from now on a
+ * database that is away, or silent for a second, is not waited for. There is no way back. */
+void store_leave(struct store *store);
 bool store_is_replaced(struct store *store); /* another file has its name: nothing works */
 /* Waits until store_news() differs from `seen`, some foreign program wrote, store_wake was called,
  * or the time is over; answers the present number. Never misses a ring after `seen` was read. */

@@ -442,6 +442,9 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     subscriptions_stop_begin(bus, deadline);
     struct patience patience = patience_until(deadline);
     hf_status status = subscriptions_stop_end(bus, &patience);
+    if (atomic_load(&bus->end) != BUS_OPEN) {
+        store_leave(bus->store); /* what could not be stored by now will not be */
+    }
     struct deadline threads = store_is_away(bus->store) ? patience.idle : patience.threads;
     bool joined = clockwork_stop_end(bus, threads);
     joined = retention_stop_end(bus, threads) && joined;

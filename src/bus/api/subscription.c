@@ -681,6 +681,23 @@ static struct subscription *first_of(hf_bus *bus)
     return first;
 }
 
+static bool are_idle(hf_bus *bus)
+{
+    bool idle = true;
+    for (struct subscription *at = first_of(bus); at && idle; at = at->next) {
+        idle = !at->runner || runner_is_idle(at->runner);
+    }
+    return idle;
+}
+
+void subscriptions_leave(hf_bus *bus, const struct patience *patience)
+{
+    if (atomic_load(&bus->end) != BUS_OPEN &&
+        (deadline_passed(patience->handlers) || are_idle(bus))) {
+        store_leave(bus->store);
+    }
+}
+
 hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience)
 {
     hf_status status = HF_OK;

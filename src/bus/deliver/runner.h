@@ -146,6 +146,8 @@ void runner_stop_begin(struct runner *runner, struct deadline deadline);
  * back (what an earlier stop could not is tried again here), or the dispatcher itself still waits
  * for the store: it gives back when it is answered. */
 hf_status runner_stop_end(struct runner *runner, const struct patience *patience);
+/* Does no handler run, and is nothing to be stored of what ran? */
+bool runner_is_idle(struct runner *runner);
 /* Waits for a dispatcher that was asked to stop, and for nothing else. HF_TIMEOUT: it still waits
  * for the store. */
 hf_status runner_join(struct runner *runner, struct deadline deadline);

@@ -36,11 +36,12 @@ static bool works(struct runner *runner)
 
 /* Is nothing running, and nothing to be stored of what ran? Then all that is left to do is giving
  * back, for which a moment must do: others see that the process is gone. */
-static bool is_idle(struct runner *runner)
+bool runner_is_idle(struct runner *runner)
 {
     const struct window *window = &runner->window;
     pthread_mutex_lock(&runner->mutex);
-    bool idle = window->busy == 0 && window->ended == 0 && window->settled <= 0;
+    bool unstored = runner->ordered && window->settled > 0; /* the checkpoint is behind */
+    bool idle = window->busy == 0 && window->ended == 0 && !unstored;
     pthread_mutex_unlock(&runner->mutex);
     return idle;
 }
@@ -51,7 +52,7 @@ static bool is_idle(struct runner *runner)
 static void finish(struct runner *runner, struct deadline by)
 {
     HF_POINT("finish");
-    bool last = is_idle(runner) && atomic_load(&runner->bus->end) != BUS_OPEN;
+    bool last = runner_is_idle(runner) && atomic_load(&runner->bus->end) != BUS_OPEN;
     runner->finish_deadline = by;
     if (last) {
         runner->finish_deadline = deadline_earlier(by, deadline_after_ms(PATIENCE_IDLE_MS));
@@ -212,9 +213,11 @@ hf_status runner_join(struct runner *runner, struct deadline deadline)
 static hf_status join(struct runner *runner, const struct patience *patience)
 {
     struct deadline look = deadline_after_ms(LOOK_MS);
+    subscriptions_leave(runner->bus, patience);
     while (!companion_join(&runner->companion, deadline_earlier(look, patience->threads)) &&
            !deadline_passed(patience->threads)) {
-        if (deadline_passed(patience->idle) && is_idle(runner) &&
+        subscriptions_leave(runner->bus, patience);
+        if (deadline_passed(patience->idle) && runner_is_idle(runner) &&
             store_is_away(runner->bus->store)) {
             break;
         }

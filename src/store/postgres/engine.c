@@ -255,6 +255,12 @@ static hf_status postgres_open(const char *url, const struct store_options *opti
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
+static void postgres_leave(struct engine *base)
+{
+    int64_t never = 0;
+    atomic_compare_exchange_strong(&postgres_of(base)->leaving_us, &never, clock_mono_us());
+}
+
 /* Whatever fails here is done later by others: they see that we are gone. */
 static void engine_give_back(struct postgres_engine *engine)
 {
@@ -262,7 +268,8 @@ static void engine_give_back(struct postgres_engine *engine)
     if (engine->namespace_id == 0) {
         return; /* it owned nothing */
     }
-    atomic_store(&engine->opened, false); /* no patience with a server that is away */
+    postgres_leave(&engine->head); /* no patience with a server that is away or silent */
+    engine->writer.publishes = false;
     engine->writer.deadline = deadline_after_ms(CLOSE_WAIT_MS);
     if (!session_is_up(&engine->writer)) {
         session_close(&engine->writer);
@@ -414,6 +421,7 @@ const struct engine_class postgres_engine_class = {
     .news = postgres_news,
     .losses = postgres_losses,
     .is_away = postgres_is_away,
+    .leave = postgres_leave,
     .wait = postgres_wait,
     .wake = postgres_wake,
     .look_ms = KEEPER_LOOK_MS,

@@ -29,6 +29,8 @@
 #define RETRY_FIRST_MS 20  /* between attempts to connect, doubled ... */
 #define RETRY_LAST_MS 1000 /* ... up to this; the pause is between half of it and all */
 
+#define NAP_US 50000 /* one piece of a pause */
+
 /* ---- One host -------------------------------------------------------------------------------- */
 
 /* libpq would print notices. One kind matters: the commit happened here, but nobody knows
@@ -66,7 +68,7 @@ static hf_status dial(struct session *session, size_t host, struct deadline dead
     PostgresPollingStatusType want = PGRES_POLLING_WRITING;
     while (PQstatus(session->pg) != CONNECTION_BAD) {
         short events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-        if (!session_wait(session->pg, events, deadline)) {
+        if (!session_wait(session, events, deadline)) {
             return fail_silent(session);
         }
         want = PQconnectPoll(session->pg);
@@ -175,9 +177,12 @@ static hf_status connect_host(struct session *session, size_t host, struct deadl
 /* ---- All hosts ------------------------------------------------------------------------------- */
 
 /* Whether it may help to wait: the server is starting, or has no connection left, or, when it was
- * there before, is away. */
+ * there before, is away. A store that is left waits for no server. */
 static bool is_worth_waiting(const struct session *session, hf_status status)
 {
+    if (session_hurries(session)) {
+        return false;
+    }
     return strcmp(session->sqlstate, "57P03") == 0 || strcmp(session->sqlstate, "53300") == 0 ||
            (atomic_load(&session->engine->opened) && status == HF_UNAVAILABLE);
 }
@@ -203,12 +208,14 @@ static hf_status connect_any(struct session *session, struct deadline deadline, 
     return status;
 }
 
-/* Between half and all of it. */
-static void nap(int64_t ms)
+/* Between half and all of it, in short pieces: when the store is left the pause ends. */
+static void nap(const struct session *session, int64_t ms)
 {
     int64_t us = ms * 500 + (int64_t)(random_u64() % (uint64_t)(ms * 500));
-    struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-    nanosleep(&time, NULL);
+    for (; us > 0 && !session_hurries(session); us -= NAP_US) {
+        struct timespec time = {.tv_nsec = (us < NAP_US ? us : NAP_US) * 1000};
+        nanosleep(&time, NULL);
+    }
 }
 
 /* The server is away: tries until it is there, or the time is over. */
@@ -222,7 +229,7 @@ static hf_status connect_patiently(struct session *session, struct deadline dead
         if (left_ms >= 0 && left_ms <= pause_ms) {
             break;
         }
-        nap(pause_ms);
+        nap(session, pause_ms);
         wait = false;
         status = connect_any(session, deadline, &wait);
     }

@@ -23,30 +23,54 @@
 
 #include "base/err.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "store/postgres/postgres.h"
 
-#define SILENCE_MS 4000     /* without a byte from the server: see silence.c */
-#define POLL_SLICE_MS 1000  /* a fake clock may have moved */
-#define CANCEL_WAIT_MS 1000 /* for the answer to a cancelled statement of the application's */
-#define CANCELS_MAX 8       /* requests to stop that are under way, of the whole process */
+#define SILENCE_MS 4000       /* without a byte from the server: see silence.c */
+#define POLL_SLICE_MS 100     /* a fake clock may have moved, or the store may be left */
+#define LEAVE_SILENCE_MS 1000 /* the same when the store is left: see store_leave */
+#define CANCEL_WAIT_MS 1000   /* for the answer to a cancelled statement of the application's */
+#define CANCELS_MAX 8         /* requests to stop that are under way, of the whole process */
 #define NAME_BYTES 80
 #define STREAM_LOOK_ROWS 256 /* after so many rows the clock is read again */
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* Waits for the socket; false when the deadline has passed. Trouble counts as ready: libpq finds
- * out which. */
-bool session_wait(PGconn *pg, short events, struct deadline deadline)
+bool session_hurries(const struct session *session)
 {
+    bool own = session->kind != SESSION_HANDLER && session->kind != SESSION_FOREIGN;
+    return own && !session->publishes && atomic_load(&session->engine->leaving_us) > 0;
+}
+
+/* The store is left, and the server is silent since `begun_us`. After one such silence no other
+ * session waits either. */
+static bool is_left(const struct session *session, int64_t begun_us)
+{
+    struct postgres_engine *engine = session->engine;
+    if (!session_hurries(session)) {
+        return false;
+    }
+    int64_t leaving_us = atomic_load(&engine->leaving_us);
+    int64_t since_us = leaving_us > begun_us ? leaving_us : begun_us;
+    if (clock_mono_us() - since_us >= LEAVE_SILENCE_MS * INT64_C(1000)) {
+        atomic_store(&engine->mute, true);
+    }
+    return atomic_load(&engine->mute);
+}
+
+/* Trouble counts as ready: libpq finds out which. */
+bool session_wait(struct session *session, short events, struct deadline deadline)
+{
+    int64_t begun_us = clock_mono_us();
     for (;;) {
         int64_t left_ms = deadline_left_ms(deadline);
         int slice_ms = left_ms < 0 || left_ms > POLL_SLICE_MS ? POLL_SLICE_MS : (int)left_ms;
-        struct pollfd fd = {.fd = PQsocket(pg), .events = events};
+        struct pollfd fd = {.fd = PQsocket(session->pg), .events = events};
         int ready = poll(&fd, 1, slice_ms);
         if (ready > 0 || (ready < 0 && errno != EINTR)) {
             return true;
         }
-        if (deadline_passed(deadline)) {
+        if (deadline_passed(deadline) || is_left(session, begun_us)) {
             return false;
         }
     }
@@ -58,8 +82,14 @@ static hf_status await(struct session *session, short events)
     const char *place = session->engine->place;
     for (;;) {
         struct deadline silence = deadline_after_ms(SILENCE_MS);
-        if (session_wait(session->pg, events, deadline_earlier(session->deadline, silence))) {
+        if (session_wait(session, events, deadline_earlier(session->deadline, silence))) {
             return HF_OK;
+        }
+        if (session_hurries(session) && atomic_load(&session->engine->mute)) {
+            return fail(HF_TIMEOUT,
+                        "%s was silent for a second, and this process waits no longer because it "
+                        "closes the store",
+                        place);
         }
         if (deadline_passed(session->deadline)) {
             return fail(HF_TIMEOUT, "%s did not %s in time", place,

@@ -64,6 +64,7 @@ struct session {
     bool pooled;      /* behind a transaction pooler */
     bool weak_commit; /* synchronous_commit of the server's setting is weaker than `on` */
     bool in_tx;       /* between session_begin and session_commit or session_rollback */
+    bool publishes;   /* the writer's: what it sends has events of a caller in it */
     bool unsure;      /* the server warned that a commit may not have been replicated */
     bool prepared[POSTGRES_QUERY_COUNT];
     char sqlstate[6];          /* of the last failure; "" if the server did not say */
@@ -116,8 +117,11 @@ hf_status session_script(struct session *session, const char *sql);
 /* Runs a statement on a session that has a connection; `once` as above. For dial.c. */
 hf_status session_execute(struct session *session, enum postgres_query query, bool once,
                           PGresult **ret_result);
-/* Waits for the socket; false when the deadline has passed. */
-bool session_wait(PGconn *pg, short events, struct deadline deadline);
+/* Waits for the socket; false when the deadline has passed, or the store is left and the server has
+ * been silent for a second. */
+bool session_wait(struct session *session, short events, struct deadline deadline);
+/* Whether the store is left and what this session waits for is needed by no caller. */
+bool session_hurries(const struct session *session);
 /* After a silence: whether no answer will come any more (silence.c). */
 bool session_is_forsaken(struct session *session);
 /* Asks the server to stop a statement, without waiting; frees the request. NULL is allowed. */

@@ -50,11 +50,10 @@ bool session_is_forsaken(struct session *session)
     session_init(&asker, session->engine, SESSION_READER);
     asker.deadline = deadline_earlier(session->deadline, deadline_after_ms(ASK_MS));
     enum finding finding = ask(&asker, pid, session->pooled);
-    if (finding == FINDING_IDLE &&
-        !session_wait(session->pg, POLLIN, deadline_after_ms(TWICE_MS))) {
+    if (finding == FINDING_IDLE && !session_wait(session, POLLIN, deadline_after_ms(TWICE_MS))) {
         finding = ask(&asker, pid, session->pooled);
     }
     session_release(&asker);
     /* What came meanwhile counts more. */
-    return finding != FINDING_AT_WORK && !session_wait(session->pg, POLLIN, deadline_after_ms(0));
+    return finding != FINDING_AT_WORK && !session_wait(session, POLLIN, deadline_after_ms(0));
 }

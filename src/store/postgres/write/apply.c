@@ -135,10 +135,21 @@ static void note_leases(struct postgres_engine *engine, const struct change *cha
     }
 }
 
+static bool has_events(const struct change *changes)
+{
+    for (const struct change *at = changes; at; at = at->next) {
+        if (at->kind == CHANGE_APPEND) {
+            return true;
+        }
+    }
+    return false;
+}
+
 hf_status postgres_apply(struct engine *base, struct change *changes, struct deadline deadline)
 {
     struct postgres_engine *engine = postgres_of(base);
     struct session *session = &engine->writer;
+    session->publishes = has_events(changes);
     if (!session_is_up(session)) {
         session_close(session);
     }
