@@ -17,7 +17,7 @@ result() {
     else
         tap_failed=$((tap_failed + 1))
         echo "not ok $tap_count - $2"
-        sed 's/^/# /'
+        awk '{ print "# " $0 }' # ends the last line, also if it was cut: the next test has its own
     fi
 }
 
