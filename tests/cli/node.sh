@@ -78,5 +78,8 @@ exits 0 "flags win" work --config node.yaml --node-description 'of a flag' --unt
 exits 0 "for people" node show three
 has "it is shown" out 'of a flag'
 exits 2 "metadata that is no object is refused" work x --on x --from start --exec true --node-metadata 7
+has "in words of the command line" err "the node's metadata "
+exits 2 "so is an empty id" work x --on x --from start --exec true --node-id ''
+has "in the same words" err "the node's id is empty"
 exits 0 "the namespace can be removed" namespace rm default --yes
 finish

@@ -10,6 +10,9 @@ json "--json prints an object" out
 is "its position is a number" "$(field out 1 '$.position')" 2
 is "a new event is no duplicate" "$(field out 1 '$.duplicate')" 0
 exits 0 "without JSON the payload is null" publish user.left
+exits 2 "a payload without a type is refused" publish '{"id": 1}'
+has "and is named" err "'\\{\"id\": 1\\}' looks like a payload, and the TYPE is missing"
+exits 2 "so is a list" publish '[1]'
 exits 0 "two dashes end the options" publish --key k -- user.created '"--json"'
 
 "$HOLDFAST" publish order.placed - >out 2>err <<<'{"total": 12.50}'

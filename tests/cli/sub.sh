@@ -8,6 +8,8 @@ is "nothing on stdout" "$(cat out)" ''
 exits 2 "a new one needs a place" sub create s --on 'a.*'
 exits 2 "and a pattern" sub create s --from start
 exits 2 "a bad pattern is refused" sub create s --on 'a..b' --from start
+exits 2 "a time to come is no place to start" sub create s --on a --from 2999-01-01
+has "which is said" err 'a time that has passed'
 exits 0 "create" sub create s --on 'a.*' --on 'c.**' --from start --mode shared --retries 7 \
     --timeout 5s --retry-multiplier 1.5 --breaker on --on-poison halt
 has "says what it did" err 'Subscription s created'

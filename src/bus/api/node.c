@@ -99,22 +99,22 @@ static hf_status check_description(const char *description)
 {
     struct text text = text_of(description);
     if (text.length > HF_NODE_DESCRIPTION_BYTES_MAX) {
-        return fail(HF_INVALID, "node_description is %zu bytes; the limit is %d", text.length,
+        return fail(HF_INVALID, "the node's description is %zu bytes; the limit is %d", text.length,
                     HF_NODE_DESCRIPTION_BYTES_MAX);
     }
     return utf8_is_printable(text)
                ? HF_OK
-               : fail(HF_INVALID, "node_description is not printable UTF-8 text");
+               : fail(HF_INVALID, "the node's description is not printable UTF-8 text");
 }
 
 static hf_status check_metadata(const char *metadata_json)
 {
     struct text text = text_of(metadata_json);
     if (text.length > HF_NODE_METADATA_BYTES_MAX) {
-        return fail(HF_INVALID, "node_metadata_json is %zu bytes; the limit is %d", text.length,
+        return fail(HF_INVALID, "the node's metadata is %zu bytes; the limit is %d", text.length,
                     HF_NODE_METADATA_BYTES_MAX);
     }
-    return json_check_object(text.bytes, text.length, NULL, "node_metadata_json");
+    return json_check_object(text.bytes, text.length, NULL, "the node's metadata");
 }
 
 hf_status node_check(const hf_options *options)
@@ -124,7 +124,7 @@ hf_status node_check(const hf_options *options)
         status = glob_check_name(text_of(options->node_name), "node name", HF_PRODUCER_BYTES_MAX);
     }
     if (!status && options->node_id && !options->node_id[0]) {
-        status = fail(HF_INVALID, "node_id is empty; leave it out for one that is generated");
+        status = fail(HF_INVALID, "the node's id is empty; leave it out for one that is generated");
     }
     if (!status && options->node_description) {
         status = check_description(options->node_description);
@@ -206,7 +206,7 @@ hf_status hf_node_get(hf_bus *bus, const char *node_id, hf_node_fn found, void *
     struct listing listing = {.found = found, .ctx = ctx, .self_only = !node_id};
     char id[HF_NODE_ID_BYTES_MAX + 1];
     if (node_id && !node_id[0]) {
-        return fail(HF_INVALID, "node_id is empty");
+        return fail(HF_INVALID, "the node's id is empty");
     }
     if (node_id) {
         sanitise(node_id, id);

@@ -72,6 +72,11 @@ static int check_one(const struct args *args)
 {
     if (args->word_count == 0)
         return args_usage(args, "TYPE is missing: holdfast publish TYPE [JSON|-]");
+    if (args->word_count == 1 && args->words[0][0] && strchr("{[\"", args->words[0][0]))
+        return args_usage(args,
+                          "'%.40s' looks like a payload, and the TYPE is missing: "
+                          "holdfast publish TYPE [JSON|-]",
+                          args->words[0]);
     if (args_given(args, "from-line"))
         return args_usage(args, "--from-line goes with --file");
     if (args_given(args, "expect-version") && !args_given(args, "key"))

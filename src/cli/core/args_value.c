@@ -159,8 +159,9 @@ bool args_value_place(const char *text, int64_t now_us, hf_place *ret_place)
         *ret_place = (hf_place){HF_PLACE_NOW, -1};
     else if (args_value_number(text, 0, INT64_MAX, &position))
         *ret_place = (hf_place){HF_PLACE_POSITION, position};
-    else
-        return value_moment(text, now_us, ret_place);
+    else /* of a time to come nobody could say where in the log it is */
+        return value_moment(text, now_us, ret_place) &&
+               (ret_place->kind != HF_PLACE_TIME || ret_place->value <= now_us);
     return true;
 }
 
@@ -231,8 +232,8 @@ void args_value_describe(const struct option_row *row, char *ret_form, size_t by
         return;
     case OPTION_PLACE:
         snprintf(ret_form, bytes,
-                 "takes start, now, a position, a time (2026-01-31T12:00:00Z) or "
-                 "how long ago (2h)");
+                 "takes start, now, a position, a time that has passed "
+                 "(2026-01-31T12:00:00Z) or how long ago (2h)");
         return;
     case OPTION_TIME:
         snprintf(ret_form, bytes, "takes a time (2026-01-31T12:00:00Z)");
