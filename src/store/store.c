@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "store/engine.h"
 #include "store/group.h"
 
@@ -203,12 +204,18 @@ static hf_status doubt(const struct change *change, hf_status status)
  * from an earlier run stays. */
 static hf_status run_until(struct store *store, struct change *change, struct deadline deadline)
 {
+    int64_t begun_us = clock_mono_us();
     for (int64_t pause_ms = AGAIN_FIRST_MS;; pause_ms *= 2) {
         change->again = false;
         hf_status status = group_run(&store->group, change, deadline);
         int64_t left_ms = deadline_left_ms(deadline);
         pause_ms = pause_ms > AGAIN_LAST_MS ? AGAIN_LAST_MS : pause_ms;
-        if (status == HF_OK || !change->again || (left_ms >= 0 && left_ms <= pause_ms)) {
+        bool in_time = left_ms < 0 || left_ms > pause_ms;
+        if (status != HF_OK && change->again && !in_time) {
+            status = fail(status, "%s; it was tried for %lld ms", err_message(),
+                          (long long)((clock_mono_us() - begun_us) / 1000));
+        }
+        if (status == HF_OK || !change->again || !in_time) {
             return change->status = doubt(change, status);
         }
         struct timespec time = {.tv_nsec = pause_ms * 1000000};

@@ -280,11 +280,13 @@ static void who_has_it_open_is_asked_first(void **state)
     assert_ok(hf_namespace_remove(scene->bus, "a", HF_ON));
     item.type = "x";
     item.payload = "3";
-    assert_int_not_equal(hf_publish(user, &item, &receipt), HF_OK);
-    assert_int_not_equal(hf_subscription_create(user, "s", &pattern, 1, &quick, NULL), HF_OK);
+    assert_status(hf_publish(user, &item, &receipt), HF_NOTFOUND);
+    assert_non_null(strstr(hf_errmsg(), "namespace a is gone"));
+    assert_status(hf_subscription_create(user, "s", &pattern, 1, &quick, NULL), HF_NOTFOUND);
+    assert_non_null(strstr(hf_errmsg(), "namespace a is gone"));
     /* Its number is not given to another one, so it cannot get in there. */
     assert_ok(hf_namespace_create(scene->bus, "a", NULL, NULL));
-    assert_int_not_equal(hf_publish(user, &item, &receipt), HF_OK);
+    assert_status(hf_publish(user, &item, &receipt), HF_NOTFOUND);
     assert_int_equal(look_at(scene->bus, "a").head, 0);
     assert_int_equal(look_at(scene->bus, "a").subscriptions, 0);
 }

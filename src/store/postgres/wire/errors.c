@@ -132,17 +132,33 @@ static bool is_numbered(const PGresult *result)
     return false;
 }
 
+/* Does the text name something that the engine's namespace has of its own: the table or sequence
+ * events_7 or events_7_..., the functions append_7 and claim_7? Names are the same in every
+ * language of the server. */
+static bool names_own(const struct postgres_engine *engine, const char *line)
+{
+    static const char *const own[] = {"events_", "append_", "claim_"};
+    for (size_t i = 0; engine->namespace_id > 0 && i < sizeof own / sizeof own[0]; i++) {
+        char name[32];
+        int length = snprintf(name, sizeof name, "%s%d", own[i], (int)engine->namespace_id);
+        const char *at = strstr(line, name);
+        if (at && !isdigit((unsigned char)at[length])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A table or a function is missing that a statement of ours uses. Each namespace has some of its
  * own, which go when it is removed. */
 static hf_status fail_missing(struct session *session, const char *line, const char *sqlstate)
 {
     const struct postgres_engine *engine = session->engine;
-    if (engine->namespace_id > 0) {
-        return fail(HF_SCHEMA,
-                    "%s: namespace %s was removed while this process had it open, or the schema "
-                    "holdfast is not what this program expects; holdfast namespace list says "
-                    "which: %s (%s)",
-                    engine->place, engine->namespace_name, line, sqlstate);
+    if (names_own(engine, line)) {
+        return fail(HF_NOTFOUND,
+                    "namespace %s is gone: it was removed while this process had it open, or its "
+                    "objects were dropped (%s: %s, %s)",
+                    engine->namespace_name, engine->place, line, sqlstate);
     }
     return fail(HF_SCHEMA, "%s: the schema holdfast is not what this program expects: %s (%s)",
                 engine->place, line, sqlstate);

@@ -66,7 +66,9 @@ static hf_status read_head(struct sqlite_engine *engine, struct conn *conn, int6
     hf_status status =
         STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, ret_head, engine->namespace_id);
     if (status == HF_OK && !found) {
-        return fail(HF_NOTFOUND, "namespace %s is gone", engine->namespace_name);
+        return fail(HF_NOTFOUND,
+                    "namespace %s is gone: it was removed while this process had it open",
+                    engine->namespace_name);
     }
     return status;
 }

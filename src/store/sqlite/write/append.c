@@ -26,7 +26,9 @@ hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *re
     int64_t head = 0;
     hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &head, engine->namespace_id);
     if (status == HF_OK && !found) {
-        return fail(HF_NOTFOUND, "namespace %s is gone", engine->namespace_name);
+        return fail(HF_NOTFOUND,
+                    "namespace %s is gone: it was removed while this process had it open",
+                    engine->namespace_name);
     }
     if (status == HF_OK) {
         *ret_head = head;
