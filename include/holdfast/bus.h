@@ -101,8 +101,8 @@ HF_API hf_status hf_stop(hf_bus *bus, int64_t timeout_ms);
  * deadline is refused, too, and its attempt does not count. A publish that is being stored when the
  * time is over is waited for, up to hf_options.timeout_ms: no callback runs later. If nothing runs
  * and nothing is to be stored, a database that is locked, away or silent is not waited for longer
- * than a second: what cannot be given back then goes to others when the bus is closed. Calling it twice is
- * safe. */
+ * than a second: what cannot be given back then goes to others when the bus is closed. Calling it
+ * twice is safe. */
 HF_API hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms);
 
 /* Shuts down if that has not been done, closes the database, frees the handle and sets *bus to

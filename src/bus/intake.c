@@ -144,6 +144,7 @@ hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64
     *ret = (struct new_event){.key_version = -1};
     status = check_texts(bus, &own, ret);
     if (!status) {
+        ret->made_id = !own.id;
         status = check_id(own.id, now_us, ret->id);
     }
     if (!status) {

@@ -27,6 +27,7 @@ struct new_event {
     struct text schedule_id;
     int64_t emitted_at_us;
     int64_t expected_version; /* -1: none */
+    bool made_id;             /* the caller gave none, so no other event can have it */
     int64_t hash;             /* checksum_seal() sets these two when the others are there */
     int64_t content;
     /* answers */

@@ -4,12 +4,14 @@
  * The promise: events enter the log in the order of the lines; when the import ends early, the
  * lines before the one it names are published and no other is. So a mistake found while reading
  * first publishes what is complete, and a batch that the bus refuses is published again line by
- * line to find the one that is at fault. Every event has an id before it is sent, so a batch whose
- * outcome is unknown is simply sent again. A pipe that pauses does not hold up the lines that have
+ * line to find the one that is at fault. A batch whose outcome is unknown is sent again with the ids
+ * that were tried. A pipe that pauses does not hold up the lines that have
  * come: they are published as a smaller batch.
  *
  * An event that is in the log already is a duplicate if it was there before this import, or came
- * from elsewhere, and a repeat if an earlier line brought it. The import remembers the positions
+ * from elsewhere, and a repeat if an earlier line brought it. It is neither if its id was made for
+ * this line: then the first try stored it, and only the answer was lost. Of an id that the line gives
+ * nobody can tell, and it counts as a duplicate. The import remembers the positions
  * that it has published, as ranges: one range as long as no other program publishes.
  */
 #include "cli/command/import.h"
@@ -18,7 +20,6 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/time/clock.h"
 #include "cli/command/import_line.h"
 #include "cli/core/lines.h"
 #include "cli/core/out.h"
@@ -51,6 +52,7 @@ struct import {
     struct arena arena;   /* texts of the batch */
     hf_new_event *events; /* IMPORT_BATCH_LINES */
     int64_t *lines;       /* their line numbers */
+    bool *tried;          /* their ids were made by a try whose outcome is unknown */
     hf_receipt *receipts;
     size_t count;       /* of the batch */
     size_t bytes;       /* of the batch */
@@ -102,7 +104,7 @@ static void count_receipts(struct import *import, size_t from, size_t count)
 {
     for (size_t i = from; i < from + count; i++) {
         int64_t position = import->receipts[i].position;
-        if (!import->receipts[i].duplicate) {
+        if (!import->receipts[i].duplicate || import->tried[i]) {
             import->published++;
             remember_own(import, position);
         } else if (is_own(import, position)) {
@@ -121,8 +123,10 @@ static void count_receipts(struct import *import, size_t from, size_t count)
 /* Nobody knows whether these events were stored: the next try is with the same ids. */
 static void keep_ids(struct import *import, size_t from, size_t count)
 {
-    for (size_t i = from; i < from + count; i++)
+    for (size_t i = from; i < from + count; i++) {
+        import->tried[i] |= !import->events[i].id;
         import->events[i].id = import->receipts[i].id;
+    }
 }
 
 /* Says with which ids lines were tried that may be in the log. */
@@ -201,8 +205,7 @@ static bool is_blank(struct text line)
 static int import_line(struct import *import, struct text line)
 {
     char message[HF_ERR_BYTES_MAX];
-    hf_status status =
-        import_line_read(line, &import->arena, clock_wall_us(), &import->events[import->count]);
+    hf_status status = import_line_read(line, &import->arena, &import->events[import->count]);
     int code;
 
     if (status != HF_OK) {
@@ -213,6 +216,7 @@ static int import_line(struct import *import, struct text line)
         err_set(status, message);
         return complain_line(import, import->line_number, status);
     }
+    import->tried[import->count] = false;
     import->lines[import->count++] = import->line_number;
     import->bytes += line.length;
     if (import->count < IMPORT_BATCH_LINES && import->bytes < IMPORT_BATCH_BYTES)
@@ -330,14 +334,16 @@ static int import_from(struct cli *cli, int fd, const char *name, int64_t first_
     arena_init(&import.arena, (size_t)2 * LINE_BYTES_MAX);
     import.events = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.events));
     import.lines = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.lines));
+    import.tried = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.tried));
     import.receipts = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.receipts));
     import.own = mem_calloc(RANGES_MAX, sizeof(*import.own));
-    if (import.events && import.lines && import.receipts && import.own)
+    if (import.events && import.lines && import.tried && import.receipts && import.own)
         code = run_import(cli, &import, first_line);
     else
         out_complain("out of memory");
     mem_free(import.own);
     mem_free(import.receipts);
+    mem_free(import.tried);
     mem_free(import.lines);
     mem_free(import.events);
     arena_release(&import.arena);

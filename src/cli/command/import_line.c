@@ -13,7 +13,6 @@
 #include "base/text/json_check.h"
 #include "base/text/json_read.h"
 #include "base/time/time.h"
-#include "base/uuid.h"
 #include "cli/core/suggest.h"
 
 enum field {
@@ -160,21 +159,7 @@ static hf_status read_members(struct reading *reading, struct text line)
     return HF_OK;
 }
 
-static hf_status give_id(struct arena *arena, int64_t now_us, hf_new_event *event)
-{
-    uint8_t id[UUID_BYTES];
-    char *text = arena_alloc(arena, UUID_TEXT_BYTES);
-
-    if (!text)
-        return arena_status(arena);
-    uuid_v7(now_us, id);
-    uuid_format(id, text);
-    event->id = text;
-    return HF_OK;
-}
-
-hf_status import_line_read(struct text line, struct arena *arena, int64_t now_us,
-                           hf_new_event *ret_event)
+hf_status import_line_read(struct text line, struct arena *arena, hf_new_event *ret_event)
 {
     const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 1}; /* the line is one level more */
     hf_new_event event = HF_NEW_EVENT_INIT;
@@ -186,8 +171,6 @@ hf_status import_line_read(struct text line, struct arena *arena, int64_t now_us
         return status;
     buf_init(&word, line.length + 1);
     status = read_members(&reading, line);
-    if (status == HF_OK && !event.id)
-        status = give_id(arena, now_us, &event);
     buf_release(&word);
     if (status == HF_OK)
         *ret_event = event;

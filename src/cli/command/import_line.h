@@ -15,9 +15,7 @@
 
 #include <holdfast.h>
 
-/* Fills ret_event, whose texts are allocated in the arena. HF_INVALID with a sentence. An event
- * without an id gets one, so that publishing it can be repeated. */
-hf_status import_line_read(struct text line, struct arena *arena, int64_t now_us,
-                           hf_new_event *ret_event);
+/* Fills ret_event, whose texts are allocated in the arena. HF_INVALID with a sentence. */
+hf_status import_line_read(struct text line, struct arena *arena, hf_new_event *ret_event);
 
 #endif

@@ -109,7 +109,9 @@ static hf_status append_read(struct postgres_engine *engine, struct change *chan
         struct new_event *event = &append->events[i];
         event->position = array_int8(&positions, 0);
         event->key_version = array_int8(&versions, -1);
-        event->duplicate = array_int8(&duplicates, 0) != 0;
+        /* An id that we made is in the log already only if a try of this very append, whose answer
+         * was lost, had stored it. */
+        event->duplicate = array_int8(&duplicates, 0) != 0 && !event->made_id;
         *ret_ring = *ret_ring || !event->duplicate;
     }
     return HF_OK;
