@@ -109,9 +109,9 @@ HF_API hf_status hf_shutdown(hf_bus *bus, int64_t timeout_ms);
  * NULL. NULL and a pointer to NULL are allowed, so closing twice is safe. HF_TIMEOUT: a handler
  * still runs, or a thread of the bus still waits for the database; until that returns the memory
  * that it needs stays, the database stays open and the log function may be called. Closing a
- * database that does not answer may take longer than shutdown_ms: a second with a PostgreSQL server,
- * ten with an SQLite file that another program keeps locked. HF_MISUSE (and nothing happens) from
- * inside a handler. */
+ * database that does not answer may take longer than shutdown_ms: a second with a PostgreSQL
+ * server, ten with an SQLite file that another program keeps locked. HF_MISUSE (and nothing
+ * happens) from inside a handler. */
 HF_API hf_status hf_close(hf_bus **bus);
 
 #ifdef __cplusplus

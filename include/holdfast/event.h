@@ -58,9 +58,9 @@ typedef struct hf_receipt {
     int64_t position;
     int64_t key_version; /* -1 unless an expected version was given */
     int32_t duplicate;   /* 1: this id was in the log already; position is the first one's. If the
-                              connection was lost on the way, a call that gave the id itself may find
-                              what its own first try has stored. Never 1 for an id that was made for
-                              the event */
+                            connection was lost on the way, a call that gave the id itself may
+                            find what its own first try has stored. Never 1 for an id that was
+                            made for the event */
     char id[HF_ID_BYTES];
 } hf_receipt;
 

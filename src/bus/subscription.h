@@ -48,8 +48,8 @@ hf_status subscriptions_start(hf_bus *bus);
 void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline);
 hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience);
 /* Leaves the store (store_leave) if the bus is being shut down, and either the time of the handlers
- * is over, or none runs and nothing is to be stored of what ran: from then on the stop does not wait
- * for a database that does not answer. bus->life is held. */
+ * is over, or none runs and nothing is to be stored of what ran: from then on the stop does not
+ * wait for a database that does not answer. bus->life is held. */
 void subscriptions_leave(hf_bus *bus, const struct patience *patience);
 /* Takes out of the list what has neither handlers nor a thread. bus->life is held. */
 void subscriptions_reap(hf_bus *bus);

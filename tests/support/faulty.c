@@ -681,13 +681,6 @@ static uint64_t faulty_losses(struct engine *engine)
     return to->class->losses(to);
 }
 
-static void faulty_leave(struct engine *engine)
-{
-    struct engine *to = inner(engine);
-    if (to->class->leave)
-        to->class->leave(to);
-}
-
 static bool faulty_is_away(struct engine *engine)
 {
     struct engine *to = inner(engine);
@@ -796,7 +789,6 @@ static const struct engine_class faulty_engine_class = {
     .news = faulty_news,
     .losses = faulty_losses,
     .is_away = faulty_is_away,
-    .leave = faulty_leave,
     .wait = faulty_wait,
     .wake = faulty_wake,
     .note = faulty_note,

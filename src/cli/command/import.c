@@ -4,15 +4,16 @@
  * The promise: events enter the log in the order of the lines; when the import ends early, the
  * lines before the one it names are published and no other is. So a mistake found while reading
  * first publishes what is complete, and a batch that the bus refuses is published again line by
- * line to find the one that is at fault. A batch whose outcome is unknown is sent again with the ids
- * that were tried. A pipe that pauses does not hold up the lines that have
- * come: they are published as a smaller batch.
+ * line to find the one that is at fault. A batch whose outcome is unknown is sent again with the
+ * ids that were tried. A pipe that pauses does not hold up the lines that have come: they are
+ * published as a smaller batch.
  *
  * An event that is in the log already is a duplicate if it was there before this import, or came
  * from elsewhere, and a repeat if an earlier line brought it. It is neither if its id was made for
- * this line: then the first try stored it, and only the answer was lost. Of an id that the line gives
- * nobody can tell, and it counts as a duplicate. The import remembers the positions
- * that it has published, as ranges: one range as long as no other program publishes.
+ * this line: then the first try stored it, and only the answer was lost. An event whose id the line
+ * gives counts as a duplicate then, because the import cannot tell which of the two it is. The
+ * import remembers the positions that it has published, as ranges: one range as long as no other
+ * program publishes.
  */
 #include "cli/command/import.h"
 
