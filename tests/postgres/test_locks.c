@@ -54,7 +54,8 @@ static void hold(struct watch *watch, int index)
             side_must(pg, "SAVEPOINT undone");
             stage_draw(pg);
             side_must(pg, "ROLLBACK TO SAVEPOINT undone");
-            side_must(pg, "SAVEPOINT kept");
+            side_must(pg, "SAVEPOINT kept"); /* with an id of its own */
+            side_must(pg, "SELECT pg_logical_emit_message(true, 'test', '')");
         }
         stage_draw(pg);
         atomic_fetch_add(&self->turn, 1);
