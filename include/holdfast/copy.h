@@ -66,7 +66,9 @@ typedef struct hf_copy_report {
 /*
  * Copies from one bus to another; both may have been opened with no_namespace. When it answers
  * HF_OK and the report says that it is complete, both sides have been read again and are equal,
- * number by number and byte by byte. `options` and `progress` may be NULL.
+ * number by number and byte by byte. `options` and `progress` may be NULL. With `to` NULL it copies
+ * nothing and only answers whether the source can be copied now: for programs that open the target
+ * with HF_OPEN_CREATE, and do not want to make a database that remains empty.
  *   HF_CONFLICT  the source is in use, or was used meanwhile (without `live`); or a namespace of
  *                the target is not empty, is open somewhere, or is the unfinished copy of another
  *                database. The message names it. All namespaces are looked at before the first is

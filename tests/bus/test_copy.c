@@ -648,6 +648,48 @@ static int note_gapless(const hf_namespace_info *info, void *ctx)
     return 0;
 }
 
+/* The earlier one has marked the target when the later one marks it, too. */
+static void of_two_runs_that_have_marked_the_later_one_goes_on(void **state)
+{
+    struct scene *scene = *state;
+    struct stopped_copy earlier = {scene->url, there, HF_OK};
+    struct stopped_copy later = {scene->url, there, HF_OK};
+    pthread_t threads[2];
+
+    publish(scene->bus, "x", NULL, "1");
+    close_bus(scene);
+    point_arm("copy_marked", 1, POINT_STOP_THREAD);
+    assert_int_equal(pthread_create(&threads[0], NULL, copy_in_thread, &earlier), 0);
+    assert_true(point_wait_blocked("copy_marked", PATIENCE_MS));
+    point_arm("copy_mid_clear", 1, POINT_STOP_THREAD);
+    assert_int_equal(pthread_create(&threads[1], NULL, copy_in_thread, &later), 0);
+    assert_true(point_wait_blocked("copy_mid_clear", PATIENCE_MS));
+    point_release("copy_marked");
+    assert_int_equal(pthread_join(threads[0], NULL), 0);
+    point_release("copy_mid_clear");
+    assert_int_equal(pthread_join(threads[1], NULL), 0);
+    assert_status(earlier.status, HF_STALE);
+    assert_ok(later.status);
+    assert_same(scene->url, there);
+}
+
+/* Nothing is written for it, so no target is needed. */
+static void whether_a_source_can_be_copied_is_answered_without_a_target(void **state)
+{
+    struct scene *scene = *state;
+    hf_copy_options options = HF_COPY_OPTIONS_INIT;
+    hf_copy_report report = HF_COPY_REPORT_INIT;
+    hf_bus *from = open_whole(scene->url);
+
+    assert_status(hf_copy(from, NULL, NULL, NULL, NULL, NULL), HF_CONFLICT); /* it is in use */
+    close_bus(scene);
+    assert_ok(hf_copy(from, NULL, NULL, NULL, NULL, &report));
+    assert_int_equal(report.complete, 0);
+    options.namespace_name = "none";
+    assert_status(hf_copy(from, NULL, &options, NULL, NULL, NULL), HF_NOTFOUND);
+    assert_ok(hf_close(&from));
+}
+
 static void a_gapless_namespace_stays_gapless(void **state)
 {
     struct scene *scene = *state;
@@ -683,6 +725,8 @@ static const struct CMUnitTest tests[] = {
     copy_test(a_copy_that_is_not_the_same_is_not_opened),
     copy_test(what_a_live_source_forgets_meanwhile_is_in_the_copy),
     copy_test(of_two_runs_the_later_one_goes_on),
+    copy_test(of_two_runs_that_have_marked_the_later_one_goes_on),
+    copy_test(whether_a_source_can_be_copied_is_answered_without_a_target),
     copy_test(a_gapless_namespace_stays_gapless),
 };
 

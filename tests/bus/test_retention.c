@@ -73,6 +73,34 @@ static void an_id_may_come_again_when_its_event_is_gone(void **state)
     assert_int_equal(receipt.duplicate, 0);
 }
 
+/* The age of an event is the time since it entered the log. Its id may have been made long before
+ * that, by a producer that was offline, or whose clock is behind. */
+static void an_id_that_is_20_hours_old_does_not_make_its_event_old(void **state)
+{
+    enum { HOUR_MS = 3600 * 1000 };
+    struct scene *scene = *state;
+    hf_new_event item = HF_NEW_EVENT_INIT;
+    hf_receipt receipt;
+    char id[HF_ID_BYTES];
+    uint64_t then_ms = (uint64_t)(wall_us() / 1000) - 20 * HOUR_MS;
+
+    snprintf(id, sizeof(id), "%08x-%04x-7000-8000-0123456789ab", (unsigned)(then_ms >> 16),
+             (unsigned)(then_ms & 0xffff));
+    set_retention(scene->bus, 12 * HOUR_MS, 0, HF_LAGGING_DEFAULT);
+    item.type = "x";
+    item.payload = "1";
+    item.id = id;
+    assert_ok(hf_publish(scene->bus, &item, &receipt));
+    assert_int_equal(retain(scene->bus, HF_ON).last.planned_events, 0);
+    assert_int_equal(retain(scene->bus, HF_OFF).last.events, 0);
+    assert_int_equal(tables_events(scene), 1);
+    assert_ok(hf_publish(scene->bus, &item, &receipt));
+    assert_int_equal(receipt.duplicate, 1);
+    grow_old(scene);
+    retain(scene->bus, HF_OFF);
+    assert_int_equal(tables_events(scene), 0);
+}
+
 static void a_slow_subscription_keeps_its_events(void **state)
 {
     struct scene *scene = *state;
@@ -416,6 +444,7 @@ int main(int argc, char **argv)
         scene_test(what_is_old_goes_and_positions_go_on),
         scene_test(all_that_is_old_goes_in_one_run),
         scene_test(an_id_may_come_again_when_its_event_is_gone),
+    scene_test(an_id_that_is_20_hours_old_does_not_make_its_event_old),
         scene_test(a_slow_subscription_keeps_its_events),
         scene_test(a_retry_keeps_its_event),
         scene_test(a_lease_keeps_its_events),

@@ -25,6 +25,7 @@ exits 2 "copy needs two databases" copy "$HOLDFAST_URL"
 exits 3 "a source that is not there is not found" copy sqlite:none.db sqlite:there.db
 exits 2 "a database is not copied onto itself" copy "$HOLDFAST_URL" "$HOLDFAST_URL"
 exits 3 "nor a namespace that is not there" copy "$HOLDFAST_URL" sqlite:there.db --namespace none
+is "refused because of the source, it makes no target" "$(ls there.db* 2>/dev/null)" ""
 exits 0 "copy" copy "$HOLDFAST_URL" sqlite:there.db
 has "says what it did" err '^2 namespaces copied and verified: 8 events, '
 exits 4 "a target that is not empty is refused" copy "$HOLDFAST_URL" sqlite:there.db

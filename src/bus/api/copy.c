@@ -54,10 +54,12 @@ struct copy {
     char run[TRANSFER_IDENTITY_BYTES];
     struct buf names;  /* one after the other, each with its NUL */
     struct buf marked; /* likewise: those that had no mark before this run */
+    struct buf floors; /* an int64_t of each name: up to where the target has everything */
     struct portion portion;
 
     /* of the present namespace */
     const char *name;
+    size_t place; /* among the names */
     int64_t from_id;
     int64_t to_id;
     enum transfer_table table;
@@ -384,16 +386,13 @@ static hf_status copy_namespace(struct copy *copy)
 {
     struct transfer_facts facts;
     struct digest digests[TRANSFER_TABLES];
-    struct transfer begin = step_of(copy, TRANSFER_BEGIN);
     hf_status status = store_transfer_facts(copy->from->store, text_of(copy->name), &facts);
-    if (status == HF_OK) {
-        status = run_step(copy, &begin); /* again: it answers the floor */
-    }
     if (status != HF_OK) {
         return status;
     }
     copy->from_id = facts.namespace_id;
-    copy->floor = copy->last = begin.ret_floor;
+    memcpy(&copy->floor, copy->floors.bytes + copy->place * sizeof copy->floor, sizeof copy->floor);
+    copy->last = copy->floor;
     copy->told.head = facts.head;
     status = clear_target(copy);
     if (status == HF_OK) {
@@ -429,7 +428,8 @@ static hf_status for_names(struct copy *copy, const struct buf *names,
                            hf_status (*each)(struct copy *copy))
 {
     hf_status status = HF_OK;
-    for (size_t at = 0; at < names->length && status == HF_OK;) {
+    copy->place = 0;
+    for (size_t at = 0; at < names->length && status == HF_OK; copy->place++) {
         copy->name = names->bytes + at;
         status = each(copy);
         at += strlen(copy->name) + 1;
@@ -466,22 +466,28 @@ static hf_status run_first_step(struct copy *copy, struct transfer *step)
     return status == HF_OK ? run_step(copy, step) : status;
 }
 
-/* Before anything is written: a namespace that stands in the way is found now. */
-static hf_status check(struct copy *copy)
+static hf_status check_source(struct copy *copy)
 {
     struct transfer_facts facts;
-    struct transfer step = step_of(copy, TRANSFER_CHECK);
     hf_status status = store_transfer_facts(copy->from->store, text_of(copy->name), &facts);
-    if (status == HF_OK) {
-        status = check_quiet(copy, &facts);
-    }
-    return status == HF_OK ? run_first_step(copy, &step) : status;
+    return status == HF_OK ? check_quiet(copy, &facts) : status;
+}
+
+/* Before anything is written: a namespace that stands in the way is found now. */
+static hf_status check_target(struct copy *copy)
+{
+    struct transfer step = step_of(copy, TRANSFER_CHECK);
+    return run_first_step(copy, &step);
 }
 
 static hf_status mark(struct copy *copy)
 {
     struct transfer begin = step_of(copy, TRANSFER_BEGIN);
     hf_status status = run_first_step(copy, &begin);
+    if (status == HF_OK) {
+        buf_append(&copy->floors, &begin.ret_floor, sizeof begin.ret_floor);
+        status = buf_status(&copy->floors);
+    }
     if (status == HF_OK && begin.ret_resumed) {
         copy->report.resumed = 1;
     } else if (status == HF_OK) {
@@ -529,6 +535,13 @@ static hf_status find_names(struct copy *copy)
     return status;
 }
 
+/* Whether the source can be copied, whatever the target is. */
+static hf_status check_sources(struct copy *copy)
+{
+    hf_status status = find_names(copy);
+    return status == HF_OK ? for_all(copy, check_source) : status;
+}
+
 static hf_status copy_all(struct copy *copy)
 {
     char target[TRANSFER_IDENTITY_BYTES];
@@ -540,10 +553,10 @@ static hf_status copy_all(struct copy *copy)
         return fail(HF_INVALID, "the source and the target are the same database");
     }
     if (status == HF_OK) {
-        status = find_names(copy);
+        status = check_sources(copy);
     }
     if (status == HF_OK) {
-        status = for_all(copy, check);
+        status = for_all(copy, check_target);
     }
     HF_POINT("copy_checked");
     if (status == HF_OK) {
@@ -574,7 +587,7 @@ static hf_status check_arguments(const hf_bus *from, const hf_bus *to,
                                  const hf_copy_options *options)
 {
     hf_status status = bus_check_handle(from);
-    if (!status) {
+    if (!status && to) {
         status = bus_check_handle(to);
     }
     if (!status && from == to) {
@@ -619,16 +632,18 @@ hf_status hf_copy(hf_bus *from, hf_bus *to, const hf_copy_options *options,
     name_run(copy.run);
     buf_init(&copy.names, NAMES_BYTES_MAX);
     buf_init(&copy.marked, NAMES_BYTES_MAX);
+    buf_init(&copy.floors, NAMES_BYTES_MAX);
     status = portion_init(&copy.portion);
     if (!status) {
-        status = copy_all(&copy);
+        status = to ? copy_all(&copy) : check_sources(&copy);
     }
     portion_release(&copy.portion);
     buf_release(&copy.names);
     buf_release(&copy.marked);
+    buf_release(&copy.floors);
     if (copy.stopped) {
         status = HF_OK;
-    } else if (!status) {
+    } else if (!status && to) {
         copy.report.complete = 1;
     }
     if (!status && ret_report) {

@@ -95,14 +95,27 @@ static void say_report(const hf_copy_report *report)
                 report->undriven == 1 ? "its" : "their", report->undriven == 1 ? "it" : "them");
 }
 
+static hf_copy_options copy_options_of(const struct cli *cli)
+{
+    hf_copy_options options = HF_COPY_OPTIONS_INIT;
+
+    options.namespace_name = args_text(&cli->args, "namespace");
+    options.live = args_given(&cli->args, "live") ? HF_ON : HF_TOGGLE_DEFAULT;
+    return options;
+}
+
+/* The target is made only for a source that can be copied. */
 static int open_both(struct cli *cli, hf_bus **ret_from)
 {
+    hf_copy_options wanted = copy_options_of(cli);
     hf_options options = cli_options(cli, HF_OPEN_EXISTING);
     int code;
 
     options.namespace_name = NULL;
     options.no_namespace = 1;
     code = cli_fail(hf_open(cli->args.words[0], &options, ret_from));
+    if (!code)
+        code = cli_fail(hf_copy(*ret_from, NULL, &wanted, NULL, NULL, NULL));
     if (code)
         return code;
     options.open_mode = HF_OPEN_CREATE;
@@ -134,12 +147,10 @@ static void say_how_to_go_on(const struct cli *cli, struct buf *line)
 
 static int copy_between(struct cli *cli, hf_bus *from, struct copy *copy)
 {
-    hf_copy_options options = HF_COPY_OPTIONS_INIT;
+    hf_copy_options options = copy_options_of(cli);
     hf_copy_report report = HF_COPY_REPORT_INIT;
     hf_status status;
 
-    options.namespace_name = args_text(&cli->args, "namespace");
-    options.live = args_given(&cli->args, "live") ? HF_ON : HF_TOGGLE_DEFAULT;
     progress_begin(&copy->progress, "rows");
     status = hf_copy(from, cli->bus, &options, show_progress, copy, &report);
     progress_end(&copy->progress);

@@ -19,7 +19,10 @@
  *                      speak for a lease if it is kept (handlers do that) or if they name one of
  *                      its events; a program that pulls events and works on them by itself writes
  *                      none.
- *   one event          It is recorded as a failed attempt.
+ *   one event          It is recorded as a failed attempt. Also if the owner exists and is only
+ *                      frozen: what froze it may be the handler of this very event (which uses up
+ *                      the machine's memory, say), and nothing else would keep the event from
+ *                      freezing one process after the other. docs/guarantees.md, G7, says so.
  *   several events     One of them may be the reason. The lease is handed out again in halves, each
  *                      in a lease of its own, with nothing else in it, so that after some rounds
  *                      the guilty one is alone. If a half were filled up with other events the
