@@ -244,6 +244,7 @@ static void a_delayed_event_with_an_unknown_outcome_tells_its_id(void **state)
     faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
     assert_status(hf_publish(scene->bus, &event, &receipt), HF_UNKNOWN);
     assert_int_equal(receipt.position, -1);
+    assert_int_equal(strlen(receipt.id), HF_ID_BYTES - 1);
     assert_non_null(strstr(hf_errmsg(), receipt.id));
 }
 
