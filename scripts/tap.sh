@@ -7,16 +7,42 @@
 #   until_true SECONDS COMMAND...
 #                          waits until the command succeeds; fails after so long
 #   done_testing           prints the plan; the script's exit status (0 if all passed)
+#
+# A claim that goes on with an earlier one ("and says so", "with its name") is printed behind it, so
+# that each name says by itself what was claimed: "a bad file is refused: with its name". Most such
+# claims are known by their first word. A script may set tap_subject to the claim that the next ones
+# go on with, whatever their first words are.
 tap_count=0
 tap_failed=0
+tap_subject=
+tap_last=
+
+# named CLAIM: sets tap_name to what is printed for it.
+named() {
+    tap_name=$1
+    if [ -n "$tap_subject" ]; then
+        tap_name="$tap_subject: $1"
+        return
+    fi
+    case $1 in
+    "("* | and\ * | or\ * | nor\ * | but\ * | so\ * | also\ * | then\ * | too | not\ * | none* | \
+        neither\ * | which\ * | who\ * | that\ * | this\ * | these\ * | those\ * | it\ * | \
+        its\ * | they\ * | them\ * | their\ * | until\ * | unless\ * | because\ * | with\ [!-]* | \
+        by\ * | as\ * | in\ * | of\ * | all\ of\ *)
+        [ -z "$tap_last" ] || tap_name="$tap_last: $1"
+        ;;
+    *) tap_last=$1 ;;
+    esac
+}
 
 result() {
     tap_count=$((tap_count + 1))
+    named "$2"
     if [ "$1" -eq 0 ]; then
-        echo "ok $tap_count - $2"
+        echo "ok $tap_count - $tap_name"
     else
         tap_failed=$((tap_failed + 1))
-        echo "not ok $tap_count - $2"
+        echo "not ok $tap_count - $tap_name"
         awk '{ print "# " $0 }' # ends the last line, also if it was cut: the next test has its own
     fi
 }
@@ -33,7 +59,8 @@ END
 
 skip() {
     tap_count=$((tap_count + 1))
-    echo "ok $tap_count - $1 # SKIP $2"
+    named "$1"
+    echo "ok $tap_count - $tap_name # SKIP $2"
 }
 
 until_true() {

@@ -75,7 +75,11 @@ trap 'leave; rm -rf "$work"' EXIT
 
 # ---- Claims -------------------------------------------------------------------------------------
 
+# told_by: the claim of `exits` about the command that has written out and err. What has, hasnt and
+# json claim goes on with it.
+told_by=
 hf() {
+    told_by=
     "$HOLDFAST" "$@" >out 2>err </dev/null
     rc=$?
 }
@@ -86,6 +90,12 @@ exits() {
     hf "$@"
     [ "$rc" -eq "$wanted" ]
     result $? "$claim" < <(echo "exit status $rc instead of $wanted: holdfast $*"; head -c 2000 err)
+    told_by=$tap_name
+}
+
+# of_output FILE: the next claim is about this file.
+of_output() {
+    case $1 in out | err) tap_subject=$told_by ;; esac
 }
 
 is() {
@@ -94,13 +104,17 @@ is() {
 }
 
 has() {
+    of_output "$2"
     grep -aEq -- "$3" "$2"
     result $? "$1" < <(echo "no line of $2 matches $3:"; head -c 2000 "$2")
+    tap_subject=
 }
 
 hasnt() {
+    of_output "$2"
     ! grep -aEq -- "$3" "$2"
     result $? "$1" < <(echo "a line of $2 matches $3:"; grep -aE -- "$3" "$2" | head -c 2000)
+    tap_subject=
 }
 
 true_that() {
@@ -122,7 +136,9 @@ all_json() {
 }
 
 json() {
+    of_output "$2"
     true_that "$1" all_json "$2"
+    tap_subject=
 }
 
 # field FILE LINE PATH: a value of a JSON object, as text.
