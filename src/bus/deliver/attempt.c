@@ -25,27 +25,6 @@ static hf_verdict check_verdict(struct hf_delivery *delivery, hf_verdict verdict
     return verdict == HF_RETRY && delivery->excused ? HF_RETRY_UNCOUNTED : verdict;
 }
 
-bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
-                 const hf_event *event, hf_verdict *ret_verdict)
-{
-    struct text type = text_of(event->type);
-    hf_verdict verdict = HF_ACK;
-    bool any = false;
-    delivery->error[0] = '\0';
-    delivery->excused = false;
-    current = delivery;
-    for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
-        const struct handler *handler = &handlers->items[i];
-        if (glob_match(handler->pattern, type)) {
-            any = true;
-            verdict = handler->run(event, delivery, handler->ctx);
-        }
-    }
-    current = NULL;
-    *ret_verdict = check_verdict(delivery, verdict);
-    return any;
-}
-
 static bool matches_any(const struct handlers *handlers, const hf_event *event)
 {
     for (size_t i = 0; i < handlers->count; i++) {
@@ -56,34 +35,55 @@ static bool matches_any(const struct handlers *handlers, const hf_event *event)
     return false;
 }
 
-bool attempt_run_batch(struct hf_delivery *delivery, const struct handlers *handlers,
-                       const hf_event *const *events, size_t count, const hf_event **scratch,
-                       hf_verdict *ret_verdict)
+static bool matches_all(const struct handlers *handlers, const hf_event *const *events,
+                        size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (!matches_any(handlers, events[i])) {
             return false;
         }
     }
+    return true;
+}
+
+/* Those that match the handler, in order, to `ret_picked`; answers how many. */
+static size_t pick(const struct handler *handler, const hf_event *const *events, size_t count,
+                   const hf_event **ret_picked)
+{
+    size_t picked = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (glob_match(handler->pattern, text_of(events[i]->type))) {
+            ret_picked[picked++] = events[i];
+        }
+    }
+    return picked;
+}
+
+bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
+                 const hf_event *const *events, size_t count, const hf_event **scratch,
+                 hf_verdict *ret_verdict)
+{
+    if (count > 1 && !matches_all(handlers, events, count)) { /* of one it shows below */
+        return false;
+    }
     hf_verdict verdict = HF_ACK;
+    bool any = false;
     delivery->error[0] = '\0';
     delivery->excused = false;
     current = delivery;
     for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
         const struct handler *handler = &handlers->items[i];
-        size_t picked = 0;
-        for (size_t j = 0; j < count; j++) {
-            if (glob_match(handler->pattern, text_of(events[j]->type))) {
-                scratch[picked++] = events[j];
-            }
+        size_t picked = pick(handler, events, count, scratch);
+        if (picked == 0) {
+            continue;
         }
-        if (picked > 0) {
-            verdict = handler->run_batch(scratch, picked, delivery, handler->ctx);
-        }
+        any = true;
+        verdict = handler->run_batch ? handler->run_batch(scratch, picked, delivery, handler->ctx)
+                                     : handler->run(scratch[0], delivery, handler->ctx);
     }
     current = NULL;
     *ret_verdict = check_verdict(delivery, verdict);
-    return true;
+    return any;
 }
 
 struct tx *attempt_tx(const hf_bus *bus)

@@ -19,17 +19,14 @@ struct hf_delivery {
     char error[HF_ERROR_BYTES_MAX + 1];
 };
 
-/* Runs the handlers that match, one after another, until one does not answer HF_ACK. Its answer is
- * the attempt's; its error is in delivery->error ("" if it gave none). False: no handler matches,
- * so nothing was run and nothing may be acknowledged. */
+/* Runs the handlers that match the events of a unit, one after another, until one does not answer
+ * HF_ACK; a batch handler gets, in order, those that match it, and other handlers are for one event
+ * only. Its answer is the attempt's; its error is in delivery->error ("" if it gave none).
+ * `scratch` has room for all events. False: some event matches no handler, so nothing was run and
+ * nothing may be acknowledged. */
 bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
-                 const hf_event *event, hf_verdict *ret_verdict);
-
-/* The same for the events of a unit: each batch handler gets, in order, those that match it.
- * `scratch` has room for them all. False: some event matches no handler, and nothing was run. */
-bool attempt_run_batch(struct hf_delivery *delivery, const struct handlers *handlers,
-                       const hf_event *const *events, size_t count, const hf_event **scratch,
-                       hf_verdict *ret_verdict);
+                 const hf_event *const *events, size_t count, const hf_event **scratch,
+                 hf_verdict *ret_verdict);
 
 /* The transaction that publishing on this thread must join: that of the transactional handler which
  * is running on it for this bus. NULL: none. */

@@ -4,7 +4,7 @@
  * The turn is one word: the index of the delivery that the worker is at, and its limit, the first
  * one that it must not run.
  *
- *     slots    0 . . . . index . . . . limit . . . . count as taken
+ *     units    0 . . . . index . . . . limit . . . . count as taken
  *              |  over   | the    behind | cut: given back, and
  *              |         | worker's      | READY for anybody
  *
@@ -80,46 +80,26 @@ static void take_probe(struct runner *runner, struct slot *slot)
     }
 }
 
-/* Takes the next unit as a chunk of one. */
-static void take_unit(struct chunk *chunk)
+/* Takes up to `most` units. */
+static void take_units(struct chunk *chunk, size_t most)
 {
     struct runner *runner = chunk->runner;
-    if (!unit_take(runner, chunk, &chunk->unit)) {
-        return;
-    }
-    struct slot *first = chunk->unit.slots[0];
-    if (must_come_later(runner, first)) {
-        unit_untaken(runner, &chunk->unit);
-        return;
-    }
-    take_probe(runner, first);
-    chunk->holds[0] = chunk->unit.members[0].hold;
-    chunk->slots[0] = first;
-    chunk->count = 1;
-}
-
-/* Takes up to `most` deliveries. */
-static void take_deliveries(struct chunk *chunk, size_t most)
-{
-    struct runner *runner = chunk->runner;
-    bool serial = runner->definition.options.concurrency == 1;
+    bool serial = runner->definition.options.concurrency == 1 || runner->batched;
+    const void *owner = serial ? chunk : NULL;
     while (chunk->count < most) {
-        struct slot *slot = window_take(&runner->window, serial ? chunk : NULL);
-        if (!slot) {
+        struct unit *unit = &chunk->units[chunk->count];
+        if (!unit_take(runner, owner, &chunk->cargo, unit)) {
             break;
         }
-        if ((slot->alone || slot->careful) && chunk->count > 0) {
-            runner_slot_untaken(runner, slot);
+        struct slot *first = unit->slots[0];
+        bool apart = first->alone || first->careful;
+        if ((apart && chunk->count > 0) || must_come_later(runner, first)) {
+            unit_untaken(runner, unit);
             break;
         }
-        if (must_come_later(runner, slot)) {
-            runner_slot_untaken(runner, slot);
-            break;
-        }
-        take_probe(runner, slot);
-        chunk->holds[chunk->count] = runner_hold(runner, slot);
-        chunk->slots[chunk->count++] = slot;
-        if (slot->alone || slot->careful) {
+        take_probe(runner, first);
+        chunk->count++;
+        if (apart) {
             break;
         }
     }
@@ -131,14 +111,10 @@ size_t chunk_take(struct chunk *chunk)
     size_t most = runner_chunk_size(runner);
     chunk->count = 0;
     chunk->reported = 0;
-    chunk->batched = handlers_batched(runner->handlers);
+    chunk->cargo.used = 0;
     chunk->transactional = runner->definition.options.transactional == HF_ON;
     int64_t ended = runner->window.ended;
-    if (chunk->batched && most > 0) {
-        take_unit(chunk);
-    } else {
-        take_deliveries(chunk, most);
-    }
+    take_units(chunk, most);
     if (runner->window.ended > ended && (runner_is_urgent(runner) || chunk->count == 0)) {
         runner_need(runner, NEED_TURN); /* some ended on the way, and nobody will report soon */
         pthread_cond_signal(&runner->wake);
@@ -196,29 +172,16 @@ size_t chunk_done(const struct chunk *chunk)
 
 /* ---- Reporting ------------------------------------------------------------------------------- */
 
-void chunk_end(struct chunk *chunk, struct slot *slot, struct chunk_result *result)
+void chunk_end(struct chunk *chunk, struct unit *unit, struct chunk_result *result)
 {
     bool in_tx = chunk->transactional && result->verdict == HF_ACK;
-    if (chunk->batched) {
-        unit_ended(chunk->runner, &chunk->unit, result, in_tx);
-    } else {
-        runner_slot_ended(chunk->runner, slot, result, in_tx);
-    }
-}
-
-void chunk_untake(struct chunk *chunk, struct slot *slot)
-{
-    if (chunk->batched) {
-        unit_untaken(chunk->runner, &chunk->unit);
-    } else {
-        runner_slot_untaken(chunk->runner, slot);
-    }
+    unit_ended(chunk->runner, unit, result, in_tx);
 }
 
 /* Is what the worker has done known for good before its chunk is over? */
 static bool is_piecemeal(const struct chunk *chunk)
 {
-    return !chunk->transactional && !chunk->batched;
+    return !chunk->transactional;
 }
 
 /* Reports the first `done`, if that can be told before the chunk is over. */
@@ -226,7 +189,7 @@ static void report_done(struct chunk *chunk, size_t done)
 {
     for (; is_piecemeal(chunk) && chunk->reported < done; chunk->reported++) {
         size_t i = chunk->reported;
-        chunk_end(chunk, chunk->slots[i], &chunk->results[i]);
+        chunk_end(chunk, &chunk->units[i], &chunk->results[i]);
     }
 }
 
@@ -236,13 +199,13 @@ void chunk_report(struct chunk *chunk, size_t done, bool undone)
         struct chunk_result *result = &chunk->results[i];
         bool kept = !undone || (done == 1 && result->verdict != HF_ACK);
         if (i < done && kept) {
-            chunk_end(chunk, chunk->slots[i], result);
+            chunk_end(chunk, &chunk->units[i], result);
         } else {
             /* Also one that failed: those before it, perhaps of its lane, come first again. */
             if (i < done) {
                 mem_free(result->error);
             }
-            chunk_untake(chunk, chunk->slots[i]);
+            unit_untaken(chunk->runner, &chunk->units[i]);
         }
     }
 }
@@ -254,7 +217,7 @@ void chunk_clear(struct chunk *chunk)
 
 void chunk_release(struct chunk *chunk)
 {
-    unit_release(&chunk->unit);
+    cargo_release(&chunk->cargo);
 }
 
 /* ---- What others do to it -------------------------------------------------------------------- */
@@ -296,7 +259,7 @@ static bool cut(struct chunk *chunk, uint64_t turn)
         return false;
     }
     for (size_t i = TURN_LIMIT(lowered); i < chunk->count; i++) {
-        runner_slot_untaken(chunk->runner, chunk->slots[i]);
+        unit_untaken(chunk->runner, &chunk->units[i]);
     }
     chunk->count = TURN_LIMIT(lowered);
     report_done(chunk, index);
@@ -342,7 +305,7 @@ bool chunk_take_over(struct runner *runner, bool *ret_soon)
     return taken;
 }
 
-bool chunk_give_up(struct chunk *chunk, uint64_t turn, struct slot **ret_slot)
+bool chunk_give_up(struct chunk *chunk, uint64_t turn, struct unit **ret_unit)
 {
     if (!atomic_compare_exchange_strong(&chunk->turn, &turn, TURN_TAKEN)) {
         return false;
@@ -351,9 +314,9 @@ bool chunk_give_up(struct chunk *chunk, uint64_t turn, struct slot **ret_slot)
     report_done(chunk, index);
     for (size_t i = chunk->reported; i < chunk->count; i++) {
         if (i != index) {
-            runner_slot_untaken(chunk->runner, chunk->slots[i]);
+            unit_untaken(chunk->runner, &chunk->units[i]);
         }
     }
-    *ret_slot = chunk->slots[index];
+    *ret_unit = &chunk->units[index];
     return true;
 }

@@ -1,5 +1,6 @@
 /*
- * chunk.h - the short run of deliveries that a worker has taken.
+ * chunk.h - the short run of deliveries that a worker has taken, as units (unit.h): one event each,
+ * or, for batch handlers, one unit. What is said of a delivery here holds for a unit.
  *
  * A worker runs the deliveries of its chunk one after another without a lock, and reports them
  * together; if one of them lasts, others report what is done before it and take over what has not
@@ -33,15 +34,13 @@ struct chunk {
     struct runner *runner;      /* counted by the worker */
     _Atomic uint64_t turn;      /* see chunk.c */
     _Atomic int64_t started_us; /* monotonic; when the handler of the turn began; 0: none runs */
-    size_t count;       /* so many deliveries are its own (0: nothing is in hand), of which ... */
+    size_t count;       /* so many units are its own (0: nothing is in hand), of which ... */
     size_t reported;    /* ... so many were reported; both guarded by the runner's mutex, and ... */
     int64_t taken_us;   /* ... when it was taken (monotonic), too */
     bool transactional; /* all of it shares one transaction */
-    bool batched;       /* it is `unit`, which takes one turn */
-    struct unit unit;
-    struct slot *slots[CHUNK_MAX];
-    struct hold holds[CHUNK_MAX]; /* transactional: proof for each */
-    struct chunk_result results[CHUNK_MAX];
+    struct unit units[CHUNK_MAX];
+    struct chunk_result results[CHUNK_MAX]; /* of each */
+    struct cargo cargo;
 };
 
 /* Where a worker stands in its chunk. */
@@ -90,12 +89,11 @@ void chunk_report_all(struct runner *runner, int64_t mono_us);
  * if there may be in a moment: nobody will tell. */
 bool chunk_take_over(struct runner *runner, bool *ret_soon);
 
-/* The runner gives up the delivery of this turn. True: the turn was taken away; *ret_slot is the
+/* The runner gives up the delivery of this turn. True: the turn was taken away; *ret_unit is the
  * delivery, which has not ended yet; everything else of the chunk has been reported. False: it has
  * just ended by itself. */
-bool chunk_give_up(struct chunk *chunk, uint64_t turn, struct slot **ret_slot);
-/* What becomes of that delivery, or of all of its unit: it has failed, or has not happened. */
-void chunk_end(struct chunk *chunk, struct slot *slot, struct chunk_result *result);
-void chunk_untake(struct chunk *chunk, struct slot *slot);
+bool chunk_give_up(struct chunk *chunk, uint64_t turn, struct unit **ret_unit);
+/* What becomes of that delivery: it has failed, or has not happened (unit_untaken). */
+void chunk_end(struct chunk *chunk, struct unit *unit, struct chunk_result *result);
 
 #endif

@@ -275,7 +275,7 @@ void runner_note(struct runner *runner, const char *format, ...) HF_PRINTF(2, 3)
 
 /* Has something ended that is to be stored at once? */
 bool runner_is_urgent(const struct runner *runner);
-/* How many deliveries a worker may take now; 0: none. */
+/* How many units a worker may take now; 0: none. */
 size_t runner_chunk_size(struct runner *runner);
 /* What a worker reports: the delivery ended (the error is handed over). */
 void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_result *result,
@@ -284,6 +284,8 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
 void runner_slot_untaken(struct runner *runner, struct slot *slot);
 /* The worker has reported its chunk: wakes the dispatcher if it has something to do now. */
 void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us);
+/* What the slot belongs to, a partition or a lease, is somebody else's now. */
+void runner_lose(struct runner *runner, const struct slot *slot);
 /* The proof that a transaction needs for a slot. */
 struct hold runner_hold(const struct runner *runner, const struct slot *slot);
 const uint8_t *lease_token(const struct lease *lease);

@@ -82,7 +82,8 @@ size_t runner_chunk_size(struct runner *runner)
         window->settled + window->ended > 0) {
         return 0; /* the checkpoint of the last one comes first */
     }
-    if (runner_breaks(runner) || runner->singly > 0 || options->checkpoint_events == 1) {
+    if (runner->batched || runner_breaks(runner) || runner->singly > 0 ||
+        options->checkpoint_events == 1) {
         return 1;
     }
     if (options->concurrency == 1) {
@@ -106,6 +107,15 @@ struct hold runner_hold(const struct runner *runner, const struct slot *slot)
         memcpy(hold.lease, lease_token(slot->lease), sizeof hold.lease);
     }
     return hold;
+}
+
+void runner_lose(struct runner *runner, const struct slot *slot)
+{
+    if (slot->lease) {
+        lease_lose(runner, slot->lease);
+    } else {
+        crew_lose(runner, slot->partition);
+    }
 }
 
 static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
@@ -234,21 +244,21 @@ static void gave_up(struct runner *runner, struct worker *worker)
     pthread_cond_signal(&runner->wake);
 }
 
-static void end_by_timeout(struct runner *runner, struct worker *worker, struct slot *slot)
+static void end_by_timeout(struct runner *runner, struct worker *worker, struct unit *unit)
 {
     char error[128];
     snprintf(error, sizeof error, "the handler did not return within %lld ms",
              (long long)(timeout_us(runner) / 1000));
     struct chunk_result result = {.verdict = HF_RETRY};
     result.error = mem_dup(error, strlen(error));
-    chunk_end(&worker->chunk, slot, &result);
+    chunk_end(&worker->chunk, unit, &result);
 }
 
 /* Takes the turn of the worker if its time is up; answers when to look at it again. */
 static int64_t keep_time_of(struct runner *runner, struct worker *worker, int64_t mono_us)
 {
     struct chunk_place place;
-    struct slot *slot;
+    struct unit *unit;
     if (!chunk_look(&worker->chunk, &place)) {
         return INT64_MAX;
     }
@@ -257,13 +267,13 @@ static int64_t keep_time_of(struct runner *runner, struct worker *worker, int64_
     if (limit_us > mono_us && stop_us > mono_us) {
         return limit_us < stop_us ? limit_us : stop_us;
     }
-    if (!place.running || !worker_give_up(worker, place.turn, &slot)) {
+    if (!place.running || !worker_give_up(worker, place.turn, &unit)) {
         return mono_us + LOOK_AGAIN_US;
     }
     if (limit_us <= mono_us) {
-        end_by_timeout(runner, worker, slot);
+        end_by_timeout(runner, worker, unit);
     } else {
-        chunk_untake(&worker->chunk, slot); /* not settled: delivered again */
+        unit_untaken(runner, unit); /* not settled: delivered again */
     }
     gave_up(runner, worker);
     return worker->abort_at_us;

@@ -2,8 +2,8 @@
  * unit.c - putting units together, and what becomes of their events. See unit.h.
  *
  * What goes into a unit
- *   The first event is what the window hands out next. The others are those behind it in the same
- *   queue that may run now and belong to it:
+ *   The first event is what the window hands out next. For batch handlers there are others: those
+ *   behind it in the same queue that may run now and belong to it:
  *     - a unit that has failed: those with its mark, and no others;
  *     - batch_by key: those of the same (tenant, key);
  *     - batch_by none: all, of the same partition, or (shared) of the same lease.
@@ -33,6 +33,7 @@
  */
 #include "bus/deliver/unit.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,8 +42,8 @@
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"
 
-#define UNIT_CAPACITY_FIRST 128
-#define UNIT_REST_US 100000 /* before what was not the event's fault is tried again */
+#define CARGO_CAPACITY_FIRST 128 /* more than the units of a chunk */
+#define UNIT_REST_US 100000      /* before what was not the event's fault is tried again */
 
 int32_t unit_events_max(const hf_subscription_options *options)
 {
@@ -69,26 +70,35 @@ static bool grow_array(void *array, size_t count, size_t capacity, size_t item)
     return true;
 }
 
-static bool unit_grow(struct unit *unit)
+/* Makes room for more; the unit, which has all that is in use, moves along. */
+static bool cargo_grow(struct cargo *cargo, struct unit *unit)
 {
-    size_t capacity = unit->capacity ? 2 * unit->capacity : UNIT_CAPACITY_FIRST;
-    size_t count = unit->count;
-    if (!grow_array(&unit->slots, count, capacity, sizeof *unit->slots) ||
-        !grow_array(&unit->members, count, capacity, sizeof *unit->members) ||
-        !grow_array(&unit->settled, count, capacity, sizeof *unit->settled) ||
-        !grow_array(&unit->events, 0, capacity, sizeof *unit->events) ||
-        !grow_array(&unit->picked, 0, capacity, sizeof *unit->picked) ||
-        !grow_array(&unit->notes, 0, capacity, sizeof *unit->notes) ||
-        !grow_array(&unit->shelves, 0, capacity, sizeof *unit->shelves)) {
+    size_t capacity = cargo->capacity ? 2 * cargo->capacity : CARGO_CAPACITY_FIRST;
+    size_t count = cargo->used;
+    assert(count == unit->count); /* several units have few events: the first room does */
+    if (!grow_array(&cargo->slots, count, capacity, sizeof *cargo->slots) ||
+        !grow_array(&cargo->members, count, capacity, sizeof *cargo->members) ||
+        !grow_array(&cargo->settled, count, capacity, sizeof *cargo->settled) ||
+        !grow_array(&cargo->events, 0, capacity, sizeof *cargo->events) ||
+        !grow_array(&cargo->picked, 0, capacity, sizeof *cargo->picked) ||
+        !grow_array(&cargo->notes, 0, capacity, sizeof *cargo->notes) ||
+        !grow_array(&cargo->shelves, 0, capacity, sizeof *cargo->shelves)) {
+        unit->slots = cargo->slots; /* those that could grow have moved */
+        unit->members = cargo->members;
+        unit->settled = cargo->settled;
         return false;
     }
-    unit->capacity = capacity;
+    cargo->capacity = capacity;
+    unit->slots = cargo->slots;
+    unit->members = cargo->members;
+    unit->settled = cargo->settled;
     return true;
 }
 
-static bool unit_push(struct runner *runner, struct unit *unit, struct slot *slot)
+static bool unit_push(struct runner *runner, struct cargo *cargo, struct unit *unit,
+                      struct slot *slot)
 {
-    if (unit->count == unit->capacity && !unit_grow(unit)) {
+    if (cargo->used == cargo->capacity && !cargo_grow(cargo, unit)) {
         return false;
     }
     slot->follows = unit->count > 0;
@@ -97,31 +107,32 @@ static bool unit_push(struct runner *runner, struct unit *unit, struct slot *slo
         (struct tx_member){.hold = runner_hold(runner, slot), .entry = slot->entry};
     unit->settled[unit->count] = false;
     unit->count++;
+    cargo->used++;
     return true;
 }
 
-void unit_release(struct unit *unit)
+void cargo_release(struct cargo *cargo)
 {
-    for (size_t i = 0; i < unit->shelf_count; i++) {
-        rack_return(NULL, unit->shelves[i]);
+    for (size_t i = 0; i < cargo->shelf_count; i++) {
+        rack_return(NULL, cargo->shelves[i]);
     }
-    mem_free(unit->slots);
-    mem_free(unit->members);
-    mem_free(unit->settled);
-    mem_free(unit->events);
-    mem_free(unit->picked);
-    mem_free(unit->notes);
-    mem_free(unit->shelves);
-    *unit = (struct unit){0};
+    mem_free(cargo->slots);
+    mem_free(cargo->members);
+    mem_free(cargo->settled);
+    mem_free(cargo->events);
+    mem_free(cargo->picked);
+    mem_free(cargo->notes);
+    mem_free(cargo->shelves);
+    *cargo = (struct cargo){0};
 }
 
-void unit_keep(struct unit *unit)
+void unit_keep(const struct unit *unit, struct cargo *cargo)
 {
     for (size_t i = 0; i < unit->count; i++) {
         struct shelf *shelf = unit->slots[i]->shelf;
-        if (unit->shelf_count == 0 || unit->shelves[unit->shelf_count - 1] != shelf) {
+        if (cargo->shelf_count == 0 || cargo->shelves[cargo->shelf_count - 1] != shelf) {
             atomic_fetch_add(&shelf->references, 1);
-            unit->shelves[unit->shelf_count++] = shelf;
+            cargo->shelves[cargo->shelf_count++] = shelf;
         }
     }
 }
@@ -171,7 +182,8 @@ static bool has_room(const struct runner *runner, const struct unit *unit, const
 }
 
 /* Adds what belongs to the first. True: it reaches the end of what is in hand. */
-static bool gather(struct runner *runner, const void *owner, struct unit *unit, bool *ret_capped)
+static bool gather(struct runner *runner, const void *owner, struct cargo *cargo, struct unit *unit,
+                   bool *ret_capped)
 {
     struct window *window = &runner->window;
     struct slot *first = unit->slots[0];
@@ -195,7 +207,7 @@ static bool gather(struct runner *runner, const void *owner, struct unit *unit, 
         if (!window_take_this(window, slot, owner)) {
             continue;
         }
-        if (!unit_push(runner, unit, slot)) {
+        if (!unit_push(runner, cargo, unit, slot)) {
             window_untake(window, slot); /* no memory: a smaller one */
             break;
         }
@@ -291,21 +303,22 @@ static void ask_for_more(struct runner *runner)
 
 /* Takes the unit that this slot, which is taken, is the first of. */
 static enum taken take_with(struct runner *runner, const void *owner, struct slot *first,
-                            struct unit *unit)
+                            struct cargo *cargo, struct unit *unit)
 {
     struct window *window = &runner->window;
-    if (!unit_push(runner, unit, first)) {
+    if (!unit_push(runner, cargo, unit, first)) {
         window_untake(window, first);
         return TAKEN_NOTHING;
     }
-    if (first->alone || first->careful) {
+    if (!runner->batched || first->alone || first->careful) {
         return TAKEN_UNIT;
     }
     bool capped = false;
-    bool at_end = gather(runner, owner, unit, &capped);
+    bool at_end = gather(runner, owner, cargo, unit, &capped);
     if (should_wait(runner, unit, at_end)) {
         bool retry = !first->from_log;
         unit_untaken(runner, unit);
+        cargo->used = 0; /* it was the only one */
         if (retry && !is_room(window)) {
             return TAKEN_NO_ROOM;
         }
@@ -318,14 +331,18 @@ static enum taken take_with(struct runner *runner, const void *owner, struct slo
     return TAKEN_UNIT;
 }
 
-bool unit_take(struct runner *runner, const void *owner, struct unit *unit)
+bool unit_take(struct runner *runner, const void *owner, struct cargo *cargo, struct unit *unit)
 {
-    unit->count = 0;
+    *unit = (struct unit){
+        .slots = cargo->used ? cargo->slots + cargo->used : cargo->slots,
+        .members = cargo->used ? cargo->members + cargo->used : cargo->members,
+        .settled = cargo->used ? cargo->settled + cargo->used : cargo->settled,
+    };
     struct slot *first = window_take(&runner->window, owner);
-    enum taken taken = first ? take_with(runner, owner, first, unit) : TAKEN_NOTHING;
+    enum taken taken = first ? take_with(runner, owner, first, cargo, unit) : TAKEN_NOTHING;
     while (taken == TAKEN_NO_ROOM) { /* whoever makes room reports; others need not wait for it */
         first = window_take_behind(&runner->window, first, owner);
-        taken = first ? take_with(runner, owner, first, unit) : TAKEN_NOTHING;
+        taken = first ? take_with(runner, owner, first, cargo, unit) : TAKEN_NOTHING;
     }
     return taken == TAKEN_UNIT;
 }
@@ -425,7 +442,7 @@ void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *r
     }
     for (size_t i = 0; i < unit->count; i++) {
         struct chunk_result own = *result;
-        own.lane_busy = unit->members[i].ret_lane_busy;
+        own.lane_busy |= unit->members[i].ret_lane_busy;
         own.before = false; /* those went with end_settled */
         if (i > 0 && result->error) {
             own.error = mem_dup(result->error, strlen(result->error));
@@ -441,17 +458,17 @@ void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *r
 
 /* ---- In its transaction ---------------------------------------------------------------------- */
 
-void unit_expose(struct unit *unit)
+void unit_expose(const struct unit *unit, struct cargo *cargo)
 {
-    unit->event_count = unit->count;
+    cargo->event_count = unit->count;
     for (size_t i = 0; i < unit->count; i++) {
-        unit->events[i] = &unit->slots[i]->entry->event;
+        cargo->events[i] = &unit->slots[i]->entry->event;
     }
 }
 
-hf_status unit_enter(struct unit *unit, struct tx *tx, int64_t now_us)
+hf_status unit_enter(struct unit *unit, struct cargo *cargo, struct tx *tx, int64_t now_us)
 {
-    unit->event_count = 0;
+    cargo->event_count = 0;
     size_t i = 0;
     hf_status status = HF_CONFLICT;
     for (; i < unit->count && status == HF_CONFLICT; i++) {
@@ -463,7 +480,7 @@ hf_status unit_enter(struct unit *unit, struct tx *tx, int64_t now_us)
     }
     unit->entered = i - 1;
     for (i = unit->entered; i < unit->count; i++) {
-        unit->events[unit->event_count++] = &unit->slots[i]->entry->event;
+        cargo->events[cargo->event_count++] = &unit->slots[i]->entry->event;
     }
     return HF_OK;
 }
@@ -488,6 +505,10 @@ hf_status unit_finish(struct unit *unit, struct tx *tx, int64_t now_us, bool *re
     struct tx_member *first = &unit->members[unit->entered];
     size_t count = unit->count - unit->entered;
     size_t settled;
+    *ret_again = false;
+    if (count == 1) {
+        return tx_finish(tx, &first->ret_lane_busy);
+    }
     hf_status status = tx_finish_unit(tx, first + 1, count - 1, is_of_one_hold(first, count),
                                       now_us, &first->ret_lane_busy, &settled);
     *ret_again = status && settled != SIZE_MAX;

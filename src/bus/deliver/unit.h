@@ -1,10 +1,11 @@
 /*
- * unit.h - the events that a batch handler gets in one call.
+ * unit.h - what handlers get in one call: one event, or for batch handlers several.
  *
- * A unit is a worker's chunk that is run as one: one call, one verdict, one transaction. It is put
- * together from what is READY in the window when a worker takes it; when it has failed its events
- * carry its mark (story.h), by which they are known again and come again as the same unit, also
- * after a restart.
+ * A unit has one call, one verdict and, if it is transactional, is settled in one transaction. A
+ * worker's chunk is a run of them (chunk.h): of an event each, or, for batch handlers, of one unit
+ * with several. It is put together from what is READY in the window when a worker takes it; when
+ * one of several events has failed they carry its mark (story.h), by which they are known again and
+ * come again as the same unit, also after a restart.
  *
  *     take ----> run ----> acknowledged: all its events are settled
  *      ^                   failed: all of them wait, with the mark
@@ -23,43 +24,52 @@ struct chunk_result;
 #define UNIT_EVENTS_MAX 2500 /* so that all that is in hand can be settled in one change */
 
 struct unit {
-    struct slot **slots;       /* in the order of positions */
+    struct slot **slots;       /* in the order of positions; as all arrays here, in the cargo */
     struct tx_member *members; /* each as its transaction sees it, with the proof */
     bool *settled;             /* ... was settled before, so the handler does not get it */
-    const hf_event **events;   /* what the handler gets; and room for those of one pattern */
+    size_t count;
+    size_t entered; /* transactional: the one that was entered */
+};
+
+/* The memory of a chunk's units, one behind the other, and what the one that runs needs. */
+struct cargo {
+    struct slot **slots;
+    struct tx_member *members;
+    bool *settled;
+    const hf_event **events; /* what the handler gets; and room for those of one pattern */
     const hf_event **picked;
     size_t event_count;
-    int32_t *notes; /* where what runs is noted */
+    int32_t *notes; /* where what runs is noted, beside the worker's own */
     size_t note_count;
     struct shelf **shelves; /* stuck: what the handler may still look at; counted */
     size_t shelf_count;
-    size_t count;
+    size_t used; /* by units */
     size_t capacity;
-    size_t entered; /* transactional: the one that was entered */
 };
+
+void cargo_release(struct cargo *cargo);
 
 /* How many events the window has to have room for, so that units fit: `batch` and what it may be
  * extended by. */
 int32_t unit_events_max(const hf_subscription_options *options);
 
 /* Takes the next unit. False: there is none that may run now. The mutex is held. */
-bool unit_take(struct runner *runner, const void *owner, struct unit *unit);
+bool unit_take(struct runner *runner, const void *owner, struct cargo *cargo, struct unit *unit);
 /* All of it ended so; the error is handed over. The mutex is held. */
 void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *result, bool in_tx);
 /* It was not run, or its run was undone. The mutex is held. */
 void unit_untaken(struct runner *runner, struct unit *unit);
 /* Its worker is stuck: keeps alive what the handler looks at. The mutex is held. */
-void unit_keep(struct unit *unit);
+void unit_keep(const struct unit *unit, struct cargo *cargo);
 
 /* Begins its first delivery in the transaction. HF_CONFLICT: all were settled before. */
-hf_status unit_enter(struct unit *unit, struct tx *tx, int64_t now_us);
+hf_status unit_enter(struct unit *unit, struct cargo *cargo, struct tx *tx, int64_t now_us);
 /* Settles all of it and commits; as tx_finish, ends the tx in every case. *ret_again: one of them
  * was settled before, so nothing is kept and it has to run again without that one. */
 hf_status unit_finish(struct unit *unit, struct tx *tx, int64_t now_us, bool *ret_again);
 /* Without a transaction: all of its events are for the handler. */
-void unit_expose(struct unit *unit);
+void unit_expose(const struct unit *unit, struct cargo *cargo);
 /* The highest number of recorded attempts in it. */
 int32_t unit_attempts(const struct unit *unit);
-void unit_release(struct unit *unit);
 
 #endif

@@ -11,8 +11,7 @@
  * Transactional chunks share one commit. A delivery in it that fails is undone alone (tx_leave) and
  * ends the chunk. If the commit fails, all that had succeeded are simply run again: their effects
  * are gone, so they count as never run. A chunk of one delivery is ended and committed in one step
- * (tx_finish). The unit of a batch handler (unit.h) is a chunk of one turn; if it fails, all of its
- * transaction is undone.
+ * (unit_finish). If it has several events (unit.h) and fails, all of its transaction is undone.
  *
  * Whose fault is it that a transaction was not kept?
  *   the handler's (HF_MISUSE; HF_CONFLICT of a commit with nothing else in it)   a failed attempt
@@ -64,8 +63,7 @@ static bool take_chunk(struct worker *worker)
     worker->delivery.attempts_max = runner->definition.options.attempts_max;
     worker->tx_status = HF_OK;
     worker->tx_failed = count;
-    worker->unsettled = false;
-    worker->undo = false;
+    worker->tx_end = TX_END_COMMIT;
     runner_expect_timeout(runner, worker->chunk.taken_us);
     return true;
 }
@@ -74,20 +72,15 @@ static bool take_chunk(struct worker *worker)
  * else's now. */
 static void lose(struct worker *worker, size_t index)
 {
-    struct runner *runner = worker->runner;
     struct chunk *chunk = &worker->chunk;
     bool known = index < chunk->count;
-    if (!chunk->slots[0]->lease) {
-        if (known) {
-            crew_lose(runner, chunk->slots[index]->partition);
-        } else {
-            runner_raise(runner, BAR_LOST);
-        }
+    if (!known && !chunk->units[0].slots[0]->lease) {
+        runner_raise(worker->runner, BAR_LOST);
         return;
     }
     for (size_t i = 0; i < chunk->count; i++) {
         if (!known || i == index) {
-            lease_lose(runner, chunk->slots[i]->lease);
+            runner_lose(worker->runner, chunk->units[i].slots[0]);
         }
     }
 }
@@ -100,10 +93,11 @@ static void report_chunk(struct worker *worker)
     size_t done = chunk_done(chunk);
     bool undone = chunk->transactional && worker->tx_status != HF_OK;
     chunk_report(chunk, done, undone);
-    runner_raise(runner,
-                 worker->unmatched ? BAR_HELD_BACK : 0); /* until it is known who handles what */
-    worker->unmatched = false;
-    if (undone && !chunk->batched && (done > 1 || worker->tx_status == HF_CONFLICT)) {
+    if (worker->unmatched) {
+        runner_raise(runner, BAR_HELD_BACK); /* until it is known who handles what */
+        worker->unmatched = false;
+    }
+    if (undone && (done > 1 || worker->tx_status == HF_CONFLICT)) {
         runner->singly = CHUNK_MAX; /* whose fault it was shows when each commits alone */
     }
     if (worker->tx_status == HF_STALE) {
@@ -127,9 +121,7 @@ static void report_chunk(struct worker *worker)
 static bool enter(struct worker *worker, size_t i)
 {
     struct chunk *chunk = &worker->chunk;
-    hf_status status = chunk->batched ? unit_enter(&chunk->unit, worker->tx, clock_wall_us())
-                                      : tx_enter(worker->tx, &chunk->holds[i],
-                                                 chunk->slots[i]->entry, clock_wall_us());
+    hf_status status = unit_enter(&chunk->units[i], &chunk->cargo, worker->tx, clock_wall_us());
     if (status && status != HF_CONFLICT) {
         worker->tx_status = status;
         worker->tx_failed = i;
@@ -173,13 +165,16 @@ static void judge_end(struct worker *worker, size_t i, hf_status status)
     }
 }
 
-/* Ends the delivery in the chunk's transaction: keeps or undoes what its handler wrote. */
-static void leave(struct worker *worker, size_t i, bool keep)
+/* Ends the delivery, of one event or several, in the chunk's transaction: keeps or undoes what its
+ * handler wrote. */
+static void leave(struct worker *worker, size_t i, bool several, bool keep)
 {
-    worker->undo = worker->chunk.batched && !keep;
     if (keep && worker->alone) {
-        worker->unsettled = true;
+        worker->tx_end = TX_END_FINISH;
         return;
+    }
+    if (!keep && several) {
+        worker->tx_end = TX_END_UNDO;
     }
     bool *lane_busy = &worker->chunk.results[i].lane_busy;
     judge_end(worker, i, tx_leave(worker->tx, keep, lane_busy));
@@ -187,21 +182,20 @@ static void leave(struct worker *worker, size_t i, bool keep)
 
 /* Notes what is about to run: each event of a unit, as far as there is room for notes, because
  * nobody will know which of them it was. */
-static void note_begin(struct worker *worker, size_t i)
+static void note_begin(struct worker *worker, const struct unit *unit)
 {
-    struct hf_delivery *delivery = &worker->delivery;
-    struct store *store = delivery->bus->store;
+    struct store *store = worker->delivery.bus->store;
+    struct cargo *cargo = &worker->chunk.cargo;
     if (worker->note >= 0) {
-        store_note(store, worker->note, worker->chunk.holds[i].subscription_id,
-                   worker->chunk.slots[i]->entry->event.position, delivery->attempt);
+        store_note(store, worker->note, unit->members[0].hold.subscription_id,
+                   unit->slots[0]->entry->event.position, worker->delivery.attempt);
     }
-    struct unit *unit = &worker->chunk.unit;
-    for (size_t j = 1; worker->chunk.batched && j < unit->count && store_takes_notes(store); j++) {
-        int32_t note = note_take(delivery->bus);
+    for (size_t j = 1; j < unit->count && store_takes_notes(store); j++) {
+        int32_t note = note_take(worker->delivery.bus);
         if (note < 0) {
             return;
         }
-        unit->notes[unit->note_count++] = note;
+        cargo->notes[cargo->note_count++] = note;
         store_note(store, note, unit->members[j].hold.subscription_id,
                    unit->slots[j]->entry->event.position, unit->slots[j]->entry->attempts + 1);
     }
@@ -210,31 +204,20 @@ static void note_begin(struct worker *worker, size_t i)
 /* ... and that it does not run any more. */
 static void note_end(struct worker *worker)
 {
-    struct unit *unit = &worker->chunk.unit;
+    struct cargo *cargo = &worker->chunk.cargo;
     if (worker->note >= 0) {
         store_note_clear(worker->delivery.bus->store, worker->note);
     }
-    for (; unit->note_count > 0; unit->note_count--) {
-        note_return(worker->delivery.bus, unit->notes[unit->note_count - 1]);
+    for (; cargo->note_count > 0; cargo->note_count--) {
+        note_return(worker->delivery.bus, cargo->notes[cargo->note_count - 1]);
     }
 }
 
-/* Runs the handlers for the delivery, or for the unit. False: none matches. */
-static bool run_handlers(struct worker *worker, const struct entry *entry, hf_verdict *ret_verdict)
-{
-    struct unit *unit = &worker->chunk.unit;
-    if (worker->chunk.batched) {
-        return attempt_run_batch(&worker->delivery, worker->handlers, unit->events,
-                                 unit->event_count, unit->picked, ret_verdict);
-    }
-    return attempt_run(&worker->delivery, worker->handlers, &entry->event, ret_verdict);
-}
-
-/* Runs one delivery, or a unit. False: the turn was taken away meanwhile. */
+/* Runs one delivery. False: the turn was taken away meanwhile. */
 static bool run_one(struct worker *worker, size_t i)
 {
     struct chunk *chunk = &worker->chunk;
-    const struct entry *entry = chunk->slots[i]->entry;
+    struct unit *unit = &chunk->units[i];
     struct chunk_result *result = &chunk->results[i];
     struct hf_delivery *delivery = &worker->delivery;
     *result = (struct chunk_result){.verdict = HF_ACK};
@@ -243,24 +226,23 @@ static bool run_one(struct worker *worker, size_t i)
         result->before = true;
         return worker->tx_status || chunk_next(chunk);
     }
-    delivery->attempt = entry->attempts + 1;
+    delivery->attempt = unit_attempts(unit) + 1;
     delivery->tx = worker->tx;
-    if (chunk->batched) {
-        delivery->attempt = unit_attempts(&chunk->unit) + 1;
-        if (!worker->tx) {
-            unit_expose(&chunk->unit);
-        }
+    if (!worker->tx) {
+        unit_expose(unit, &chunk->cargo);
     }
-    note_begin(worker, i);
+    bool several = unit->count > 1; /* if the turn is taken away it is another's */
+    note_begin(worker, unit);
     HF_POINT("before_handler");
     chunk_begin(chunk, clock_mono_us());
-    bool ran = run_handlers(worker, entry, &result->verdict);
+    bool ran = attempt_run(delivery, worker->handlers, chunk->cargo.events,
+                           chunk->cargo.event_count, chunk->cargo.picked, &result->verdict);
     HF_POINT("after_handler_before_settle");
     if (result->verdict != HF_ACK && delivery->error[0]) {
         result->error = mem_dup(delivery->error, strlen(delivery->error));
     }
     if (worker->tx) {
-        leave(worker, i, ran && result->verdict == HF_ACK);
+        leave(worker, i, several, ran && result->verdict == HF_ACK);
     }
     if (!ran) {
         /* The handlers have changed under it. It is not done: it is given back. */
@@ -277,17 +259,16 @@ static bool run_one(struct worker *worker, size_t i)
 static void end_tx(struct worker *worker)
 {
     struct chunk_result *only = &worker->chunk.results[0];
-    if (worker->tx_status != HF_OK || worker->undo) {
+    if (worker->tx_status != HF_OK || worker->tx_end == TX_END_UNDO) {
         tx_rollback(worker->tx);
         worker->tx = NULL;
         return;
     }
     HF_POINT("handler_tx_before_commit");
     bool again = false;
-    if (worker->unsettled && worker->chunk.batched) {
-        judge_end(worker, 0, unit_finish(&worker->chunk.unit, worker->tx, clock_wall_us(), &again));
-    } else if (worker->unsettled) {
-        judge_end(worker, 0, tx_finish(worker->tx, &only->lane_busy));
+    if (worker->tx_end == TX_END_FINISH) {
+        struct unit *unit = &worker->chunk.units[0];
+        judge_end(worker, 0, unit_finish(unit, worker->tx, clock_wall_us(), &again));
     } else {
         worker->tx_status = tx_commit(worker->tx);
     }
@@ -341,10 +322,10 @@ static bool run_deliveries(struct worker *worker)
 /* Records the attempt if it has to be. False: that failed, and it must not run. */
 static bool begin_carefully(struct worker *worker)
 {
-    struct chunk *chunk = &worker->chunk;
-    if (chunk->slots[0]->careful) {
+    const struct unit *unit = &worker->chunk.units[0];
+    if (unit->slots[0]->careful) {
         worker->tx_status =
-            careful_begin(worker->delivery.bus, &chunk->holds[0], chunk->slots[0]->entry);
+            careful_begin(worker->delivery.bus, &unit->members[0].hold, unit->members[0].entry);
         note_trouble(worker);
     }
     return worker->tx_status == HF_OK;
@@ -354,7 +335,7 @@ static bool begin_carefully(struct worker *worker)
 static bool run_chunk(struct worker *worker)
 {
     struct solo *solo = &worker->delivery.bus->solo;
-    worker->suspect = worker->chunk.slots[0]->alone;
+    worker->suspect = worker->chunk.units[0].slots[0]->alone;
     if (!solo_enter(solo, worker->suspect, &worker->cancelled)) {
         return true; /* nothing was run */
     }
@@ -394,7 +375,6 @@ static void worker_free(struct worker *worker)
     struct runner *runner = worker->runner;
     tx_rollback(worker->tx);
     handlers_unreference(worker->handlers);
-    rack_return(NULL, worker->shelf);
     chunk_release(&worker->chunk);
     note_return(runner->bus, worker->note);
     mem_free(worker);
@@ -480,23 +460,19 @@ hf_status worker_start(struct runner *runner)
     return HF_OK;
 }
 
-bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot)
+bool worker_give_up(struct worker *worker, uint64_t turn, struct unit **ret_unit)
 {
     struct runner *runner = worker->runner;
-    struct slot *slot;
-    if (!chunk_give_up(&worker->chunk, turn, &slot)) {
+    struct unit *unit;
+    if (!chunk_give_up(&worker->chunk, turn, &unit)) {
         return false;
     }
     atomic_store(&worker->cancelled, true);
     solo_leave(&runner->bus->solo, worker->suspect);
-    worker->shelf = slot->shelf;
-    atomic_fetch_add(&worker->shelf->references, 1);
-    if (worker->chunk.batched) {
-        unit_keep(&worker->chunk.unit);
-    }
+    unit_keep(unit, &worker->chunk.cargo);
     note_end(worker);
     unlink_worker(worker);
     runner->stuck++;
-    *ret_slot = slot;
+    *ret_unit = unit;
     return true;
 }

@@ -14,6 +14,12 @@
 
 struct runner;
 
+enum tx_end {
+    TX_END_COMMIT, /* what was left in it is kept */
+    TX_END_FINISH, /* the only unit of the chunk is to be ended with the commit */
+    TX_END_UNDO    /* a unit of several events has failed: nothing is kept */
+};
+
 struct worker {
     struct runner *runner; /* counted */
     struct worker *next;   /* in the runner's list */
@@ -22,7 +28,7 @@ struct worker {
     struct chunk chunk;
     bool unmatched;            /* no handler matched the delivery at its turn */
     bool suspect;              /* it runs alone in the bus, see solo.h */
-    bool alone;                /* its chunk is one delivery */
+    bool alone;                /* its chunk is one unit */
     uint32_t handlers_version; /* of the list it runs */
     int64_t took_us;           /* the whole chunk */
     struct handlers *handlers; /* counted, while a chunk is in hand */
@@ -30,9 +36,7 @@ struct worker {
     char tx_message[128]; /* in words */
     hf_status tx_status;  /* why the chunk's transaction could not be kept; HF_OK */
     size_t tx_failed;     /* the delivery at which that showed; count: at the commit */
-    bool undo;            /* a unit has failed: nothing of its transaction is kept */
-    bool unsettled;       /* the only delivery of the chunk is to be ended with the commit */
-    struct shelf *shelf;  /* stuck: what its handler may still look at; counted */
+    enum tx_end tx_end;   /* what becomes of the transaction if nothing is wrong with it */
     int64_t abort_at_us;  /* stuck: when its transaction is rolled back, if it is not (monotonic;
                              INT64_MAX: it is); the pause after that grows */
     int64_t abort_pause_us;
@@ -43,8 +47,8 @@ struct worker {
 hf_status worker_start(struct runner *runner);
 
 /* The runner, whose mutex is held, gives up the delivery of this turn. True: the turn was taken;
- * *ret_slot is the delivery, which has not ended yet; everything else of its chunk has been
+ * *ret_unit is the delivery, which has not ended yet; everything else of its chunk has been
  * reported. False: it has just ended by itself. */
-bool worker_give_up(struct worker *worker, uint64_t turn, struct slot **ret_slot);
+bool worker_give_up(struct worker *worker, uint64_t turn, struct unit **ret_unit);
 
 #endif
