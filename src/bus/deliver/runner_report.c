@@ -68,19 +68,26 @@ bool runner_is_urgent(const struct runner *runner)
     return window->ended > (window->patient ? window->held : 0);
 }
 
-size_t runner_chunk_size(struct runner *runner)
+/* May a worker begin something? */
+static bool may_begin(const struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
-    struct window *window = &runner->window;
+    const struct window *window = &runner->window;
     if (window->ready == 0 || runner_bars(runner)) {
-        return 0;
-    }
-    if (runner->rest_until_us > 0 && clock_mono_us() < runner->rest_until_us) {
-        return 0;
+        return false;
     }
     if (options->checkpoint_events == 1 && options->concurrency == 1 &&
         window->settled + window->ended > 0) {
-        return 0; /* the checkpoint of the last one comes first */
+        return false; /* the checkpoint of the last one comes first */
+    }
+    return runner->rest_until_us == 0 || clock_mono_us() >= runner->rest_until_us;
+}
+
+size_t runner_chunk_size(struct runner *runner)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    if (!may_begin(runner)) {
+        return 0;
     }
     if (runner->batched || runner_breaks(runner) || runner->singly > 0 ||
         options->checkpoint_events == 1) {
@@ -89,7 +96,7 @@ size_t runner_chunk_size(struct runner *runner)
     if (options->concurrency == 1) {
         return CHUNK_MAX;
     }
-    int64_t share = window->ready / options->concurrency;
+    int64_t share = runner->window.ready / options->concurrency;
     int64_t quick = CHUNK_WANTED_US / (runner->handler_us + 1);
     int64_t size = share < quick ? share : quick;
     return size < 1 ? 1 : size > CHUNK_MAX ? CHUNK_MAX : (size_t)size;
@@ -135,54 +142,71 @@ static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
     }
 }
 
-void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_result *result,
-                       bool in_tx)
+/* The breaker learns how the attempt ended: a unit is one attempt to it. */
+static void note_attempt(struct runner *runner, struct slot *slot, hf_verdict verdict)
 {
-    struct window *window = &runner->window;
-    uint64_t lane = slot->lane;
-    bool ok = result->verdict == HF_ACK;
-    atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
     if (slot->follows) {
-        slot->follows = false; /* a unit is one attempt to the breaker */
-    } else if (result->verdict != HF_RETRY_UNCOUNTED) {
-        tell_breaker(runner, slot, ok);
+        slot->follows = false;
+    } else if (verdict != HF_RETRY_UNCOUNTED) {
+        tell_breaker(runner, slot, verdict == HF_ACK);
     } else if (slot->probe) {
         breaker_abandon_probe(&runner->breaker, clock_wall_us());
         slot->probe = false;
     }
+}
+
+/* Does the event die of this verdict? */
+static bool is_last(const struct runner *runner, const struct slot *slot, hf_verdict verdict)
+{
+    bool spent =
+        slot->splitting || slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
+    return verdict == HF_DEAD || verdict == HF_UNDECODABLE || (verdict == HF_RETRY && spent);
+}
+
+/* It has failed: its lane waits behind it, unless it is `passed`. */
+static void hold_lane(struct runner *runner, const struct slot *slot, bool passed)
+{
+    if (!passed && !window_fail_lane(&runner->window, slot->lane, slot->partition)) {
+        runner_raise(runner, BAR_LOST); /* cannot hold it back: drop all, it will come again */
+    }
+}
+
+/* It waited, and its transaction has settled it: the lane's next may be due. The dispatcher may have
+ * stored events behind it since its transaction has looked. */
+static void release_lane(struct runner *runner, const struct slot *slot,
+                         const struct chunk_result *result)
+{
+    if (result->before) {
+        runner_raise(runner, BAR_LOST); /* what waits behind it is not known: drop all */
+    } else if (!result->lane_busy && !slot->followed) {
+        window_free_lane(&runner->window, slot->lane);
+    }
+    runner_call(runner, NEED_RETRIES);
+}
+
+void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_result *result,
+                       bool in_tx)
+{
+    struct window *window = &runner->window;
+    bool ok = result->verdict == HF_ACK;
+    bool dies = is_last(runner, slot, result->verdict);
+    bool halts = dies && runner->definition.options.on_poison == HF_POISON_HALT;
+    atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
+    note_attempt(runner, slot, result->verdict);
     slot->ending = ENDED_VERDICT;
     slot->verdict = result->verdict;
     slot->error = result->error;
     slot->in_tx = in_tx;
-    bool last = result->verdict == HF_DEAD || result->verdict == HF_UNDECODABLE ||
-                (result->verdict == HF_RETRY &&
-                 slot->entry->attempts + 1 >= runner->definition.options.attempts_max);
-    last |= slot->splitting && result->verdict == HF_RETRY;
-    bool halts = runner->definition.options.on_poison == HF_POISON_HALT;
-    if (!ok && last && halts) {
-        runner_raise(runner,
-                     BAR_HALTING); /* it dies and the subscription pauses: nothing more begins */
+    if (halts) {
+        runner_raise(runner, BAR_HALTING); /* the subscription pauses: nothing more begins */
     }
-    if (!window->lanes) {
-        window_end(window, slot);
-        return;
+    if (window->lanes && !ok) {
+        /* What is alone after its unit was split dies, and the rest of the unit follows at once. */
+        hold_lane(runner, slot, slot->splitting && dies && !halts);
+    } else if (window->lanes && in_tx && slot->waited) {
+        release_lane(runner, slot, result);
     }
-    /* What is alone after its unit was split dies, and the rest of the unit follows at once. */
-    bool passes = slot->splitting && last && !halts;
-    if (!ok && !passes && !window_fail_lane(window, lane, slot->partition)) {
-        runner_raise(runner,
-                     BAR_LOST); /* cannot hold its lane back: drop all, it will come again */
-    }
-    if (ok && in_tx && slot->waited) {
-        /* The dispatcher may have stored events behind it since its transaction has looked. */
-        if (result->before) {
-            runner_raise(runner, BAR_LOST); /* what waits behind it is not known: drop all */
-        } else if (!result->lane_busy && !slot->followed) {
-            window_free_lane(window, lane);
-        }
-        runner_call(runner, NEED_RETRIES); /* the lane's next may be due */
-    }
-    if (ok && (in_tx || !slot->waited)) {
+    if (window->lanes && ok && (in_tx || !slot->waited)) {
         window_settle(window, slot);
     } else {
         window_end(window, slot);

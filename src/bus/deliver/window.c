@@ -292,6 +292,22 @@ static void block_lane(struct window *window, struct slot *slot)
     window->lanes_full |= !window_fail_lane(window, slot->lane, slot->partition);
 }
 
+/* Is the lane of the slot somebody else's now, or does a damaged event wait in it for those before
+ * it? */
+static bool is_taken(struct window *window, const struct slot *slot, const void *owner)
+{
+    int64_t whose = 0;
+    if (set64_count(&window->running) == 0 || !set64_get(&window->running, slot->lane, NULL)) {
+        return false;
+    }
+    if (slot->entry->damaged) {
+        set64_put(&window->owners, slot->lane, 0); /* so that nothing behind it passes it */
+        return true;
+    }
+    set64_get(&window->owners, slot->lane, &whose);
+    return !owner || whose != (int64_t)(intptr_t)owner;
+}
+
 /* Looks at a READY slot: may it run? One whose lane is failing ends as held, unless it is the one
  * that the lane waits for. A damaged one never may: if it is READY its lane waits behind it
  * from its turn on (runner_sort_out). */
@@ -305,16 +321,7 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
         return false;
     }
     uint64_t lane = slot->lane;
-    int64_t whose = 0;
-    bool running = set64_count(&window->running) > 0 && set64_get(&window->running, lane, NULL);
-    if (running) {
-        set64_get(&window->owners, lane, &whose);
-    }
-    if (running && slot->entry->damaged) {
-        set64_put(&window->owners, lane, 0); /* so that nothing behind it passes it */
-        return false;
-    }
-    if (running && (!owner || whose != (int64_t)(intptr_t)owner)) {
+    if (is_taken(window, slot, owner)) {
         return false;
     }
     if (!slot->waited && window->lanes_full) {

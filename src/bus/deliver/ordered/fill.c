@@ -268,69 +268,107 @@ static bool put_read(struct runner *runner, struct shelf *shelf)
     return any;
 }
 
-void ordered_fill_from_log(struct runner *runner, struct turn *turn)
+/* One read of the log. */
+struct reading {
+    size_t room;                           /* for events */
+    bool careful;                          /* only one event, and nothing else is in hand */
+    uint64_t bits[HF_PARTITIONS_MAX / 64]; /* of these partitions; workers lose some meanwhile */
+    int64_t barrier;                       /* up to here */
+    int64_t floor;                         /* was read: everything up to here ... */
+    bool more;                             /* ... and there is more */
+};
+
+/* Looks whether the log can be read now, and is worth it. */
+static bool wants_log(struct runner *runner, struct reading *reading)
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
     size_t room = window_heavy(&runner->window) ? 0 : queue_room(&runner->window.log);
-    size_t retry_room = queue_room(&runner->window.retries);
-    bool busy = in_hand(&runner->window);
+    bool clear = queue_room(&runner->window.retries) > 0 && !in_hand(&runner->window);
     bool waits = reading_waits(runner);
     bool read_on = runner_take(runner, NEED_READ_ON) && room > 0;
-    uint64_t bits[HF_PARTITIONS_MAX / 64];
-    memcpy(bits, ordered->bits, sizeof bits); /* workers lose partitions meanwhile */
+    memcpy(reading->bits, ordered->bits, sizeof reading->bits);
     pthread_mutex_unlock(&runner->mutex);
-    bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
     int64_t barrier = runner->definition.wanted > 0 ? ordered->barrier : INT64_MAX;
-    barrier = barrier < ordered->ahead_end ? barrier : ordered->ahead_end;
-    if (ordered->floor >= barrier || careful) {
+    bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
+    reading->room = room;
+    reading->careful = careful;
+    reading->barrier = barrier < ordered->ahead_end ? barrier : ordered->ahead_end;
+    reading->floor = ordered->floor;
+    bool at_barrier = ordered->floor >= reading->barrier;
+    if (at_barrier || careful) {
         stop_waiting(runner);
     }
-    if (waits || !runner_needs(runner, NEED_LOG | NEED_LOG_REST) || ordered->floor >= barrier ||
-        room < room_wanted(runner, careful || read_on) || (careful && (busy || retry_room == 0))) {
-        return;
-    }
+    return !waits && !at_barrier && (clear || !careful) &&
+           runner_needs(runner, NEED_LOG | NEED_LOG_REST) &&
+           room >= room_wanted(runner, careful || read_on);
+}
+
+/* Reads onto a new shelf. NULL: it failed. */
+static struct shelf *read_log(struct runner *runner, struct reading *reading)
+{
     struct shelf *shelf = rack_take(&runner->rack);
     if (!shelf) {
         runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "reading the log");
-        return;
+        return NULL;
     }
-    struct partition_set owned = {.total = runner->window.partitions, .bits = bits};
-    struct filter filter = filter_of(&runner->definition, &owned, barrier);
-    int64_t floor = ordered->floor;
-    bool more = false;
+    struct partition_set owned = {.total = runner->window.partitions, .bits = reading->bits};
+    struct filter filter = filter_of(&runner->definition, &owned, reading->barrier);
+    int32_t max = (int32_t)(reading->careful ? 1 : reading->room);
     runner_take(runner, NEED_LOG); /* what comes from now on is for the next time */
-    hf_status status = store_reader_next(ordered->reader, &filter, (int32_t)(careful ? 1 : room),
-                                         &shelf->batch, &floor, &more);
+    hf_status status = store_reader_next(runner->ordered->reader, &filter, max, &shelf->batch,
+                                         &reading->floor, &reading->more);
     if (status) {
         reading_failed(runner, status, shelf);
+        return NULL;
+    }
+    if (reading->floor >= reading->barrier) {
+        reading->floor = reading->barrier;
+    }
+    join_lanes(runner, &shelf->batch);
+    return shelf;
+}
+
+/* Hands out what was read. *ret_any: something was new. False: it is to be read again. */
+static bool hand_out_log(struct runner *runner, const struct reading *reading, struct shelf *shelf,
+                         int64_t now_us, bool *ret_any)
+{
+    if (reading->careful && shelf->batch.count == 1) {
+        return fill_carefully(runner, shelf, now_us, ret_any);
+    }
+    bool changed = !may_hand_out(runner, &shelf->batch);
+    pthread_mutex_lock(&runner->mutex);
+    runner_raise(runner, changed ? BAR_HELD_BACK : 0);
+    /* Before a worker sees what is put. */
+    note_rest(runner, reading->more && reading->floor < reading->barrier);
+    *ret_any = put_read(runner, shelf);
+    runner_signal_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    return true;
+}
+
+void ordered_fill_from_log(struct runner *runner, struct turn *turn)
+{
+    struct ordered *ordered = runner->ordered;
+    struct reading reading = {0};
+    struct shelf *shelf = wants_log(runner, &reading) ? read_log(runner, &reading) : NULL;
+    if (!shelf) {
         return;
     }
-    floor = floor < barrier ? floor : barrier;
-    join_lanes(runner, &shelf->batch);
-    bool put_all = true;
     bool any = false;
-    if (careful && shelf->batch.count == 1) {
-        put_all = fill_carefully(runner, shelf, turn->now_us, &any);
-    } else {
-        bool changed = !may_hand_out(runner, &shelf->batch);
-        pthread_mutex_lock(&runner->mutex);
-        runner_raise(runner, changed ? BAR_HELD_BACK : 0);
-        note_rest(runner, more && floor < barrier); /* before a worker sees what is put */
-        any = put_read(runner, shelf);
-        runner_signal_work(runner);
-        pthread_mutex_unlock(&runner->mutex);
-    }
-    if (put_all) {
+    if (hand_out_log(runner, &reading, shelf, turn->now_us, &any)) {
+        bool at_barrier = reading.floor >= reading.barrier;
         /* Where nothing runs nobody reports that checkpoints may move. */
-        runner_need(runner, !any && floor > ordered->floor ? NEED_TURN : 0);
+        bool moves = !any && reading.floor > ordered->floor;
         pthread_mutex_lock(&runner->mutex);
-        note_read(runner, &shelf->batch, floor);
+        note_read(runner, &shelf->batch, reading.floor);
         pthread_mutex_unlock(&runner->mutex);
-        if (more || floor >= barrier) {
+        if (reading.more || at_barrier) {
             runner_need(runner, NEED_LOG); /* there is more, perhaps when the barrier moves */
         }
-        runner_need(runner, more && floor < barrier ? NEED_TURN : 0);
+        if (moves || (reading.more && !at_barrier)) {
+            runner_need(runner, NEED_TURN);
+        }
     } else {
         crew_read_again(runner);
     }
@@ -506,53 +544,64 @@ static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max
     return shelf;
 }
 
+/* How many retries are to be read; 0: none, and a worker's report comes. */
+static int32_t retries_wanted(struct runner *runner, bool careful)
+{
+    pthread_mutex_lock(&runner->mutex);
+    size_t room = window_retry_room(&runner->window);
+    bool read_on = runner_needs(runner, NEED_READ_ON); /* a unit waits for it */
+    bool full = room == 0 || (queue_ready(&runner->window.retries) > room && !read_on);
+    bool busy = careful && in_hand(&runner->window);
+    if (careful) {
+        runner->torn.events = 0; /* none waits for what comes singly */
+        forget_passed(runner->ordered);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return full || busy ? 0 : careful ? 1 : (int32_t)room;
+}
+
+/* Hands out what was read; `cut`: there may be more. True: there is more. */
+static bool hand_out_retries(struct runner *runner, struct shelf *shelf, bool careful, bool cut,
+                             int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    bool may = may_hand_out(runner, &shelf->batch);
+    if (careful && shelf->batch.count == 1) {
+        struct entry *entry = &shelf->batch.entries[0];
+        if (may && is_ours(ordered, runner->window.partitions, entry)) {
+            put_carefully(runner, shelf, entry, now_us);
+        }
+        return cut;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    runner_raise(runner, may ? 0 : BAR_HELD_BACK);
+    cut = put_due(runner, shelf, cut);
+    runner_need(runner, cut && !in_hand(&runner->window) ? NEED_TURN : 0); /* none reports */
+    runner_signal_work(runner);
+    pthread_mutex_unlock(&runner->mutex);
+    return cut;
+}
+
 void ordered_fill_from_retries(struct runner *runner, struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
-    int64_t now_us = turn->now_us;
     bool careful = ordered->careful > 0;
-    pthread_mutex_lock(&runner->mutex);
-    size_t room = window_retry_room(&runner->window);
-    size_t waiting = queue_ready(&runner->window.retries);
-    bool busy = in_hand(&runner->window);
-    bool read_on = runner_needs(runner, NEED_READ_ON);
-    bool full = room == 0 || (waiting > room && !read_on); /* unless a unit waits for it */
-    if (careful) {
-        runner->torn.events = 0; /* none waits for what comes singly */
-        forget_passed(ordered);
-    }
-    pthread_mutex_unlock(&runner->mutex);
-    if (full || (careful && busy)) {
-        return; /* a worker's report comes */
+    int32_t max = retries_wanted(runner, careful);
+    if (max == 0) {
+        return;
     }
     int64_t next_us = -1;
     uint32_t news = runner_take(runner, NEED_RETRIES);
-    int32_t max = careful ? 1 : (int32_t)room;
-    struct shelf *shelf = read_due(runner, now_us, max, &next_us);
+    struct shelf *shelf = read_due(runner, turn->now_us, max, &next_us);
     if (!shelf) {
         runner_need(runner, news);
         return;
     }
     ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
     join_lanes(runner, &shelf->batch);
-    bool changed = !may_hand_out(runner, &shelf->batch);
-    int32_t partitions = runner->window.partitions;
     bool cut = shelf->batch.count == (size_t)max || batch_full(&shelf->batch);
-    if (careful && shelf->batch.count == 1) {
-        struct entry *entry = &shelf->batch.entries[0];
-        if (!changed && is_ours(ordered, partitions, entry)) {
-            put_carefully(runner, shelf, entry, now_us);
-        }
-    } else {
-        pthread_mutex_lock(&runner->mutex);
-        runner_raise(runner, changed ? BAR_HELD_BACK : 0);
-        cut = put_due(runner, shelf, cut);
-        runner_need(runner, cut && !in_hand(&runner->window) ? NEED_TURN : 0); /* none reports */
-        runner_signal_work(runner);
-        pthread_mutex_unlock(&runner->mutex);
-    }
-    if (cut) {
-        ordered->retry_at_us = now_us; /* there are more; when there is room again */
+    if (hand_out_retries(runner, shelf, careful, cut, turn->now_us)) {
+        ordered->retry_at_us = turn->now_us; /* there are more; when there is room again */
     } else {
         turn_wake(turn, ordered->retry_at_us);
     }

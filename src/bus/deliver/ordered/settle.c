@@ -291,22 +291,22 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
     if (runner->definition.wanted > 0 || at_end || asks_if_taken(runner)) {
         return true; /* the others wait for it, the reading, or our workers */
     }
+    bool pressed = runner->course != COURSE_WORK;
+    bool waited_for = atomic_load(&runner->bus->waiters) > 0;
     if (window->settled <= 0 && !runner_needs(runner, NEED_CHECKPOINT)) {
         /* Only events that do not match: no hurry. */
         int64_t at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
         *ret_at_us = earlier(*ret_at_us, at_us);
-        return now_us >= at_us || now_us < ordered->flushed_us ||
-               atomic_load(&runner->bus->waiters) > 0 || runner->course != COURSE_WORK;
+        return pressed || waited_for || now_us >= at_us || now_us < ordered->flushed_us;
     }
     if (ordered->unflushed_us == 0) {
         ordered->unflushed_us = now_us;
     }
     int64_t at_us = ordered->unflushed_us + options->checkpoint_ms * 1000;
     *ret_at_us = earlier(*ret_at_us, at_us);
-    bool idle = window->ready == 0 && window->busy == 0;
-    return window->settled >= options->checkpoint_events || now_us >= at_us ||
-           now_us < ordered->unflushed_us || runner->course != COURSE_WORK ||
-           (idle && atomic_load(&runner->bus->waiters) > 0);
+    pressed |= waited_for && !runner_has_work(runner);
+    return pressed || window->settled >= options->checkpoint_events || now_us >= at_us ||
+           now_us < ordered->unflushed_us;
 }
 
 /* Is it time to store the held ones: have they waited long or let much pass, is there nothing else
