@@ -172,9 +172,10 @@ static void another_process_gets_what_waits_behind_a_slow_handler(void **state)
 static void what_no_handler_took_is_not_given_up_as_well(void **state)
 {
     static struct slot slot;
-    static struct chunk chunk = {.count = 1, .slots = {&slot}};
+    static struct slot *slots[] = {&slot};
+    static struct chunk chunk = {.count = 1, .units = {{.slots = slots, .count = 1}}};
     struct chunk_place place;
-    struct slot *given_up = NULL;
+    struct unit *given_up = NULL;
 
     (void)state;
     atomic_store(&chunk.turn, UINT64_C(1) << 32); /* it is at the first of one */

@@ -39,7 +39,7 @@ static struct slot *put(struct scene *scene, int64_t position, uint64_t lane, co
     entry->event.payload_bytes = text.length;
     entry->lane = lane;
     struct slot *slot = window_put(&scene->window, &scene->window.log, shelf, entry);
-    slot->from_log = true;
+    slot_set(slot, TRAIT_FROM_LOG, true);
     rack_return(&scene->rack, shelf);
     return slot;
 }

@@ -68,13 +68,13 @@
  * might kill the process. */
 static bool must_come_later(const struct runner *runner, const struct slot *slot)
 {
-    return slot->careful && runner->window.ended_careful > 0;
+    return slot_is(slot, TRAIT_CAREFUL) && runner->window.ended_careful > 0;
 }
 
 static void take_probe(struct runner *runner, struct slot *slot)
 {
-    slot->probe = runner->probe_wanted;
-    if (slot->probe) {
+    slot_set(slot, TRAIT_PROBE, runner->probe_wanted);
+    if (slot_is(slot, TRAIT_PROBE)) {
         runner->probe_wanted = false;
         runner_raise(runner, BAR_BREAKER); /* nothing else until the probe has ended */
     }
@@ -92,7 +92,7 @@ static void take_units(struct chunk *chunk, size_t most)
             break;
         }
         struct slot *first = unit->slots[0];
-        bool apart = first->alone || first->careful;
+        bool apart = slot_is(first, TRAIT_ALONE) || slot_is(first, TRAIT_CAREFUL);
         if ((apart && chunk->count > 0) || must_come_later(runner, first)) {
             unit_untaken(runner, unit);
             break;

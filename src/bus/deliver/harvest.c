@@ -61,7 +61,7 @@ hf_status harvest_judge(struct harvest *harvest, struct runner *runner, bool *re
     harvest->judged_us = clock_wall_us(); /* they may have ended long after the turn began */
     harvest->outcome_count = 0;
     for (size_t i = 0; i < harvest->count; i++) {
-        if (harvest->slots[i]->in_tx) {
+        if (slot_is(harvest->slots[i], TRAIT_IN_TX)) {
             continue;
         }
         struct outcome *outcome = &harvest->outcomes[harvest->outcome_count];
@@ -82,7 +82,7 @@ void harvest_log(const struct harvest *harvest, const struct runner *runner)
 {
     size_t at = 0;
     for (size_t i = 0; i < harvest->count; i++) {
-        if (!harvest->slots[i]->in_tx) {
+        if (!slot_is(harvest->slots[i], TRAIT_IN_TX)) {
             runner_log_failure(runner, harvest->slots[i], &harvest->outcomes[at++],
                                harvest->judged_us);
         }

@@ -34,7 +34,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         .verdict = slot->verdict,
         .error = text_of(slot->error),
         .delay_ms = -1,
-        .last = slot->splitting,
+        .last = slot_is(slot, TRAIT_SPLITTING),
         .unit = slot->mark,
     };
     /* The events of a unit wait as long as each other, and another unit a little less or more, so
@@ -77,7 +77,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
     if (status) {
         return status;
     }
-    outcome.waited = slot->waited;
+    outcome.waited = slot_is(slot, TRAIT_WAITED);
     outcome.lane = slot->lane;
     *ret_outcome = outcome;
     return HF_OK;
@@ -100,9 +100,12 @@ void runner_pause(struct runner *runner, const char *reason)
 
 void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful)
 {
-    slot->careful = doubtful || (slot->alone && !store_takes_notes(runner->bus->store));
-    slot->alone |=
-        slot->careful && slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
+    slot_set(slot, TRAIT_CAREFUL,
+             doubtful || (slot_is(slot, TRAIT_ALONE) && !store_takes_notes(runner->bus->store)));
+    if (slot_is(slot, TRAIT_CAREFUL) &&
+        slot->entry->attempts + 1 >= runner->definition.options.attempts_max) {
+        slot_set(slot, TRAIT_ALONE, true);
+    }
 }
 
 /* Is the entry outside the patterns? What is read from the log was compared with them; what waited
@@ -122,7 +125,7 @@ void runner_sort_out(struct runner *runner, struct slot *slot)
 {
     enum slot_ending ending;
     bool halts = runner->definition.options.on_poison == HF_POISON_HALT;
-    bool blocks = runner->ordered && !slot->waited &&
+    bool blocks = runner->ordered && !slot_is(slot, TRAIT_WAITED) &&
                   runner->definition.options.on_poison == HF_POISON_BLOCK_KEY;
     if (slot->entry->damaged && blocks) {
         return; /* its key is told when those before it are done: window.c, may_run */

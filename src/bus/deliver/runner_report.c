@@ -132,10 +132,10 @@ static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
     }
     struct breaker_policy policy = options_breaker(&runner->definition.options);
     int64_t now_us = clock_wall_us();
-    if (slot->probe) {
+    if (slot_is(slot, TRAIT_PROBE)) {
         breaker_report_probe(&runner->breaker, &policy, ok, now_us);
         runner_need(runner, NEED_BREAKER);
-        slot->probe = false;
+        slot_set(slot, TRAIT_PROBE, false);
     } else if (breaker_report(&runner->breaker, &policy, slot->entry->attempts + 1, ok, now_us)) {
         runner_need(runner, NEED_BREAKER);
         runner_raise(runner, BAR_BREAKER);
@@ -145,21 +145,21 @@ static void tell_breaker(struct runner *runner, struct slot *slot, bool ok)
 /* The breaker learns how the attempt ended: a unit is one attempt to it. */
 static void note_attempt(struct runner *runner, struct slot *slot, hf_verdict verdict)
 {
-    if (slot->follows) {
-        slot->follows = false;
+    if (slot_is(slot, TRAIT_FOLLOWS)) {
+        slot_set(slot, TRAIT_FOLLOWS, false);
     } else if (verdict != HF_RETRY_UNCOUNTED) {
         tell_breaker(runner, slot, verdict == HF_ACK);
-    } else if (slot->probe) {
+    } else if (slot_is(slot, TRAIT_PROBE)) {
         breaker_abandon_probe(&runner->breaker, clock_wall_us());
-        slot->probe = false;
+        slot_set(slot, TRAIT_PROBE, false);
     }
 }
 
 /* Does the event die of this verdict? */
 static bool is_last(const struct runner *runner, const struct slot *slot, hf_verdict verdict)
 {
-    bool spent =
-        slot->splitting || slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
+    bool spent = slot_is(slot, TRAIT_SPLITTING) ||
+                 slot->entry->attempts + 1 >= runner->definition.options.attempts_max;
     return verdict == HF_DEAD || verdict == HF_UNDECODABLE || (verdict == HF_RETRY && spent);
 }
 
@@ -171,14 +171,14 @@ static void hold_lane(struct runner *runner, const struct slot *slot, bool passe
     }
 }
 
-/* It waited, and its transaction has settled it: the lane's next may be due. The dispatcher may have
- * stored events behind it since its transaction has looked. */
+/* It waited, and its transaction has settled it: the lane's next may be due. The dispatcher may
+ * have stored events behind it since its transaction has looked. */
 static void release_lane(struct runner *runner, const struct slot *slot,
                          const struct chunk_result *result)
 {
     if (result->before) {
         runner_raise(runner, BAR_LOST); /* what waits behind it is not known: drop all */
-    } else if (!result->lane_busy && !slot->followed) {
+    } else if (!result->lane_busy && !slot_is(slot, TRAIT_FOLLOWED)) {
         window_free_lane(&runner->window, slot->lane);
     }
     runner_call(runner, NEED_RETRIES);
@@ -196,17 +196,17 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
     slot->ending = ENDED_VERDICT;
     slot->verdict = result->verdict;
     slot->error = result->error;
-    slot->in_tx = in_tx;
+    slot_set(slot, TRAIT_IN_TX, in_tx);
     if (halts) {
         runner_raise(runner, BAR_HALTING); /* the subscription pauses: nothing more begins */
     }
     if (window->lanes && !ok) {
         /* What is alone after its unit was split dies, and the rest of the unit follows at once. */
-        hold_lane(runner, slot, slot->splitting && dies && !halts);
-    } else if (window->lanes && in_tx && slot->waited) {
+        hold_lane(runner, slot, slot_is(slot, TRAIT_SPLITTING) && dies && !halts);
+    } else if (window->lanes && in_tx && slot_is(slot, TRAIT_WAITED)) {
         release_lane(runner, slot, result);
     }
-    if (window->lanes && ok && (in_tx || !slot->waited)) {
+    if (window->lanes && ok && (in_tx || !slot_is(slot, TRAIT_WAITED))) {
         window_settle(window, slot);
     } else {
         window_end(window, slot);
@@ -215,9 +215,9 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
 
 void runner_slot_untaken(struct runner *runner, struct slot *slot)
 {
-    if (slot->probe) {
+    if (slot_is(slot, TRAIT_PROBE)) {
         breaker_abandon_probe(&runner->breaker, clock_wall_us());
-        slot->probe = false;
+        slot_set(slot, TRAIT_PROBE, false);
     }
     window_untake(&runner->window, slot);
 }

@@ -120,14 +120,14 @@ static struct tally collect(struct runner *runner, struct lease *lease)
             continue;
         }
         harvest_add(harvest, slot);
-        if (slot->in_tx) {
+        if (slot_is(slot, TRAIT_IN_TX)) {
             tally.in_tx++;
             tally.plain = false;
             continue;
         }
         tally.ended++;
         bool done = slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
-        tally.urgent |= !done || slot->careful;
+        tally.urgent |= !done || slot_is(slot, TRAIT_CAREFUL);
         tally.plain &= done;
     }
     return tally;

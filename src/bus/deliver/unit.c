@@ -101,7 +101,7 @@ static bool unit_push(struct runner *runner, struct cargo *cargo, struct unit *u
     if (cargo->used == cargo->capacity && !cargo_grow(cargo, unit)) {
         return false;
     }
-    slot->follows = unit->count > 0;
+    slot_set(slot, TRAIT_FOLLOWS, unit->count > 0);
     unit->slots[unit->count] = slot;
     unit->members[unit->count] =
         (struct tx_member){.hold = runner_hold(runner, slot), .entry = slot->entry};
@@ -155,10 +155,11 @@ static bool same_key(const struct slot *a, const struct slot *b)
 static bool belongs(const struct runner *runner, const struct slot *first, const struct slot *slot)
 {
     if (slot->lease != first->lease || slot->partition != first->partition ||
-        slot->splitting != first->splitting || slot->waited != first->waited) {
+        slot_is(slot, TRAIT_SPLITTING) != slot_is(first, TRAIT_SPLITTING) ||
+        slot_is(slot, TRAIT_WAITED) != slot_is(first, TRAIT_WAITED)) {
         return false;
     }
-    if (first->splitting || first->mark.events > 1 || slot->mark.events > 1) {
+    if (slot_is(first, TRAIT_SPLITTING) || first->mark.events > 1 || slot->mark.events > 1) {
         return slot->mark.events == first->mark.events && slot->mark.first == first->mark.first;
     }
     return runner->definition.options.batch_by == HF_BATCH_NONE || same_key(first, slot);
@@ -174,7 +175,7 @@ static bool has_room(const struct runner *runner, const struct unit *unit, const
         return true;
     }
     const struct slot *last = unit->slots[unit->count - 1];
-    if (options->batch_by != HF_BATCH_KEY || last->next != slot || !slot->from_log) {
+    if (options->batch_by != HF_BATCH_KEY || last->next != slot || !slot_is(slot, TRAIT_FROM_LOG)) {
         return false;
     }
     *ret_capped = unit->count >= (size_t)unit_events_max(options);
@@ -200,7 +201,7 @@ static bool gather(struct runner *runner, const void *owner, struct cargo *cargo
             }
             continue;
         }
-        if (slot->alone || slot->careful ||
+        if (slot_is(slot, TRAIT_ALONE) || slot_is(slot, TRAIT_CAREFUL) ||
             (first->mark.events <= 1 && !has_room(runner, unit, slot, ret_capped))) {
             break;
         }
@@ -258,7 +259,7 @@ static bool waits_for_log(const struct runner *runner, const struct unit *unit)
 {
     const struct window *window = &runner->window;
     const hf_subscription_options *options = &runner->definition.options;
-    return unit->slots[0]->from_log && options->batch_by == HF_BATCH_KEY &&
+    return slot_is(unit->slots[0], TRAIT_FROM_LOG) && options->batch_by == HF_BATCH_KEY &&
            runner_needs(runner, NEED_LOG_REST) &&
            unit->count <= (size_t)unit_events_max(options) && /* then: is it cut? */
            is_log_room(window);
@@ -267,7 +268,7 @@ static bool waits_for_log(const struct runner *runner, const struct unit *unit)
 static bool should_wait(const struct runner *runner, const struct unit *unit, bool at_end)
 {
     const struct slot *first = unit->slots[0];
-    if (first->splitting || !runner->ordered) {
+    if (slot_is(first, TRAIT_SPLITTING) || !runner->ordered) {
         return false;
     }
     return first->mark.events > 1 ? waits_for_retries(runner, unit)
@@ -310,13 +311,13 @@ static enum taken take_with(struct runner *runner, const void *owner, struct slo
         window_untake(window, first);
         return TAKEN_NOTHING;
     }
-    if (!runner->batched || first->alone || first->careful) {
+    if (!runner->batched || slot_is(first, TRAIT_ALONE) || slot_is(first, TRAIT_CAREFUL)) {
         return TAKEN_UNIT;
     }
     bool capped = false;
     bool at_end = gather(runner, owner, cargo, unit, &capped);
     if (should_wait(runner, unit, at_end)) {
-        bool retry = !first->from_log;
+        bool retry = !slot_is(first, TRAIT_FROM_LOG);
         unit_untaken(runner, unit);
         cargo->used = 0; /* it was the only one */
         if (retry && !is_room(window)) {
@@ -355,7 +356,7 @@ void unit_untaken(struct runner *runner, struct unit *unit)
 {
     end_settled(runner, unit);
     for (size_t i = 0; i < unit->count; i++) {
-        unit->slots[i]->follows = false;
+        slot_set(unit->slots[i], TRAIT_FOLLOWS, false);
         runner_slot_untaken(runner, unit->slots[i]);
     }
     unit->count = 0;
@@ -380,7 +381,7 @@ static bool splits(const struct runner *runner, const struct unit *unit, hf_verd
     }
     bool last = verdict == HF_DEAD || verdict == HF_UNDECODABLE ||
                 (verdict == HF_RETRY && unit_attempts(unit) + 1 >= options->attempts_max);
-    return last || unit->slots[0]->splitting;
+    return last || slot_is(unit->slots[0], TRAIT_SPLITTING);
 }
 
 static struct story_unit mark_of(struct slot *const *slots, size_t count)
@@ -396,7 +397,7 @@ static void split(struct runner *runner, struct unit *unit, const char *error)
     runner_note(runner, "a unit of %zu events from position %lld on failed (%s): it is split",
                 unit->count, (long long)marks[0].first, error ? error : "");
     for (size_t i = 0; i < unit->count; i++) {
-        unit->slots[i]->splitting = true;
+        slot_set(unit->slots[i], TRAIT_SPLITTING, true);
         unit->slots[i]->mark = marks[i >= half];
     }
     unit_untaken(runner, unit);
@@ -422,7 +423,7 @@ static void end_settled(struct runner *runner, struct unit *unit)
 void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *result, bool in_tx)
 {
     end_settled(runner, unit);
-    bool splitting = unit->count > 0 && unit->slots[0]->splitting;
+    bool splitting = unit->count > 0 && slot_is(unit->slots[0], TRAIT_SPLITTING);
     if (result->verdict != HF_ACK && splits(runner, unit, result->verdict)) {
         split(runner, unit, result->error);
         mem_free(result->error);

@@ -146,7 +146,7 @@ static void count_ended(struct window *window, const struct slot *slot, int32_t 
     int32_t held = slot->ending == ENDED_HELD ? by : 0;
     window->ended += by;
     window->held += held;
-    window->ended_careful += slot->careful ? by : 0;
+    window->ended_careful += slot_is(slot, TRAIT_CAREFUL) ? by : 0;
     share->ended += by;
     share->held += held;
     window->passed = window->held == 0 ? 0 : window->passed;
@@ -183,7 +183,7 @@ static void set_state(struct window *window, struct slot *slot, enum slot_state 
     case SLOT_RUNNING:
         window->busy++;
         share->busy++;
-        slot->followed = false;
+        slot_set(slot, TRAIT_FOLLOWED, false);
         break;
     case SLOT_ENDED:
         count_ended(window, slot, 1);
@@ -234,8 +234,8 @@ struct slot *window_put(struct window *window, struct queue *queue, struct shelf
     struct slot *slot = queue_append(queue);
     slot->shelf = shelf;
     slot->entry = entry;
-    slot->waited = entry->waited;
-    slot->alone = story_ends_in_death(entry->attempts_json);
+    slot_set(slot, TRAIT_WAITED, entry->waited);
+    slot_set(slot, TRAIT_ALONE, story_ends_in_death(entry->attempts_json));
     slot->mark = story_last_unit(entry->attempts_json);
     slot->lane = entry->lane;
     slot->partition = hash_slice(entry->hash, window->partitions);
@@ -250,8 +250,8 @@ static void slot_forget(struct window *window, struct slot *slot)
 {
     struct window_share *share = &window->shares[slot->partition];
     int64_t position = slot->entry->event.position;
-    slot->forgotten = true;
-    if (slot->from_log && position < share->forgotten) {
+    slot_set(slot, TRAIT_FORGOTTEN, true);
+    if (slot_is(slot, TRAIT_FROM_LOG) && position < share->forgotten) {
         share->forgotten = position;
     }
     set_state(window, slot, SLOT_SETTLED);
@@ -324,10 +324,10 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
     if (is_taken(window, slot, owner)) {
         return false;
     }
-    if (!slot->waited && window->lanes_full) {
+    if (!slot_is(slot, TRAIT_WAITED) && window->lanes_full) {
         return false; /* nobody knows which lanes fail */
     }
-    if (!slot->waited && is_failing(window, lane)) {
+    if (!slot_is(slot, TRAIT_WAITED) && is_failing(window, lane)) {
         slot->ending = ENDED_HELD;
         window_end(window, slot);
         return false;
@@ -336,7 +336,7 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
         block_lane(window, slot);
         return false;
     }
-    if (slot->waited && waits_behind(window, slot)) {
+    if (slot_is(slot, TRAIT_WAITED) && waits_behind(window, slot)) {
         return false;
     }
     /* The lane is entered before the slot runs; without memory for that it does not run yet. */
@@ -419,7 +419,9 @@ void window_settle(struct window *window, struct slot *slot)
 static void queue_follow(struct queue *queue, uint64_t lane)
 {
     for (struct slot *slot = queue->used.first; slot; slot = slot->next) {
-        slot->followed |= slot->state == SLOT_RUNNING && slot->lane == lane;
+        if (slot->state == SLOT_RUNNING && slot->lane == lane) {
+            slot_set(slot, TRAIT_FOLLOWED, true);
+        }
     }
 }
 
@@ -441,7 +443,7 @@ void window_free_lane(struct window *window, uint64_t lane)
     bool storing = false;
     for (const struct slot *slot = queue->used.first; slot; slot = slot->next) {
         bool held = slot->state == SLOT_ENDED && slot->ending == ENDED_HELD && slot->lane == lane;
-        storing |= held && slot->settling;
+        storing |= held && slot_is(slot, TRAIT_SETTLING);
     }
     if (storing) {
         return;
@@ -466,7 +468,8 @@ static void slot_release(struct window *window, struct slot *slot, struct rack *
 
 bool slot_is_done(const struct slot *slot)
 {
-    return slot->state == SLOT_SETTLED && !slot->forgotten && slot->from_log && !slot->in_tx &&
+    return slot->state == SLOT_SETTLED && !slot_is(slot, TRAIT_FORGOTTEN) &&
+           slot_is(slot, TRAIT_FROM_LOG) && !slot_is(slot, TRAIT_IN_TX) &&
            slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
 }
 
@@ -479,7 +482,8 @@ static void note_reaped(struct window *window, const struct slot *slot)
         early_add(&window->early, position, slot->partition);
     }
     window->passed += share->held > 0 ? 1 : 0;
-    if (slot->from_log && !slot->forgotten && position > share->reaped) {
+    if (slot_is(slot, TRAIT_FROM_LOG) && !slot_is(slot, TRAIT_FORGOTTEN) &&
+        position > share->reaped) {
         share->reaped = position;
         memcpy(share->reaped_id, slot->entry->id, sizeof share->reaped_id);
     }
@@ -504,7 +508,7 @@ static void set_aside(struct window *window, struct slot *slot, struct rack *rac
     rack_return(rack, slot->shelf);
     slot->shelf = window->aside;
     slot->entry = entry;
-    slot->aside = true;
+    slot_set(slot, TRAIT_ASIDE, true);
     atomic_fetch_add(&slot->shelf->references, 1);
 }
 
@@ -518,7 +522,7 @@ static void reap_log(struct window *window, struct rack *rack)
             note_reaped(window, slot);
             slot_release(window, slot, rack);
         } else if (held && window->patient) {
-            if (!slot->aside) {
+            if (!slot_is(slot, TRAIT_ASIDE)) {
                 set_aside(window, slot, rack);
             }
         } else if (window->lanes) {
@@ -565,7 +569,8 @@ void window_checkpoint(struct window *window, int32_t partition, int64_t checkpo
 
 static bool is_open(const struct slot *slot)
 {
-    return slot->from_log && slot->state != SLOT_SETTLED && !slot->settling;
+    return slot_is(slot, TRAIT_FROM_LOG) && slot->state != SLOT_SETTLED &&
+           !slot_is(slot, TRAIT_SETTLING);
 }
 
 void window_survey(struct window *window)
@@ -586,7 +591,7 @@ void window_survey(struct window *window)
     for (const struct slot *slot = first; slot; slot = slot->next) {
         struct window_share *share = &window->shares[slot->partition];
         int64_t position = slot->entry->event.position;
-        if (!slot->forgotten && position < share->lowest && position > share->last) {
+        if (!slot_is(slot, TRAIT_FORGOTTEN) && position < share->lowest && position > share->last) {
             share->last = position;
             memcpy(share->last_id, slot->entry->id, sizeof share->last_id);
         }
@@ -601,7 +606,8 @@ static void queue_forget(struct window *window, struct queue *queue, int32_t par
             (slot->state == SLOT_READY || (all && slot->state == SLOT_ENDED))) {
             slot_forget(window, slot);
         } else if (slot->partition == partition && all) {
-            slot->forgotten = true; /* if it comes back, it is not known what is done of it */
+            /* If it comes back, it is not known what is done of it. */
+            slot_set(slot, TRAIT_FORGOTTEN, true);
         }
     }
 }

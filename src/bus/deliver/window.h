@@ -47,6 +47,22 @@ enum slot_ending {
     ENDED_RELEASED,  /* shared: given back without having run */
 };
 
+/* What is so of a slot. Changed under the runner's mutex. */
+enum slot_trait {
+    TRAIT_FROM_LOG = 1 << 0,  /* the checkpoint waits for it */
+    TRAIT_WAITED = 1 << 1,    /* it has a row in retries */
+    TRAIT_PROBE = 1 << 2,     /* the breaker's one probe */
+    TRAIT_IN_TX = 1 << 3,     /* settled together with its handler's writes */
+    TRAIT_ALONE = 1 << 4,     /* its last attempt ended with the process: no other handler beside */
+    TRAIT_CAREFUL = 1 << 5,   /* its attempt is recorded before it runs */
+    TRAIT_ASIDE = 1 << 6,     /* its event is on a shelf for held ones */
+    TRAIT_SETTLING = 1 << 7,  /* the dispatcher is storing what became of it */
+    TRAIT_FORGOTTEN = 1 << 8, /* it was dropped, or its partition given up: it may come again */
+    TRAIT_SPLITTING = 1 << 9, /* the unit of its mark is being halved */
+    TRAIT_FOLLOWS = 1 << 10,  /* it is in hand behind the first of its unit */
+    TRAIT_FOLLOWED = 1 << 11, /* since it began to run its lane was found failing */
+};
+
 struct slot {
     struct slot *next; /* in its queue, or among the free ones; NULL: it is the last */
     struct slot *previous;
@@ -59,21 +75,20 @@ struct slot {
     uint64_t lane;             /* the entry's */
     int32_t partition;         /* the entry's; 0 if shared */
     struct lease *lease;       /* shared only */
-    bool from_log;             /* the checkpoint waits for it */
-    bool waited;               /* it has a row in retries */
-    bool probe;                /* the breaker's one probe */
-    bool in_tx;                /* settled together with its handler's writes */
-    bool alone;     /* its last attempt ended with the process: no other handler beside it */
-    bool careful;   /* its attempt is recorded before it runs */
-    bool aside;     /* its event is on such a shelf */
-    bool settling;  /* the dispatcher is storing what became of it */
-    bool forgotten; /* it was dropped, or its partition given up: it may come again */
-    struct story_unit mark; /* the unit that it failed in, and comes again with; see unit.h */
-    bool splitting;         /* that unit is being halved */
-    bool follows;           /* it is in hand behind the first of its unit */
-    bool followed;          /* since it began to run its lane was found failing */
-    uint8_t excused;        /* how often a part of a unit that is being halved was given back */
+    uint16_t traits;           /* enum slot_trait: slot_is, slot_set */
+    uint8_t excused;           /* how often a part of a unit that is being halved was given back */
+    struct story_unit mark;    /* the unit that it failed in, and comes again with; see unit.h */
 };
+
+static inline bool slot_is(const struct slot *slot, enum slot_trait trait)
+{
+    return (slot->traits & trait) != 0;
+}
+
+static inline void slot_set(struct slot *slot, enum slot_trait trait, bool on)
+{
+    slot->traits = (uint16_t)(on ? slot->traits | trait : slot->traits & ~trait);
+}
 
 /* Slots one behind the other. */
 struct chain {

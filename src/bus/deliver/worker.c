@@ -58,6 +58,8 @@ static bool take_chunk(struct worker *worker)
         return false;
     }
     worker->alone = count == 1;
+    worker->suspect = slot_is(worker->chunk.units[0].slots[0], TRAIT_ALONE);
+    worker->careful = slot_is(worker->chunk.units[0].slots[0], TRAIT_CAREFUL);
     worker->handlers = handlers_reference(runner->handlers);
     worker->handlers_version = atomic_load(&runner->handlers_version);
     worker->delivery.attempts_max = runner->definition.options.attempts_max;
@@ -323,7 +325,7 @@ static bool run_deliveries(struct worker *worker)
 static bool begin_carefully(struct worker *worker)
 {
     const struct unit *unit = &worker->chunk.units[0];
-    if (unit->slots[0]->careful) {
+    if (worker->careful) {
         worker->tx_status =
             careful_begin(worker->delivery.bus, &unit->members[0].hold, unit->members[0].entry);
         note_trouble(worker);
@@ -335,7 +337,6 @@ static bool begin_carefully(struct worker *worker)
 static bool run_chunk(struct worker *worker)
 {
     struct solo *solo = &worker->delivery.bus->solo;
-    worker->suspect = worker->chunk.units[0].slots[0]->alone;
     if (!solo_enter(solo, worker->suspect, &worker->cancelled)) {
         return true; /* nothing was run */
     }

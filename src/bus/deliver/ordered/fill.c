@@ -84,12 +84,12 @@ static void put(struct runner *runner, struct queue *queue, struct shelf *shelf,
 {
     struct window *window = &runner->window;
     struct slot *slot = window_put(window, queue, shelf, entry);
-    slot->from_log = queue == &window->log;
+    slot_set(slot, TRAIT_FROM_LOG, queue == &window->log);
     if (queue == &window->retries) {
         if (!window_fail_lane(window, slot->lane, slot->partition)) {
             runner_raise(runner, BAR_LOST); /* it cannot be kept back: all is read anew */
         }
-        slot->waited = true;
+        slot_set(slot, TRAIT_WAITED, true);
         runner_mark_careful(runner, slot, doubtful);
     }
     runner_sort_out(runner, slot);

@@ -51,7 +51,7 @@ static void collect_queue(struct harvest *harvest, struct queue *queue, int32_t 
     struct slot *slot = queue->used.first;
     for (; slot && !harvest_full(harvest); slot = slot->next) {
         if (slot->state == SLOT_ENDED && slot->partition == partition) {
-            slot->settling = true;
+            slot_set(slot, TRAIT_SETTLING, true);
             harvest_add(harvest, slot);
         }
     }
@@ -154,7 +154,7 @@ static void settled(struct runner *runner, struct part *part, const struct settl
 static void leave(struct harvest *harvest)
 {
     for (size_t i = 0; i < harvest->count; i++) {
-        harvest->slots[i]->settling = false;
+        slot_set(harvest->slots[i], TRAIT_SETTLING, false);
     }
     harvest_clear(harvest);
 }
@@ -396,7 +396,7 @@ static size_t note_held(struct runner *runner, const struct mark *mark, int64_t 
     struct harvest *harvest = &runner->ordered->harvest;
     struct slot **slots = harvest->slots + (mark->held - harvest->outcomes);
     for (size_t i = 0; i < mark->held_count; i++) {
-        slots[i]->settling = false;
+        slot_set(slots[i], TRAIT_SETTLING, false);
         if (!mark->ret_stale) {
             note_outcome(runner, slots[i], &mark->held[i], now_us);
             window_settle(&runner->window, slots[i]);
