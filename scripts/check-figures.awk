@@ -37,7 +37,7 @@ FNR == 1 { c_in_comment = in_body = in_struct = 0 }
     place = FILENAME ":" (name == "" ? FNR : name)
 }
 in_struct {
-    if (c_code ~ /^[ \t]*(atomic_bool|_Atomic bool|bool)[ \t]/)
+    if (c_code ~ /^[ \t]*(atomic_bool|_Atomic bool|bool)[ \t]/ && c_code !~ /\(/)
         booleans += 1 + signs(",")
     depth += signs("\\{") - signs("\\}")
     if (depth == 0) {

@@ -390,10 +390,9 @@ static void a_namespace_that_is_being_removed_cannot_be_opened_beside_the_gate(v
     pthread_t opening;
     snprintf(name, sizeof name, "%.100s-other", f->namespace_name);
     fixture_close(f, fixture_open_other(f, "b"));
-    struct remover remover = {
-        .store = fixture_open(f, "a"),
-        .remove = {.change = {.kind = CHANGE_NAMESPACE_REMOVE, .now_us = T0},
-                   .name = text_of(name)}};
+    struct remover remover = {.store = fixture_open(f, "a"),
+                              .remove = {.change = {.kind = CHANGE_NAMESPACE_REMOVE, .now_us = T0},
+                                         .name = text_of(name)}};
     struct opener opener = {.f = f, .name = name};
     point_arm("namespace_counted", 1, POINT_STOP_THREAD);
     point_arm("opened_beside", 1, POINT_STOP_THREAD);

@@ -31,6 +31,11 @@
 #define PLACE_POSITION_MAX (((int64_t)1 << PLACE_BITS) - 1)
 #define NAMESPACE_ID_MAX (((int64_t)1 << (63 - PLACE_BITS)) - 1)
 
+enum defect {
+    DEFECT_FILE = 1 << 0,   /* the file is damaged */
+    DEFECT_SCHEMA = 1 << 1, /* the schema was altered */
+};
+
 /* Of these, tx_idle, join, writer and what belongs to it are touched only under the gate. */
 struct sqlite_engine {
     struct engine head;    /* first: engine.h */
@@ -40,9 +45,8 @@ struct sqlite_engine {
     struct text node_name; /* the same; goes into owner_name */
     int64_t namespace_id;
     hf_durability durability;
-    int64_t timeout_ms;   /* for reads that meet a busy database */
-    _Atomic bool damaged; /* verify has found that the file is */
-    _Atomic bool altered; /* verify has found that the schema is */
+    int64_t timeout_ms;       /* for reads that meet a busy database */
+    _Atomic unsigned defects; /* enum defect: what verify has found */
     struct log *log;
     uint8_t token[STORE_TOKEN_BYTES]; /* of this opened store: what `owner` columns hold */
 

@@ -56,6 +56,11 @@ struct wanted {
     uint64_t owned[HF_PARTITIONS_MAX / 64]; /* ... and which are wanted */
 };
 
+enum cut {
+    CUT_TAIL = 1 << 0, /* the tail was as long as a fetch may be */
+    CUT_LATE = 1 << 1, /* so was what the holes have shown */
+};
+
 struct postgres_reader {
     struct reader head; /* first: engine.h */
     struct session *session;
@@ -66,14 +71,12 @@ struct postgres_reader {
     bool watching;  /* the prober knows of our holes */
     bool told_full; /* the log knows that there are too many holes */
     int64_t gap_timeout_us;
-    bool vain;       /* the last look of our own did not help; ... */
-    int64_t vain_us; /* ... that was then */
+    int64_t vain_us; /* when we looked ourselves and it did not help; -1: it did */
     struct gap gap;
     struct queue queue;
     int64_t barrier;      /* relaxed: nothing beyond is handed up, because holes before it were
                                 not read as a whole */
-    bool tail_cut;        /* the last tail was as long as it might be ... */
-    bool late_cut;        /* ... or what the last holes have shown */
+    unsigned cut;         /* enum cut: of what there may be more than the last fetch brought */
     int64_t rows;         /* of the next fetch */
     struct wanted wanted; /* of the filter that the queue was read by */
     bool plain;           /* the server does not take our regular expressions */
@@ -85,6 +88,11 @@ struct postgres_reader {
 static struct postgres_reader *reader_of(struct reader *reader)
 {
     return (struct postgres_reader *)reader;
+}
+
+static void set_cut(struct postgres_reader *reader, enum cut cut, bool on)
+{
+    reader->cut = on ? reader->cut | cut : reader->cut & ~(unsigned)cut;
 }
 
 static struct postgres_engine *engine_of(const struct postgres_reader *reader)
@@ -239,7 +247,7 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
                   (long long)gap_floor(&reader->gap), (long long)reader->gap.skipped);
     }
     reader->barrier = taken < through ? taken : through;
-    reader->late_cut = cut && taken >= through;
+    set_cut(reader, CUT_LATE, cut && taken >= through);
     if (rows > 0) {
         bool behind = queue_count(&reader->queue) > 0;
         enqueue(reader, fetch->late_rows, taken);
@@ -298,7 +306,7 @@ static hf_status take_tail(struct postgres_reader *reader, struct fetch *fetch, 
                   GAP_HOLES_MAX, (long long)reader->gap.high);
     }
     reader->told_full = !whole;
-    reader->tail_cut = cut && whole;
+    set_cut(reader, CUT_TAIL, cut && whole);
     adapt_rows(reader, result, cut);
     enqueue(reader, fetch->tail_rows, reader->gap.high);
     return HF_OK;
@@ -349,7 +357,7 @@ static hf_status fetch_more(struct postgres_reader *reader)
     struct proof proof = prober_proof(prober); /* before the questions are sent */
     struct fetch fetch = fetch_of(reader, reader->rows);
     fetch.tail = queue_count(&reader->queue) == 0 && reader->gap.count < GAP_HOLES_MAX;
-    fetch.many = reader->tail_cut;
+    fetch.many = reader->cut & CUT_TAIL;
     fetch.after = reader->gap.high;
     fetch.holes = reader->gap.holes;
     fetch.hole_count = holes_wanted(reader);
@@ -360,7 +368,7 @@ static hf_status fetch_more(struct postgres_reader *reader)
     }
     if (status == HF_OK) {
         reader->barrier = INT64_MAX;
-        reader->late_cut = false;
+        set_cut(reader, CUT_LATE, false);
     }
     if (status == HF_OK && fetch.late_rows) {
         status = take_late(reader, &fetch, &proof);
@@ -368,7 +376,7 @@ static hf_status fetch_more(struct postgres_reader *reader)
     if (status == HF_OK && fetch.tail_rows) {
         status = take_tail(reader, &fetch, begun);
     } else if (status == HF_OK) {
-        reader->tail_cut = reader->gap.count < GAP_HOLES_MAX; /* we still owe a look at it */
+        set_cut(reader, CUT_TAIL, reader->gap.count < GAP_HOLES_MAX); /* it is still to be read */
     }
     if (status == HF_OK) {
         status = watch(reader);
@@ -385,7 +393,7 @@ static hf_status fetch_more(struct postgres_reader *reader)
 static bool may_look(const struct postgres_reader *reader, int64_t now_us)
 {
     return reader->strict && reader->gap.count > 0 && queue_count(&reader->queue) > 0 &&
-           (!reader->vain || now_us - reader->vain_us >= PROBE_PERIOD_MS * INT64_C(1000));
+           (reader->vain_us < 0 || now_us - reader->vain_us >= PROBE_PERIOD_MS * INT64_C(1000));
 }
 
 static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
@@ -396,8 +404,7 @@ static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
         return lose(reader);
     }
     status = status == HF_OK ? fetch_more(reader) : HF_OK; /* a look that fails proves nothing */
-    reader->vain = gap_floor(&reader->gap) == floor;
-    reader->vain_us = now_us;
+    reader->vain_us = gap_floor(&reader->gap) == floor ? now_us : -1;
     return status;
 }
 
@@ -584,6 +591,7 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     reader->head.engine = engine;
     reader->strict = strict;
     reader->barrier = INT64_MAX;
+    reader->vain_us = -1;
     gap_init(&reader->gap, after);
     buf_init(&reader->wanted.regex, REGEX_BUF_BYTES);
     hf_status status = session_take(postgres_of(engine), &reader->session);
@@ -715,8 +723,8 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
         return status;
     }
     *ret_floor = floor_of(self);
-    *ret_more = count_ready(self, filter, 1) > 0 || self->late_cut ||
-                (self->tail_cut && queue_count(&self->queue) == 0) ||
+    *ret_more = count_ready(self, filter, 1) > 0 || (self->cut & CUT_LATE) ||
+                ((self->cut & CUT_TAIL) && queue_count(&self->queue) == 0) ||
                 may_look(self, clock_mono_us());
     return HF_OK;
 }

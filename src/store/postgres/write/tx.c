@@ -54,13 +54,19 @@
 
 #define MARK_BYTES (2 * STORE_TOKEN_BYTES + 1)
 
+/* How far the transaction is. */
+enum stage {
+    STAGE_NEW, /* BEGIN goes with the first statement */
+    STAGE_BEGUN,
+    STAGE_SAVED,  /* there is a savepoint: of the last delivery that was kept */
+    STAGE_INSIDE, /* there is a savepoint, and the handler of a delivery runs: enter to leave */
+};
+
 struct postgres_tx {
     struct tx head; /* first: engine.h */
     struct session *session;
     char mark[MARK_BYTES];
-    bool begun;  /* BEGIN goes with the first statement */
-    bool saved;  /* there is a savepoint: of the delivery inside, or of the last that was kept */
-    bool inside; /* between enter and leave */
+    enum stage stage;
     bool ring;
     /* the delivery inside */
     bool ring_before;
@@ -155,7 +161,7 @@ static hf_status tx_resume(struct postgres_tx *tx, bool *ret_broken)
         return fail(HF_MISUSE, "the handler changed client_encoding to %s", encoding);
     }
     PGTransactionStatusType state = PQtransactionStatus(session->pg);
-    if (tx->begun && state == PQTRANS_IDLE) {
+    if (tx->stage >= STAGE_BEGUN && state == PQTRANS_IDLE) {
         return fail(HF_MISUSE, "the handler ended the transaction that it runs in");
     }
     if (state == PQTRANS_ACTIVE) {
@@ -176,7 +182,7 @@ static hf_status tx_undo(struct postgres_tx *tx, hf_status status)
     char message[STORE_MESSAGE_BYTES];
     snprintf(message, sizeof message, "%s", err_message());
     tx->ring = tx->ring_before;
-    tx->saved = false;
+    tx->stage = STAGE_BEGUN;
     hf_status undone = session_script(tx->session, postgres_queries[POSTGRES_QUERY_TX_UNDO].sql);
     if (undone != HF_OK) {
         return tx_failed(tx, undone);
@@ -191,7 +197,7 @@ static void tx_line(struct postgres_tx *tx, struct line *line)
 {
     struct session *session = tx->session;
     line_begin(line, session);
-    if (tx->begun) {
+    if (tx->stage >= STAGE_BEGUN) {
         return;
     }
     bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
@@ -210,8 +216,11 @@ static void tx_line(struct postgres_tx *tx, struct line *line)
 static hf_status tx_line_end(struct postgres_tx *tx, struct line *line)
 {
     hf_status status = line_end(line);
-    tx->begun = tx->begun || status == HF_OK;
-    return status == HF_OK ? HF_OK : tx_failed(tx, status);
+    if (status != HF_OK) {
+        return tx_failed(tx, status);
+    }
+    tx->stage = tx->stage == STAGE_NEW ? STAGE_BEGUN : tx->stage;
+    return HF_OK;
 }
 
 static hf_status tx_prepare(struct postgres_tx *tx)
@@ -350,13 +359,13 @@ hf_status postgres_tx_commit(struct tx *base)
     struct postgres_tx *tx = (struct postgres_tx *)base;
     bool broken;
     hf_status status = tx_resume(tx, &broken);
-    if (status == HF_OK && (tx->inside || broken)) {
+    if (status == HF_OK && (tx->stage == STAGE_INSIDE || broken)) {
         status = fail(HF_MISUSE, "a delivery inside the transaction has not been ended");
     }
     if (status == HF_OK) {
         status = tx_last_moment(tx);
     }
-    if (status == HF_OK && tx->begun) {
+    if (status == HF_OK && tx->stage >= STAGE_BEGUN) {
         struct line line;
         param_text(session_params(tx->session), text_of(tx->mark));
         status = tx_commit_after(tx, POSTGRES_QUERY_TX_CHECK, &line);
@@ -451,7 +460,7 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     struct postgres_tx *tx = (struct postgres_tx *)base;
     bool broken;
     hf_status status = tx_resume(tx, &broken);
-    if (status == HF_OK && (tx->inside || broken)) {
+    if (status == HF_OK && (tx->stage == STAGE_INSIDE || broken)) {
         status = fail(HF_MISUSE, "the delivery before this one has not been ended");
     }
     if (status != HF_OK) {
@@ -466,7 +475,7 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     struct line line;
     tx_line(tx, &line);
     session_params(tx->session);
-    if (tx->saved) {
+    if (tx->stage >= STAGE_SAVED) {
         line_add(&line, POSTGRES_QUERY_TX_RELEASE);
     }
     line_add(&line, POSTGRES_QUERY_TX_SAVE);
@@ -474,12 +483,12 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     line_add(&line, POSTGRES_QUERY_TX_ENTER);
     status = tx_line_end(tx, &line);
     if (status == HF_OK) {
-        tx->saved = true;
+        tx->stage = STAGE_SAVED;
         status = read_enter(line.items[line.count - 1].result);
     }
     line_release(&line);
     if (status == HF_OK) {
-        tx->inside = true;
+        tx->stage = STAGE_INSIDE;
         tx->passing = false;
         tx->sqlstate[0] = '\0';
         PQsetnonblocking(tx->session->pg, 0); /* applications expect a connection that waits */
@@ -507,10 +516,12 @@ static hf_status tx_settle(struct postgres_tx *tx, bool *ret_lane_busy)
 static hf_status tx_return(struct postgres_tx *tx, bool *ret_broken)
 {
     hf_status status = tx_resume(tx, ret_broken);
-    if (status == HF_OK && !tx->inside) {
+    if (status == HF_OK && tx->stage != STAGE_INSIDE) {
         status = fail(HF_MISUSE, "no delivery has been begun");
     }
-    tx->inside = tx->inside && status != HF_OK;
+    if (status == HF_OK) {
+        tx->stage = STAGE_SAVED;
+    }
     return status;
 }
 
@@ -601,7 +612,7 @@ hf_status postgres_tx_append(struct tx *base, struct append *append)
     if (status == HF_OK && broken) {
         status = fail(HF_MISUSE, "a statement in this transaction has failed: it takes no more");
     }
-    if (status == HF_OK && !tx->begun) {
+    if (status == HF_OK && tx->stage == STAGE_NEW) {
         struct line line;
         tx_line(tx, &line);
         status = tx_line_end(tx, &line);

@@ -23,6 +23,15 @@
 #define LIMIT_MS (INT64_C(30) * 60 * 1000) /* until the next row of a statement */
 #define LIMIT_DAMAGED_MS 10000             /* the same in a file that is known to be damaged */
 
+static void note_defect(struct sqlite_engine *engine, enum defect defect, bool found)
+{
+    if (found) {
+        atomic_fetch_or(&engine->defects, defect);
+    } else {
+        atomic_fetch_and(&engine->defects, ~(unsigned)defect);
+    }
+}
+
 /* A statement that may take long, but not for ever. Pages of a damaged file can refer to each other
  * so that the number of rows to step over has no end in practice; the file's own check finds that
  * first, and then the others get less time. */
@@ -30,7 +39,8 @@ static bool verify_begin(struct lookup *lookup, struct engine *engine, enum sqli
 {
     bool going = lookup_begin(lookup, engine, query);
     if (going) {
-        lookup->conn->step_ms = lookup->engine->damaged ? LIMIT_DAMAGED_MS : LIMIT_MS;
+        lookup->conn->step_ms =
+            (lookup->engine->defects & DEFECT_FILE) ? LIMIT_DAMAGED_MS : LIMIT_MS;
     }
     return going;
 }
@@ -41,10 +51,10 @@ static hf_status verify_end(struct lookup *lookup)
 {
     bool refused = lookup->conn && sqlite3_errcode(lookup->conn->db) == SQLITE_ERROR;
     hf_status status = lookup_end(lookup);
-    if (status == HF_IO && lookup->engine->altered && refused) {
+    if (status == HF_IO && (lookup->engine->defects & DEFECT_SCHEMA) && refused) {
         return fail(HF_CORRUPT, "%s", err_message());
     }
-    return status == HF_TIMEOUT && lookup->engine->damaged
+    return status == HF_TIMEOUT && (lookup->engine->defects & DEFECT_FILE)
                ? fail(HF_CORRUPT, "it took longer than %d s, in a file that is damaged",
                       LIMIT_DAMAGED_MS / 1000)
                : status;
@@ -174,7 +184,7 @@ static hf_status check_schema(struct engine *engine, int32_t max, verify_said_fn
         lookup.conn->limit = deadline_after_ms(lookup.conn->step_ms);
         lookup.status = schema_compare(lookup.conn, max, hear, &heard);
     }
-    lookup.engine->altered = heard.any;
+    note_defect(lookup.engine, DEFECT_SCHEMA, heard.any);
     return verify_end(&lookup);
 }
 
@@ -197,7 +207,7 @@ hf_status sqlite_verify_check(struct engine *engine, enum verify_check check, in
     while (lookup_next(&lookup) && said(column_text(lookup.stmt, 0), ctx) == 0) {
     }
     if (check == VERIFY_FILE) {
-        lookup.engine->damaged = lookup.any || lookup.status == HF_CORRUPT;
+        note_defect(lookup.engine, DEFECT_FILE, lookup.any || lookup.status == HF_CORRUPT);
     }
     return verify_end(&lookup);
 }
