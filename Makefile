@@ -33,6 +33,9 @@ ONLY ?=
 WITHOUT ?=
 # POSTGRES=0 leaves the PostgreSQL engine out of the tests; POSTGRES=1 measures it in benchmarks.
 POSTGRES ?=
+# Where the PostgreSQL engine is: `module`, in libholdfast-postgres.so, which is opened when a URL
+# asks for it; or `linked` into libholdfast.so and the command, which then need libpq.
+POSTGRES_ENGINE ?= module
 # FULL=1: every test that needs a server runs in every variant, and not only a choice of them.
 FULL ?=
 # How many test programs run at once; empty: as many as the machine can bear.
@@ -114,7 +117,7 @@ TEST_LINKER := $(if $(filter release fuzz,$(VARIANT)),,$(shell \
 # libpq's header is not on the compiler's path everywhere.
 PQ_CFLAGS := $(shell pkg-config --cflags libpq 2>/dev/null || echo -I/usr/include/postgresql)
 PQ_LIBS := $(shell pkg-config --libs libpq 2>/dev/null || echo -lpq)
-LIBS := -lsqlite3 $(PQ_LIBS) -lm
+LIBS := -lsqlite3 -lm -ldl
 # What the command needs beyond the library; tests link the command's parts, too.
 CLI_LIBS := -lyaml
 
@@ -137,6 +140,12 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 below = $(sort $(shell find $(1) -name '*.c'))
 
 LIB_SRC := $(call below,src/base src/store src/bus)
+# What is linked together is made of these: the library without the PostgreSQL engine, that engine,
+# and one of the three ways to get at it (src/store/engine.h).
+WAYS_SRC := $(wildcard src/store/engine_*.c)
+ENTRY_SRC := src/store/postgres/module.c
+POSTGRES_SRC := $(filter-out $(ENTRY_SRC),$(filter src/store/postgres/%,$(LIB_SRC)))
+CORE_SRC := $(filter-out $(WAYS_SRC) $(ENTRY_SRC) $(POSTGRES_SRC),$(LIB_SRC))
 MAIN_SRC := $(filter %/main.c,$(call below,src/cli))
 CLI_SRC := $(filter-out $(MAIN_SRC),$(call below,src/cli))
 
@@ -154,7 +163,12 @@ REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
 BENCH_SRC := $(sort $(wildcard bench/*.c))
 
-LIB_OBJ := $(call objects,$(LIB_SRC))
+CORE_OBJ := $(call objects,$(CORE_SRC))
+POSTGRES_OBJ := $(call objects,$(POSTGRES_SRC))
+ENTRY_OBJ := $(call objects,$(ENTRY_SRC))
+ABSENT_OBJ := $(call objects,src/store/engine_absent.c)
+LINKED_OBJ := $(call objects,src/store/engine_linked.c)
+MODULE_OBJ := $(call objects,src/store/engine_module.c)
 CLI_OBJ := $(call objects,$(CLI_SRC))
 MAIN_OBJ := $(call objects,$(MAIN_SRC))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
@@ -168,8 +182,14 @@ SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
 ENGINES := $(sort $(patsubst sql/%/,%,$(dir $(wildcard sql/*/*.sql))))
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
 
+# A build with fault points has no modules: their state must exist once (src/store/module.h).
+IS_MODULAR := $(if $(filter release,$(VARIANT)),$(filter module,$(POSTGRES_ENGINE)))
+
 SHARED := $(BUILD)/libholdfast.so.$(VERSION)
+MODULE := $(if $(IS_MODULAR),$(BUILD)/libholdfast-postgres.so.$(VERSION))
 STATIC := $(BUILD)/libholdfast.a
+STATIC_POSTGRES := $(BUILD)/libholdfast-postgres.a
+CORE := $(BUILD)/core.a
 INTERNAL := $(BUILD)/internal.a
 BINARY := $(if $(MAIN_SRC),$(BUILD)/holdfast)
 TEST_PROGRAMS := $(TEST_SRC:%.c=$(BUILD)/%)
@@ -189,7 +209,7 @@ in_variant = BUILD="$$PWD/build/$(1)" HOLDFAST="$$PWD/build/$(1)/holdfast" ROOT=
 all: library $(BINARY) ## Build the library and the holdfast command (default)
 
 .PHONY: library
-library: $(SHARED) $(STATIC) ## Build the shared and the static library
+library: $(SHARED) $(MODULE) $(STATIC) $(STATIC_POSTGRES) ## Build the shared and the static libraries
 
 .PHONY: demo
 demo: ## Install what is missing, build, and show Holdfast at work in a temporary directory
@@ -257,7 +277,7 @@ coverage: ## Run the tests with counters and say how much of each file ran
 	    scripts/run-tests coverage; status=$$?; scripts/coverage build/coverage; exit $$status
 
 .PHONY: tidy
-tidy: $(GENERATED) ## Static analysis and the rules of the house
+tidy: $(GENERATED) $(BUILD)/gen/build.h ## Static analysis and the rules of the house
 	scripts/deps build tidy
 	scripts/check-tidy
 	scripts/check-layers
@@ -292,7 +312,8 @@ help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | sort | expand -t 16
 	@echo
 	@echo "Variables: SAN=address|thread|undefined  VARIANT=release|faults|...  WERROR=1  ONLY=pattern"
-	@echo "           PREFIX=/usr/local  DESTDIR=  FUZZ_SECONDS=60  TEST_JOBS=n  TEST_TIMEOUT=600"
+	@echo "           POSTGRES_ENGINE=module|linked  PREFIX=/usr/local  DESTDIR="
+	@echo "           FUZZ_SECONDS=60  TEST_JOBS=n  TEST_TIMEOUT=600"
 
 # --- Installation --------------------------------------------------------------------------------
 
@@ -302,6 +323,9 @@ COMPLETION_zsh := zsh/site-functions/_holdfast
 COMPLETION_fish := fish/vendor_completions.d/holdfast.fish
 SHELLS := bash zsh fish
 MAN_PAGES := $(sort $(wildcard man/*.1 man/*.3))
+# Shared libraries; the PostgreSQL engine and its static library may be a package of their own,
+# holdfast-postgres.
+LIBRARIES := libholdfast $(if $(MODULE),libholdfast-postgres)
 man_target = $(MANDIR)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 
 .PHONY: install
@@ -311,10 +335,11 @@ install: all ## Install below PREFIX (and DESTDIR)
 	install -m 755 $(BINARY) "$(DESTDIR)$(BINDIR)/holdfast"
 	install -m 644 include/holdfast.h "$(DESTDIR)$(INCLUDEDIR)/holdfast.h"
 	install -m 644 include/holdfast/*.h "$(DESTDIR)$(INCLUDEDIR)/holdfast"
-	install -m 644 $(STATIC) "$(DESTDIR)$(LIBDIR)/libholdfast.a"
-	install -m 755 $(SHARED) "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(VERSION)"
-	ln -sf libholdfast.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(SOVERSION)"
-	ln -sf libholdfast.so.$(SOVERSION) "$(DESTDIR)$(LIBDIR)/libholdfast.so"
+	install -m 644 $(STATIC) $(STATIC_POSTGRES) "$(DESTDIR)$(LIBDIR)"
+	install -m 755 $(SHARED) $(MODULE) "$(DESTDIR)$(LIBDIR)"
+	@set -e; $(foreach library,$(LIBRARIES), \
+	    ln -sf $(library).so.$(VERSION) "$(DESTDIR)$(LIBDIR)/$(library).so.$(SOVERSION)"; \
+	    ln -sf $(library).so.$(SOVERSION) "$(DESTDIR)$(LIBDIR)/$(library).so";)
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@LIBDIR@|$(LIBDIR)|' \
 	    -e 's|@VERSION@|$(VERSION)|' holdfast.pc.in >"$(DESTDIR)$(LIBDIR)/pkgconfig/holdfast.pc"
 	@set -e; $(foreach page,$(MAN_PAGES), \
@@ -329,9 +354,9 @@ uninstall: ## Remove what install put there
 	rm -f "$(DESTDIR)$(BINDIR)/holdfast" "$(DESTDIR)$(INCLUDEDIR)/holdfast.h" \
 	    $(foreach header,$(notdir $(wildcard include/holdfast/*.h)), \
 	        "$(DESTDIR)$(INCLUDEDIR)/holdfast/$(header)") \
-	    "$(DESTDIR)$(LIBDIR)/libholdfast.a" "$(DESTDIR)$(LIBDIR)/libholdfast.so" \
-	    "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(SOVERSION)" \
-	    "$(DESTDIR)$(LIBDIR)/libholdfast.so.$(VERSION)" \
+	    $(foreach library,libholdfast libholdfast-postgres, \
+	        $(foreach end,a so so.$(SOVERSION) so.$(VERSION), \
+	            "$(DESTDIR)$(LIBDIR)/$(library).$(end)")) \
 	    "$(DESTDIR)$(LIBDIR)/pkgconfig/holdfast.pc" \
 	    $(foreach page,$(MAN_PAGES),"$(DESTDIR)$(call man_target,$(page))") \
 	    $(foreach shell,$(SHELLS),"$(DESTDIR)$(DATADIR)/$(COMPLETION_$(shell))")
@@ -360,7 +385,18 @@ $(BUILD)/flags: FORCE
 	      exit 1; }
 	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(PIE))
 $(BUILD)/members: FORCE
-	$(call stamp,$(LIB_OBJ) $(CLI_OBJ))
+	$(call stamp,$(LIB_SRC) $(CLI_OBJ) $(IS_MODULAR))
+
+# Who this build is, for the library and its module to recognise each other (src/store/module.h),
+# and the way from the command to the libraries of an installation.
+IDENTIFIED := $(sort $(shell find include src/base src/store sql/postgres -type f))
+TO_LIBDIR := $(or $(shell realpath -ms --relative-to="$(BINDIR)" "$(LIBDIR)" 2>/dev/null),../lib)
+$(BUILD)/gen/build.h: FORCE
+	@mkdir -p $(@D)
+	@digest=$$(cat $(IDENTIFIED) | sha256sum | cut -c 1-12) && printf '#define %s "%s"\n' \
+	    BUILD_IDENTITY "$(VERSION)-$$digest" BUILD_LIBDIR "$(TO_LIBDIR)" \
+	    BUILD_POSTGRES_FILE libholdfast-postgres.so.$(SOVERSION) >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(GENERATED): $(BUILD)/gen/%_sql.h: sql/% $$(wildcard sql/$$*/*.sql) scripts/embed-sql
 	@mkdir -p $(@D)
@@ -368,36 +404,53 @@ $(GENERATED): $(BUILD)/gen/%_sql.h: sql/% $$(wildcard sql/$$*/*.sql) scripts/emb
 	$(Q)scripts/embed-sql $* sql/$* >$@.new
 	@mv $@.new $@
 
-$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED)
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(INCLUDES) $(ALL_CFLAGS) $(ERRORS) -MMD -MP -c -o $@ $<
 
 # Tests and the command reach internal symbols through internal.a.
-$(INTERNAL): $(LIB_OBJ) $(CLI_OBJ) $(BUILD)/members
+$(INTERNAL): $(CORE_OBJ) $(POSTGRES_OBJ) $(LINKED_OBJ) $(CLI_OBJ)
+# The module takes from core.a what its engine calls.
+$(CORE): $(CORE_OBJ)
+$(INTERNAL) $(CORE): $(BUILD)/members
 	@rm -f $@
 	$(call say,AR)
-	$(Q)$(AR) rcs $@ $(LIB_OBJ) $(CLI_OBJ)
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-$(SHARED): $(LIB_OBJ) $(BUILD)/members src/libholdfast.map
-	$(call say,LINK)
-	$(Q)$(CC) -shared -Wl,-soname,libholdfast.so.$(SOVERSION) -Wl,-z,defs \
-	    -Wl,--version-script=src/libholdfast.map -o $@ $(LIB_OBJ) $(ALL_LDFLAGS) $(LIBS)
-	@ln -sf libholdfast.so.$(VERSION) $(BUILD)/libholdfast.so.$(SOVERSION)
-	@ln -sf libholdfast.so.$(SOVERSION) $(BUILD)/libholdfast.so
+# shared NAME LIBRARIES: links what a target depends on into a shared library, and gives it its
+# other names.
+define shared =
+$(call say,LINK)
+$(Q)$(CC) -shared -Wl,-soname,$(1).so.$(SOVERSION) -Wl,-z,defs \
+    -Wl,--version-script=src/$(1).map -o $@ $(filter %.o %.a,$^) $(ALL_LDFLAGS) $(2)
+@ln -sf $(1).so.$(VERSION) $(BUILD)/$(1).so.$(SOVERSION)
+@ln -sf $(1).so.$(SOVERSION) $(BUILD)/$(1).so
+endef
 
-# The static library users link is one object whose hidden symbols were made local: names such
+$(SHARED): $(CORE_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ),$(LINKED_OBJ) $(POSTGRES_OBJ)) \
+    $(BUILD)/members src/libholdfast.map
+	$(call shared,libholdfast,$(LIBS) $(if $(IS_MODULAR),,$(PQ_LIBS)))
+
+$(BUILD)/libholdfast-postgres.so.$(VERSION): $(ENTRY_OBJ) $(POSTGRES_OBJ) $(CORE) \
+    src/libholdfast-postgres.map
+	$(call shared,libholdfast-postgres,$(PQ_LIBS) -lm)
+
+# A static library that users link is one object whose hidden symbols were made local: names such
 # as buf_append must not collide with names of the application.
-$(STATIC): $(LIB_OBJ) $(BUILD)/members
+$(STATIC): $(CORE_OBJ) $(ABSENT_OBJ)
+$(STATIC_POSTGRES): $(CORE_OBJ) $(POSTGRES_OBJ) $(LINKED_OBJ)
+$(STATIC) $(STATIC_POSTGRES): $(BUILD)/members
 	@rm -f $@
 	$(call say,AR)
-	$(Q)$(LD) -r -o $(BUILD)/holdfast.o $(LIB_OBJ)
-	$(Q)$(OBJCOPY) --localize-hidden $(BUILD)/holdfast.o
-	$(Q)$(AR) rcs $@ $(BUILD)/holdfast.o
+	$(Q)$(LD) -r -o $(@:.a=.o) $(filter %.o,$^)
+	$(Q)$(OBJCOPY) --localize-hidden $(@:.a=.o)
+	$(Q)$(AR) rcs $@ $(@:.a=.o)
 
-$(BUILD)/holdfast: $(MAIN_OBJ) $(INTERNAL)
+# internal.a has the engine, which is not taken if there is another way to get at it.
+$(BUILD)/holdfast: $(MAIN_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ)) $(INTERNAL) | $(MODULE)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(PIE) $(ALL_LDFLAGS) $(LIBS) $(CLI_LIBS)
+	$(Q)$(CC) -o $@ $^ $(PIE) $(ALL_LDFLAGS) $(LIBS) $(if $(IS_MODULAR),,$(PQ_LIBS)) $(CLI_LIBS)
 
 # Programs of tests/postgres use the scenes of tests/bus, too.
 layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/% \
@@ -407,7 +460,7 @@ $(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
     $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(TEST_LINKER) $(ALL_LDFLAGS) -lcmocka $(LIBS) $(CLI_LIBS)
+	$(Q)$(CC) -o $@ $^ $(TEST_LINKER) $(ALL_LDFLAGS) -lcmocka $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
 
 # Without the variant's flags: the program that loads it has none of them.
 $(PRELOADS): $(BUILD)/%.so: %.c $(BUILD)/flags
@@ -419,16 +472,16 @@ $(REPLAY_PROGRAMS): $(BUILD)/tests/fuzz/replay_%: \
     $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(CLI_LIBS)
+	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
 
 $(FUZZ_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -fsanitize=fuzzer -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(CLI_LIBS)
+	$(Q)$(CC) -fsanitize=fuzzer -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
 
-$(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(SHARED)
+$(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(SHARED) | $(MODULE)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $< -L$(BUILD) -lholdfast -Wl,-rpath,'$$ORIGIN/..' $(ALL_LDFLAGS) $(LIBS)
+	$(Q)$(CC) -o $@ $< -L$(BUILD) -lholdfast -Wl,-rpath,'$$ORIGIN/..' $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS)
 
 -include $(ALL_OBJ:.o=.d)

@@ -65,7 +65,11 @@ FNR == 1 {
     # The configuration file is read in one place; the library must not need its parser.
     if (name == "yaml.h" && FILENAME != "src/cli/config/yaml.c")
         refuse("belongs to src/cli/config/yaml.c")
-    if (name in owner) {
+    # Which build this is concerns the engine's module and its opener.
+    if (name == "build.h") {
+        if (FILENAME !~ /^src\/store\/(engine_module|postgres\/module)\.c$/)
+            refuse("belongs to src/store/engine_module.c and src/store/postgres/module.c")
+    } else if (name in owner) {
         # `bench --raw` measures the bare engine with the very statement of the bus.
         if (engine != owner[name] && FILENAME != "src/cli/bench/raw.c")
             refuse("belongs to src/store/" owner[name])

@@ -67,6 +67,8 @@ typedef struct hf_options {
  *       files on network filesystems are refused (HF_INVALID).
  *   "postgres://..." or "postgresql://...": a database of a server (14 or newer), shared by many
  *       machines. The URL is libpq's, the database must exist; the tables are in schema `holdfast`.
+ *       The engine is libholdfast-postgres.so, which the first such URL loads; HF_UNAVAILABLE if it
+ *       is missing or of another build. A static library has it in itself or not.
  * An older schema is migrated; a newer one is refused (HF_SCHEMA), and so is one that is to be
  * migrated and has been changed by others. `options` may be NULL.
  * HF_UNAVAILABLE, HF_DENIED, HF_CORRUPT, HF_NOSPACE, HF_IO: file or server say no. Blocks.

@@ -5,16 +5,37 @@
  * the stack and copied over only when it is complete. A sentence that is too long keeps its
  * beginning, which names the thing that failed, is cut between two characters, and ends in "…".
  * Nothing here allocates: reporting that memory has run out must not need memory.
+ *
+ * An engine that is a module has its own copy of this file, and is made to use the sentence of the
+ * library that opened it: otherwise hf_errmsg would not see why the engine failed.
  */
 #include "base/err.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last_message[HF_ERR_BYTES_MAX];
+static _Thread_local char own_message[HF_ERR_BYTES_MAX];
+
+char *err_slot(void)
+{
+    return own_message;
+}
+
+static char *(*_Atomic slot_of)(void) = err_slot;
+
+void err_share(char *(*slot)(void))
+{
+    atomic_store(&slot_of, slot);
+}
+
+static char *last_message(void)
+{
+    return atomic_load_explicit(&slot_of, memory_order_relaxed)();
+}
 
 static const char ellipsis[] = "…";
 
@@ -44,7 +65,7 @@ hf_status fail(hf_status status, const char *format, ...)
     } else if ((size_t)length >= sizeof made) {
         mark_cut(made);
     }
-    memcpy(last_message, made, strlen(made) + 1);
+    memcpy(last_message(), made, strlen(made) + 1);
     errno = errno_before;
     return status;
 }
@@ -56,12 +77,12 @@ hf_status err_set(hf_status status, const char *message)
 
 const char *err_message(void)
 {
-    return last_message;
+    return last_message();
 }
 
 void err_clear(void)
 {
-    last_message[0] = '\0';
+    last_message()[0] = '\0';
 }
 
 const char *status_name(hf_status status)

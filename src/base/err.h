@@ -36,6 +36,13 @@ const char *err_message(void);
 
 void err_clear(void);
 
+/* Where the calling thread's sentence is kept: HF_ERR_BYTES_MAX bytes. */
+char *err_slot(void);
+
+/* From now on this copy of the code keeps sentences where another copy's err_slot says. For a
+ * module, which calls it once, before anything can fail in it. */
+void err_share(char *(*slot)(void));
+
 /* "HF_INVALID"; "HF_?" for a number that is no status. */
 const char *status_name(hf_status status);
 

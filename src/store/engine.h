@@ -32,11 +32,9 @@ struct exporter {
 };
 
 struct engine_class {
-    const char *name;         /* "sqlite"; also the URL's scheme */
-    const char *other_scheme; /* another one; NULL: none */
-    bool whole_url;           /* open gets the URL as it is, scheme and all */
+    const char *name; /* "sqlite"; also the URL's scheme */
 
-    /* `location` is the URL without "scheme:". */
+    /* `location` is the URL without "scheme:", or all of it (store.c says of which engine). */
     hf_status (*open)(const char *location, const struct store_options *options,
                       struct engine **ret_engine);
     void (*close)(struct engine *engine);
@@ -147,12 +145,24 @@ struct engine_class {
 extern const struct engine_class sqlite_engine_class;
 extern const struct engine_class postgres_engine_class;
 
+/*
+ * The class of the PostgreSQL engine. A program has one of three definitions of this function, by
+ * what it is linked from:
+ *
+ *     engine_module.c   opens libholdfast-postgres.so, once: libholdfast.so, and the command
+ *     engine_linked.c   the engine is part of the program: libholdfast-postgres.a, and all tests
+ *     engine_absent.c   there is none: libholdfast.a
+ *
+ * HF_UNAVAILABLE if the engine cannot be had; the sentence says what to install or to link.
+ */
+hf_status postgres_class_get(const struct engine_class **ret_class);
+
 #ifdef HF_FAULTS
 /* Lets store_open know one more engine by its name as URL scheme (NULL forgets it): the seam
  * through which tests slip an engine that fails on purpose under everything above. */
 void store_engine_add(const struct engine_class *class);
-/* The engine of a scheme; NULL if there is none. */
-const struct engine_class *store_engine_find(const char *scheme);
+/* The engine that the URL's scheme names and what it opens; NULL if there is none. */
+const struct engine_class *store_engine_find(const char *url, const char **ret_location);
 #endif
 
 #endif

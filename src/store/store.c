@@ -20,11 +20,60 @@ struct store {
     struct group group;
 };
 
-static const struct engine_class *const engine_classes[] = {&sqlite_engine_class,
-                                                            &postgres_engine_class};
+static hf_status sqlite_class_get(const struct engine_class **ret_class)
+{
+    *ret_class = &sqlite_engine_class;
+    return HF_OK;
+}
 
-#define ENGINE_COUNT (sizeof engine_classes / sizeof engine_classes[0])
-#define DEFAULT_ENGINE 0 /* for a bare path */
+/* What a URL says about its engine, which may have to be loaded first. */
+struct scheme {
+    const char *name;
+    const char *other_name; /* NULL: none */
+    bool whole_url;         /* the engine's open gets the URL as it is, scheme and all */
+    hf_status (*class_get)(const struct engine_class **ret_class);
+};
+
+static const struct scheme schemes[] = {
+    {.name = "sqlite", .class_get = sqlite_class_get},
+    {.name = "postgres",
+     .other_name = "postgresql",
+     .whole_url = true,
+     .class_get = postgres_class_get},
+};
+
+#define SCHEME_COUNT (sizeof schemes / sizeof schemes[0])
+
+/* What follows "name:" in the URL; NULL if it begins with another one. */
+static const char *after_scheme(const char *url, const char *name)
+{
+    size_t length = strlen(name);
+    bool named = strncmp(url, name, length) == 0 && url[length] == ':';
+    return named ? url + length + 1 : NULL;
+}
+
+/* Does the URL have this scheme? Then what its engine opens, else NULL. */
+static const char *location_in(const char *url, const struct scheme *scheme)
+{
+    const char *location = after_scheme(url, scheme->name);
+    if (!location && scheme->other_name) {
+        location = after_scheme(url, scheme->other_name);
+    }
+    return location && scheme->whole_url ? url : location;
+}
+
+/* The scheme of the URL and what its engine opens; NULL if it has none of them. */
+static const struct scheme *find_scheme(const char *url, const char **ret_location)
+{
+    for (size_t i = 0; i < SCHEME_COUNT; i++) {
+        const char *location = location_in(url, &schemes[i]);
+        if (location) {
+            *ret_location = location;
+            return &schemes[i];
+        }
+    }
+    return NULL;
+}
 
 #ifdef HF_FAULTS
 static const struct engine_class *extra_class;
@@ -34,36 +83,13 @@ void store_engine_add(const struct engine_class *class)
     extra_class = class;
 }
 
-const struct engine_class *store_engine_find(const char *scheme)
+const struct engine_class *store_engine_find(const char *url, const char **ret_location)
 {
-    for (size_t i = 0; i < ENGINE_COUNT; i++) {
-        const struct engine_class *class = engine_classes[i];
-        if (strcmp(class->name, scheme) == 0 ||
-            (class->other_scheme && strcmp(class->other_scheme, scheme) == 0)) {
-            return class;
-        }
-    }
-    return NULL;
+    const struct engine_class *class = NULL;
+    const struct scheme *scheme = find_scheme(url, ret_location);
+    return scheme && scheme->class_get(&class) == HF_OK ? class : NULL;
 }
 #endif
-
-/* What follows "scheme:" in the URL; NULL if it has another one. */
-static const char *after_scheme(const char *url, const char *scheme)
-{
-    size_t length = strlen(scheme);
-    bool named = strncmp(url, scheme, length) == 0 && url[length] == ':';
-    return named ? url + length + 1 : NULL;
-}
-
-/* Does the URL name this engine? Then where its location begins, else NULL. */
-static const char *location_in(const char *url, const struct engine_class *class)
-{
-    const char *location = after_scheme(url, class->name);
-    if (!location && class->other_scheme) {
-        location = after_scheme(url, class->other_scheme);
-    }
-    return location && class->whole_url ? url : location;
-}
 
 /* Is it a connection string of libpq, and no path? */
 static bool is_conninfo(const char *url)
@@ -87,18 +113,14 @@ static hf_status find_engine(const char *url, const struct engine_class **ret_cl
     if (!url || !*url) {
         return fail(HF_INVALID, "the database URL is empty; give sqlite:PATH or postgres://...");
     }
-    for (size_t i = 0; i < ENGINE_COUNT; i++) {
-        const char *location = location_in(url, engine_classes[i]);
-        if (location) {
-            *ret_class = engine_classes[i];
-            *ret_location = location;
-            return HF_OK;
-        }
+    const struct scheme *named = find_scheme(url, ret_location);
+    if (named) {
+        return named->class_get(ret_class);
     }
 #ifdef HF_FAULTS
-    if (extra_class && location_in(url, extra_class)) {
+    if (extra_class && after_scheme(url, extra_class->name)) {
         *ret_class = extra_class;
-        *ret_location = location_in(url, extra_class);
+        *ret_location = after_scheme(url, extra_class->name);
         return HF_OK;
     }
 #endif
@@ -113,9 +135,8 @@ static hf_status find_engine(const char *url, const struct engine_class **ret_cl
                     "no engine for URL scheme \"%.*s\"; this build has: sqlite, postgres",
                     (int)scheme, url);
     }
-    *ret_class = engine_classes[DEFAULT_ENGINE];
-    *ret_location = url;
-    return HF_OK;
+    *ret_location = url; /* a path */
+    return sqlite_class_get(ret_class);
 }
 
 hf_status store_open(const char *url, const struct store_options *options, struct store **ret_store)
@@ -531,27 +552,6 @@ void store_export_close(struct exporter *exporter)
     if (exporter) {
         exporter->engine->class->export_close(exporter);
     }
-}
-
-const char *transfer_table_name(enum transfer_table table)
-{
-    static const char *const names[TRANSFER_TABLES] = {
-        [TRANSFER_EVENTS] = "events",
-        [TRANSFER_KEYS] = "keys",
-        [TRANSFER_SUBSCRIPTIONS] = "subscriptions",
-        [TRANSFER_PARTITIONS] = "partitions",
-        [TRANSFER_RETRIES] = "retries",
-        [TRANSFER_COPIES] = "copies",
-        [TRANSFER_SETTLED] = "settled",
-        [TRANSFER_LEASES] = "leases",
-        [TRANSFER_NUMBERS] = "numbers",
-        [TRANSFER_DEAD_LETTERS] = "dead letters",
-        [TRANSFER_SCHEDULES] = "schedules",
-        [TRANSFER_RUNS] = "runs of schedules",
-        [TRANSFER_DELAYED] = "delayed events",
-        [TRANSFER_NAMESPACE] = "namespace",
-    };
-    return names[table];
 }
 
 hf_status store_reader_open(struct store *store, int64_t after, bool strict,

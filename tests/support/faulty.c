@@ -195,10 +195,8 @@ static hf_status faulty_open(const char *location, const struct store_options *o
     if (verdict.fails) {
         return verdict_fail(verdict);
     }
-    char scheme[32];
-    size_t length = strcspn(location, ":");
-    snprintf(scheme, sizeof scheme, "%.*s", (int)length, location);
-    const struct engine_class *class = location[length] ? store_engine_find(scheme) : NULL;
+    const char *inner_location = NULL;
+    const struct engine_class *class = store_engine_find(location, &inner_location);
     if (!class) {
         return (fail)(HF_INVALID, "the faulty engine needs a URL with a scheme: \"%s\"", location);
     }
@@ -207,8 +205,7 @@ static hf_status faulty_open(const char *location, const struct store_options *o
         return (fail)(HF_NOMEM, "out of memory");
     }
     faulty->head.class = &faulty_engine_class;
-    hf_status status =
-        class->open(class->whole_url ? location : location + length + 1, options, &faulty->inner);
+    hf_status status = class->open(inner_location, options, &faulty->inner);
     if (status != HF_OK) {
         free(faulty);
         return status;

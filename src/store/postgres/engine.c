@@ -352,8 +352,6 @@ static void postgres_alive(struct engine *engine)
 
 const struct engine_class postgres_engine_class = {
     .name = "postgres",
-    .other_scheme = "postgresql",
-    .whole_url = true,
     .open = postgres_open,
     .close = postgres_close,
     .apply = postgres_apply,
