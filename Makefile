@@ -36,7 +36,7 @@ POSTGRES ?=
 # Where the PostgreSQL engine is: `module`, in libholdfast-postgres.so, which is opened when a URL
 # asks for it; or `linked` into libholdfast.so and the command, which then need libpq.
 POSTGRES_ENGINE ?= module
-# FULL=1: every test that needs a server runs in every variant, and not only a choice of them.
+# FULL=1: every test runs in every variant, and not only a choice of them (scripts/run-tests).
 FULL ?=
 # How many test programs run at once; empty: as many as the machine can bear.
 TEST_JOBS ?=
@@ -227,7 +227,7 @@ test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=nam
 	    POSTGRES='$(POSTGRES)' FULL='$(FULL)' scripts/run-tests $(TEST_VARIANTS)
 
 .PHONY: test-all
-test-all: ## The same, and every test that needs a server in every variant
+test-all: ## The same, and every test in every variant
 	$(MAKE) FULL=1 test
 
 .PHONY: test-programs

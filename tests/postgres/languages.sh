@@ -78,11 +78,16 @@ finds_pg() {
     node -e 'require("pg")' 2>/dev/null
 }
 
-# The driver where Debian's cannot be, because Node is not Debian's.
+# The driver where Debian's cannot be, because Node is not Debian's. Another run of the tests may be
+# fetching it, too.
 fetch_pg() {
+    local lock
     command -v npm >/dev/null || return 1
     mkdir -p "$fetched"
-    timeout 60 npm install --prefix "$fetched" --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
+    exec {lock}>"$fetched.lock"
+    flock "$lock"
+    finds_pg || timeout 60 npm install --prefix "$fetched" --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
+    exec {lock}>&-
     finds_pg
 }
 
