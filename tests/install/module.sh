@@ -15,7 +15,8 @@ cd "$TMPDIR" || exit 1
 # probe LIBRARY STEP...: loads the library, as a program in another language does, and takes the
 # steps. Each URL is opened, with one line about what came of it, "cd:PATH" changes the directory,
 # "sh:COMMAND" runs a command, "maps:WORD" says whether a file of that name is loaded,
-# "again:LIBRARY" loads another one, and "threads:URL" opens the URL in many threads at once.
+# "again:LIBRARY" loads another one, "threads:URL" opens the URL in many threads at once, and
+# "fork:URL" opens it in a child process.
 cat >probe.c <<'END'
 #include <dlfcn.h>
 #include <holdfast.h>
@@ -23,6 +24,7 @@ cat >probe.c <<'END'
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define THREADS 16
@@ -71,6 +73,17 @@ static void crowd(char *url)
         pthread_join(threads[i], NULL);
 }
 
+static int in_child(const char *url)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        try(url);
+        exit(0);
+    }
+    return waitpid(child, &status, 0) != child || status != 0;
+}
+
 static int maps(const char *word)
 {
     char line[8192];
@@ -97,6 +110,8 @@ int main(int count, char **words)
             printf("%s %s\n", rest, maps(rest) ? "is loaded" : "is not loaded");
         else if (strncmp(words[i], "threads:", 8) == 0)
             crowd(rest);
+        else if (strncmp(words[i], "fork:", 5) == 0)
+            failed = in_child(rest);
         else
             try(words[i]);
         if (failed)
@@ -182,6 +197,8 @@ all_connect() {
     [ "$(./probe "$lib" "threads:$url" | grep -c 'HF_UNAVAILABLE cannot connect')" -eq 16 ]
 }
 ok "many threads may be the first at once" all_connect
+ok "a child process may be the first, and use what its parent has loaded" says \
+    'cannot connect*cannot connect*cannot connect' ./probe "$lib" "fork:$url" "$url" "fork:$url"
 mv 'a place' 'another place'
 lib="$PWD/another place/lib/libholdfast.so.0"
 ok "the module is found beside the library after both were moved" says 'cannot connect' \
