@@ -35,13 +35,16 @@ int64_t bench_payload_number(const char *payload, size_t size)
 {
     int64_t number = 0;
 
-    if (size < 25 || memcmp(payload, "{\"t\":", 5) != 0)
+    if (size < 25 || memcmp(payload, "{\"t\":", 5) != 0) {
         return -1;
+    }
     for (size_t i = 5; i < 24; i++) {
-        if (payload[i] == ' ')
+        if (payload[i] == ' ') {
             continue;
-        if (payload[i] < '0' || payload[i] > '9')
+        }
+        if (payload[i] < '0' || payload[i] > '9') {
             return -1;
+        }
         number = number * 10 + (payload[i] - '0');
     }
     return number;
@@ -56,9 +59,10 @@ static int by_value(const void *a, const void *b)
 
 double bench_median(double *values, size_t count)
 {
-    if (count == 0)
+    if (count == 0) {
         return -1;
-    qsort(values, count, sizeof(*values), by_value);
+    }
+    qsort(values, count, sizeof *values, by_value);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
@@ -73,27 +77,31 @@ int bench_begin(struct bench *bench, struct cli *cli)
     bench->rounds_opened = 0;
     bench->durability = (hf_durability)args_number(args, "durability", HF_DURABILITY_POWER);
     if (!bench->own) {
-        snprintf(bench->url, sizeof(bench->url), "%s", cli->url);
+        snprintf(bench->url, sizeof bench->url, "%s", cli->url);
         return 0;
     }
-    if (!tempdir_make(&bench->dir, args_text(args, "dir")))
+    if (!tempdir_make(&bench->dir, args_text(args, "dir"))) {
         return EXIT_ERROR;
-    if (tempdir_in_memory(&bench->dir))
+    }
+    if (tempdir_in_memory(&bench->dir)) {
         out_say("Note: %s is in memory, where durability costs nothing. Use --dir.",
                 bench->dir.path);
+    }
     return 0;
 }
 
 static int refuse_used(hf_bus *bus, const char *url)
 {
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     hf_status status = hf_stats_get(bus, &stats);
     char shown[URL_SHOWN_BYTES];
 
-    if (status != HF_OK)
+    if (status) {
         return cli_fail(status);
-    if (stats.head == 0 && stats.subscriptions == 0)
+    }
+    if (stats.head == 0 && stats.subscriptions == 0) {
         return 0;
+    }
     out_complain("%s is not empty: a benchmark runs in an empty database, or without --db in a "
                  "temporary one",
                  url_shown(url, shown));
@@ -109,13 +117,14 @@ int bench_open(struct bench *bench, hf_bus **ret_bus)
 
     options.durability = bench->durability;
     if (bench->own) {
-        snprintf(name, sizeof(name), "round-%" PRId64 ".db", ++bench->rounds_opened);
+        snprintf(name, sizeof name, "round-%" PRId64 ".db", ++bench->rounds_opened);
         tempdir_database(&bench->dir, name);
-        snprintf(bench->url, sizeof(bench->url), "%s", bench->dir.url);
+        snprintf(bench->url, sizeof bench->url, "%s", bench->dir.url);
     }
     code = cli_fail(hf_open(bench->url, &options, &bus));
-    if (!code && !bench->own)
+    if (!code && !bench->own) {
         code = refuse_used(bus, bench->url);
+    }
     if (code) {
         hf_close(&bus);
         return code;
@@ -127,28 +136,32 @@ int bench_open(struct bench *bench, hf_bus **ret_bus)
 void bench_close(struct bench *bench, hf_bus **bus)
 {
     hf_close(bus);
-    if (bench->own)
+    if (bench->own) {
         tempdir_clear(&bench->dir);
+    }
 }
 
 void bench_end(struct bench *bench)
 {
-    if (bench->own)
+    if (bench->own) {
         tempdir_remove(&bench->dir);
+    }
 }
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
 static void show_measured(struct json_out *json, const char *key, double value)
 {
-    if (value >= 0)
+    if (value >= 0) {
         show_double(json, key, value);
+    }
 }
 
 static void show_known(struct json_out *json, const char *key, int64_t value)
 {
-    if (value >= 0)
+    if (value >= 0) {
         show_int(json, key, value);
+    }
 }
 
 static void print_json(const struct bench *bench, const struct bench_report *report)
@@ -162,7 +175,7 @@ static void print_json(const struct bench *bench, const struct bench_report *rep
     json_out_init(&json, &line);
     json_object_begin(&json);
     show_string(&json, "bench", report->name);
-    show_string(&json, "engine", url_engine(bench->url, engine, sizeof(engine)));
+    show_string(&json, "engine", url_engine(bench->url, engine, sizeof engine));
     show_string(&json, "durability",
                 bench->durability == HF_DURABILITY_PROCESS ? "process" : "power");
     show_int(&json, "events", report->events);
@@ -171,8 +184,9 @@ static void print_json(const struct bench *bench, const struct bench_report *rep
     show_known(&json, "size", report->size);
     show_known(&json, "rounds", report->rounds);
     show_known(&json, "processes", report->processes);
-    if (report->mode)
+    if (report->mode) {
         show_string(&json, "mode", report->mode);
+    }
     show_double(&json, "rate", report->rate);
     show_measured(&json, "wanted_rate", report->wanted_rate);
     show_double(&json, "p50_ms", histogram_ms(latency, 0.5));
@@ -181,8 +195,9 @@ static void print_json(const struct bench *bench, const struct bench_report *rep
     show_double(&json, "max_ms", histogram_max_ms(latency));
     show_known(&json, "commits", report->commits);
     show_measured(&json, "raw_rate", report->raw_rate);
-    if (report->raw_rate > 0)
+    if (report->raw_rate > 0) {
         show_double(&json, "ratio", report->rate / report->raw_rate);
+    }
     json_object_end(&json);
     out_json_line(&line);
     buf_release(&line);
@@ -198,25 +213,31 @@ void bench_print(const struct bench *bench, const struct bench_report *report)
         return;
     }
     printf("%s on %s, durability %s: %" PRId64 " events", report->name,
-           url_engine(bench->url, engine, sizeof(engine)),
+           url_engine(bench->url, engine, sizeof engine),
            bench->durability == HF_DURABILITY_PROCESS ? "process" : "power", report->events);
-    if (report->size >= 0)
+    if (report->size >= 0) {
         printf(" of %" PRId64 " bytes", report->size);
-    if (report->mode)
+    }
+    if (report->mode) {
         printf(", %s", report->mode);
+    }
     printf(", %" PRId64 " thread%s, batch %" PRId64, report->threads,
            report->threads == 1 ? "" : "s", report->batch);
-    if (report->processes >= 0)
+    if (report->processes >= 0) {
         printf(", %" PRId64 " process%s", report->processes, report->processes == 1 ? "" : "es");
+    }
     printf("\n  rate      %12.0f/s", report->rate);
-    if (report->wanted_rate >= 0)
+    if (report->wanted_rate >= 0) {
         printf("  (wanted %.0f/s)", report->wanted_rate);
-    if (report->commits > 0)
+    }
+    if (report->commits > 0) {
         printf("  (%" PRId64 " commits)", report->commits);
+    }
     printf("\n  p50       %12.3f ms   %s\n", histogram_ms(latency, 0.5), report->latency_is);
     printf("  p99       %12.3f ms\n  p99.9     %12.3f ms\n  max       %12.3f ms\n",
            histogram_ms(latency, 0.99), histogram_ms(latency, 0.999), histogram_max_ms(latency));
-    if (report->raw_rate > 0)
+    if (report->raw_rate > 0) {
         printf("  raw       %12.0f/s  bare engine, one connection\n  ratio     %12.2f\n",
                report->raw_rate, report->rate / report->raw_rate);
+    }
 }

@@ -32,13 +32,15 @@ static size_t add_options(const struct bench *bench, char **arguments, size_t co
     static char texts[4][128];
 
     for (size_t i = 0; i < 4; i++) {
-        if (!args_given(args, passed[i]))
+        if (!args_given(args, passed[i])) {
             continue;
-        snprintf(texts[i], sizeof(texts[i]), "--%s=%s", passed[i], args_text(args, passed[i]));
+        }
+        snprintf(texts[i], sizeof texts[i], "--%s=%s", passed[i], args_text(args, passed[i]));
         arguments[count++] = texts[i];
     }
-    if (bench->cli->json)
+    if (bench->cli->json) {
         arguments[count++] = unconst("--json");
+    }
     return count;
 }
 
@@ -56,8 +58,8 @@ int bench_child_start(struct bench_child *child, const struct bench *bench, doub
     int ends[2];
     int error;
 
-    snprintf(rate_text, sizeof(rate_text), "%.6f", rate);
-    snprintf(seconds, sizeof(seconds), "%" PRId64, (int64_t)((double)events / rate + 0.5));
+    snprintf(rate_text, sizeof rate_text, "%.6f", rate);
+    snprintf(seconds, sizeof seconds, "%" PRId64, (int64_t)((double)events / rate + 0.5));
     arguments[add_options(bench, arguments, 10)] = NULL;
     if (pipe2(ends, O_CLOEXEC) != 0) {
         out_complain("cannot make a pipe: %s", strerror(errno));
@@ -81,8 +83,9 @@ int bench_child_ready(struct bench_child *child)
 {
     char line[64];
 
-    if (fgets(line, sizeof(line), child->out) && strcmp(line, BENCH_CHILD_READY "\n") == 0)
+    if (fgets(line, sizeof line, child->out) && strcmp(line, BENCH_CHILD_READY "\n") == 0) {
         return 0;
+    }
     out_complain("the consumer did not become ready");
     return EXIT_ERROR;
 }
@@ -92,14 +95,18 @@ int bench_child_end(struct bench_child *child, int code)
     char line[4096];
     int status = 0;
 
-    if (code)
+    if (code) {
         kill(child->pid, SIGTERM);
-    while (!code && fgets(line, sizeof(line), child->out))
+    }
+    while (!code && fgets(line, sizeof line, child->out)) {
         fputs(line, stdout);
+    }
     fclose(child->out);
-    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
         ;
-    if (code)
+    }
+    if (code) {
         return code;
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_ERROR;
 }

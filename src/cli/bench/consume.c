@@ -49,7 +49,7 @@ static int fill(struct consume_bench *consume, hf_bus *bus)
         for (int64_t i = 0; i < count; i++) {
             char *payload = payloads + i * consume->size;
             bench_payload(payload, (size_t)consume->size, done + i);
-            snprintf(keys[i], sizeof(keys[i]), "key-%d", (int)((done + i) % 1000));
+            snprintf(keys[i], sizeof keys[i], "key-%d", (int)((done + i) % 1000));
             events[i] = blank;
             events[i].type = "bench.event";
             events[i].key = keys[i];
@@ -88,14 +88,16 @@ static int drain(struct consume_bench *consume, hf_bus *bus, double *ret_rate)
 
     atomic_store(&consume->last_ns, before_ns);
     status = hf_start(bus);
-    while (status == HF_OK && atomic_load(&consume->delivered) < consume->events) {
+    while (!status && atomic_load(&consume->delivered) < consume->events) {
         status = hf_wait(bus, "bench", -1, WAIT_STEP_MS);
-        if (stop_requested())
+        if (stop_requested()) {
             return EXIT_ERROR;
+        }
         status = status == HF_TIMEOUT ? HF_OK : status;
     }
-    if (status == HF_OK)
+    if (!status) {
         status = hf_wait(bus, "bench", -1, -1);
+    }
     *ret_rate = (double)consume->events * 1e9 / (double)(bench_now_ns() - before_ns);
     return cli_fail(status);
 }
@@ -106,13 +108,16 @@ static int measure(struct consume_bench *consume, const hf_subscription_options 
     hf_bus *bus = NULL;
     int code = bench_open(&consume->bench, &bus);
 
-    if (code)
+    if (code) {
         return code;
+    }
     code = fill(consume, bus);
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_subscribe(bus, "bench", "*", count_event, consume, options, NULL));
-    if (!code)
+    }
+    if (!code) {
         code = drain(consume, bus, ret_rate);
+    }
     if (stop_requested()) {
         out_complain("interrupted");
         code = EXIT_ERROR;
@@ -138,8 +143,9 @@ static int run_bench_consume(struct cli *cli)
     options.inflight_max = options.batch * 10 < 100000 ? options.batch * 10 : 100000;
     stop_catch();
     code = bench_begin(&consume.bench, cli);
-    if (code)
+    if (code) {
         return code;
+    }
     code = measure(&consume, &options, &report.rate);
     if (!code) {
         report.name = "consume";

@@ -64,7 +64,7 @@ static hf_status start_consumer(struct e2e *e2e, hf_bus *bus)
     options.batch = (int32_t)e2e->batch;
     options.concurrency = (int32_t)e2e->concurrency;
     status = hf_subscribe(bus, "bench", "*", receive, e2e, &options, NULL);
-    return status == HF_OK ? hf_start(bus) : status;
+    return status ? status : hf_start(bus);
 }
 
 /* Until `count` events have come, `ms` have passed, or Ctrl-C. */
@@ -72,8 +72,9 @@ static bool wait_received(struct e2e *e2e, int64_t count, int64_t ms)
 {
     struct deadline deadline = deadline_after_ms(ms);
 
-    while (atomic_load(&e2e->received) < count && !deadline_passed(deadline) && !stop_requested())
+    while (atomic_load(&e2e->received) < count && !deadline_passed(deadline) && !stop_requested()) {
         stop_wait(-1, 5);
+    }
     return atomic_load(&e2e->received) >= count;
 }
 
@@ -85,8 +86,9 @@ static void published(hf_status status, const hf_receipt *receipt, const char *m
     int none = HF_OK;
 
     (void)receipt;
-    if (status != HF_OK && atomic_compare_exchange_strong(&e2e->failed, &none, (int)status))
+    if (status && atomic_compare_exchange_strong(&e2e->failed, &none, (int)status)) {
         out_complain("%s", message);
+    }
 }
 
 static hf_status publish_async(struct e2e *e2e, hf_bus *bus, int64_t due_ns)
@@ -94,10 +96,10 @@ static hf_status publish_async(struct e2e *e2e, hf_bus *bus, int64_t due_ns)
     hf_new_event event = HF_NEW_EVENT_INIT;
     char payload[PAYLOAD_BYTES];
 
-    bench_payload(payload, sizeof(payload), due_ns);
+    bench_payload(payload, sizeof payload, due_ns);
     event.type = "bench.event";
     event.payload = payload;
-    event.payload_bytes = sizeof(payload);
+    event.payload_bytes = sizeof payload;
     return hf_publish_async(bus, &event, published, e2e);
 }
 
@@ -105,8 +107,9 @@ static void sleep_until(int64_t due_ns)
 {
     struct timespec due = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
 
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) != 0 && !stop_requested())
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) != 0 && !stop_requested()) {
         ;
+    }
 }
 
 static hf_status publish_all(struct e2e *e2e, hf_bus *bus, double *ret_seconds)
@@ -114,16 +117,19 @@ static hf_status publish_all(struct e2e *e2e, hf_bus *bus, double *ret_seconds)
     int64_t start_ns = bench_now_ns() + 10000000;
     hf_status status = HF_OK;
 
-    for (int64_t i = 0; i < e2e->events && status == HF_OK && !stop_requested(); i++) {
+    for (int64_t i = 0; i < e2e->events && !status && !stop_requested(); i++) {
         int64_t due_ns = start_ns + (int64_t)((double)i * 1e9 / e2e->rate);
-        if (bench_now_ns() < due_ns)
+        if (bench_now_ns() < due_ns) {
             sleep_until(due_ns);
+        }
         status = publish_async(e2e, bus, due_ns);
-        if (status == HF_OK)
+        if (!status) {
             status = (hf_status)atomic_load(&e2e->failed);
+        }
     }
-    if (status == HF_OK)
+    if (!status) {
         status = hf_flush(bus, -1);
+    }
     *ret_seconds = (double)(bench_now_ns() - start_ns) / 1e9;
     return status;
 }
@@ -132,9 +138,10 @@ static hf_status warm_up(struct e2e *e2e, hf_bus *bus)
 {
     hf_status status = HF_OK;
 
-    for (int i = 0; i < WARM_UP_EVENTS && status == HF_OK; i++)
+    for (int i = 0; i < WARM_UP_EVENTS && !status; i++) {
         status = publish_async(e2e, bus, 0);
-    return status == HF_OK ? hf_flush(bus, -1) : status;
+    }
+    return status ? status : hf_flush(bus, -1);
 }
 
 /* ---- The ways to run ------------------------------------------------------------------------- */
@@ -161,16 +168,19 @@ static int run_one_process(struct e2e *e2e, hf_bus *bus)
     double seconds = 0;
     hf_status status = start_consumer(e2e, bus);
 
-    if (status == HF_OK)
+    if (!status) {
         status = warm_up(e2e, bus);
-    if (status == HF_OK && !wait_received(e2e, WARM_UP_EVENTS, LATE_MS)) {
+    }
+    if (!status && !wait_received(e2e, WARM_UP_EVENTS, LATE_MS)) {
         out_complain("the consumer does not receive anything");
         return EXIT_TIMEOUT;
     }
-    if (status == HF_OK)
+    if (!status) {
         status = publish_all(e2e, bus, &seconds);
-    if (status != HF_OK)
+    }
+    if (status) {
         return cli_fail(status);
+    }
     if (!wait_received(e2e, e2e->events + WARM_UP_EVENTS, LATE_MS)) {
         out_complain("%" PRId64 " of %" PRId64 " events arrived",
                      (int64_t)atomic_load(&e2e->received) - WARM_UP_EVENTS, e2e->events);
@@ -187,11 +197,13 @@ static int run_consumer(struct e2e *e2e, struct cli *cli)
     int64_t lasting_ms = (int64_t)((double)e2e->events * 1000 / e2e->rate);
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (!code)
+    if (!code) {
         code = cli_fail(start_consumer(e2e, cli->bus));
-    if (code)
+    }
+    if (code) {
         return code;
-    snprintf(e2e->bench.url, sizeof(e2e->bench.url), "%s", cli->url);
+    }
+    snprintf(e2e->bench.url, sizeof e2e->bench.url, "%s", cli->url);
     if (!wait_received(e2e, WARM_UP_EVENTS, LATE_MS)) {
         out_complain("the consumer does not receive anything");
         return EXIT_TIMEOUT;
@@ -215,14 +227,17 @@ static int run_two_processes(struct e2e *e2e, hf_bus *bus)
     hf_status status;
     int code = bench_child_start(&child, &e2e->bench, e2e->rate, e2e->events);
 
-    if (code)
+    if (code) {
         return code;
+    }
     status = warm_up(e2e, bus);
     code = cli_fail(status);
-    if (!code)
+    if (!code) {
         code = bench_child_ready(&child);
-    if (!code)
+    }
+    if (!code) {
         code = cli_fail(publish_all(e2e, bus, &seconds));
+    }
     return bench_child_end(&child, code);
 }
 
@@ -241,21 +256,25 @@ static int run_bench_e2e(struct cli *cli)
     e2e.concurrency = args_number(args, "concurrency", 1);
     e2e.bench.cli = cli;
     e2e.bench.durability = (hf_durability)args_number(args, "durability", HF_DURABILITY_POWER);
-    if (e2e.events < 1)
+    if (e2e.events < 1) {
         return args_usage(args, "--rate times --seconds is less than one event");
+    }
     stop_catch();
-    if (args_given(args, "consumer"))
+    if (args_given(args, "consumer")) {
         return run_consumer(&e2e, cli);
+    }
     code = bench_begin(&e2e.bench, cli);
-    if (code)
+    if (code) {
         return code;
+    }
     code = bench_open(&e2e.bench, &bus);
     if (!code) {
         options.from = (hf_place){HF_PLACE_START, -1};
         code = cli_fail(hf_subscription_create(bus, "bench", &pattern, 1, &options, NULL));
-        if (!code)
+        if (!code) {
             code = args_number(args, "processes", 1) == 2 ? run_two_processes(&e2e, bus)
                                                           : run_one_process(&e2e, bus);
+        }
         bench_close(&e2e.bench, &bus);
     }
     bench_end(&e2e.bench);

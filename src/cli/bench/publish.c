@@ -47,11 +47,13 @@ struct publish_bench {
 
 static hf_status publish_step(struct publisher *publisher, int64_t count, int64_t number)
 {
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         bench_payload(publisher->payloads + i * publisher->size, (size_t)publisher->size,
                       number + i);
-    if (count == 1)
+    }
+    if (count == 1) {
         return hf_publish(publisher->bus, publisher->new_events, NULL);
+    }
     return hf_publish_many(publisher->bus, publisher->new_events, (size_t)count, NULL);
 }
 
@@ -66,7 +68,7 @@ static void *run_publisher(void *ctx)
         int64_t before_ns = bench_now_ns();
         publisher->status = publish_step(publisher, count, done);
         if (publisher->status != HF_OK) {
-            snprintf(publisher->message, sizeof(publisher->message), "%s", hf_errmsg());
+            snprintf(publisher->message, sizeof publisher->message, "%s", hf_errmsg());
             return NULL;
         }
         histogram_add(&publisher->latency, bench_now_ns() - before_ns);
@@ -83,8 +85,9 @@ static bool publisher_init(struct publisher *publisher, const struct publish_ben
     publisher->size = publish->size;
     publisher->payloads = mem_alloc((size_t)(publish->batch * publish->size));
     publisher->new_events = mem_calloc((size_t)publish->batch, sizeof(hf_new_event));
-    if (!publisher->payloads || !publisher->new_events)
+    if (!publisher->payloads || !publisher->new_events) {
         return false;
+    }
     for (int64_t i = 0; i < publish->batch; i++) {
         publisher->new_events[i] = blank;
         publisher->new_events[i].type = "bench.event";
@@ -110,9 +113,10 @@ static int measure_threads(struct publish_bench *publish, hf_bus *bus, double *r
             publish->events / publish->threads + (i < publish->events % publish->threads);
     }
     before_ns = bench_now_ns();
-    for (; started < publish->threads && !code; started++)
+    for (; started < publish->threads && !code; started++) {
         code = cli_fail(thread_start(&publish->publishers[started].thread, "bench", run_publisher,
                                      &publish->publishers[started]));
+    }
     started -= code != 0;
     for (int64_t i = 0; i < started; i++) {
         struct publisher *publisher = &publish->publishers[i];
@@ -129,21 +133,26 @@ static int measure_threads(struct publish_bench *publish, hf_bus *bus, double *r
 static int bus_round(struct publish_bench *publish, double *ret_rate)
 {
     hf_bus *bus = NULL;
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     int64_t before = 0;
     int code = bench_open(&publish->bench, &bus);
 
-    if (code)
+    if (code) {
         return code;
+    }
     publish->publishers[0].bus = bus;
-    for (int64_t i = 0; i < WARM_UP_EVENTS && !code; i++)
+    for (int64_t i = 0; i < WARM_UP_EVENTS && !code; i++) {
         code = cli_fail(publish_step(&publish->publishers[0], 1, i));
-    if (!code && hf_stats_get(bus, &stats) == HF_OK)
+    }
+    if (!code && hf_stats_get(bus, &stats) == HF_OK) {
         before = stats.commits;
-    if (!code)
+    }
+    if (!code) {
         code = measure_threads(publish, bus, ret_rate);
-    if (!code && hf_stats_get(bus, &stats) == HF_OK && stats.commits >= 0)
+    }
+    if (!code && hf_stats_get(bus, &stats) == HF_OK && stats.commits >= 0) {
         publish->commits += stats.commits - before;
+    }
     bench_close(&publish->bench, &bus);
     return code;
 }
@@ -159,8 +168,9 @@ static int raw_round(struct publish_bench *publish, double *ret_rate)
                             .durability = publish->bench.durability};
     int code = bench_open(&publish->bench, &bus);
 
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_fail(hf_close(&bus)); /* it has made the table; now it is out of the way */
     if (!code) {
         raw.path = strchr(publish->bench.url, ':') + 1;
@@ -179,19 +189,23 @@ static int run_rounds(struct publish_bench *publish, bool raw)
     int code = 0;
 
     for (int64_t round = 0; round < publish->rounds && !code && !stop_requested(); round++) {
-        if (raw)
+        if (raw) {
             code = raw_round(publish, &publish->raw_rates[round]);
-        if (!code && !stop_requested())
+        }
+        if (!code && !stop_requested()) {
             code = bus_round(publish, &publish->rates[round]);
+        }
     }
-    if (code)
+    if (code) {
         return code;
+    }
     if (stop_requested()) {
         out_complain("interrupted");
         return EXIT_ERROR;
     }
-    for (int64_t i = 0; i < publish->threads; i++)
+    for (int64_t i = 0; i < publish->threads; i++) {
         histogram_merge(&publish->latency, &publish->publishers[i].latency);
+    }
     report.name = "publish";
     report.events = publish->events;
     report.threads = publish->threads;
@@ -202,8 +216,9 @@ static int run_rounds(struct publish_bench *publish, bool raw)
     report.commits = publish->commits;
     report.latency_is = publish->batch == 1 ? "per event" : "per batch";
     report.latency = &publish->latency;
-    if (raw)
+    if (raw) {
         report.raw_rate = bench_median(publish->raw_rates, (size_t)publish->rounds);
+    }
     bench_print(&publish->bench, &report);
     return EXIT_OK;
 }
@@ -221,12 +236,14 @@ static int run_bench_publish(struct cli *cli)
     publish.events = args_number(args, "events", 10000);
     publish.size = args_number(args, "size", 100);
     publish.rounds = args_number(args, "rounds", raw ? ROUNDS_WITH_RAW : 1);
-    if (args_given(args, "db") && (raw || publish.rounds > 1))
+    if (args_given(args, "db") && (raw || publish.rounds > 1)) {
         return args_usage(args, "--raw and --rounds need databases of their own: use --dir instead "
                                 "of --db");
-    publish.publishers = mem_calloc((size_t)publish.threads, sizeof(*publish.publishers));
-    for (int64_t i = 0; publish.publishers && i < publish.threads; i++)
+    }
+    publish.publishers = mem_calloc((size_t)publish.threads, sizeof *publish.publishers);
+    for (int64_t i = 0; publish.publishers && i < publish.threads; i++) {
         ready = publisher_init(&publish.publishers[i], &publish) && ready;
+    }
     if (!publish.publishers || !ready) {
         out_complain("out of memory");
         return EXIT_ERROR;

@@ -37,16 +37,18 @@ static bool complain(struct raw *raw, const char *doing)
 
 static bool execute(struct raw *raw, enum sqlite_query query)
 {
-    if (sqlite3_exec(raw->db, sqlite_queries[query].sql, NULL, NULL, NULL) == SQLITE_OK)
+    if (sqlite3_exec(raw->db, sqlite_queries[query].sql, NULL, NULL, NULL) == SQLITE_OK) {
         return true;
+    }
     return complain(raw, sqlite_queries[query].name);
 }
 
 static bool prepare(struct raw *raw, enum sqlite_query query, sqlite3_stmt **ret_stmt)
 {
     if (sqlite3_prepare_v3(raw->db, sqlite_queries[query].sql, -1, SQLITE_PREPARE_PERSISTENT,
-                           ret_stmt, NULL) == SQLITE_OK)
+                           ret_stmt, NULL) == SQLITE_OK) {
         return true;
+    }
     return complain(raw, "prepare a statement");
 }
 
@@ -76,14 +78,16 @@ static bool find_namespace(struct raw *raw, const char *name)
 static bool raw_open(struct raw *raw, const struct bench_raw *setup)
 {
     if (sqlite3_open_v2(setup->path, &raw->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
-        SQLITE_OK)
+        SQLITE_OK) {
         return complain(raw, "open the database");
+    }
     if (!execute(raw, SQLITE_QUERY_SET_WAL) || !execute(raw, SQLITE_QUERY_SET_CONNECTION) ||
         !execute(raw, SQLITE_QUERY_SET_WRITER) ||
         !execute(raw, setup->durability == HF_DURABILITY_PROCESS ? SQLITE_QUERY_SYNC_NORMAL
                                                                  : SQLITE_QUERY_SYNC_FULL) ||
-        !find_namespace(raw, setup->namespace_name))
+        !find_namespace(raw, setup->namespace_name)) {
         return false;
+    }
     return prepare(raw, SQLITE_QUERY_BEGIN, &raw->begin) &&
            prepare(raw, SQLITE_QUERY_APPEND_EVENT, &raw->insert) &&
            prepare(raw, SQLITE_QUERY_COMMIT, &raw->commit);
@@ -98,7 +102,7 @@ static bool insert_one(struct raw *raw, const struct bench_raw *setup, int64_t p
     uuid_v7(now_us, id);
     bench_payload(raw->payload, (size_t)setup->size, position);
     sqlite3_bind_int64(stmt, 1, raw->namespace_id << PLACE_SHIFT | position);
-    sqlite3_bind_blob(stmt, 2, id, sizeof(id), SQLITE_STATIC);
+    sqlite3_bind_blob(stmt, 2, id, sizeof id, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 3, "bench.event", -1, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 4, raw->payload, (int)setup->size, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 5, "bench", -1, SQLITE_STATIC);
@@ -115,14 +119,17 @@ static bool insert_all(struct raw *raw, const struct bench_raw *setup)
     int64_t position = 0;
 
     while (position < setup->events && !stop_requested()) {
-        if (!step(raw, raw->begin, "begin"))
+        if (!step(raw, raw->begin, "begin")) {
             return false;
-        for (int64_t i = 0; i < setup->batch && position < setup->events; i++) {
-            if (!insert_one(raw, setup, ++position))
-                return false;
         }
-        if (!step(raw, raw->commit, "commit"))
+        for (int64_t i = 0; i < setup->batch && position < setup->events; i++) {
+            if (!insert_one(raw, setup, ++position)) {
+                return false;
+            }
+        }
+        if (!step(raw, raw->commit, "commit")) {
             return false;
+        }
     }
     return true;
 }
@@ -134,8 +141,9 @@ double bench_raw_publish(const struct bench_raw *setup)
 
     if (raw_open(&raw, setup)) {
         int64_t before_ns = bench_now_ns();
-        if (insert_all(&raw, setup))
+        if (insert_all(&raw, setup)) {
             rate = (double)setup->events * 1e9 / (double)(bench_now_ns() - before_ns);
+        }
     }
     sqlite3_finalize(raw.begin);
     sqlite3_finalize(raw.insert);

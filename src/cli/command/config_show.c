@@ -27,8 +27,9 @@ static int run_check(struct cli *cli)
     const char *file = cli->args.word_count ? cli->args.words[0] : CONFIG_FILE_DEFAULT;
     int code = config_open(&config, file, cli->started_at_us);
 
-    if (code)
+    if (code) {
         return code;
+    }
     out_say("%s is good: %zu subscription%s, %zu schedule%s.", file, config.subscription_count,
             config.subscription_count == 1 ? "" : "s", config.schedule_count,
             config.schedule_count == 1 ? "" : "s");
@@ -119,15 +120,18 @@ static const char *value_text(struct show *show, const struct config_setting *se
     char shown[URL_SHOWN_BYTES];
 
     buf_clear(&show->text);
-    if (!setting->value.text)
+    if (!setting->value.text) {
         return NULL;
-    if (is_url)
+    }
+    if (is_url) {
         buf_printf(&show->text, "%s", url_shown(setting->value.text, shown));
-    else if (setting->item_count > 1 || setting->is_list)
-        for (size_t i = 0; i < setting->item_count; i++)
+    } else if (setting->item_count > 1 || setting->is_list) {
+        for (size_t i = 0; i < setting->item_count; i++) {
             buf_printf(&show->text, "%s%s", i ? " " : "", setting->items[i]);
-    else
+        }
+    } else {
         buf_append(&show->text, setting->value.text, strlen(setting->value.text));
+    }
     return buf_terminate(&show->text);
 }
 
@@ -144,16 +148,18 @@ static void show_setting(struct show *show, const struct owner *owner, const str
         out_table_cell(&show->table, buf_terminate(&show->key));
         out_table_cell(&show->table, value);
         origin_text(show, setting, origin);
-        if (show->origin)
+        if (show->origin) {
             out_table_cell(&show->table, origin);
+        }
         return;
     }
     json_out_init(&json, &show->line);
     json_object_begin(&json);
     show_string(&json, "key", buf_terminate(&show->key));
     show_string(&json, "subscription", owner->subscription);
-    if (owner->schedule)
+    if (owner->schedule) {
         show_string(&json, "schedule", owner->schedule);
+    }
     show_string(&json, "path", key->path);
     show_string(&json, "value", value);
     if (show->origin) {
@@ -177,13 +183,15 @@ static void show_owner(struct show *show, const struct owner *owner)
         struct config_setting setting =
             config_setting(&show->config, owner->values, args, owner->scope, i);
 
-        if (!key.path)
+        if (!key.path) {
             continue;
+        }
         /* The url is in a file that is not opened here, so it has no default either. */
         if (owner->scope == CONFIG_DATABASE && strcmp(key.path, "url") == 0 &&
-            setting.origin == CONFIG_BY_DEFAULT && url_file->place.line)
+            setting.origin == CONFIG_BY_DEFAULT && url_file->place.line) {
             setting =
                 (struct config_setting){.origin = CONFIG_BY_FILE, .line = url_file->place.line};
+        }
         show_setting(show, owner, &key, &setting);
     }
 }
@@ -196,19 +204,22 @@ static int show_all(struct show *show)
     struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
     size_t count = work_select(&show->cli->args, &show->config, show->file, chosen);
 
-    if (count == 0)
+    if (count == 0) {
         return EXIT_USAGE;
+    }
     buf_init(&show->line, LINE_BYTES_MAX);
     buf_init(&show->text, LINE_BYTES_MAX);
     buf_init(&show->key, LINE_BYTES_MAX);
     out_table_init(&show->table, columns, show->origin ? 3 : 2);
     show_owner(show, &(struct owner){"database", NULL, NULL, CONFIG_DATABASE, config->database});
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         show_owner(show, &(struct owner){"subscriptions", chosen[i]->name, NULL,
                                          CONFIG_SUBSCRIPTION, chosen[i]->values});
-    for (size_t i = 0; i < config->schedule_count; i++)
+    }
+    for (size_t i = 0; i < config->schedule_count; i++) {
         show_owner(show, &(struct owner){"schedules", NULL, config->schedules[i]->name,
                                          CONFIG_SCHEDULE, config->schedules[i]->values});
+    }
     show_owner(show, &(struct owner){"retention", NULL, NULL, CONFIG_RETENTION, config->retention});
     out_table_end(&show->table);
     buf_release(&show->line);
@@ -223,14 +234,16 @@ static int run_show(struct cli *cli)
     const char *file = work_config_file(&cli->args);
     int code = suboptions_check(&cli->args);
 
-    if (code)
+    if (code) {
         return code;
+    }
     show.cli = cli;
     show.file = file ? file : CONFIG_FILE_DEFAULT;
     show.origin = args_given(&cli->args, "origin");
     code = config_open(&show.config, show.file, cli->started_at_us);
-    if (code)
+    if (code) {
         return code;
+    }
     code = show_all(&show);
     config_release(&show.config);
     return code;
@@ -298,19 +311,22 @@ static void list_keys(enum config_scope scope, const char *prefix, bool json)
         char form[192];
         const char *what = form;
 
-        if (!key.path)
+        if (!key.path) {
             continue;
-        snprintf(path, sizeof(path), "%s%s", prefix, key.path);
-        config_key_takes(&key, form, sizeof(form));
-        if (strncmp(form, "takes ", 6) == 0)
+        }
+        snprintf(path, sizeof path, "%s%s", prefix, key.path);
+        config_key_takes(&key, form, sizeof form);
+        if (strncmp(form, "takes ", 6) == 0) {
             what = form + 6;
-        else if (strncmp(form, "is ", 3) == 0)
+        } else if (strncmp(form, "is ", 3) == 0) {
             what = form + 3;
-        if (json)
+        }
+        if (json) {
             key_json(&key, path, what);
-        else
+        } else {
             printf("%s%s%s (%s)\n    %s\n    %s\n", out_on(OUT_BOLD), path, out_off(), initial,
                    key.row->help, what);
+        }
     }
 }
 

@@ -85,14 +85,16 @@ static void say_report(const hf_copy_report *report)
             report->resumed ? " (what an earlier run had begun was gone on with)" : "",
             report->events, report->events == 1 ? "" : "s", report->rows,
             report->rows == 1 ? "" : "s");
-    if (report->later > 0)
+    if (report->later > 0) {
         out_say("%" PRId64 " position%s of the source came later and %s not in the copy.",
                 report->later, report->later == 1 ? "" : "s", report->later == 1 ? "is" : "are");
-    if (report->undriven > 0)
+    }
+    if (report->undriven > 0) {
         out_say("%" PRId64 " schedule%s lost %s job of pg_cron: only processes that work fire %s "
                 "now. To give it back: holdfast schedule add NAME ... --driver pg_cron",
                 report->undriven, report->undriven == 1 ? "" : "s",
                 report->undriven == 1 ? "its" : "their", report->undriven == 1 ? "it" : "them");
+    }
 }
 
 static hf_copy_options copy_options_of(const struct cli *cli)
@@ -114,10 +116,12 @@ static int open_both(struct cli *cli, hf_bus **ret_from)
     options.namespace_name = NULL;
     options.no_namespace = 1;
     code = cli_fail(hf_open(cli->args.words[0], &options, ret_from));
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_copy(*ret_from, NULL, &wanted, NULL, NULL, NULL));
-    if (code)
+    }
+    if (code) {
         return code;
+    }
     options.open_mode = HF_OPEN_CREATE;
     return cli_fail(hf_open(cli->args.words[1], &options, &cli->bus));
 }
@@ -138,8 +142,9 @@ static void say_how_to_go_on(const struct cli *cli, struct buf *line)
         buf_printf(line, " --namespace ");
         out_quote(line, name);
     }
-    if (args_given(&cli->args, "live"))
+    if (args_given(&cli->args, "live")) {
         buf_printf(line, " --live");
+    }
     out_hint("Namespaces of the target that were begun stay closed until the copy is complete. To "
              "go on: holdfast copy%" TEXT_PRI,
              TEXT_ARG(buf_text(line)));
@@ -154,22 +159,25 @@ static int copy_between(struct cli *cli, hf_bus *from, struct copy *copy)
     progress_begin(&copy->progress, "rows");
     status = hf_copy(from, cli->bus, &options, show_progress, copy, &report);
     progress_end(&copy->progress);
-    if (status != HF_OK) {
+    if (status) {
         int code = cli_fail(status);
-        if (hf_status_retriable(status))
+        if (hf_status_retriable(status)) {
             say_how_to_go_on(cli, &copy->line);
+        }
         return code;
     }
-    if (copy->json)
+    if (copy->json) {
         print_report(copy, &report);
+    }
     if (!report.complete) {
         out_complain("stopped after %" PRId64 " event%s", report.events,
                      report.events == 1 ? "" : "s");
         say_how_to_go_on(cli, &copy->line);
         return EXIT_ERROR;
     }
-    if (!copy->json)
+    if (!copy->json) {
         say_report(&report);
+    }
     return EXIT_OK;
 }
 
@@ -183,8 +191,9 @@ static int run_copy(struct cli *cli)
     stop_catch();
     buf_init(&copy.line, LINE_BYTES_MAX);
     code = open_both(cli, &from);
-    if (!code)
+    if (!code) {
         code = copy_between(cli, from, &copy);
+    }
     status = hf_close(&from);
     buf_release(&copy.line);
     return code ? code : cli_fail(status);

@@ -32,8 +32,9 @@ tell(const struct shop *shop, const char *format, ...)
 {
     va_list list;
 
-    if (shop->json)
+    if (shop->json) {
         return;
+    }
     va_start(list, format);
     vprintf(format, list);
     va_end(list);
@@ -46,16 +47,19 @@ static void pause_for_reading(const struct shop *shop, int64_t ms)
 {
     int64_t until_us = clock_mono_us() + ms * 1000;
 
-    if (shop->quick || shop->json)
+    if (shop->quick || shop->json) {
         return;
-    while (!stop_requested() && clock_mono_us() < until_us)
+    }
+    while (!stop_requested() && clock_mono_us() < until_us) {
         stop_wait(-1, (until_us - clock_mono_us()) / 1000 + 1);
+    }
 }
 
 static void heading(const struct shop *shop, const char *text)
 {
-    if (!shop->json)
+    if (!shop->json) {
         printf("\n%s%s%s\n", out_on(OUT_BOLD), text, out_off());
+    }
 }
 
 /* ---- The acts -------------------------------------------------------------------------------- */
@@ -69,8 +73,9 @@ static int act_publish(struct shop *shop)
 
     heading(shop, "1. Publishing");
     code = shop_publish(shop, &first, &again);
-    if (code)
+    if (code) {
         return code;
+    }
     tell(shop,
          "Published %" PRId64 " events of %d customers in %.1f ms: positions %" PRId64
          " to %" PRId64 ", on disk before each call returned.",
@@ -98,12 +103,15 @@ static int act_deliver(struct shop *shop)
          SHOP_MAILERS);
     pause_for_reading(shop, 1500);
     status = hf_start(shop->bus);
-    if (status == HF_OK)
+    if (!status) {
         status = hf_wait(shop->bus, "ledger", -1, WAIT_MS);
-    if (status == HF_OK)
+    }
+    if (!status) {
         status = hf_wait(shop->bus, "mailer", -1, WAIT_MS);
-    if (status != HF_OK)
+    }
+    if (status) {
         return cli_fail(status);
+    }
     tell(shop, "ledger has booked %" PRId64 " events; out of order per customer: %" PRId64 ".",
          (int64_t)atomic_load(&shop->booked), (int64_t)atomic_load(&shop->disorder));
     if (atomic_load(&shop->booked) != shop->published || atomic_load(&shop->disorder) != 0) {
@@ -120,8 +128,9 @@ static int show_letter(const hf_dead_letter *letter, void *ctx)
 
     shop->dead_id = letter->dead_id;
     shop->dead_attempts = letter->attempts;
-    if (shop->json)
+    if (shop->json) {
         return 0;
+    }
     printf("  dead letter %" PRId64 " of %s: ", letter->dead_id, letter->subscription);
     out_text(letter->event.type);
     printf(" at position %" PRId64 ", reason \"%s\", payload ", letter->event.position,
@@ -139,15 +148,18 @@ static int act_dead_letter(struct shop *shop)
 
     heading(shop, "3. The dead letter");
     status = hf_dead_count(shop->bus, NULL, &count);
-    if (status == HF_OK)
+    if (!status) {
         tell(shop,
              "After %d attempts the letter was given up, and nothing else waited for it: "
              "%" PRId64 " dead letter, %" PRId64 " letters sent.",
              SHOP_ATTEMPTS, count, (int64_t)atomic_load(&shop->mailed));
-    if (status == HF_OK)
+    }
+    if (!status) {
         status = hf_dead_list(shop->bus, NULL, show_letter, shop);
-    if (status != HF_OK)
+    }
+    if (status) {
         return cli_fail(status);
+    }
     if (count != 1) {
         out_complain("%" PRId64 " dead letters instead of 1", count);
         return EXIT_ERROR;
@@ -165,12 +177,15 @@ static int act_retry(struct shop *shop)
     tell(shop, "The address is corrected, and the dead letter is delivered again.");
     atomic_store(&shop->repaired, true);
     status = hf_dead_retry(shop->bus, shop->dead_id, NULL, 0);
-    if (status == HF_OK)
+    if (!status) {
         status = hf_wait(shop->bus, "mailer", -1, WAIT_MS);
-    if (status == HF_OK)
+    }
+    if (!status) {
         status = hf_dead_count(shop->bus, NULL, &count);
-    if (status != HF_OK)
+    }
+    if (status) {
         return cli_fail(status);
+    }
     tell(shop,
          "mailer has sent it at attempt %" PRId32 ". Dead letters: %" PRId64
          ", letters sent: %" PRId64 ".",
@@ -227,12 +242,13 @@ static int act_summary(struct shop *shop)
                                                 {"PATTERN", false, 0},      {"CHECKPOINT", true, 0},
                                                 {"LAG", true, 0},           {"RETRYING", true, 0},
                                                 {"DEAD", true, 0}};
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     struct out_table table;
     hf_status status = hf_stats_get(shop->bus, &stats);
 
-    if (status != HF_OK)
+    if (status) {
         return cli_fail(status);
+    }
     if (shop->json) {
         summary_json(shop, &stats);
         return 0;
@@ -256,7 +272,7 @@ static int play(struct shop *shop)
                                           act_summary};
     int code = shop_subscribe(shop);
 
-    for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]) && !code; i++) {
+    for (size_t i = 0; i < sizeof acts / sizeof acts[0] && !code; i++) {
         if (stop_requested()) {
             out_complain("interrupted");
             return EXIT_ERROR;
@@ -268,14 +284,16 @@ static int play(struct shop *shop)
 
 static int refuse_used(struct cli *cli)
 {
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     int code = cli_fail(hf_stats_get(cli->bus, &stats));
     char shown[URL_SHOWN_BYTES];
 
-    if (code)
+    if (code) {
         return code;
-    if (stats.head == 0 && stats.subscriptions == 0)
+    }
+    if (stats.head == 0 && stats.subscriptions == 0) {
         return 0;
+    }
     out_complain("%s is not empty: the demo wants a database of its own",
                  url_shown(cli->url, shown));
     return EXIT_USAGE;
@@ -293,21 +311,24 @@ static int run_demo(struct cli *cli)
     char shown[URL_SHOWN_BYTES];
     int code;
 
-    if (own && !tempdir_make(&dir, NULL))
+    if (own && !tempdir_make(&dir, NULL)) {
         return EXIT_ERROR;
-    if (own)
+    }
+    if (own) {
         cli->url = dir.url;
+    }
     shop.json = cli->json;
     shop.quick = args_given(args, "quick");
     shop_log(&shop, &options);
     code = cli_open_with(cli, &options);
-    if (!code)
+    if (!code) {
         code = refuse_used(cli);
+    }
     if (!code) {
         shop.bus = cli->bus;
         stop_catch();
         tell(&shop, "Holdfast keeps its events in %s: %s",
-             strcmp(url_engine(cli->url, engine, sizeof(engine)), "sqlite") == 0
+             strcmp(url_engine(cli->url, engine, sizeof engine), "sqlite") == 0
                  ? "one ordinary file"
                  : "a schema of this database",
              url_shown(cli->url, shown));
@@ -317,10 +338,11 @@ static int run_demo(struct cli *cli)
         int closed = cli_fail(hf_close(&cli->bus));
         code = code ? code : closed;
     }
-    if (own && !keep)
+    if (own && !keep) {
         tempdir_remove(&dir);
-    else if (!code)
+    } else if (!code) {
         out_say("Look around: holdfast --db '%s' tail", url_shown(cli->url, shown));
+    }
     return code;
 }
 

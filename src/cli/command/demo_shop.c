@@ -21,8 +21,9 @@ static hf_verdict book(const hf_event *event, hf_delivery *delivery, void *ctx)
     int64_t before = atomic_exchange(&shop->last_seen[customer], event->position);
 
     (void)delivery;
-    if (before >= event->position)
+    if (before >= event->position) {
         atomic_fetch_add(&shop->disorder, 1);
+    }
     atomic_fetch_add(&shop->booked, 1);
     return HF_ACK;
 }
@@ -32,7 +33,7 @@ static hf_verdict mail(const hf_event *event, hf_delivery *delivery, void *ctx)
     struct shop *shop = ctx;
     char wrong[32];
 
-    snprintf(wrong, sizeof(wrong), "\"order\":%d,", WRONG_ORDER);
+    snprintf(wrong, sizeof wrong, "\"order\":%d,", WRONG_ORDER);
     if (strstr(event->payload, wrong)) {
         if (!atomic_load(&shop->repaired)) {
             atomic_fetch_add(&shop->failures, 1);
@@ -62,8 +63,9 @@ int shop_subscribe(struct shop *shop)
     mailer.attempts_max = SHOP_ATTEMPTS;
     mailer.retry_base_ms = shop->quick ? 100 : 700;
     status = hf_subscribe(shop->bus, "ledger", "order.*", book, shop, &ledger, NULL);
-    if (status == HF_OK)
+    if (!status) {
         status = hf_subscribe(shop->bus, "mailer", "order.placed", mail, shop, &mailer, NULL);
+    }
     return cli_fail(status);
 }
 
@@ -74,8 +76,8 @@ static hf_status publish_one(struct shop *shop, int order, const char *type, hf_
     char key[32];
     char payload[160];
 
-    snprintf(key, sizeof(key), "customer-%d", customer);
-    snprintf(payload, sizeof(payload),
+    snprintf(key, sizeof key, "customer-%d", customer);
+    snprintf(payload, sizeof payload,
              "{\"order\":%d,\"customer\":%d,\"total\":%d.%02d,\"mail\":\"c%d@example.%s\"}", order,
              customer, 10 + order * 3, order * 7 % 100, customer,
              order == WRONG_ORDER ? "invalid" : "org");
@@ -93,18 +95,19 @@ int shop_publish(struct shop *shop, hf_receipt *ret_first, hf_receipt *ret_again
     hf_status status = HF_OK;
 
     for (size_t step = 0; step < 3; step++) {
-        for (int order = 1; order <= SHOP_ORDERS && status == HF_OK; order++) {
+        for (int order = 1; order <= SHOP_ORDERS && !status; order++) {
             status = publish_one(shop, order, types[step], &receipt);
-            if (status == HF_OK && shop->published++ == 0) {
+            if (!status && shop->published++ == 0) {
                 *ret_first = receipt;
                 shop->first_position = receipt.position;
             }
             shop->last_position = receipt.position;
-            shop->orders += status == HF_OK && step == 0;
+            shop->orders += !status && step == 0;
         }
     }
-    if (status != HF_OK)
+    if (status) {
         return cli_fail(status);
+    }
     repeat.type = types[0];
     repeat.payload = "{}";
     repeat.id = ret_first->id;
@@ -118,15 +121,17 @@ static void tell_failure(const hf_log_record *record, void *ctx)
     char words[OUT_WORDS_BYTES];
     char line[512];
 
-    if (shop->json || !record->error || record->attempt < 0)
+    if (shop->json || !record->error || record->attempt < 0) {
         return;
-    if (record->delay_ms >= 0)
-        snprintf(line, sizeof(line), "  attempt %" PRId32 " of %" PRId32 ": %.200s; again in %s\n",
+    }
+    if (record->delay_ms >= 0) {
+        snprintf(line, sizeof line, "  attempt %" PRId32 " of %" PRId32 ": %.200s; again in %s\n",
                  record->attempt, record->attempts_max, record->error,
                  out_duration(record->delay_ms, words));
-    else
-        snprintf(line, sizeof(line), "  attempt %" PRId32 " of %" PRId32 ": %.200s; given up\n",
+    } else {
+        snprintf(line, sizeof line, "  attempt %" PRId32 " of %" PRId32 ": %.200s; given up\n",
                  record->attempt, record->attempts_max, record->error);
+    }
     out_write(STDOUT_FILENO, line, strlen(line));
 }
 

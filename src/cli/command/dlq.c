@@ -44,26 +44,30 @@ hf_dead_filter dlq_filter(const struct cli *cli)
     filter.type = args_text(args, "type");
     filter.error = args_text(args, "error");
     filter.reason = args_text(args, "reason");
-    if (args_given(args, "older-than"))
+    if (args_given(args, "older-than")) {
         filter.failed_before_us = before(cli->started_at_us, args_number(args, "older-than", 0));
-    if (args_given(args, "newer-than"))
+    }
+    if (args_given(args, "newer-than")) {
         filter.failed_after_us = before(cli->started_at_us, args_number(args, "newer-than", 0));
+    }
     return filter;
 }
 
 bool dlq_filter_given(const struct cli *cli)
 {
     for (const struct option_row *row = dlq_filter_rows; row->name; row++) {
-        if (args_given(&cli->args, row->name))
+        if (args_given(&cli->args, row->name)) {
             return true;
+        }
     }
     return false;
 }
 
 int dlq_id(const struct cli *cli, const char *word, int64_t *ret_dead_id)
 {
-    if (args_value_number(word, 1, INT64_MAX, ret_dead_id))
+    if (args_value_number(word, 1, INT64_MAX, ret_dead_id)) {
         return 0;
+    }
     return args_usage(&cli->args, "'%s' is not the number of a dead letter", word);
 }
 
@@ -117,12 +121,13 @@ hf_status dlq_each(hf_bus *bus, const hf_dead_filter *filter, hf_dead_letter_fn 
     int64_t left = filter->limit < 0 ? INT64_MAX : filter->limit;
     hf_status status = HF_OK;
 
-    while (left > 0 && status == HF_OK && !pages.stopped) {
+    while (left > 0 && !status && !pages.stopped) {
         page.limit = left < DLQ_PAGE ? (int32_t)left : DLQ_PAGE;
         pages.seen = 0;
         status = hf_dead_list(bus, &page, next_letter, &pages);
-        if (pages.seen < page.limit)
+        if (pages.seen < page.limit) {
             break;
+        }
         left -= pages.seen;
         page.before_dead_id = pages.last;
         page.offset = -1;
@@ -178,8 +183,9 @@ static int run_list(struct cli *cli)
     struct listing listing = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     filter.before_dead_id = args_number(args, "before", -1);
     filter.resolved = args_given(args, "resolved") ? HF_ON : HF_OFF;
     if (args_given(args, "group-by")) {
@@ -193,10 +199,11 @@ static int run_list(struct cli *cli)
     out_table_end(&listing.table);
     buf_release(&listing.line);
     fflush(stdout);
-    if (!code && listing.count == 0)
+    if (!code && listing.count == 0) {
         out_say("No dead letters.");
-    else if (!code && listing.count == filter.limit)
+    } else if (!code && listing.count == filter.limit) {
         out_say("There may be more: --before %" PRId64, listing.last);
+    }
     return code;
 }
 
@@ -262,10 +269,12 @@ static int run_show(struct cli *cli)
     int64_t dead_id;
     int code = dlq_id(cli, cli->args.words[0], &dead_id);
 
-    if (!code)
+    if (!code) {
         code = cli_open(cli, HF_OPEN_EXISTING);
-    if (code)
+    }
+    if (code) {
         return code;
+    }
     return cli_fail(hf_dead_get(cli->bus, dead_id, show_one, cli));
 }
 

@@ -45,8 +45,9 @@ static int open_for_ids(struct cli *cli)
     for (size_t i = 0; i < args->word_count; i++) {
         int64_t dead_id;
         int code = dlq_id(cli, args->words[i], &dead_id);
-        if (code)
+        if (code) {
             return code;
+        }
     }
     return cli_open(cli, HF_OPEN_EXISTING);
 }
@@ -68,7 +69,7 @@ static int collect_one(const hf_dead_letter *letter, void *ctx)
     if (all->count == all->capacity) {
         size_t capacity = all->capacity ? all->capacity * 2 : 1024;
         int64_t *ids =
-            capacity <= COLLECT_MAX ? mem_realloc(all->ids, capacity * sizeof(*ids)) : NULL;
+            capacity <= COLLECT_MAX ? mem_realloc(all->ids, capacity * sizeof *ids) : NULL;
         if (!ids) {
             all->failed = true;
             return 1;
@@ -92,17 +93,21 @@ static int retry_paced(struct cli *cli, const struct collection *all, double rat
     for (size_t i = 0; i < all->count; i++) {
         int64_t due_us = started_us + (int64_t)((double)i * 1e6 / rate);
 
-        while (!stop_requested() && clock_mono_us() < due_us)
+        while (!stop_requested() && clock_mono_us() < due_us) {
             stop_wait(-1, (due_us - clock_mono_us() + 999) / 1000);
-        if (stop_requested())
+        }
+        if (stop_requested()) {
             break;
+        }
         status = hf_dead_retry(cli->bus, all->ids[all->count - 1 - i], NULL, 0);
-        if (status == HF_OK)
+        if (!status) {
             ++*ret_count;
-        else if (status == HF_NOTFOUND || status == HF_CONFLICT) /* gone or resolved meanwhile */
+        } else if (status == HF_NOTFOUND ||
+                   status == HF_CONFLICT) { /* gone or resolved meanwhile */
             status = HF_OK;
-        else
+        } else {
             break;
+        }
         progress_update(&progress, *ret_count, (int64_t)i + 1, (int64_t)all->count);
     }
     progress_end(&progress);
@@ -121,10 +126,12 @@ static int retry_at_rate(struct cli *cli, const hf_dead_filter *filter, double r
         out_complain("too many dead letters at once; narrow the filter");
         code = EXIT_ERROR;
     }
-    if (!code)
+    if (!code) {
         code = retry_paced(cli, &all, rate, &count);
-    if (!all.failed)
+    }
+    if (!all.failed) {
         print_count(cli, "retried", count, false);
+    }
     if (!code && stop_requested()) {
         out_complain("interrupted");
         code = EXIT_ERROR;
@@ -141,14 +148,16 @@ static int retry_all(struct cli *cli)
     int64_t count = 0;
     hf_status status;
 
-    if (args_given(args, "dry-run"))
+    if (args_given(args, "dry-run")) {
         status = hf_dead_count(cli->bus, &filter, &count);
-    else if (rate > 0)
+    } else if (rate > 0) {
         return retry_at_rate(cli, &filter, rate);
-    else
+    } else {
         status = hf_dead_retry_all(cli->bus, &filter, &count);
-    if (status == HF_OK || count > 0)
+    }
+    if (!status || count > 0) {
         print_count(cli, "retried", count, args_given(args, "dry-run"));
+    }
     return cli_fail(status);
 }
 
@@ -169,14 +178,16 @@ static int retry_named(struct cli *cli)
     for (size_t i = 0; i < args->word_count; i++) {
         int64_t dead_id = 0;
         int code = dlq_id(cli, args->words[i], &dead_id);
-        if (code)
+        if (code) {
             return code;
+        }
         code = cli_fail(dry_run ? hf_dead_get(cli->bus, dead_id, note_one, NULL)
                                 : hf_dead_retry(cli->bus, dead_id, NULL, 0));
-        if (code == EXIT_OK)
+        if (code == EXIT_OK) {
             count++;
-        else if (worst == EXIT_OK)
+        } else if (worst == EXIT_OK) {
             worst = code;
+        }
     }
     print_count(cli, "retried", count, dry_run);
     return worst;
@@ -188,13 +199,16 @@ static int run_retry(struct cli *cli)
     bool all = args_given(args, "all");
     int code;
 
-    if (all == (args->word_count > 0))
+    if (all == (args->word_count > 0)) {
         return args_usage(args, "name dead letters by their ID, or say --all (with a filter)");
-    if (!all && (dlq_filter_given(cli) || args_given(args, "rate")))
+    }
+    if (!all && (dlq_filter_given(cli) || args_given(args, "rate"))) {
         return args_usage(args, "a filter or --rate goes with --all");
+    }
     code = open_for_ids(cli);
-    if (code)
+    if (code) {
         return code;
+    }
     return all ? retry_all(cli) : retry_named(cli);
 }
 
@@ -230,18 +244,23 @@ static int run_edit(struct cli *cli)
     int64_t dead_id = 0;
     int code = dlq_id(cli, args->words[0], &dead_id);
 
-    if (code)
+    if (code) {
         return code;
-    if (!given)
+    }
+    if (!given) {
         return args_usage(args, "the new payload is missing: --payload JSON, or --payload - for "
                                 "stdin");
-    if (!cli_payload(given, &payload, &payload_bytes, &owned))
+    }
+    if (!cli_payload(given, &payload, &payload_bytes, &owned)) {
         return EXIT_ERROR;
+    }
     code = cli_open(cli, HF_OPEN_EXISTING);
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_dead_retry(cli->bus, dead_id, payload, payload_bytes));
-    if (!code)
+    }
+    if (!code) {
         print_count(cli, "retried", 1, false);
+    }
     mem_free(owned);
     return code;
 }
@@ -276,18 +295,21 @@ static int run_resolve(struct cli *cli)
     int worst = EXIT_OK;
     int code;
 
-    if (!by)
+    if (!by) {
         by = getenv("USER");
+    }
     code = open_for_ids(cli);
-    if (code)
+    if (code) {
         return code;
+    }
     for (size_t i = 0; i < args->word_count; i++) {
         dlq_id(cli, args->words[i], &dead_id);
         code = cli_fail(hf_dead_resolve(cli->bus, dead_id, by, args_text(args, "note")));
-        if (code == EXIT_OK)
+        if (code == EXIT_OK) {
             count++;
-        else if (worst == EXIT_OK)
+        } else if (worst == EXIT_OK) {
             worst = code;
+        }
     }
     print_count(cli, "resolved", count, false);
     return worst;
@@ -321,20 +343,24 @@ static int run_purge(struct cli *cli)
     hf_status status;
     int code;
 
-    if (!dlq_filter_given(cli) && !args_given(args, "all"))
+    if (!dlq_filter_given(cli) && !args_given(args, "all")) {
         return args_usage(args, "which ones? Give a filter such as --older-than 30d, or --all");
+    }
     filter.resolved = args_given(args, "open-only") ? HF_OFF : HF_ON;
     code = cli_open(cli, HF_OPEN_EXISTING);
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_fail(hf_dead_count(cli->bus, &filter, &count));
-    if (code)
+    if (code) {
         return code;
+    }
     if (!dry_run && count > 0) {
         code = cli_confirm(cli, "Delete %" PRId64 " dead letter%s for ever", count,
                            count == 1 ? "" : "s");
-        if (code)
+        if (code) {
             return code;
+        }
         count = 0;
         status = hf_dead_purge(cli->bus, &filter, &count);
         code = cli_fail(status);

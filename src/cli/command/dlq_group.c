@@ -37,8 +37,9 @@ static uint64_t text_hash(const char *text)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
 
-    for (; *text; text++)
+    for (; *text; text++) {
         hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    }
     return hash;
 }
 
@@ -46,12 +47,15 @@ static struct group *find_group(struct groups *groups, const char *text)
 {
     size_t at = text_hash(text) & (SLOTS - 1);
 
-    while (groups->slots[at].text && strcmp(groups->slots[at].text, text) != 0)
+    while (groups->slots[at].text && strcmp(groups->slots[at].text, text) != 0) {
         at = (at + 1) & (SLOTS - 1);
-    if (groups->slots[at].text)
+    }
+    if (groups->slots[at].text) {
         return &groups->slots[at];
-    if (groups->count == GROUPS_MAX)
+    }
+    if (groups->count == GROUPS_MAX) {
         return &groups->rest;
+    }
     groups->slots[at].text = mem_dup(text, strlen(text));
     if (!groups->slots[at].text) {
         groups->no_memory = true;
@@ -65,12 +69,13 @@ static const char *field_text(const struct groups *groups, const hf_dead_letter 
 {
     const char *text = letter->error;
 
-    if (strcmp(groups->field, "type") == 0)
+    if (strcmp(groups->field, "type") == 0) {
         text = letter->event.type;
-    else if (strcmp(groups->field, "subscription") == 0)
+    } else if (strcmp(groups->field, "subscription") == 0) {
         text = letter->subscription;
-    else if (strcmp(groups->field, "reason") == 0)
+    } else if (strcmp(groups->field, "reason") == 0) {
         text = letter->reason;
+    }
     return text ? text : "";
 }
 
@@ -93,8 +98,9 @@ static int by_count(const void *a, const void *b)
     const struct group *left = a;
     const struct group *right = b;
 
-    if (left->count != right->count)
+    if (left->count != right->count) {
         return left->count < right->count ? 1 : -1;
+    }
     return (left->newest_dead_id < right->newest_dead_id) -
            (left->newest_dead_id > right->newest_dead_id); /* free slots are equal */
 }
@@ -143,11 +149,13 @@ static void print_groups(const struct cli *cli, const struct groups *groups)
     out_table_end(&table);
     buf_release(&line);
     fflush(stdout);
-    if (groups->count == 0)
+    if (groups->count == 0) {
         out_say("No dead letters.");
-    if (groups->rest.count > 0)
+    }
+    if (groups->rest.count > 0) {
         out_say("%" PRId64 " more with other texts: only %d different ones are kept apart.",
                 groups->rest.count, GROUPS_MAX);
+    }
 }
 
 int dlq_group(struct cli *cli, const hf_dead_filter *filter, const char *field)
@@ -155,7 +163,7 @@ int dlq_group(struct cli *cli, const hf_dead_filter *filter, const char *field)
     struct groups groups = {.field = field};
     int code;
 
-    groups.slots = mem_calloc(SLOTS, sizeof(*groups.slots));
+    groups.slots = mem_calloc(SLOTS, sizeof *groups.slots);
     if (!groups.slots) {
         out_complain("out of memory");
         return EXIT_ERROR;
@@ -166,11 +174,12 @@ int dlq_group(struct cli *cli, const hf_dead_filter *filter, const char *field)
         code = EXIT_ERROR;
     }
     if (!code) {
-        qsort(groups.slots, SLOTS, sizeof(*groups.slots), by_count); /* free slots go last */
+        qsort(groups.slots, SLOTS, sizeof *groups.slots, by_count); /* free slots go last */
         print_groups(cli, &groups);
     }
-    for (size_t i = 0; i < SLOTS; i++)
+    for (size_t i = 0; i < SLOTS; i++) {
         mem_free(groups.slots[i].text);
+    }
     mem_free(groups.slots);
     return code;
 }

@@ -40,8 +40,9 @@ static int view_event(const hf_event *event, void *ctx)
 {
     struct view *view = ctx;
 
-    if (args_given(&view->cli->args, "payload"))
+    if (args_given(&view->cli->args, "payload")) {
         return print_payload(event);
+    }
     if (view->cli->json) {
         json_object_begin(&view->json);
         show_event(&view->json, event);
@@ -77,8 +78,9 @@ static int view_state(const hf_event_state *state, void *ctx)
     if (view->cli->json) {
         state_json(&view->json, state);
     } else if (view->attempts) {
-        if (!state->attempts_json || state->attempts == 0)
+        if (!state->attempts_json || state->attempts == 0) {
             return 0;
+        }
         putchar('\n');
         out_text(state->subscription);
         putchar('\n');
@@ -103,13 +105,15 @@ static hf_status view_all(struct cli *cli, struct view *view, const char *id)
                                                 {"NEXT ATTEMPT", false, 0}};
     hf_status status = hf_event_get(cli->bus, id, view_event, view);
 
-    if (status != HF_OK || args_given(&cli->args, "payload"))
+    if (status || args_given(&cli->args, "payload")) {
         return status;
+    }
     out_table_init(&view->table, columns, 5);
     status = hf_event_states(cli->bus, id, view_state, view);
     out_table_end(&view->table);
-    if (status != HF_OK)
+    if (status) {
         return status;
+    }
     if (cli->json) {
         json_array_end(&view->json);
         json_object_end(&view->json);
@@ -125,8 +129,9 @@ static int run_show(struct cli *cli)
     struct view view = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     buf_init(&view.line, LINE_BYTES_MAX);
     json_out_init(&view.json, &view.line);
     code = cli_fail(view_all(cli, &view, cli->args.words[0]));
@@ -199,13 +204,14 @@ static int run_list(struct cli *cli)
     hf_status status;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     args_place(args, "from", &from);
     status = hf_locate(cli->bus, from, &cursor);
     buf_init(&listing.line, LINE_BYTES_MAX);
     out_table_init(&listing.table, columns, 7);
-    while (status == HF_OK && listing.left > 0 && cursor != before && !out_failed()) {
+    while (!status && listing.left > 0 && cursor != before && !out_failed()) {
         before = cursor;
         status = hf_read(cli->bus, args_text(args, "type"),
                          listing.left < READ_EVENTS ? (size_t)listing.left : READ_EVENTS, 0,
@@ -214,8 +220,9 @@ static int run_list(struct cli *cli)
     out_table_end(&listing.table);
     buf_release(&listing.line);
     fflush(stdout);
-    if (status == HF_OK && listing.left == 0)
+    if (!status && listing.left == 0) {
         out_say("There may be more: --from %" PRId64, cursor);
+    }
     return cli_fail(status);
 }
 

@@ -80,10 +80,11 @@ static void remember_own(struct import *import, int64_t position)
 {
     struct range *last = import->own_count > 0 ? &import->own[import->own_count - 1] : NULL;
 
-    if (last && (position == last->last + 1 || import->own_count == RANGES_MAX))
+    if (last && (position == last->last + 1 || import->own_count == RANGES_MAX)) {
         last->last = position;
-    else
+    } else {
         import->own[import->own_count++] = (struct range){position, position};
+    }
 }
 
 static bool is_own(const struct import *import, int64_t position)
@@ -93,10 +94,11 @@ static bool is_own(const struct import *import, int64_t position)
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (import->own[middle].last < position)
+        if (import->own[middle].last < position) {
             low = middle + 1;
-        else
+        } else {
             high = middle;
+        }
     }
     return low < import->own_count && import->own[low].first <= position;
 }
@@ -113,10 +115,12 @@ static void count_receipts(struct import *import, size_t from, size_t count)
         } else {
             import->duplicates++;
         }
-        if (import->lowest < 0 || position < import->lowest)
+        if (import->lowest < 0 || position < import->lowest) {
             import->lowest = position;
-        if (position > import->highest)
+        }
+        if (position > import->highest) {
             import->highest = position;
+        }
     }
     import->done_line = import->lines[from + count - 1];
 }
@@ -134,9 +138,10 @@ static void keep_ids(struct import *import, size_t from, size_t count)
 static void say_ids(struct import *import, size_t from, size_t count)
 {
     progress_end(&import->progress);
-    for (size_t i = from; i < from + count; i++)
+    for (size_t i = from; i < from + count; i++) {
         out_complain("%s:%" PRId64 ": may be in the log, with id %s", import->name,
                      import->lines[i], import->receipts[i].id);
+    }
 }
 
 /* Publishes events [from, from + count) in one transaction, again if it may help. */
@@ -145,22 +150,28 @@ static hf_status publish_range(struct import *import, size_t from, size_t count)
     hf_status status = HF_OK;
 
     for (int tries = 0; tries < TRIES_MAX; tries++) {
-        if (count == 1) /* its message needs no index */
+        if (count == 1) { /* its message needs no index */
             status = hf_publish(import->bus, import->events + from, import->receipts + from);
-        else
+        } else {
             status =
                 hf_publish_many(import->bus, import->events + from, count, import->receipts + from);
-        if (status == HF_OK)
+        }
+        if (!status) {
             count_receipts(import, from, count);
-        if (status == HF_UNKNOWN)
+        }
+        if (status == HF_UNKNOWN) {
             keep_ids(import, from, count);
-        if (status != HF_TIMEOUT && status != HF_UNKNOWN && status != HF_BUSY)
+        }
+        if (status != HF_TIMEOUT && status != HF_UNKNOWN && status != HF_BUSY) {
             return status;
-        if (stop_requested())
+        }
+        if (stop_requested()) {
             break;
+        }
     }
-    if (status == HF_UNKNOWN)
+    if (status == HF_UNKNOWN) {
         say_ids(import, from, count);
+    }
     return status;
 }
 
@@ -171,18 +182,20 @@ static int flush_batch(struct import *import)
     hf_status status = HF_OK;
     int code = 0;
 
-    if (count == 0)
+    if (count == 0) {
         return 0;
+    }
     status = publish_range(import, 0, count);
     if (status == HF_INVALID || status == HF_CONFLICT) {
         /* One of them is at fault. Alone, each is accepted or named. */
         status = HF_OK;
-        for (size_t i = 0; i < count && status == HF_OK; i++) {
+        for (size_t i = 0; i < count && !status; i++) {
             status = publish_range(import, i, 1);
-            if (status != HF_OK)
+            if (status) {
                 code = complain_line(import, import->lines[i], status);
+            }
         }
-    } else if (status != HF_OK) {
+    } else if (status) {
         code = complain_line(import, import->lines[0], status);
     }
     import->count = 0;
@@ -196,8 +209,9 @@ static int flush_batch(struct import *import)
 static bool is_blank(struct text line)
 {
     for (size_t i = 0; i < line.length; i++) {
-        if (line.bytes[i] != ' ' && line.bytes[i] != '\t')
+        if (line.bytes[i] != ' ' && line.bytes[i] != '\t') {
             return false;
+        }
     }
     return true;
 }
@@ -209,19 +223,21 @@ static int import_line(struct import *import, struct text line)
     hf_status status = import_line_read(line, &import->arena, &import->events[import->count]);
     int code;
 
-    if (status != HF_OK) {
-        snprintf(message, sizeof(message), "%s", hf_errmsg());
+    if (status) {
+        snprintf(message, sizeof message, "%s", hf_errmsg());
         code = flush_batch(import);
-        if (code)
+        if (code) {
             return code;
+        }
         err_set(status, message);
         return complain_line(import, import->line_number, status);
     }
     import->tried[import->count] = false;
     import->lines[import->count++] = import->line_number;
     import->bytes += line.length;
-    if (import->count < IMPORT_BATCH_LINES && import->bytes < IMPORT_BATCH_BYTES)
+    if (import->count < IMPORT_BATCH_LINES && import->bytes < IMPORT_BATCH_BYTES) {
         return 0;
+    }
     return flush_batch(import);
 }
 
@@ -231,8 +247,9 @@ static int end_reading(struct import *import, enum lines_result result)
     int error = errno;
     int code = flush_batch(import);
 
-    if (code)
+    if (code) {
         return code;
+    }
     progress_end(&import->progress);
     if (result == LINES_TOO_LONG) {
         out_complain("%s:%" PRId64 ": the line is longer than %" PRId64 " bytes", import->name,
@@ -266,8 +283,9 @@ static int import_lines(struct import *import, int64_t first_line)
         } else if (++import->line_number >= first_line && !is_blank(line)) {
             code = import_line(import, line);
         }
-        if (code)
+        if (code) {
             return code;
+        }
     }
     return flush_batch(import);
 }
@@ -279,10 +297,12 @@ static void print_summary(const struct cli *cli, const struct import *import)
 
     if (!cli->json) {
         printf("published %" PRId64 ", duplicates %" PRId64, import->published, import->duplicates);
-        if (import->repeats > 0)
+        if (import->repeats > 0) {
             printf(", repeated lines %" PRId64, import->repeats);
-        if (import->lowest >= 0)
+        }
+        if (import->lowest >= 0) {
             printf(", positions %" PRId64 " to %" PRId64, import->lowest, import->highest);
+        }
         printf("\n");
         return;
     }
@@ -314,11 +334,12 @@ static int run_import(struct cli *cli, struct import *import, int64_t first_line
         out_complain("interrupted");
         code = EXIT_ERROR;
     }
-    if (code && import->lowest >= 0)
+    if (code && import->lowest >= 0) {
         out_hint("All lines up to %" PRId64 " are published. Go on with --from-line %" PRId64 ".",
                  import->done_line, import->done_line + 1);
-    else if (code)
+    } else if (code) {
         out_hint("No line was published.");
+    }
     return code;
 }
 
@@ -329,19 +350,21 @@ static int import_from(struct cli *cli, int fd, const char *name, int64_t first_
     struct stat info;
     int code = EXIT_ERROR;
 
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
         import.file_bytes = info.st_size;
+    }
     lines_init(&import.input, fd, LINE_BYTES_MAX);
     arena_init(&import.arena, (size_t)2 * LINE_BYTES_MAX);
-    import.events = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.events));
-    import.lines = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.lines));
-    import.tried = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.tried));
-    import.receipts = mem_calloc(IMPORT_BATCH_LINES, sizeof(*import.receipts));
-    import.own = mem_calloc(RANGES_MAX, sizeof(*import.own));
-    if (import.events && import.lines && import.tried && import.receipts && import.own)
+    import.events = mem_calloc(IMPORT_BATCH_LINES, sizeof *import.events);
+    import.lines = mem_calloc(IMPORT_BATCH_LINES, sizeof *import.lines);
+    import.tried = mem_calloc(IMPORT_BATCH_LINES, sizeof *import.tried);
+    import.receipts = mem_calloc(IMPORT_BATCH_LINES, sizeof *import.receipts);
+    import.own = mem_calloc(RANGES_MAX, sizeof *import.own);
+    if (import.events && import.lines && import.tried && import.receipts && import.own) {
         code = run_import(cli, &import, first_line);
-    else
+    } else {
         out_complain("out of memory");
+    }
     mem_free(import.own);
     mem_free(import.receipts);
     mem_free(import.tried);
@@ -363,9 +386,11 @@ int import_file(struct cli *cli, const hf_options *options, const char *path, in
         return EXIT_ERROR;
     }
     code = cli_open_with(cli, options);
-    if (!code)
+    if (!code) {
         code = import_from(cli, fd, is_stdin ? "stdin" : path, first_line);
-    if (!is_stdin)
+    }
+    if (!is_stdin) {
         close(fd);
+    }
     return code;
 }

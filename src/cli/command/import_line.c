@@ -47,11 +47,13 @@ static hf_status read_string(struct reading *reading, const char *name, struct t
 {
     struct text copy;
 
-    if (json_kind(raw) != JSON_STRING)
+    if (json_kind(raw) != JSON_STRING) {
         return fail(HF_INVALID, "\"%s\" is not a string", name);
+    }
     buf_clear(reading->word);
-    if (json_string_decode(raw, reading->word) != HF_OK)
+    if (json_string_decode(raw, reading->word) != HF_OK) {
         return fail(HF_INVALID, "\"%s\": %s", name, err_message());
+    }
     copy = arena_text(reading->arena, buf_text(reading->word));
     *ret_string = copy.bytes;
     return arena_status(reading->arena);
@@ -62,10 +64,12 @@ static hf_status read_emitted_at(struct reading *reading, struct text raw)
     const char *string = NULL;
     hf_status status = read_string(reading, "emitted_at", raw, &string);
 
-    if (status != HF_OK)
+    if (status) {
         return status;
-    if (time_parse(text_of(string), &reading->event->emitted_at_us) != HF_OK)
+    }
+    if (time_parse(text_of(string), &reading->event->emitted_at_us) != HF_OK) {
         return fail(HF_INVALID, "\"emitted_at\" is not a time such as 2026-01-31T12:00:00Z");
+    }
     return HF_OK;
 }
 
@@ -80,8 +84,9 @@ static hf_status read_field(struct reading *reading, enum field field, struct te
         event->payload_bytes = copy.length;
         return arena_status(reading->arena);
     }
-    if (json_kind(raw) == JSON_NULL)
+    if (json_kind(raw) == JSON_NULL) {
         return field == FIELD_TYPE ? fail(HF_INVALID, "\"type\" is null") : HF_OK;
+    }
     switch (field) {
     case FIELD_TYPE:
         return read_string(reading, "type", raw, &event->type);
@@ -94,15 +99,18 @@ static hf_status read_field(struct reading *reading, enum field field, struct te
     case FIELD_PRODUCER:
         return read_string(reading, "producer", raw, &event->producer);
     case FIELD_METADATA:
-        if (json_kind(raw) != JSON_OBJECT)
+        if (json_kind(raw) != JSON_OBJECT) {
             return fail(HF_INVALID, "\"metadata\" is not an object");
+        }
         event->metadata = arena_text(reading->arena, raw).bytes;
         return arena_status(reading->arena);
     case FIELD_EMITTED_AT:
         return read_emitted_at(reading, raw);
     case FIELD_EXPECTED_VERSION:
-        if (json_int_decode(raw, &event->expected_version) != HF_OK || event->expected_version < 0)
+        if (json_int_decode(raw, &event->expected_version) != HF_OK ||
+            event->expected_version < 0) {
             return fail(HF_INVALID, "\"expected_version\" is not a whole number from 0");
+        }
         return HF_OK;
     case FIELD_PAYLOAD:
     case FIELD_IGNORED:
@@ -117,11 +125,13 @@ static hf_status unknown_field(const char *name)
     struct suggest suggest;
 
     suggest_init(&suggest, name);
-    for (size_t i = 0; i < FIELD_IGNORED; i++)
+    for (size_t i = 0; i < FIELD_IGNORED; i++) {
         suggest_offer(&suggest, field_names[i]);
-    if (suggest.best)
+    }
+    if (suggest.best) {
         return fail(HF_INVALID, "there is no field \"%.64s\"; did you mean \"%s\"?", name,
                     suggest.best);
+    }
     return fail(HF_INVALID,
                 "there is no field \"%.64s\"; a line has type, payload, id, key, tenant, metadata, "
                 "producer, emitted_at, expected_version",
@@ -140,22 +150,28 @@ static hf_status read_members(struct reading *reading, struct text line)
         hf_status status;
         size_t field = 0;
         buf_clear(reading->word);
-        if (json_string_decode(key, reading->word) != HF_OK)
+        if (json_string_decode(key, reading->word) != HF_OK) {
             return fail(HF_INVALID, "a field's name cannot be read: %s", err_message());
+        }
         while (field < FIELD_COUNT &&
-               !text_equal(buf_text(reading->word), text_of(field_names[field])))
+               !text_equal(buf_text(reading->word), text_of(field_names[field]))) {
             field++;
-        if (field == FIELD_COUNT)
+        }
+        if (field == FIELD_COUNT) {
             return unknown_field(buf_terminate(reading->word));
-        if (seen & (UINT32_C(1) << field))
+        }
+        if (seen & (UINT32_C(1) << field)) {
             return fail(HF_INVALID, "\"%s\" is there twice", field_names[field]);
+        }
         seen |= UINT32_C(1) << field;
         status = read_field(reading, (enum field)field, raw);
-        if (status != HF_OK)
+        if (status) {
             return status;
+        }
     }
-    if (!(seen & (UINT32_C(1) << FIELD_TYPE)))
+    if (!(seen & (UINT32_C(1) << FIELD_TYPE))) {
         return fail(HF_INVALID, "\"type\" is missing");
+    }
     return HF_OK;
 }
 
@@ -167,12 +183,14 @@ hf_status import_line_read(struct text line, struct arena *arena, hf_new_event *
     struct reading reading = {arena, &word, &event};
     hf_status status = json_check_object(line.bytes, line.length, &limits, "the line");
 
-    if (status != HF_OK)
+    if (status) {
         return status;
+    }
     buf_init(&word, line.length + 1);
     status = read_members(&reading, line);
     buf_release(&word);
-    if (status == HF_OK)
+    if (!status) {
         *ret_event = event;
+    }
     return status;
 }

@@ -46,10 +46,12 @@ static int run_create(struct cli *cli)
 
     options.gapless = args_given(&cli->args, "gapless") ? HF_ON : HF_TOGGLE_DEFAULT;
     code = cli_open_whole(cli, HF_OPEN_CREATE);
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_namespace_create(cli->bus, name, &options, &created));
-    if (code)
+    }
+    if (code) {
         return code;
+    }
     if (!cli->json) {
         out_say("Namespace %s %s.", name,
                 created                   ? "created"
@@ -96,12 +98,14 @@ static int run_set(struct cli *cli)
     hf_namespace_options options = read_options(&cli->args);
     int code;
 
-    if (!says_settings(&options))
+    if (!says_settings(&options)) {
         return args_usage(&cli->args, "set what? --metadata, --retain-age, --retain-bytes or "
                                       "--lagging");
+    }
     code = cli_open_whole(cli, HF_OPEN_EXISTING);
-    if (code)
+    if (code) {
         return code;
+    }
     return cli_fail(hf_namespace_set(cli->bus, cli->args.words[0], &options));
 }
 
@@ -182,9 +186,10 @@ static int run_list(struct cli *cli)
     struct list list = {.cli = cli};
     int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
-    out_table_init(&list.table, columns, sizeof(columns) / sizeof(columns[0]));
+    }
+    out_table_init(&list.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_namespace_list(cli->bus, list_one, &list));
     out_table_end(&list.table);
     return code;
@@ -209,17 +214,20 @@ static int show_one(const hf_namespace_info *info, void *ctx)
         return 0;
     }
     show_field("name", info->name);
-    if (info->removing_at_us != -1)
+    if (info->removing_at_us != -1) {
         show_field("removing since", out_time(info->removing_at_us, words));
-    if (info->copying)
+    }
+    if (info->copying) {
         show_field("being copied", "it is the target of a copy that is not complete");
+    }
     show_field("head", out_number(info->head, words));
     show_field("subscriptions", out_number(info->subscriptions, words));
     show_field("gapless", info->gapless ? "yes" : "no");
     show_field("retained",
                info->retention_ms == 0 ? "for ever" : out_duration(info->retention_ms, words));
-    if (info->retention_bytes > 0)
+    if (info->retention_bytes > 0) {
         show_field("up to", out_bytes(info->retention_bytes, words));
+    }
     show_field("lagging", info->lagging == HF_LAGGING_DROP ? "drop" : "keep");
     show_field("created", out_time(info->created_at_us, words));
     show_field("metadata", info->metadata_json);
@@ -230,8 +238,9 @@ static int run_show(struct cli *cli)
 {
     int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     return cli_fail(hf_namespace_get(cli->bus, cli->args.words[0], show_one, cli));
 }
 
@@ -270,22 +279,27 @@ static int run_rm(struct cli *cli)
     hf_status status;
     int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_namespace_get(cli->bus, name, note_contents, &contents));
-    if (code)
+    }
+    if (code) {
         return code;
+    }
     code = cli_confirm(cli,
                        "Remove namespace %s for ever, with its log up to position %s, its dead "
                        "letters and %" PRId64 " subscriptions",
                        name, out_number(contents.head, head), contents.subscriptions);
-    if (code)
+    if (code) {
         return code;
+    }
     status = hf_namespace_remove(cli->bus, name, args_given(args, "force") ? HF_ON : HF_OFF);
     code = cli_fail(status);
-    if (status == HF_CONFLICT)
+    if (status == HF_CONFLICT) {
         out_hint("Stop them first, or repeat with --force.");
-    if (!code)
+    }
+    if (!code) {
         out_say("Namespace %s removed.", name);
+    }
     return code;
 }
 
@@ -320,10 +334,12 @@ static int change_grant(struct cli *cli, grant_fn *change, const char *done, con
     int32_t changed = 0;
     int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
-    if (!code)
+    if (!code) {
         code = cli_fail(change(cli->bus, words[1], words[0], words[2], &changed));
-    if (!code)
+    }
+    if (!code) {
         out_say("%s %s %s of namespace %s.", words[2], changed ? done : was_so, words[0], words[1]);
+    }
     return code;
 }
 
@@ -375,17 +391,19 @@ static void list_grant(struct list *list, struct text grant, struct buf *text)
     buf_init(&line, LINE_BYTES_MAX);
     json_out_init(&json, &line);
     json_object_begin(&json);
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         buf_clear(text);
         json_find_string(grant, keys[i], text);
-        if (list->cli->json)
+        if (list->cli->json) {
             show_string(&json, keys[i], buf_terminate(text));
-        else
+        } else {
             out_table_cell(&list->table, buf_terminate(text));
+        }
     }
     json_object_end(&json);
-    if (list->cli->json)
+    if (list->cli->json) {
         out_json_line(&line);
+    }
     buf_release(&line);
 }
 
@@ -396,12 +414,14 @@ static int list_grants(const hf_namespace_info *info, void *ctx)
     struct text grant;
     struct buf text;
 
-    if (!info->grants_json)
+    if (!info->grants_json) {
         return 0;
+    }
     buf_init(&text, LINE_BYTES_MAX);
     if (json_iter_init(&iter, text_of(info->grants_json))) {
-        while (json_iter_next(&iter, NULL, &grant))
+        while (json_iter_next(&iter, NULL, &grant)) {
             list_grant(list, grant, &text);
+        }
     }
     buf_release(&text);
     return out_failed();
@@ -413,9 +433,10 @@ static int run_grants(struct cli *cli)
     struct list list = {.cli = cli};
     int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
-    out_table_init(&list.table, columns, sizeof(columns) / sizeof(columns[0]));
+    }
+    out_table_init(&list.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_namespace_get(cli->bus, cli->args.words[0], list_grants, &list));
     out_table_end(&list.table);
     return code;

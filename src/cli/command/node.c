@@ -75,8 +75,9 @@ static int list_one(const hf_node_info *info, void *ctx)
     int64_t now_us = list->cli->started_at_us;
     char words[OUT_WORDS_BYTES];
 
-    if (info->self || (info->state == HF_NODE_GONE && !list->all))
+    if (info->self || (info->state == HF_NODE_GONE && !list->all)) {
         return 0;
+    }
     if (list->cli->json) {
         print_json(info);
         return out_failed();
@@ -100,9 +101,10 @@ static int run_list(struct cli *cli)
     struct list list = {.cli = cli, .all = args_given(&cli->args, "all")};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
-    out_table_init(&list.table, columns, sizeof(columns) / sizeof(columns[0]));
+    }
+    out_table_init(&list.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_node_list(cli->bus, list_one, &list));
     out_table_end(&list.table);
     return code;
@@ -155,8 +157,9 @@ static int run_show(struct cli *cli)
 {
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     return cli_fail(hf_node_get(cli->bus, cli->args.words[0], show_one, cli));
 }
 

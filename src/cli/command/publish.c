@@ -51,38 +51,48 @@ static int publish_one(struct cli *cli)
     event.metadata = args_text(args, "metadata");
     event.producer = args_text(args, "producer");
     event.expected_version = args_number(args, "expect-version", -1);
-    if (args_place(args, "emitted-at", &emitted_at) && emitted_at.kind == HF_PLACE_TIME)
+    if (args_place(args, "emitted-at", &emitted_at) && emitted_at.kind == HF_PLACE_TIME) {
         event.emitted_at_us = emitted_at.value;
-    if (args_given(args, "delay"))
+    }
+    if (args_given(args, "delay")) {
         event.deliver_at_us = cli->started_at_us + args_number(args, "delay", 0) * 1000;
-    if (args_place(args, "at", &at))
+    }
+    if (args_place(args, "at", &at)) {
         event.deliver_at_us = at.value;
+    }
     if (args->word_count > 1 &&
-        !cli_payload(args->words[1], &event.payload, &event.payload_bytes, &owned))
+        !cli_payload(args->words[1], &event.payload, &event.payload_bytes, &owned)) {
         return EXIT_ERROR;
+    }
     status = hf_publish(cli->bus, &event, &receipt);
     mem_free(owned);
-    if (status != HF_OK)
+    if (status) {
         return cli_fail(status);
+    }
     show_receipt(cli->json, &receipt);
     return EXIT_OK;
 }
 
 static int check_one(const struct args *args)
 {
-    if (args->word_count == 0)
+    if (args->word_count == 0) {
         return args_usage(args, "TYPE is missing: holdfast publish TYPE [JSON|-]");
-    if (args->word_count == 1 && args->words[0][0] && strchr("{[\"", args->words[0][0]))
+    }
+    if (args->word_count == 1 && args->words[0][0] && strchr("{[\"", args->words[0][0])) {
         return args_usage(args,
                           "'%.40s' looks like a payload, and the TYPE is missing: "
                           "holdfast publish TYPE [JSON|-]",
                           args->words[0]);
-    if (args_given(args, "from-line"))
+    }
+    if (args_given(args, "from-line")) {
         return args_usage(args, "--from-line goes with --file");
-    if (args_given(args, "expect-version") && !args_given(args, "key"))
+    }
+    if (args_given(args, "expect-version") && !args_given(args, "key")) {
         return args_usage(args, "--expect-version is about the version of a key: name it (--key)");
-    if (args_given(args, "at") && args_given(args, "delay"))
+    }
+    if (args_given(args, "at") && args_given(args, "delay")) {
         return args_usage(args, "--at and --delay say when it enters the log; give one");
+    }
     return 0;
 }
 
@@ -93,13 +103,15 @@ static int check_file(const struct args *args)
         "key",        "tenant",         "id",    "metadata", "producer",
         "emitted-at", "expect-version", "delay", "at"};
 
-    if (args->word_count > 0)
+    if (args->word_count > 0) {
         return args_usage(args, "with --file the types come from the file, not from '%s'",
                           args->words[0]);
-    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
-        if (args_given(args, single[i]))
+    }
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++) {
+        if (args_given(args, single[i])) {
             return args_usage(args, "--%s does not go with --file: it is a field of each line",
                               single[i]);
+        }
     }
     return 0;
 }
@@ -111,13 +123,15 @@ static int run_publish(struct cli *cli)
     bool is_file = args_given(args, "file");
     int code = is_file ? check_file(args) : check_one(args);
 
-    if (code)
+    if (code) {
         return code;
+    }
     open_options.payload_bytes_max = args_number(args, "payload-max", -1);
     open_options.durability = (hf_durability)args_number(args, "durability", 0);
-    if (is_file)
+    if (is_file) {
         return import_file(cli, &open_options, args_text(args, "file"),
                            args_number(args, "from-line", 1));
+    }
     code = cli_open_with(cli, &open_options);
     return code ? code : publish_one(cli);
 }

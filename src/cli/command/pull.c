@@ -35,9 +35,10 @@ static hf_status claim_some(struct cli *cli, hf_batch **ret_batch)
 
         options.wait_ms = left_ms < WAIT_STEP_MS ? left_ms : WAIT_STEP_MS;
         status = hf_claim(cli->bus, args->words[0], &options, ret_batch);
-        if (status != HF_OK || hf_batch_count(*ret_batch) > 0 || deadline_passed(deadline) ||
-            stop_requested())
+        if (status || hf_batch_count(*ret_batch) > 0 || deadline_passed(deadline) ||
+            stop_requested()) {
             return status;
+        }
         hf_batch_free(*ret_batch);
         *ret_batch = NULL;
     }
@@ -68,17 +69,19 @@ static void print_text(const struct cli *cli, const hf_batch *batch)
 
     printf("lease %s  expires %s\n", hf_batch_lease(batch),
            out_when(hf_batch_expires_at_us(batch), cli->started_at_us, words));
-    for (size_t i = 0; i < hf_batch_count(batch); i++)
+    for (size_t i = 0; i < hf_batch_count(batch); i++) {
         show_event_line(hf_batch_event(batch, i));
+    }
 }
 
 static int say_nothing(const hf_subscription_info *info, void *ctx)
 {
     (void)ctx;
-    if (info->not_moving)
+    if (info->not_moving) {
         out_say("Nothing to claim: %s.", info->not_moving);
-    else
+    } else {
         out_say("Nothing to claim.");
+    }
     return 0;
 }
 
@@ -87,19 +90,22 @@ static int run_claim(struct cli *cli)
     hf_batch *batch = NULL;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     stop_catch();
     code = cli_fail(claim_some(cli, &batch));
-    if (code)
+    if (code) {
         return code;
+    }
     if (hf_batch_count(batch) == 0) {
         code = cli_fail(hf_subscription_get(cli->bus, cli->args.words[0], say_nothing, NULL));
     } else {
-        if (cli->json)
+        if (cli->json) {
             print_json(batch);
-        else
+        } else {
             print_text(cli, batch);
+        }
         if (!out_finish()) {
             hf_release(cli->bus, cli->args.words[0], hf_batch_lease(batch), NULL, 0);
             code = EXIT_ERROR;
@@ -150,12 +156,14 @@ static int settle(struct cli *cli, enum settle_kind kind)
     int code;
 
     for (size_t i = 0; i < count; i++) {
-        if (!args_value_number(args->words[i + 2], 1, INT64_MAX, &positions[i]))
+        if (!args_value_number(args->words[i + 2], 1, INT64_MAX, &positions[i])) {
             return args_usage(args, "'%s' is not a position", args->words[i + 2]);
+        }
     }
     code = cli_open(cli, HF_OPEN_EXISTING);
-    if (code)
+    if (code) {
         return code;
+    }
     switch (kind) {
     case SETTLE_ACK:
         return cli_fail(hf_ack(cli->bus, subscription, lease, named, count));
@@ -196,8 +204,9 @@ static int run_touch(struct cli *cli)
     const struct args *args = &cli->args;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     return cli_fail(
         hf_touch(cli->bus, args->words[0], args->words[1], args_number(args, "lease", -1)));
 }

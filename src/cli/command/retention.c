@@ -28,7 +28,7 @@ static int note_step(const hf_retention_info *info, void *ctx)
     showing->last = *info;
     showing->last.dropped_name = NULL;
     showing->last.kept_by = NULL;
-    snprintf(showing->kept_by, sizeof(showing->kept_by), "%s", info->kept_by ? info->kept_by : "");
+    snprintf(showing->kept_by, sizeof showing->kept_by, "%s", info->kept_by ? info->kept_by : "");
     if (info->dropped_name) {
         showing->dropped++;
         out_complain("subscription %s lost what it had not finished up to position %" PRId64 ".",
@@ -68,19 +68,22 @@ static void print_words(const struct showing *showing, bool dry)
     char words[OUT_WORDS_BYTES];
     char size[OUT_WORDS_BYTES + 8] = "";
 
-    if (bytes >= 0)
-        snprintf(size, sizeof(size), " (%s)", out_bytes(bytes, words));
-    if (last->through == 0)
+    if (bytes >= 0) {
+        snprintf(size, sizeof size, " (%s)", out_bytes(bytes, words));
+    }
+    if (last->through == 0) {
         out_say("Nothing %s.", dry ? "would go" : "had to go");
-    else
+    } else {
         out_say("About %s event%s%s %s, up to position %" PRId64 ".", out_number(events, count),
                 events == 1 ? "" : "s", size,
                 dry           ? "would go"
                 : events == 1 ? "is gone"
                               : "are gone",
                 last->through);
-    if (showing->kept_by[0])
+    }
+    if (showing->kept_by[0]) {
         out_say("Subscription %s has not finished older ones: they stay.", showing->kept_by);
+    }
 }
 
 static int run_retention(struct cli *cli)
@@ -89,17 +92,20 @@ static int run_retention(struct cli *cli)
     struct showing showing = {.dropped = 0};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     progress_begin(&showing.progress, "events removed");
     code = cli_fail(hf_retention_run(cli->bus, NULL, dry ? HF_ON : HF_OFF, note_step, &showing));
     progress_end(&showing.progress);
-    if (code)
+    if (code) {
         return code;
-    if (cli->json)
+    }
+    if (cli->json) {
         print_json(&showing, dry);
-    else
+    } else {
         print_words(&showing, dry);
+    }
     return EXIT_OK;
 }
 

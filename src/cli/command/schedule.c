@@ -39,16 +39,19 @@ static int run_add(struct cli *cli)
     schedule.driver = (hf_driver)args_number(args, "driver", 0);
     schedule.paused = args_given(args, "paused") ? "" : NULL;
     if (args->word_count > 3 &&
-        !cli_payload(args->words[3], &schedule.payload, &schedule.payload_bytes, &owned))
+        !cli_payload(args->words[3], &schedule.payload, &schedule.payload_bytes, &owned)) {
         return EXIT_ERROR;
+    }
     code = cli_open(cli, HF_OPEN_CREATE);
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_schedule_put(cli->bus, &schedule, &created));
+    }
     mem_free(owned);
-    if (!code && cli->json)
+    if (!code && cli->json) {
         show_created(args->words[0], created != 0);
-    else if (!code)
+    } else if (!code) {
         out_say("Schedule %s %s.", args->words[0], created ? "added" : "changed");
+    }
     return code;
 }
 
@@ -119,8 +122,9 @@ static void print_json(const hf_schedule_info *info, struct buf *runs)
     show_string(&json, "paused_by", info->paused_by);
     show_string(&json, "paused_reason", info->paused_reason);
     show_time(&json, "created_at", info->created_at_us);
-    if (runs)
+    if (runs) {
         show_raw(&json, "runs", buf_terminate(runs), runs->length);
+    }
     json_object_end(&json);
     out_json_line(&line);
     buf_release(&line);
@@ -142,7 +146,7 @@ static int list_one(const hf_schedule_info *info, void *ctx)
                                      ? "paused"
                                      : out_when(info->next_at_us, view->cli->started_at_us, words));
     out_table_cell(&view->table, show_choice_word(SCHEDULE_DRIVERS, (int)info->schedule.driver,
-                                                  words, sizeof(words)));
+                                                  words, sizeof words));
     out_table_cell(&view->table, info->schedule.type);
     return out_failed();
 }
@@ -156,9 +160,10 @@ static int run_list(struct cli *cli)
     struct schedule_view view = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
-    out_table_init(&view.table, columns, sizeof(columns) / sizeof(columns[0]));
+    }
+    out_table_init(&view.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_schedule_list(cli->bus, list_one, &view));
     out_table_end(&view.table);
     return code;
@@ -189,9 +194,9 @@ static int show_one(const hf_schedule_info *info, void *ctx)
     show_field("zone", schedule->zone);
     show_field("next", out_time(info->next_at_us, words));
     show_field("driver",
-               show_choice_word(SCHEDULE_DRIVERS, (int)schedule->driver, words, sizeof(words)));
+               show_choice_word(SCHEDULE_DRIVERS, (int)schedule->driver, words, sizeof words));
     show_field("misfire",
-               show_choice_word(SCHEDULE_MISFIRES, (int)schedule->misfire, words, sizeof(words)));
+               show_choice_word(SCHEDULE_MISFIRES, (int)schedule->misfire, words, sizeof words));
     show_field("grace", out_duration(schedule->grace_ms, words));
     show_field("type", schedule->type);
     show_field("key", schedule->key);
@@ -214,12 +219,15 @@ static int run_show(struct cli *cli)
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
     buf_init(&runs, LINE_BYTES_MAX);
-    if (!code && cli->json)
+    if (!code && cli->json) {
         code = schedule_runs_json(cli->bus, name, count, &runs);
-    if (!code)
+    }
+    if (!code) {
         code = cli_fail(hf_schedule_get(cli->bus, name, show_one, cli->json ? &runs : NULL));
-    if (!code && !cli->json)
+    }
+    if (!code && !cli->json) {
         code = schedule_runs_print(cli->bus, name, count);
+    }
     buf_release(&runs);
     return code;
 }
@@ -251,8 +259,9 @@ static int run_pause(struct cli *cli)
     const struct args *args = &cli->args;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     return cli_fail(hf_schedule_pause(cli->bus, args->words[0], args_text(args, "reason")));
 }
 
@@ -295,10 +304,12 @@ static int run_run(struct cli *cli)
     hf_receipt receipt;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_schedule_run(cli->bus, cli->args.words[0], &receipt));
-    if (!code)
+    }
+    if (!code) {
         show_receipt(cli->json, &receipt);
+    }
     return code;
 }
 
@@ -323,14 +334,18 @@ static int run_rm(struct cli *cli)
     const char *name = cli->args.words[0];
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_schedule_get(cli->bus, name, exists, NULL));
-    if (!code)
+    }
+    if (!code) {
         code = cli_confirm(cli, "Remove schedule %s", name);
-    if (!code)
+    }
+    if (!code) {
         code = cli_fail(hf_schedule_remove(cli->bus, name));
-    if (!code)
+    }
+    if (!code) {
         out_say("Schedule %s removed. Its events stay.", name);
+    }
     return code;
 }
 

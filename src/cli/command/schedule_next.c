@@ -39,8 +39,9 @@ static void format_local(int64_t wall_s, int32_t offset_s, char out[LOCAL_BYTES]
     time_format(wall_s * SECOND_US, wall);
     length = snprintf(out, LOCAL_BYTES, "%.19s%c%02u:%02u", wall, offset_s < 0 ? '-' : '+',
                       offset / 3600, offset / 60 % 60);
-    if (offset % 60)
+    if (offset % 60) {
         snprintf(out + length, LOCAL_BYTES - (size_t)length, ":%02u", offset % 60);
+    }
 }
 
 /* What the clocks do at this time, if that explains it. */
@@ -109,12 +110,13 @@ static void print_times(const struct cli *cli, const struct cron *cron, const st
     int64_t at_us = after_us;
     int64_t found = 0;
 
-    out_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    out_table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (; found < count && !out_failed(); found++) {
         char utc[TIME_TEXT_BYTES], words[OUT_WORDS_BYTES];
 
-        if (!timetable_next(cron, zone, at_us, &at_us))
+        if (!timetable_next(cron, zone, at_us, &at_us)) {
             break;
+        }
 
         struct coming coming = describe(cron, zone, at_us);
 
@@ -130,8 +132,9 @@ static void print_times(const struct cli *cli, const struct cron *cron, const st
         out_table_cell(&table, coming.note);
     }
     out_table_end(&table);
-    if (found < count && !out_failed())
+    if (found < count && !out_failed()) {
         out_say("No %stime is known after that.", found > 0 ? "other " : "");
+    }
 }
 
 /* What is asked about. */
@@ -145,8 +148,9 @@ struct question {
 static void read_question(const char *expression, const char *zone, struct question *question)
 {
     question->status = cron_parse(text_of(expression), &question->cron);
-    if (question->status == HF_OK)
+    if (question->status == HF_OK) {
         question->status = zone_new(text_of(zone ? zone : "UTC"), getenv("TZDIR"), &question->zone);
+    }
 }
 
 static int read_schedule(const hf_schedule_info *info, void *ctx)
@@ -171,13 +175,16 @@ static int ask_by_name(struct cli *cli, struct question *question)
     const char *name = cli->args.words[0];
     int code;
 
-    if (args_text(&cli->args, "zone"))
+    if (args_text(&cli->args, "zone")) {
         return args_usage(&cli->args, "--zone goes with an expression; a schedule has its own");
+    }
     code = cli_open(cli, HF_OPEN_EXISTING);
-    if (!code)
+    if (!code) {
         code = cli_fail(hf_schedule_get(cli->bus, name, read_schedule, question));
-    if (!code && question->paused)
+    }
+    if (!code && question->paused) {
         out_say("Schedule %s is paused: nothing fires until `schedule resume`.", name);
+    }
     return code;
 }
 
@@ -190,19 +197,24 @@ static int run_next(struct cli *cli)
     int code = EXIT_OK;
 
     args_place(args, "after", &after);
-    if (args->word_count > 1 && args_given(args, "count"))
+    if (args->word_count > 1 && args_given(args, "count")) {
         return args_usage(args, "the second word and --count say how many times; give one");
-    if (args->word_count > 1 && !args_value_number(args->words[1], 1, TIMES_MAX, &count))
+    }
+    if (args->word_count > 1 && !args_value_number(args->words[1], 1, TIMES_MAX, &count)) {
         return args_usage(args, "the second word is how many times are shown, 1 to 10000");
-    if (is_name(args))
+    }
+    if (is_name(args)) {
         code = ask_by_name(cli, &question);
-    else
+    } else {
         read_question(args->words[0], args_text(args, "zone"), &question);
-    if (!code)
+    }
+    if (!code) {
         code = cli_fail(question.status);
-    if (!code)
+    }
+    if (!code) {
         print_times(cli, &question.cron, question.zone,
                     after.kind == HF_PLACE_TIME ? after.value : cli->started_at_us, count);
+    }
     zone_free(question.zone);
     return code;
 }

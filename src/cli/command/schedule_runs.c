@@ -36,8 +36,9 @@ int schedule_runs_json(hf_bus *bus, const char *name, int32_t count, struct buf 
 
     json_out_init(&json, ret_json);
     json_array_begin(&json);
-    if (count > 0)
+    if (count > 0) {
         status = hf_schedule_runs(bus, name, -1, count, add_run, &json);
+    }
     json_array_end(&json);
     return cli_fail(status);
 }
@@ -77,9 +78,10 @@ int schedule_runs_print(hf_bus *bus, const char *name, int32_t count)
     static struct out_table table;
     hf_status status;
 
-    if (count == 0)
+    if (count == 0) {
         return EXIT_OK;
-    out_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    }
+    out_table_init(&table, columns, sizeof columns / sizeof columns[0]);
     status = hf_schedule_runs(bus, name, -1, count, print_run, &table);
     out_table_end(&table);
     return cli_fail(status);

@@ -87,10 +87,11 @@ static int print_text(struct cli *cli, const hf_stats *stats)
     show_field("dead letters", out_number(stats->dead, words));
     show_field("database", out_bytes(stats->store_bytes, words));
     show_field("write-ahead log", out_bytes(stats->wal_bytes, words));
-    if (stats->subscriptions <= 0)
+    if (stats->subscriptions <= 0) {
         return EXIT_OK;
+    }
     putchar('\n');
-    out_table_init(&view.table, columns, sizeof(columns) / sizeof(columns[0]));
+    out_table_init(&view.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_subscription_list(cli->bus, add_subscription, &view));
     out_table_end(&view.table);
     return code;
@@ -98,16 +99,19 @@ static int print_text(struct cli *cli, const hf_stats *stats)
 
 static int run_stats(struct cli *cli)
 {
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_fail(hf_stats_get(cli->bus, &stats));
-    if (code)
+    if (code) {
         return code;
-    if (!cli->json)
+    }
+    if (!cli->json) {
         return print_text(cli, &stats);
+    }
     print_json(&stats);
     return EXIT_OK;
 }

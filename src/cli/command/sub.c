@@ -20,8 +20,9 @@ static int say_waiting(const hf_subscription_info *info, void *ctx)
     const hf_subscription_options *wanted = ctx;
 
     if (wanted->partitions != -1 && info->options.partitions != wanted->partitions &&
-        info->not_moving)
+        info->not_moving) {
         out_say("Not yet: %s.", info->not_moving);
+    }
     return 0;
 }
 
@@ -34,19 +35,24 @@ static int run_create(struct cli *cli)
     int32_t created = 0;
     int code = suboptions_check(args);
 
-    if (code)
+    if (code) {
         return code;
-    if (count == 0)
+    }
+    if (count == 0) {
         return args_usage(args, "no pattern: say which types with --on, for example --on 'user.*'");
-    if (count > HF_PATTERNS_MAX)
+    }
+    if (count > HF_PATTERNS_MAX) {
         return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    }
     code = cli_open(cli, HF_OPEN_CREATE);
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_fail(
         hf_subscription_create(cli->bus, args->words[0], patterns, count, &options, &created));
-    if (code)
+    if (code) {
         return code;
+    }
     if (cli->json) {
         show_created(args->words[0], created != 0);
     } else {
@@ -82,8 +88,9 @@ static int run_pause(struct cli *cli)
     const struct args *args = &cli->args;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     return cli_fail(hf_pause(cli->bus, args->words[0], args_text(args, "reason")));
 }
 
@@ -91,8 +98,9 @@ static int run_resume(struct cli *cli)
 {
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     return cli_fail(hf_resume(cli->bus, cli->args.words[0]));
 }
 
@@ -144,16 +152,18 @@ static int note_progress(const hf_subscription_info *info, void *ctx)
 
 static int confirm_seek(const struct cli *cli, const char *name, const struct seek *seek)
 {
-    if (seek->target < seek->checkpoint)
+    if (seek->target < seek->checkpoint) {
         return cli_confirm(cli,
                            "Move %s back from position %" PRId64 " to %" PRId64 ", so that %" PRId64
                            " positions come again, and drop %" PRId64 " waiting retries",
                            name, seek->checkpoint, seek->target, seek->count, seek->waiting);
-    if (seek->target > seek->checkpoint || seek->waiting > 0)
+    }
+    if (seek->target > seek->checkpoint || seek->waiting > 0) {
         return cli_confirm(cli,
                            "Move %s forward from position %" PRId64 " to %" PRId64
                            ", skip what is between, and drop %" PRId64 " waiting retries",
                            name, seek->checkpoint, seek->target, seek->waiting);
+    }
     return 0;
 }
 
@@ -191,25 +201,32 @@ static int run_seek(struct cli *cli)
     hf_status status;
     int code;
 
-    if (!args_place(args, "to", &place))
+    if (!args_place(args, "to", &place)) {
         return args_usage(args, "where to? --to start, end, a position, a time, or how long ago");
+    }
     code = cli_open(cli, HF_OPEN_EXISTING);
-    if (code)
+    if (code) {
         return code;
+    }
     status = hf_subscription_get(cli->bus, name, note_progress, &seek);
-    if (status == HF_OK)
+    if (!status) {
         status = hf_locate(cli->bus, place, &seek.target);
-    if (status == HF_OK)
+    }
+    if (!status) {
         status = hf_seek(cli->bus, name, place, HF_ON, &seek.count);
-    if (status != HF_OK)
+    }
+    if (status) {
         return cli_fail(status);
+    }
     if (!dry_run) {
         code = confirm_seek(cli, name, &seek);
-        if (code)
+        if (code) {
             return code;
+        }
         code = cli_fail(hf_seek(cli->bus, name, place, HF_OFF, &seek.count));
-        if (code)
+        if (code) {
             return code;
+        }
     }
     print_seek(cli, name, &seek, dry_run);
     return EXIT_OK;
@@ -246,20 +263,24 @@ static int run_rm(struct cli *cli)
     struct seek seek = {0, 0, 0, 0};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_fail(hf_subscription_get(cli->bus, name, note_progress, &seek));
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_confirm(cli,
                        "Remove subscription %s with its progress (position %" PRId64
                        ") and %" PRId64 " waiting retries",
                        name, seek.checkpoint, seek.waiting);
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_fail(hf_subscription_remove(cli->bus, name));
-    if (!code)
+    if (!code) {
         out_say("Subscription %s removed. Its dead letters stay.", name);
+    }
     return code;
 }
 

@@ -65,22 +65,26 @@ static int see_partition(const hf_partition_info *info, void *ctx)
     struct parts *parts = ctx;
 
     parts->count++;
-    if (info->state == HF_PARTITION_UNOWNED)
+    if (info->state == HF_PARTITION_UNOWNED) {
         ranges_put(&parts->unowned, info->partition);
-    if (parts->shown >= parts->limit)
+    }
+    if (parts->shown >= parts->limit) {
         return 0;
+    }
     parts->shown++;
-    if (parts->json)
+    if (parts->json) {
         partition_json(parts->json, info);
-    else
+    } else {
         partition_row(&parts->table, info);
+    }
     return out_failed();
 }
 
 static void say_more(int64_t more, const char *what)
 {
-    if (more > 0)
+    if (more > 0) {
         printf("  … and %" PRId64 " more %s (--limit)\n", more, what);
+    }
 }
 
 static void warn_of_unowned(const struct parts *parts)
@@ -88,8 +92,9 @@ static void warn_of_unowned(const struct parts *parts)
     char numbers[RANGES_BYTES_MAX];
     int32_t count = ranges_count(&parts->unowned);
 
-    if (count == 0 || count == parts->count) /* then nobody works at all */
+    if (count == 0 || count == parts->count) { /* then nobody works at all */
         return;
+    }
     ranges_format(&parts->unowned, numbers);
     printf("%sWarning: partition%s %s %s no owner, and no process that runs may take %s.%s\n",
            out_on(OUT_YELLOW), count == 1 ? "" : "s", numbers, count == 1 ? "has" : "have",
@@ -168,9 +173,10 @@ static hf_status print_blocked(hf_bus *bus, const hf_subscription_info *info, st
     status = hf_blocked_list(bus, info->name, 0, (size_t)parts->limit, see_blocked, parts);
     out_table_end(&parts->table);
     say_more(info->blocked - parts->shown, "blocked keys");
-    if (parts->shown > 0)
+    if (parts->shown > 0) {
         out_say("`holdfast dlq retry N` or `holdfast dlq resolve N` of its dead letter releases a "
                 "key.");
+    }
     return status;
 }
 
@@ -183,10 +189,12 @@ hf_status sub_parts_print(hf_bus *bus, const hf_subscription_info *info, int64_t
     struct parts blocked = {.limit = limit, .now_us = now_us};
     hf_status status = HF_OK;
 
-    if (info->options.mode == HF_MODE_ORDERED && info->options.partitions > 1)
+    if (info->options.mode == HF_MODE_ORDERED && info->options.partitions > 1) {
         status = print_partitions(bus, info->name, &parts);
-    if (status == HF_OK && info->blocked > 0)
+    }
+    if (!status && info->blocked > 0) {
         status = print_blocked(bus, info, &blocked);
+    }
     return status;
 }
 
@@ -205,8 +213,9 @@ hf_status sub_parts_json(struct json_out *json, hf_bus *bus, const hf_subscripti
     show_int(json, "partitions_more", parts.count - parts.shown);
     json_key(json, "blocked_keys");
     json_array_begin(json);
-    if (status == HF_OK)
+    if (!status) {
         status = hf_blocked_list(bus, info->name, 0, (size_t)limit, see_blocked, &blocked);
+    }
     json_array_end(json);
     more = info->blocked - blocked.shown;
     show_int(json, "blocked_keys_more", more > 0 ? more : 0);

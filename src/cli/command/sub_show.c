@@ -56,19 +56,22 @@ static hf_status print_json(struct buf *line, const hf_subscription_info *info, 
     show_string(&json, "not_moving", info->not_moving);
     json_key(&json, "patterns");
     json_array_begin(&json);
-    for (size_t i = 0; i < info->pattern_count; i++)
+    for (size_t i = 0; i < info->pattern_count; i++) {
         json_string(&json, text_of(info->patterns[i]));
+    }
     json_array_end(&json);
     progress_json(&json, info);
-    if (limit >= 0)
+    if (limit >= 0) {
         status = sub_parts_json(&json, bus, info, limit);
+    }
     json_key(&json, "options");
     json_object_begin(&json);
     suboptions_json(&json, &info->options);
     json_object_end(&json);
     json_object_end(&json);
-    if (status == HF_OK)
+    if (!status) {
         out_json_line(line);
+    }
     return status;
 }
 
@@ -84,12 +87,15 @@ struct listing {
 /* In one word or two. */
 static const char *state_word(const hf_subscription_info *info)
 {
-    if (info->paused_at_us != -1)
+    if (info->paused_at_us != -1) {
         return "paused";
-    if (info->breaker && strcmp(info->breaker, "closed") != 0)
+    }
+    if (info->breaker && strcmp(info->breaker, "closed") != 0) {
         return "breaker open";
-    if (info->not_moving)
+    }
+    if (info->not_moving) {
         return "not moving";
+    }
     return info->lag > 0 ? "behind" : "up to date";
 }
 
@@ -129,15 +135,17 @@ static int run_list(struct cli *cli)
     struct listing listing = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     buf_init(&listing.line, LINE_BYTES_MAX);
-    out_table_init(&listing.table, columns, sizeof(columns) / sizeof(columns[0]));
+    out_table_init(&listing.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_subscription_list(cli->bus, list_one, &listing));
     out_table_end(&listing.table);
     buf_release(&listing.line);
-    if (!code && listing.count == 0)
+    if (!code && listing.count == 0) {
         out_say("No subscriptions. `holdfast sub create` or `holdfast work` makes one.");
+    }
     return code;
 }
 
@@ -155,14 +163,15 @@ const struct command command_sub_list = {
 static void show_number(const char *name, int64_t number)
 {
     char words[OUT_WORDS_BYTES];
-    if (number != -1)
+    if (number != -1) {
         show_field(name, out_number(number, words));
+    }
 }
 
 static void show_rate(double rate)
 {
     char words[OUT_WORDS_BYTES];
-    snprintf(words, sizeof(words), "%.1f events/s in the last minute", rate);
+    snprintf(words, sizeof words, "%.1f events/s in the last minute", rate);
     show_field("rate", rate < 0 ? "not known yet" : words);
 }
 
@@ -190,15 +199,17 @@ static void show_fields(const hf_subscription_info *info, int64_t now_us)
 {
     show_why(info);
     show_field("name", info->name);
-    for (size_t i = 0; i < info->pattern_count; i++)
+    for (size_t i = 0; i < info->pattern_count; i++) {
         show_field(i == 0 ? "patterns" : "", info->patterns[i]);
+    }
     show_field_time("created_at", info->created_at_us, now_us);
     show_number("start_position", info->start_position);
     show_number("checkpoint", info->checkpoint);
     show_field_time("checkpoint_at", info->checkpoint_at_us, now_us);
     show_field("last event", info->checkpoint_event_id);
-    if (info->options.mode == HF_MODE_SHARED)
+    if (info->options.mode == HF_MODE_SHARED) {
         show_number("cursor", info->cursor);
+    }
     show_number("head", info->head);
     show_number("lag", info->lag);
     show_rate(info->rate);
@@ -218,8 +229,9 @@ static void show_fields(const hf_subscription_info *info, int64_t now_us)
     show_field("breaker", info->breaker);
     show_field_when("breaker_until", info->breaker_until_us, now_us);
     show_field("owner", info->owner);
-    if (info->owner)
+    if (info->owner) {
         show_field("owner_alive", info->owner_alive == 1 ? "yes" : "no");
+    }
     printf("options:\n");
     suboptions_print(&info->options);
 }
@@ -248,8 +260,9 @@ static int run_show(struct cli *cli)
     struct showing showing = {cli, args_number(&cli->args, "limit", SUB_PARTS_LIMIT), 0};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_fail(hf_subscription_get(cli->bus, cli->args.words[0], show_one, &showing));
     return code ? code : showing.code;
 }

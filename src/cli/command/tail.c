@@ -27,8 +27,9 @@ static int show_one(const hf_event *event, void *ctx)
 {
     struct tail *tail = ctx;
 
-    if (tail->end >= 0 && event->position > tail->end)
+    if (tail->end >= 0 && event->position > tail->end) {
         return 1;
+    }
     if (tail->json) {
         struct json_out json;
         json_out_init(&json, &tail->line);
@@ -39,8 +40,9 @@ static int show_one(const hf_event *event, void *ctx)
     } else {
         show_event_line(event);
     }
-    if (tail->left > 0)
+    if (tail->left > 0) {
         tail->left--;
+    }
     return out_failed() || tail->left == 0;
 }
 
@@ -49,9 +51,10 @@ static void wait_for_more(hf_bus *bus)
     uint64_t count;
     int fd = -1;
 
-    if (hf_fd(bus, &fd) != HF_OK)
+    if (hf_fd(bus, &fd) != HF_OK) {
         fd = -1;
-    if (stop_wait(fd, FOLLOW_WAIT_MS) && read(fd, &count, sizeof(count)) < 0) {
+    }
+    if (stop_wait(fd, FOLLOW_WAIT_MS) && read(fd, &count, sizeof count) < 0) {
         /* Somebody else took it away; the log is read again all the same. */
     }
 }
@@ -62,19 +65,22 @@ static hf_status read_log(struct cli *cli, struct tail *tail, int64_t cursor, bo
     hf_status status = HF_OK;
 
     /* Without --follow: everything up to what is the end now, not a moving target. */
-    if (!follow)
+    if (!follow) {
         status = hf_locate(cli->bus, (hf_place){HF_PLACE_NOW, -1}, &tail->end);
-    while (status == HF_OK && !stop_requested() && !out_failed() && tail->left != 0) {
+    }
+    while (!status && !stop_requested() && !out_failed() && tail->left != 0) {
         int64_t before = cursor;
-        if (tail->end >= 0 && cursor >= tail->end)
+        if (tail->end >= 0 && cursor >= tail->end) {
             break;
+        }
         status =
             hf_read(cli->bus, pattern,
                     tail->left >= 0 && tail->left < READ_EVENTS ? (size_t)tail->left : READ_EVENTS,
                     0, &cursor, show_one, tail);
-        if (status == HF_OK && cursor == before) {
-            if (!follow)
+        if (!status && cursor == before) {
+            if (!follow) {
                 break;
+            }
             fflush(stdout);
             wait_for_more(cli->bus);
         }
@@ -91,12 +97,14 @@ static int run_tail(struct cli *cli)
     int64_t cursor = 0;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     args_place(args, "from", &from);
     code = cli_fail(hf_locate(cli->bus, from, &cursor));
-    if (code)
+    if (code) {
         return code;
+    }
     stop_catch();
     buf_init(&tail.line, LINE_BYTES_MAX);
     code = cli_fail(read_log(cli, &tail, cursor, follow));

@@ -64,15 +64,17 @@ static int run_verify(struct cli *cli)
     struct verify verify = {.json = cli->json};
     int code = cli_open_named(cli, HF_OPEN_EXISTING);
 
-    if (code)
+    if (code) {
         return code;
+    }
     buf_init(&verify.line, LINE_BYTES_MAX);
     progress_begin(&verify.progress, "rows");
     code = cli_fail(hf_verify(cli->bus, show_damage, show_progress, &verify));
     progress_end(&verify.progress);
     buf_release(&verify.line);
-    if (code)
+    if (code) {
         return code;
+    }
     out_say("%" PRId64 " row%s examined, %" PRId64 " finding%s.", verify.rows,
             verify.rows == 1 ? "" : "s", verify.findings, verify.findings == 1 ? "" : "s");
     return verify.findings == 0 ? EXIT_OK : EXIT_FINDINGS;

@@ -66,8 +66,9 @@ static hf_status check_by(const struct config_key *key, struct text text)
 void config_check_text(const struct config_key *key, const char *text, const char *shown,
                        struct config_place place, struct config_problems *problems)
 {
-    if (check_by(key, text_of(text)) != HF_OK)
+    if (check_by(key, text_of(text)) != HF_OK) {
         config_problem(problems, place, "%s: %s", shown, err_message());
+    }
 }
 
 static const struct config_value *value_of(const struct config_value *values,
@@ -83,18 +84,20 @@ void config_check_database(const struct config *config, struct config_problems *
     const struct config_value *password =
         value_of(config->database, CONFIG_DATABASE, "password_file");
 
-    if (url->place.line && url_file->place.line)
+    if (url->place.line && url_file->place.line) {
         config_problem(problems, url_file->place,
                        "database.url_file: there is also database.url in line %d; only one may be",
                        url->place.line);
-    if (password->place.line && !url->place.line && !url_file->place.line)
+    }
+    if (password->place.line && !url->place.line && !url_file->place.line) {
         config_problem(problems, password->place,
                        "database.password_file: the password belongs to database.url or url_file, "
                        "and there is none");
-    else if (password->place.line && url->place.line && !strstr(url->value.text, "://"))
+    } else if (password->place.line && url->place.line && !strstr(url->value.text, "://")) {
         config_problem(problems, password->place,
                        "database.password_file: the database of line %d has no password",
                        url->place.line);
+    }
 }
 
 /* What is given, else its default: a number, milliseconds, or which choice. */
@@ -116,11 +119,12 @@ static void check_retry(const struct config_entry *subscription, size_t index,
         value_of(subscription->values, CONFIG_SUBSCRIPTION, "retry.max");
 
     if ((base->place.line || max->place.line) &&
-        number_of(subscription, "retry.max") < number_of(subscription, "retry.base"))
+        number_of(subscription, "retry.max") < number_of(subscription, "retry.base")) {
         config_problem(problems, max->place.line ? max->place : base->place,
                        "subscriptions[%zu].retry: max is less than base; it must be at least that "
                        "(the defaults are 1s and 30s)",
                        index);
+    }
 }
 
 bool config_blank(const char *command)
@@ -135,11 +139,12 @@ static void check_command(const struct config_entry *subscription, size_t index,
     const struct config_value *command =
         value_of(subscription->values, CONFIG_SUBSCRIPTION, "handler.exec");
 
-    if (command->place.line && command->item_count > 0 && config_blank(command->items[0]))
+    if (command->place.line && command->item_count > 0 && config_blank(command->items[0])) {
         config_problem(problems, command->place,
                        "subscriptions[%zu].handler.exec is empty: every event would be settled "
                        "without doing anything; if that is meant, write 'true'",
                        index);
+    }
 }
 
 /* Options that are good by themselves and not together. */
@@ -166,12 +171,13 @@ static void check_options(const struct config_entry *subscription, size_t index,
          "a shared subscription has no order of keys to keep; use skip or halt, or mode: ordered"},
     };
 
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const struct config_value *value =
             value_of(subscription->values, CONFIG_SUBSCRIPTION, rules[i].path);
-        if (rules[i].wrong && value->place.line)
+        if (rules[i].wrong && value->place.line) {
             config_problem(problems, value->place, "subscriptions[%zu].%s: %s", index,
                            rules[i].path, rules[i].why);
+        }
     }
 }
 
@@ -181,10 +187,11 @@ static const char *origin_of(const struct config_entry *subscription, const char
 {
     const struct config_value *value = value_of(subscription->values, CONFIG_SUBSCRIPTION, path);
 
-    if (value->place.line)
+    if (value->place.line) {
         snprintf(ret_words, ORIGIN_BYTES, " (line %d)", value->place.line);
-    else
+    } else {
         snprintf(ret_words, ORIGIN_BYTES, " (the default)");
+    }
     return ret_words;
 }
 
@@ -200,36 +207,39 @@ static void check_partition(const struct config_entry *subscription, size_t inde
     char origin[ORIGIN_BYTES];
     struct ranges ranges;
 
-    if (total->place.line && !list->place.line)
+    if (total->place.line && !list->place.line) {
         config_problem(problems, total->place,
                        "subscriptions[%zu].total_partitions: it says of how many those of "
                        "partition are, and there is no partition",
                        index);
+    }
     if (!list->place.line ||
-        ranges_parse(text_of(list->value.text), HF_PARTITIONS_MAX, &ranges) != HF_OK)
+        ranges_parse(text_of(list->value.text), HF_PARTITIONS_MAX, &ranges) != HF_OK) {
         return;
-    if (number_of(subscription, "mode") == HF_MODE_SHARED)
+    }
+    if (number_of(subscription, "mode") == HF_MODE_SHARED) {
         config_problem(problems, list->place,
                        "subscriptions[%zu].partition: mode is shared%s, which has no partitions to "
                        "assign",
                        index, origin_of(subscription, "mode", origin));
-    else if (number_of(subscription, "instance_mode") == HF_INSTANCE_SINGLE)
+    } else if (number_of(subscription, "instance_mode") == HF_INSTANCE_SINGLE) {
         config_problem(problems, list->place,
                        "subscriptions[%zu].partition: instance_mode is single%s: the newest "
                        "process takes all partitions, so none can be assigned",
                        index, origin_of(subscription, "instance_mode", origin));
-    else if (ranges_parse(text_of(list->value.text), partitions, &ranges) != HF_OK)
+    } else if (ranges_parse(text_of(list->value.text), partitions, &ranges) != HF_OK) {
         config_problem(problems, list->place,
                        "subscriptions[%zu].partition: %s; partitions is "
                        "%d%s",
                        index, err_message(), partitions,
                        origin_of(subscription, "partitions", origin));
-    else if (total->place.line && total->value.number != partitions)
+    } else if (total->place.line && total->value.number != partitions) {
         config_problem(problems, total->place,
                        "subscriptions[%zu].total_partitions: it is %" PRId64 ", and partitions is "
                        "%d%s; they must be the same",
                        index, total->value.number, partitions,
                        origin_of(subscription, "partitions", origin));
+    }
 }
 
 /* What a job of pg_cron can have is the server's to say, when the schedule is put. This much is
@@ -241,11 +251,12 @@ static void check_driver(const struct config_entry *schedule, size_t index,
     const struct config_value *zone = value_of(schedule->values, CONFIG_SCHEDULE, "zone");
 
     if (driver->place.line && driver->value.number == HF_DRIVER_PG_CRON && zone->place.line &&
-        strcmp(zone->value.text, "UTC") != 0)
+        strcmp(zone->value.text, "UTC") != 0) {
         config_problem(problems, zone->place,
                        "schedules[%zu].zone: pg_cron knows none but UTC, and is the driver in "
                        "line %d",
                        index, driver->place.line);
+    }
 }
 
 void config_check_entry(struct config_entry *const *entries, size_t index, const char *key,
@@ -283,11 +294,12 @@ void config_check_all(const struct config *config, struct config_problems *probl
         int64_t before = total;
 
         total += value->place.line ? value->value.number : 1;
-        if (total > GUARD_GROUPS_MAX && before <= GUARD_GROUPS_MAX)
+        if (total > GUARD_GROUPS_MAX && before <= GUARD_GROUPS_MAX) {
             config_problem(problems, config->subscriptions[i]->place,
                            "subscriptions[%zu]: with this one, more than %d commands could run at "
                            "once, which is the limit of one process; lower concurrency, or use two "
                            "files",
                            i, GUARD_GROUPS_MAX);
+        }
     }
 }

@@ -51,7 +51,7 @@ static void wrong_kind(struct walk *walk, const struct config_key *key,
 {
     char form[192];
 
-    config_key_takes(key, form, sizeof(form));
+    config_key_takes(key, form, sizeof form);
     config_problem(walk->problems, node->place, "%s%s %s, not %s", walk->shown, key->path, form,
                    kind_word(node));
 }
@@ -65,7 +65,7 @@ static void read_text(struct walk *walk, const struct config_key *key, size_t in
     struct value_form form;
     char shown[SHOWN_BYTES];
 
-    snprintf(shown, sizeof(shown), "%s%s", walk->shown, key->path);
+    snprintf(shown, sizeof shown, "%s%s", walk->shown, key->path);
     if (!args_value_check(&value, walk->now_us, &form)) {
         config_problem(walk->problems, place, "%s %s, not '%.64s'%s%s%s", shown, form.form, text,
                        form.hint[0] ? "; did you mean " : "", form.hint, form.hint[0] ? "?" : "");
@@ -81,7 +81,7 @@ static void read_list(struct walk *walk, const struct config_key *key, size_t in
 {
     bool one = node->kind == CONFIG_SCALAR;
     size_t count = one ? 1 : node->count;
-    const char **items = arena_alloc(&walk->config->arena, (count + 1) * sizeof(items[0]));
+    const char **items = arena_alloc(&walk->config->arena, (count + 1) * sizeof items[0]);
     const struct config_node *item = one ? node : node->first;
 
     if (!items) {
@@ -90,15 +90,16 @@ static void read_list(struct walk *walk, const struct config_key *key, size_t in
     }
     if (count == 0 || (key->text == CONFIG_TEXT_PATTERN && count > HF_PATTERNS_MAX)) {
         char form[192];
-        config_key_takes(key, form, sizeof(form));
+        config_key_takes(key, form, sizeof form);
         config_problem(walk->problems, node->place, "%s%s %s; here are %zu", walk->shown, key->path,
                        form, count);
         return;
     }
     for (size_t i = 0; i < count; i++, item = item->next) {
         items[i] = "";
-        if (item->broken)
+        if (item->broken) {
             continue;
+        }
         if (item->kind != CONFIG_SCALAR || item->empty) {
             wrong_kind(walk, key, item);
             continue;
@@ -116,12 +117,13 @@ static void read_key(struct walk *walk, size_t index, const struct config_node *
 {
     struct config_key key = config_key_at(walk->scope, index);
 
-    if (node->kind == CONFIG_SCALAR ? node->empty : !(key.list && node->kind == CONFIG_LIST))
+    if (node->kind == CONFIG_SCALAR ? node->empty : !(key.list && node->kind == CONFIG_LIST)) {
         wrong_kind(walk, &key, node);
-    else if (key.list)
+    } else if (key.list) {
         read_list(walk, &key, index, node);
-    else
+    } else {
         read_text(walk, &key, index, node->text, node->place);
+    }
 }
 
 /* ---- Sections -------------------------------------------------------------------------------- */
@@ -131,8 +133,9 @@ static void list_words(enum config_scope scope, const char *prefix, struct buf *
 {
     char word[CONFIG_PATH_BYTES];
 
-    for (size_t nth = 0; config_word_at(scope, prefix, nth, word); nth++)
+    for (size_t nth = 0; config_word_at(scope, prefix, nth, word); nth++) {
         buf_printf(words, "%s%s", nth ? ", " : "", word);
+    }
 }
 
 /* A key that is none; the words are kept by the caller while the suggestion lives. */
@@ -144,21 +147,23 @@ static void unknown_key(struct walk *walk, const char *prefix, const struct conf
 
     suggest_init(&suggest, node->key);
     for (size_t nth = 0; nth < CONFIG_KEYS_MAX; nth++) {
-        if (!config_word_at(walk->scope, prefix, nth, words[nth]))
+        if (!config_word_at(walk->scope, prefix, nth, words[nth])) {
             break;
+        }
         suggest_offer(&suggest, words[nth]);
     }
     buf_init(&allowed, CONFIG_PROBLEM_BYTES);
     list_words(walk->scope, prefix, &allowed);
-    if (strcmp(node->key, "<<") == 0)
+    if (strcmp(node->key, "<<") == 0) {
         config_problem(walk->problems, node->key_place,
                        "%s%s<<: merge keys are not allowed; write the values out", walk->shown,
                        prefix);
-    else
+    } else {
         config_problem(
             walk->problems, node->key_place, "%s%s%.64s: there is no such key%s%s%s (allowed: %s)",
             walk->shown, prefix, node->key, suggest.best ? "; did you mean " : "",
             suggest.best ? suggest.best : "", suggest.best ? "?" : "", buf_terminate(&allowed));
+    }
     buf_release(&allowed);
 }
 
@@ -180,20 +185,22 @@ static void read_short(struct walk *walk, const char *section, const struct conf
             return;
         }
     }
-    snprintf(prefix, sizeof(prefix), "%.100s.", section);
+    snprintf(prefix, sizeof prefix, "%.100s.", section);
     buf_init(&words, CONFIG_PROBLEM_BYTES);
-    for (size_t nth = 0; config_short_at(section, nth, &way); nth++)
+    for (size_t nth = 0; config_short_at(section, nth, &way); nth++) {
         buf_printf(&words, "%s, or ", way.word);
+    }
     buf_printf(&words, "a mapping with the keys ");
     list_words(walk->scope, prefix, &words);
-    if (node->kind != CONFIG_SCALAR || node->empty)
+    if (node->kind != CONFIG_SCALAR || node->empty) {
         config_problem(walk->problems, node->place, "%s%s is %s; here is %s", walk->shown, section,
                        buf_terminate(&words), kind_word(node));
-    else
+    } else {
         config_problem(walk->problems, node->place, "%s%s is %s, not '%.64s'%s%s%s", walk->shown,
                        section, buf_terminate(&words), node->text,
                        suggest.best ? "; did you mean " : "", suggest.best ? suggest.best : "",
                        suggest.best ? "?" : "");
+    }
     buf_release(&words);
 }
 
@@ -202,8 +209,9 @@ static void enable_breaker(struct walk *walk, const char *section, const struct 
 {
     size_t index;
 
-    if (walk->scope != CONFIG_SUBSCRIPTION || strcmp(section, "breaker") != 0)
+    if (walk->scope != CONFIG_SUBSCRIPTION || strcmp(section, "breaker") != 0) {
         return;
+    }
     index = config_key_known(walk->scope, "breaker.enabled");
     if (walk->values[index].place.line == 0) {
         struct config_key key = config_key_at(walk->scope, index);
@@ -219,9 +227,10 @@ static void walk_map(struct walk *walk, const char *prefix, const struct config_
         const char *refusal;
         size_t index;
 
-        if (node->broken)
+        if (node->broken) {
             continue;
-        snprintf(path, sizeof(path), "%s%.64s", prefix, node->key);
+        }
+        snprintf(path, sizeof path, "%s%.64s", prefix, node->key);
         refusal = config_refusal(walk->scope, path);
         if (refusal) {
             config_problem(walk->problems, node->key_place, "%s%s %s", walk->shown, path, refusal);
@@ -235,7 +244,7 @@ static void walk_map(struct walk *walk, const char *prefix, const struct config_
             read_short(walk, path, node);
         } else {
             char below[CONFIG_PATH_BYTES];
-            snprintf(below, sizeof(below), "%.100s.", path);
+            snprintf(below, sizeof below, "%.100s.", path);
             walk_map(walk, below, node);
             enable_breaker(walk, path, node);
         }
@@ -250,10 +259,12 @@ static bool is_mentioned(const struct config_node *map, const char *path)
     size_t length = strcspn(path, ".");
 
     for (const struct config_node *node = map->first; node; node = node->next) {
-        if (strncmp(node->key, path, length) != 0 || node->key[length])
+        if (strncmp(node->key, path, length) != 0 || node->key[length]) {
             continue;
-        if (path[length] != '.' || node->kind != CONFIG_MAP)
+        }
+        if (path[length] != '.' || node->kind != CONFIG_MAP) {
             return true;
+        }
         return is_mentioned(node, path + length + 1);
     }
     return false;
@@ -265,9 +276,10 @@ static void check_required(struct walk *walk, const struct config_node *map)
         struct config_key key = config_key_at(walk->scope, i);
         char form[192];
 
-        if (!key.path || !key.required || is_mentioned(map, key.path))
+        if (!key.path || !key.required || is_mentioned(map, key.path)) {
             continue;
-        config_key_takes(&key, form, sizeof(form));
+        }
+        config_key_takes(&key, form, sizeof form);
         config_problem(walk->problems, map->place, "%s%s is missing; it %s", walk->shown, key.path,
                        form);
     }
@@ -275,8 +287,9 @@ static void check_required(struct walk *walk, const struct config_node *map)
 
 static void walk_scope(struct walk *walk, const struct config_node *node)
 {
-    if (node->broken)
+    if (node->broken) {
         return;
+    }
     if (node->kind != CONFIG_MAP) {
         struct buf words;
         buf_init(&words, CONFIG_PROBLEM_BYTES);
@@ -303,17 +316,17 @@ struct list {
 static void walk_entry(struct walk *walk, const struct list *list, size_t nth,
                        const struct config_node *node)
 {
-    struct config_entry *entry = arena_alloc(&walk->config->arena, sizeof(*entry));
+    struct config_entry *entry = arena_alloc(&walk->config->arena, sizeof *entry);
 
     if (!entry) {
         config_problem(walk->problems, node->place, "there is no memory for the file");
         return;
     }
-    memset(entry, 0, sizeof(*entry));
+    memset(entry, 0, sizeof *entry);
     entry->place = node->place;
     walk->scope = list->scope;
     walk->values = entry->values;
-    snprintf(walk->shown, sizeof(walk->shown), "%s[%zu].", list->key, nth);
+    snprintf(walk->shown, sizeof walk->shown, "%s[%zu].", list->key, nth);
     walk_scope(walk, node);
     entry->name = entry->values[config_key_known(list->scope, "name")].value.text;
     list->entries[(*list->count)++] = entry;
@@ -336,8 +349,9 @@ static void walk_list(struct walk *walk, const struct list *list, const struct c
                        node->count, list->key, list->max);
         return;
     }
-    for (const struct config_node *member = node->first; member; member = member->next)
+    for (const struct config_node *member = node->first; member; member = member->next) {
         walk_entry(walk, list, nth++, member);
+    }
 }
 
 /* A section of the file that is one mapping. */
@@ -346,7 +360,7 @@ static void walk_section(struct walk *walk, enum config_scope scope, struct conf
 {
     walk->scope = scope;
     walk->values = values;
-    snprintf(walk->shown, sizeof(walk->shown), "%s.", node->key);
+    snprintf(walk->shown, sizeof walk->shown, "%s.", node->key);
     walk_scope(walk, node);
 }
 
@@ -377,8 +391,9 @@ static void walk_root(struct walk *walk, const struct config_node *root)
 
     for (const struct config_node *node = root->first; node; node = node->next) {
         works |= strcmp(node->key, "subscriptions") == 0;
-        if (node->broken)
+        if (node->broken) {
             continue;
+        }
         if (strcmp(node->key, "database") == 0) {
             walk_section(walk, CONFIG_DATABASE, config->database, node);
             config_check_database(config, walk->problems);
@@ -392,10 +407,11 @@ static void walk_root(struct walk *walk, const struct config_node *root)
             unknown_section(walk, node);
         }
     }
-    if (!works)
+    if (!works) {
         config_problem(walk->problems, root->place,
                        "subscriptions is missing; it is a list of "
                        "what to work for");
+    }
     config_check_all(config, walk->problems);
 }
 
@@ -405,23 +421,25 @@ bool config_read(struct config *ret_config, struct text bytes, int64_t now_us,
     struct walk walk = {.config = ret_config, .problems = problems, .now_us = now_us};
     struct config_node *root = NULL;
 
-    memset(ret_config, 0, sizeof(*ret_config));
+    memset(ret_config, 0, sizeof *ret_config);
     problems->count = 0;
     arena_init(&ret_config->arena, ARENA_BYTES_MAX);
     if (config_yaml_read(bytes, &ret_config->arena, problems, &root)) {
-        if (!root || (root->kind == CONFIG_SCALAR && root->empty && !root->broken))
+        if (!root || (root->kind == CONFIG_SCALAR && root->empty && !root->broken)) {
             config_problem(problems, (struct config_place){1, 1},
                            "the file says nothing; it needs subscriptions");
-        else if (root->kind == CONFIG_MAP)
+        } else if (root->kind == CONFIG_MAP) {
             walk_root(&walk, root);
-        else if (!root->broken)
+        } else if (!root->broken) {
             config_problem(problems, root->place,
                            "the file is a mapping with the keys database, subscriptions, "
                            "schedules and retention; here is %s",
                            kind_word(root));
+        }
     }
-    if (problems->count == 0)
+    if (problems->count == 0) {
         return true;
+    }
     config_release(ret_config);
     return false;
 }
@@ -440,11 +458,13 @@ int config_open(struct config *ret_config, const char *file, int64_t now_us)
     char *bytes = cli_read_file(file, CONFIG_BYTES_MAX + 1, &length);
     bool good;
 
-    if (!bytes)
+    if (!bytes) {
         return EXIT_USAGE;
+    }
     good = config_read(ret_config, (struct text){bytes, length}, now_us, &problems);
-    if (!good)
+    if (!good) {
         config_problems_print(&problems, strcmp(file, "-") == 0 ? "stdin" : file);
+    }
     mem_free(bytes);
     return good ? EXIT_OK : EXIT_USAGE;
 }

@@ -24,13 +24,16 @@ void config_problem(struct config_problems *problems, struct config_place place,
     va_list list;
 
     problems->count++;
-    while (at > 0 && is_before(place, problems->kept[at - 1].place))
+    while (at > 0 && is_before(place, problems->kept[at - 1].place)) {
         at--;
-    if (at == CONFIG_PROBLEMS_MAX)
+    }
+    if (at == CONFIG_PROBLEMS_MAX) {
         return;
-    if (kept == CONFIG_PROBLEMS_MAX)
+    }
+    if (kept == CONFIG_PROBLEMS_MAX) {
         kept--;
-    memmove(&problems->kept[at + 1], &problems->kept[at], (kept - at) * sizeof(problems->kept[0]));
+    }
+    memmove(&problems->kept[at + 1], &problems->kept[at], (kept - at) * sizeof problems->kept[0]);
     problems->kept[at].place = place;
     va_start(list, format);
     vsnprintf(problems->kept[at].text, CONFIG_PROBLEM_BYTES, format, list);
@@ -44,6 +47,7 @@ void config_problems_print(const struct config_problems *problems, const char *f
         out_complain("%s:%d:%d: %s", file, problem->place.line, problem->place.column,
                      problem->text);
     }
-    if (problems->count > CONFIG_PROBLEMS_MAX)
+    if (problems->count > CONFIG_PROBLEMS_MAX) {
         out_hint("... and %zu more mistakes in %s.", problems->count - CONFIG_PROBLEMS_MAX, file);
+    }
 }

@@ -131,10 +131,10 @@ static const struct config_key retention_keys[] = {
     {"lagging", &row_lagging, NULL, NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
 };
 
-#define DATABASE_COUNT (sizeof(database_keys) / sizeof(database_keys[0]))
-#define SCHEDULE_COUNT (sizeof(schedule_keys) / sizeof(schedule_keys[0]))
-#define RETENTION_COUNT (sizeof(retention_keys) / sizeof(retention_keys[0]))
-#define OWN_COUNT (sizeof(subscription_keys) / sizeof(subscription_keys[0]))
+#define DATABASE_COUNT (sizeof database_keys / sizeof database_keys[0])
+#define SCHEDULE_COUNT (sizeof schedule_keys / sizeof schedule_keys[0])
+#define RETENTION_COUNT (sizeof retention_keys / sizeof retention_keys[0])
+#define OWN_COUNT (sizeof subscription_keys / sizeof subscription_keys[0])
 
 /* Keys that are refused with a reason. */
 static const struct {
@@ -189,14 +189,18 @@ struct config_key config_key_at(enum config_scope scope, size_t index)
     const struct suboption *field;
 
     assert(index < config_key_count(scope));
-    if (scope == CONFIG_DATABASE)
+    if (scope == CONFIG_DATABASE) {
         return database_keys[index];
-    if (scope == CONFIG_SCHEDULE)
+    }
+    if (scope == CONFIG_SCHEDULE) {
         return schedule_keys[index];
-    if (scope == CONFIG_RETENTION)
+    }
+    if (scope == CONFIG_RETENTION) {
         return retention_keys[index];
-    if (index < OWN_COUNT)
+    }
+    if (index < OWN_COUNT) {
         return subscription_keys[index];
+    }
     field = &suboptions_fields[index - OWN_COUNT];
     return (struct config_key){.path = field->key,
                                .row = suboptions_row(field->option),
@@ -233,8 +237,9 @@ bool config_is_section(enum config_scope scope, const char *path)
 
     for (size_t i = 0; i < config_key_count(scope); i++) {
         struct config_key key = config_key_at(scope, i);
-        if (key.path && strncmp(key.path, path, length) == 0 && key.path[length] == '.')
+        if (key.path && strncmp(key.path, path, length) == 0 && key.path[length] == '.') {
             return true;
+        }
     }
     return false;
 }
@@ -245,8 +250,9 @@ static bool word_behind(const struct config_key *key, const char *prefix,
 {
     size_t length = strlen(prefix);
 
-    if (!key->path || strncmp(key->path, prefix, length) != 0)
+    if (!key->path || strncmp(key->path, prefix, length) != 0) {
         return false;
+    }
     snprintf(ret_word, CONFIG_PATH_BYTES, "%.*s", (int)strcspn(key->path + length, "."),
              key->path + length);
     return true;
@@ -266,7 +272,7 @@ bool config_word_at(enum config_scope scope, const char *prefix, size_t nth,
             is_new = !word_behind(&before, prefix, other) || strcmp(word, other) != 0;
         }
         if (is_new && nth-- == 0) {
-            memcpy(ret_word, word, sizeof(word));
+            memcpy(ret_word, word, sizeof word);
             return true;
         }
     }
@@ -275,16 +281,17 @@ bool config_word_at(enum config_scope scope, const char *prefix, size_t nth,
 
 const char *config_refusal(enum config_scope scope, const char *path)
 {
-    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
-        if (refusals[i].scope == scope && strcmp(refusals[i].path, path) == 0)
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        if (refusals[i].scope == scope && strcmp(refusals[i].path, path) == 0) {
             return refusals[i].why;
+        }
     }
     return NULL;
 }
 
 bool config_short_at(const char *section, size_t nth, struct config_short *ret_short)
 {
-    for (size_t i = 0; i < sizeof(shorts) / sizeof(shorts[0]); i++) {
+    for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
         if (strcmp(shorts[i].section, section) == 0 && nth-- == 0) {
             *ret_short = shorts[i];
             return true;

@@ -25,15 +25,17 @@ const char *config_secret_read(struct arena *arena, const char *what, const char
         out_hint("%s names this file.", what);
         return NULL;
     }
-    while (length > 0 && (bytes[length - 1] == '\n' || bytes[length - 1] == '\r'))
+    while (length > 0 && (bytes[length - 1] == '\n' || bytes[length - 1] == '\r')) {
         length--;
-    if (length == 0)
+    }
+    if (length == 0) {
         out_complain("%s: %s is empty", what, path);
-    else if (!utf8_is_printable((struct text){bytes, length}))
+    } else if (!utf8_is_printable((struct text){bytes, length})) {
         out_complain("%s: %s must be one line of UTF-8 text without control characters", what,
                      path);
-    else
+    } else {
         copy = arena_text(arena, (struct text){bytes, length}).bytes;
+    }
     explicit_bzero(bytes, length);
     mem_free(bytes);
     return copy;
@@ -64,14 +66,17 @@ const char *config_secret_add(struct arena *arena, const char *url, const char *
     buf_init(&whole, URL_BYTES_MAX);
     buf_append(&whole, url, strlen(url));
     buf_printf(&whole, "%cpassword=", strchr(url, '?') ? '&' : '?');
-    for (; *password; password++)
+    for (; *password; password++) {
         buf_printf(&whole, "%%%02X", (unsigned char)*password);
-    if (buf_status(&whole) == HF_OK)
+    }
+    if (buf_status(&whole) == HF_OK) {
         copy = arena_text(arena, buf_text(&whole)).bytes;
-    else
+    } else {
         out_complain("database.password_file: the url with the password is too long");
-    if (whole.bytes)
+    }
+    if (whole.bytes) {
         explicit_bzero(whole.bytes, whole.length);
+    }
     buf_release(&whole);
     return copy;
 }

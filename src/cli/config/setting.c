@@ -29,8 +29,9 @@ static bool by_retries(struct config *config, const struct args *args, const str
     char text[OUT_WORDS_BYTES];
 
     if (!key->field || strcmp(key->field->option, "attempts-max") != 0 ||
-        !args_given(args, "retries"))
+        !args_given(args, "retries")) {
         return false;
+    }
     setting->value =
         (struct arg_value){.row = key->row, .number = args_number(args, "retries", 0) + 1};
     out_number(setting->value.number, text);
@@ -46,12 +47,13 @@ static bool by_flag(struct config *config, const struct args *args, const struct
 
     setting->origin = CONFIG_BY_FLAG;
     setting->source = key->flag;
-    if (!value)
+    if (!value) {
         return by_retries(config, args, key, setting);
+    }
     setting->value = *value;
     if (key->list) {
         size_t max = HF_PATTERNS_MAX + 1;
-        const char **items = arena_alloc(&config->arena, max * sizeof(items[0]));
+        const char **items = arena_alloc(&config->arena, max * sizeof items[0]);
         setting->item_count = items ? args_all(args, key->flag, items, max) : 0;
         setting->items = items;
     }
@@ -68,19 +70,22 @@ struct config_setting config_setting(struct config *config, const struct config_
     const char *variable = key.variable ? getenv(key.variable) : NULL;
     struct config_setting setting = {.origin = CONFIG_BY_FLAG};
 
-    if (by_flag(config, args, &key, &setting))
+    if (by_flag(config, args, &key, &setting)) {
         return setting;
-    if (variable && variable[0])
+    }
+    if (variable && variable[0]) {
         return (struct config_setting){.origin = CONFIG_BY_ENVIRONMENT,
                                        .source = key.variable,
                                        .value = {.row = key.row, .text = variable}};
-    if (value->place.line)
+    }
+    if (value->place.line) {
         return (struct config_setting){.origin = CONFIG_BY_FILE,
                                        .line = value->place.line,
                                        .value = value->value,
                                        .items = value->items,
                                        .item_count = value->item_count,
                                        .is_list = value->is_list};
+    }
     return (struct config_setting){.origin = CONFIG_BY_DEFAULT, .value = config_initial(&key)};
 }
 
@@ -105,8 +110,9 @@ hf_subscription_options config_options(struct config *config,
             config_setting(config, subscription->values, args, CONFIG_SUBSCRIPTION, i);
 
         /* What is none of the file's keys can still be a flag. */
-        if (key.field && (key.path || setting.origin == CONFIG_BY_FLAG))
+        if (key.field && (key.path || setting.origin == CONFIG_BY_FLAG)) {
             suboptions_set(&options, key.field, &setting.value);
+        }
     }
     options.from =
         config_setting_of(config, subscription->values, args, CONFIG_SUBSCRIPTION, "from")
@@ -119,16 +125,18 @@ const char *config_command(struct config *config, const struct config_setting *s
     struct buf command;
     const char *copy = NULL;
 
-    if (!setting->is_list)
+    if (!setting->is_list) {
         return setting->value.text;
+    }
     buf_init(&command, COMMAND_BYTES_MAX);
     buf_append(&command, "exec", 4);
     for (size_t i = 0; i < setting->item_count; i++) {
         buf_char(&command, ' ');
         out_quote(&command, setting->items[i]);
     }
-    if (buf_status(&command) == HF_OK)
+    if (buf_status(&command) == HF_OK) {
         copy = arena_text(&config->arena, buf_text(&command)).bytes;
+    }
     buf_release(&command);
     return copy;
 }
@@ -150,14 +158,16 @@ int config_url(struct config *config, const struct args *args, const char **ret_
     }
     if (url_file.value.text) {
         text = config_secret_read(&config->arena, "database.url_file", url_file.value.text);
-        if (!text)
+        if (!text) {
             return EXIT_USAGE;
+        }
     }
     if (password.value.text) {
         secret = config_secret_read(&config->arena, "database.password_file", password.value.text);
         text = secret ? config_secret_add(&config->arena, text, secret) : NULL;
-        if (!text)
+        if (!text) {
             return EXIT_USAGE;
+        }
     }
     *ret_url = text;
     return EXIT_OK;

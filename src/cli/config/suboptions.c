@@ -139,7 +139,7 @@ const struct suboption suboptions_fields[] = {
     NUMBER("batch-extend-max", batch_extend_max, "batch_extend_max", "1000"),
 };
 
-#define FIELD_COUNT (sizeof(suboptions_fields) / sizeof(suboptions_fields[0]))
+#define FIELD_COUNT (sizeof suboptions_fields / sizeof suboptions_fields[0])
 
 const size_t suboptions_count = FIELD_COUNT;
 _Static_assert(FIELD_COUNT <= SUBOPTIONS_MAX, "SUBOPTIONS_MAX is too small");
@@ -148,8 +148,9 @@ const struct option_row *suboptions_row(const char *option)
 {
     const struct option_row *row = suboptions_rows;
 
-    while (row->name && strcmp(row->name, option) != 0)
+    while (row->name && strcmp(row->name, option) != 0) {
         row++;
+    }
     assert(row->name);
     return row;
 }
@@ -164,14 +165,14 @@ static void field_set(hf_subscription_options *options, const struct suboption *
     switch (field->kind) {
     case FIELD_ENUM:
     case FIELD_INT32:
-        memcpy(at, &small, sizeof(small));
+        memcpy(at, &small, sizeof small);
         return;
     case FIELD_INT64:
     case FIELD_DURATION:
-        memcpy(at, &number, sizeof(number));
+        memcpy(at, &number, sizeof number);
         return;
     case FIELD_DOUBLE:
-        memcpy(at, &decimal, sizeof(decimal));
+        memcpy(at, &decimal, sizeof decimal);
         return;
     }
 }
@@ -183,10 +184,10 @@ static int64_t field_number(const hf_subscription_options *options, const struct
     int64_t number;
 
     if (field->kind == FIELD_ENUM || field->kind == FIELD_INT32) {
-        memcpy(&small, at, sizeof(small));
+        memcpy(&small, at, sizeof small);
         return small;
     }
-    memcpy(&number, at, sizeof(number));
+    memcpy(&number, at, sizeof number);
     return number;
 }
 
@@ -198,8 +199,9 @@ void suboptions_set(hf_subscription_options *options, const struct suboption *fi
 
 int suboptions_check(const struct args *args)
 {
-    if (args_given(args, "attempts-max") && args_given(args, "retries"))
+    if (args_given(args, "attempts-max") && args_given(args, "retries")) {
         return args_usage(args, "--retries is --attempts-max without the first attempt; give one");
+    }
     return 0;
 }
 
@@ -209,12 +211,14 @@ hf_subscription_options suboptions_read(const struct args *args)
 
     _Static_assert(sizeof(hf_mode) == sizeof(int32_t), "enums are stored as 32 bits");
     args_place(args, "from", &options.from);
-    if (args_given(args, "retries"))
+    if (args_given(args, "retries")) {
         options.attempts_max = (int32_t)args_number(args, "retries", 0) + 1;
+    }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         const struct arg_value *value = args_value(args, suboptions_fields[i].option);
-        if (value)
+        if (value) {
             suboptions_set(&options, &suboptions_fields[i], value);
+        }
     }
     return options;
 }
@@ -223,12 +227,13 @@ void suboptions_json(struct json_out *json, const hf_subscription_options *optio
 {
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         const struct suboption *field = &suboptions_fields[i];
-        if (field->kind == FIELD_ENUM)
+        if (field->kind == FIELD_ENUM) {
             show_choice(json, field->name, field->choices, (int)field_number(options, field));
-        else if (field->kind == FIELD_DOUBLE)
+        } else if (field->kind == FIELD_DOUBLE) {
             show_double(json, field->name, options->retry_multiplier);
-        else
+        } else {
             show_int(json, field->name, field_number(options, field));
+        }
     }
 }
 
@@ -239,14 +244,15 @@ void suboptions_print(const hf_subscription_options *options)
         char words[OUT_WORDS_BYTES];
         int64_t number = field->kind == FIELD_DOUBLE ? 0 : field_number(options, field);
 
-        if (field->kind == FIELD_ENUM)
-            show_choice_word(field->choices, (int)number, words, sizeof(words));
-        else if (field->kind == FIELD_DURATION)
+        if (field->kind == FIELD_ENUM) {
+            show_choice_word(field->choices, (int)number, words, sizeof words);
+        } else if (field->kind == FIELD_DURATION) {
             out_duration(number, words);
-        else if (field->kind == FIELD_DOUBLE)
-            snprintf(words, sizeof(words), "%g", options->retry_multiplier);
-        else
+        } else if (field->kind == FIELD_DOUBLE) {
+            snprintf(words, sizeof words, "%g", options->retry_multiplier);
+        } else {
             out_number(number, words);
+        }
         printf("  --%-20s %s\n", field->option, words);
     }
 }

@@ -101,12 +101,14 @@ static int tab_column(struct text bytes, int line)
 
     for (int i = 1; i < line && at; i++) {
         at = memchr(at, '\n', (size_t)(end - at));
-        if (at)
+        if (at) {
             at++;
+        }
     }
     for (const char *start = at; at && at < end && (*at == ' ' || *at == '\t'); at++) {
-        if (*at == '\t')
+        if (*at == '\t') {
             return (int)(at - start) + 1;
+        }
     }
     return 0;
 }
@@ -138,11 +140,12 @@ static void complain_yaml(struct reader *reader)
         config_problem(reader->problems, place, STAR_NEEDS_QUOTES);
         return;
     }
-    if (parser->context)
+    if (parser->context) {
         config_problem(reader->problems, place, "this is no valid YAML: %s, %s from line %d on",
                        parser->problem, parser->context, (int)parser->context_mark.line + 1);
-    else
+    } else {
         config_problem(reader->problems, place, "this is no valid YAML: %s", parser->problem);
+    }
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
@@ -167,9 +170,10 @@ static const char *copy_text(struct reader *reader, const yaml_event_t *event)
     struct text text = {(const char *)event->data.scalar.value, event->data.scalar.length};
     const char *copy = arena_text(reader->arena, text).bytes;
 
-    if (!copy)
+    if (!copy) {
         config_problem(reader->problems, place_of(&event->start_mark),
                        "there is no memory for the file");
+    }
     return copy;
 }
 
@@ -178,20 +182,23 @@ static struct config_node *node_new(struct reader *reader, const yaml_event_t *e
     struct config_node *node = NULL;
     struct config_place place = place_of(&event->start_mark);
 
-    if (reader->node_count++ == CONFIG_NODES_MAX)
+    if (reader->node_count++ == CONFIG_NODES_MAX) {
         config_problem(reader->problems, place, "there are more than %d values, which is the limit",
                        CONFIG_NODES_MAX);
-    else if (!(node = arena_alloc(reader->arena, sizeof(*node))))
+    } else if (!(node = arena_alloc(reader->arena, sizeof *node))) {
         config_problem(reader->problems, place, "there is no memory for the file");
-    if (node)
+    }
+    if (node) {
         *node = (struct config_node){.kind = CONFIG_SCALAR, .place = place, .text = ""};
+    }
     return node;
 }
 
 static bool count_member(struct reader *reader, struct frame *frame, struct config_place place)
 {
-    if (frame->node->count++ < CONFIG_MEMBERS_MAX)
+    if (frame->node->count++ < CONFIG_MEMBERS_MAX) {
         return true;
+    }
     config_problem(reader->problems, place, "there are more than %d members, which is the limit",
                    CONFIG_MEMBERS_MAX);
     return false;
@@ -210,14 +217,16 @@ static struct config_node *node_add(struct reader *reader, const yaml_event_t *e
         return node;
     }
     node = node_new(reader, event);
-    if (!node)
+    if (!node) {
         return NULL;
+    }
     if (!frame) {
         reader->root = node;
         return node;
     }
-    if (!count_member(reader, frame, node->place))
+    if (!count_member(reader, frame, node->place)) {
         return NULL;
+    }
     *frame->tail = node;
     frame->tail = &node->next;
     return node;
@@ -238,8 +247,9 @@ static bool add_key(struct reader *reader, const yaml_event_t *event)
     struct config_node *node = node_new(reader, event);
     const char *key = node ? copy_text(reader, event) : NULL;
 
-    if (!key || !count_member(reader, frame, node->place))
+    if (!key || !count_member(reader, frame, node->place)) {
         return false;
+    }
     node->key = key;
     node->key_place = node->place;
     if (has_nul(event)) {
@@ -266,13 +276,15 @@ static bool add_key(struct reader *reader, const yaml_event_t *event)
 static void refuse_decorations(struct reader *reader, const yaml_event_t *event,
                                const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-    if (anchor)
+    if (anchor) {
         config_problem(reader->problems, place_of(&event->start_mark),
                        "anchors (&%.64s) and aliases are not allowed; write the value out",
                        (const char *)anchor);
-    if (tag)
+    }
+    if (tag) {
         config_problem(reader->problems, place_of(&event->start_mark),
                        "tags (%.64s) are not allowed; leave it out", (const char *)tag);
+    }
 }
 
 static bool on_scalar(struct reader *reader, const yaml_event_t *event)
@@ -280,14 +292,17 @@ static bool on_scalar(struct reader *reader, const yaml_event_t *event)
     struct config_node *node;
 
     refuse_decorations(reader, event, event->data.scalar.anchor, event->data.scalar.tag);
-    if (wants_key(reader))
+    if (wants_key(reader)) {
         return add_key(reader, event);
+    }
     node = node_add(reader, event);
-    if (!node)
+    if (!node) {
         return false;
+    }
     node->text = copy_text(reader, event);
-    if (!node->text)
+    if (!node->text) {
         return false;
+    }
     node->empty = is_null(event);
     if (has_nul(event)) {
         node->broken = true;
@@ -301,12 +316,13 @@ static bool on_begin(struct reader *reader, const yaml_event_t *event, enum conf
     struct config_place place = place_of(&event->start_mark);
     struct config_node *node;
 
-    if (kind == CONFIG_MAP)
+    if (kind == CONFIG_MAP) {
         refuse_decorations(reader, event, event->data.mapping_start.anchor,
                            event->data.mapping_start.tag);
-    else
+    } else {
         refuse_decorations(reader, event, event->data.sequence_start.anchor,
                            event->data.sequence_start.tag);
+    }
     if (wants_key(reader)) {
         config_problem(reader->problems, place, "a key must be a text, not a %s",
                        kind == CONFIG_MAP ? "mapping" : "list");
@@ -318,8 +334,9 @@ static bool on_begin(struct reader *reader, const yaml_event_t *event, enum conf
         return false;
     }
     node = node_add(reader, event);
-    if (!node)
+    if (!node) {
         return false;
+    }
     node->kind = kind;
     reader->frames[reader->depth++] = (struct frame){node, &node->first, NULL};
     return true;
@@ -332,18 +349,21 @@ static bool on_alias(struct reader *reader, const yaml_event_t *event)
     config_problem(reader->problems, place_of(&event->start_mark),
                    "aliases (*%.64s) are not allowed; write the value out. " STAR_NEEDS_QUOTES,
                    (const char *)event->data.alias.anchor);
-    if (wants_key(reader))
+    if (wants_key(reader)) {
         return false;
+    }
     node = node_add(reader, event);
-    if (node)
+    if (node) {
         node->broken = true;
+    }
     return node != NULL;
 }
 
 static bool on_document(struct reader *reader, const yaml_event_t *event)
 {
-    if (reader->document_count++ == 0)
+    if (reader->document_count++ == 0) {
         return true;
+    }
     config_problem(reader->problems, place_of(&event->start_mark),
                    "a second document begins here (---); the file must be one");
     return false;
@@ -402,8 +422,9 @@ bool config_yaml_read(struct text bytes, struct arena *arena, struct config_prob
     struct reader reader = {.bytes = bytes, .arena = arena, .problems = problems};
     bool whole;
 
-    if (!check_bytes(bytes, problems))
+    if (!check_bytes(bytes, problems)) {
         return false;
+    }
     if (bytes.length >= strlen(BYTE_ORDER_MARK) &&
         memcmp(bytes.bytes, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) {
         reader.bytes.bytes += strlen(BYTE_ORDER_MARK); /* or it would count as a column */
@@ -418,7 +439,8 @@ bool config_yaml_read(struct text bytes, struct arena *arena, struct config_prob
                                  reader.bytes.length);
     whole = read_events(&reader);
     yaml_parser_delete(&reader.parser);
-    if (whole)
+    if (whole) {
         *ret_root = reader.root;
+    }
     return whole;
 }

@@ -56,10 +56,12 @@ static int note_schema(const char *name, const char *value, hf_log_level level, 
 
     (void)level;
     (void)advice;
-    if (value && strcmp(name, "schema_version") == 0)
-        snprintf(schema->version, sizeof(schema->version), "%s", value);
-    if (value && strcmp(name, "engine") == 0)
-        snprintf(schema->engine, sizeof(schema->engine), "%s", value);
+    if (value && strcmp(name, "schema_version") == 0) {
+        snprintf(schema->version, sizeof schema->version, "%s", value);
+    }
+    if (value && strcmp(name, "engine") == 0) {
+        snprintf(schema->engine, sizeof schema->engine, "%s", value);
+    }
     return 0;
 }
 
@@ -90,11 +92,13 @@ static int run_migrate(struct cli *cli)
     const char *done = migrate_needed(cli);
     int code = cli_open_named(cli, HF_OPEN_CREATE);
 
-    if (code)
+    if (code) {
         return code;
+    }
     code = cli_fail(hf_doctor(cli->bus, note_schema, &schema));
-    if (code)
+    if (code) {
         return code;
+    }
     if (!cli->json) {
         printf("schema version %s, %s\n", schema.version[0] ? schema.version : "unknown", done);
         return EXIT_OK;
@@ -156,8 +160,9 @@ static int show_finding(const char *name, const char *value, hf_log_level level,
 {
     struct doctor *doctor = ctx;
 
-    if (level >= HF_LOG_WARN)
+    if (level >= HF_LOG_WARN) {
         doctor->troubles++;
+    }
     if (doctor->json) {
         struct json_out json;
         json_out_init(&json, &doctor->line);
@@ -184,11 +189,13 @@ static int open_doctor(struct cli *cli)
     hf_options options = cli_options(cli, HF_OPEN_EXISTING);
     hf_status status;
 
-    if (cli->namespace_name)
+    if (cli->namespace_name) {
         return cli_open_with(cli, &options);
+    }
     status = hf_open(cli->url, &options, &cli->bus);
-    if (status == HF_NOTFOUND || status == HF_BUSY)
+    if (status == HF_NOTFOUND || status == HF_BUSY) {
         return cli_open_whole(cli, HF_OPEN_EXISTING);
+    }
     return cli_fail(status);
 }
 
@@ -199,15 +206,17 @@ static int run_doctor(struct cli *cli)
     struct doctor doctor = {.json = cli->json};
     int code = open_doctor(cli);
 
-    if (code)
+    if (code) {
         return code;
+    }
     out_table_init(&doctor.table, columns, 4);
     buf_init(&doctor.line, LINE_BYTES_MAX);
     code = cli_fail(hf_doctor(cli->bus, show_finding, &doctor));
     out_table_end(&doctor.table);
     buf_release(&doctor.line);
-    if (code)
+    if (code) {
         return code;
+    }
     fflush(stdout);
     if (doctor.troubles == 0) {
         out_say("No trouble found.");

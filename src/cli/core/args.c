@@ -47,8 +47,9 @@ bool command_is_group(const char *word)
     size_t length = strlen(word);
 
     for (size_t i = 0; commands[i]; i++) {
-        if (strncmp(commands[i]->name, word, length) == 0 && commands[i]->name[length] == ' ')
+        if (strncmp(commands[i]->name, word, length) == 0 && commands[i]->name[length] == ' ') {
             return true;
+        }
     }
     return false;
 }
@@ -59,12 +60,15 @@ static const struct command *find_exact(const char *first, const char *second)
 
     for (size_t i = 0; commands[i]; i++) {
         const char *name = commands[i]->name;
-        if (strncmp(name, first, length) != 0)
+        if (strncmp(name, first, length) != 0) {
             continue;
-        if (!second && name[length] == '\0')
+        }
+        if (!second && name[length] == '\0') {
             return commands[i];
-        if (second && name[length] == ' ' && strcmp(name + length + 1, second) == 0)
+        }
+        if (second && name[length] == ' ' && strcmp(name + length + 1, second) == 0) {
             return commands[i];
+        }
     }
     return NULL;
 }
@@ -78,8 +82,9 @@ const struct command *command_find(const char *const *words, size_t count, size_
         return command;
     }
     command = count >= 1 ? find_exact(words[0], NULL) : NULL;
-    if (command)
+    if (command) {
         *ret_used = 1;
+    }
     return command;
 }
 
@@ -88,8 +93,9 @@ static const struct option_row *table_find(const struct option_row *table, const
 {
     for (; table && table->name; table++) {
         if (letter ? table->letter == letter
-                   : strlen(table->name) == length && strncmp(table->name, name, length) == 0)
+                   : strlen(table->name) == length && strncmp(table->name, name, length) == 0) {
             return table;
+        }
     }
     return NULL;
 }
@@ -99,10 +105,12 @@ static const struct option_row *row_find(const struct command *command, const ch
 {
     const struct option_row *row = table_find(args_global, name, length, letter);
 
-    if (!row && command)
+    if (!row && command) {
         row = table_find(command->options, name, length, letter);
-    if (!row && command)
+    }
+    if (!row && command) {
         row = table_find(command->more, name, length, letter);
+    }
     return row;
 }
 
@@ -119,13 +127,16 @@ static int bad_option(const struct args *args, const char *shown, const char *na
     }
     suggest_init(&suggest, name);
     for (size_t i = 0; i < 3; i++) {
-        for (const struct option_row *row = tables[i]; row && row->name; row++)
+        for (const struct option_row *row = tables[i]; row && row->name; row++) {
             suggest_offer(&suggest, row->name);
+        }
     }
-    if (suggest.best)
+    if (suggest.best) {
         return args_usage(args, "there is no option %s; did you mean --%s?", shown, suggest.best);
-    if (!args->command)
+    }
+    if (!args->command) {
         return args_usage(args, "there is no option %s before the command's name", shown);
+    }
     return args_usage(args, "there is no option %s", shown);
 }
 
@@ -143,15 +154,16 @@ int args_no_command(const struct args *args, const char *group, const char *word
         size_t length = strcspn(name, " ");
 
         if (!group) {
-            snprintf(firsts[i], sizeof(firsts[i]), "%.*s", (int)length, name);
+            snprintf(firsts[i], sizeof firsts[i], "%.*s", (int)length, name);
             suggest_offer(&suggest, firsts[i]);
         } else if (strlen(group) == length && strncmp(name, group, length) == 0 && name[length]) {
             suggest_offer(&suggest, name + length + 1);
         }
     }
-    if (suggest.best)
+    if (suggest.best) {
         return args_usage(args, "there is no command '%s%s%s'; did you mean '%s%s%s'?", before,
                           space, word, before, space, suggest.best);
+    }
     return args_usage(args, "there is no command '%s%s%s'", before, space, word);
 }
 
@@ -162,13 +174,15 @@ static int add_value(struct parser *parser, const struct option_row *row, const 
     struct args *args = parser->args;
     struct arg_value *value = &args->values[args->value_count];
 
-    if (args->value_count == ARGS_VALUES_MAX)
+    if (args->value_count == ARGS_VALUES_MAX) {
         return args_usage(args, "more than %d options", ARGS_VALUES_MAX);
+    }
     *value = (struct arg_value){.row = row, .text = text, .place = {HF_PLACE_NONE, -1}};
     if (row->kind != OPTION_FLAG) {
         int code = args_value_read(args, value, parser->now_us);
-        if (code)
+        if (code) {
             return code;
+        }
     }
     args->value_count++;
     return 0;
@@ -183,18 +197,22 @@ static int read_long(struct parser *parser, int argc, char **argv, int *at)
     char shown[128];
     const struct option_row *row = row_find(parser->args->command, name, length, 0);
 
-    snprintf(shown, sizeof(shown), "--%.*s", length > 100 ? 100 : (int)length, name);
-    if (!row)
+    snprintf(shown, sizeof shown, "--%.*s", length > 100 ? 100 : (int)length, name);
+    if (!row) {
         return bad_option(parser->args, shown, shown + 2);
+    }
     if (row->kind == OPTION_FLAG) {
-        if (equals)
+        if (equals) {
             return args_usage(parser->args, "%s takes no value", shown);
+        }
         return add_value(parser, row, NULL);
     }
-    if (equals)
+    if (equals) {
         return add_value(parser, row, equals + 1);
-    if (*at + 1 >= argc)
+    }
+    if (*at + 1 >= argc) {
         return args_usage(parser->args, "%s needs a value: %s %s", shown, shown, row->argument);
+    }
     return add_value(parser, row, argv[++*at]);
 }
 
@@ -206,18 +224,22 @@ static int read_short(struct parser *parser, int argc, char **argv, int *at)
         char shown[3] = {'-', *letter, '\0'};
         int code;
 
-        if (!row)
+        if (!row) {
             return bad_option(parser->args, shown, shown + 1);
+        }
         if (row->kind == OPTION_FLAG) {
             code = add_value(parser, row, NULL);
-            if (code)
+            if (code) {
                 return code;
+            }
             continue;
         }
-        if (letter[1])
+        if (letter[1]) {
             return add_value(parser, row, letter + 1);
-        if (*at + 1 >= argc)
+        }
+        if (*at + 1 >= argc) {
             return args_usage(parser->args, "%s needs a value: %s %s", shown, shown, row->argument);
+        }
         return add_value(parser, row, argv[++*at]);
     }
     return 0;
@@ -226,8 +248,9 @@ static int read_short(struct parser *parser, int argc, char **argv, int *at)
 static int read_word(struct args *args, const char *word)
 {
     if (args->command) {
-        if (args->word_count == ARGS_WORDS_MAX)
+        if (args->word_count == ARGS_WORDS_MAX) {
             return args_usage(args, "more than %d words", ARGS_WORDS_MAX);
+        }
         args->words[args->word_count++] = word;
         return 0;
     }
@@ -236,10 +259,12 @@ static int read_word(struct args *args, const char *word)
         return args->command ? 0 : args_no_command(args, args->group, word);
     }
     args->command = find_exact(word, NULL);
-    if (args->command)
+    if (args->command) {
         return 0;
-    if (!command_is_group(word))
+    }
+    if (!command_is_group(word)) {
         return args_no_command(args, NULL, word);
+    }
     args->group = word;
     return 0;
 }
@@ -260,16 +285,18 @@ int args_parse(struct args *args, int argc, char **argv, int64_t now_us)
             parser.ended = true;
             continue;
         }
-        if (!parser.ended && !args->command && !args->group && strcmp(arg, "--version") == 0)
+        if (!parser.ended && !args->command && !args->group && strcmp(arg, "--version") == 0) {
             code = read_word(args, "version");
-        else if (!parser.ended && arg[0] == '-' && arg[1] == '-')
+        } else if (!parser.ended && arg[0] == '-' && arg[1] == '-') {
             code = read_long(&parser, argc, argv, &at);
-        else if (!parser.ended && arg[0] == '-' && arg[1])
+        } else if (!parser.ended && arg[0] == '-' && arg[1]) {
             code = read_short(&parser, argc, argv, &at);
-        else
+        } else {
             code = read_word(args, arg);
-        if (code)
+        }
+        if (code) {
             return code;
+        }
     }
     return 0;
 }
@@ -280,8 +307,9 @@ const struct arg_value *args_value(const struct args *args, const char *name)
 {
     assert(row_find(args->command, name, strlen(name), 0));
     for (size_t i = args->value_count; i > 0; i--) {
-        if (strcmp(args->values[i - 1].row->name, name) == 0)
+        if (strcmp(args->values[i - 1].row->name, name) == 0) {
             return &args->values[i - 1];
+        }
     }
     return NULL;
 }
@@ -313,8 +341,9 @@ bool args_place(const struct args *args, const char *name, hf_place *ret_place)
 {
     const struct arg_value *value = args_value(args, name);
 
-    if (!value)
+    if (!value) {
         return false;
+    }
     *ret_place = value->place;
     return true;
 }
@@ -324,8 +353,9 @@ size_t args_all(const struct args *args, const char *name, const char **ret_text
     size_t count = 0;
 
     for (size_t i = 0; i < args->value_count && count < max; i++) {
-        if (strcmp(args->values[i].row->name, name) == 0)
+        if (strcmp(args->values[i].row->name, name) == 0) {
             ret_texts[count++] = args->values[i].text;
+        }
     }
     return count;
 }

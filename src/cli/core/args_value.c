@@ -22,12 +22,13 @@ int args_usage(const struct args *args, const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (args->command)
+    if (args->command) {
         out_complain("%s: %s", args->command->name, text);
-    else
+    } else {
         out_complain("%s", text);
+    }
     out_hint("Try 'holdfast%s%s --help'.", args->command || args->group ? " " : "",
              args->command ? args->command->name
              : args->group ? args->group
@@ -41,12 +42,14 @@ bool args_value_number(const char *text, int64_t min, int64_t max, int64_t *ret_
     char *end;
     long long number;
 
-    if (digits[0] < '0' || digits[0] > '9')
+    if (digits[0] < '0' || digits[0] > '9') {
         return false;
+    }
     errno = 0;
     number = strtoll(text, &end, 10);
-    if (errno || *end || number < min || number > max)
+    if (errno || *end || number < min || number > max) {
         return false;
+    }
     *ret_number = number;
     return true;
 }
@@ -56,12 +59,14 @@ static bool value_decimal(const char *text, double min, double max, double *ret_
     char *end;
     double decimal;
 
-    if (!text[0] || strspn(text, "0123456789.") != strlen(text))
+    if (!text[0] || strspn(text, "0123456789.") != strlen(text)) {
         return false;
+    }
     errno = 0;
     decimal = strtod(text, &end);
-    if (errno || *end || !isfinite(decimal) || decimal < min || decimal > max)
+    if (errno || *end || !isfinite(decimal) || decimal < min || decimal > max) {
         return false;
+    }
     *ret_decimal = decimal;
     return true;
 }
@@ -83,18 +88,21 @@ static bool value_rate(const char *text, double *ret_per_second)
     size_t length = slash ? (size_t)(slash - text) : strlen(text);
     double seconds = 1;
 
-    if (length == 0 || length >= sizeof(digits))
+    if (length == 0 || length >= sizeof digits) {
         return false;
+    }
     memcpy(digits, text, length);
     digits[length] = '\0';
-    if (slash && strcmp(slash, "/m") == 0)
+    if (slash && strcmp(slash, "/m") == 0) {
         seconds = 60;
-    else if (slash && strcmp(slash, "/h") == 0)
+    } else if (slash && strcmp(slash, "/h") == 0) {
         seconds = 3600;
-    else if (slash && strcmp(slash, "/s") != 0)
+    } else if (slash && strcmp(slash, "/s") != 0) {
         return false;
-    if (!value_decimal(digits, 0, 1e9, ret_per_second) || *ret_per_second <= 0)
+    }
+    if (!value_decimal(digits, 0, 1e9, ret_per_second) || *ret_per_second <= 0) {
         return false;
+    }
     *ret_per_second /= seconds;
     return true;
 }
@@ -105,20 +113,23 @@ static bool value_size(const char *text, int64_t min, int64_t max, int64_t *ret_
     size_t length = strspn(text, "0123456789");
     int64_t unit = 1;
 
-    if (length == 0 || length >= sizeof(digits))
+    if (length == 0 || length >= sizeof digits) {
         return false;
+    }
     memcpy(digits, text, length);
     digits[length] = '\0';
-    if (strcmp(text + length, "K") == 0 || strcmp(text + length, "KiB") == 0)
+    if (strcmp(text + length, "K") == 0 || strcmp(text + length, "KiB") == 0) {
         unit = 1024;
-    else if (strcmp(text + length, "M") == 0 || strcmp(text + length, "MiB") == 0)
+    } else if (strcmp(text + length, "M") == 0 || strcmp(text + length, "MiB") == 0) {
         unit = INT64_C(1024) * 1024;
-    else if (strcmp(text + length, "G") == 0 || strcmp(text + length, "GiB") == 0)
+    } else if (strcmp(text + length, "G") == 0 || strcmp(text + length, "GiB") == 0) {
         unit = INT64_C(1024) * 1024 * 1024;
-    else if (text[length])
+    } else if (text[length]) {
         return false;
-    if (!args_value_number(digits, 0, INT64_MAX / unit, ret_bytes))
+    }
+    if (!args_value_number(digits, 0, INT64_MAX / unit, ret_bytes)) {
         return false;
+    }
     *ret_bytes *= unit;
     return *ret_bytes >= min && *ret_bytes <= max;
 }
@@ -127,8 +138,9 @@ static bool value_time(const char *text, hf_place *ret_place)
 {
     int64_t time_us;
 
-    if (time_parse(text_of(text), &time_us) != HF_OK)
+    if (time_parse(text_of(text), &time_us) != HF_OK) {
         return false;
+    }
     *ret_place = (hf_place){HF_PLACE_TIME, time_us};
     return true;
 }
@@ -141,10 +153,12 @@ static bool value_moment(const char *text, int64_t now_us, hf_place *ret_place)
         *ret_place = (hf_place){HF_PLACE_NOW, -1};
         return true;
     }
-    if (value_time(text, ret_place))
+    if (value_time(text, ret_place)) {
         return true;
-    if (duration_parse(text_of(text), &ago_ms) != HF_OK || ago_ms >= now_us / 1000)
+    }
+    if (duration_parse(text_of(text), &ago_ms) != HF_OK || ago_ms >= now_us / 1000) {
         return false;
+    }
     *ret_place = (hf_place){HF_PLACE_TIME, now_us - ago_ms * 1000};
     return true;
 }
@@ -153,15 +167,16 @@ bool args_value_place(const char *text, int64_t now_us, hf_place *ret_place)
 {
     int64_t position;
 
-    if (strcmp(text, "start") == 0)
+    if (strcmp(text, "start") == 0) {
         *ret_place = (hf_place){HF_PLACE_START, -1};
-    else if (strcmp(text, "end") == 0)
+    } else if (strcmp(text, "end") == 0) {
         *ret_place = (hf_place){HF_PLACE_NOW, -1};
-    else if (args_value_number(text, 0, INT64_MAX, &position))
+    } else if (args_value_number(text, 0, INT64_MAX, &position)) {
         *ret_place = (hf_place){HF_PLACE_POSITION, position};
-    else /* of a time to come nobody could say where in the log it is */
+    } else { /* of a time to come nobody could say where in the log it is */
         return value_moment(text, now_us, ret_place) &&
                (ret_place->kind != HF_PLACE_TIME || ret_place->value <= now_us);
+    }
     return true;
 }
 
@@ -176,7 +191,7 @@ static bool read_choice(struct arg_value *value, struct value_form *ret_form)
     suggest_init(&suggest, value->text);
     for (const char *at = value->row->choices; *at && count < 16;) {
         size_t length = strcspn(at, "|");
-        snprintf(words[count], sizeof(words[count]), "%.*s", (int)length, at);
+        snprintf(words[count], sizeof words[count], "%.*s", (int)length, at);
         if (strcmp(words[count], value->text) == 0) {
             value->number = (int64_t)count + 1;
             return true;
@@ -184,8 +199,9 @@ static bool read_choice(struct arg_value *value, struct value_form *ret_form)
         suggest_offer(&suggest, words[count++]);
         at += length + (at[length] == '|');
     }
-    if (suggest.best)
-        snprintf(ret_form->hint, sizeof(ret_form->hint), "%s", suggest.best);
+    if (suggest.best) {
+        snprintf(ret_form->hint, sizeof ret_form->hint, "%s", suggest.best);
+    }
     return false;
 }
 
@@ -194,25 +210,26 @@ static void describe_limits(const struct option_row *row, char *ret_form, size_t
     char least[OUT_WORDS_BYTES];
     char most[OUT_WORDS_BYTES];
 
-    if (row->kind == OPTION_SIZE)
+    if (row->kind == OPTION_SIZE) {
         snprintf(ret_form, bytes,
                  "takes a size (512, 64KiB, 16MiB) from %" PRId64 " to %" PRId64 " bytes", row->min,
                  row->max);
-    else if (row->kind == OPTION_DECIMAL)
+    } else if (row->kind == OPTION_DECIMAL) {
         snprintf(ret_form, bytes, "takes a number from %" PRId64 " to %" PRId64, row->min,
                  row->max);
-    else if (row->kind == OPTION_NUMBER && row->max == INT64_MAX)
+    } else if (row->kind == OPTION_NUMBER && row->max == INT64_MAX) {
         snprintf(ret_form, bytes, "takes a whole number from %" PRId64, row->min);
-    else if (row->kind == OPTION_NUMBER)
+    } else if (row->kind == OPTION_NUMBER) {
         snprintf(ret_form, bytes, "takes a whole number from %" PRId64 " to %" PRId64, row->min,
                  row->max);
-    else if (row->max > 0)
+    } else if (row->max > 0) {
         snprintf(ret_form, bytes,
                  "takes a time with its unit (250ms, 30s, 5m, 12h, 30d) from %s "
                  "to %s",
                  out_duration(row->min, least), out_duration(row->max, most));
-    else
+    } else {
         snprintf(ret_form, bytes, "takes a time with its unit (250ms, 30s, 5m, 12h, 30d)");
+    }
 }
 
 void args_value_describe(const struct option_row *row, char *ret_form, size_t bytes)
@@ -284,9 +301,10 @@ static bool read_by_row(struct arg_value *value, int64_t now_us, struct value_fo
 bool args_value_check(struct arg_value *value, int64_t now_us, struct value_form *ret_form)
 {
     ret_form->hint[0] = '\0';
-    if (read_by_row(value, now_us, ret_form))
+    if (read_by_row(value, now_us, ret_form)) {
         return true;
-    args_value_describe(value->row, ret_form->form, sizeof(ret_form->form));
+    }
+    args_value_describe(value->row, ret_form->form, sizeof ret_form->form);
     return false;
 }
 
@@ -294,11 +312,13 @@ int args_value_read(const struct args *args, struct arg_value *value, int64_t no
 {
     struct value_form form;
 
-    if (args_value_check(value, now_us, &form))
+    if (args_value_check(value, now_us, &form)) {
         return 0;
-    if (form.hint[0])
+    }
+    if (form.hint[0]) {
         return args_usage(args, "--%s %s, not '%s'; did you mean %s?", value->row->name, form.form,
                           value->text, form.hint);
+    }
     return args_usage(args, "--%s %s, not '%s'", value->row->name, form.form, value->text);
 }
 
@@ -323,13 +343,14 @@ int args_check_words(const struct args *args)
     char word[64];
 
     if (args->word_count < command->words_min) {
-        usage_word(command->usage, args->word_count, word, sizeof(word));
+        usage_word(command->usage, args->word_count, word, sizeof word);
         return args_usage(args, "%s is missing: holdfast %s %s", word, command->name,
                           command->usage);
     }
-    if (args->word_count > command->words_max)
+    if (args->word_count > command->words_max) {
         return args_usage(args, "'%s' is one word too many: holdfast %s%s%s",
                           args->words[command->words_max], command->name,
                           command->usage[0] ? " " : "", command->usage);
+    }
     return 0;
 }

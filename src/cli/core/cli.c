@@ -53,8 +53,9 @@ int cli_fail(hf_status status)
 {
     const char *message = hf_errmsg();
 
-    if (status == HF_OK)
+    if (!status) {
         return EXIT_OK;
+    }
     out_complain("%s", message[0] ? message : hf_status_text(status));
     return cli_exit_code(status);
 }
@@ -63,8 +64,9 @@ int cli_fail(hf_status status)
 static void say_warning(const hf_log_record *record, void *ctx)
 {
     (void)ctx;
-    if (record->level >= HF_LOG_WARN && !record->subscription)
+    if (record->level >= HF_LOG_WARN && !record->subscription) {
         out_complain("%s", record->message);
+    }
 }
 
 hf_options cli_options(const struct cli *cli, hf_open_mode mode)
@@ -74,8 +76,9 @@ hf_options cli_options(const struct cli *cli, hf_open_mode mode)
     options.namespace_name = cli->namespace_name;
     options.open_mode = mode;
     options.timeout_ms = args_number(&cli->args, "db-timeout", -1);
-    if (strncmp(cli->url, "postgres", 8) != 0)
+    if (strncmp(cli->url, "postgres", 8) != 0) {
         options.log = say_warning;
+    }
     return options;
 }
 
@@ -123,19 +126,22 @@ int cli_confirm(const struct cli *cli, const char *format, ...)
     char answer[16];
     va_list list;
 
-    if (args_given(&cli->args, "yes"))
+    if (args_given(&cli->args, "yes")) {
         return 0;
+    }
     va_start(list, format);
-    vsnprintf(question, sizeof(question), format, list);
+    vsnprintf(question, sizeof question, format, list);
     va_end(list);
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
         out_complain("%s? There is no terminal to ask: repeat with --yes", question);
         return EXIT_USAGE;
     }
     out_hint("%s? [y/N]", question);
-    if (fgets(answer, sizeof(answer), stdin) &&
-        (strcmp(answer, "y\n") == 0 || strcmp(answer, "Y\n") == 0 || strcmp(answer, "yes\n") == 0))
+    if (fgets(answer, sizeof answer, stdin) &&
+        (strcmp(answer, "y\n") == 0 || strcmp(answer, "Y\n") == 0 ||
+         strcmp(answer, "yes\n") == 0)) {
         return 0;
+    }
     out_complain("nothing was changed");
     return EXIT_ERROR;
 }
@@ -148,15 +154,17 @@ static char *read_all(int fd, const char *name, size_t bytes_max, size_t *ret_by
     buf_init(&buf, bytes_max);
     for (;;) {
         char step[READ_STEP_BYTES];
-        ssize_t count = read(fd, step, sizeof(step));
-        if (count < 0 && errno == EINTR)
+        ssize_t count = read(fd, step, sizeof step);
+        if (count < 0 && errno == EINTR) {
             continue;
+        }
         if (count < 0) {
             out_complain("cannot read %s: %s", name, strerror(errno));
             goto out;
         }
-        if (count == 0)
+        if (count == 0) {
             break;
+        }
         buf_append(&buf, step, (size_t)count);
         if (buf_status(&buf) != HF_OK) {
             out_complain("cannot read %s: %s", name, hf_errmsg());
@@ -164,8 +172,9 @@ static char *read_all(int fd, const char *name, size_t bytes_max, size_t *ret_by
         }
     }
     bytes = buf_detach(&buf, ret_bytes);
-    if (!bytes)
+    if (!bytes) {
         out_complain("cannot read %s: out of memory", name);
+    }
 out:
     buf_release(&buf);
     return bytes;
@@ -182,16 +191,18 @@ char *cli_read_file(const char *path, size_t bytes_max, size_t *ret_bytes)
         return NULL;
     }
     bytes = read_all(fd, is_stdin ? "stdin" : path, bytes_max, ret_bytes);
-    if (!is_stdin)
+    if (!is_stdin) {
         close(fd);
+    }
     return bytes;
 }
 
 /* The newline that `echo` and editors leave is not part of the payload. */
 static void trim_newline(char *bytes, size_t *length)
 {
-    while (*length > 0 && (bytes[*length - 1] == '\n' || bytes[*length - 1] == '\r'))
+    while (*length > 0 && (bytes[*length - 1] == '\n' || bytes[*length - 1] == '\r')) {
         bytes[--*length] = '\0';
+    }
 }
 
 bool cli_payload(const char *word, const char **ret_payload, size_t *ret_bytes, char **ret_owned)
@@ -203,8 +214,9 @@ bool cli_payload(const char *word, const char **ret_payload, size_t *ret_bytes, 
         return true;
     }
     *ret_owned = cli_read_file("-", CLI_PAYLOAD_BYTES_MAX, ret_bytes);
-    if (!*ret_owned)
+    if (!*ret_owned) {
         return false;
+    }
     trim_newline(*ret_owned, ret_bytes);
     *ret_payload = *ret_owned;
     return true;

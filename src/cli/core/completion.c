@@ -16,13 +16,15 @@
 /* Calls back for every option of every command; the same name may come several times. */
 static void each_row(void (*visit)(const struct option_row *row, void *ctx), void *ctx)
 {
-    for (const struct option_row *row = args_global; row->name; row++)
+    for (const struct option_row *row = args_global; row->name; row++) {
         visit(row, ctx);
+    }
     for (size_t i = 0; commands[i]; i++) {
         const struct option_row *tables[2] = {commands[i]->options, commands[i]->more};
         for (size_t t = 0; t < 2; t++) {
-            for (const struct option_row *row = tables[t]; row && row->name; row++)
+            for (const struct option_row *row = tables[t]; row && row->name; row++) {
                 visit(row, ctx);
+            }
         }
     }
 }
@@ -36,11 +38,13 @@ struct seen {
 static bool seen_before(struct seen *seen, const char *name)
 {
     for (size_t i = 0; i < seen->count; i++) {
-        if (strcmp(seen->names[i], name) == 0)
+        if (strcmp(seen->names[i], name) == 0) {
             return true;
+        }
     }
-    if (seen->count < NAMES_MAX)
+    if (seen->count < NAMES_MAX) {
         seen->names[seen->count++] = name;
+    }
     return false;
 }
 
@@ -48,11 +52,13 @@ static void print_valued(const struct option_row *row, void *ctx)
 {
     struct seen *seen = ctx;
 
-    if (row->kind == OPTION_FLAG || seen_before(seen, row->name))
+    if (row->kind == OPTION_FLAG || seen_before(seen, row->name)) {
         return;
+    }
     printf("%s--%s", seen->count > 1 ? "|" : "", row->name);
-    if (row->letter)
+    if (row->letter) {
         printf("|-%c", row->letter);
+    }
 }
 
 /* The patterns of all options that take a value: --db|--namespace|... */
@@ -73,8 +79,9 @@ static void print_choices(const char *choices, const char *separator)
 
 static void print_row_choices(const struct option_row *row, void *ctx)
 {
-    if (row->kind != OPTION_CHOICE || seen_before(ctx, row->name))
+    if (row->kind != OPTION_CHOICE || seen_before(ctx, row->name)) {
         return;
+    }
     printf("    --%s) choices=\"", row->name);
     print_choices(row->choices, " ");
     printf("\" ;;\n");
@@ -85,8 +92,9 @@ static void print_option_names(const struct command *command)
     const struct option_row *tables[3] = {command->options, command->more, args_global};
 
     for (size_t t = 0; t < 3; t++) {
-        for (const struct option_row *row = tables[t]; row && row->name; row++)
+        for (const struct option_row *row = tables[t]; row && row->name; row++) {
             printf("--%s ", row->name);
+        }
     }
 }
 
@@ -95,8 +103,9 @@ static bool first_of_group(size_t at, size_t *ret_length)
 {
     const char *space = strchr(commands[at]->name, ' ');
 
-    if (!space)
+    if (!space) {
         return false;
+    }
     *ret_length = (size_t)(space - commands[at]->name) + 1;
     return at == 0 || strncmp(commands[at - 1]->name, commands[at]->name, *ret_length) != 0;
 }
@@ -104,8 +113,9 @@ static bool first_of_group(size_t at, size_t *ret_length)
 static void print_group_words(size_t at, size_t length)
 {
     for (size_t i = at; commands[i]; i++) {
-        if (strncmp(commands[i]->name, commands[at]->name, length) == 0)
+        if (strncmp(commands[i]->name, commands[at]->name, length) == 0) {
             printf("%s ", commands[i]->name + length);
+        }
     }
 }
 
@@ -120,10 +130,11 @@ static void print_cases(void)
     each_row(print_row_choices, &seen);
     printf("    esac\n    case \"$name\" in\n    '') next=\"");
     for (size_t i = 0; commands[i]; i++) {
-        if (first_of_group(i, &length))
+        if (first_of_group(i, &length)) {
             printf("%.*s ", (int)length - 1, commands[i]->name);
-        else if (!strchr(commands[i]->name, ' '))
+        } else if (!strchr(commands[i]->name, ' ')) {
             printf("%s ", commands[i]->name);
+        }
     }
     printf("\"; options=\"--help --version\" ;;\n");
     for (size_t i = 0; commands[i]; i++) {
@@ -220,8 +231,9 @@ static void print_fish_quoted(const char *text)
 {
     putchar('\'');
     for (; *text; text++) {
-        if (*text == '\'' || *text == '\\')
+        if (*text == '\'' || *text == '\\') {
             putchar('\\');
+        }
         putchar(*text);
     }
     putchar('\'');
@@ -231,10 +243,12 @@ static void print_fish_rows(const char *condition, const struct option_row *row)
 {
     for (; row && row->name; row++) {
         printf("complete -c holdfast%s -l %s", condition, row->name);
-        if (row->letter)
+        if (row->letter) {
             printf(" -s %c", row->letter);
-        if (row->kind != OPTION_FLAG)
+        }
+        if (row->kind != OPTION_FLAG) {
             printf(" -r");
+        }
         if (row->choices) {
             printf(" -f -a '");
             print_choices(row->choices, " ");
@@ -264,7 +278,7 @@ static void print_fish_command(size_t at)
         print_fish_quoted(command->summary);
         putchar('\n');
     }
-    snprintf(condition, sizeof(condition), " -n '__holdfast_is \"%s\"'", command->name);
+    snprintf(condition, sizeof condition, " -n '__holdfast_is \"%s\"'", command->name);
     if (command->word_choices) {
         printf("complete -c holdfast%s -f -a '", condition);
         print_choices(command->word_choices, " ");
@@ -300,22 +314,24 @@ static void print_fish(void)
            "    test \"$name\" = \"$argv[1]\"\n"
            "end\n");
     print_fish_rows("", args_global);
-    for (size_t i = 0; commands[i]; i++)
+    for (size_t i = 0; commands[i]; i++) {
         print_fish_command(i);
+    }
 }
 
 static int run_completion(struct cli *cli)
 {
     const char *shell = cli->args.words[0];
 
-    if (strcmp(shell, "bash") == 0)
+    if (strcmp(shell, "bash") == 0) {
         print_bash();
-    else if (strcmp(shell, "zsh") == 0)
+    } else if (strcmp(shell, "zsh") == 0) {
         print_zsh();
-    else if (strcmp(shell, "fish") == 0)
+    } else if (strcmp(shell, "fish") == 0) {
         print_fish();
-    else
+    } else {
         return args_usage(&cli->args, "SHELL is bash, zsh or fish, not '%s'", shell);
+    }
     return EXIT_OK;
 }
 

@@ -48,19 +48,23 @@ static void run_guard(int fd)
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
     for (;;) {
-        ssize_t count = read(fd, &message, sizeof(message));
-        if (count < 0 && errno == EINTR)
+        ssize_t count = read(fd, &message, sizeof message);
+        if (count < 0 && errno == EINTR) {
             continue;
-        if (count != (ssize_t)sizeof(message))
+        }
+        if (count != (ssize_t)sizeof message) {
             break;
-        if (message > 0)
+        }
+        if (message > 0) {
             list_change(groups, 0, message);
-        else
+        } else {
             list_change(groups, -message, 0);
+        }
     }
     for (size_t i = 0; i < GUARD_GROUPS_MAX; i++) {
-        if (groups[i] > 0)
+        if (groups[i] > 0) {
             kill(-groups[i], SIGKILL);
+        }
     }
     _exit(0);
 }
@@ -92,8 +96,9 @@ bool guard_start(void)
 
 static void tell(int32_t message)
 {
-    while (guard_pipe >= 0 && write(guard_pipe, &message, sizeof(message)) < 0 && errno == EINTR)
+    while (guard_pipe >= 0 && write(guard_pipe, &message, sizeof message) < 0 && errno == EINTR) {
         ;
+    }
 }
 
 void guard_add(pid_t group)

@@ -24,8 +24,9 @@ void help_overview(FILE *to)
           "  holdfast dlq list --group-by error\n\n"
           "Commands:\n",
           to);
-    for (size_t i = 0; commands[i]; i++)
+    for (size_t i = 0; commands[i]; i++) {
         fprintf(to, "  %-17s %s\n", commands[i]->name, commands[i]->summary);
+    }
     fputs("\nThe database is --db URL, else $HOLDFAST_URL, else sqlite:holdfast.db.\n"
           "'holdfast help COMMAND' shows the examples and options of a command.\n",
           to);
@@ -37,8 +38,9 @@ void help_group(FILE *to, const char *group)
 
     fprintf(to, "Commands of 'holdfast %s':\n", group);
     for (size_t i = 0; commands[i]; i++) {
-        if (strncmp(commands[i]->name, group, length) == 0 && commands[i]->name[length] == ' ')
+        if (strncmp(commands[i]->name, group, length) == 0 && commands[i]->name[length] == ' ') {
             fprintf(to, "  %-17s %s\n", commands[i]->name, commands[i]->summary);
+        }
     }
     fprintf(to, "\n'holdfast help %s COMMAND' shows the examples and options of one.\n", group);
 }
@@ -70,13 +72,14 @@ static void print_options(FILE *to, const struct option_row *row)
         const char letter[] = {'-', row->letter, ',', ' ', '\0'};
         const char *value = row->choices ? row->choices : row->argument;
         char left[128];
-        int length = snprintf(left, sizeof(left), "  %s--%s%s%s", row->letter ? letter : "",
+        int length = snprintf(left, sizeof left, "  %s--%s%s%s", row->letter ? letter : "",
                               row->name, value ? " " : "", value ? value : "");
 
-        if (length + 2 > HELP_COLUMN)
+        if (length + 2 > HELP_COLUMN) {
             fprintf(to, "%s\n%*s", left, HELP_COLUMN, "");
-        else
+        } else {
             fprintf(to, "%-*s", HELP_COLUMN, left);
+        }
         print_wrapped(to, row->help, HELP_COLUMN);
     }
 }
@@ -85,13 +88,14 @@ void help_command(FILE *to, const struct command *command)
 {
     char title[256];
 
-    snprintf(title, sizeof(title), "holdfast %s: %s.", command->name, command->summary);
+    snprintf(title, sizeof title, "holdfast %s: %s.", command->name, command->summary);
     print_wrapped(to, title, 0);
     fprintf(to, "\nExamples:\n%s\n", command->examples);
     fprintf(to, "Usage: holdfast %s%s%s [options]\n", command->name, command->usage[0] ? " " : "",
             command->usage);
-    if (command->details)
+    if (command->details) {
         fprintf(to, "\n%s", command->details);
+    }
     if (command->options || command->more) {
         fputs("\nOptions:\n", to);
         print_options(to, command->options);

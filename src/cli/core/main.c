@@ -21,8 +21,9 @@ static void keep_standard_descriptors(void)
 {
     for (;;) {
         int fd = open("/dev/null", O_RDWR);
-        if (fd < 0)
+        if (fd < 0) {
             _exit(EXIT_ERROR);
+        }
         if (fd > STDERR_FILENO) {
             close(fd);
             return;
@@ -32,12 +33,13 @@ static void keep_standard_descriptors(void)
 
 static int show_help(const struct args *args)
 {
-    if (args->command)
+    if (args->command) {
         help_command(stdout, args->command);
-    else if (args->group)
+    } else if (args->group) {
         help_group(stdout, args->group);
-    else
+    } else {
         help_overview(stdout);
+    }
     return EXIT_OK;
 }
 
@@ -110,9 +112,11 @@ int main(int argc, char **argv)
 
     code = run(&cli, argc, argv);
     status = hf_close(&cli.bus);
-    if (status != HF_OK && code == EXIT_OK)
+    if (status && code == EXIT_OK) {
         code = cli_fail(status);
-    if (!out_finish() && code == EXIT_OK)
+    }
+    if (!out_finish() && code == EXIT_OK) {
         code = EXIT_ERROR;
+    }
     return code;
 }

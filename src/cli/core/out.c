@@ -40,8 +40,9 @@ void out_begin(void)
 {
     FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_stream});
 
-    if (!stream)
+    if (!stream) {
         return; /* then a failure has no reason */
+    }
     setvbuf(stream, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
     stdout = stream;
 }
@@ -78,11 +79,13 @@ bool out_write(int fd, const char *bytes, size_t length)
     pthread_mutex_lock(&out.lock);
     while (length > 0) {
         ssize_t count = write(fd, bytes, length);
-        if (count < 0 && errno == EINTR)
+        if (count < 0 && errno == EINTR) {
             continue;
+        }
         if (count < 0) {
-            if (fd == STDOUT_FILENO)
+            if (fd == STDOUT_FILENO) {
                 note_failure(errno);
+            }
             written = false;
             break;
         }
@@ -98,7 +101,7 @@ static void stderr_line(const char *prefix, const char *format, va_list list)
     char text[OUT_LINE_BYTES_MAX / 4];
     struct buf line;
 
-    vsnprintf(text, sizeof(text), format, list);
+    vsnprintf(text, sizeof text, format, list);
     buf_init(&line, OUT_LINE_BYTES_MAX);
     buf_append(&line, prefix, strlen(prefix));
     utf8_sanitize(text_of(text), &line);
@@ -129,8 +132,9 @@ void out_say(const char *format, ...)
 {
     va_list list;
 
-    if (out.quiet)
+    if (out.quiet) {
         return;
+    }
     va_start(list, format);
     stderr_line("", format, list);
     va_end(list);
@@ -171,17 +175,19 @@ void out_text_cut(struct text text, size_t bytes_max)
     struct text shown = utf8_cut(text, bytes_max);
 
     out_text_bytes(shown);
-    if (shown.length < text.length)
+    if (shown.length < text.length) {
         printf("… (%s)", out_bytes((int64_t)text.length, words));
+    }
 }
 
 void out_json_line(struct buf *buf)
 {
     buf_char(buf, '\n');
-    if (buf_status(buf) != HF_OK)
+    if (buf_status(buf) != HF_OK) {
         out_lose(hf_errmsg());
-    else
+    } else {
         fwrite(buf->bytes, 1, buf->length, stdout);
+    }
     buf_clear(buf);
 }
 
@@ -200,12 +206,14 @@ bool out_failed(void)
 bool out_finish(void)
 {
     fflush(stdout);
-    if (!out_failed())
+    if (!out_failed()) {
         return true;
+    }
     note_failure(EIO);
     /* Whoever closed the pipe knows that it wants no more. */
-    if (atomic_load(&out.failed) != EPIPE && !out.complained)
+    if (atomic_load(&out.failed) != EPIPE && !out.complained) {
         out_complain("cannot write the output: %s", strerror(atomic_load(&out.failed)));
+    }
     out.complained = true;
     return false;
 }
@@ -214,8 +222,9 @@ int out_columns(void)
 {
     struct winsize size;
 
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
         return 0;
+    }
     return size.ws_col;
 }
 
@@ -225,28 +234,29 @@ const char *out_duration(int64_t ms, char words[OUT_WORDS_BYTES])
 {
     int64_t seconds = ms / 1000;
 
-    if (ms < 0)
+    if (ms < 0) {
         snprintf(words, OUT_WORDS_BYTES, "-");
-    else if (ms < 1000)
+    } else if (ms < 1000) {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 "ms", ms);
-    else if (seconds < 60 && ms % 1000)
+    } else if (seconds < 60 && ms % 1000) {
         snprintf(words, OUT_WORDS_BYTES, "%.1fs", (double)(ms / 100) / 10);
-    else if (seconds < 60)
+    } else if (seconds < 60) {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 "s", seconds);
-    else if (seconds < 3600 && seconds % 60)
+    } else if (seconds < 3600 && seconds % 60) {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 "m%" PRId64 "s", seconds / 60, seconds % 60);
-    else if (seconds < 3600)
+    } else if (seconds < 3600) {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 "m", seconds / 60);
-    else if (seconds < 86400 && seconds / 60 % 60)
+    } else if (seconds < 86400 && seconds / 60 % 60) {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 "h%" PRId64 "m", seconds / 3600,
                  seconds / 60 % 60);
-    else if (seconds < 86400)
+    } else if (seconds < 86400) {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 "h", seconds / 3600);
-    else if (seconds / 3600 % 24)
+    } else if (seconds / 3600 % 24) {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 "d%" PRId64 "h", seconds / 86400,
                  seconds / 3600 % 24);
-    else
+    } else {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 "d", seconds / 86400);
+    }
     return words;
 }
 
@@ -263,14 +273,15 @@ const char *out_when(int64_t us, int64_t now_us, char words[OUT_WORDS_BYTES])
 
     whole -= whole >= 1000 ? whole % 1000 : 0;
     out_duration(whole, duration);
-    if (us == -1)
+    if (us == -1) {
         snprintf(words, OUT_WORDS_BYTES, "-");
-    else if (ms >= 0 && ms < 1000)
+    } else if (ms >= 0 && ms < 1000) {
         snprintf(words, OUT_WORDS_BYTES, "just now");
-    else if (ms < 0)
+    } else if (ms < 0) {
         snprintf(words, OUT_WORDS_BYTES, "in %.40s", duration);
-    else
+    } else {
         snprintf(words, OUT_WORDS_BYTES, "%.40s ago", duration);
+    }
     return words;
 }
 
@@ -285,8 +296,9 @@ const char *out_bytes(int64_t bytes, char words[OUT_WORDS_BYTES])
     } else if (bytes < 1024) {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64 " B", bytes);
     } else {
-        for (; value >= 1024 && unit < 3; unit++)
+        for (; value >= 1024 && unit < 3; unit++) {
             value /= 1024;
+        }
         snprintf(words, OUT_WORDS_BYTES, "%.1f %s", value, units[unit]);
     }
     return words;
@@ -294,28 +306,31 @@ const char *out_bytes(int64_t bytes, char words[OUT_WORDS_BYTES])
 
 const char *out_time(int64_t us, char words[OUT_WORDS_BYTES])
 {
-    if (us == -1)
+    if (us == -1) {
         snprintf(words, OUT_WORDS_BYTES, "-");
-    else
+    } else {
         time_format(us, words);
+    }
     return words;
 }
 
 const char *out_rate(double rate, char words[OUT_WORDS_BYTES])
 {
-    if (rate < 0)
+    if (rate < 0) {
         snprintf(words, OUT_WORDS_BYTES, "-");
-    else
+    } else {
         snprintf(words, OUT_WORDS_BYTES, "%.1f", rate);
+    }
     return words;
 }
 
 const char *out_number(int64_t number, char words[OUT_WORDS_BYTES])
 {
-    if (number == -1)
+    if (number == -1) {
         snprintf(words, OUT_WORDS_BYTES, "-");
-    else
+    } else {
         snprintf(words, OUT_WORDS_BYTES, "%" PRId64, number);
+    }
     return words;
 }
 
@@ -324,10 +339,11 @@ void out_quote(struct buf *line, const char *word)
 {
     buf_char(line, '\'');
     for (; *word; word++) {
-        if (*word == '\'')
+        if (*word == '\'') {
             buf_append(line, "'\\''", 4);
-        else
+        } else {
             buf_char(line, *word);
+        }
     }
     buf_char(line, '\'');
 }

@@ -25,25 +25,27 @@ void progress_update(struct progress *progress, int64_t count, int64_t part, int
     int64_t now_us = clock_mono_us();
     double seconds = (double)(now_us - progress->started_us) / 1e6;
 
-    if (!progress->shown || now_us - progress->drawn_us < DRAW_PERIOD_US)
+    if (!progress->shown || now_us - progress->drawn_us < DRAW_PERIOD_US) {
         return;
+    }
     progress->drawn_us = now_us;
     if (whole > 0) {
         int filled = part >= whole ? BAR_WIDTH : (int)((double)part / (double)whole * BAR_WIDTH);
-        length = snprintf(line, sizeof(line), "\r\033[K[%.*s%*s] %3d %%  ", filled,
+        length = snprintf(line, sizeof line, "\r\033[K[%.*s%*s] %3d %%  ", filled,
                           "##############################", BAR_WIDTH - filled, "",
                           part >= whole ? 100 : (int)((double)part / (double)whole * 100));
     } else {
-        length = snprintf(line, sizeof(line), "\r\033[K");
+        length = snprintf(line, sizeof line, "\r\033[K");
     }
-    length += snprintf(line + length, sizeof(line) - (size_t)length, "%" PRId64 " %s, %.0f/s",
-                       count, progress->what, seconds > 0 ? (double)count / seconds : 0.0);
+    length += snprintf(line + length, sizeof line - (size_t)length, "%" PRId64 " %s, %.0f/s", count,
+                       progress->what, seconds > 0 ? (double)count / seconds : 0.0);
     out_write(STDERR_FILENO, line, (size_t)length);
 }
 
 void progress_end(struct progress *progress)
 {
-    if (progress->shown)
+    if (progress->shown) {
         out_write(STDERR_FILENO, "\r\033[K", 4);
+    }
     progress->shown = false;
 }

@@ -29,10 +29,11 @@ void show_string(struct json_out *json, const char *key, const char *value)
 void show_int(struct json_out *json, const char *key, int64_t value)
 {
     json_key(json, key);
-    if (value == -1)
+    if (value == -1) {
         json_null(json);
-    else
+    } else {
         json_int(json, value);
+    }
 }
 
 void show_bool(struct json_out *json, const char *key, bool value)
@@ -44,10 +45,11 @@ void show_bool(struct json_out *json, const char *key, bool value)
 void show_double(struct json_out *json, const char *key, double value)
 {
     json_key(json, key);
-    if (value < 0)
+    if (value < 0) {
         json_null(json);
-    else
+    } else {
         json_double(json, value);
+    }
 }
 
 void show_time(struct json_out *json, const char *key, int64_t us)
@@ -87,10 +89,11 @@ void show_raw(struct json_out *json, const char *key, const char *bytes, size_t 
         size = size ? size : 1;
         if (needs_care(code)) {
             buf_append(&safe, bytes + kept, at - kept);
-            if (code == '\n' || code == '\r' || code == '\t')
+            if (code == '\n' || code == '\r' || code == '\t') {
                 buf_char(&safe, ' ');
-            else
+            } else {
                 buf_printf(&safe, "\\u%04x", (unsigned)code);
+            }
             kept = at + size;
         }
         at += size;
@@ -99,8 +102,9 @@ void show_raw(struct json_out *json, const char *key, const char *bytes, size_t 
         json_raw(json, (struct text){bytes, length});
     } else {
         buf_append(&safe, bytes + kept, length - kept);
-        if (safe.failed != HF_OK && json->buf->failed == HF_OK)
+        if (safe.failed != HF_OK && json->buf->failed == HF_OK) {
             json->buf->failed = safe.failed; /* no memory: the line as a whole has failed */
+        }
         json_raw(json, buf_text(&safe));
     }
     buf_release(&safe);
@@ -130,10 +134,11 @@ const char *show_choice_word(const char *choices, int value, char *ret_word, siz
         at += strcspn(at, "|");
         at += *at == '|';
     }
-    if (value >= 1)
+    if (value >= 1) {
         snprintf(ret_word, bytes, "%.*s", (int)strcspn(at, "|"), at);
-    else
+    } else {
         snprintf(ret_word, bytes, "-");
+    }
     return ret_word;
 }
 
@@ -142,10 +147,11 @@ void show_choice(struct json_out *json, const char *key, const char *choices, in
     char word[32];
 
     json_key(json, key);
-    if (value < 1)
+    if (value < 1) {
         json_null(json);
-    else
-        json_string(json, text_of(show_choice_word(choices, value, word, sizeof(word))));
+    } else {
+        json_string(json, text_of(show_choice_word(choices, value, word, sizeof word)));
+    }
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -173,8 +179,9 @@ void show_event_line(const hf_event *event)
 
 void show_field(const char *name, const char *value)
 {
-    if (!value)
+    if (!value) {
         return;
+    }
     printf("%s%s:%s%*s", out_on(OUT_DIM), name, out_off(),
            strlen(name) < 18 ? (int)(18 - strlen(name)) : 1, "");
     out_text(value);
@@ -187,9 +194,10 @@ void show_field_when(const char *name, int64_t us, int64_t now_us)
     char when[OUT_WORDS_BYTES];
     char both[2 * OUT_WORDS_BYTES + 8];
 
-    if (us == -1)
+    if (us == -1) {
         return;
-    snprintf(both, sizeof(both), "%s (%s)", out_time(us, time), out_when(us, now_us, when));
+    }
+    snprintf(both, sizeof both, "%s (%s)", out_time(us, time), out_when(us, now_us, when));
     show_field(name, both);
 }
 
@@ -207,8 +215,9 @@ void show_event_block(const hf_event *event, int64_t now_us)
     show_field("position", out_number(event->position, words));
     show_field("key", event->key);
     show_field("tenant", event->tenant);
-    if (event->key_version != -1)
+    if (event->key_version != -1) {
         show_field("key_version", out_number(event->key_version, words));
+    }
     show_field("producer", event->producer);
     show_field("schedule_id", event->schedule_id);
     show_field_when("emitted_at", event->emitted_at_us, now_us);
@@ -225,8 +234,9 @@ void show_attempts(const char *attempts_json)
     struct text attempt;
     struct buf words;
 
-    if (!attempts_json || !json_iter_init(&iter, text_of(attempts_json)))
+    if (!attempts_json || !json_iter_init(&iter, text_of(attempts_json))) {
         return;
+    }
     buf_init(&words, 65536);
     while (json_iter_next(&iter, NULL, &attempt)) {
         int64_t number = 0;
@@ -261,12 +271,14 @@ void show_receipt(bool as_json, const hf_receipt *receipt)
     struct json_out json;
 
     if (!as_json) {
-        if (receipt->position == 0)
+        if (receipt->position == 0) {
             printf("waits  id %s", receipt->id);
-        else
+        } else {
             printf("position %" PRId64 "  id %s", receipt->position, receipt->id);
-        if (receipt->key_version != -1)
+        }
+        if (receipt->key_version != -1) {
             printf("  version %" PRId64, receipt->key_version);
+        }
         printf("%s\n", receipt->duplicate ? "  (was in the log already)" : "");
         return;
     }

@@ -29,22 +29,25 @@ static void reset_signals(void)
     struct sigaction action = {.sa_handler = SIG_DFL};
     sigset_t none;
 
-    for (int signal = 1; signal < NSIG; signal++)
+    for (int signal = 1; signal < NSIG; signal++) {
         sigaction(signal, &action, NULL); /* refused for some; they need nothing */
+    }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 static __attribute__((noreturn)) void run_child(struct plan *plan)
 {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != plan->parent)
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != plan->parent) {
         _exit(127); /* the parent died before it could be asked for */
+    }
     setpgid(0, 0);
     reset_signals();
     if (dup2(plan->files->in, STDIN_FILENO) >= 0 &&
         (plan->files->out == STDOUT_FILENO || dup2(plan->files->out, STDOUT_FILENO) >= 0) &&
-        dup2(plan->files->err, STDERR_FILENO) >= 0)
+        dup2(plan->files->err, STDERR_FILENO) >= 0) {
         execve("/bin/sh", plan->arguments, plan->environment);
+    }
     plan->error = errno;
     _exit(127);
 }
@@ -53,8 +56,9 @@ static __attribute__((noinline)) pid_t start_child(struct plan *plan)
 {
     pid_t pid = vfork();
 
-    if (pid == 0)
+    if (pid == 0) {
         run_child(plan);
+    }
     return pid;
 }
 
@@ -70,18 +74,21 @@ int spawn_shell(const char *command, char *const *environment, const struct spaw
     sigset_t before;
     pid_t pid;
 
-    if (!copy)
+    if (!copy) {
         return ENOMEM;
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid = start_child(&plan);
-    if (pid < 0)
+    if (pid < 0) {
         plan.error = errno;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free(copy);
-    if (pid > 0 && plan.error)
+    if (pid > 0 && plan.error) {
         waitpid(pid, NULL, 0);
-    else if (pid > 0)
+    } else if (pid > 0) {
         *ret_pid = pid;
+    }
     return plan.error;
 }

@@ -24,7 +24,7 @@ void stop_request(void)
     int saved = errno;
 
     atomic_fetch_add(&signals_seen, 1);
-    if (wake_fd >= 0 && write(wake_fd, &one, sizeof(one)) < 0) {
+    if (wake_fd >= 0 && write(wake_fd, &one, sizeof one) < 0) {
         /* The counter is full: it is readable anyway. */
     }
     errno = saved;
@@ -51,15 +51,17 @@ void stop_catch(void)
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
-    if (wake_fd < 0)
+    if (wake_fd < 0) {
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    }
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++) {
+    for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
         struct sigaction before;
         /* Whoever started us under nohup, or in the background of a script, meant it. */
         if (sigaction(caught[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN &&
-            caught[i] != SIGTERM)
+            caught[i] != SIGTERM) {
             continue;
+        }
         sigaction(caught[i], &action, NULL);
     }
 }
@@ -78,7 +80,8 @@ bool stop_wait(int fd, int64_t ms)
 {
     struct pollfd fds[2] = {{.fd = wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
 
-    if (stop_requested())
+    if (stop_requested()) {
         return false;
+    }
     return poll(fds, 2, ms < 0 || ms > 3600000 ? 3600000 : (int)ms) > 0 && fds[1].revents != 0;
 }

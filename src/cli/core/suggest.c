@@ -24,9 +24,10 @@ static const char *const synonyms[][2] = {
 
 static bool is_synonym(const char *word, const char *known)
 {
-    for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++) {
-        if (strcmp(word, synonyms[i][0]) == 0 && strcmp(known, synonyms[i][1]) == 0)
+    for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++) {
+        if (strcmp(word, synonyms[i][0]) == 0 && strcmp(known, synonyms[i][1]) == 0) {
             return true;
+        }
     }
     return false;
 }
@@ -43,10 +44,12 @@ size_t suggest_distance(const char *a, const char *b)
     size_t b_length = strlen(b);
     size_t rows[3][SUGGEST_WORD_BYTES_MAX + 1];
 
-    if (a_length > SUGGEST_WORD_BYTES_MAX || b_length > SUGGEST_WORD_BYTES_MAX)
+    if (a_length > SUGGEST_WORD_BYTES_MAX || b_length > SUGGEST_WORD_BYTES_MAX) {
         return DISTANCE_FAR;
-    for (size_t j = 0; j <= b_length; j++)
+    }
+    for (size_t j = 0; j <= b_length; j++) {
         rows[0][j] = j;
+    }
     for (size_t i = 1; i <= a_length; i++) {
         size_t *row = rows[i % 3];
         const size_t *above = rows[(i + 2) % 3];
@@ -56,8 +59,9 @@ size_t suggest_distance(const char *a, const char *b)
             size_t replaced = above[j - 1] + (a[i - 1] != b[j - 1]);
             row[j] = min3(above[j] + 1, row[j - 1] + 1, replaced);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                two_above[j - 2] + 1 < row[j])
+                two_above[j - 2] + 1 < row[j]) {
                 row[j] = two_above[j - 2] + 1;
+            }
         }
     }
     return rows[a_length % 3][b_length];
@@ -79,10 +83,12 @@ void suggest_offer(struct suggest *suggest, const char *known)
     size_t typed = strlen(suggest->word);
 
     /* A beginning of three letters or more is meant, however long the rest is. */
-    if (typed >= 3 && strncmp(suggest->word, known, typed) == 0 && suggest->best_distance > 1)
+    if (typed >= 3 && strncmp(suggest->word, known, typed) == 0 && suggest->best_distance > 1) {
         distance = 1;
-    if (is_synonym(suggest->word, known))
+    }
+    if (is_synonym(suggest->word, known)) {
         distance = 0;
+    }
     if (distance < suggest->best_distance) {
         suggest->best = known;
         suggest->best_distance = distance;

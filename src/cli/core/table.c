@@ -46,8 +46,9 @@ static size_t text_fit(const char *text, size_t width)
         size_t bytes = utf8_decode(text + at, length - at, &code);
         int columns = bytes ? wcwidth((wchar_t)code) : 1;
         bytes = bytes ? bytes : 1;
-        if (used + (columns < 0 ? 1 : (size_t)columns) > width)
+        if (used + (columns < 0 ? 1 : (size_t)columns) > width) {
             break;
+        }
         used += columns < 0 ? 1 : (size_t)columns;
         at += bytes;
     }
@@ -59,8 +60,9 @@ void out_table_init(struct out_table *table, const struct out_column *columns, s
     assert(count <= OUT_TABLE_COLUMNS_MAX);
     table->columns = columns;
     table->column_count = count;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         table->widths[i] = text_width(columns[i].title);
+    }
     buf_init(&table->cells,
              (size_t)OUT_TABLE_ROWS_MAX * OUT_TABLE_COLUMNS_MAX * OUT_TABLE_CELL_BYTES_MAX);
     table->cell_count = 0;
@@ -74,16 +76,19 @@ static void print_cell(const struct out_table *table, size_t column, const char 
     size_t needed = text_width(text);
     size_t pad = needed < width ? width - needed : 0;
 
-    if (table->columns[column].right)
+    if (table->columns[column].right) {
         printf("%*s", (int)pad, "");
-    if (width > 0 && needed > width)
+    }
+    if (width > 0 && needed > width) {
         printf("%.*s…", (int)text_fit(text, width - 1), text);
-    else
+    } else {
         fputs(text, stdout);
-    if (column + 1 == table->column_count)
+    }
+    if (column + 1 == table->column_count) {
         putchar('\n');
-    else if (more)
+    } else if (more) {
         printf("%*s" GAP, table->columns[column].right ? 0 : (int)pad, "");
+    }
 }
 
 /* The width of the last column is what the terminal has left; elsewhere it is not limited. */
@@ -92,10 +97,12 @@ static size_t last_width(const struct out_table *table)
     size_t columns = (size_t)out_columns();
     size_t used = 0;
 
-    if (columns == 0)
+    if (columns == 0) {
         return 0;
-    for (size_t i = 0; i + 1 < table->column_count; i++)
+    }
+    for (size_t i = 0; i + 1 < table->column_count; i++) {
         used += table->widths[i] + strlen(GAP);
+    }
     return used + 10 < columns ? columns - used : 10;
 }
 
@@ -109,9 +116,10 @@ static void print_chunk(struct out_table *table)
     } else {
         if (!table->titled) {
             fputs(out_on(OUT_BOLD), stdout);
-            for (size_t i = 0; i <= last; i++)
+            for (size_t i = 0; i <= last; i++) {
                 print_cell(table, i, table->columns[i].title,
                            i == last && !table->columns[i].right ? 0 : table->widths[i], true);
+            }
             fputs(out_off(), stdout);
             table->titled = true;
         }
@@ -121,8 +129,9 @@ static void print_chunk(struct out_table *table)
             const char *text = table->cells.bytes + table->starts[i];
             bool more = column == last || column + 1 < last ||
                         table->cells.bytes[table->starts[i + 1]] != '\0';
-            if (column == last && !table->columns[column].right)
+            if (column == last && !table->columns[column].right) {
                 width = cut;
+            }
             print_cell(table, column, text, width, more);
         }
     }
@@ -142,18 +151,22 @@ void out_table_cell(struct out_table *table, const char *text)
         print_chunk(table);
         start = 0;
     }
-    if (cell.length > OUT_TABLE_CELL_BYTES_MAX / 4)
+    if (cell.length > OUT_TABLE_CELL_BYTES_MAX / 4) {
         cell.length = OUT_TABLE_CELL_BYTES_MAX / 4;
+    }
     utf8_sanitize(cell, &table->cells);
     buf_char(&table->cells, '\0');
     table->starts[table->cell_count++] = start;
-    if (table->cells.failed != HF_OK)
+    if (table->cells.failed != HF_OK) {
         return;
+    }
     width = text_width(table->cells.bytes + start);
-    if (width_max && width > width_max)
+    if (width_max && width > width_max) {
         width = width_max;
-    if (width > table->widths[column])
+    }
+    if (width > table->widths[column]) {
         table->widths[column] = width;
+    }
 }
 
 void out_table_number(struct out_table *table, int64_t number)
@@ -168,14 +181,15 @@ void out_table_printf(struct out_table *table, const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
     out_table_cell(table, text);
 }
 
 void out_table_end(struct out_table *table)
 {
-    if (table->cell_count > 0)
+    if (table->cell_count > 0) {
         print_chunk(table);
+    }
     buf_release(&table->cells);
 }

@@ -20,10 +20,11 @@ bool tempdir_make(struct tempdir *dir, const char *parent)
     const char *below = parent ? parent : getenv("TMPDIR");
     int length;
 
-    if (!below || !below[0])
+    if (!below || !below[0]) {
         below = access("/var/tmp", W_OK) == 0 ? "/var/tmp" : "/tmp";
-    length = snprintf(dir->path, sizeof(dir->path), "%s/holdfast-XXXXXX", below);
-    if (length < 0 || (size_t)length >= sizeof(dir->path)) {
+    }
+    length = snprintf(dir->path, sizeof dir->path, "%s/holdfast-XXXXXX", below);
+    if (length < 0 || (size_t)length >= sizeof dir->path) {
         out_complain("the path of the temporary directory is too long");
         return false;
     }
@@ -37,7 +38,7 @@ bool tempdir_make(struct tempdir *dir, const char *parent)
 
 void tempdir_database(struct tempdir *dir, const char *name)
 {
-    snprintf(dir->url, sizeof(dir->url), "sqlite:%s/%.32s", dir->path, name);
+    snprintf(dir->url, sizeof dir->url, "sqlite:%s/%.32s", dir->path, name);
 }
 
 bool tempdir_in_memory(const struct tempdir *dir)
@@ -52,11 +53,13 @@ void tempdir_clear(const struct tempdir *dir)
     struct dirent *entry;
 
     while (stream && (entry = readdir(stream)) != NULL) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             unlinkat(dirfd(stream), entry->d_name, 0);
+        }
     }
-    if (stream)
+    if (stream) {
         closedir(stream);
+    }
 }
 
 void tempdir_remove(const struct tempdir *dir)

@@ -29,8 +29,9 @@ struct shown {
 
 static void put(struct shown *shown, const char *text, size_t length)
 {
-    if (length >= shown->left)
+    if (length >= shown->left) {
         length = shown->left - 1;
+    }
     memcpy(shown->at, text, length);
     shown->at += length;
     shown->left -= length;
@@ -46,8 +47,9 @@ static const char *put_authority(struct shown *shown, const char *url)
     const char *colon = begin ? memchr(begin, ':', length) : NULL;
     const char *end = begin ? memrchr(begin, '@', length) : NULL;
 
-    if (!colon || !end || colon > end)
+    if (!colon || !end || colon > end) {
         return url;
+    }
     put(shown, url, (size_t)(colon + 1 - url));
     put(shown, shown->secret, strlen(shown->secret));
     return end;
@@ -59,8 +61,9 @@ static bool is_secret(const char *parameter, size_t name_length)
 {
     size_t length = strlen(SECRET);
 
-    if (memchr(parameter, '%', name_length))
+    if (memchr(parameter, '%', name_length)) {
         return true;
+    }
     return name_length >= length && strncmp(parameter + name_length - length, SECRET, length) == 0;
 }
 
@@ -102,8 +105,9 @@ char *url_without_secrets(const char *url)
     char *copy = malloc(bytes);
     struct shown shown = {copy, bytes, ""};
 
-    if (copy)
+    if (copy) {
         put_url(&shown, url);
+    }
     return copy;
 }
 
@@ -111,11 +115,12 @@ const char *url_engine(const char *url, char *ret_engine, size_t bytes)
 {
     size_t length = strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789");
 
-    if (url[length] != ':')
+    if (url[length] != ':') {
         snprintf(ret_engine, bytes, "sqlite"); /* a bare path */
-    else if (strncmp(url, "postgresql:", 11) == 0)
+    } else if (strncmp(url, "postgresql:", 11) == 0) {
         snprintf(ret_engine, bytes, "postgres");
-    else
+    } else {
         snprintf(ret_engine, bytes, "%.*s", (int)length, url);
+    }
     return ret_engine;
 }

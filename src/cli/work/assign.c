@@ -30,10 +30,11 @@ refuse(const struct work *work, const struct work_item *item, const char *format
     va_list list;
 
     va_start(list, format);
-    vsnprintf(reason, sizeof(reason), format, list);
+    vsnprintf(reason, sizeof reason, format, list);
     va_end(list);
-    if (!work->file)
+    if (!work->file) {
         return args_usage(&work->cli->args, "subscription %s, --partition: %s", item->name, reason);
+    }
     out_complain("%s:%d: subscription %s, partition: %s", work->file, item->line, item->name,
                  reason);
     return EXIT_USAGE;
@@ -42,8 +43,9 @@ refuse(const struct work *work, const struct work_item *item, const char *format
 /* Tells what failed; 0, or the exit code. */
 static int tell(const struct work *work, const struct work_item *item, hf_status status)
 {
-    if (status == HF_OK || !work->file)
+    if (!status || !work->file) {
         return cli_fail(status);
+    }
     out_complain("%s:%d: subscription %s: %s", work->file, item->line, item->name, hf_errmsg());
     return cli_exit_code(status);
 }
@@ -51,8 +53,9 @@ static int tell(const struct work *work, const struct work_item *item, hf_status
 /* How many partitions it will have in the end. */
 static int32_t partitions_of(const struct work_item *item)
 {
-    if (item->options.partitions != -1)
+    if (item->options.partitions != -1) {
         return item->options.partitions;
+    }
     return item->stored.exists ? item->stored.options.partitions : 1;
 }
 
@@ -76,31 +79,40 @@ int work_assign_check(const struct work *work, const struct work_item *item)
     hf_instance_mode instances = item->options.instance_mode;
     struct ranges ranges;
 
-    if (!item->assigned && item->total == -1)
+    if (!item->assigned && item->total == -1) {
         return EXIT_OK;
-    if (!item->assigned)
+    }
+    if (!item->assigned) {
         return refuse(work, item,
                       "it is missing, and the total is nothing by itself: say which of "
                       "the %d",
                       item->total);
-    if (mode == HF_MODE_DEFAULT && item->stored.exists)
+    }
+    if (mode == HF_MODE_DEFAULT && item->stored.exists) {
         mode = stored->mode;
-    if (instances == HF_INSTANCE_DEFAULT && item->stored.exists)
+    }
+    if (instances == HF_INSTANCE_DEFAULT && item->stored.exists) {
         instances = stored->instance_mode;
-    if (mode == HF_MODE_SHARED)
+    }
+    if (mode == HF_MODE_SHARED) {
         return refuse(work, item, "it is shared, and has no partitions to assign");
-    if (instances == HF_INSTANCE_SINGLE)
+    }
+    if (instances == HF_INSTANCE_SINGLE) {
         return refuse(work, item,
                       "its instance mode is single: the newest process takes all "
                       "partitions, so none can be assigned");
-    if (item->assigned[0] == '\0')
+    }
+    if (item->assigned[0] == '\0') {
         return refuse(work, item, "the list is empty");
-    if (ranges_parse(text_of(item->assigned), total_of(item), &ranges) != HF_OK)
+    }
+    if (ranges_parse(text_of(item->assigned), total_of(item), &ranges) != HF_OK) {
         return refuse(work, item, "%s", err_message());
-    if (!fits_number(item))
+    }
+    if (!fits_number(item)) {
         return tell(work, item,
                     fail(HF_CONFLICT, "%s has %d partitions, and the assignment is for %d",
                          item->name, partitions_of(item), item->total));
+    }
     return EXIT_OK;
 }
 
@@ -112,14 +124,17 @@ int work_assign(const struct work *work, const struct work_item *item)
     struct ranges ranges;
     hf_status status;
 
-    if (!item->assigned)
+    if (!item->assigned) {
         return EXIT_OK;
-    status = ranges_parse(text_of(item->assigned), total, &ranges);
-    for (int32_t i = 0; i < total && status == HF_OK; i++) {
-        if (ranges_has(&ranges, i))
-            partitions[count++] = i;
     }
-    if (status == HF_OK)
+    status = ranges_parse(text_of(item->assigned), total, &ranges);
+    for (int32_t i = 0; i < total && !status; i++) {
+        if (ranges_has(&ranges, i)) {
+            partitions[count++] = i;
+        }
+    }
+    if (!status) {
         status = hf_assign(work->cli->bus, item->name, partitions, count, total);
+    }
     return tell(work, item, status);
 }

@@ -54,17 +54,20 @@ static int declare_schedule(struct work *work, const struct config_entry *entry)
     int32_t created = 0;
     hf_status status;
 
-    if (active.origin != CONFIG_BY_DEFAULT && active.value.number != HF_ON)
+    if (active.origin != CONFIG_BY_DEFAULT && active.value.number != HF_ON) {
         schedule.paused = PAUSE_REASON;
+    }
     status = hf_schedule_put(bus, &schedule, &created);
-    if (status == HF_OK && active.origin != CONFIG_BY_DEFAULT)
+    if (!status && active.origin != CONFIG_BY_DEFAULT) {
         status = active.value.number == HF_ON ? hf_schedule_resume(bus, entry->name)
                                               : hf_schedule_pause(bus, entry->name, PAUSE_REASON);
-    if (status != HF_OK)
+    }
+    if (status) {
         out_complain("%s:%d: schedule %s: %s", work->file, entry->place.line, entry->name,
                      hf_errmsg());
-    else if (created)
+    } else if (created) {
         out_say("Schedule %s added.", entry->name);
+    }
     return cli_exit_code(status);
 }
 
@@ -86,8 +89,9 @@ static int64_t retention_of(struct work *work, const char *path, int64_t stored,
     struct config_setting setting = config_setting_of(&work->config, work->config.retention,
                                                       &work->cli->args, CONFIG_RETENTION, path);
 
-    if (setting.origin == CONFIG_BY_DEFAULT)
+    if (setting.origin == CONFIG_BY_DEFAULT) {
         return stored;
+    }
     *ret_line = setting.line;
     return setting.value.number;
 }
@@ -102,25 +106,28 @@ static int declare_retention(struct work *work)
     int line = 0;
     hf_status status = hf_namespace_get(bus, name, note_retention, &stored);
 
-    if (status == HF_OK) {
+    if (!status) {
         wanted.retention_ms = retention_of(work, "age", stored.retention_ms, &line);
         wanted.retention_bytes = retention_of(work, "bytes", stored.retention_bytes, &line);
         wanted.lagging = (hf_lagging)retention_of(work, "lagging", stored.lagging, &line);
     }
-    if (status == HF_OK &&
+    if (!status &&
         (wanted.retention_ms != stored.retention_ms ||
-         wanted.retention_bytes != stored.retention_bytes || wanted.lagging != stored.lagging))
+         wanted.retention_bytes != stored.retention_bytes || wanted.lagging != stored.lagging)) {
         status = hf_namespace_set(bus, name, &wanted);
-    if (status != HF_OK)
+    }
+    if (status) {
         out_complain("%s:%d: retention of namespace %s: %s", work->file, line, name, hf_errmsg());
+    }
     return cli_exit_code(status);
 }
 
 static bool says_retention(const struct config *config)
 {
     for (size_t i = 0; i < config_key_count(CONFIG_RETENTION); i++) {
-        if (config->retention[i].place.line)
+        if (config->retention[i].place.line) {
             return true;
+        }
     }
     return false;
 }
@@ -130,9 +137,11 @@ int work_declare(struct work *work)
     const struct config *config = &work->config;
     int code = EXIT_OK;
 
-    for (size_t i = 0; i < config->schedule_count && !code; i++)
+    for (size_t i = 0; i < config->schedule_count && !code; i++) {
         code = declare_schedule(work, config->schedules[i]);
-    if (!code && says_retention(config))
+    }
+    if (!code && says_retention(config)) {
         code = declare_retention(work);
+    }
     return code;
 }

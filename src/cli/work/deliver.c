@@ -52,10 +52,11 @@ static const char *const variables[] = {
 
 static bool is_ours(const char *variable)
 {
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         size_t length = strlen(variables[i]);
-        if (strncmp(variable, variables[i], length) == 0 && variable[length] == '=')
+        if (strncmp(variable, variables[i], length) == 0 && variable[length] == '=') {
             return true;
+        }
     }
     return false;
 }
@@ -64,18 +65,22 @@ bool deliver_init(struct deliver *deliver)
 {
     size_t count = 0;
 
-    while (environ[count])
+    while (environ[count]) {
         count++;
+    }
     deliver->environment = calloc(count + 1, sizeof(char *));
     deliver->environment_count = 0;
-    if (!deliver->environment)
+    if (!deliver->environment) {
         return false;
+    }
     deliver->open_url = deliver->url ? url_without_secrets(deliver->url) : NULL;
-    if (deliver->url && !deliver->open_url)
+    if (deliver->url && !deliver->open_url) {
         return false;
+    }
     for (size_t i = 0; i < count; i++) {
-        if (!is_ours(environ[i]) && strncmp(environ[i], "PGPASSWORD=", 11) != 0)
+        if (!is_ours(environ[i]) && strncmp(environ[i], "PGPASSWORD=", 11) != 0) {
             deliver->environment[deliver->environment_count++] = environ[i];
+        }
     }
     return true;
 }
@@ -97,8 +102,9 @@ struct environment {
 
 static void set_text(struct environment *set, const char *name, const char *value)
 {
-    if (!value)
+    if (!value) {
         return;
+    }
     set->starts[set->count++] = set->bytes.length;
     buf_append(&set->bytes, name, strlen(name));
     buf_char(&set->bytes, '=');
@@ -108,16 +114,18 @@ static void set_text(struct environment *set, const char *name, const char *valu
 static void set_number(struct environment *set, const char *name, int64_t number)
 {
     char text[OUT_WORDS_BYTES];
-    if (number != -1)
+    if (number != -1) {
         set_text(set, name, out_number(number, text));
+    }
 }
 
 static void set_time(struct environment *set, const char *name, int64_t us)
 {
     char text[TIME_TEXT_BYTES];
 
-    if (us == -1)
+    if (us == -1) {
         return;
+    }
     time_format(us, text);
     set_text(set, name, text);
 }
@@ -175,10 +183,12 @@ static char **join_environment(const struct deliver *deliver, struct environment
         free(all);
         return NULL;
     }
-    if (common > 0)
+    if (common > 0) {
         memcpy(all, deliver->environment, common * sizeof(char *));
-    for (size_t i = 0; i < set->count; i++)
+    }
+    for (size_t i = 0; i < set->count; i++) {
         all[common + i] = set->bytes.bytes + set->starts[i];
+    }
     return all;
 }
 
@@ -207,8 +217,9 @@ static void tail_text(const struct exec_result *result, size_t used, struct buf 
     size_t length = result->tail_bytes;
     size_t max = HF_ERROR_BYTES_MAX - used;
 
-    while (length > 0 && (tail[length - 1] == '\n' || tail[length - 1] == ' '))
+    while (length > 0 && (tail[length - 1] == '\n' || tail[length - 1] == ' ')) {
         length--;
+    }
     while (length > 0 && ((unsigned char)*tail & 0xC0) == 0x80) { /* half a character */
         tail++;
         length--;
@@ -216,8 +227,9 @@ static void tail_text(const struct exec_result *result, size_t used, struct buf 
     utf8_sanitize((struct text){tail, length}, text);
     if (text->length > max) {
         size_t drop = text->length - max;
-        while (drop < text->length && ((unsigned char)text->bytes[drop] & 0xC0) == 0x80)
+        while (drop < text->length && ((unsigned char)text->bytes[drop] & 0xC0) == 0x80) {
             drop++;
+        }
         memmove(text->bytes, text->bytes + drop, text->length - drop + 1);
         text->length -= drop;
     }
@@ -229,10 +241,11 @@ static void set_error(hf_delivery *delivery, const struct exec_result *result, c
 
     buf_init(&text, TAIL_TEXT_BYTES_MAX);
     tail_text(result, strlen(what) + 2, &text);
-    if (text.length > 0)
+    if (text.length > 0) {
         hf_delivery_error(delivery, "%s: %s", what, buf_terminate(&text));
-    else
+    } else {
         hf_delivery_error(delivery, "%s", what);
+    }
     buf_release(&text);
 }
 
@@ -246,26 +259,27 @@ static hf_verdict judge(const struct deliver *deliver, hf_delivery *delivery,
 
     switch (result->end) {
     case EXEC_EXITED:
-        if (result->code == 0)
+        if (result->code == 0) {
             return HF_ACK;
-        snprintf(what, sizeof(what), "exit status %d", result->code);
+        }
+        snprintf(what, sizeof what, "exit status %d", result->code);
         set_error(delivery, result, what);
         return result->code == EX_DATAERR ? HF_DEAD : HF_RETRY;
     case EXEC_SIGNALLED:
         name = sigabbrev_np(result->code);
-        snprintf(what, sizeof(what), "killed by SIG%s", name ? name : "?");
+        snprintf(what, sizeof what, "killed by SIG%s", name ? name : "?");
         set_error(delivery, result, what);
         return HF_RETRY;
     case EXEC_TIMED_OUT:
         /* The limit and not the time that it took, so that equal errors are equal texts: dead
          * letters are counted by them. */
-        snprintf(what, sizeof(what), "timed out (%s): ended by %s",
+        snprintf(what, sizeof what, "timed out (%s): ended by %s",
                  out_duration(deliver->handler_timeout_ms, time),
                  result->killed_hard ? "SIGKILL" : "SIGTERM");
         set_error(delivery, result, what);
         return HF_RETRY;
     case EXEC_CANCELLED:
-        snprintf(what, sizeof(what), "%s: ended by %s after %s",
+        snprintf(what, sizeof what, "%s: ended by %s after %s",
                  stopping ? "the worker stops" : "the attempt was taken away",
                  result->killed_hard ? "SIGKILL" : "SIGTERM", out_duration(result->ran_ms, time));
         set_error(delivery, result, what);
@@ -283,11 +297,13 @@ void deliver_times(int64_t handler_timeout_ms, int64_t *ret_timeout_ms, int64_t 
     int64_t grace_ms = handler_timeout_ms / 10;
     int64_t margin_ms;
 
-    if (grace_ms > GRACE_MS_MAX)
+    if (grace_ms > GRACE_MS_MAX) {
         grace_ms = GRACE_MS_MAX;
+    }
     margin_ms = grace_ms + grace_ms / 2 + 20; /* a busy machine is late */
-    if (margin_ms > handler_timeout_ms / 2)
+    if (margin_ms > handler_timeout_ms / 2) {
         margin_ms = handler_timeout_ms / 2;
+    }
     *ret_timeout_ms = handler_timeout_ms - margin_ms;
     *ret_grace_ms = grace_ms;
 }
@@ -303,8 +319,9 @@ static bool is_cancelled(void *ctx)
     struct run *run = ctx;
     int64_t drain_until_us = atomic_load(&run->deliver->drain_until_us);
 
-    if (drain_until_us != 0)
+    if (drain_until_us != 0) {
         return clock_mono_us() >= drain_until_us;
+    }
     return hf_delivery_cancelled(run->delivery) != 0;
 }
 
@@ -325,14 +342,16 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
 
     buf_init(&set.bytes, VARIABLES_BYTES_MAX);
     buf_init(&input, INPUT_BYTES_MAX);
-    if (batch)
+    if (batch) {
         set_batch(&set, events, count);
-    else
+    } else {
         set_event(&set, events[0]);
+    }
     set_delivery(&set, deliver, delivery);
     environment = join_environment(deliver, &set);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         write_input(&input, events[i], delivery);
+    }
     if (environment && buf_status(&input) == HF_OK) {
         job.environment = environment;
         job.input = input.bytes;

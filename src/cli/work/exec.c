@@ -53,8 +53,9 @@ struct child {
 
 static void close_fd(int *fd)
 {
-    if (*fd >= 0)
+    if (*fd >= 0) {
         close(*fd);
+    }
     *fd = -1;
 }
 
@@ -84,12 +85,15 @@ static void pass_flush(struct pass *pass, bool all)
     const char *newline = pass->length ? memrchr(pass->bytes, '\n', pass->length) : NULL;
     size_t length = newline ? (size_t)(newline - pass->bytes) + 1 : 0;
 
-    if (all || (length == 0 && pass->length == LINE_BYTES_MAX))
+    if (all || (length == 0 && pass->length == LINE_BYTES_MAX)) {
         length = pass->length;
-    if (length == 0)
+    }
+    if (length == 0) {
         return;
-    if (!out_write(pass->target, pass->bytes, length) && pass->target == STDOUT_FILENO)
+    }
+    if (!out_write(pass->target, pass->bytes, length) && pass->target == STDOUT_FILENO) {
         stop_request(); /* nobody reads what the commands say: there is nobody to work for */
+    }
     memmove(pass->bytes, pass->bytes + length, pass->length - length);
     pass->length -= length;
 }
@@ -99,19 +103,23 @@ static bool pass_read(struct child *child, struct pass *pass)
 {
     ssize_t count;
 
-    if (pass->fd < 0)
+    if (pass->fd < 0) {
         return false;
+    }
     count = read(pass->fd, pass->bytes + pass->length, LINE_BYTES_MAX - pass->length);
-    if (count < 0 && errno == EINTR)
+    if (count < 0 && errno == EINTR) {
         return true;
-    if (count < 0 && errno == EAGAIN)
+    }
+    if (count < 0 && errno == EAGAIN) {
         return false;
+    }
     if (count <= 0) {
         close_fd(&pass->fd);
         return false;
     }
-    if (pass == &child->err)
+    if (pass == &child->err) {
         keep_tail(child->result, pass->bytes + pass->length, (size_t)count);
+    }
     pass->length += (size_t)count;
     pass_flush(pass, false);
     return true;
@@ -119,12 +127,16 @@ static bool pass_read(struct child *child, struct pass *pass)
 
 static void pass_end(struct child *child, struct pass *pass)
 {
-    for (size_t i = 0; i < DRAIN_BYTES_MAX / LINE_BYTES_MAX && pass_read(child, pass); i++)
+    for (size_t i = 0; i < DRAIN_BYTES_MAX / LINE_BYTES_MAX && pass_read(child, pass); i++) {
         ;
-    if (pass->length > 0 && pass->bytes[pass->length - 1] != '\n' && pass->length < LINE_BYTES_MAX)
+    }
+    if (pass->length > 0 && pass->bytes[pass->length - 1] != '\n' &&
+        pass->length < LINE_BYTES_MAX) {
         pass->bytes[pass->length++] = '\n';
-    if (pass->bytes)
+    }
+    if (pass->bytes) {
         pass_flush(pass, true);
+    }
     close_fd(&pass->fd);
     free(pass->bytes);
     pass->bytes = NULL;
@@ -136,13 +148,16 @@ static void feed(struct child *child)
     ssize_t count =
         write(child->in, job->input + child->written, job->input_bytes - child->written);
 
-    if (count < 0 && (errno == EINTR || errno == EAGAIN))
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) {
         return;
-    if (count > 0)
+    }
+    if (count > 0) {
         child->written += (size_t)count;
+    }
     /* It has read all, or it does not want to. Neither is our business: its exit status counts. */
-    if (count < 0 || child->written == job->input_bytes)
+    if (count < 0 || child->written == job->input_bytes) {
         close_fd(&child->in);
+    }
 }
 
 /* ---- Time ------------------------------------------------------------------------------------ */
@@ -161,10 +176,11 @@ static void check_time(struct child *child)
     int64_t now_us = clock_mono_us();
 
     if (child->kill_us == INT64_MAX) {
-        if (now_us >= child->term_us)
+        if (now_us >= child->term_us) {
             begin_end(child, EXEC_TIMED_OUT, now_us);
-        else if (child->job->cancelled(child->job->ctx))
+        } else if (child->job->cancelled(child->job->ctx)) {
             begin_end(child, EXEC_CANCELLED, now_us);
+        }
     } else if (now_us >= child->kill_us && !child->result->killed_hard) {
         child->result->killed_hard = true;
         kill(-child->pid, SIGKILL);
@@ -176,8 +192,9 @@ static int poll_timeout_ms(const struct child *child)
     int64_t until_us = child->kill_us == INT64_MAX ? child->term_us : child->kill_us;
     int64_t left_ms = (until_us - clock_mono_us() + 999) / 1000;
 
-    if (left_ms < 0)
+    if (left_ms < 0) {
         left_ms = 0;
+    }
     return left_ms < CANCEL_PERIOD_MS ? (int)left_ms : CANCEL_PERIOD_MS;
 }
 
@@ -192,14 +209,18 @@ static void serve(struct child *child)
                                 {.fd = child->err.fd, .events = POLLIN}};
 
         if (poll(fds, 4, poll_timeout_ms(child)) > 0) {
-            if (fds[1].revents)
+            if (fds[1].revents) {
                 feed(child);
-            if (fds[2].revents)
+            }
+            if (fds[2].revents) {
                 pass_read(child, &child->out);
-            if (fds[3].revents)
+            }
+            if (fds[3].revents) {
                 pass_read(child, &child->err);
-            if (fds[0].revents)
+            }
+            if (fds[0].revents) {
                 return;
+            }
         }
         check_time(child);
     }
@@ -211,14 +232,17 @@ static void reap(struct child *child)
     struct exec_result *result = child->result;
     int status = 0;
 
-    if (child->kill_us != INT64_MAX)
+    if (child->kill_us != INT64_MAX) {
         kill(-child->pid, SIGKILL); /* whatever of its group did not obey */
+    }
     guard_remove(child->pid);
-    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
         ;
+    }
     result->ran_ms = (clock_mono_us() - child->started_us) / 1000;
-    if (child->kill_us != INT64_MAX)
+    if (child->kill_us != INT64_MAX) {
         return; /* how it took the signal does not matter */
+    }
     if (WIFSIGNALED(status)) {
         result->end = EXEC_SIGNALLED;
         result->code = WTERMSIG(status);
@@ -235,8 +259,9 @@ static bool open_pipe(int *ours, int *theirs, bool we_write)
 {
     int ends[2];
 
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (pipe2(ends, O_CLOEXEC) != 0) {
         return false;
+    }
     *ours = ends[we_write];
     *theirs = ends[!we_write];
     fcntl(*ours, F_SETFL, O_NONBLOCK);
@@ -251,20 +276,23 @@ static int start(struct child *child)
 
     child->err.bytes = malloc(LINE_BYTES_MAX);
     child->out.bytes = inherit ? NULL : malloc(LINE_BYTES_MAX);
-    if (!child->err.bytes || (!inherit && !child->out.bytes))
+    if (!child->err.bytes || (!inherit && !child->out.bytes)) {
         error = ENOMEM;
-    else if (!open_pipe(&child->in, &files.in, true) ||
-             !open_pipe(&child->err.fd, &files.err, false) ||
-             (!inherit && !open_pipe(&child->out.fd, &files.out, false)))
+    } else if (!open_pipe(&child->in, &files.in, true) ||
+               !open_pipe(&child->err.fd, &files.err, false) ||
+               (!inherit && !open_pipe(&child->out.fd, &files.out, false))) {
         error = errno;
-    else
+    } else {
         error = spawn_shell(child->job->command, child->job->environment, &files, &child->pid);
+    }
     close_fd(&files.in);
     close_fd(&files.err);
-    if (!inherit && files.out != STDOUT_FILENO)
+    if (!inherit && files.out != STDOUT_FILENO) {
         close_fd(&files.out);
-    if (error)
+    }
+    if (error) {
         return error;
+    }
     guard_add(child->pid);
     child->pidfd = pidfd_open(child->pid, 0);
     return child->pidfd < 0 ? errno : 0;

@@ -68,10 +68,11 @@ static void write_text(struct buf *line, const hf_log_record *record)
     buf_printf(line, " at %" PRId64 ", attempt %" PRId32 " of %" PRId32 ": ", record->position,
                record->attempt, record->attempts_max);
     utf8_sanitize(text_of(record->error ? record->error : record->message), line);
-    if (record->delay_ms >= 0)
+    if (record->delay_ms >= 0) {
         buf_printf(line, "; again in %s", out_duration(record->delay_ms, words));
-    else
+    } else {
         buf_printf(line, "; dead letter");
+    }
 }
 
 static void log_text(const hf_log_record *record, void *ctx)
@@ -79,16 +80,19 @@ static void log_text(const hf_log_record *record, void *ctx)
     struct buf line;
     bool as_json = ctx != NULL;
 
-    if (record->level < HF_LOG_WARN && !record->error && out_is_quiet())
+    if (record->level < HF_LOG_WARN && !record->error && out_is_quiet()) {
         return;
+    }
     buf_init(&line, LINE_BYTES_MAX);
-    if (as_json)
+    if (as_json) {
         write_json(&line, record);
-    else
+    } else {
         write_text(&line, record);
+    }
     buf_char(&line, '\n');
-    if (buf_status(&line) == HF_OK)
+    if (buf_status(&line) == HF_OK) {
         out_write(STDERR_FILENO, line.bytes, line.length);
+    }
     buf_release(&line);
 }
 

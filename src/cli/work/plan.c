@@ -28,26 +28,30 @@ static int plan_by_args(struct work *work, hf_options *options)
     const char *patterns[HF_PATTERNS_MAX + 1];
     size_t count = args_all(args, "on", patterns, HF_PATTERNS_MAX + 1);
 
-    if (args->word_count == 0)
+    if (args->word_count == 0) {
         return args_usage(args,
                           "SUB is missing: holdfast work SUB --exec COMMAND; or describe "
                           "subscriptions in a file: --config FILE, or %s here",
                           CONFIG_FILE_DEFAULT);
-    if (args->word_count > 1)
+    }
+    if (args->word_count > 1) {
         return args_usage(args,
                           "'%s' is one word too many: several subscriptions need a file "
                           "(--config FILE)",
                           args->words[1]);
-    if (!args_given(args, "exec"))
+    }
+    if (!args_given(args, "exec")) {
         return args_usage(args, "--exec is missing: the command to run for each event%s",
                           access(CONFIG_FILE_DEFAULT, F_OK) == 0
                               ? "; or --config " CONFIG_FILE_DEFAULT " for the one of the file"
                               : "");
-    if (count > HF_PATTERNS_MAX)
+    }
+    if (count > HF_PATTERNS_MAX) {
         return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    }
     item->name = args->words[0];
     item->pattern_count = count;
-    memcpy(item->patterns, patterns, count * sizeof(patterns[0]));
+    memcpy(item->patterns, patterns, count * sizeof patterns[0]);
     item->options = suboptions_read(args);
     item->assigned = args_text(args, "partition");
     item->total = (int32_t)args_number(args, "total-partitions", -1);
@@ -67,10 +71,12 @@ static int plan_by_args(struct work *work, hf_options *options)
 
 const char *work_config_file(const struct args *args)
 {
-    if (args_given(args, "config"))
+    if (args_given(args, "config")) {
         return args_text(args, "config");
-    if (args->word_count == 0 && access(CONFIG_FILE_DEFAULT, F_OK) == 0)
+    }
+    if (args->word_count == 0 && access(CONFIG_FILE_DEFAULT, F_OK) == 0) {
         return CONFIG_FILE_DEFAULT;
+    }
     return NULL;
 }
 
@@ -81,8 +87,9 @@ static struct config_entry *find_named(const struct args *args, const struct con
 
     suggest_init(&suggest, name);
     for (size_t i = 0; i < config->subscription_count; i++) {
-        if (strcmp(config->subscriptions[i]->name, name) == 0)
+        if (strcmp(config->subscriptions[i]->name, name) == 0) {
             return config->subscriptions[i];
+        }
         suggest_offer(&suggest, config->subscriptions[i]->name);
     }
     args_usage(args, "%s has no subscription '%s'%s%s%s", file, name,
@@ -101,8 +108,9 @@ size_t work_select(const struct args *args, const struct config *config, const c
     for (size_t i = 0; i < count; i++) {
         ret_chosen[i] = args->word_count ? find_named(args, config, file, args->words[i])
                                          : config->subscriptions[i];
-        if (!ret_chosen[i])
+        if (!ret_chosen[i]) {
             return 0;
+        }
         for (size_t j = 0; j < i; j++) {
             if (ret_chosen[j] == ret_chosen[i]) {
                 args_usage(args, "'%s' is named twice", args->words[i]);
@@ -110,7 +118,7 @@ size_t work_select(const struct args *args, const struct config *config, const c
             }
         }
     }
-    for (size_t i = 0; i < sizeof(of_one) / sizeof(of_one[0]) && count > 1; i++) {
+    for (size_t i = 0; i < sizeof of_one / sizeof of_one[0] && count > 1; i++) {
         if (args_given(args, of_one[i])) {
             args_usage(args, "--%s is for one subscription: name it", of_one[i]);
             return 0;
@@ -135,15 +143,16 @@ static int plan_item(struct work *work, struct work_item *item, struct config_en
     struct config_setting assigned = item_setting(work, subscription, "partition");
     struct config_setting total = item_setting(work, subscription, "total_partitions");
 
-    if (patterns.item_count > HF_PATTERNS_MAX)
+    if (patterns.item_count > HF_PATTERNS_MAX) {
         return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
+    }
     item->assigned = assigned.value.text;
     item->total = total.origin == CONFIG_BY_DEFAULT ? -1 : (int32_t)total.value.number;
     item->batches = batch_by.origin != CONFIG_BY_DEFAULT;
     item->name = subscription->name;
     item->line = subscription->place.line;
     item->pattern_count = patterns.item_count;
-    memcpy(item->patterns, patterns.items, patterns.item_count * sizeof(item->patterns[0]));
+    memcpy(item->patterns, patterns.items, patterns.item_count * sizeof item->patterns[0]);
     item->options = config_options(&work->config, subscription, args);
     item->deliver.command = config_command(&work->config, &command);
     if (!item->deliver.command || patterns.item_count == 0) {
@@ -172,8 +181,9 @@ static int plan_database(struct work *work, hf_options *options)
     struct config_setting timeout = database_setting(work, "timeout");
     struct config_setting drain = database_setting(work, "drain");
 
-    if (name.origin != CONFIG_BY_DEFAULT)
+    if (name.origin != CONFIG_BY_DEFAULT) {
         cli->namespace_name = name.value.text;
+    }
     options->namespace_name = cli->namespace_name;
     options->node_name = node.value.text;
     options->node_id = node_id.value.text;
@@ -193,14 +203,16 @@ static int check_commands(const struct work *work)
     int64_t total = 0;
 
     for (size_t i = 0; i < work->count; i++) {
-        if (config_blank(work->items[i].deliver.command))
+        if (config_blank(work->items[i].deliver.command)) {
             return args_usage(&work->cli->args,
                               "--exec is empty, which would settle every event without doing "
                               "anything; if that is meant, say --exec true");
+        }
         total += work->items[i].options.concurrency;
     }
-    if (total <= GUARD_GROUPS_MAX)
+    if (total <= GUARD_GROUPS_MAX) {
         return EXIT_OK;
+    }
     return args_usage(&work->cli->args,
                       "--concurrency counts for each of %zu subscriptions: more than %d commands "
                       "could run at once, which is the limit of one process",
@@ -213,11 +225,13 @@ static int plan_by_file(struct work *work, hf_options *options)
     struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
     int code = config_open(&work->config, work->file, cli->started_at_us);
 
-    if (code)
+    if (code) {
         return code;
+    }
     work->count = work_select(&cli->args, &work->config, work->file, chosen);
-    if (work->count == 0)
+    if (work->count == 0) {
         return EXIT_USAGE;
+    }
     code = plan_database(work, options);
     for (size_t i = 0; i < work->count && !code; i++) {
         assert(chosen[i]);
@@ -230,8 +244,9 @@ int work_plan(struct work *work, hf_options *options)
 {
     int code = suboptions_check(&work->cli->args);
 
-    if (code)
+    if (code) {
         return code;
+    }
     work->file = work_config_file(&work->cli->args);
     code = work->file ? plan_by_file(work, options) : plan_by_args(work, options);
     return code ? code : check_commands(work);
@@ -239,6 +254,7 @@ int work_plan(struct work *work, hf_options *options)
 
 void work_plan_release(struct work *work)
 {
-    if (work->file)
+    if (work->file) {
         config_release(&work->config);
+    }
 }

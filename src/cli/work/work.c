@@ -39,9 +39,10 @@ static int note_stored(const hf_subscription_info *info, void *ctx)
     stored->exists = true;
     stored->options = info->options;
     stored->pattern_count = 0;
-    for (size_t i = 0; i < info->pattern_count && i < HF_PATTERNS_MAX; i++)
+    for (size_t i = 0; i < info->pattern_count && i < HF_PATTERNS_MAX; i++) {
         snprintf(stored->patterns[stored->pattern_count++], HF_TYPE_BYTES_MAX + 1, "%s",
                  info->patterns[i]);
+    }
     return 0;
 }
 
@@ -49,8 +50,9 @@ static bool is_covered(const struct work_item *item, const char *stored)
 {
     for (size_t i = 0; i < item->pattern_count; i++) {
         if (glob_check_pattern(text_of(item->patterns[i])) == HF_OK &&
-            glob_covers(text_of(item->patterns[i]), text_of(stored)))
+            glob_covers(text_of(item->patterns[i]), text_of(stored))) {
             return true;
+        }
     }
     return false;
 }
@@ -60,27 +62,31 @@ static int check_fit(const struct args *args, struct work_item *item)
 {
     struct work_stored *stored = &item->stored;
 
-    if (!stored->exists && item->pattern_count == 0)
+    if (!stored->exists && item->pattern_count == 0) {
         return args_usage(args,
                           "subscription %s does not exist yet: say which types it takes with "
                           "--on",
                           item->name);
-    if (!stored->exists && item->options.from.kind == HF_PLACE_NONE)
+    }
+    if (!stored->exists && item->options.from.kind == HF_PLACE_NONE) {
         return args_usage(args,
                           "subscription %s does not exist yet: say where it starts with "
                           "--from start, now, a position or a time",
                           item->name);
+    }
     if (item->pattern_count == 0) {
-        for (size_t i = 0; i < stored->pattern_count; i++)
+        for (size_t i = 0; i < stored->pattern_count; i++) {
             item->patterns[item->pattern_count++] = stored->patterns[i];
+        }
     }
     for (size_t i = 0; stored->exists && i < stored->pattern_count; i++) {
-        if (!is_covered(item, stored->patterns[i]))
+        if (!is_covered(item, stored->patterns[i])) {
             return args_usage(args,
                               "subscription %s also takes '%s', which --on does not cover, "
                               "so nothing would be delivered; add --on '%s', or change the "
                               "subscription with `holdfast sub create`",
                               item->name, stored->patterns[i], stored->patterns[i]);
+        }
     }
     return 0;
 }
@@ -91,46 +97,66 @@ static int declare(struct work *work, struct work_item *item)
     hf_status status = hf_subscription_create(work->cli->bus, item->name, item->patterns,
                                               item->pattern_count, &item->options, NULL);
 
-    if (status != HF_OK)
+    if (status) {
         out_complain("%s:%d: subscription %s: %s", work->file, item->line, item->name, hf_errmsg());
+    }
     return cli_exit_code(status);
 }
 
-static int subscribe(struct work *work, struct work_item *item)
+/* A command cannot run inside a transaction of the database. */
+static int refuse_transactional(const struct work *work, const struct work_item *item)
+{
+    bool stored = item->stored.exists && item->stored.options.transactional == HF_ON;
+    if (!stored && item->options.transactional != HF_ON) {
+        return EXIT_OK;
+    }
+    return args_usage(&work->cli->args,
+                      "subscription %s is transactional: its handlers run inside a "
+                      "transaction of the database, which a command cannot",
+                      item->name);
+}
+
+static hf_status register_handlers(struct work *work, struct work_item *item)
 {
     static const hf_subscription_options nothing = HF_SUBSCRIPTION_OPTIONS_INIT;
-    const struct args *args = &work->cli->args;
     const hf_subscription_options *options = work->file ? &nothing : &item->options;
     hf_bus *bus = work->cli->bus;
-    hf_status status = hf_subscription_get(bus, item->name, note_stored, &item->stored);
-    int code;
-
-    if (status != HF_OK && status != HF_NOTFOUND)
-        return cli_fail(status);
-    if ((item->stored.exists && item->stored.options.transactional == HF_ON) ||
-        item->options.transactional == HF_ON)
-        return args_usage(args,
-                          "subscription %s is transactional: its handlers run inside a "
-                          "transaction of the database, which a command cannot",
-                          item->name);
-    code = work_assign_check(work, item);
-    if (!code)
-        code = work->file ? declare(work, item) : check_fit(args, item);
-    if (code)
-        return code;
-    item->batches |=
-        !work->file && item->stored.exists && item->stored.options.batch_by == HF_BATCH_KEY;
-    for (size_t i = 0; i < item->pattern_count; i++) {
+    hf_status status = HF_OK;
+    for (size_t i = 0; i < item->pattern_count && !status; i++) {
         status = item->batches ? hf_subscribe_batch(bus, item->name, item->patterns[i],
                                                     deliver_batch, &item->deliver, options, NULL)
                                : hf_subscribe(bus, item->name, item->patterns[i], deliver_event,
                                               &item->deliver, options, NULL);
-        if (status != HF_OK)
-            return cli_fail(status);
     }
-    code = cli_fail(hf_subscription_get(bus, item->name, note_stored, &item->stored));
-    if (code)
+    return status;
+}
+
+static int subscribe(struct work *work, struct work_item *item)
+{
+    hf_bus *bus = work->cli->bus;
+    hf_status status = hf_subscription_get(bus, item->name, note_stored, &item->stored);
+    if (status && status != HF_NOTFOUND) {
+        return cli_fail(status);
+    }
+    int code = refuse_transactional(work, item);
+    if (!code) {
+        code = work_assign_check(work, item);
+    }
+    if (!code) {
+        code = work->file ? declare(work, item) : check_fit(&work->cli->args, item);
+    }
+    if (code) {
         return code;
+    }
+    item->batches |=
+        !work->file && item->stored.exists && item->stored.options.batch_by == HF_BATCH_KEY;
+    status = register_handlers(work, item);
+    if (!status) {
+        status = hf_subscription_get(bus, item->name, note_stored, &item->stored);
+    }
+    if (status) {
+        return cli_fail(status);
+    }
     item->deliver.handler_timeout_ms = item->stored.options.handler_timeout_ms;
     item->deliver.inherit_stdout = work->count == 1 && item->stored.options.concurrency == 1;
     return work_assign(work, item);
@@ -154,27 +180,30 @@ static void *wait_until_empty(void *ctx)
     hf_bus *bus = work->cli->bus;
     uint64_t one = 1;
 
-    for (size_t i = 0; i < work->count && waiter->status == HF_OK; i++)
+    for (size_t i = 0; i < work->count && waiter->status == HF_OK; i++) {
         waiter->status = hf_wait(bus, work->items[i].name, -1, -1);
-    snprintf(waiter->message, sizeof(waiter->message), "%s", hf_errmsg());
-    if (write(waiter->done_fd, &one, sizeof(one)) < 0)
+    }
+    snprintf(waiter->message, sizeof waiter->message, "%s", hf_errmsg());
+    if (write(waiter->done_fd, &one, sizeof one) < 0) {
         stop_request();
+    }
     return NULL;
 }
 
 static bool is_readable(int fd)
 {
     uint64_t count;
-    return fd >= 0 && read(fd, &count, sizeof(count)) == (ssize_t)sizeof(count);
+    return fd >= 0 && read(fd, &count, sizeof count) == (ssize_t)sizeof count;
 }
 
 static int note_reason(const hf_subscription_info *info, void *ctx)
 {
     struct work_item *item = ctx;
 
-    if (info->not_moving && strcmp(info->not_moving, item->waits_for) != 0)
+    if (info->not_moving && strcmp(info->not_moving, item->waits_for) != 0) {
         out_say("%s waits: %s.", item->name, info->not_moving);
-    snprintf(item->waits_for, sizeof(item->waits_for), "%s",
+    }
+    snprintf(item->waits_for, sizeof item->waits_for, "%s",
              info->not_moving ? info->not_moving : "");
     return 0;
 }
@@ -182,8 +211,9 @@ static int note_reason(const hf_subscription_info *info, void *ctx)
 /* Who waits for the end of a backlog is told why it does not come: a blocked key, a pause. */
 static void say_reasons(struct work *work)
 {
-    for (size_t i = 0; i < work->count; i++)
+    for (size_t i = 0; i < work->count; i++) {
         hf_subscription_get(work->cli->bus, work->items[i].name, note_reason, &work->items[i]);
+    }
 }
 
 /* True when everything is settled; false when it was stopped, the time is up, or the bus cannot go
@@ -198,8 +228,9 @@ static bool wait_for_end(struct work *work, int done_fd)
         int64_t left_ms = deadline_left_ms(deadline);
 
         stop_wait(done_fd, left_ms < 0 || left_ms > CHECK_MS ? CHECK_MS : left_ms);
-        if (is_readable(done_fd))
+        if (is_readable(done_fd)) {
             return true;
+        }
         if (done_fd >= 0 && !stop_requested() && deadline_passed(reasons)) {
             say_reasons(work);
             reasons = deadline_after_ms(REASONS_MS);
@@ -212,16 +243,18 @@ static bool wait_for_end(struct work *work, int done_fd)
 
 static int stop_working(struct work *work)
 {
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     int64_t until_us = clock_mono_us() + (work->drain_ms - work->margin_ms) * 1000;
     hf_status status;
 
-    for (size_t i = 0; i < work->count; i++)
+    for (size_t i = 0; i < work->count; i++) {
         atomic_store(&work->items[i].deliver.drain_until_us, until_us);
+    }
     status = hf_shutdown(work->cli->bus, work->drain_ms);
-    if (status != HF_TIMEOUT && hf_stats_get(work->cli->bus, &stats) == HF_OK)
+    if (status != HF_TIMEOUT && hf_stats_get(work->cli->bus, &stats) == HF_OK) {
         out_say("%" PRId64 " done, %" PRId64 " failed attempt%s.", stats.delivered, stats.failed,
                 stats.failed == 1 ? "" : "s");
+    }
     return cli_fail(status);
 }
 
@@ -246,58 +279,78 @@ static int give_up(struct work *work, struct waiter *waiter, bool until_empty)
     int code = cli_fail(hf_check(work->cli->bus));
 
     hf_stop(work->cli->bus, work->drain_ms);
-    if (until_empty)
+    if (until_empty) {
         end_waiter(work, waiter);
+    }
     return code;
 }
 
 static void say_begin(const struct work *work)
 {
-    if (work->count == 1)
+    if (work->count == 1) {
         out_say("Working for %s. Ctrl-C stops.", work->items[0].name);
-    else
+    } else {
         out_say("Working for %zu subscriptions of %s. Ctrl-C stops.", work->count, work->file);
+    }
+}
+
+/* With --until-empty: a thread that waits until everything is settled. */
+static int start_waiter(struct waiter *waiter)
+{
+    waiter->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return cli_fail(thread_start(&waiter->thread, "wait", wait_until_empty, waiter));
+}
+
+/* The exit code of a stop with --until-empty that nothing went wrong in. */
+static int until_empty_code(const struct waiter *waiter, bool empty)
+{
+    if (empty) {
+        if (waiter->status) {
+            out_complain("%s", waiter->message);
+        }
+        return cli_exit_code(waiter->status);
+    }
+    if (out_failed() || stop_requested()) {
+        return EXIT_ERROR;
+    }
+    out_complain("not everything was settled in time");
+    return EXIT_TIMEOUT;
 }
 
 static int work_until_end(struct work *work)
 {
-    bool until_empty = args_given(&work->cli->args, "until-empty");
     static struct waiter waiter = {.done_fd = -1, .status = HF_OK};
-    bool empty;
-    int code;
-
+    bool until_empty = args_given(&work->cli->args, "until-empty");
     waiter.work = work;
-    code = cli_fail(hf_start(work->cli->bus));
-    if (code)
+    int code = cli_fail(hf_start(work->cli->bus));
+    if (code) {
         return code;
-    say_begin(work);
-    if (until_empty) {
-        waiter.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        code = cli_fail(thread_start(&waiter.thread, "wait", wait_until_empty, &waiter));
-        if (code)
-            return code;
     }
-    empty = wait_for_end(work, waiter.done_fd);
-    if (!empty && hf_check(work->cli->bus) != HF_OK)
-        return give_up(work, &waiter, until_empty);
-    if (!empty && stop_requested())
-        out_say("Stopping: running commands may finish. Ctrl-C again kills them.");
-    code = stop_working(work);
-    if (until_empty && empty)
-        pthread_join(waiter.thread, NULL);
-    else if (until_empty)
-        end_waiter(work, &waiter);
-    if (code)
+    say_begin(work);
+    code = until_empty ? start_waiter(&waiter) : EXIT_OK;
+    if (code) {
         return code;
-    if (empty && waiter.status != HF_OK)
-        out_complain("%s", waiter.message);
-    if (empty)
-        return cli_exit_code(waiter.status);
-    if (out_failed() || (until_empty && stop_requested()))
-        return EXIT_ERROR;
-    if (until_empty)
-        out_complain("not everything was settled in time");
-    return until_empty ? EXIT_TIMEOUT : EXIT_OK;
+    }
+    bool empty = wait_for_end(work, waiter.done_fd);
+    if (!empty && hf_check(work->cli->bus)) {
+        return give_up(work, &waiter, until_empty);
+    }
+    if (!empty && stop_requested()) {
+        out_say("Stopping: running commands may finish. Ctrl-C again kills them.");
+    }
+    code = stop_working(work);
+    if (until_empty && empty) {
+        pthread_join(waiter.thread, NULL);
+    } else if (until_empty) {
+        end_waiter(work, &waiter);
+    }
+    if (code) {
+        return code;
+    }
+    if (until_empty) {
+        return until_empty_code(&waiter, empty);
+    }
+    return out_failed() ? EXIT_ERROR : EXIT_OK;
 }
 
 static bool init_items(struct work *work)
@@ -322,15 +375,18 @@ static int run_planned(struct work *work, hf_options *options)
     int code;
 
     work->margin_ms = work->drain_ms / 4 < DRAIN_MARGIN_MS ? work->drain_ms / 4 : DRAIN_MARGIN_MS;
-    if (!guard_start() || !init_items(work))
+    if (!guard_start() || !init_items(work)) {
         return EXIT_ERROR;
+    }
     work_log_options(options, cli->json);
     options->shutdown_ms = work->drain_ms;
     code = cli_open_with(cli, options);
-    for (size_t i = 0; i < work->count && !code; i++)
+    for (size_t i = 0; i < work->count && !code; i++) {
         code = subscribe(work, &work->items[i]);
-    if (!code && work->file)
+    }
+    if (!code && work->file) {
         code = work_declare(work);
+    }
     if (!code) {
         stop_catch();
         code = work_until_end(work);
@@ -346,12 +402,15 @@ static int run_work(struct cli *cli)
 
     work.cli = cli;
     code = work_plan(&work, &options);
-    if (!code)
+    if (!code) {
         code = run_planned(&work, &options);
-    if (work.abandoned || (cli->bus && hf_close(&cli->bus) != HF_OK))
+    }
+    if (work.abandoned || (cli->bus && hf_close(&cli->bus) != HF_OK)) {
         return code; /* a handler or the waiter still uses all of it */
-    for (size_t i = 0; i < work.count; i++)
+    }
+    for (size_t i = 0; i < work.count; i++) {
         deliver_release(&work.items[i].deliver);
+    }
     work_plan_release(&work);
     return code;
 }
