@@ -77,9 +77,12 @@ rows() {
     else
         for table in $(psql -qXAt "$HOLDFAST_URL" -c "SELECT c.oid::regclass FROM pg_class c
                 WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'
-                AND c.relname !~ '^(meta|secret|turns|checkpoints_.)\$'"); do
+                AND c.relname !~ '^(meta|secret|turns|gates|checkpoints_.)\$'"); do
             sum=$((sum + $(psql -qXAt "$HOLDFAST_URL" -c "SELECT count(*) FROM $table")))
         done
+        # The gates of namespace 0 are the schema's own.
+        sum=$((sum + $(psql -qXAt "$HOLDFAST_URL" \
+            -c "SELECT count(*) FROM holdfast.gates WHERE namespace_id <> 0")))
     fi
     echo "$sum"
 }
