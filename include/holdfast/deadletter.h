@@ -24,6 +24,11 @@ typedef struct hf_dead_letter {
     int64_t resolved_at_us; /* -1: open */
     const char *resolved_by;
     const char *resolved_note;
+    /* Why the last attempt failed; NULL if none did. "handler": the handler (hf_nack, hf_bury) said
+     * so; "undecodable": it could not understand the payload; "timeout": it did not return in time;
+     * "transaction": what it wrote could not be committed; "process_died": its process died during
+     * the attempt; "lease_expired": its lease expired without an answer. */
+    const char *cause;
 } hf_dead_letter;
 
 /* Which dead letters. NULL and -1: no condition. */

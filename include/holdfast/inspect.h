@@ -32,6 +32,7 @@ typedef struct hf_event_state {
     const char *attempts_json;  /* [{"attempt","at","error","node"}, ...]; NULL if none */
     int64_t next_attempt_at_us; /* -1 unless retrying */
     int64_t dead_id;            /* -1 unless dead */
+    const char *cause; /* why the last attempt failed, as in hf_dead_letter; NULL if none did */
 } hf_event_state;
 
 typedef int (*hf_event_fn)(const hf_event *event, void *ctx);

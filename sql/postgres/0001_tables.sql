@@ -348,7 +348,11 @@ CREATE TABLE holdfast.retries (
     attempts        integer NOT NULL,
     uncounted       integer NOT NULL DEFAULT 0,
     kind            smallint NOT NULL,
-    story           text,                       -- JSON array of attempts
+    unit_events     integer,                    -- events of the unit that it failed in; NULL: in none
+    unit_first      bigint,                     -- position of the unit's first event
+    cause           text COLLATE "C",           -- why the last attempt failed: handler, undecodable,
+                                                -- timeout, transaction, process_died, lease_expired
+    story           text,                       -- JSON array of attempts, for people
     PRIMARY KEY (subscription_id, position)
 );
 CREATE INDEX retries_by_kind
@@ -401,6 +405,7 @@ CREATE TABLE holdfast.letters (
     attempts      integer NOT NULL,
     subscription  text COLLATE "C" NOT NULL,
     reason        text COLLATE "C" NOT NULL,
+    cause         text COLLATE "C",             -- as in retries
     type          text COLLATE "C" NOT NULL,
     key_version   bigint,
     schedule_id   text,

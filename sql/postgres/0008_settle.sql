@@ -67,20 +67,23 @@ CREATE FUNCTION holdfast.story_add(p_old text, p_attempt integer, p_at timestamp
             || ',"node":' || coalesce(to_json(p_node)::text, 'null') || '}]' END;
 
 -- Records an attempt of a shared subscription that nobody answered for: one more failed one, due now.
--- It is a guess that this event was the reason, so it will be handed out alone. False, and nothing was
--- written: the event is given up, or it is nowhere any more.
+-- It is a guess that this event was the reason, so it will be handed out alone. p_cause: process_died or
+-- lease_expired. False, and nothing was written: the event is given up, or it is nowhere any more.
 CREATE FUNCTION holdfast.record_lost(p_namespace_id integer, p_subscription_id bigint,
-                                     p_position bigint, p_error text, p_node text,
+                                     p_position bigint, p_cause text, p_node text,
                                      p_now timestamptz) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_lane bigint;
+    v_error text := CASE p_cause WHEN 'process_died' THEN 'the process died during this attempt'
+                                 ELSE 'the lease expired without an answer' END;
+    v_lane  bigint;
 BEGIN
     UPDATE holdfast.retries r
         SET kind = 5, attempts = r.attempts + 1, next_attempt_at = p_now, last_retry_at = p_now,
-            story = holdfast.story_add(r.story, r.attempts + 1, p_now, p_error, p_node)
+            story = holdfast.story_add(r.story, r.attempts + 1, p_now, v_error, p_node),
+            cause = p_cause, unit_first = NULL, unit_events = NULL
         WHERE r.subscription_id = p_subscription_id AND r.position = p_position AND r.kind <> 3;
     IF FOUND THEN
         RETURN true;
@@ -96,9 +99,9 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO holdfast.retries (subscription_id, position, kind, partition, lane, attempts,
-                                  next_attempt_at, last_retry_at, story)
+                                  next_attempt_at, last_retry_at, story, cause)
         VALUES (p_subscription_id, p_position, 5, 0, v_lane, 1, p_now, p_now,
-                holdfast.story_add(NULL, 1, p_now, p_error, p_node));
+                holdfast.story_add(NULL, 1, p_now, v_error, p_node), p_cause);
     RETURN true;
 END
 $$;
@@ -165,6 +168,59 @@ BEGIN
 END
 $$;
 
+-- letters_add: makes dead letters of those outcomes (see outcomes_apply) that are dead or blocked.
+CREATE FUNCTION holdfast.letters_add(
+    p_namespace_id integer, p_subscription_id bigint, p_name text, p_now timestamptz,
+    p_kinds integer[], p_positions bigint[], p_attempts integer[], p_stories text[],
+    p_reasons text[], p_errors text[], p_causes text[], OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_dead       bigint[];
+    v_unreasoned boolean;
+    v_lost       bigint;
+BEGIN
+    status := 0;
+    SELECT array_agg(o.position), bool_or(o.reason IS NULL) INTO v_dead, v_unreasoned
+        FROM unnest(p_kinds, p_positions, p_reasons) o (kind, position, reason)
+        WHERE o.kind IN (3, 4);
+    IF v_unreasoned THEN
+        status := 2;
+        message := 'a dead letter needs a reason';
+        RETURN;
+    END IF;
+    SELECT d INTO v_lost FROM unnest(v_dead) d
+        WHERE d NOT IN (SELECT e.position FROM events_at(p_namespace_id, p_subscription_id,
+                                                         v_dead) e)
+        ORDER BY d LIMIT 1;
+    IF FOUND THEN
+        status := 14;
+        message := format('the event at position %s is not in the log, so it cannot become '
+                          'a dead letter', v_lost);
+        RETURN;
+    END IF;
+    -- An open letter of the same delivery leaves its place to the new one; a resolved one stays.
+    DELETE FROM letters d
+        USING events_at(p_namespace_id, p_subscription_id, v_dead) e
+        WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id
+            AND d.resolved_at IS NULL;
+    INSERT INTO letters
+        (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
+         hash, checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant,
+         metadata, payload, story, cause)
+        SELECT p_namespace_id, p_name, e.id, e.position, p_now, o.attempts, o.reason, e.type,
+               o.error, e.hash, e.checksum, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
+               e.producer, e.key, e.tenant, e.metadata, e.payload, coalesce(o.story, '[]'),
+               o.cause
+        FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories, p_causes)
+            WITH ORDINALITY o (kind, position, attempts, reason, error, story, cause, i)
+        JOIN events_at(p_namespace_id, p_subscription_id, v_dead) e ON e.position = o.position
+        WHERE o.kind IN (3, 4) ORDER BY o.i;
+END
+$$;
+
 -- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
 -- common. Arrays of one length (their meaning: `struct outcome`; kind: 0 done, 1 retry, 2 held, 3 dead,
 -- 4 block). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
@@ -174,16 +230,15 @@ CREATE FUNCTION holdfast.outcomes_apply(
     p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
     p_ordered boolean, p_checkpoint bigint, p_now timestamptz, p_kinds integer[],
     p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
-    p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[],
+    p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[], p_causes text[],
+    p_unit_firsts bigint[], p_unit_events integer[],
     OUT status integer, OUT message text, OUT lane_busy boolean[])
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_dead       bigint[];
-    v_unreasoned boolean;
-    v_lost       bigint;
+    v_buried     record;
     v_gone       bigint[];
     v_left       bigint[];                      -- positions of rows that left a lane ...
     v_left_lanes bigint[];                      -- ... and their lanes
@@ -202,40 +257,13 @@ BEGIN
         RETURN;
     END IF;
     IF p_kinds && '{3,4}'::integer[] THEN
-        SELECT array_agg(o.position), bool_or(o.reason IS NULL) INTO v_dead, v_unreasoned
-            FROM unnest(p_kinds, p_positions, p_reasons) o (kind, position, reason)
-            WHERE o.kind IN (3, 4);
-        IF v_unreasoned THEN
-            status := 2;
-            message := 'a dead letter needs a reason';
+        v_buried := letters_add(p_namespace_id, p_subscription_id, p_name, p_now, p_kinds, p_positions,
+                                p_attempts, p_stories, p_reasons, p_errors, p_causes);
+        status := v_buried.status;
+        message := v_buried.message;
+        IF status <> 0 THEN
             RETURN;
         END IF;
-        SELECT d INTO v_lost FROM unnest(v_dead) d
-            WHERE d NOT IN (SELECT e.position FROM events_at(p_namespace_id, p_subscription_id,
-                                                             v_dead) e)
-            ORDER BY d LIMIT 1;
-        IF FOUND THEN
-            status := 14;
-            message := format('the event at position %s is not in the log, so it cannot become '
-                              'a dead letter', v_lost);
-            RETURN;
-        END IF;
-        -- An open letter of the same delivery leaves its place to the new one; a resolved one stays.
-        DELETE FROM letters d
-            USING events_at(p_namespace_id, p_subscription_id, v_dead) e
-            WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id
-                AND d.resolved_at IS NULL;
-        INSERT INTO letters
-            (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
-             hash, checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant,
-             metadata, payload, story)
-            SELECT p_namespace_id, p_name, e.id, e.position, p_now, o.attempts, o.reason, e.type,
-                   o.error, e.hash, e.checksum, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
-                   e.producer, e.key, e.tenant, e.metadata, e.payload, coalesce(o.story, '[]')
-            FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories)
-                WITH ORDINALITY o (kind, position, attempts, reason, error, story, i)
-            JOIN events_at(p_namespace_id, p_subscription_id, v_dead) e ON e.position = o.position
-            WHERE o.kind IN (3, 4) ORDER BY o.i;
     END IF;
 
     -- Done and dead ones leave, with their copies.
@@ -264,18 +292,22 @@ BEGIN
     IF p_kinds && '{1,4}'::integer[] THEN
         INSERT INTO retries
             (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
-             last_retry_at, story)
+             last_retry_at, story, cause, unit_first, unit_events)
             SELECT p_subscription_id, o.position, CASE o.kind WHEN 1 THEN 1 ELSE 3 END, p_partition,
                    o.lane, o.attempts, coalesce(o.uncounted, 0),
-                   CASE o.kind WHEN 1 THEN o.next ELSE p_now END, p_now, o.story
-            FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories)
-                o (kind, position, lane, attempts, uncounted, next, story)
+                   CASE o.kind WHEN 1 THEN o.next ELSE p_now END, p_now, o.story, o.cause,
+                   o.unit_first, o.unit_events
+            FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories,
+                        p_causes, p_unit_firsts, p_unit_events)
+                o (kind, position, lane, attempts, uncounted, next, story, cause, unit_first,
+                   unit_events)
             WHERE o.kind IN (1, 4)
             ON CONFLICT (subscription_id, position) DO UPDATE
             SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
                 next_attempt_at = excluded.next_attempt_at, attempts = excluded.attempts,
                 uncounted = excluded.uncounted, last_retry_at = excluded.last_retry_at,
-                story = excluded.story;
+                story = excluded.story, cause = excluded.cause, unit_first = excluded.unit_first,
+                unit_events = excluded.unit_events;
     END IF;
     IF 2 = ANY (p_kinds) THEN
         v_due := lanes_hold(p_subscription_id, ARRAY[p_partition],
@@ -302,7 +334,7 @@ END
 $$;
 
 -- change_settle: `struct settle`. p_generation: NULL or 0: any. p_checkpoint: NULL or -1: unchanged.
--- p_last_event_id NULL: unchanged. p_kinds ... p_errors: the outcomes, NULL or arrays of one length
+-- p_last_event_id NULL: unchanged. p_kinds ... p_unit_events: the outcomes, NULL or arrays of one length
 -- (see outcomes_apply); p_waited: they have rows in retries. p_pause_reason: the subscription is paused
 -- too; NULL: it is not. lane_busy is NULL if there are no outcomes. HF_STALE (5), HF_NOTFOUND (3),
 -- HF_CONFLICT (4), HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an
@@ -316,7 +348,9 @@ CREATE FUNCTION holdfast.change_settle(
     p_lanes bigint[] DEFAULT NULL, p_attempts integer[] DEFAULT NULL,
     p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
     p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
-    p_errors text[] DEFAULT NULL, p_waited boolean[] DEFAULT NULL,
+    p_errors text[] DEFAULT NULL, p_causes text[] DEFAULT NULL,
+    p_unit_firsts bigint[] DEFAULT NULL, p_unit_events integer[] DEFAULT NULL,
+    p_waited boolean[] DEFAULT NULL,
     p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
     OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[],
     p_ticket bytea DEFAULT holdfast.ticket())
@@ -337,7 +371,7 @@ BEGIN
         PERFORM positions_check(v_caller, p_namespace_id, ARRAY[v_new]);
         PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, p_partition, p_now, p_kinds,
                                p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
-                               p_errors);
+                               p_errors, p_causes, p_unit_firsts, p_unit_events);
         PERFORM text_check(v_caller, 'reason', concat(p_pause_by, p_pause_reason), 4096);
     END IF;
     IF p_pause_reason IS NOT NULL THEN
@@ -367,7 +401,7 @@ BEGIN
         v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_fence.name, p_partition, true,
                                  coalesce(v_new, v_stored.checkpoint), p_now, p_kinds, p_positions,
                                  p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
-                                 p_errors);
+                                 p_errors, p_causes, p_unit_firsts, p_unit_events);
         status := v_done.status;
         message := v_done.message;
         lane_busy := v_done.lane_busy;

@@ -40,6 +40,9 @@ CREATE TYPE holdfast.claimed AS (
     attempts       integer,
     uncounted      integer,
     story          text,
+    cause          text,
+    unit_first     bigint,
+    unit_events    integer,
     waited         boolean,
     unhandled      boolean,
     -- the answer
@@ -106,15 +109,17 @@ BEGIN
     IF v_waited IS NULL THEN
         RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
                             e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
-                            e.entered_at, e.checksum, 0, 0, NULL::text, false, false, NULL::integer,
-                            NULL::text, NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
-                            NULL::boolean, NULL::uuid[], NULL::bigint[], NULL::boolean
+                            e.entered_at, e.checksum, 0, 0, NULL::text, NULL::text, NULL::bigint,
+                            NULL::integer, false, false, NULL::integer, NULL::text, NULL::uuid,
+                            NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
+                            NULL::uuid[], NULL::bigint[], NULL::boolean
             FROM events_at(p_namespace_id, NULL, v_positions) e ORDER BY e.position;
     ELSE
         RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
                             e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
                             e.entered_at, e.checksum, coalesce(r.attempts, 0),
-                            coalesce(r.uncounted, 0), r.story, r.position IS NOT NULL, false, NULL::integer, NULL::text, NULL::uuid,
+                            coalesce(r.uncounted, 0), r.story, r.cause, r.unit_first, r.unit_events,
+                            r.position IS NOT NULL, false, NULL::integer, NULL::text, NULL::uuid,
                             NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
                             NULL::uuid[], NULL::bigint[], NULL::boolean
             FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
@@ -202,7 +207,7 @@ BEGIN
     FOR v_out IN
         SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
                e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum,
-               r.attempts, r.uncounted, r.story, true, false
+               r.attempts, r.uncounted, r.story, r.cause, r.unit_first, r.unit_events, true, false
         FROM holdfast.events_at(p_namespace_id, p_subscription_id, v_due) e
         JOIN holdfast.retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
         ORDER BY r.next_attempt_at, r.position
@@ -269,8 +274,8 @@ BEGIN
                 END IF;
             ELSE
                 PERFORM holdfast.record_lost(p_namespace_id, p_subscription_id, lower(l.positions),
-                    CASE WHEN l.owner = ANY (p_dead) THEN 'the process died during this attempt'
-                         ELSE 'the lease expired without an answer' END, l.owner_name, p_now);
+                    CASE WHEN l.owner = ANY (p_dead) THEN 'process_died' ELSE 'lease_expired' END,
+                    l.owner_name, p_now);
                 DELETE FROM holdfast.leases d WHERE d.token = l.token;
             END IF;
         END LOOP;
@@ -564,8 +569,8 @@ BEGIN
             v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
                          v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
                          v_row.hash, v_row.emitted_at, v_row.entered_at, v_row.checksum, 0, 0, NULL,
-                         false, NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                         NULL);
+                         NULL, NULL, NULL, false, NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL,
+                         NULL, NULL, NULL, NULL, NULL);
             RETURN NEXT v_out;
             v_list := v_list || v_row.position;
             v_bytes := v_bytes + octet_length(v_row.payload::text);
@@ -600,10 +605,11 @@ BEGIN
         v_more := v_more OR cardinality(v_list) + v_run_rows >= p_max;
         RETURN QUERY
             SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
-                   e.checksum, 0, 0, NULL::text, false, v_regex IS NOT NULL AND NOT e.type ~ v_regex, NULL::integer,
-                   NULL::text, NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::boolean,
-                   NULL::boolean, NULL::uuid[], NULL::bigint[], NULL::boolean
+                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, 0, 0,
+                   NULL::text, NULL::text, NULL::bigint, NULL::integer, false,
+                   v_regex IS NOT NULL AND NOT e.type ~ v_regex, NULL::integer, NULL::text, NULL::uuid,
+                   NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean, NULL::uuid[],
+                   NULL::bigint[], NULL::boolean
             FROM events_{namespace} e
             WHERE e.position > v_cursor AND e.position <= v_last
                 AND (v_regex IS NULL OR p_unhandled_too OR e.type ~ v_regex)
@@ -646,8 +652,8 @@ BEGIN
             v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
                          v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
                          v_row.hash, v_row.emitted_at, v_row.entered_at, v_row.checksum, 0, 0, NULL,
-                         false, NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                         NULL);
+                         NULL, NULL, NULL, false, NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL,
+                         NULL, NULL, NULL, NULL, NULL);
             RETURN NEXT v_out;
             v_list := v_list || v_row.position;
             v_bytes := v_bytes + octet_length(v_row.payload::text);

@@ -33,6 +33,31 @@ BEGIN
 END
 $$;
 
+-- lease_begin: the outcomes of kind 6 (see change_settle_lease): attempts that begin.
+CREATE FUNCTION holdfast.lease_begin(
+    p_subscription_id bigint, p_lease uuid, p_now timestamptz, p_kinds integer[], p_positions bigint[],
+    p_lanes bigint[], p_attempts integer[], p_uncounted integer[], p_stories text[], p_causes text[],
+    p_unit_firsts bigint[], p_unit_events integer[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    INSERT INTO retries AS r (subscription_id, position, kind, partition, lane, attempts,
+                              uncounted, next_attempt_at, last_retry_at, story, cause,
+                              unit_first, unit_events)
+        SELECT p_subscription_id, p_positions[i], 4, 0, p_lanes[i], p_attempts[i],
+               coalesce(p_uncounted[i], 0), p_now, p_now, p_stories[i], p_causes[i],
+               p_unit_firsts[i], p_unit_events[i]
+        FROM generate_subscripts(p_kinds, 1) i WHERE p_kinds[i] = 6
+        ON CONFLICT (subscription_id, position) DO UPDATE
+        SET attempts = excluded.attempts, uncounted = excluded.uncounted,
+            last_retry_at = excluded.last_retry_at, story = excluded.story,
+            cause = excluded.cause, unit_first = excluded.unit_first,
+            unit_events = excluded.unit_events;
+    UPDATE leases l SET has_retries = true WHERE l.token = p_lease AND NOT l.has_retries;
+END
+$$;
+
 -- change_settle_lease: `struct settle_lease`. The outcomes as in change_settle; kind 5: released; kind
 -- 6: begun, which stays in the lease and stands with its attempts and story in retries (kind 4).
 -- p_extend NULL: the expiry stays. p_pause_reason: the subscription is paused too; NULL: it is not
@@ -47,7 +72,8 @@ CREATE FUNCTION holdfast.change_settle_lease(
     p_lanes bigint[] DEFAULT NULL, p_attempts integer[] DEFAULT NULL,
     p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
     p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
-    p_errors text[] DEFAULT NULL, p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
+    p_errors text[] DEFAULT NULL, p_causes text[] DEFAULT NULL, p_unit_firsts bigint[] DEFAULT NULL,
+    p_unit_events integer[] DEFAULT NULL, p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
     p_commit text DEFAULT NULL,
     OUT status integer, OUT message text, OUT ring boolean,
     p_ticket bytea DEFAULT holdfast.ticket())
@@ -70,7 +96,8 @@ BEGIN
     v_caller := consumer_admit(p_ticket, p_namespace_id, NULL, p_now);
     IF v_caller IS NOT NULL THEN
         PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, NULL, p_now, p_kinds, p_positions,
-                               p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons, p_errors);
+                               p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons, p_errors, p_causes,
+                               p_unit_firsts, p_unit_events);
         PERFORM text_check(v_caller, 'reason', concat(p_pause_by, p_pause_reason), 4096);
         IF p_extend > p_now + interval '8 days' OR p_extend < p_now - interval '1 day' THEN
             RAISE EXCEPTION 'p_extend is %; a lease lasts 7 days at most', p_extend USING ERRCODE = 'HF001';
@@ -144,18 +171,22 @@ BEGIN
                    array_agg(o.lane ORDER BY o.i) AS lanes, array_agg(o.attempts ORDER BY o.i) AS attempts,
                    array_agg(o.uncounted ORDER BY o.i) AS uncounted,
                    array_agg(o.story ORDER BY o.i) AS stories, array_agg(o.next ORDER BY o.i) AS next,
-                   array_agg(o.reason ORDER BY o.i) AS reasons, array_agg(o.error ORDER BY o.i) AS errors
+                   array_agg(o.reason ORDER BY o.i) AS reasons, array_agg(o.error ORDER BY o.i) AS errors,
+                   array_agg(o.cause ORDER BY o.i) AS causes, array_agg(o.unit_first ORDER BY o.i) AS unit_firsts,
+                   array_agg(o.unit_events ORDER BY o.i) AS unit_events
                 INTO v_rows
                 FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next,
-                            p_reasons, p_errors) WITH ORDINALITY
-                    o (kind, position, lane, attempts, uncounted, story, next, reason, error, i)
+                            p_reasons, p_errors, p_causes, p_unit_firsts, p_unit_events) WITH ORDINALITY
+                    o (kind, position, lane, attempts, uncounted, story, next, reason, error, cause,
+                       unit_first, unit_events, i)
                 WHERE o.kind NOT IN (5, 6) AND (o.kind <> 0 OR v_lease.has_retries);
         END IF;
         IF v_rows.kinds IS NOT NULL THEN
             v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_name, 0, false, 0, p_now,
                                      v_rows.kinds, v_rows.positions, v_rows.lanes, v_rows.attempts,
                                      v_rows.uncounted, v_rows.stories, v_rows.next, v_rows.reasons,
-                                     v_rows.errors);
+                                     v_rows.errors, v_rows.causes, v_rows.unit_firsts,
+                                     v_rows.unit_events);
             status := v_done.status;
             message := v_done.message;
             IF status <> 0 THEN
@@ -167,15 +198,9 @@ BEGIN
             PERFORM lease_free(v_lease, v_released, p_now);
         END IF;
         IF 6 = ANY (p_kinds) THEN
-            INSERT INTO retries AS r (subscription_id, position, kind, partition, lane, attempts,
-                                      uncounted, next_attempt_at, last_retry_at, story)
-                SELECT p_subscription_id, p_positions[i], 4, 0, p_lanes[i], p_attempts[i],
-                       coalesce(p_uncounted[i], 0), p_now, p_now, p_stories[i]
-                FROM generate_subscripts(p_kinds, 1) i WHERE p_kinds[i] = 6
-                ON CONFLICT (subscription_id, position) DO UPDATE
-                SET attempts = excluded.attempts, uncounted = excluded.uncounted,
-                    last_retry_at = excluded.last_retry_at, story = excluded.story;
-            UPDATE leases l SET has_retries = true WHERE l.token = p_lease AND NOT l.has_retries;
+            PERFORM lease_begin(p_subscription_id, p_lease, p_now, p_kinds, p_positions, p_lanes,
+                                p_attempts, p_uncounted, p_stories, p_causes, p_unit_firsts,
+                                p_unit_events);
         END IF;
     END IF;
     IF v_count = v_lease.count THEN

@@ -117,7 +117,8 @@ CREATE TYPE holdfast.pull_outcome AS (
     story     text,
     next      timestamptz,
     reason    text,
-    error     text
+    error     text,
+    cause     text
 );
 
 -- Settles these, all or none, and pauses the subscription if one dies and its on_poison says halt.
@@ -137,15 +138,15 @@ BEGIN
     SELECT array_agg(o.kind) AS kinds, array_agg(o.position) AS positions, array_agg(o.lane) AS lanes,
            array_agg(o.attempts) AS attempts, array_agg(o.uncounted) AS uncounted,
            array_agg(o.story) AS stories, array_agg(o.next) AS next, array_agg(o.reason) AS reasons,
-           array_agg(o.error) AS errors
+           array_agg(o.error) AS errors, array_agg(o.cause) AS causes
         INTO a FROM unnest(p_outcomes) o;
     IF p_pull.options ->> 'on_poison' = 'halt' THEN
         SELECT o.position INTO v_dead FROM unnest(p_outcomes) o WHERE o.kind = 3 LIMIT 1;
     END IF;
     v_done := change_settle_lease(
         p_pull.namespace_id, p_pull.subscription_id, p_lease, false, false, NULL, p_now, a.kinds,
-        a.positions, a.lanes, a.attempts, a.uncounted, a.stories, a.next, a.reasons, a.errors, p_node,
-        'the event at position ' || v_dead || ' died (on_poison=halt)');
+        a.positions, a.lanes, a.attempts, a.uncounted, a.stories, a.next, a.reasons, a.errors, a.causes,
+        NULL, NULL, p_node, 'the event at position ' || v_dead || ' died (on_poison=halt)');
     PERFORM pull_answer(p_pull, v_done.status, v_done.message, v_done.ring);
 END
 $$;
@@ -213,12 +214,12 @@ BEGIN
                 coalesce(w.story, '[]'), p_now,
                 CASE WHEN claimed_damaged(w) THEN 'corrupt'
                      WHEN w.unhandled THEN 'no_handler'
-                     WHEN last.error = 'the lease expired without an answer' THEN 'lease'
+                     WHEN w.cause = 'lease_expired' THEN 'lease'
                      ELSE 'attempts' END,
                 CASE WHEN claimed_damaged(w) THEN 'the event is damaged: its checksum does not match what '
                          'is stored. No handler has seen it; holdfast verify looks for more'
                      WHEN w.unhandled THEN 'no pattern of the subscription matches the event''s type'
-                     ELSE last.error END)::pull_outcome ORDER BY w.position))
+                     ELSE last.error END, w.cause)::pull_outcome ORDER BY w.position))
         FROM unnest(p_weeds) w
         CROSS JOIN LATERAL (SELECT coalesce(w.story, '[]')::json -> -1 ->> 'error') last (error);
 END
@@ -410,7 +411,7 @@ BEGIN
                v_now + coalesce(p_delay_ms, retry_delay_ms(p_pull.options, c.attempts + 2))
                        * interval '1 ms',
                CASE WHEN p_bury THEN 'rejected' WHEN c.attempts + 1 >= v_max THEN 'attempts' END,
-               v_error)::pull_outcome ORDER BY c.position)
+               v_error, 'handler')::pull_outcome ORDER BY c.position)
         INTO v_outcomes
         FROM unnest(v_found.left) c WHERE p_positions IS NULL OR c.position = ANY (p_positions);
     PERFORM pull_apply(p_pull, p_lease, v_node, v_now, coalesce(v_outcomes, '{}'));

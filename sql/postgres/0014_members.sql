@@ -147,7 +147,7 @@ BEGIN
         PERFORM positions_check(v_caller, p_namespace_id, p_checkpoints);
         PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, h.partition, p_now,
                                array_fill(2, ARRAY[cardinality(h.positions)]), h.positions, h.lanes, NULL,
-                               NULL, NULL, NULL, NULL, NULL)
+                               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
             FROM (SELECT u.partition, array_agg(u.position) AS positions, array_agg(u.lane) AS lanes
                   FROM unnest(p_held_partitions, p_held_positions, p_held_lanes)
                       u (partition, position, lane)

@@ -13,11 +13,12 @@ CREATE VIEW holdfast.event_log AS
            e.metadata, e.producer, e.schedule_id, e.emitted_at, e.entered_at
     FROM holdfast.namespaces n JOIN holdfast.events e ON e.namespace_id = n.id;
 
--- A row per dead letter, the resolved ones too. story: every attempt with its time, error and node.
+-- A row per dead letter, the resolved ones too. reason: why it is one; cause: why its last attempt failed
+-- (handler, undecodable, timeout, transaction, process_died, lease_expired; NULL: none failed). story: every attempt with its time, error and node.
 CREATE VIEW holdfast.dead_letters AS
     SELECT l.id, n.name AS namespace, l.subscription, l.event_id, l.position, l.type, l.key, l.tenant,
            l.key_version, l.payload, l.metadata, l.producer, l.schedule_id, l.emitted_at,
-           l.entered_at, l.reason, l.error, l.attempts, l.story::json AS story, l.failed_at,
+           l.entered_at, l.reason, l.cause, l.error, l.attempts, l.story::json AS story, l.failed_at,
            l.resolved_at, l.resolved_by, l.resolved_note
     FROM holdfast.namespaces n JOIN holdfast.letters l ON l.namespace_id = n.id;
 

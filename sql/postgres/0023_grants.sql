@@ -265,7 +265,8 @@ $$;
 CREATE FUNCTION holdfast.outcomes_check(
     p_caller oid, p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_now timestamptz,
     p_kinds integer[], p_positions bigint[], p_lanes bigint[], p_attempts integer[],
-    p_uncounted integer[], p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[])
+    p_uncounted integer[], p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[],
+    p_causes text[], p_unit_firsts bigint[], p_unit_events integer[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp
@@ -280,7 +281,9 @@ BEGIN
     ELSIF (v_count = ALL (ARRAY[cardinality(p_positions), coalesce(cardinality(p_lanes), v_count),
               coalesce(cardinality(p_attempts), v_count), coalesce(cardinality(p_uncounted), v_count),
               coalesce(cardinality(p_stories), v_count), coalesce(cardinality(p_next), v_count),
-              coalesce(cardinality(p_reasons), v_count), coalesce(cardinality(p_errors), v_count)]))
+              coalesce(cardinality(p_reasons), v_count), coalesce(cardinality(p_errors), v_count),
+              coalesce(cardinality(p_causes), v_count), coalesce(cardinality(p_unit_firsts), v_count),
+              coalesce(cardinality(p_unit_events), v_count)]))
           IS NOT TRUE THEN
         RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
     END IF;
@@ -299,9 +302,16 @@ BEGIN
             WHEN octet_length(o.story) > 2097152 OR json_typeof(o.story::json) <> 'array'
                 THEN 'has a story that is none'
             WHEN octet_length(o.reason) > 64 OR octet_length(o.error) > 8192 THEN 'has a long reason or error'
+            WHEN o.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction', 'process_died',
+                                 'lease_expired') THEN 'has a cause that is none'
+            WHEN (o.unit_first IS NULL) <> (o.unit_events IS NULL)
+                OR o.unit_first NOT BETWEEN 1 AND o.position OR o.unit_events NOT BETWEEN 2 AND 10000
+                THEN 'has a unit that is none'
         END AS fault INTO v_bad
         FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
-                    p_errors) o (kind, position, lane, attempts, uncounted, story, next, reason, error)
+                    p_errors, p_causes, p_unit_firsts, p_unit_events)
+            o (kind, position, lane, attempts, uncounted, story, next, reason, error, cause, unit_first,
+               unit_events)
         LEFT JOIN events_at(p_namespace_id, p_subscription_id, p_positions) e ON e.position = o.position
         ORDER BY fault NULLS LAST LIMIT 1;
     IF v_bad.fault IS NOT NULL THEN

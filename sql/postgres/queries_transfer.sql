@@ -52,7 +52,7 @@ WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, c.partition
 
 -- name: transfer_read_retries
 SELECT s.name, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted, r.next_attempt_at,
-       r.last_retry_at, r.story
+       r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events
 FROM holdfast.subscriptions s JOIN holdfast.retries r ON r.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, r.position
 
@@ -102,7 +102,7 @@ FROM holdfast.namespaces n WHERE n.id = $1::bigint::integer
 SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
        d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
-       d.checksum
+       d.checksum, d.cause
 FROM holdfast.letters d WHERE d.namespace_id = $1::bigint::integer
 ORDER BY d.subscription, d.event_id, d.id
 
@@ -207,14 +207,15 @@ FROM target t
 WITH target AS MATERIALIZED (SELECT holdfast.copy_target($1, $2) AS id),
 put AS (
     INSERT INTO holdfast.retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
-                                  next_attempt_at, last_retry_at, story)
+                                  next_attempt_at, last_retry_at, story, cause, unit_first,
+                                  unit_events)
     SELECT s.id, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted, r.next_attempt_at,
-           r.last_retry_at, r.story
+           r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events
     FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                           $8::bigint[], $9::bigint[], $10::timestamptz[], $11::timestamptz[],
-                          $12::text[])
+                          $12::text[], $13::text[], $14::bigint[], $15::bigint[])
                    r (subscription, position, kind, partition, lane, attempts, uncounted,
-                      next_attempt_at, last_retry_at, story)
+                      next_attempt_at, last_retry_at, story, cause, unit_first, unit_events)
     JOIN holdfast.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
@@ -294,25 +295,25 @@ rows AS MATERIALIZED (
                           $13::text[], $14::text[], $15::bigint[], $16::timestamptz[],
                           $17::timestamptz[], $18::bigint[], $19::text[], $20::text[], $21::text[],
                           $22::text[], $23::json[], $24::json[], $25::text[],
-                          $26::bigint[])
+                          $26::bigint[], $27::text[])
                    r (subscription, event_id, id, position, failed_at, resolved_at, attempts, reason,
                       type, error, resolved_by, resolved_note, hash, emitted_at, entered_at,
                       key_version, schedule_id, producer, key, tenant, metadata, payload, story,
-                      checksum)
+                      checksum, cause)
     WHERE t.id IS NOT NULL),
 put AS (
     INSERT INTO holdfast.letters (id, namespace_id, subscription, event_id, position, failed_at,
                                        resolved_at, attempts, reason, type, error, resolved_by,
                                        resolved_note, hash, emitted_at, entered_at, key_version,
                                        schedule_id, producer, key, tenant, metadata, payload, story,
-                                       checksum)
+                                       checksum, cause)
     OVERRIDING SYSTEM VALUE
     SELECT CASE WHEN r.taken THEN nextval(pg_get_serial_sequence('holdfast.letters', 'id'))
                 ELSE r.id END,
            r.namespace_id, r.subscription, r.event_id, r.position, r.failed_at, r.resolved_at,
            r.attempts, r.reason, r.type, r.error, r.resolved_by, r.resolved_note, r.hash, r.emitted_at,
            r.entered_at, r.key_version, r.schedule_id, r.producer, r.key, r.tenant, r.metadata,
-           r.payload, r.story, r.checksum
+           r.payload, r.story, r.checksum, r.cause
     FROM rows r
     RETURNING 1)
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14

@@ -46,7 +46,7 @@ SELECT status, message FROM holdfast.change_give_back($1, $2, $3, $4);
 -- name: change_settle
 SELECT status, message, generation, lane_busy
     FROM holdfast.change_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                $16, $17, $18, $19, $20, $21);
+                                $16, $17, $18, $19, $20, $21, $22, $23, $24);
 
 -- name: change_checkpoints
 SELECT status, message, generation, stale, due
@@ -54,15 +54,15 @@ SELECT status, message, generation, stale, due
 
 -- name: change_claim
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at, checksum, attempts, uncounted, story, waited, unhandled, status, message,
-       lease, expires_at, wake_at, paused, more, owners, owner_renewals, careful
+       emitted_at, entered_at, checksum, attempts, uncounted, story, cause, unit_first, unit_events, waited,
+       unhandled, status, message, lease, expires_at, wake_at, paused, more, owners, owner_renewals, careful
     FROM holdfast.claim_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                                     $15, $16, $17, $18);
 
 -- name: change_settle_lease
 SELECT status, message, ring
     FROM holdfast.change_settle_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-                                      $15, $16, $17, $18, $19);
+                                      $15, $16, $17, $18, $19, $20, $21, $22);
 
 -- name: change_dead_retry
 SELECT status, message, count, resolved FROM holdfast.change_dead_retry($1, $2, $3, $4);
@@ -232,13 +232,13 @@ SELECT s.mode, s.start,
                WHERE d.subscription_id = s.id AND d.partition = c.partition AND d.position = $4),
        s.mode = 2 AND EXISTS (SELECT 1 FROM holdfast.leases l
                               WHERE l.subscription_id = s.id AND l.positions @> $4),
-       r.kind, r.attempts, r.next_attempt_at, r.story, d.id, d.attempts, d.story
+       r.kind, r.attempts, r.next_attempt_at, r.story, r.cause, d.id, d.attempts, d.story, d.cause
     FROM holdfast.subscriptions s
     JOIN holdfast.checkpoints c ON c.subscription_id = s.id
         AND c.partition = CASE s.mode WHEN 1 THEN $5 % s.partitions ELSE 0 END
     LEFT JOIN holdfast.retries r ON r.subscription_id = s.id AND r.position = $4
     LEFT JOIN LATERAL (
-        SELECT l.id, l.attempts, l.story FROM holdfast.letters l
+        SELECT l.id, l.attempts, l.story, l.cause FROM holdfast.letters l
         WHERE l.namespace_id = $1 AND l.subscription = s.name AND l.event_id = $3
         ORDER BY l.id DESC LIMIT 1) d ON true
     WHERE s.id = $2 AND s.namespace_id = $1;
@@ -270,7 +270,7 @@ SELECT holdfast.position_before($1, $2, $3);
 -- ---- Retries ------------------------------------------------------------------------------------
 
 -- What is due of the partitions $2, but for the positions $6, by due time, at most $4 and about $5
--- bytes (but one): the event's columns, then the story's, then when the next one that is not due yet
+-- bytes (but one): the event's columns, then those of its attempts, then when the next one that is not due yet
 -- will be. At least one row: position NULL if nothing is due. Not what is behind the first of its lane
 -- if that is due later, or blocked: several of a lane wait when they failed as a unit, follow one, or
 -- their process died.
@@ -279,7 +279,8 @@ SELECT holdfast.position_before($1, $2, $3);
 -- with the subscription; the log only if there is none.
 -- name: retries_due
 WITH due AS MATERIALIZED (
-        SELECT r.position, r.attempts, r.uncounted, r.story, r.next_attempt_at
+        SELECT r.position, r.attempts, r.uncounted, r.story, r.cause, r.unit_first, r.unit_events,
+               r.next_attempt_at
         FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT * FROM holdfast.retries r
@@ -292,7 +293,8 @@ WITH due AS MATERIALIZED (
             ORDER BY r.next_attempt_at, r.position LIMIT $4) r
         ORDER BY r.next_attempt_at, r.position LIMIT $4),
     found AS (
-        SELECT e.*, due.attempts, due.uncounted, due.story, due.next_attempt_at,
+        SELECT e.*, due.attempts, due.uncounted, due.story, due.cause, due.unit_first,
+               due.unit_events, due.next_attempt_at,
                sum(octet_length(e.payload::text)) OVER (ORDER BY due.next_attempt_at, due.position)
                    - octet_length(e.payload::text) AS bytes_before
         FROM due
@@ -313,6 +315,7 @@ WITH due AS MATERIALIZED (
             WHERE c.position IS NULL AND e.position = due.position) e)
 SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.producer, f.schedule_id,
        f.key_version, f.hash, f.emitted_at, f.entered_at, f.checksum, f.attempts, f.uncounted, f.story,
+       f.cause, f.unit_first, f.unit_events,
        (SELECT min(n.next_attempt_at) FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT r.next_attempt_at FROM holdfast.retries r
@@ -338,7 +341,8 @@ ORDER BY position;
 
 -- name: lease_read
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at, checksum, attempts, uncounted, story, waited, unhandled, status, message
+       emitted_at, entered_at, checksum, attempts, uncounted, story, cause, unit_first, unit_events, waited,
+       unhandled, status, message
     FROM holdfast.lease_read($1, $2, $3);
 
 -- ---- Dead letters -------------------------------------------------------------------------------
@@ -346,7 +350,7 @@ SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id
 -- name: dead_get
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
-       failed_at, resolved_at, resolved_by, resolved_note
+       failed_at, resolved_at, resolved_by, resolved_note, cause
     FROM holdfast.letters
     WHERE id = $2 AND namespace_id = $1
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner');
@@ -358,7 +362,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 -- name: dead_newest
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
-       failed_at, resolved_at, resolved_by, resolved_note
+       failed_at, resolved_at, resolved_by, resolved_note, cause
     FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
@@ -374,7 +378,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 -- name: dead_oldest
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
-       failed_at, resolved_at, resolved_by, resolved_note
+       failed_at, resolved_at, resolved_by, resolved_note, cause
     FROM holdfast.letters d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')

@@ -269,11 +269,22 @@ SELECT format('namespace "%s", subscription "%s": the delivery of position %s %s
               r.position,
               CASE WHEN r.kind NOT BETWEEN 1 AND 5
                        THEN format('is of kind %s, which means nothing', r.kind)
+                   WHEN r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction',
+                                        'process_died', 'lease_expired')
+                       THEN format('has the cause "%s", which means nothing', r.cause)
+                   WHEN (r.unit_first IS NULL) <> (r.unit_events IS NULL) OR r.unit_events < 2
+                       OR r.unit_first > r.position
+                       THEN format('failed in a unit that cannot be: %s events from position %s on',
+                                   coalesce(r.unit_events::text, '?'), coalesce(r.unit_first::text, '?'))
                    ELSE 'waits, but the event is neither in the log nor among the copies' END)
 FROM holdfast.retries r
 JOIN holdfast.subscriptions s ON s.id = r.subscription_id
 JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE r.kind NOT BETWEEN 1 AND 5
+    OR r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction', 'process_died',
+                       'lease_expired')
+    OR (r.unit_first IS NULL) <> (r.unit_events IS NULL)
+    OR r.unit_events < 2 OR r.unit_first > r.position
     OR ((SELECT 1 FROM holdfast.events e
          WHERE e.namespace_id = s.namespace_id AND e.position = r.position LIMIT 1) IS NULL
         AND (SELECT 1 FROM holdfast.copies c

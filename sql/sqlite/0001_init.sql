@@ -134,6 +134,10 @@ CREATE TABLE holdfast_retries (
     uncounted       INTEGER NOT NULL DEFAULT 0,
     next_attempt_at INTEGER NOT NULL,
     last_retry_at   INTEGER,                   -- when the last failed attempt was recorded
+    cause           TEXT,                      -- why the last attempt failed: handler, undecodable,
+                                               -- timeout, transaction, process_died, lease_expired
+    unit_first      INTEGER,                   -- it failed in a unit: the position of its first event
+    unit_events     INTEGER,                   -- and how many events it has; NULL: not in one
     story           TEXT,                      -- JSON array of attempts
     PRIMARY KEY (subscription_id, position)
 ) STRICT, WITHOUT ROWID;
@@ -184,6 +188,7 @@ CREATE TABLE holdfast_dead_letters (
     resolved_at   INTEGER,
     attempts      INTEGER NOT NULL,
     reason        TEXT NOT NULL,
+    cause         TEXT,                        -- as in retries
     type          TEXT NOT NULL,
     error         TEXT,
     resolved_by   TEXT,

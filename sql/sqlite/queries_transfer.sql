@@ -37,7 +37,7 @@ WHERE s.namespace_id = ?1 ORDER BY s.name, p.partition;
 
 -- name: transfer_read_retries
 SELECT s.name, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted, r.next_attempt_at,
-       r.last_retry_at, r.story
+       r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events
 FROM holdfast_subscriptions s CROSS JOIN holdfast_retries r ON r.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, r.position;
 
@@ -66,7 +66,7 @@ WHERE q.name = 'holdfast_dead_letters';
 SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
        d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
-       d.checksum
+       d.checksum, d.cause
 FROM holdfast_dead_letters d WHERE d.namespace_id = ?1
 ORDER BY d.subscription, d.event_id, d.id;
 
@@ -118,8 +118,8 @@ WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_retries
 INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
-                              next_attempt_at, last_retry_at, story)
-SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM holdfast_subscriptions s
+                              next_attempt_at, last_retry_at, story, cause, unit_first, unit_events)
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_copies
@@ -152,10 +152,10 @@ INSERT INTO holdfast_dead_letters (id, namespace_id, subscription, event_id, pos
                                    resolved_at, attempts, reason, type, error, resolved_by,
                                    resolved_note, hash, emitted_at, entered_at, key_version,
                                    schedule_id, producer, key, tenant, metadata, payload, story,
-                                   checksum)
+                                   checksum, cause)
 VALUES (CASE WHEN EXISTS (SELECT 1 FROM holdfast_dead_letters d WHERE d.id = ?4) THEN NULL ELSE ?4 END,
         ?1, ?2, ?3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-        ?22, ?23, ?24, ?25);
+        ?22, ?23, ?24, ?25, ?26);
 
 -- name: transfer_write_schedules
 INSERT INTO holdfast_schedules (namespace_id, name, id, generation, next_at, paused_at, created_at,

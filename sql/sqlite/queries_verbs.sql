@@ -259,24 +259,25 @@ DELETE FROM holdfast_copies WHERE subscription_id = ?1 AND position = ?2;
 
 -- hot
 -- name: retry_get
-SELECT kind, partition, lane, attempts, uncounted, next_attempt_at, story
+SELECT kind, partition, lane, attempts, uncounted, next_attempt_at, story, cause
     FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2;
 
 -- hot
 -- name: retry_leased
-SELECT attempts, uncounted, story
+SELECT attempts, uncounted, story, cause, unit_first, unit_events
     FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 4;
 
 -- hot
 -- name: retry_put
 INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
-                              next_attempt_at, last_retry_at, story)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+                              next_attempt_at, last_retry_at, story, cause, unit_first, unit_events)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
     ON CONFLICT (subscription_id, position) DO UPDATE
     SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
         attempts = excluded.attempts, uncounted = excluded.uncounted,
         next_attempt_at = excluded.next_attempt_at, last_retry_at = excluded.last_retry_at,
-        story = excluded.story;
+        story = excluded.story, cause = excluded.cause, unit_first = excluded.unit_first,
+        unit_events = excluded.unit_events;
 
 -- A delivery that was tried before keeps its attempts when it is held.
 -- hot
@@ -362,7 +363,7 @@ ORDER BY position;
 
 -- hot
 -- name: retries_due
-SELECT position, attempts, uncounted, story FROM holdfast_retries
+SELECT position, attempts, uncounted, story, cause, unit_first, unit_events FROM holdfast_retries
     WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?5 AND next_attempt_at <= ?3
     ORDER BY next_attempt_at, position LIMIT ?4;
 
@@ -370,7 +371,7 @@ SELECT position, attempts, uncounted, story FROM holdfast_retries
 -- when they failed as a unit, follow one, or their process died.
 -- hot
 -- name: retries_due_by_lane
-SELECT position, attempts, uncounted, story FROM holdfast_retries r
+SELECT position, attempts, uncounted, story, cause, unit_first, unit_events FROM holdfast_retries r
     WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?5 AND next_attempt_at <= ?3
         AND NOT EXISTS (
             SELECT 1 FROM (
@@ -473,10 +474,10 @@ SELECT coalesce(sum(count) FILTER (WHERE piece IS NULL), 0), min(first)
 INSERT OR REPLACE INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
      checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
-     payload, story)
+     payload, story, cause)
     SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.checksum,
            e.emitted_at, e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant,
-           e.metadata, e.payload, coalesce(?8, '[]')
+           e.metadata, e.payload, coalesce(?8, '[]'), ?9
     FROM holdfast_subscriptions s, holdfast_copies e
     WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2;
 
@@ -484,10 +485,10 @@ INSERT OR REPLACE INTO holdfast_dead_letters
 INSERT OR REPLACE INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
      checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
-     payload, story)
+     payload, story, cause)
     SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.checksum,
            e.emitted_at, e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant,
-           e.metadata, e.payload, coalesce(?8, '[]')
+           e.metadata, e.payload, coalesce(?8, '[]'), ?9
     FROM holdfast_subscriptions s, holdfast_events e
     WHERE s.id = ?1 AND e.place = ?3;
 
@@ -495,13 +496,13 @@ INSERT OR REPLACE INTO holdfast_dead_letters
 -- name: dead_get
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
-       failed_at, resolved_at, resolved_by, resolved_note
+       failed_at, resolved_at, resolved_by, resolved_note, cause
     FROM holdfast_dead_letters WHERE id = ?2 AND namespace_id = ?1;
 
 -- The newest.
 -- hot
 -- name: dead_of_event
-SELECT id, attempts, story FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_event
+SELECT id, attempts, story, cause FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_event
     WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 ORDER BY id DESC LIMIT 1;
 
 -- The copy that a dead letter leaves in the hands of its subscription when it is retried. ?3: another

@@ -108,11 +108,22 @@ LIMIT ?1;
 SELECT printf('namespace "%s", subscription "%s": the delivery of position %d %s', n.name, s.name,
               r.position,
               CASE WHEN r.kind NOT BETWEEN 1 AND 5 THEN 'is of kind ' || r.kind || ', which means nothing'
+                   WHEN r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction',
+                                        'process_died', 'lease_expired')
+                       THEN 'has the cause "' || r.cause || '", which means nothing'
+                   WHEN (r.unit_first IS NULL) <> (r.unit_events IS NULL) OR r.unit_events < 2
+                       OR r.unit_first > r.position
+                       THEN 'failed in a unit that cannot be: ' || ifnull(r.unit_events, '?')
+                            || ' events from position ' || ifnull(r.unit_first, '?') || ' on'
                    ELSE 'waits, but the event is neither in the log nor among the copies' END)
 FROM holdfast_retries r
 JOIN holdfast_subscriptions s ON s.id = r.subscription_id
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE r.kind NOT BETWEEN 1 AND 5
+    OR r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction', 'process_died',
+                       'lease_expired')
+    OR (r.unit_first IS NULL) <> (r.unit_events IS NULL)
+    OR r.unit_events < 2 OR r.unit_first > r.position
     OR (NOT EXISTS (SELECT 1 FROM holdfast_events e
                     WHERE e.place = (s.namespace_id << 44) + r.position)
         AND NOT EXISTS (SELECT 1 FROM holdfast_copies c

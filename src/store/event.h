@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/text/text.h"
+#include "store/cause.h"
 
 /* ---- Events on their way in ------------------------------------------------------------------ */
 
@@ -47,6 +48,8 @@ struct entry {
     int32_t attempts;          /* recorded failed attempts; 0 for what comes from the log */
     int32_t uncounted;         /* failed attempts that did not count */
     struct text attempts_json; /* the story so far, a JSON array; absent if none */
+    enum cause cause;          /* why the last attempt failed */
+    struct unit_mark unit;     /* what failed together in it */
     bool waited;               /* it has a row in retries (it came from there) */
     bool unhandled;            /* outside the patterns; only if the filter asked for those */
     bool damaged;              /* its checksum is another one: nobody may get it as an event */

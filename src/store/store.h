@@ -308,6 +308,8 @@ struct outcome {
     int32_t attempts;          /* RETRY, DEAD, BLOCK, BEGUN: recorded attempts, this one included */
     int32_t uncounted;         /* RETRY, BEGUN: of those that did not count */
     struct text attempts_json; /* RETRY, DEAD, BLOCK, BEGUN: the whole story */
+    enum cause cause;          /* RETRY, DEAD, BLOCK, BEGUN: why the last attempt failed ... */
+    struct unit_mark unit;     /* ... and, but for DEAD, what failed together in it */
     int64_t next_attempt_us;   /* RETRY; 0: as soon as all that waits before it in its lane is over,
                                   and together with what follows it and says so, too */
     struct text reason;        /* DEAD, BLOCK */
@@ -527,6 +529,7 @@ struct delivery_facts {
     bool held;          /* ... also one that waits for what is before it (next_attempt_us 0) */
     bool blocked;
     int32_t attempts;
+    enum cause cause; /* why the last attempt failed */
     int64_t next_attempt_us;
     int64_t dead_id; /* -1 */
 };

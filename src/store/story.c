@@ -9,7 +9,6 @@
 
 #include <holdfast.h>
 
-#include "base/text/json_read.h"
 #include "base/text/json_write.h"
 #include "base/text/utf8.h"
 #include "base/time/time.h"
@@ -26,11 +25,11 @@ static struct text open_story(struct text old)
 hf_status story_add(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
                     struct text error, struct text node, bool counted)
 {
-    return story_add_unit(out, old, attempt, at_us, error, node, counted, (struct story_unit){0});
+    return story_add_unit(out, old, attempt, at_us, error, node, counted, (struct unit_mark){0});
 }
 
 hf_status story_add_unit(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
-                         struct text error, struct text node, bool counted, struct story_unit unit)
+                         struct text error, struct text node, bool counted, struct unit_mark unit)
 {
     struct text before = open_story(old);
     if (before.length + HF_ERROR_BYTES_MAX * 6 > STORY_BYTES_MAX) {
@@ -74,51 +73,4 @@ hf_status story_add_unit(struct buf *out, struct text old, int32_t attempt, int6
     json_object_end(&json);
     buf_char(out, ']');
     return buf_status(out);
-}
-
-/* The last place of `key` in the story, behind it; NULL if there is none. Quotes inside an error
- * are escaped, so a key with a quote cannot occur within one. */
-static const char *last_of(struct text story, const char *key)
-{
-    size_t length = strlen(key);
-    const char *last = NULL;
-    const char *from = story.bytes;
-    const char *end = story.bytes ? story.bytes + story.length : NULL;
-    while (from && (from = memmem(from, (size_t)(end - from), key, length)) != NULL) {
-        from += length;
-        last = from;
-    }
-    return last;
-}
-
-struct story_unit story_last_unit(struct text story)
-{
-    static const char key[] = "\"unit\":";
-    struct story_unit none = {0};
-    const char *attempt = last_of(story, "{\"attempt\":");
-    const char *at = last_of(story, key);
-    if (!attempt || !at || at < attempt) {
-        return none; /* none at all, or of an earlier attempt */
-    }
-    struct text object = {at, (size_t)(story.bytes + story.length - at)};
-    const char *brace = memchr(object.bytes, '}', object.length);
-    object.length = brace ? (size_t)(brace - object.bytes) + 1 : 0;
-    struct text raw;
-    int64_t first;
-    int64_t events;
-    if (!json_find(object, "first", &raw) || json_int_decode(raw, &first) ||
-        !json_find(object, "events", &raw) || json_int_decode(raw, &events) || events < 2 ||
-        events > INT32_MAX) {
-        return none;
-    }
-    return (struct story_unit){first, (int32_t)events};
-}
-
-bool story_ends_in_death(struct text story)
-{
-    static const char key[] = "\"error\":\"";
-    static const char died[] = STORY_ERROR_DIED;
-    const char *last = last_of(story, key);
-    size_t left = last ? (size_t)(story.bytes + story.length - last) : 0;
-    return left >= sizeof died - 1 && memcmp(last, died, sizeof died - 1) == 0;
 }

@@ -40,7 +40,7 @@ enum verify_check {
     VERIFY_DOUBLED,    /* no id is stored twice in a namespace */
     VERIFY_PARTITIONS, /* exactly the rows that a subscription's number of partitions asks for */
     VERIFY_CHECKPOINT, /* start <= checkpoint <= newest position */
-    VERIFY_RETRY,      /* a delivery that waits has an event, and a kind that somebody looks for */
+    VERIFY_RETRY,      /* a delivery that waits has an event; kind, cause and unit can be */
     VERIFY_HELD,       /* a held delivery has another one of its lane before it */
     VERIFY_SLICE,      /* the partition of a waiting or settled delivery is that of its hash */
     VERIFY_COPY,       /* a copy of an event has a delivery that needs it */

@@ -151,6 +151,7 @@ static int keep_dead(const hf_dead_letter *letter, void *ctx)
     KEEP(dead->type, letter->event.type);
     KEEP(dead->payload, letter->event.payload);
     KEEP(dead->reason, letter->reason);
+    KEEP(dead->cause, letter->cause);
     KEEP(dead->error, letter->error);
     KEEP(dead->story, letter->attempts_json);
     return 0;

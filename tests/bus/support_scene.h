@@ -218,6 +218,7 @@ struct dead {
     char type[64];
     char payload[128];
     char reason[16];
+    char cause[16]; /* "" if it has none */
     char error[128];
     int32_t attempts;
     char story[4096]; /* attempts_json */

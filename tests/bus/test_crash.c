@@ -126,6 +126,7 @@ static void expect_dead_after(struct scene *scene, const hf_receipt *receipt, co
         assert_int_equal(dead[i].attempts, attempts);
         assert_int_equal(occurrences(dead[i].story, "\"attempt\":"), attempts);
         assert_int_not_equal(dead[i].error[0], 0);
+        assert_string_equal(dead[i].cause, "process_died");
     }
     assert_true(found);
 }

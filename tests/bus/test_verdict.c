@@ -312,10 +312,12 @@ static void a_spent_entry_dies_with_the_story_it_has(void **state)
     const char *json = "[{\"attempt\":1,\"error\":\"a \\\"quoted\\\" one\"},"
                        "{\"attempt\":2,\"error\":\"" STORY_ERROR_DIED "\"}]";
     struct entry entry = entry_with(4, 0, json);
+    entry.cause = CAUSE_DIED;
     struct outcome outcome;
     buf_clear(&story);
     assert_ok(verdict_spent(&options, &entry, &story, &outcome));
     assert_int_equal(outcome.kind, OUTCOME_DEAD);
+    assert_int_equal(outcome.cause, CAUSE_DIED);
     assert_int_equal(outcome.attempts, 4);
     assert_int_equal(outcome.position, 17);
     assert_true(outcome.waited);
@@ -335,11 +337,71 @@ static void a_spent_entry_whose_lease_expired_says_so(void **state)
     hf_subscription_options options = policy();
     struct entry entry =
         entry_with(4, 0, "[{\"attempt\":4,\"error\":\"" STORY_ERROR_EXPIRED "\"}]");
+    entry.cause = CAUSE_EXPIRED;
     struct outcome outcome;
     buf_clear(&story);
     assert_ok(verdict_spent(&options, &entry, &story, &outcome));
     assert_text(outcome.reason, "lease");
     assert_text(outcome.error, STORY_ERROR_EXPIRED);
+    entry.cause = CAUSE_HANDLER; /* whose words these were, then */
+    buf_clear(&story);
+    assert_ok(verdict_spent(&options, &entry, &story, &outcome));
+    assert_text(outcome.reason, "attempts");
+}
+
+/* ---- Causes ---------------------------------------------------------------------------------- */
+
+static void the_cause_is_the_verdict_s_unless_it_is_given(void **state)
+{
+    (void)state;
+    hf_subscription_options options = policy();
+    struct entry entry = entry_with(1, 0, "[]");
+    entry.cause = CAUSE_DIED;
+    struct ending ending = ended(HF_RETRY, STORY_ERROR_DIED);
+    assert_int_equal(run(&options, &entry, ending).cause, CAUSE_HANDLER);
+    assert_int_equal(run(&options, &entry, ended(HF_DEAD, "x")).cause, CAUSE_HANDLER);
+    assert_int_equal(run(&options, &entry, ended(HF_UNDECODABLE, "x")).cause, CAUSE_UNDECODABLE);
+    ending.cause = CAUSE_TIMEOUT;
+    assert_int_equal(run(&options, &entry, ending).cause, CAUSE_TIMEOUT);
+    struct outcome damaged = verdict_damaged(&options, &entry);
+    assert_int_equal(damaged.cause, CAUSE_DIED);
+}
+
+/* A story that has grown to its limit takes no more attempts: it still tells of an earlier one. */
+static void cause_and_unit_are_known_when_the_story_is_full(void **state)
+{
+    (void)state;
+    hf_subscription_options options = policy();
+    static char json[STORY_BYTES_MAX - 100];
+    static const char first[] = "[{\"attempt\":1,\"at\":\"\",\"error\":\"";
+    static const char last[] = "\",\"node\":\"n\",\"unit\":{\"first\":9,\"events\":7}}]";
+    memset(json, 'x', sizeof json - 1);
+    memcpy(json, first, sizeof first - 1);
+    memcpy(json + sizeof json - sizeof last, last, sizeof last);
+    struct entry entry = entry_with(1, 0, json);
+    entry.cause = CAUSE_DIED;
+    entry.unit = (struct unit_mark){.first = 9, .events = 7};
+    struct ending ending = ended(HF_RETRY, "x");
+    ending.unit = (struct unit_mark){.first = 17, .events = 2};
+    struct outcome outcome = run(&options, &entry, ending);
+    assert_text(outcome.attempts_json, json);
+    assert_int_equal(outcome.cause, CAUSE_HANDLER);
+    assert_int_equal(outcome.unit.first, 17);
+    assert_int_equal(outcome.unit.events, 2);
+}
+
+static void every_cause_is_known_again_by_its_name(void **state)
+{
+    (void)state;
+    for (enum cause cause = CAUSE_HANDLER; cause <= CAUSE_EXPIRED; cause++) {
+        struct text name = cause_name(cause);
+        assert_true(name.length > 0);
+        assert_int_equal(cause_of(name), cause);
+    }
+    assert_true(text_is_absent(cause_name(CAUSE_NONE)));
+    assert_int_equal(cause_of(TEXT_ABSENT), CAUSE_NONE);
+    assert_int_equal(cause_of(text_of("")), CAUSE_NONE);
+    assert_int_equal(cause_of(text_of(STORY_ERROR_DIED)), CAUSE_NONE);
 }
 
 static void a_spent_entry_without_a_story_gets_an_empty_one(void **state)
@@ -385,6 +447,9 @@ int main(void)
         cmocka_unit_test(a_spent_entry_dies_with_the_story_it_has),
         cmocka_unit_test(a_spent_entry_whose_lease_expired_says_so),
         cmocka_unit_test(a_spent_entry_without_a_story_gets_an_empty_one),
+        cmocka_unit_test(the_cause_is_the_verdict_s_unless_it_is_given),
+        cmocka_unit_test(cause_and_unit_are_known_when_the_story_is_full),
+        cmocka_unit_test(every_cause_is_known_again_by_its_name),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -108,14 +108,15 @@ patiently full.db "
     UPDATE holdfast_partitions SET checkpoint_at = 7, last_event_id = x'00112233445566778899aabbccddeeff',
         epoch = 8, turn = subscription_id = 2, owner = NULL, owner_name = NULL, span = 0,
         span_from = NULL, span_before = NULL;
-    UPDATE holdfast_retries SET uncounted = 2, last_retry_at = 9, story = '[' || position || ']';
+    UPDATE holdfast_retries SET uncounted = 2, last_retry_at = 9, story = '[' || position || ']',
+        cause = 'c' || position, unit_first = position, unit_events = 7;
     UPDATE holdfast_copies SET key_version = 4, schedule_id = 'c', producer = 'cp', tenant = 'ct',
         metadata = '[]';
     INSERT INTO holdfast_settled VALUES (2, 0, 6), (2, 0, 7);
     UPDATE holdfast_leases SET expires_at = 0, owner = NULL, owner_name = NULL, bound = 0, kept = 0,
         piece = 2;
     UPDATE holdfast_dead_letters SET key_version = 5, schedule_id = 'd', producer = 'dp', tenant = 'dt',
-        metadata = '[1]', resolved_by = 'rb' || id;
+        metadata = '[1]', resolved_by = 'rb' || id, cause = 'dc' || id;
     UPDATE holdfast_schedules SET generation = 6, paused_at = 8, paused_by = 'sb', paused_reason = 'sr',
         cap = 3, grace_us = 4, key = 'sk', tenant = 'st', metadata = '[2]';
     UPDATE holdfast_schedule_runs SET until_at = planned_at + 1, node = 'n';

@@ -50,10 +50,12 @@ exits 2 "grouping is by what is known" dlq list --group-by colour
 
 exits 0 "show" dlq show 1
 has "shows the error" out '^error: +exit status 1: no route$'
+has "and why the last attempt failed" out '^cause: +handler$'
 has "and every attempt" out '^  attempt 1 .*no route'
 exits 0 "show --json" dlq show 1 --json
 json "is an object" out
 is "with the attempts" "$(field out 1 '$.attempts_json[0].attempt')" 1
+is "and the cause" "$(field out 1 '$.cause')" handler
 exits 3 "a number that is not there is not found" dlq show 999
 exits 2 "a number is a number" dlq show one
 

@@ -152,6 +152,8 @@ fi
 damage "UPDATE holdfast.subscriptions SET start = 5, partitions = 2 WHERE name = 'idle'"
 damage "DELETE FROM holdfast.retries WHERE subscription_id = $(of orders) AND position = 1"
 damage "UPDATE holdfast.retries SET kind = 9 WHERE subscription_id = $(of mailer)"
+damage "UPDATE holdfast.retries SET unit_first = 1 WHERE subscription_id = $(of orders) AND position = 2"
+damage "UPDATE holdfast.retries SET cause = 'boredom' WHERE subscription_id = $(of orders) AND position = 3"
 damage "INSERT INTO holdfast.settled (subscription_id, partition, position)
         VALUES ($(of orders), 0, 1000)"
 damage "INSERT INTO holdfast.settled (subscription_id, partition, position)
@@ -164,10 +166,12 @@ names "one before the start" checkpoint 'idle.*checkpoint is 0, but it began aft
 names "a partition that is missing" partitions 'idle.*has 2 partitions, and rows for 1'
 names "a delivery that nothing releases" held 'orders.*position 2 is held'
 names "a kind that means nothing" retry 'mailer.*is of kind 9'
+names "half a unit" retry 'orders.*position 2 failed in a unit that cannot be: . events from position 1 on'
+names "a cause that means nothing" retry 'orders.*position 3 has the cause .*boredom.*means nothing'
 names "what is settled before it is published" settled 'orders.*position 1000 is settled'
 names "a partition that is not the event's" slice 'orders.*settled delivery of position 3 is in'
 names "a lease that cannot be read" lease 'jobs.*list of its positions is damaged'
-findings "and nothing else" 8
+findings "and nothing else" 10
 
 # --- What has lost its event ---
 restore

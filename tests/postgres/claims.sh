@@ -61,8 +61,8 @@ is "then failed attempts, alone" "SELECT claim(10, '30'); SELECT claim(10, '30')
 sql "SELECT FROM holdfast.publish_many('default', '{t,t}', NULL)" >/dev/null
 is "they take turns with the others" "SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40')" \
     "16 17 / more 12(2) / more 13(2) / more 14(2) / more 15(2) / more"
-is "their story" "SELECT attempts, story::json -> 0 ->> 'error', story::json -> 1 ->> 'attempt', story::json -> 1 ->> 'node' FROM holdfast.retries WHERE position = 12" \
-    "2|the lease expired without an answer|2|node"
+is "their story" "SELECT attempts, cause, story::json -> 0 ->> 'error', story::json -> 1 ->> 'attempt', story::json -> 1 ->> 'node' FROM holdfast.retries WHERE position = 12" \
+    "2|lease_expired|the lease expired without an answer|2|node"
 is "an expired lease that nobody has taken is still good" "$(settle 16 "true, false, NULL, '2026-01-01 00:00:55+00'")" "0|"
 
 fresh 3
@@ -87,7 +87,7 @@ shut c
 becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
 is "when the owner is dead, all of it ends at once" "SELECT claim(9, '1'); SELECT claim(9, '1'); SELECT claim(9, '1')" \
     "21(1) / more 22 / more 23 / more"
-is "as failed attempts" "SELECT story::json -> 0 ->> 'error' FROM holdfast.retries WHERE position = 21" "the process died during this attempt"
+is "as failed attempts" "SELECT cause, story::json -> 0 ->> 'error' FROM holdfast.retries WHERE position = 21" "process_died|the process died during this attempt"
 is "whoever closes gives leases back" "SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" ""
 fresh 3
 is "(they are had)" "SELECT claim(2, '0', '$B', p_kept => true); SELECT claim(1, '0', '$A', p_kept => true)" "24 25 / more 26 / more"

@@ -26,7 +26,8 @@ outcome() { # KIND POSITION LANE WAITED ATTEMPTS
     local n=${1//[^,]/}
     n=$((${#n} + 1))
     echo "'{$1}', '{$2}', '{$3}', '{${5:-0}}', array_fill(0, ARRAY[$n]), array_fill('[]'::text, ARRAY[$n]),
-        array_fill($now, ARRAY[$n]), array_fill('gone'::text, ARRAY[$n]), array_fill('oh'::text, ARRAY[$n]), '{${4:-f}}'"
+        array_fill($now, ARRAY[$n]), array_fill('gone'::text, ARRAY[$n]), array_fill('oh'::text, ARRAY[$n]),
+        array_fill('handler'::text, ARRAY[$n]), NULL, NULL, '{${4:-f}}'"
 }
 
 beat $A a

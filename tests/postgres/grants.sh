@@ -131,6 +131,10 @@ for role in viewer consumer; do
 done
 for role in consumer owner; do
     ok "$role: claims and settles" same "" "$(as "$role's" "SELECT holdfast.ack('it\"s ours', 'jobs', lease, ARRAY[position]) FROM holdfast.claim('it\"s ours', 'jobs', 1)")"
+    for facts in "'{no}'" "'{handler}', '{1}'" "'{handler}', '{1}', '{1}'" "'{handler}', '{999}', '{2}'"; do
+        may $role "not with a cause or a unit that there is none of: $facts" "SELECT s.status FROM holdfast.claim('it\"s ours', 'jobs', 1) c, holdfast.subscriptions n,
+            holdfast.change_settle_lease($ours, n.id, c.lease::uuid, false, false, NULL, now(), '{1}', ARRAY[c.position], '{1}', '{1}', '{0}', '{[]}', ARRAY[now()], NULL, NULL, $facts) s WHERE n.name = 'jobs'" "ERROR:  HF001"
+    done
     may $role "subscribes, seeks and unsubscribes" "SELECT status FROM holdfast.change_subscription_put($ours, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now());
         SELECT s.status FROM holdfast.subscriptions n, holdfast.change_seek($ours, n.id, 1, now()) s WHERE n.name = 'new';
         SELECT status FROM holdfast.change_subscription_remove($ours, 'new')" "0 0 0"

@@ -66,11 +66,18 @@ is "the subscription's batch and lease count" "SELECT count(*), max(expires_at) 
 is "the last attempt that fails is a dead letter" "SELECT holdfast.nack($S, '$(lease)', NULL, 'first', 0)" ""
 is "(the second attempt)" "$(claimed)" "1(2)"
 sql "SELECT holdfast.nack($S, '$(lease)', NULL, 'second')" >/dev/null
-is "with every attempt's error" "SELECT reason, attempts, error, story::json -> 0 ->> 'error', story::json -> 1 ->> 'error' FROM holdfast.dead_letters WHERE subscription = 's$number'" \
-    "attempts|2|second|first|second"
+is "with every attempt's error" "SELECT reason, cause, attempts, error, story::json -> 0 ->> 'error', story::json -> 1 ->> 'error' FROM holdfast.dead_letters WHERE subscription = 's$number'" \
+    "attempts|handler|2|second|first|second"
 is "buried: dead at once" "$(claimed)" "2"
 sql "SELECT holdfast.bury($S, '$(lease)', error => 'no good')" >/dev/null
 is "for a reason of its own" "SELECT reason, attempts, error FROM holdfast.dead_letters WHERE subscription = 's$number' AND reason <> 'attempts'" "rejected|1|no good"
+
+fresh 1 '{"attempts_max": 2}'
+is "(an error that reads like ours)" "$(claimed)" "1"
+sql "SELECT holdfast.nack($S, '$(lease)', NULL, 'the lease expired without an answer', 0);
+     UPDATE holdfast.subscriptions SET options = '{\"attempts_max\": 1}' WHERE name = 's$number'" >/dev/null
+is "is the handler's: no lease has expired" "$(claimed); SELECT reason, cause, error FROM holdfast.dead_letters WHERE subscription = 's$number'" \
+    " attempts|handler|the lease expired without an answer"
 
 fresh 1 '{"on_poison": "halt"}'
 sql "$(claimed)" >/dev/null

@@ -320,6 +320,8 @@ static void a_failed_one_waits_and_comes_back_with_its_story(void **state)
     const struct entry *entry = &again.batch->entries[0];
     must_equal(1, entry->attempts);
     must_match(text_of(STORY_ONE), entry->attempts_json);
+    must_equal(CAUSE_HANDLER, entry->cause);
+    must_equal(0, entry->unit.events);
     must_equal(true, entry->waited);
     must_read("{}", entry->event.payload);
     /* nobody else gets it while it is leased */
@@ -385,6 +387,7 @@ static void a_released_retry_keeps_its_story(void **state)
     must_read("1", list_batch(claim.batch));
     must_equal(1, claim.batch->entries[0].attempts);
     must_match(text_of(STORY_ONE), claim.batch->entries[0].attempts_json);
+    must_equal(CAUSE_HANDLER, claim.batch->entries[0].cause);
     must_equal(true, claim.batch->entries[0].waited);
     must_answer(HF_OK, finish_all(s.store, &claim, T0));
     must_equal(0, progress_of(s.store, s.id).retrying);

@@ -74,6 +74,7 @@ static int check_letter(const hf_dead_letter *letter, void *ctx)
     must_equal(-1, letter->resolved_at_us);
     must_read(NULL, letter->resolved_by);
     must_read(NULL, letter->resolved_note);
+    must_read("undecodable", letter->cause);
     return 0;
 }
 
@@ -93,6 +94,7 @@ static void a_dead_letter_is_a_complete_copy(void **state)
     struct outcome outcome = dead(1, "key");
     outcome.reason = text_of("rejected");
     outcome.error = text_of("said no");
+    outcome.cause = CAUSE_UNDECODABLE;
     must_answer(HF_OK, settle(&s.owner, 1, &outcome, 1));
 
     struct expectation wanted = {

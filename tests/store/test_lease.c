@@ -211,6 +211,7 @@ static void an_expired_lease_of_one_is_a_failed_attempt(void **state)
     }
     struct text story;
     must_equal(3, facts_of(*state, s.store, s.id, 1, &story).attempts);
+    must_equal(CAUSE_EXPIRED, facts_of(*state, s.store, s.id, 1, NULL).cause);
     must_contain("\"attempt\":3", story.bytes);
 }
 

@@ -403,6 +403,7 @@ static void handlers_that_ran_at_death_are_recorded_once_and_exactly(void **stat
     must_equal(true, facts.waiting);
     must_equal(1, facts.attempts);
     must_equal(T0 + 7, facts.next_attempt_us);
+    must_equal(CAUSE_DIED, facts.cause);
     must_contain(STORY_ERROR_DIED, story.bytes);
     must_contain("\"attempt\":1", story.bytes);
     must_contain("mortal", story.bytes); /* the node that died */
@@ -446,6 +447,7 @@ static void a_crash_is_one_more_attempt_of_what_had_failed_before(void **state)
     struct text story;
     struct delivery_facts facts = facts_of(*state, store, id, 1, &story);
     must_equal(2, facts.attempts);
+    must_equal(CAUSE_DIED, facts.cause);
     must_equal(true, facts.waiting);
     must_contain("\"error\":\"one\"", story.bytes);
     must_contain("\"attempt\":2", story.bytes);

@@ -572,6 +572,8 @@ static void a_lease_can_be_read_with_its_stories(void **state)
     must_read("4 7", list_batch(batch));
     must_equal(1, batch->entries[0].attempts);
     must_match(text_of(STORY_ONE), batch->entries[0].attempts_json);
+    must_equal(CAUSE_HANDLER, batch->entries[0].cause);
+    must_equal(CAUSE_NONE, batch->entries[1].cause);
     must_equal(true, batch->entries[0].waited);
     must_read("{}", batch->entries[0].event.payload);
     must_equal(0, batch->entries[1].attempts);

@@ -160,6 +160,8 @@ static void a_retry_waits_with_its_story_until_it_is_due(void **state)
     struct outcome outcome = retry(2, "b", T0 + 5 * SECOND);
     outcome.attempts = 3;
     outcome.uncounted = 2;
+    outcome.cause = CAUSE_TIMEOUT;
+    outcome.unit = (struct unit_mark){.first = 1, .events = 3};
     must_answer(HF_OK, SETTLE(&s.owner, 3, outcome));
     must_equal(1, progress_of(s.store, s.id).retrying);
 
@@ -180,7 +182,30 @@ static void a_retry_waits_with_its_story_until_it_is_due(void **state)
     must_equal(3, entry->attempts);
     must_equal(2, entry->uncounted);
     must_match(text_of(STORY_ONE), entry->attempts_json);
+    must_equal(CAUSE_TIMEOUT, entry->cause);
+    must_equal(1, entry->unit.first);
+    must_equal(3, entry->unit.events);
     must_equal(true, entry->waited);
+}
+
+/* What is known of an attempt does not outlive the next one. */
+static void a_retry_that_fails_again_has_the_newer_cause_and_unit(void **state)
+{
+    struct scene s = scene_of(*state, "abc");
+    struct outcome outcome = retry(2, "b", T0);
+    outcome.unit = (struct unit_mark){.first = 1, .events = 2};
+    must_answer(HF_OK, SETTLE(&s.owner, 3, outcome));
+    outcome.cause = CAUSE_DIED;
+    outcome.unit = (struct unit_mark){.first = 2, .events = 1};
+    must_answer(HF_OK, SETTLE(&s.owner, 3, waited(outcome)));
+
+    struct batch *batch = fixture_batch(*state);
+    int64_t next_us;
+    must_answer(HF_OK, retries_due(s.store, s.id, T0, 10, batch, &next_us));
+    must_equal(1, batch->count);
+    must_equal(CAUSE_DIED, batch->entries[0].cause);
+    must_equal(0, batch->entries[0].unit.events);
+    must_equal(CAUSE_DIED, facts_of(*state, s.store, s.id, 2, NULL).cause);
 }
 
 static void facts_tell_the_retry(void **state)
@@ -194,6 +219,7 @@ static void facts_tell_the_retry(void **state)
     must_equal(false, facts.blocked);
     must_equal(false, facts.settled);
     must_equal(1, facts.attempts);
+    must_equal(CAUSE_HANDLER, facts.cause);
     must_equal(T0 + 9, facts.next_attempt_us);
     must_equal(-1, facts.dead_id);
     must_equal(1, facts.checkpoint);
@@ -203,6 +229,7 @@ static void facts_tell_the_retry(void **state)
     facts = facts_of(*state, s.store, s.id, 3, &story);
     must_equal(false, facts.waiting);
     must_equal(0, facts.attempts);
+    must_equal(CAUSE_NONE, facts.cause);
     must_hold(text_is_absent(story));
 }
 
@@ -602,6 +629,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(ahead_is_only_what_is_above_the_given_checkpoint),
     CLAIM(listings_can_be_stopped),
     CLAIM(a_retry_waits_with_its_story_until_it_is_due),
+    CLAIM(a_retry_that_fails_again_has_the_newer_cause_and_unit),
     CLAIM(facts_tell_the_retry),
     CLAIM(due_retries_come_by_due_time_up_to_max),
     CLAIM(retries_that_are_in_hand_are_not_answered),

@@ -347,6 +347,7 @@ struct outcome retry(int64_t position, const char *key, int64_t next_attempt_us)
         .lane = lane_of(key),
         .attempts = 1,
         .attempts_json = text_of(STORY_ONE),
+        .cause = CAUSE_HANDLER,
         .next_attempt_us = next_attempt_us,
     };
 }
@@ -359,6 +360,7 @@ struct outcome dead(int64_t position, const char *key)
         .lane = lane_of(key),
         .attempts = 2,
         .attempts_json = text_of(STORY_TWO),
+        .cause = CAUSE_HANDLER,
         .reason = text_of("attempts"),
         .error = text_of("two"),
     };
@@ -410,6 +412,7 @@ static struct outcome finish_outcome(const struct claim *claim, enum outcome_kin
                               .position = position,
                               .attempts = 1,
                               .attempts_json = text_of(STORY_ONE),
+                              .cause = CAUSE_HANDLER,
                               .next_attempt_us = due_us,
                               .reason = text_of("attempts"),
                               .error = text_of("one")};

@@ -211,6 +211,7 @@ static hf_status tell_state(hf_bus *bus, int64_t subscription_id, const struct e
         .attempts_json = story.bytes,
         .next_attempt_at_us = -1,
         .dead_id = -1,
+        .cause = cause_name(facts.cause).bytes,
     };
     if (told.state == HF_STATE_RETRYING) {
         told.next_attempt_at_us = facts.next_attempt_us;

@@ -78,6 +78,7 @@ static bool is_weed(const struct definition *definition, const struct entry *ent
             .lane = entry->lane,
             .waited = entry->waited,
             .attempts = entry->attempts,
+            .cause = entry->cause,
             .attempts_json = text_is_absent(entry->attempts_json) ? (struct text)TEXT_LITERAL("[]")
                                                                   : entry->attempts_json,
             .reason = TEXT_LITERAL(REASON_NO_HANDLER),

@@ -28,6 +28,7 @@ hf_status careful_begin(hf_bus *bus, const struct hold *hold, const struct entry
         .attempts = entry->attempts + 1,
         .uncounted = entry->uncounted,
         .attempts_json = buf_text(&story),
+        .cause = CAUSE_DIED,
         .next_attempt_us = now_us,
         .waited = true,
     };

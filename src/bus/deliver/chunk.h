@@ -25,9 +25,10 @@ struct runner;
 /* What became of one delivery of the chunk. */
 struct chunk_result {
     hf_verdict verdict;
-    char *error;    /* mem_free; NULL if none */
-    bool lane_busy; /* transactional: see tx_leave */
-    bool before;    /* transactional: it was settled before, and has not run */
+    enum cause cause; /* of a failure that is not the handler's answer; else CAUSE_NONE */
+    char *error;      /* mem_free; NULL if none */
+    bool lane_busy;   /* transactional: see tx_leave */
+    bool before;      /* transactional: it was settled before, and has not run */
 };
 
 struct chunk {

@@ -97,7 +97,7 @@ struct runner {
     bool batched;           /* for batch handlers. What is held behind a failing unit then waits
                               as retries, which are not due before the unit is over: held ones
                               would follow one at a time, and not as units */
-    struct story_unit torn; /* ordered: a unit that is due and in hand in part; the rest of it is
+    struct unit_mark torn;  /* ordered: a unit that is due and in hand in part; the rest of it is
                                still to be read. events 0: none */
     int64_t crew;           /* ordered: the subscription's crew number, as last seen */
     struct breaker breaker; /* if the definition wants one: runner_breaks */

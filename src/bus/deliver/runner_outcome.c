@@ -32,6 +32,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
     hf_status status = HF_OK;
     struct ending ending = {
         .verdict = slot->verdict,
+        .cause = slot->cause,
         .error = text_of(slot->error),
         .delay_ms = -1,
         .last = slot_is(slot, TRAIT_SPLITTING),
@@ -47,6 +48,8 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         outcome.attempts = slot->entry->attempts;
         outcome.uncounted = slot->entry->uncounted;
         outcome.attempts_json = slot->entry->attempts_json;
+        outcome.cause = slot->entry->cause;
+        outcome.unit = slot->entry->unit;
         outcome.next_attempt_us = 0; /* however late it is stored: in the order of the lane */
         break;
     case ENDED_SPENT:
@@ -59,6 +62,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         outcome.kind = OUTCOME_DEAD;
         outcome.reason = text_of(REASON_NO_HANDLER);
         outcome.attempts = slot->entry->attempts;
+        outcome.cause = slot->entry->cause;
         outcome.attempts_json =
             text_is_absent(slot->entry->attempts_json) ? text_of("[]") : slot->entry->attempts_json;
         break;

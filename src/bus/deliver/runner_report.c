@@ -195,6 +195,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
     note_attempt(runner, slot, result->verdict);
     slot->ending = ENDED_VERDICT;
     slot->verdict = result->verdict;
+    slot->cause = result->cause;
     slot->error = result->error;
     slot_set(slot, TRAIT_IN_TX, in_tx);
     if (halts) {
@@ -273,7 +274,7 @@ static void end_by_timeout(struct runner *runner, struct worker *worker, struct 
     char error[128];
     snprintf(error, sizeof error, "the handler did not return within %lld ms",
              (long long)(timeout_us(runner) / 1000));
-    struct chunk_result result = {.verdict = HF_RETRY};
+    struct chunk_result result = {.verdict = HF_RETRY, .cause = CAUSE_TIMEOUT};
     result.error = mem_dup(error, strlen(error));
     chunk_end(&worker->chunk, unit, &result);
 }

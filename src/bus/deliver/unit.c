@@ -240,7 +240,7 @@ static bool others_make_room(const struct window *window, const struct unit *uni
 static bool waits_for_retries(const struct runner *runner, const struct unit *unit)
 {
     const struct window *window = &runner->window;
-    struct story_unit mark = unit->slots[0]->mark;
+    struct unit_mark mark = unit->slots[0]->mark;
     return runner->torn.events > 0 && runner->torn.first == mark.first &&
            unit->count < (size_t)mark.events && (is_room(window) || others_make_room(window, unit));
 }
@@ -384,16 +384,16 @@ static bool splits(const struct runner *runner, const struct unit *unit, hf_verd
     return last || slot_is(unit->slots[0], TRAIT_SPLITTING);
 }
 
-static struct story_unit mark_of(struct slot *const *slots, size_t count)
+static struct unit_mark mark_of(struct slot *const *slots, size_t count)
 {
-    return (struct story_unit){slots[0]->entry->event.position, (int32_t)count};
+    return (struct unit_mark){slots[0]->entry->event.position, (int32_t)count};
 }
 
 static void split(struct runner *runner, struct unit *unit, const char *error)
 {
     size_t half = unit->count / 2;
-    struct story_unit marks[2] = {mark_of(unit->slots, half),
-                                  mark_of(unit->slots + half, unit->count - half)};
+    struct unit_mark marks[2] = {mark_of(unit->slots, half),
+                                 mark_of(unit->slots + half, unit->count - half)};
     runner_note(runner, "a unit of %zu events from position %lld on failed (%s): it is split",
                 unit->count, (long long)marks[0].first, error ? error : "");
     for (size_t i = 0; i < unit->count; i++) {
@@ -437,7 +437,7 @@ void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *r
         mem_free(result->error);
         return;
     }
-    struct story_unit mark = {0};
+    struct unit_mark mark = {0};
     if (unit->count > 1) {
         mark = mark_of(unit->slots, unit->count);
     }

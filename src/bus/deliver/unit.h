@@ -4,7 +4,7 @@
  * A unit has one call, one verdict and, if it is transactional, is settled in one transaction. A
  * worker's chunk is a run of them (chunk.h): of an event each, or, for batch handlers, of one unit
  * with several. It is put together from what is READY in the window when a worker takes it; when
- * one of several events has failed they carry its mark (story.h), by which they are known again and
+ * one of several events has failed they carry its mark (cause.h), by which they are known again and
  * come again as the same unit, also after a restart.
  *
  *     take ----> run ----> acknowledged: all its events are settled

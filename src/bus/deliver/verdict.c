@@ -75,6 +75,14 @@ static void append_repaired(struct text error, struct buf *out)
     }
 }
 
+static enum cause cause_of_ending(const struct ending *ending)
+{
+    if (ending->cause != CAUSE_NONE) {
+        return ending->cause;
+    }
+    return ending->verdict == HF_UNDECODABLE ? CAUSE_UNDECODABLE : CAUSE_HANDLER;
+}
+
 /* The reason to give up now; absent: try again. `attempts` includes the present one. */
 static struct text reason_to_die(hf_verdict verdict, bool counts, int32_t attempts,
                                  int32_t attempts_max)
@@ -106,6 +114,8 @@ static struct outcome outcome_begin(const struct entry *entry, enum outcome_kind
         .waited = entry->waited,
         .attempts = entry->attempts,
         .uncounted = entry->uncounted,
+        .cause = entry->cause,
+        .unit = entry->unit,
     };
 }
 
@@ -149,6 +159,8 @@ hf_status verdict_outcome(const hf_subscription_options *options, const struct e
         return status;
     }
     outcome.attempts_json = (struct text){story->bytes, story_bytes};
+    outcome.cause = cause_of_ending(ending);
+    outcome.unit = ending->unit;
     outcome.reason = reason_to_die(ending->verdict, counts, outcome.attempts,
                                    ending->last ? 0 : options->attempts_max);
     if (!text_is_absent(outcome.reason)) {
@@ -203,9 +215,8 @@ hf_status verdict_spent(const hf_subscription_options *options, const struct ent
     outcome.attempts_json = (struct text){story->bytes, old.length};
     struct text error = {story->bytes + old.length, story->length - old.length};
     outcome.error = error.length > 0 ? utf8_cut(error, HF_ERROR_BYTES_MAX) : TEXT_ABSENT;
-    bool expired = text_equal(error, (struct text)TEXT_LITERAL(STORY_ERROR_EXPIRED));
-    outcome.reason = expired ? (struct text)TEXT_LITERAL(REASON_LEASE)
-                             : (struct text)TEXT_LITERAL(REASON_ATTEMPTS);
+    outcome.reason = entry->cause == CAUSE_EXPIRED ? (struct text)TEXT_LITERAL(REASON_LEASE)
+                                                   : (struct text)TEXT_LITERAL(REASON_ATTEMPTS);
     *ret_outcome = outcome;
     return HF_OK;
 }

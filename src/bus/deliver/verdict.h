@@ -25,10 +25,11 @@
 /* How an attempt ended. */
 struct ending {
     hf_verdict verdict;
-    struct text error;      /* absent: a general sentence is used */
-    int64_t delay_ms;       /* -1: by the retry policy */
-    bool last;              /* there is no other attempt, whatever attempts_max says */
-    struct story_unit unit; /* of a batch: what failed together */
+    enum cause cause;      /* CAUSE_NONE: the verdict says it */
+    struct text error;     /* absent: a general sentence is used */
+    int64_t delay_ms;      /* -1: by the retry policy */
+    bool last;             /* there is no other attempt, whatever attempts_max says */
+    struct unit_mark unit; /* of a batch: what failed together */
 };
 
 /*

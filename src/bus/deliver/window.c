@@ -16,7 +16,6 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "store/story.h"
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
 
@@ -235,8 +234,8 @@ struct slot *window_put(struct window *window, struct queue *queue, struct shelf
     slot->shelf = shelf;
     slot->entry = entry;
     slot_set(slot, TRAIT_WAITED, entry->waited);
-    slot_set(slot, TRAIT_ALONE, story_ends_in_death(entry->attempts_json));
-    slot->mark = story_last_unit(entry->attempts_json);
+    slot_set(slot, TRAIT_ALONE, entry->cause == CAUSE_DIED);
+    slot->mark = entry->unit;
     slot->lane = entry->lane;
     slot->partition = hash_slice(entry->hash, window->partitions);
     atomic_fetch_add(&shelf->references, 1);

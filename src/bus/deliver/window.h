@@ -30,7 +30,7 @@
 #include "base/set64.h"
 #include "bus/deliver/early.h"
 #include "bus/deliver/shelf.h"
-#include "store/story.h"
+#include "store/cause.h"
 
 struct lease; /* shared.c */
 
@@ -69,6 +69,7 @@ struct slot {
     enum slot_state state;
     enum slot_ending ending;
     hf_verdict verdict;
+    enum cause cause;          /* of a failed attempt, if it is not the handler's answer */
     char *error;               /* of a failed attempt; mem_free */
     struct shelf *shelf;       /* counted */
     const struct entry *entry; /* on the shelf */
@@ -77,7 +78,7 @@ struct slot {
     struct lease *lease;       /* shared only */
     uint16_t traits;           /* enum slot_trait: slot_is, slot_set */
     uint8_t excused;           /* how often a part of a unit that is being halved was given back */
-    struct story_unit mark;    /* the unit that it failed in, and comes again with; see unit.h */
+    struct unit_mark mark;     /* the unit that it failed in, and comes again with; see unit.h */
 };
 
 static inline bool slot_is(const struct slot *slot, enum slot_trait trait)

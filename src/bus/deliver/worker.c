@@ -135,6 +135,7 @@ static bool enter(struct worker *worker, size_t i)
 static void blame(struct chunk_result *result)
 {
     result->verdict = HF_RETRY;
+    result->cause = CAUSE_TRANSACTION;
     result->error = mem_dup(err_message(), strlen(err_message()));
 }
 
@@ -145,6 +146,7 @@ static void excuse(struct chunk_result *result)
         return; /* it would not have worked anyway */
     }
     result->verdict = HF_RETRY_UNCOUNTED;
+    result->cause = CAUSE_TRANSACTION;
     if (!result->error) {
         result->error = mem_dup(err_message(), strlen(err_message()));
     }

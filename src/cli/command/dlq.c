@@ -79,6 +79,7 @@ static void dlq_json(struct json_out *json, const hf_dead_letter *letter)
     show_string(json, "dead_id", out_number(letter->dead_id, number));
     show_string(json, "subscription", letter->subscription);
     show_string(json, "reason", letter->reason);
+    show_string(json, "cause", letter->cause);
     show_string(json, "error", letter->error);
     show_int(json, "attempts", letter->attempts);
     show_raw(json, "attempts_json", letter->attempts_json,
@@ -250,6 +251,7 @@ static int show_one(const hf_dead_letter *letter, void *ctx)
     show_field("dead letter", out_number(letter->dead_id, words));
     show_field("subscription", letter->subscription);
     show_field("reason", letter->reason);
+    show_field("cause", letter->cause);
     show_field("error", letter->error);
     show_field("failed_at", out_time(letter->failed_at_us, words));
     if (letter->resolved_at_us != -1) {

@@ -63,6 +63,7 @@ static void state_json(struct json_out *json, const hf_event_state *state)
     show_string(json, "subscription", state->subscription);
     show_string(json, "state", hf_state_name(state->state));
     show_int(json, "attempts", state->attempts);
+    show_string(json, "cause", state->cause);
     show_raw(json, "attempts_json", state->attempts_json,
              state->attempts_json ? strlen(state->attempts_json) : 0);
     show_time(json, "next_attempt_at", state->next_attempt_at_us);

@@ -77,7 +77,7 @@ hf_status postgres_read_ringing(struct postgres_engine *engine, struct change *c
 /* An event with its story, as change_claim and lease_read answer it, into the batch. On failure the
  * caller takes the entry out again. The last row of such an answer has its status in this column.
  * (claim.c) */
-#define CLAIMED_STATUS 19
+#define CLAIMED_STATUS 22
 hf_status postgres_claimed_push(struct batch *batch, const PGresult *result, int row);
 
 /* lease.c: the memory of signs of life. */

@@ -401,7 +401,7 @@ static hf_status count_units(const struct runner *runner, const struct batch *ba
         }
     }
     for (size_t i = 0; i < batch->count && !status; i++) {
-        struct story_unit mark = story_last_unit(batch->entries[i].attempts_json);
+        struct unit_mark mark = batch->entries[i].unit;
         if (mark.events > 1) {
             status = set64_add(counts, (uint64_t)mark.first, 1);
         }
@@ -409,7 +409,7 @@ static hf_status count_units(const struct runner *runner, const struct batch *ba
     return status;
 }
 
-static bool is_torn(const struct set64 *counts, struct story_unit mark)
+static bool is_torn(const struct set64 *counts, struct unit_mark mark)
 {
     int64_t count = 0;
     return mark.events > 1 && set64_get(counts, (uint64_t)mark.first, &count) &&
@@ -425,9 +425,9 @@ static void forget_passed(struct ordered *ordered)
 /* Is the retry to be passed over: because of another unit that is torn, or because it is behind
  * one that was? Else, if its own is torn, that is the one. */
 static bool must_pass(struct ordered *ordered, const struct set64 *counts,
-                      const struct entry *entry, struct story_unit *torn)
+                      const struct entry *entry, struct unit_mark *torn)
 {
-    struct story_unit mark = story_last_unit(entry->attempts_json);
+    struct unit_mark mark = entry->unit;
     if (set64_get(&ordered->passed_lanes, entry->lane, NULL)) {
         return true;
     }
@@ -446,7 +446,7 @@ static bool put_whole(struct runner *runner, struct shelf *shelf, bool cut)
 {
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
-    struct story_unit torn = runner->torn;
+    struct unit_mark torn = runner->torn;
     struct set64 counts;
     set64_init(&counts, WINDOW_LANES_MAX);
     hf_status status = count_units(runner, &shelf->batch, &counts);

@@ -185,9 +185,11 @@ enum facts_column {
     FACTS_RETRY_ATTEMPTS,
     FACTS_RETRY_NEXT,
     FACTS_RETRY_STORY,
+    FACTS_RETRY_CAUSE,
     FACTS_DEAD_ID,
     FACTS_DEAD_ATTEMPTS,
-    FACTS_DEAD_STORY
+    FACTS_DEAD_STORY,
+    FACTS_DEAD_CAUSE
 };
 
 /* Column `kind` of holdfast.retries. */
@@ -214,9 +216,11 @@ static struct text read_story(struct postgres_engine *engine, const PGresult *re
     facts->dead_id = result_int8(result, 0, FACTS_DEAD_ID, -1);
     if (facts->dead_id >= 0 && kind == RETRY_NONE && !facts->leased) {
         facts->attempts = (int32_t)result_int8(result, 0, FACTS_DEAD_ATTEMPTS, 0);
+        facts->cause = cause_of(result_text(result, 0, FACTS_DEAD_CAUSE));
         return result_text(result, 0, FACTS_DEAD_STORY);
     }
     facts->attempts = (int32_t)result_int8(result, 0, FACTS_RETRY_ATTEMPTS, 0);
+    facts->cause = cause_of(result_text(result, 0, FACTS_RETRY_CAUSE));
     return result_text(result, 0, FACTS_RETRY_STORY);
 }
 

@@ -73,7 +73,15 @@ hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t
 /* ---- Retries --------------------------------------------------------------------------------- */
 
 /* Columns after the event's. */
-enum due_column { DUE_ATTEMPTS = EVENT_COLUMNS, DUE_UNCOUNTED, DUE_STORY, DUE_NEXT };
+enum due_column {
+    DUE_ATTEMPTS = EVENT_COLUMNS,
+    DUE_UNCOUNTED,
+    DUE_STORY,
+    DUE_CAUSE,
+    DUE_UNIT_FIRST,
+    DUE_UNIT_EVENTS,
+    DUE_NEXT
+};
 
 static hf_status push_due(struct batch *batch, const PGresult *result, int row)
 {
@@ -85,6 +93,9 @@ static hf_status push_due(struct batch *batch, const PGresult *result, int row)
     entry->attempts = (int32_t)result_int8(result, row, DUE_ATTEMPTS, 0);
     entry->uncounted = (int32_t)result_int8(result, row, DUE_UNCOUNTED, 0);
     entry->attempts_json = arena_text(&batch->arena, result_text(result, row, DUE_STORY));
+    entry->cause = cause_of(result_text(result, row, DUE_CAUSE));
+    entry->unit.first = result_int8(result, row, DUE_UNIT_FIRST, 0);
+    entry->unit.events = (int32_t)result_int8(result, row, DUE_UNIT_EVENTS, 0);
     entry->waited = true;
     return arena_status(&batch->arena);
 }

@@ -26,6 +26,9 @@ enum claim_column {
     CLAIM_ATTEMPTS = EVENT_COLUMNS,
     CLAIM_UNCOUNTED,
     CLAIM_STORY,
+    CLAIM_CAUSE,
+    CLAIM_UNIT_FIRST,
+    CLAIM_UNIT_EVENTS,
     CLAIM_WAITED,
     CLAIM_UNHANDLED,
     CLAIM_STATUS = CLAIMED_STATUS,
@@ -78,6 +81,9 @@ hf_status postgres_claimed_push(struct batch *batch, const PGresult *result, int
     entry->attempts = (int32_t)result_int8(result, row, CLAIM_ATTEMPTS, 0);
     entry->uncounted = (int32_t)result_int8(result, row, CLAIM_UNCOUNTED, 0);
     entry->attempts_json = arena_text(&batch->arena, result_text(result, row, CLAIM_STORY));
+    entry->cause = cause_of(result_text(result, row, CLAIM_CAUSE));
+    entry->unit.first = result_int8(result, row, CLAIM_UNIT_FIRST, 0);
+    entry->unit.events = (int32_t)result_int8(result, row, CLAIM_UNIT_EVENTS, 0);
     entry->waited = result_bool(result, row, CLAIM_WAITED);
     entry->unhandled = result_bool(result, row, CLAIM_UNHANDLED);
     return arena_status(&batch->arena);

@@ -30,7 +30,8 @@ enum dead_column {
     DEAD_FAILED_AT,
     DEAD_RESOLVED_AT,
     DEAD_RESOLVED_BY,
-    DEAD_RESOLVED_NOTE
+    DEAD_RESOLVED_NOTE,
+    DEAD_CAUSE
 };
 
 /* ---- Changes --------------------------------------------------------------------------------- */
@@ -142,6 +143,7 @@ static hf_status hand_up(const PGresult *result, int row, hf_dead_letter_fn foun
         .resolved_at_us = result_time(result, row, DEAD_RESOLVED_AT, -1),
         .resolved_by = result_text(result, row, DEAD_RESOLVED_BY).bytes,
         .resolved_note = result_text(result, row, DEAD_RESOLVED_NOTE).bytes,
+        .cause = result_text(result, row, DEAD_CAUSE).bytes,
     };
     hf_status status = event_view(result, row, 0, id_text, &letter.event);
     if (status == HF_OK) {

@@ -45,7 +45,49 @@ static void fill_numbers(struct params *params, const struct outcome *outcomes, 
     }
 }
 
-/* kinds, positions, lanes, attempts, uncounted, stories, next, reasons, errors: nine arrays. */
+/* What is known of the last failed attempts: causes, unit_firsts, unit_events. Few settles have
+ * any, so that most send no arrays. */
+static void fill_causes(struct params *params, const struct outcome *outcomes, size_t count)
+{
+    bool failed = false;
+    bool units = false;
+    for (size_t i = 0; i < count; i++) {
+        failed |= outcomes[i].cause != CAUSE_NONE;
+        units |= outcomes[i].unit.events > 1;
+    }
+    if (failed) {
+        param_array(params, PARAM_TEXT, count);
+    } else {
+        param_no_array(params, PARAM_TEXT);
+    }
+    for (size_t i = 0; failed && i < count; i++) {
+        element_text(params, cause_name(outcomes[i].cause));
+    }
+    if (!units) {
+        param_no_array(params, PARAM_INT8);
+        param_no_array(params, PARAM_INT4);
+        return;
+    }
+    param_array(params, PARAM_INT8, count);
+    for (size_t i = 0; i < count; i++) {
+        if (outcomes[i].unit.events > 1) {
+            element_int8(params, outcomes[i].unit.first);
+        } else {
+            element_null(params);
+        }
+    }
+    param_array(params, PARAM_INT4, count);
+    for (size_t i = 0; i < count; i++) {
+        if (outcomes[i].unit.events > 1) {
+            element_int4(params, outcomes[i].unit.events);
+        } else {
+            element_null(params);
+        }
+    }
+}
+
+/* kinds, positions, lanes, attempts, uncounted, stories, next, reasons, errors, causes,
+ * unit_firsts, unit_events: twelve arrays. */
 static void fill_outcomes(struct params *params, const struct outcome *outcomes, size_t count)
 {
     fill_numbers(params, outcomes, count);
@@ -71,6 +113,7 @@ static void fill_outcomes(struct params *params, const struct outcome *outcomes,
     for (size_t i = 0; i < count; i++) {
         element_text(params, outcomes[i].error);
     }
+    fill_causes(params, outcomes, count);
 }
 
 /* The pause that comes with the settle, if there is one. */

@@ -196,6 +196,9 @@ hf_status row_push_waiting(struct sqlite_engine *engine, struct conn *conn, int6
         entry->attempts = sqlite3_column_int(stmt, column);
         entry->uncounted = sqlite3_column_int(stmt, column + 1);
         entry->attempts_json = arena_text(&batch->arena, column_text(stmt, column + 2));
+        entry->cause = cause_of(column_text(stmt, column + 3));
+        entry->unit.first = sqlite3_column_int64(stmt, column + 4);
+        entry->unit.events = sqlite3_column_int(stmt, column + 5);
         entry->waited = true;
         status = arena_status(&batch->arena);
     }

@@ -63,9 +63,9 @@ hf_status row_lane(sqlite3_stmt *stmt, uint64_t *ret_lane);
 hf_status row_find(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
                    int64_t position, bool copied, sqlite3_stmt **ret_stmt);
 
-/* Appends the event of a delivery with its story so far, which `stmt` gives: attempts, uncounted
- * and story in its columns from `column` on. *ret_entry is NULL, and there is no failure, if the
- * event is nowhere any more. */
+/* Appends the event of a delivery with its story so far, which `stmt` gives: attempts, uncounted,
+ * story, cause, unit_first and unit_events in its columns from `column` on. *ret_entry is NULL, and
+ * there is no failure, if the event is nowhere any more. */
 hf_status row_push_waiting(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
                            int64_t position, sqlite3_stmt *stmt, int column, struct batch *batch,
                            struct entry **ret_entry);

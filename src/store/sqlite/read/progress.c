@@ -374,6 +374,7 @@ static hf_status find_retry(struct conn *conn, const struct about *about, int64_
         break;
     }
     facts->attempts = sqlite3_column_int(stmt, 3);
+    facts->cause = cause_of(column_text(stmt, 7));
     *story = arena_text(arena, column_text(stmt, 6));
     conn_done(stmt);
     return arena_status(arena);
@@ -398,6 +399,7 @@ static hf_status find_dead(struct sqlite_engine *engine, struct conn *conn, stru
     facts->dead_id = sqlite3_column_int64(stmt, 0);
     if (!facts->waiting && !facts->held && !facts->blocked && !facts->leased) {
         facts->attempts = sqlite3_column_int(stmt, 1);
+        facts->cause = cause_of(column_text(stmt, 3));
         *story = arena_text(arena, column_text(stmt, 2));
     }
     conn_done(stmt);

@@ -36,7 +36,8 @@ enum dead_column {
     DEAD_FAILED_AT,
     DEAD_RESOLVED_AT,
     DEAD_RESOLVED_BY,
-    DEAD_RESOLVED_NOTE
+    DEAD_RESOLVED_NOTE,
+    DEAD_CAUSE
 };
 
 /* *ret_stmt stands on the dead letter's row, or is NULL if there is none. */
@@ -320,6 +321,7 @@ static hf_status hand_up(sqlite3_stmt *stmt, hf_dead_letter_fn found, void *ctx,
         .resolved_at_us = column_int(stmt, DEAD_RESOLVED_AT, -1),
         .resolved_by = column_text(stmt, DEAD_RESOLVED_BY).bytes,
         .resolved_note = column_text(stmt, DEAD_RESOLVED_NOTE).bytes,
+        .cause = column_text(stmt, DEAD_CAUSE).bytes,
     };
     hf_status status = row_event(stmt, id_text, &letter.event);
     if (status == HF_OK) {

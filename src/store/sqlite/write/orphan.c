@@ -40,7 +40,6 @@
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/write/lease.h"
-#include "store/story.h"
 
 struct note {
     int64_t position;
@@ -113,12 +112,10 @@ static bool notes_name(const struct walk *walk, const struct lease *lease)
 static hf_status record(struct walk *walk, const struct lease *lease, int64_t position,
                         int32_t attempt, bool *ret_recorded)
 {
-    static const struct text died = TEXT_LITERAL(STORY_ERROR_DIED);
-    static const struct text expired = TEXT_LITERAL(STORY_ERROR_EXPIRED);
     struct lost_attempt lost = {
         .position = position,
         .attempt = attempt,
-        .error = walk->dead ? died : expired,
+        .cause = walk->dead ? CAUSE_DIED : CAUSE_EXPIRED,
         .node = lease->owner_name[0] ? text_of(lease->owner_name) : TEXT_ABSENT,
         .doubtful = attempt > 0 && walk->running > 1,
     };

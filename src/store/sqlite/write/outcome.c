@@ -29,6 +29,8 @@ struct retry_row {
     int32_t uncounted;
     int64_t next_attempt_us;
     struct text story;
+    enum cause cause;
+    struct unit_mark unit;
 };
 
 static hf_status retry_put(struct conn *conn, const struct outcome_scope *scope,
@@ -48,6 +50,11 @@ static hf_status retry_put(struct conn *conn, const struct outcome_scope *scope,
     bind_int(stmt, 8, row->next_attempt_us);
     bind_int(stmt, 9, scope->now_us);
     bind_text(stmt, 10, row->story);
+    bind_text(stmt, 11, cause_name(row->cause));
+    if (row->unit.events > 1) {
+        bind_int(stmt, 12, row->unit.first);
+        bind_int(stmt, 13, row->unit.events);
+    }
     return conn_run(conn, stmt);
 }
 
@@ -96,6 +103,7 @@ static hf_status dead_add_from(struct sqlite_engine *engine, struct conn *conn,
     bind_text(stmt, 6, outcome->reason);
     bind_text(stmt, 7, outcome->error);
     bind_text(stmt, 8, outcome->attempts_json);
+    bind_text(stmt, 9, cause_name(outcome->cause));
     return conn_run(conn, stmt);
 }
 
@@ -141,6 +149,8 @@ static hf_status outcome_wait(struct conn *conn, const struct outcome_scope *sco
             .uncounted = outcome->uncounted,
             .next_attempt_us = kind == RETRY_WAITING ? outcome->next_attempt_us : scope->now_us,
             .story = outcome->attempts_json,
+            .cause = outcome->cause,
+            .unit = outcome->unit,
         });
 }
 
@@ -243,6 +253,12 @@ static hf_status lane_of(struct sqlite_engine *engine, struct conn *conn,
     return status;
 }
 
+static struct text error_of(enum cause cause)
+{
+    return cause == CAUSE_DIED ? (struct text)TEXT_LITERAL(STORY_ERROR_DIED)
+                               : (struct text)TEXT_LITERAL(STORY_ERROR_EXPIRED);
+}
+
 /* Writes the row with the story's new end. `old` may point into a statement that is not reset. */
 static hf_status record_row(struct conn *conn, const struct outcome_scope *scope,
                             const struct lost_attempt *lost, struct retry_row *row,
@@ -252,6 +268,7 @@ static hf_status record_row(struct conn *conn, const struct outcome_scope *scope
     row->kind = !scope->ordered && lost->attempt == 0 ? RETRY_ALONE : RETRY_WAITING;
     row->next_attempt_us = scope->now_us;
     row->story = buf_text(story);
+    row->cause = lost->cause;
     return retry_put(conn, scope, row);
 }
 
@@ -301,8 +318,8 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
         !lost->doubtful || scope->attempts_max == 0 || row.attempts + 1 < scope->attempts_max;
     struct buf story;
     buf_init(&story, STORY_BYTES_MAX);
-    status =
-        story_add(&story, old, row.attempts + 1, scope->now_us, lost->error, lost->node, counts);
+    status = story_add(&story, old, row.attempts + 1, scope->now_us, error_of(lost->cause),
+                       lost->node, counts);
     row.attempts += counts ? 1 : 0;
     row.uncounted += counts ? 0 : 1;
     conn_done(stmt);

@@ -66,10 +66,10 @@ hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, i
 /* An attempt that nobody answered for. */
 struct lost_attempt {
     int64_t position;
-    int32_t attempt;   /* its number if it is known: recorded once only; else 0 */
-    struct text error; /* STORY_ERROR_... */
-    struct text node;  /* who ran it; may be absent */
-    bool doubtful;     /* others ran in the same process: nobody knows whose fault it was */
+    int32_t attempt;  /* its number if it is known: recorded once only; else 0 */
+    enum cause cause; /* CAUSE_DIED or CAUSE_EXPIRED */
+    struct text node; /* who ran it; may be absent */
+    bool doubtful;    /* others ran in the same process: nobody knows whose fault it was */
 };
 
 /* Records it: one more failed attempt, waiting, due now; a doubtful one that would be the last does

@@ -36,7 +36,6 @@
 #include "store/sqlite/write/append.h"
 #include "store/sqlite/write/lease.h"
 #include "store/sqlite/write/outcome.h"
-#include "store/story.h"
 
 #define GIVE_BACK_STEP 64 /* leases looked for at once */
 
@@ -222,7 +221,7 @@ static hf_status record_note(int64_t position, int32_t attempt, void *ctx)
     struct lost_attempt lost = {
         .position = position,
         .attempt = attempt,
-        .error = TEXT_LITERAL(STORY_ERROR_DIED),
+        .cause = CAUSE_DIED,
         .node = text_of(recovery->partition->owner_name),
         .doubtful = recovery->running > 1,
     };
