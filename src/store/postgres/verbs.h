@@ -137,8 +137,7 @@ hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_f
 hf_status postgres_last(struct engine *engine, int64_t *ret_position);
 hf_status postgres_gaps(struct engine *engine, int64_t subscription_id,
                         struct gap_facts *ret_facts);
-/* Fills in held_ms and holders. (holders.c) */
-#define HOLDER_PREPARED "prepared transaction " /* how one is told, before its name and role */
+/* Fills in held_ms and holders and, if there is a holder, pid. (holders.c) */
 hf_status postgres_holders(struct engine *engine, struct gap_facts *facts);
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
                                    int64_t *ret_position);

@@ -209,9 +209,8 @@ static void say_publishers(struct engine *engine, struct doctor *doctor)
     hf_status status = postgres_holders(engine, &facts);
     doctor_say_ruled(doctor, "locks_readable", text_of(status == HF_OK ? "yes" : "no"));
     if (status == HF_OK && facts.held_ms >= PUBLISHER_OLD_S * 1000) {
-        bool prepared = strncmp(facts.holders, HOLDER_PREPARED, strlen(HOLDER_PREPARED)) == 0;
         doctor_say(doctor, "open_publisher", facts.holders,
-                   prepared ? ADVICE_PREPARED : ADVICE_PUBLISHER);
+                   facts.pid < 0 ? ADVICE_PREPARED : ADVICE_PUBLISHER);
     }
 }
 

@@ -31,7 +31,8 @@ static void tell_one(struct buf *out, const PGresult *result, int row)
     int64_t age_ms = result_int8(result, row, HOLDER_AGE_MS, -1);
     buf_printf(out, "%s", row > 0 ? ", " : "");
     if (result_is_null(result, row, HOLDER_PID)) {
-        buf_printf(out, HOLDER_PREPARED "%.300s", name.bytes ? name.bytes : "(it has just ended)");
+        buf_printf(out, "prepared transaction %.300s",
+                   name.bytes ? name.bytes : "(it has just ended)");
     } else {
         buf_printf(out, "pid %" PRId64, result_int8(result, row, HOLDER_PID, 0));
         if (name.length > 0) {
@@ -66,7 +67,11 @@ hf_status postgres_holders(struct engine *engine, struct gap_facts *facts)
     question_begin(&question, engine, POSTGRES_QUERY_GAP_HOLDERS);
     if (question_ask(&question)) {
         const PGresult *result = question.result;
-        facts->held_ms = question.rows > 0 ? result_int8(result, 0, HOLDER_AGE_MS, -1) : 0;
+        facts->held_ms = 0;
+        if (question.rows > 0) {
+            facts->held_ms = result_int8(result, 0, HOLDER_AGE_MS, -1);
+            facts->pid = result_int8(result, 0, HOLDER_PID, -1);
+        }
         tell_all(result, facts);
     }
     return question_end(&question);
