@@ -178,8 +178,8 @@ ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(TEST_SRC) $(HELPER
 SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
            $(wildcard tests/*/*.sh examples/*.sh)
 
-# sql/<engine>/*.sql becomes gen/<engine>_sql.h.
-ENGINES := $(sort $(patsubst sql/%/,%,$(dir $(wildcard sql/*/*.sql))))
+# sql/<engine>/*/*.sql becomes gen/<engine>_sql.h.
+ENGINES := $(sort $(patsubst sql/%/tables/,%,$(dir $(wildcard sql/*/tables/*.sql))))
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
 
 # A build with fault points has no modules: their state must exist once (src/store/module.h).
@@ -309,7 +309,7 @@ clean: ## Remove everything that was built
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | sort | expand -t 16
+	@sed -n 's/^\([a-z.-]*\):.*## \(.*\)/\1\t\2/p' Makefile | sort | expand -t 16
 	@echo
 	@echo "Variables: SAN=address|thread|undefined  VARIANT=release|faults|...  WERROR=1  ONLY=pattern"
 	@echo "           POSTGRES_ENGINE=module|linked  PREFIX=/usr/local  DESTDIR="
@@ -348,6 +348,11 @@ install: all ## Install below PREFIX (and DESTDIR)
 	    install -D -m 644 /dev/null "$(DESTDIR)$(DATADIR)/$(COMPLETION_$(shell))"; \
 	    $(BINARY) completion $(shell) >"$(DESTDIR)$(DATADIR)/$(COMPLETION_$(shell))";)
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
+
+holdfast.sql: all ## Write the schema of PostgreSQL as a script for psql
+	$(call say,SQL)
+	$(Q)$(BINARY) migrate --print >$@.new
+	@mv $@.new $@
 
 .PHONY: uninstall
 uninstall: ## Remove what install put there
@@ -398,7 +403,8 @@ $(BUILD)/gen/build.h: FORCE
 	    BUILD_POSTGRES_FILE libholdfast-postgres.so.$(SOVERSION) >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
-$(GENERATED): $(BUILD)/gen/%_sql.h: sql/% $$(wildcard sql/$$*/*.sql) scripts/embed-sql
+$(GENERATED): $(BUILD)/gen/%_sql.h: $$(wildcard sql/$$* sql/$$*/* sql/$$*/*/*) \
+    scripts/embed-sql scripts/embed-sql.awk
 	@mkdir -p $(@D)
 	$(call say,SQL)
 	$(Q)scripts/embed-sql $* sql/$* >$@.new

@@ -143,7 +143,7 @@ points_exist() {
 tables_exist() {
     sed -n '/^## What is stored/,/^## /s/^| `\([a-z_]*\)` |.*/holdfast_\1/p' docs/architecture.md |
         sort >"$temp/described"
-    cat sql/sqlite/[0-9]*.sql | sed -n 's/^CREATE TABLE \([a-z_]*\) (.*/\1/p' | sort >"$temp/made"
+    cat sql/sqlite/tables/[0-9]*.sql | sed -n 's/^CREATE TABLE \([a-z_]*\) (.*/\1/p' | sort >"$temp/made"
     diff "$temp/described" "$temp/made"
 }
 

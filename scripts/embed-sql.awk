@@ -77,6 +77,8 @@ function finish()
     # Joined, not formatted: mawk's sprintf has room for 8192 bytes.
     if (kind == "query")
         queries = queries "    [" upper "_QUERY_" toupper(name) "] = {\"" name "\"," text "},\n"
+    else if (kind == "file of functions")
+        functions = functions "    {\"" name "\"," text "},\n"
     else
         migrations = migrations "    {" version ", \"" name "\"," text "},\n"
     kind = ""
@@ -109,6 +111,13 @@ function begin_migration(file)
                     migration_count))
 }
 
+function begin_functions(file)
+{
+    kind = "file of functions"
+    name = substr(file, 1, length(file) - 4)
+    functions_count++
+}
+
 BEGIN {
     upper = toupper(prefix)
 }
@@ -117,13 +126,15 @@ FNR == 1 {
     finish()
     file = FILENAME
     sub(/.*\//, "", file)
-    if (file ~ /^[0-9]/)
+    if (FILENAME ~ /\/tables\/[^\/]*$/)
         begin_migration(file)
+    else if (FILENAME ~ /\/functions\/[^\/]*$/)
+        begin_functions(file)
 }
 
 closer == "" && /^-- *name:/ {
-    if (kind == "migration")
-        die("a migration holds no named queries")
+    if (kind != "" && kind != "query")
+        die("a " kind " holds no named queries")
     begin_query($0)
     next
 }
@@ -154,5 +165,12 @@ END {
     printf "    const char *sql;\n};\n\n#define %s_MIGRATION_COUNT %d\n\n", upper, migration_count
     printf "static const __attribute__((unused)) struct %s_migration\n", prefix
     printf "    %s_migrations[%s_MIGRATION_COUNT] = {\n%s};\n\n", prefix, upper, migrations
+    if (functions_count > 0) {
+        printf "struct %s_functions {\n    const char *name;\n    const char *sql;\n};\n\n", prefix
+        printf "#define %s_FUNCTIONS_COUNT %d\n", upper, functions_count
+        printf "#define %s_FUNCTIONS_DIGEST @\n\n", upper
+        printf "static const __attribute__((unused)) struct %s_functions\n", prefix
+        printf "    %s_functions[%s_FUNCTIONS_COUNT] = {\n%s};\n\n", prefix, upper, functions
+    }
     printf "#endif\n"
 }

@@ -1,7 +1,7 @@
 # The figures of SQL for check-figures: the lines of each function, with its body.
 
 FNR == 1 { body = "" }
-body == "" && /^[ \t]*CREATE (OR REPLACE )?(FUNCTION|PROCEDURE) / {
+(body == "" || body == "?") && /^[ \t]*CREATE (OR REPLACE )?(FUNCTION|PROCEDURE) / {
     name = $0
     sub(/^[ \t]*CREATE (OR REPLACE )?(FUNCTION|PROCEDURE) /, "", name)
     sub(/\(.*/, "", name)

@@ -76,6 +76,18 @@ typedef struct hf_options {
  */
 HF_API hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus);
 
+/* A text of `length` bytes. */
+typedef void (*hf_text_fn)(const char *text, size_t length, void *ctx);
+
+/*
+ * Hands over the SQL that makes the schema of this library: one script, which psql or any driver
+ * can run, in one transaction. It does what hf_open does to a schema: it makes one in an empty
+ * database, brings an older one up to date, leaves its own alone, and refuses a newer one. `url`
+ * only names the engine: "postgres:". Nothing is opened. HF_MISUSE: SQLite, whose files are
+ * migrated by opening them.
+ */
+HF_API hf_status hf_schema_script(const char *url, hf_text_fn found, void *ctx);
+
 /* Starts delivering to handlers, those that are registered and those that will be. HF_OK if it is
  * already started. HF_CLOSED after hf_shutdown. HF_TIMEOUT: what an hf_stop did not wait for still
  * waits for the database. HF_MISUSE from inside a handler while the bus is being stopped. */

@@ -38,6 +38,8 @@ struct engine_class {
     hf_status (*open)(const char *location, const struct store_options *options,
                       struct engine **ret_engine);
     void (*close)(struct engine *engine);
+    /* Appends the SQL that makes the schema or brings it up to date. NULL: only opening does. */
+    void (*schema_script)(struct buf *out);
 
     /*
      * Applies a list of changes in order, together if it can, sets status and message of each.

@@ -167,6 +167,22 @@ hf_status store_open(const char *url, const struct store_options *options, struc
     return HF_OK;
 }
 
+hf_status store_schema_script(const char *url, struct buf *out)
+{
+    const struct engine_class *class = NULL;
+    const char *location = NULL;
+    hf_status status = find_engine(url, &class, &location);
+    if (status) {
+        return status;
+    }
+    if (!class->schema_script) {
+        return fail(HF_MISUSE, "a database of %s is migrated by opening it, not by a script",
+                    class->name);
+    }
+    class->schema_script(out);
+    return buf_status(out);
+}
+
 void store_close(struct store *store)
 {
     if (!store) {

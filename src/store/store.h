@@ -35,6 +35,7 @@
 #include <stdbool.h>
 
 #include "base/log.h"
+#include "base/text/buf.h"
 #include "base/text/text.h"
 #include "base/time/deadline.h"
 #include "store/claimants.h"
@@ -69,6 +70,10 @@ struct store_options {
 /* Opens the store that `url` names. Migrates the schema unless open_mode says otherwise. */
 hf_status store_open(const char *url, const struct store_options *options,
                      struct store **ret_store);
+
+/* Appends the SQL that makes the schema of the engine that `url` names, or brings it up to date.
+ * HF_MISUSE: the engine has no such script. */
+hf_status store_schema_script(const char *url, struct buf *out);
 
 /* Gives back what this process still owns, and closes. No other call may be running. NULL is
  * allowed. In a forked child it frees memory and touches nothing else. */

@@ -21,7 +21,7 @@
 #define TRANSFER_IDENTITY_BYTES 33 /* of a database: 32 hexadecimal digits and a NUL */
 #define TRANSFER_NAMES_BYTES 256   /* of those who have a namespace open, told for people */
 
-/* In the order in which they are imported. What each row has is in sql/ENGINE/queries_transfer.sql:
+/* In the order in which they are imported. What each row has is in sql/ENGINE/queries/transfer.sql:
  * the statements that read a table answer the columns that those that write it take. */
 enum transfer_table {
     TRANSFER_EVENTS,

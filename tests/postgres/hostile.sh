@@ -19,12 +19,7 @@ work=$(mktemp -d)
 house() {
     psql -qX -d postgres -c "CREATE DATABASE $1" -c "GRANT CREATE ON DATABASE $1 TO boss" || exit 1
     export PGDATABASE=$1
-    local file files=()
-    for file in "$ROOT"/sql/postgres/0*.sql; do
-        files+=(-f "$file")
-    done
-    PGUSER=boss psql -qX1 -v ON_ERROR_STOP=1 "${files[@]}" -c "INSERT INTO holdfast.meta VALUES ('schema_version', $((${#files[@]} / 2)))" || exit 1
-    PGUSER=boss record
+    PGUSER=boss install || exit 1
     PGUSER=boss sql "SELECT holdfast.create_namespace('a'); SELECT holdfast.create_namespace('b')" >/dev/null
     if [ "$grants" = t ]; then
         for part in $parts; do
@@ -241,7 +236,7 @@ if [ "$grants" = t ]; then
         ok "works in a with a node id of its own" same 0 "$("$HOLDFAST" work new --on 'a.b' --from start --until-empty --node-id node7 --exec true --namespace a --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
         ok "and hears who was in the way" like "* is registering a node and has not ended its transaction; waited 2s for it: another node may get the id node7, too*" "$(cat "$work/said")"
         sql "UPDATE holdfast.meta SET value = (value::integer - 1)::text WHERE name = 'schema_version'" >/dev/null
-        ok "(migrating gets as far as the step itself)" like "*cannot migrate the schema to version*already exists*" "$("$HOLDFAST" migrate --db "$database" </dev/null 2>&1)"
+        ok "(migrating gets as far as the step itself)" like "*cannot migrate the schema from version*already exists*" "$("$HOLDFAST" migrate --db "$database" </dev/null 2>&1)"
         sql "UPDATE holdfast.meta SET value = (value::integer + 1)::text WHERE name = 'schema_version'" >/dev/null
     fi
     # Among themselves those with the owner's rights do wait, but not for ever.

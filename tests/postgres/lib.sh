@@ -2,7 +2,8 @@
 # Helpers of the tests that talk to PostgreSQL through psql; source it.
 #
 #   cluster                 starts a private cluster and stops it at exit; psql finds it
-#   schema                  a new database with all migrations and the namespace `default` (id 1)
+#   schema                  a new database with the schema and the namespace `default` (id 1)
+#   install                 makes the schema in this database, or brings it up to date, with psql
 #   sql TEXT                runs statements, prints rows (columns separated by |), fails on an error
 #   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)
 #   becomes SQL WANTED      waits until the rows are as wanted (fails after 60 s, and shows them)
@@ -63,23 +64,13 @@ schema() {
     schema_count=$((schema_count + 1))
     psql -qX -d postgres -c "CREATE DATABASE test$schema_count" || exit 1
     export PGDATABASE=test$schema_count
-    local file files=()
-    for file in "$ROOT"/sql/postgres/0*.sql; do
-        files+=(-f "$file")
-    done
-    psql -qX1 -v ON_ERROR_STOP=1 "${files[@]}" \
-        -c "INSERT INTO holdfast.meta VALUES ('schema_version', $((${#files[@]} / 2)))" || exit 1
-    record
+    install || exit 1
     sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
 }
 
-# record: stores what the program stores when it has made the schema, for verify to compare with.
-record() {
-    local query
-    query=$(awk '/^-- name: /{ on = $3 == "schema_objects"; next } on && !/^--/' "$ROOT/sql/postgres/queries_verify.sql")
-    psql -qX -v ON_ERROR_STOP=1 -c "SET search_path = pg_catalog, pg_temp;
-        INSERT INTO holdfast.meta (name, value)
-        SELECT 'schema_objects', o.objects FROM (${query%;*}) o (objects)" || exit 1
+# install: makes the schema with psql alone, by the script that the command prints.
+install() {
+    "${HOLDFAST:-$ROOT/build/release/holdfast}" migrate --print | psql -qX -v ON_ERROR_STOP=1
 }
 
 sql() {

@@ -25,7 +25,7 @@ publishes() { # [ROLE]
     "$HOLDFAST" --db "$(url "${1:-}")" publish user.created '{"id": 1}' --key k
 }
 version="SELECT value FROM holdfast.meta WHERE name = 'schema_version'"
-latest=$(find "$ROOT/sql/postgres" -name '0*.sql' | wc -l)
+latest=$(find "$ROOT/sql/postgres/tables" -name '0*.sql' | wc -l)
 
 # ---- Several at once ----------------------------------------------------------------------------
 

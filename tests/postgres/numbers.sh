@@ -13,7 +13,7 @@ url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
 is_text() { is "$1" "SELECT \$text\$$2\$text\$" "$3"; }
 is_text "ON CONFLICT names an index, but for the log" \
     "$(cd "$ROOT/sql" && grep -c 'ON CONFLICT DO NOTHING' -r postgres sqlite | grep -v ':0' | sort | tr '\n' ' ')" \
-    "postgres/0003_append.sql:1 postgres/0004_publish.sql:1 postgres/0016_agenda.sql:1 "
+    "postgres/functions/agenda.sql:1 postgres/functions/append.sql:1 postgres/functions/publish.sql:1 "
 
 # ---- Delayed events -----------------------------------------------------------------------------
 

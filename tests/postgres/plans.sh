@@ -28,7 +28,7 @@ touches() {
 }
 # query NAME: a named query of the engine, for namespace 30.
 query() {
-    awk -v name="$1" '/^-- name: / { on = $3 == name; next } on && !/^--/' "$ROOT"/sql/postgres/queries_*.sql | sed 's/{namespace}/30/g; s/;$//'
+    awk -v name="$1" '/^-- name: / { on = $3 == name; next } on && !/^--/' "$ROOT"/sql/postgres/queries/*.sql | sed 's/{namespace}/30/g; s/;$//'
 }
 # runs CLAIM NAME TYPES ARGUMENTS: the same for a statement of the library, as its sessions run it, and it
 # neither scans nor sorts the log.

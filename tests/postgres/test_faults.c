@@ -204,6 +204,47 @@ static void a_newer_schema_is_refused_and_left_alone(void **state)
     must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
 }
 
+/* What is stored beside the functions: a digest that is no program's, and a release. */
+static void pretend_functions_of(struct fixture *f, const char *release)
+{
+    server(f, "UPDATE holdfast.meta SET value = 'another' WHERE name = 'functions_digest'");
+    server(f, "UPDATE holdfast.meta SET value = '%s' WHERE name = 'functions_release'", release);
+}
+
+static bool functions_are_ours(struct fixture *f)
+{
+    return server(f, "SELECT count(*) FROM holdfast.meta WHERE name = 'functions_digest' "
+                     "AND value <> 'another'") == 1;
+}
+
+static void functions_of_an_older_release_are_replaced(void **state)
+{
+    struct fixture *f = *state;
+    fixture_close(f, fixture_open(f, "a"));
+    pretend_functions_of(f, "0.0.9");
+    hf_status status = open_at(f, f->url, PATIENCE_MS, HF_OPEN_NOMIGRATE);
+    must_answer(HF_SCHEMA, status);
+    must_say("has the functions of Holdfast 0.0.9 and this program needs those of " HF_VERSION);
+    must_hold(!functions_are_ours(f));
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
+    must_hold(functions_are_ours(f));
+}
+
+static void functions_of_a_newer_release_are_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    fixture_close(f, fixture_open(f, "a"));
+    pretend_functions_of(f, "99.0.0");
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_NOMIGRATE));
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE));
+    must_hold(!functions_are_ours(f));
+    pretend_functions_of(f, HF_VERSION);
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_NOMIGRATE));
+    must_hold(!functions_are_ours(f));
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE));
+    must_hold(functions_are_ours(f));
+}
+
 /* ---- The connection is lost ------------------------------------------------------------------ */
 
 static void a_writer_whose_session_was_ended_connects_again(void **state)
@@ -490,6 +531,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(an_old_server_is_named_with_what_is_needed),
     CLAIM(a_url_that_cannot_be_read_is_not_shown),
     CLAIM(a_newer_schema_is_refused_and_left_alone),
+    CLAIM(functions_of_an_older_release_are_replaced),
+    CLAIM(functions_of_a_newer_release_are_left_alone),
     CLAIM(a_writer_whose_session_was_ended_connects_again),
     CLAIM(appends_survive_sessions_that_are_ended_under_them),
     CLAIM(a_keeper_whose_session_was_ended_listens_again),

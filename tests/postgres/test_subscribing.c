@@ -1,5 +1,5 @@
 /*
- * test_subscribing.c - subscriptions that SQL makes (0024_subscribing.sql) are those that the
+ * test_subscribing.c - subscriptions that SQL makes (functions/subscribing.sql) are those that the
  * library makes: both are given the same names, patterns, options and places, and must answer the
  * same status with the same words, or store the same row to the byte.
  *

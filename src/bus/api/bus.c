@@ -23,6 +23,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text/buf.h"
 #include "base/text/glob.h"
 #include "base/thread.h"
 #include "bus/api/async.h"
@@ -37,6 +38,7 @@
 #define PAYLOAD_BYTES_LIMIT (256LL << 20)
 #define LET_GO_MS 1000 /* for threads that are about to end */
 #define DAY_MS 86400000
+#define SCHEMA_SCRIPT_BYTES_MAX (4 << 20) /* more than there is */
 #define QUEUE_EVENTS_DEFAULT 65536
 #define QUEUE_BYTES_DEFAULT (64LL << 20)
 
@@ -311,6 +313,22 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
             store_close(bus->store);
         }
     }
+    return status;
+}
+
+hf_status hf_schema_script(const char *url, hf_text_fn found, void *ctx)
+{
+    struct buf script;
+    if (!found) {
+        return fail(HF_INVALID, "found is NULL");
+    }
+    buf_init(&script, SCHEMA_SCRIPT_BYTES_MAX);
+    hf_status status = store_schema_script(url, &script);
+    if (status == HF_OK) {
+        struct text text = buf_text(&script);
+        found(text.bytes, text.length, ctx);
+    }
+    buf_release(&script);
     return status;
 }
 

@@ -24,6 +24,7 @@
 #include "store/postgres/read/reader.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/write/migrate.h"
+#include "store/postgres/write/script.h"
 
 #define NODE_BYTES_MAX 16384 /* what a node says about itself */
 #define CLOSE_WAIT_MS 5000   /* for the server, to give back what we own */
@@ -354,6 +355,7 @@ const struct engine_class postgres_engine_class = {
     .name = "postgres",
     .open = postgres_open,
     .close = postgres_close,
+    .schema_script = script_whole,
     .apply = postgres_apply,
     .held_by_caller = postgres_held_by_caller,
     .poisoned = postgres_poisoned,

@@ -26,7 +26,7 @@
 #include "store/sqlite/file/spare.h"
 #include "store/sqlite/write/ahead.h"
 
-/* place = namespace_id * 2^44 + position; see sql/sqlite/0001_init.sql. */
+/* place = namespace_id * 2^44 + position; see sql/sqlite/tables/0001_init.sql. */
 #define PLACE_BITS 44
 #define PLACE_POSITION_MAX (((int64_t)1 << PLACE_BITS) - 1)
 #define NAMESPACE_ID_MAX (((int64_t)1 << (63 - PLACE_BITS)) - 1)

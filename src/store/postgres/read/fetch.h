@@ -8,7 +8,7 @@
 #include "store/postgres/read/queue.h"
 #include "store/postgres/wire/session.h"
 
-/* What is asked for, and the answers. Rows are as queries_read.sql says. */
+/* What is asked for, and the answers. Rows are as queries/read.sql says. */
 struct fetch {
     struct text regex;          /* of wanted types; absent: all */
     struct partition_set owned; /* wanted partitions; total 0: all */

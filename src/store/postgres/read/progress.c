@@ -134,7 +134,7 @@ static hf_status progress_together(struct engine *engine, const int64_t *ids, si
 hf_status postgres_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
                             progress_fn found, void *ctx)
 {
-    (void)now_us; /* rates are counted by the server's clock: sql/postgres/0006_journal.sql */
+    (void)now_us; /* rates are counted by the server's clock: functions/journal.sql */
     hf_status status = HF_OK;
     bool stop = false;
     for (size_t i = 0; i < count && status == HF_OK && !stop; i += TOGETHER_MAX) {

@@ -24,7 +24,7 @@
  * connection says nothing about the server, so it is asked when it was started.
  *
  * Memory: one fetch is bounded in rows, and rows in bytes, because texts above READ_LARGE_BYTES are
- * fetched when they are handed up (queries_read.sql).
+ * fetched when they are handed up (queries/read.sql).
  */
 #include "store/postgres/read/reader.h"
 
@@ -44,7 +44,7 @@
 #define READ_ROWS_FIRST 64     /* of the first fetch, unless more are wanted; it grows ... */
 #define READ_ROWS_MAX 4096     /* ... up to this, ... */
 #define READ_BYTES_MAX 4194304 /* ... while a fetch is not larger than this */
-#define READ_LARGE_BYTES 16384 /* as in queries_read.sql */
+#define READ_LARGE_BYTES 16384 /* as in queries/read.sql */
 #define READ_QUEUE_MAX 8192    /* strict order: then only what is missing below is fetched */
 
 #define READ_BYTES_COLUMN EVENT_COLUMNS

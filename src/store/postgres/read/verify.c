@@ -1,7 +1,7 @@
 /*
  * verify.c - what `verify` asks of this engine. See store/verify.h.
  *
- * The checks are statements of queries_verify.sql that answer sentences. What is found is asked for
+ * The checks are statements of queries/verify.sql that answer sentences. What is found is asked for
  * once more, and only the second answer counts: the journal of checkpoints is emptied by TRUNCATE,
  * which also empties it for snapshots that are older, so that an answer may miss rows that are
  * there.

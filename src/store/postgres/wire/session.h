@@ -2,7 +2,7 @@
  * session.h - one connection to the server: its statements, its deadline, its end and new
  * beginning.
  *
- * Statements are named by the enum that scripts/embed-sql makes of sql/postgres/queries*.sql. In
+ * Statements are named by the enum that scripts/embed-sql makes of sql/postgres/queries. In
  * their text `{namespace}` stands for the number of the engine's namespace, so that a statement can
  * name the namespace's own table: holdfast.events_{namespace}. Parameters and results are binary.
  *

@@ -1,6 +1,6 @@
 /*
- * append.c - the log's writing end. See sql/postgres/0003_append.sql for what guards an id against
- * being stored twice.
+ * append.c - the log's writing end. See sql/postgres/functions/append.sql for what guards an id
+ * against being stored twice.
  *
  * There are two ways of appending:
  *

@@ -1,21 +1,26 @@
 /*
  * migrate.c - the schema and its steps. See sql/postgres.
  *
- * All steps that are missing, and the new version, are one transaction, under a lock that lets one
- * process at a time do this: the others wait, then find it done. PostgreSQL's DDL is
- * transactional, so a process that dies midway leaves what was there before, and the next one
- * begins again.
+ * A schema is tables and functions. Tables are made by numbered steps (sql/postgres/tables), each
+ * of which runs once. Functions (sql/postgres/functions) are applied as a whole whenever their
+ * digest differs from the one that is stored: a function is changed where it stands. All steps that
+ * are missing, the functions, and what is recorded of them are one transaction (script.h), under a
+ * lock that lets one process at a time do this: the others wait, then find it done. PostgreSQL's
+ * DDL is transactional, so a process that dies midway leaves what was there before, and the next
+ * one begins again.
  *
- * How the database is set must not matter to what is made: the transaction has its own search_path
- * and its own way to read literals, and its functions name theirs.
+ * Which functions are the newer ones, if the tables are of the same version? Those of the newer
+ * release. A program leaves functions of a newer release as they are and works with them, and
+ * replaces those of an older one. If both are of the same release (two builds of a version that is
+ * being worked on), the program that opens last and owns the schema applies its own.
  *
  * What is in a schema runs with the rights of the role that uses it. So the schema is made and
  * changed only by its owner, only if no other role may create anything in it and none has, and no
  * superuser uses one that belongs to a role that is none: schema_fault of
- * sql/postgres/queries_core.sql.
+ * sql/postgres/queries/core.sql.
  *
- * What the steps have made is recorded, and a schema that is not what was recorded is not migrated:
- * the steps would build on something that is not there.
+ * What was made is recorded, and a schema that is not what was recorded is not changed further: the
+ * steps would build on something that is not there.
  *
  * A schema that is newer than this program is left alone: it may have rules that this program would
  * break.
@@ -30,6 +35,7 @@
 #include "base/point.h"
 #include "base/text/buf.h"
 #include "store/postgres/wire/row.h"
+#include "store/postgres/write/script.h"
 
 #define SQL_BYTES_MAX 1048576
 #define PASSING_PAUSE_MS 20
@@ -70,151 +76,159 @@ static hf_status check_owner(struct session *session, bool changes, bool exists)
     return status;
 }
 
-/* 0: there is no schema yet. Nothing of the schema is read, not even its version, before it is
- * known whose it is. */
-static hf_status read_version(struct session *session, bool changes, int64_t *ret_version)
+/* Whose functions the schema has; the values are those of schema_state. */
+enum functions_age {
+    FUNCTIONS_CURRENT = 0, /* this program's, or those of a newer release */
+    FUNCTIONS_OTHER = 1,   /* others of the same release */
+    FUNCTIONS_OLDER = 2,   /* those of an older release */
+};
+
+struct schema_state {
+    int64_t version; /* 0: there is no schema yet */
+    enum functions_age functions;
+    bool owned; /* by this role */
+    char release[32];
+};
+
+/* Nothing of the schema is read, not even its version, before it is known whose it is. */
+static hf_status read_state(struct session *session, bool changes, struct schema_state *ret_state)
 {
     int64_t exists = 0;
+    *ret_state = (struct schema_state){.functions = FUNCTIONS_OLDER};
     hf_status status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
     if (status == HF_OK) {
         status = check_owner(session, changes, exists != 0);
     }
     if (status != HF_OK || !exists) {
-        *ret_version = 0;
         return status;
     }
-    return read_number(session, POSTGRES_QUERY_SCHEMA_VERSION, ret_version);
-}
-
-static hf_status check_version(struct postgres_engine *engine, hf_open_mode open_mode,
-                               int64_t version)
-{
-    if (version > POSTGRES_MIGRATION_COUNT) {
-        return fail(HF_SCHEMA,
-                    "%s has schema version %lld; this program knows version %d: use a "
-                    "newer one",
-                    engine->place, (long long)version, POSTGRES_MIGRATION_COUNT);
-    }
-    if (version == 0 && open_mode != HF_OPEN_CREATE) {
-        return fail(HF_NOTFOUND, "%s has no schema holdfast", engine->place);
-    }
-    if (version < POSTGRES_MIGRATION_COUNT && open_mode == HF_OPEN_NOMIGRATE) {
-        return fail(HF_SCHEMA,
-                    "%s has schema version %lld and this program needs %d: migrate it "
-                    "first",
-                    engine->place, (long long)version, POSTGRES_MIGRATION_COUNT);
-    }
-    return HF_OK;
-}
-
-/* Locks may be waited for until the deadline; to the end of the transaction. */
-static hf_status migrate_settings(struct session *session, struct deadline deadline)
-{
-    char wait[32];
-    int64_t left_ms = deadline_left_ms(deadline);
-    snprintf(wait, sizeof wait, "%lld", left_ms < 0 ? 0LL : (long long)(left_ms + 1));
-    param_text(session_params(session), text_of(wait));
-    return session_run(session, POSTGRES_QUERY_SCHEMA_SETTINGS);
-}
-
-/* The schema as it is: all objects with digests of their definitions, as one text. */
-static hf_status read_objects(struct session *session, PGresult **ret_result)
-{
-    session_params(session);
-    return session_query(session, POSTGRES_QUERY_SCHEMA_OBJECTS, ret_result);
-}
-
-/* Records what the steps have made, for `verify` and for the next migration. */
-static hf_status record_objects(struct session *session)
-{
+    struct params *params = session_params(session);
+    param_text(params, text_of(POSTGRES_FUNCTIONS_DIGEST));
+    param_text(params, text_of(program_release));
     PGresult *result;
-    hf_status status = read_objects(session, &result);
+    status = session_query(session, POSTGRES_QUERY_SCHEMA_STATE, &result);
     if (status == HF_OK) {
-        param_text(session_params(session), result_text(result, 0, 0));
-        status = session_run(session, POSTGRES_QUERY_SCHEMA_OBJECTS_PUT);
+        struct text release = result_text(result, 0, 2);
+        ret_state->version = result_int8(result, 0, 0, 0);
+        ret_state->functions = (enum functions_age)result_int8(result, 0, 1, FUNCTIONS_OLDER);
+        ret_state->owned = result_bool(result, 0, 3);
+        snprintf(ret_state->release, sizeof ret_state->release, "%" TEXT_PRI, TEXT_ARG(release));
         PQclear(result);
     }
     return status;
 }
 
-/* A schema that is not what was recorded is not changed further. */
-static hf_status compare_objects(struct session *session)
+static hf_status check_state(struct postgres_engine *engine, hf_open_mode open_mode,
+                             const struct schema_state *state)
 {
-    PGresult *objects;
-    PGresult *result;
-    hf_status status = read_objects(session, &objects);
-    if (status != HF_OK) {
-        return status;
+    if (state->version > POSTGRES_MIGRATION_COUNT) {
+        return fail(HF_SCHEMA,
+                    "%s has schema version %lld; this program knows version %d: use a "
+                    "newer one",
+                    engine->place, (long long)state->version, POSTGRES_MIGRATION_COUNT);
     }
-    struct params *params = session_params(session);
-    param_int8(params, 1);
-    param_text(params, result_text(objects, 0, 0));
-    status = session_query(session, POSTGRES_QUERY_VERIFY_SCHEMA, &result);
-    PQclear(objects);
-    if (status != HF_OK) {
-        return status;
+    if (state->version == 0 && open_mode != HF_OPEN_CREATE) {
+        return fail(HF_NOTFOUND, "%s has no schema holdfast", engine->place);
     }
-    if (PQntuples(result) > 0) {
-        struct text fault = result_text(result, 0, 0);
-        status = fail(HF_SCHEMA,
-                      "%s: %" TEXT_PRI ". Make it as it is in a new database of the version that "
-                      "made it, and remove what does not belong to Holdfast; `holdfast verify` of "
-                      "that version lists all",
-                      session->engine->place, TEXT_ARG(fault));
+    if (open_mode != HF_OPEN_NOMIGRATE) {
+        return HF_OK;
     }
-    PQclear(result);
+    if (state->version < POSTGRES_MIGRATION_COUNT) {
+        return fail(HF_SCHEMA,
+                    "%s has schema version %lld and this program needs %d: migrate it "
+                    "first",
+                    engine->place, (long long)state->version, POSTGRES_MIGRATION_COUNT);
+    }
+    if (state->functions == FUNCTIONS_OLDER) {
+        return fail(HF_SCHEMA,
+                    "%s has the functions of Holdfast %s and this program needs those of %s: "
+                    "migrate it first",
+                    engine->place, state->release[0] ? state->release : "before 0.1.0",
+                    program_release);
+    }
+    return HF_OK;
+}
+
+/* Functions of the same release are good enough for a role that may not change them. */
+static bool is_to_change(hf_open_mode open_mode, const struct schema_state *state)
+{
+    return state->version < POSTGRES_MIGRATION_COUNT || state->functions == FUNCTIONS_OLDER ||
+           (state->functions == FUNCTIONS_OTHER && state->owned && open_mode != HF_OPEN_NOMIGRATE);
+}
+
+/* How the transaction reads and what it does not wait for longer than the deadline. */
+static hf_status migrate_settings(struct session *session, struct deadline deadline)
+{
+    char wait[32];
+    int64_t left_ms = deadline_left_ms(deadline);
+    snprintf(wait, sizeof wait, "%lld", left_ms < 0 ? 0LL : (long long)(left_ms + 1));
+    hf_status status =
+        session_script(session, postgres_queries[POSTGRES_QUERY_INSTALL_SETTINGS].sql);
+    if (status == HF_OK) {
+        param_text(session_params(session), text_of(wait));
+        status = session_run(session, POSTGRES_QUERY_SCHEMA_PATIENCE);
+    }
     return status;
 }
 
-/* Inside the transaction: the steps that are missing. */
+static hf_status run_script(struct session *session, int64_t version)
+{
+    struct buf script;
+    buf_init(&script, SCRIPT_BYTES_MAX);
+    script_body(&script);
+    const char *text = buf_terminate(&script);
+    hf_status status = buf_status(&script);
+    if (status == HF_OK) {
+        status = session_script(session, text);
+        if (status != HF_OK) {
+            status = fail(status, "cannot migrate the schema from version %lld to %d: %s",
+                          (long long)version, POSTGRES_MIGRATION_COUNT, err_message());
+        }
+    }
+    buf_release(&script);
+    return status;
+}
+
+/* Inside the transaction: what is missing. Another process may have done it while we waited. */
 static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mode,
-                           struct deadline deadline, int64_t *ret_version)
+                           struct deadline deadline)
 {
     struct session *session = &engine->writer;
-    int64_t version = 0;
+    struct schema_state state;
+    int64_t exists = 0;
     hf_status status = migrate_settings(session, deadline);
+    if (status == HF_OK) {
+        status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
+    }
+    if (status == HF_OK) {
+        status = check_owner(session, true, exists != 0); /* the lock needs a right */
+    }
     if (status == HF_OK) {
         session_params(session);
         status = session_run(session, POSTGRES_QUERY_SCHEMA_LOCK);
     }
     if (status == HF_OK) {
-        status = read_version(session, true, &version);
+        status = read_state(session, true, &state);
     }
     if (status == HF_OK) {
-        status = check_version(engine, open_mode, version);
+        status = check_state(engine, open_mode, &state);
     }
-    int64_t before = version;
-    if (status == HF_OK && before > 0 && before < POSTGRES_MIGRATION_COUNT) {
-        status = compare_objects(session);
-    }
-    for (; status == HF_OK && version < POSTGRES_MIGRATION_COUNT; version++) {
+    if (status == HF_OK && is_to_change(open_mode, &state)) {
+        status = run_script(session, state.version);
         HF_POINT("mid_migration");
-        status = session_script(session, postgres_migrations[version].sql);
-        if (status != HF_OK) {
-            return fail(status, "cannot migrate the schema to version %lld: %s",
-                        (long long)version + 1, err_message());
-        }
     }
-    if (status == HF_OK && version > before) {
-        param_int8(session_params(session), version);
-        status = session_run(session, POSTGRES_QUERY_SCHEMA_VERSION_PUT);
-        if (status == HF_OK) {
-            status = record_objects(session);
-        }
-    }
-    *ret_version = version;
     return status;
 }
 
 static hf_status migrate_once(struct postgres_engine *engine, hf_open_mode open_mode,
-                              struct deadline deadline, int64_t *ret_version)
+                              struct deadline deadline)
 {
     struct session *session = &engine->writer;
     hf_status status = session_begin(session);
     if (status != HF_OK) {
         return status;
     }
-    status = run_steps(engine, open_mode, deadline, ret_version);
+    status = run_steps(engine, open_mode, deadline);
     if (status == HF_OK) {
         return session_commit(session);
     }
@@ -243,25 +257,30 @@ hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mod
                            struct deadline deadline)
 {
     struct session *session = &engine->writer;
-    int64_t version = 0;
+    struct schema_state state;
     int rivals = 0;
     session->deadline = deadline;
-    hf_status status = read_version(session, false, &version);
+    hf_status status = read_state(session, false, &state);
     if (status == HF_OK) {
-        status = check_version(engine, open_mode, version);
+        status = check_state(engine, open_mode, &state);
     }
-    while (status == HF_OK && version < POSTGRES_MIGRATION_COUNT) {
+    if (status != HF_OK || !is_to_change(open_mode, &state)) {
+        return status;
+    }
+    for (;;) {
         session->sqlstate[0] = '\0';
-        status = migrate_once(engine, open_mode, deadline, &version);
+        status = migrate_once(engine, open_mode, deadline);
         bool again = postgres_is_passing(session->sqlstate) ||
                      (is_made_by_another(session->sqlstate) && ++rivals < RIVALS_MAX);
-        if (status != HF_OK && again && !deadline_passed(deadline)) {
-            nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
-            status = session_connect(session, deadline);
-            version = 0; /* whatever was reached is rolled back: look again */
+        if (status == HF_OK || !again || deadline_passed(deadline)) {
+            return status;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
+        status = session_connect(session, deadline);
+        if (status != HF_OK) {
+            return status;
         }
     }
-    return status;
 }
 
 /* ---- The namespace --------------------------------------------------------------------------- */

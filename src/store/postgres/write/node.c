@@ -1,10 +1,10 @@
 /*
  * node.c - nodes: registering this process as one, and listing those of the namespace.
  *
- * A node is a process's row with what it says about itself (0020_nodes.sql). The keeper registers
- * it on each of its connections, so a row that was swept while the server was out of reach comes
- * back; its beats are the heartbeat. Closing, or whoever sweeps the dead, moves the node to
- * past_nodes.
+ * A node is a process's row with what it says about itself (functions/nodes.sql). The keeper
+ * registers it on each of its connections, so a row that was swept while the server was out of
+ * reach comes back; its beats are the heartbeat. Closing, or whoever sweeps the dead, moves the
+ * node to past_nodes.
  *
  * An id that was given is looked for when the store is opened. The server learns of a process's
  * death a moment later than whoever starts it again, so it is asked for a little while. If the id

@@ -1,6 +1,6 @@
 /*
- * retention.c - the months of the log that may go. See 0021_retention.sql, which decides and does
- * everything but one thing: detaching a month, which no function can do.
+ * retention.c - the months of the log that may go. See sql/postgres/functions/retention.sql, which
+ * decides and does everything but one thing: detaching a month, which no function can do.
  *
  * A step that needs that answers the command. It is run on a session of the pool, outside of any
  * transaction:

@@ -6,10 +6,10 @@
  * truncates them while it lives. A table is one statement whose rows arrive one by one
  * (single-row mode), so memory does not grow with it. What a column means is said by its type.
  *
- * Writing. A chunk of rows is one statement with an array for each column (queries_transfer.sql,
- * 0022_copying.sql), which locks the namespace's row and compares the mark: of two runs only the
- * later one writes. If the connection is lost nobody knows whether it happened (HF_UNKNOWN); the
- * next run looks at what is there.
+ * Writing. A chunk of rows is one statement with an array for each column (queries/transfer.sql,
+ * functions/copying.sql), which locks the namespace's row and compares the mark: of two runs only
+ * the later one writes. If the connection is lost nobody knows whether it happened (HF_UNKNOWN);
+ * the next run looks at what is there.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * conn.h - one SQLite connection: its statements, and SQLite's errors as ours.
  *
- * Statements are named by the enum that scripts/embed-sql makes of sql/sqlite/queries*.sql. Each is
+ * Statements are named by the enum that scripts/embed-sql makes of sql/sqlite/queries. Each is
  * prepared on first use and kept:
  *
  *     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_HEAD);

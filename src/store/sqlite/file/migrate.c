@@ -1,13 +1,12 @@
 /*
  * migrate.c - the schema and its steps, and the namespace. See migrate.h.
  *
- * sql/sqlite/NNNN_name.sql are the steps; holdfast_meta says which was the last one that this file
- * went through. Each step and its number are one transaction, so a process that dies in between
- * leaves the file at the step before. Two processes at once are kept apart by the gate, and by
- * BEGIN IMMEDIATE from programs that do not know the gate; the second one looks again and finds
+ * sql/sqlite/tables/NNNN_name.sql are the steps; holdfast_meta says which was the last one that
+ * this file went through. Each step and its number are one transaction, so a process that dies in
+ * between leaves the file at the step before. Two processes at once are kept apart by the gate, and
+ * by BEGIN IMMEDIATE from programs that do not know the gate; the second one looks again and finds
  * nothing to do. The last step is committed only if the schema is then the one that this program
- * makes. A file that is ahead of this program is refused: it may mean something that we do
- * not see.
+ * makes. A file that is ahead of this program is refused: it may mean something that we do not see.
  */
 #include "store/sqlite/file/migrate.h"
 

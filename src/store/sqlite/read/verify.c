@@ -1,7 +1,7 @@
 /*
  * verify.c - what `verify` asks of this engine. See store/verify.h.
  *
- * The checks are statements of queries_verify.sql that answer sentences, but for the leases, whose
+ * The checks are statements of queries/verify.sql that answer sentences, but for the leases, whose
  * list of positions only C can read, and the schema (schema.h). The first check is SQLite's own: it
  * reads every page of the file, the application's tables as well, and compares all indexes with
  * their tables, the one of event ids among them, by which publishing twice is noticed.

@@ -1,7 +1,7 @@
 /*
  * transfer.c - rows of a namespace as they are, out of this file and into it. See transfer.h.
  *
- * One statement reads a table and one writes a row of it (queries_transfer.sql); between them a row
+ * One statement reads a table and one writes a row of it (queries/transfer.sql); between them a row
  * is what SQLite says of each column, so this file knows no table but one: the positions of a
  * lease, which are a blob here, travel as the text of a range ("{[3,5),[9,10)}").
  *

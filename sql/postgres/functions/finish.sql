@@ -1,0 +1,41 @@
+-- What is done after all functions have been made, anew or for the first time. This is the last file.
+
+-- What runs with its owner's rights is for the roles that grants.sql grants it to, and for nobody else; the
+-- functions of triggers are for none. A function that is new here has to be granted to those who have a part
+-- in a namespace, and what each namespace has of its own (append_<id>, claim_<id>) is made of texts that may
+-- be new, too.
+DO $$
+DECLARE
+    v_grant record;
+BEGIN
+    LOCK TABLE holdfast.grants IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM holdfast.append_make(n.id), holdfast.claim_make(n.id)
+        FROM holdfast.namespaces n WHERE to_regclass('holdfast.events_' || n.id) IS NOT NULL;
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', holdfast.entry_list(NULL));
+    FOR v_grant IN SELECT DISTINCT g.namespace_id, g.grantee FROM holdfast.grants g LOOP
+        PERFORM holdfast.grants_apply(v_grant.namespace_id, v_grant.grantee);
+    END LOOP;
+END
+$$;
+
+-- A function that is in no file any more goes. All others were written just now, in the same transaction, as
+-- finish_mark was. If something of the application depends on one that goes, the server says so, and
+-- nothing is changed.
+CREATE OR REPLACE FUNCTION holdfast.finish_mark() RETURNS void
+    LANGUAGE sql
+    RETURN NULL::void;
+DO $$
+DECLARE
+    v_gone text;
+BEGIN
+    SELECT string_agg(p.oid::regprocedure::text, ', ') INTO v_gone
+        FROM pg_proc p
+        WHERE p.pronamespace = 'holdfast'::regnamespace
+            AND p.xmin <> (SELECT m.xmin FROM pg_proc m
+                           WHERE m.oid = 'holdfast.finish_mark()'::regprocedure);
+    IF v_gone IS NOT NULL THEN
+        EXECUTE 'DROP ROUTINE ' || v_gone;
+    END IF;
+END
+$$;
+DROP FUNCTION holdfast.finish_mark();

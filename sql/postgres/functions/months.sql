@@ -1,0 +1,140 @@
+-- Months: the log of a namespace is cut by the month, so that what is old can go.
+--
+-- Months are made ahead, by every process that opens and once an hour, and on demand, by whoever publishes
+-- into one that is missing; so publishing never stops for want of a month, whatever the server's clock does.
+
+-- The name of the table of a month.
+CREATE OR REPLACE FUNCTION holdfast.month_table(p_namespace_id integer, p_at timestamptz)
+    RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 'holdfast.events_' || $1::text || '_' || to_char($2 AT TIME ZONE 'UTC', 'YYYYMM');
+
+-- await_months: nobody else makes a month of this namespace until the caller's transaction ends, and all
+-- that were made are there for it to write into.
+--
+-- The second needs the lock as well. A commit can be seen a moment before other sessions are told of
+-- it, and nobody who publishes waits for one who attaches a month: meanwhile a session finds the table and
+-- the row in namespaces, but its own idea of the log is older, and the log takes nothing ("no partition
+-- of relation", 23514). Locks are given back after everybody has been told. To hear it, a session has to
+-- open a table on which its transaction has no such lock yet, as the size of one does. The lock is the one
+-- that ATTACH takes on the log: no publisher and no reader minds it. HF003.
+CREATE OR REPLACE FUNCTION holdfast.await_months(p_namespace_id integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE holdfast.%I IN SHARE UPDATE EXCLUSIVE MODE', 'events_' || p_namespace_id);
+    PERFORM pg_relation_size('holdfast.namespace_ids');
+EXCEPTION WHEN undefined_table THEN
+    RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
+END
+$$;
+
+-- make_month: makes the month of p_at of a namespace's log, if it is not there. True: it was made
+-- now. HF003: there is no such namespace.
+--
+-- A new table gets its indexes and is attached: ATTACH disturbs no publisher (CREATE ... PARTITION OF
+-- would wait for every open transaction). Callers that come at the same moment wait for the first
+-- one's transaction (await_months), then find the month.
+-- If the caller's transaction rolls back, the month is gone and the next publisher makes it again.
+CREATE OR REPLACE FUNCTION holdfast.make_month(p_namespace_id integer, p_at timestamptz)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+    SET datestyle = 'ISO, YMD' SET timezone = 'UTC'
+AS $$
+DECLARE
+    v_table text := month_table(p_namespace_id, p_at);
+    v_name  text := substr(v_table, 10);
+    v_from  timestamptz := date_trunc('month', p_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
+    v_to    timestamptz := (date_trunc('month', p_at AT TIME ZONE 'UTC') + interval '1 month')
+                           AT TIME ZONE 'UTC';
+BEGIN
+    IF to_regclass(v_table) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM await_months(p_namespace_id);
+    IF to_regclass(v_table) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    IF to_regclass('holdfast.events_' || p_namespace_id) IS NULL THEN
+        RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
+    END IF;
+    EXECUTE format('CREATE TABLE %I.%I (LIKE holdfast.events INCLUDING ALL)', 'holdfast', v_name);
+    EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast.%I (id, guard_at)', v_name || '_id', v_name);
+    EXECUTE format('CREATE INDEX %I ON holdfast.%I (position)', v_name || '_position', v_name);
+    EXECUTE format('ALTER TABLE holdfast.%I ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
+                   'events_' || p_namespace_id, v_name, v_from, v_to);
+    UPDATE namespaces n
+        SET months_from = CASE WHEN v_to = n.months_from OR v_from > n.months_to THEN v_from
+                               ELSE n.months_from END,
+            months_to = greatest(n.months_to, v_to)
+        WHERE n.id = p_namespace_id AND (v_to = n.months_from OR v_from >= n.months_to);
+    RETURN true;
+END
+$$;
+
+-- ensure_month: the same for whoever publishes and may need it. It makes the months that publishing needs
+-- and no others: those of a day ago, of now and of in a day (guard_at, append.sql), and the next one,
+-- which is made ahead. HF001: p_at is in another month. HF003: there is no such namespace.
+CREATE OR REPLACE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    IF to_regclass(month_table(p_namespace_id, p_at)) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    IF p_at IS NULL
+       OR p_at AT TIME ZONE 'UTC' < date_trunc('month', (v_now - interval '1 day') AT TIME ZONE 'UTC')
+       OR p_at AT TIME ZONE 'UTC' >= date_trunc('month', v_now AT TIME ZONE 'UTC') + interval '2 months'
+    THEN
+        RAISE EXCEPTION 'month of % is not made: publishing needs this month, the next, and for a day '
+                        'the last one', p_at USING ERRCODE = 'HF001';
+    END IF;
+    RETURN make_month(p_namespace_id, p_at);
+END
+$$;
+
+-- ensure_months: makes this month and the next of every namespace, or of one, but of none that is being
+-- removed. Answers how many were made. For every process that opens, once an hour, and at will.
+CREATE OR REPLACE FUNCTION holdfast.ensure_months(p_namespace_id integer DEFAULT NULL)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_id   integer;
+    v_made integer := 0;
+    v_now  timestamptz := clock_timestamp();
+    v_next timestamptz := (date_trunc('month', v_now AT TIME ZONE 'UTC') + interval '1 month')
+                          AT TIME ZONE 'UTC';
+BEGIN
+    FOR v_id IN SELECT id FROM namespaces
+                WHERE (id = p_namespace_id OR p_namespace_id IS NULL) AND removing_at IS NULL
+                ORDER BY id LOOP
+        v_made := v_made + ensure_month(v_id, v_now)::integer + ensure_month(v_id, v_next)::integer;
+    END LOOP;
+    RETURN v_made;
+END
+$$;
+
+-- try_months: ensure_months for whoever must not wait for others' transactions, one of which may have
+-- made the month and be open. NULL: it would have to. For every part of the namespace.
+CREATE OR REPLACE FUNCTION holdfast.try_months(p_namespace_id integer,
+                                               p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast, pg_temp
+    SET lock_timeout = '200ms'
+AS $$
+BEGIN
+    PERFORM admit(p_ticket, p_namespace_id, 'make months of', 'viewer', 'publisher', 'consumer', 'owner');
+    RETURN ensure_months(p_namespace_id);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
+END
+$$;

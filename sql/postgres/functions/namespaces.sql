@@ -1,0 +1,502 @@
+-- Namespaces as people see them: settings, a list, and how one is removed.
+--
+-- Removing is a chain of small transactions. The first one marks the namespace, and from then on
+-- nobody opens it; the log goes month by month, then row by row what other tables have of it. Whoever
+-- dies in between leaves a marked namespace, and removing it again goes on from there.
+
+-- ---- Gates --------------------------------------------------------------------------------------
+
+-- gate_holder: the session that has locked a gate, in the words of a message. It is not known if the session did
+-- so inside of a savepoint, whose id is in no table of locks any more.
+CREATE OR REPLACE FUNCTION holdfast.gate_holder(p_namespace_id integer, p_gate integer) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_holder text;
+BEGIN
+    IF has_table_privilege('pg_catalog.pg_locks', 'SELECT')
+       AND has_table_privilege('pg_catalog.pg_stat_activity', 'SELECT') THEN
+        SELECT format('process %s of role %s', l.pid, a.usename) INTO v_holder
+            FROM gates g JOIN pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = g.xmax
+                 AND l.mode = 'ExclusiveLock' AND l.granted
+            JOIN pg_stat_activity a ON a.pid = l.pid
+            WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate LIMIT 1;
+    END IF;
+    RETURN coalesce(v_holder, 'another session');
+END
+$$;
+
+-- gate_wait: locks a gate, to the end of the transaction. NULL: it is locked. If not: which session has it and
+-- does what (p_deed), and how long it was waited for: as long as lock_timeout says, or p_wait if that says for ever.
+CREATE OR REPLACE FUNCTION holdfast.gate_wait(p_namespace_id integer, p_gate integer, p_wait text,
+                                              p_deed text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_before text := current_setting('lock_timeout');
+    v_wait   text := coalesce(nullif(v_before, '0'), p_wait);
+BEGIN
+    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate FOR UPDATE SKIP LOCKED;
+    IF FOUND OR p_gate IS NULL THEN
+        RETURN NULL;
+    END IF;
+    BEGIN
+        PERFORM set_config('lock_timeout', v_wait, true);
+        PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate FOR UPDATE;
+        PERFORM set_config('lock_timeout', v_before, true);
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN format('%s is %s and has not ended its transaction; waited %s for it',
+                      gate_holder(p_namespace_id, p_gate), p_deed, v_wait);
+    END;
+    RETURN NULL;
+END
+$$;
+
+-- gate_take: locks a gate of the schema, to the end of the transaction. 55P03: another session has it and does
+-- not end.
+CREATE OR REPLACE FUNCTION holdfast.gate_take(p_gate integer, p_deed text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_fault text := gate_wait(0, p_gate, '5s', p_deed);
+BEGIN
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'lock_not_available';
+    END IF;
+END
+$$;
+
+-- namespace_find: the namespace of this name, for whoever is going to use it. HF003 if there is none, or
+-- it is being removed; HF011 if it is a copy that is not complete (copying.sql).
+CREATE OR REPLACE FUNCTION holdfast.namespace_find(p_name text) RETURNS holdfast.namespaces
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces;
+BEGIN
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NULL;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace %', left(p_name, 255) USING ERRCODE = 'HF003';
+    ELSIF v_namespace.copying IS NOT NULL THEN
+        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_name USING ERRCODE = 'HF011';
+    END IF;
+    RETURN v_namespace;
+END
+$$;
+
+-- namespace_of: the namespace with this id, for whoever has it open. HF003 if it is gone.
+CREATE OR REPLACE FUNCTION holdfast.namespace_of(p_id integer) RETURNS holdfast.namespaces
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces;
+BEGIN
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_id;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace with id %', p_id USING ERRCODE = 'HF003';
+    END IF;
+    RETURN v_namespace;
+END
+$$;
+
+-- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
+-- append_<id> and claim_<id>.
+-- status 0; HF_INVALID (1) for a bad name; HF_NOTFOUND (3) if p_create is false and it does not
+-- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: the gate of those
+-- who make one, to the end of the transaction (55P03). If the client dies, nothing is left.
+CREATE OR REPLACE FUNCTION holdfast.namespace_put(p_name text, p_gapless boolean DEFAULT NULL,
+                                                  p_create boolean DEFAULT true, OUT status integer,
+                                                  OUT message text, OUT id integer,
+                                                  OUT gapless boolean, OUT created boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    status := 0;
+    created := false;
+    SELECT n.id, n.gapless INTO namespace_put.id, namespace_put.gapless
+        FROM namespaces n WHERE n.name = p_name;
+    IF NOT FOUND THEN
+        message := name_fault(p_name, 'namespace name', 128);
+        IF message IS NOT NULL THEN
+            status := 1;
+            RETURN;
+        END IF;
+        IF NOT p_create THEN
+            status := 3;
+            message := format('there is no namespace %s', left(p_name, 255));
+            RETURN;
+        END IF;
+        PERFORM gate_take(0, 'making a namespace');
+        SELECT n.id, n.gapless INTO namespace_put.id, namespace_put.gapless
+            FROM namespaces n WHERE n.name = p_name;
+        created := NOT FOUND;
+    END IF;
+    IF created THEN
+        namespace_put.id := nextval('holdfast.namespace_ids');
+        namespace_put.gapless := coalesce(p_gapless, false);
+        EXECUTE format('CREATE SEQUENCE holdfast.%I AS bigint CACHE 1',
+                       'events_' || namespace_put.id || '_position');
+        EXECUTE format('CREATE SEQUENCE holdfast.%I AS bigint CACHE 1',
+                       'events_' || namespace_put.id || '_sleep');
+        EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL) '
+                       'PARTITION BY RANGE (guard_at)', 'events_' || namespace_put.id);
+        EXECUTE format('ALTER TABLE holdfast.events ATTACH PARTITION holdfast.%I FOR VALUES IN (%s)',
+                       'events_' || namespace_put.id, namespace_put.id);
+        INSERT INTO namespaces (id, name, gapless, sequence, sleep, created_at)
+            VALUES (namespace_put.id, p_name, namespace_put.gapless,
+                    ('holdfast.events_' || namespace_put.id || '_position')::regclass,
+                    ('holdfast.events_' || namespace_put.id || '_sleep')::regclass,
+                    clock_timestamp());
+        IF namespace_put.gapless THEN
+            INSERT INTO heads (namespace_id, head) VALUES (namespace_put.id, 0);
+        END IF;
+        INSERT INTO gates (namespace_id, gate) SELECT namespace_put.id, g FROM generate_series(0, 65) g;
+        PERFORM ensure_months(namespace_put.id);
+        PERFORM append_make(namespace_put.id);
+        PERFORM claim_make(namespace_put.id);
+    ELSIF p_gapless <> namespace_put.gapless THEN
+        status := 4;
+        message := format('namespace %s is %sgapless, which cannot be changed', p_name,
+                          CASE WHEN namespace_put.gapless THEN '' ELSE 'not ' END);
+    END IF;
+END
+$$;
+
+-- change_namespace_put: `struct namespace_put`, and what opening does. What is NULL stays as it is.
+-- Answers as namespace_put does; HF_BUSY (11) if it is being removed, or copied into.
+CREATE OR REPLACE FUNCTION holdfast.change_namespace_put(p_name text, p_metadata json,
+                                                         p_gapless boolean, p_create boolean,
+                                                         OUT status integer, OUT message text,
+                                                         OUT id integer, OUT gapless boolean,
+                                                         OUT created boolean,
+                                                         p_retention_ms bigint DEFAULT NULL,
+                                                         p_retention_bytes bigint DEFAULT NULL,
+                                                         p_lagging_drop boolean DEFAULT NULL)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT p.status, p.message, p.id, p.gapless, p.created
+        INTO change_namespace_put.status, change_namespace_put.message, change_namespace_put.id,
+             change_namespace_put.gapless, change_namespace_put.created
+        FROM namespace_put(p_name, p_gapless, p_create) p;
+    IF EXISTS (SELECT FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NOT NULL) THEN
+        change_namespace_put.status := 11;
+        change_namespace_put.message := format('namespace %s is being removed', p_name);
+    ELSIF EXISTS (SELECT FROM namespaces n WHERE n.name = p_name AND n.copying IS NOT NULL) THEN
+        change_namespace_put.status := 11;
+        change_namespace_put.message := format(
+            'namespace %s is a copy that is not complete: run the same holdfast copy again, or remove it',
+            p_name);
+    ELSIF change_namespace_put.status = 0
+        AND num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop) > 0 THEN
+        UPDATE namespaces n
+            SET metadata = coalesce(p_metadata, n.metadata),
+                retention_ms = coalesce(p_retention_ms, n.retention_ms),
+                retention_bytes = coalesce(p_retention_bytes, n.retention_bytes),
+                lagging_drop = coalesce(p_lagging_drop, n.lagging_drop)
+            WHERE n.id = change_namespace_put.id;
+    END IF;
+END
+$$;
+
+-- limit_payload: the largest payload, in bytes, that is published into a namespace in SQL, or by a role that has a
+-- part in it; 1 MiB at first. A program of the library whose role owns the schema has its own (payload_bytes_max).
+-- For the owner of the schema. HF001, HF003.
+CREATE OR REPLACE FUNCTION holdfast.limit_payload(namespace text, bytes integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF bytes IS NULL OR bytes NOT BETWEEN 1024 AND 268435456 THEN
+        RAISE EXCEPTION 'bytes is %; it takes 1024 to 268435456', bytes USING ERRCODE = 'HF001';
+    END IF;
+    UPDATE namespaces n SET payload_bytes_max = bytes
+        WHERE n.id = (namespace_find(limit_payload.namespace)).id;
+END
+$$;
+
+-- A subscription of a namespace that is gone, or going, would belong to nobody. Whoever makes one keeps the
+-- namespace from being removed meanwhile: each step of removing waits for its row.
+CREATE OR REPLACE FUNCTION holdfast.subscription_check() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM namespaces n WHERE n.id = new.namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the namespace is gone' USING ERRCODE = 'HF003';
+    END IF;
+    RETURN new;
+END
+$$;
+
+-- The first step of removing: refuses while a process that is alive has it open, unless forced.
+CREATE OR REPLACE FUNCTION holdfast.namespace_mark(p_id integer, p_name text, p_force boolean,
+                                                   OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_open record;
+BEGIN
+    status := 0;
+    PERFORM FROM namespaces n WHERE n.id = p_id FOR UPDATE; -- nobody registers meanwhile
+    v_open := nodes_present(p_id);
+    IF v_open.count > 0 AND NOT p_force THEN
+        status := 4;
+        message := format('namespace %s is open in %s process%s: %s', p_name, v_open.count,
+                          CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END, v_open.names);
+        RETURN;
+    END IF;
+    UPDATE namespaces SET removing_at = clock_timestamp() WHERE id = p_id;
+    PERFORM pg_notify('holdfast_' || p_id, '');
+END
+$$;
+
+-- The log: a month, or at last the table and the sequences. True: something was left to do.
+CREATE OR REPLACE FUNCTION holdfast.namespace_drop_log(p_id integer) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_log   regclass := to_regclass('holdfast.events_' || p_id);
+    v_month regclass;
+BEGIN
+    IF v_log IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM await_months(p_id); -- nobody makes a month meanwhile
+    SELECT i.inhrelid::regclass INTO v_month FROM pg_inherits i WHERE i.inhparent = v_log LIMIT 1;
+    IF FOUND THEN
+        EXECUTE format('DROP TABLE %s', v_month);
+    ELSE
+        EXECUTE format('DROP TABLE %s', v_log);
+        EXECUTE format('DROP SEQUENCE holdfast.%I', 'events_' || p_id || '_position');
+        EXECUTE format('DROP SEQUENCE holdfast.%I', 'events_' || p_id || '_sleep');
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- What the subscriptions have, up to p_rows rows. Answers how many of these are left over.
+CREATE OR REPLACE FUNCTION holdfast.namespace_drop_subscriptions(p_id integer, p_rows bigint)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_left  bigint := p_rows;
+    v_count bigint;
+    v_sub   bigint;
+    v_table text;
+BEGIN
+    WHILE v_left > 0 LOOP
+        SELECT s.id INTO v_sub FROM subscriptions s WHERE s.namespace_id = p_id
+            ORDER BY s.id LIMIT 1 FOR UPDATE;
+        EXIT WHEN NOT FOUND;
+        FOREACH v_table IN ARRAY ARRAY['retries', 'copies', 'settled', 'leases', 'partitions'] LOOP
+            EXECUTE format('DELETE FROM holdfast.%I WHERE ctid = ANY (ARRAY('
+                           'SELECT ctid FROM holdfast.%I WHERE subscription_id = $1 LIMIT $2))',
+                           v_table, v_table) USING v_sub, v_left;
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            v_left := v_left - v_count;
+            IF v_left <= 0 THEN
+                RETURN 0;
+            END IF;
+        END LOOP;
+        DELETE FROM subscriptions WHERE id = v_sub;
+        v_left := v_left - 1;
+    END LOOP;
+    RETURN v_left;
+END
+$$;
+
+-- change_namespace_remove: one step of `struct namespace_remove`, at most about p_rows rows or a month.
+-- HF_NOTFOUND (3), HF_CONFLICT (4); HF_MISUSE (2) if it is p_own, the caller's. Locks are waited for only briefly: who publishes, here or in
+-- another namespace, waits behind whoever waits for a lock on the log; so this gives up and is called
+-- again.
+CREATE OR REPLACE FUNCTION holdfast.change_namespace_remove(p_own integer, p_name text,
+                                                            p_force boolean, p_rows bigint,
+                                                            OUT status integer, OUT message text,
+                                                            OUT more boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+    SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    v_left      bigint := p_rows;
+    v_count     bigint;
+    v_table     text;
+    v_namespace namespaces%ROWTYPE;
+BEGIN
+    status := 0;
+    more := true;
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name FOR UPDATE;
+    IF NOT FOUND THEN
+        status := 3;
+        message := format('there is no namespace %s', left(p_name, 255));
+        RETURN;
+    END IF;
+    IF v_namespace.id = p_own THEN
+        status := 2;
+        message := format('namespace %s is open here', p_name);
+        RETURN;
+    END IF;
+    IF v_namespace.removing_at IS NULL THEN
+        SELECT m.status, m.message INTO change_namespace_remove.status, change_namespace_remove.message
+            FROM namespace_mark(v_namespace.id, p_name, p_force) m;
+        RETURN;
+    END IF;
+    IF namespace_drop_log(v_namespace.id) THEN
+        RETURN;
+    END IF;
+    DELETE FROM schedule_runs WHERE ctid = ANY (ARRAY(
+        SELECT r.ctid FROM schedules s JOIN schedule_runs r ON r.schedule_id = s.id
+        WHERE s.namespace_id = v_namespace.id LIMIT v_left));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    v_left := v_left - v_count;
+    IF v_left <= 0 THEN
+        RETURN;
+    END IF;
+    FOREACH v_table IN ARRAY ARRAY['event_ids', 'keys', 'letters', 'schedules', 'delayed'] LOOP
+        EXECUTE format('DELETE FROM holdfast.%I WHERE ctid = ANY (ARRAY('
+                       'SELECT ctid FROM holdfast.%I WHERE namespace_id = $1 LIMIT $2))',
+                       v_table, v_table) USING v_namespace.id, v_left;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        v_left := v_left - v_count;
+        IF v_left <= 0 THEN
+            RETURN;
+        END IF;
+    END LOOP;
+    v_left := namespace_drop_subscriptions(v_namespace.id, v_left);
+    IF v_left > 0 THEN
+        DELETE FROM heads WHERE namespace_id = v_namespace.id;
+        DELETE FROM gates WHERE namespace_id = v_namespace.id;
+        DELETE FROM processes WHERE namespace_id = v_namespace.id;
+        DELETE FROM past_nodes WHERE namespace_id = v_namespace.id;
+        DELETE FROM namespaces n WHERE n.id = v_namespace.id;
+        EXECUTE format('DROP FUNCTION IF EXISTS holdfast.%I, holdfast.%I', 'append_' || v_namespace.id,
+                       'claim_' || v_namespace.id);
+        more := false;
+    END IF;
+END
+$$;
+
+-- ---- Namespaces ---------------------------------------------------------------------------------
+
+-- Makes a namespace, or changes it. What is NULL stays. HF001, HF003, HF004, HF011.
+CREATE OR REPLACE FUNCTION holdfast.namespace_set(p_name text, p_gapless boolean, p_metadata json,
+                                                  p_retention_ms bigint, p_retention_bytes bigint,
+                                                  p_lagging text, p_create boolean) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_done record;
+BEGIN
+    PERFORM fault_check(coalesce(
+        name_fault(p_name, 'namespace name', 128),
+        metadata_fault(p_metadata, 65536),
+        CASE WHEN p_retention_ms NOT BETWEEN 0 AND 31622400000000
+                 THEN format('retention_ms is %s; it takes 0 to 31622400000000', p_retention_ms)
+             WHEN p_retention_bytes < 0
+                 THEN format('retention_bytes is %s; it takes 0 and more', p_retention_bytes)
+             WHEN p_lagging NOT IN ('keep', 'drop')
+                 THEN format('lagging is %s; it takes keep or drop', left(p_lagging, 64)) END));
+    PERFORM demand_read_committed('namespaces need');
+    PERFORM commit_durably();
+    v_done := change_namespace_put(p_name, p_metadata, p_gapless, p_create, p_retention_ms,
+                                   p_retention_bytes, p_lagging = 'drop');
+    PERFORM answer_check(v_done.status, v_done.message);
+    RETURN v_done.created;
+END
+$$;
+
+-- create_namespace: makes a namespace, or changes the one of this name. gapless, which cannot change:
+-- positions have no gaps, and publishers queue. retention_ms: how long events stay, 0: for ever;
+-- retention_bytes: how large the log may become, 0: no limit; lagging: whether what a subscription has
+-- not finished is kept or dropped then. True: it is new. For the owner of the schema.
+CREATE OR REPLACE FUNCTION holdfast.create_namespace(namespace text, gapless boolean DEFAULT NULL,
+                                                     metadata json DEFAULT NULL,
+                                                     retention_ms bigint DEFAULT NULL,
+                                                     retention_bytes bigint DEFAULT NULL,
+                                                     lagging text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN namespace_set(namespace, gapless, metadata, retention_ms, retention_bytes, lagging, true);
+END
+$$;
+
+-- alter_namespace: changes one that exists. What is not given stays. For the owner of the schema.
+CREATE OR REPLACE FUNCTION holdfast.alter_namespace(namespace text, metadata json DEFAULT NULL,
+                                                    retention_ms bigint DEFAULT NULL,
+                                                    retention_bytes bigint DEFAULT NULL,
+                                                    lagging text DEFAULT NULL)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    PERFORM namespace_set(namespace, NULL, metadata, retention_ms, retention_bytes, lagging, false);
+END
+$$;
+
+-- One step of dropping a namespace. It gives way to whoever uses the log, and tries again; if that takes
+-- longer than 10 s, 55P03. True: call it again, in another transaction.
+CREATE OR REPLACE FUNCTION holdfast.namespace_drop_step(p_name text, p_force boolean)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    c_wait  constant interval := '10 s';
+    v_until timestamptz := clock_timestamp() + c_wait;
+    v_done  record;
+BEGIN
+    PERFORM fault_check(name_fault(p_name, 'namespace name', 128));
+    -- It may wait long; who opens the namespace meanwhile must be seen.
+    PERFORM demand_read_committed('namespaces need');
+    LOOP
+        BEGIN
+            v_done := change_namespace_remove(0, p_name, coalesce(p_force, false), 1000);
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+            IF clock_timestamp() > v_until THEN
+                RAISE;
+            END IF;
+        END;
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+    PERFORM answer_check(v_done.status, v_done.message);
+    RETURN v_done.more;
+END
+$$;
+
+-- drop_namespace: with everything in it, by many small transactions: CALL it outside of one. If it does
+-- not get to its end, calling it again goes on. force: although a process that is alive has it open
+-- (HF004). The session's transactions must be READ COMMITTED. A procedure that ends transactions cannot
+-- name a search_path, so it says where everything is, and has no operators. For the owner of the schema.
+CREATE OR REPLACE PROCEDURE holdfast.drop_namespace(namespace text, force boolean DEFAULT false)
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    COMMIT; -- in somebody's transaction this fails, and nothing is done
+    WHILE holdfast.namespace_drop_step(drop_namespace.namespace, drop_namespace.force) LOOP
+        COMMIT;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,309 @@
+-- Publishing, for everybody: from psql and any driver. The SQLSTATEs are those of append.sql; C
+-- does its own checks and calls append or inserts by itself.
+
+-- publish, the long way: every check, every kind of id.
+CREATE OR REPLACE FUNCTION holdfast.publish_checked(p_namespace text, p_type text, p_payload json,
+                                                    p_id uuid, p_key text, p_tenant text,
+                                                    p_metadata json, p_producer text,
+                                                    p_expected_version bigint,
+                                                    p_emitted_at timestamptz, OUT "position" bigint,
+                                                    OUT duplicate boolean, OUT key_version bigint)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_namespace namespaces := namespace_find(p_namespace);
+    v_payload   json := coalesce(p_payload, 'null');
+    v_emitted   timestamptz := coalesce(p_emitted_at, clock_timestamp());
+    v_fault     text;
+    v_done      record;
+BEGIN
+    v_fault := event_fault(v_namespace.id, p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
+                           p_expected_version, v_emitted);
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
+    END IF;
+    PERFORM commit_durably();
+    v_done := append_one(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
+                         NULL, v_emitted, p_expected_version,
+                         hash_of(coalesce(p_tenant, p_key, p_id::text)));
+    IF v_done.status <> 0 THEN
+        RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
+    END IF;
+    publish_checked."position" := v_done."position";
+    publish_checked.duplicate := v_done.duplicate;
+    publish_checked.key_version := v_done.key_version;
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+END
+$$;
+
+-- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
+-- only if that commits, and when the commit returns it is durable (synchronous_commit is switched on
+-- for the transaction if it is weaker). Publishing an id again stores nothing and answers the first
+-- position. Raises HF001, HF003, HF004 (append.sql). Locks: see append_one. Consumers that sleep
+-- are notified with the commit; a transaction that is to be prepared asks for silence (is_quiet).
+--
+-- An ordinary event is checked by one expression and written by one statement. Whatever is not
+-- ordinary (the expression is not true, or the id exists) goes the long way.
+CREATE OR REPLACE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT 'null',
+                                            INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
+                                            tenant text DEFAULT NULL, metadata json DEFAULT NULL,
+                                            producer text DEFAULT NULL,
+                                            expected_version bigint DEFAULT NULL,
+                                            emitted_at timestamptz DEFAULT NULL,
+                                            OUT "position" bigint, OUT duplicate boolean,
+                                            OUT key_version bigint,
+                                            p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now   timestamptz := clock_timestamp();
+    v_guard timestamptz;
+    v_enter timestamptz;
+    v_hash  bigint;
+    v_quick record;
+    v_done  record;
+BEGIN
+    IF holdfast.holder(p_ticket) IS NOT NULL THEN
+        PERFORM holdfast.enter(p_ticket, publish.namespace, 'publish into', 'publisher', 'owner');
+    END IF;
+    IF publish.id IS NULL THEN
+        publish.id := holdfast.new_id(v_now);
+        v_guard := date_trunc('milliseconds', v_now);
+    ELSE
+        v_guard := holdfast.id_time(publish.id);
+    END IF;
+    SELECT n.id, n.sequence, n.sleep INTO v_quick FROM holdfast.namespaces n
+        WHERE n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
+            AND v_guard > n.ids_until AND v_guard >= n.months_from AND v_guard < n.months_to
+            AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
+            AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
+            AND (octet_length(publish.payload::text) <= 128
+                 OR octet_length(publish.payload::text) <= least(65536, n.payload_bytes_max)
+                    AND NOT holdfast.json_too_deep(publish.payload::text))
+            AND strpos(publish.payload::text, E'\\u') = 0
+            AND (publish.key IS NULL OR octet_length(publish.key) <= 65536)
+            AND (publish.tenant IS NULL OR octet_length(publish.tenant) <= 65536)
+            AND (publish.producer IS NULL OR octet_length(publish.producer) <= 255)
+            AND publish.metadata IS NULL AND publish.expected_version IS NULL
+            AND publish.emitted_at IS NULL
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
+    IF FOUND THEN
+        -- Not RETURNING: who may only publish may not see what is in the log.
+        PERFORM holdfast.publishing(v_quick.id);
+        publish."position" := nextval(v_quick.sequence);
+        v_enter := clock_timestamp();
+        v_hash := holdfast.hash_of(coalesce(publish.tenant, publish.key, publish.id::text));
+        INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+                                     namespace_id, type, producer, key, tenant, payload)
+            VALUES (publish."position", v_hash,
+                    holdfast.checksum_of(
+                        holdfast.content_of(publish.id, v_now, publish.type, publish.key,
+                                            publish.tenant, NULL, publish.producer, NULL,
+                                            publish.payload),
+                        v_hash, publish."position", v_enter, NULL),
+                    v_now, v_enter, v_guard, publish.id, v_quick.id, publish.type,
+                    publish.producer, publish.key, publish.tenant, publish.payload)
+            ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            publish.duplicate := false;
+            IF pg_sequence_last_value(v_quick.sleep)
+               > date_part('epoch', clock_timestamp()) * 1000000 AND NOT holdfast.is_quiet() THEN
+                PERFORM pg_notify('holdfast_' || v_quick.id, '');
+            END IF;
+            RETURN;
+        END IF;
+        v_done := holdfast.find_id(v_quick.id, publish.id);
+        IF v_done."position" IS NOT NULL THEN
+            publish."position" := v_done."position";
+            publish.key_version := v_done.key_version;
+            publish.duplicate := true;
+            PERFORM holdfast.commit_what_is_seen();
+            RETURN;
+        END IF;
+    END IF;
+    v_done := holdfast.publish_checked(publish.namespace, publish.type, publish.payload, publish.id,
+                                       publish.key, publish.tenant, publish.metadata,
+                                       publish.producer, publish.expected_version,
+                                       publish.emitted_at);
+    publish."position" := v_done."position";
+    publish.duplicate := v_done.duplicate;
+    publish.key_version := v_done.key_version;
+END
+$$;
+
+-- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row per
+-- event, in order.
+CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[], payloads json[],
+                                                 ids uuid[] DEFAULT NULL, keys text[] DEFAULT NULL,
+                                                 tenants text[] DEFAULT NULL,
+                                                 metadata json[] DEFAULT NULL,
+                                                 producers text[] DEFAULT NULL,
+                                                 expected_versions bigint[] DEFAULT NULL,
+                                                 emitted_at timestamptz[] DEFAULT NULL,
+                                                 p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
+                   key_version bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_namespace namespaces := enter(p_ticket, publish_many.namespace, 'publish into',
+                                    'publisher', 'owner');
+    v_fault     record;
+    v_done      record;
+    v_now       timestamptz := clock_timestamp();
+    v_count     integer := coalesce(cardinality(types), 0);
+    v_ids       uuid[];
+    v_positions bigint[];
+    v_plain     boolean;
+BEGIN
+    IF v_count > 100000 THEN
+        RAISE EXCEPTION 'there are % events; the limit is 100000', v_count USING ERRCODE = 'HF001';
+    END IF;
+    IF v_count <> coalesce(cardinality(payloads), v_count)
+       OR v_count <> coalesce(cardinality(ids), v_count)
+       OR v_count <> coalesce(cardinality(publish_many.keys), v_count)
+       OR v_count <> coalesce(cardinality(tenants), v_count)
+       OR v_count <> coalesce(cardinality(publish_many.metadata), v_count)
+       OR v_count <> coalesce(cardinality(producers), v_count)
+       OR v_count <> coalesce(cardinality(expected_versions), v_count)
+       OR v_count <> coalesce(cardinality(publish_many.emitted_at), v_count) THEN
+        RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
+    END IF;
+    SELECT i - 1 AS at, fault INTO v_fault
+        FROM generate_series(1, v_count) i,
+             LATERAL event_fault(v_namespace.id, types[i], coalesce(payloads[i], 'null'),
+                                 publish_many.keys[i], tenants[i], publish_many.metadata[i], producers[i],
+                                 expected_versions[i], coalesce(publish_many.emitted_at[i], v_now))
+                 fault
+        WHERE fault IS NOT NULL LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_fault.at, v_fault.fault),
+            ERRCODE = 'HF001';
+    END IF;
+    PERFORM commit_durably();
+    SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
+        FROM generate_series(1, v_count) i;
+    SELECT bool_and(coalesce(abs(extract(epoch FROM id_time(u) - v_now)) < 82800
+                             AND id_time(u) > v_namespace.ids_until, false)) INTO v_plain
+        FROM unnest(v_ids) u;
+
+    IF v_plain AND expected_versions IS NULL AND NOT v_namespace.gapless THEN
+        FOR v_done IN SELECT DISTINCT date_trunc('month', id_time(u) AT TIME ZONE 'UTC') AS month
+                      FROM unnest(v_ids) u LOOP
+            PERFORM ensure_month(v_namespace.id, v_done.month AT TIME ZONE 'UTC');
+        END LOOP;
+        BEGIN
+            PERFORM publishing(v_namespace.id);
+            WITH given AS MATERIALIZED (
+                SELECT e.*, nextval(v_namespace.sequence) AS position, clock_timestamp() AS entered_at,
+                       hash_of(coalesce(e.tenant, e.key, e.id::text)) AS hash
+                FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
+                            publish_many.metadata, producers,
+                            publish_many.emitted_at) WITH ORDINALITY
+                    AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
+            stored AS (
+                INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+                                    namespace_id, type, producer, key, tenant, metadata, payload)
+                SELECT g.position, g.hash,
+                       checksum_of(content_of(g.id, coalesce(g.emitted_at, v_now), g.type, g.key,
+                                              g.tenant, g.metadata, g.producer, NULL,
+                                              coalesce(g.payload, 'null')),
+                                   g.hash, g.position, g.entered_at, NULL),
+                       coalesce(g.emitted_at, v_now), g.entered_at, id_time(g.id), g.id,
+                       v_namespace.id, g.type, g.producer, g.key, g.tenant, g.metadata,
+                       coalesce(g.payload, 'null')
+                FROM given g)
+            SELECT array_agg(g.position ORDER BY g.i) INTO v_positions FROM given g;
+            -- Only now: rows that were returned stay, whatever is undone.
+            RETURN QUERY SELECT (g.i - 1)::integer, g.id, g.position, false, NULL::bigint
+                FROM unnest(v_ids, v_positions) WITH ORDINALITY AS g (id, position, i);
+            PERFORM ring(v_namespace.id, v_namespace.sleep);
+            RETURN;
+        EXCEPTION
+            WHEN unique_violation THEN
+                NULL;                           -- one by one, then
+            WHEN check_violation THEN
+                PERFORM repair_months(v_namespace.id, v_ids);
+        END;
+    END IF;
+
+    FOR i IN 1 .. v_count LOOP
+        v_done := append_one(v_namespace, v_ids[i], types[i], coalesce(payloads[i], 'null'),
+                             publish_many.keys[i], tenants[i], publish_many.metadata[i],
+                             producers[i], NULL, coalesce(publish_many.emitted_at[i], v_now),
+                             expected_versions[i],
+                             hash_of(coalesce(tenants[i], publish_many.keys[i], v_ids[i]::text)));
+        IF v_done.status <> 0 THEN
+            RAISE EXCEPTION USING MESSAGE = format('event %s: %s', i - 1, v_done.message),
+                ERRCODE = 'HF004';
+        END IF;
+        publish_many."index" := i - 1;
+        publish_many.id := v_ids[i];
+        publish_many."position" := v_done."position";
+        publish_many.duplicate := v_done.duplicate;
+        publish_many.key_version := v_done.key_version;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+END
+$$;
+
+-- publish_many: the same for a JSON array of objects with the members type, payload, id, key, tenant,
+-- metadata, producer, expected_version, emitted_at. Payload and metadata are stored as the bytes that
+-- stand in the array. An unknown member is HF001.
+CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, events json)
+    RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
+                   key_version bigint)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_types    text[];
+    v_payloads json[];
+    v_ids      uuid[];
+    v_keys     text[];
+    v_tenants  text[];
+    v_metadata json[];
+    v_producer text[];
+    v_expected bigint[];
+    v_emitted  timestamptz[];
+    v_fault    text;
+BEGIN
+    IF json_typeof(publish_many.events) IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION 'events is not a JSON array' USING ERRCODE = 'HF001';
+    END IF;
+    SELECT format('event %s is not an object', i - 1) INTO v_fault
+        FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i)
+        WHERE json_typeof(event) <> 'object' LIMIT 1;
+    IF NOT FOUND THEN
+        SELECT format('event %s has the unknown member %s', i - 1, left(name, 64)) INTO v_fault
+            FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i),
+                 json_object_keys(event) name
+            WHERE name <> ALL ('{type,payload,id,key,tenant,metadata,producer,expected_version,emitted_at}')
+            LIMIT 1;
+    END IF;
+    PERFORM fault_check(v_fault);
+    SELECT array_agg(event ->> 'type' ORDER BY i), array_agg(event -> 'payload' ORDER BY i),
+           array_agg((event ->> 'id')::uuid ORDER BY i), array_agg(event ->> 'key' ORDER BY i),
+           array_agg(event ->> 'tenant' ORDER BY i),
+           array_agg(CASE WHEN event ->> 'metadata' IS NOT NULL THEN event -> 'metadata' END ORDER BY i),
+           array_agg(event ->> 'producer' ORDER BY i),
+           array_agg((event ->> 'expected_version')::bigint ORDER BY i),
+           array_agg((event ->> 'emitted_at')::timestamptz ORDER BY i)
+        INTO v_types, v_payloads, v_ids, v_keys, v_tenants, v_metadata, v_producer, v_expected,
+             v_emitted
+        FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i);
+    IF v_expected = array_fill(NULL::bigint, ARRAY[coalesce(cardinality(v_expected), 0)]) THEN
+        v_expected := NULL;
+    END IF;
+    RETURN QUERY SELECT * FROM publish_many(publish_many.namespace, v_types, v_payloads, v_ids, v_keys,
+                                            v_tenants, v_metadata, v_producer, v_expected, v_emitted);
+END
+$$;

@@ -1,0 +1,411 @@
+-- Settling: what became of the deliveries of ordered subscriptions, and the parts of it that leases
+-- have in common (leases.sql). The rules of the functions called change_<name>, and the order of
+-- locks, are those of subscriptions.sql.
+
+-- The events at these positions, in any order: the copy that a dead letter left with the subscription,
+-- else the log's. p_subscription_id NULL: the log's.
+CREATE OR REPLACE FUNCTION holdfast.events_at(p_namespace_id integer, p_subscription_id bigint,
+                                              p_positions bigint[])
+    RETURNS SETOF holdfast.event
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast, pg_temp
+    SET enable_seqscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    v_copied bigint[];
+BEGIN
+    IF p_subscription_id IS NOT NULL THEN
+        RETURN QUERY SELECT c.position, c.id, c.type, c.payload, c.key, c.tenant, c.metadata,
+                            c.producer, c.schedule_id, c.key_version, c.hash, c.emitted_at,
+                            c.entered_at, c.checksum
+            FROM copies c
+            WHERE c.subscription_id = p_subscription_id AND c.position = ANY (p_positions);
+        IF FOUND THEN
+            SELECT array_agg(c.position) INTO v_copied FROM copies c
+                WHERE c.subscription_id = p_subscription_id AND c.position = ANY (p_positions);
+        END IF;
+    END IF;
+    RETURN QUERY EXECUTE
+        'SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id,
+                key_version, hash, emitted_at, entered_at, checksum
+         FROM holdfast.events_' || p_namespace_id
+        || ' WHERE position = ANY ($1) AND position <> ALL (coalesce($2, ''{}''))'
+        USING p_positions, v_copied;
+END
+$$;
+
+-- story_add of C: the story with one more failed attempt.
+CREATE OR REPLACE FUNCTION holdfast.story_add(p_old text, p_attempt integer, p_at timestamptz,
+                                              p_error text, p_node text) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE WHEN octet_length(p_old) + 2048 * 6 > 1048576 THEN p_old
+        ELSE coalesce(nullif(left(rtrim(p_old), -1), '['), '')
+            || CASE WHEN coalesce(nullif(left(rtrim(p_old), -1), '['), '') = '' THEN '[' ELSE ',' END
+            || '{"attempt":' || p_attempt
+            || ',"at":"' || to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+            || '","error":' || coalesce(to_json(p_error)::text, 'null')
+            || ',"node":' || coalesce(to_json(p_node)::text, 'null') || '}]' END;
+
+-- Records an attempt of a shared subscription that nobody answered for: one more failed one, due now.
+-- It is a guess that this event was the reason, so it will be handed out alone. p_cause: process_died or
+-- lease_expired. False, and nothing was written: the event is given up, or it is nowhere any more.
+CREATE OR REPLACE FUNCTION holdfast.record_lost(p_namespace_id integer, p_subscription_id bigint,
+                                                p_position bigint, p_cause text, p_node text,
+                                                p_now timestamptz)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_error text := CASE p_cause WHEN 'process_died' THEN 'the process died during this attempt'
+                                 ELSE 'the lease expired without an answer' END;
+    v_lane  bigint;
+BEGIN
+    UPDATE holdfast.retries r
+        SET kind = 5, attempts = r.attempts + 1, next_attempt_at = p_now, last_retry_at = p_now,
+            story = holdfast.story_add(r.story, r.attempts + 1, p_now, v_error, p_node),
+            cause = p_cause, unit_first = NULL, unit_events = NULL
+        WHERE r.subscription_id = p_subscription_id AND r.position = p_position AND r.kind <> 3;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM 1 FROM holdfast.retries r
+        WHERE r.subscription_id = p_subscription_id AND r.position = p_position;
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    SELECT holdfast.lane_of(e.tenant, e.key, e.id) INTO v_lane
+        FROM holdfast.events_at(p_namespace_id, NULL, ARRAY[p_position]) e;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO holdfast.retries (subscription_id, position, kind, partition, lane, attempts,
+                                  next_attempt_at, last_retry_at, story, cause)
+        VALUES (p_subscription_id, p_position, 5, 0, v_lane, 1, p_now, p_now,
+                holdfast.story_add(NULL, 1, p_now, v_error, p_node), p_cause);
+    RETURN true;
+END
+$$;
+
+-- The first row of a lane. It is looked for as the first at or after the lane's place in its index, so
+-- there is only one plan for it: whatever statistics say, nobody reads all that waits. It is inlined.
+CREATE OR REPLACE FUNCTION holdfast.lane_first(p_subscription_id bigint, p_partition integer,
+                                               p_lane bigint)
+    RETURNS SETOF holdfast.retries
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT * FROM (SELECT * FROM holdfast.retries r
+                   WHERE (r.subscription_id, r.partition, r.lane) >= ($1, $2, $3)
+                   ORDER BY r.subscription_id, r.partition, r.lane, r.position LIMIT 1) r
+        WHERE r.subscription_id = $1 AND r.partition = $2 AND r.lane = $3;
+END;
+
+-- Lets the first row of each of these lanes wait, due now, if it is held.
+CREATE OR REPLACE FUNCTION holdfast.lanes_promote(p_subscription_id bigint, p_partition integer,
+                                                  p_lanes bigint[], p_now timestamptz) RETURNS void
+    LANGUAGE sql
+BEGIN ATOMIC
+    UPDATE holdfast.retries r SET kind = 1, next_attempt_at = $4
+        FROM (SELECT DISTINCT unnest($3) AS lane) l
+        CROSS JOIN LATERAL holdfast.lane_first($1, $2, l.lane) f
+        WHERE r.subscription_id = $1 AND r.position = f.position AND f.kind = 2;
+END;
+
+-- Stores events that wait behind others of their lanes, in rows of their own; one that was tried before
+-- keeps its attempts. p_kinds: only those of kind 2 are meant; NULL: all are. Those of other partitions
+-- than p_ours, whose rows are locked for rearranging lanes, are passed over. Answers of each whether it
+-- is to wait and is due: in a lane where nothing moves, because it was freed while the caller did not
+-- know, the first one goes on.
+CREATE OR REPLACE FUNCTION holdfast.lanes_hold(p_subscription_id bigint, p_ours integer[],
+                                               p_partitions integer[], p_positions bigint[],
+                                               p_lanes bigint[], p_kinds integer[],
+                                               p_now timestamptz, OUT due boolean[])
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    INSERT INTO holdfast.retries
+        (subscription_id, position, kind, partition, lane, attempts, next_attempt_at)
+        SELECT p_subscription_id, h.position, 2, h.partition, h.lane, 0, p_now
+        FROM unnest(p_partitions, p_positions, p_lanes, p_kinds) h (partition, position, lane, kind)
+        WHERE coalesce(h.kind, 2) = 2 AND h.partition = ANY (p_ours)
+        ON CONFLICT (subscription_id, position) DO UPDATE
+        SET kind = 2, partition = excluded.partition, lane = excluded.lane, next_attempt_at = p_now;
+    -- Most often the first of a lane moves; then that is all there is to look at.
+    SELECT array_agg(coalesce(h.kind, 2) = 2 AND h.partition = ANY (p_ours)
+                     AND (SELECT f.kind = 2
+                          FROM holdfast.lane_first(p_subscription_id, h.partition, h.lane) f)
+                     AND NOT EXISTS (SELECT 1 FROM holdfast.retries r
+                                     WHERE r.subscription_id = p_subscription_id
+                                         AND r.partition = h.partition AND r.lane = h.lane
+                                         AND r.kind <> 2)
+                     ORDER BY h.i)
+        INTO due
+        FROM unnest(p_partitions, p_lanes, p_kinds) WITH ORDINALITY h (partition, lane, kind, i);
+    IF true = ANY (due) THEN
+        PERFORM holdfast.lanes_promote(p_subscription_id, f.partition, f.lanes, p_now)
+            FROM (SELECT h.partition, array_agg(h.lane) AS lanes
+                  FROM unnest(p_partitions, p_lanes, due) h (partition, lane, due)
+                  WHERE h.due GROUP BY h.partition) f;
+    END IF;
+END
+$$;
+
+-- letters_add: makes dead letters of those outcomes (see outcomes_apply) that are dead or blocked.
+CREATE OR REPLACE FUNCTION holdfast.letters_add(
+    p_namespace_id integer, p_subscription_id bigint, p_name text, p_now timestamptz,
+    p_kinds integer[], p_positions bigint[], p_attempts integer[], p_stories text[],
+    p_reasons text[], p_errors text[], p_causes text[], OUT status integer, OUT message text)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_dead       bigint[];
+    v_unreasoned boolean;
+    v_lost       bigint;
+BEGIN
+    status := 0;
+    SELECT array_agg(o.position), bool_or(o.reason IS NULL) INTO v_dead, v_unreasoned
+        FROM unnest(p_kinds, p_positions, p_reasons) o (kind, position, reason)
+        WHERE o.kind IN (3, 4);
+    IF v_unreasoned THEN
+        status := 2;
+        message := 'a dead letter needs a reason';
+        RETURN;
+    END IF;
+    SELECT d INTO v_lost FROM unnest(v_dead) d
+        WHERE d NOT IN (SELECT e.position FROM events_at(p_namespace_id, p_subscription_id,
+                                                         v_dead) e)
+        ORDER BY d LIMIT 1;
+    IF FOUND THEN
+        status := 14;
+        message := format('the event at position %s is not in the log, so it cannot become '
+                          'a dead letter', v_lost);
+        RETURN;
+    END IF;
+    -- An open letter of the same delivery leaves its place to the new one; a resolved one stays.
+    DELETE FROM letters d
+        USING events_at(p_namespace_id, p_subscription_id, v_dead) e
+        WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id
+            AND d.resolved_at IS NULL;
+    INSERT INTO letters
+        (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
+         hash, checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant,
+         metadata, payload, story, cause)
+        SELECT p_namespace_id, p_name, e.id, e.position, p_now, o.attempts, o.reason, e.type,
+               o.error, e.hash, e.checksum, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
+               e.producer, e.key, e.tenant, e.metadata, e.payload, coalesce(o.story, '[]'),
+               o.cause
+        FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories, p_causes)
+            WITH ORDINALITY o (kind, position, attempts, reason, error, story, cause, i)
+        JOIN events_at(p_namespace_id, p_subscription_id, v_dead) e ON e.position = o.position
+        WHERE o.kind IN (3, 4) ORDER BY o.i;
+END
+$$;
+
+-- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
+-- common. Arrays of one length (their meaning: `struct outcome`; kind: 0 done, 1 retry, 2 held, 3 dead,
+-- 4 block). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
+-- `ret_due`. The caller has locked the partition's row for rearranging lanes, or the lease. HF_MISUSE
+-- (2), HF_CORRUPT (14): a dead one's event is not in the log.
+CREATE OR REPLACE FUNCTION holdfast.outcomes_apply(
+    p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
+    p_ordered boolean, p_checkpoint bigint, p_now timestamptz, p_kinds integer[],
+    p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
+    p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[], p_causes text[],
+    p_unit_firsts bigint[], p_unit_events integer[],
+    OUT status integer, OUT message text, OUT lane_busy boolean[])
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_buried     record;
+    v_gone       bigint[];
+    v_left       bigint[];                      -- positions of rows that left a lane ...
+    v_left_lanes bigint[];                      -- ... and their lanes
+    v_due        boolean[];                     -- of each: it is held, and due
+BEGIN
+    status := 0;
+    lane_busy := array_fill(false, ARRAY[cardinality(p_kinds)]);
+    IF NOT p_ordered AND 2 = ANY (p_kinds) THEN
+        status := 2;
+        message := 'a shared subscription has no lanes to be held behind';
+        RETURN;
+    END IF;
+    IF 5 = ANY (p_kinds) THEN
+        status := 2;
+        message := 'only events of a lease can be released';
+        RETURN;
+    END IF;
+    IF p_kinds && '{3,4}'::integer[] THEN
+        v_buried := letters_add(p_namespace_id, p_subscription_id, p_name, p_now, p_kinds, p_positions,
+                                p_attempts, p_stories, p_reasons, p_errors, p_causes);
+        status := v_buried.status;
+        message := v_buried.message;
+        IF status <> 0 THEN
+            RETURN;
+        END IF;
+    END IF;
+
+    -- Done and dead ones leave, with their copies.
+    IF p_kinds && '{0,3}'::integer[] THEN
+        SELECT array_agg(o.position) INTO v_gone
+            FROM unnest(p_kinds, p_positions) o (kind, position) WHERE o.kind IN (0, 3);
+        WITH left_rows AS (
+            DELETE FROM retries r
+                WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_gone)
+                    AND (p_ordered OR r.kind = 4)
+                RETURNING r.position, r.lane)
+        SELECT array_agg(l.position), array_agg(l.lane) INTO v_left, v_left_lanes FROM left_rows l;
+        IF v_left IS NOT NULL THEN
+            DELETE FROM copies c
+                WHERE c.subscription_id = p_subscription_id AND c.position = ANY (v_left);
+        END IF;
+        IF p_ordered THEN
+            INSERT INTO settled (subscription_id, partition, position)
+                SELECT p_subscription_id, p_partition, g FROM unnest(v_gone) g
+                WHERE g > p_checkpoint
+                ON CONFLICT (subscription_id, partition, position) DO NOTHING;
+        END IF;
+    END IF;
+
+    -- Those that wait: retry, blocked, and those behind them.
+    IF p_kinds && '{1,4}'::integer[] THEN
+        INSERT INTO retries
+            (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
+             last_retry_at, story, cause, unit_first, unit_events)
+            SELECT p_subscription_id, o.position, CASE o.kind WHEN 1 THEN 1 ELSE 3 END, p_partition,
+                   o.lane, o.attempts, coalesce(o.uncounted, 0),
+                   CASE o.kind WHEN 1 THEN o.next ELSE p_now END, p_now, o.story, o.cause,
+                   o.unit_first, o.unit_events
+            FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories,
+                        p_causes, p_unit_firsts, p_unit_events)
+                o (kind, position, lane, attempts, uncounted, next, story, cause, unit_first,
+                   unit_events)
+            WHERE o.kind IN (1, 4)
+            ON CONFLICT (subscription_id, position) DO UPDATE
+            SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
+                next_attempt_at = excluded.next_attempt_at, attempts = excluded.attempts,
+                uncounted = excluded.uncounted, last_retry_at = excluded.last_retry_at,
+                story = excluded.story, cause = excluded.cause, unit_first = excluded.unit_first,
+                unit_events = excluded.unit_events;
+    END IF;
+    IF 2 = ANY (p_kinds) THEN
+        v_due := lanes_hold(p_subscription_id, ARRAY[p_partition],
+                            array_fill(p_partition, ARRAY[cardinality(p_kinds)]), p_positions,
+                            p_lanes, p_kinds, p_now);
+    END IF;
+
+    -- In lanes that a row has left the first one goes on, if it is held.
+    IF p_ordered AND v_left IS NOT NULL THEN
+        PERFORM lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
+    END IF;
+    IF true = ANY (v_due) OR p_ordered AND v_left IS NOT NULL OR 4 = ANY (p_kinds) THEN
+        SELECT array_agg(CASE o.kind WHEN 4 THEN true
+                         WHEN 2 THEN o.due
+                         ELSE p_ordered AND l.lane IS NOT NULL
+                              AND EXISTS (SELECT FROM lane_first(p_subscription_id, p_partition,
+                                                                 l.lane)) END
+                         ORDER BY o.i) INTO lane_busy
+            FROM unnest(p_kinds, p_positions, v_due) WITH ORDINALITY o (kind, position, due, i)
+            LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane)
+                ON l.position = o.position AND o.kind IN (0, 3);
+    END IF;
+END
+$$;
+
+-- change_settle: `struct settle`. p_generation: NULL or 0: any. p_checkpoint: NULL or -1: unchanged.
+-- p_last_event_id NULL: unchanged. p_kinds ... p_unit_events: the outcomes, NULL or arrays of one length
+-- (see outcomes_apply); p_waited: they have rows in retries. p_pause_reason: the subscription is paused
+-- too; NULL: it is not. lane_busy is NULL if there are no outcomes. HF_STALE (5), HF_NOTFOUND (3),
+-- HF_CONFLICT (4), HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an
+-- outcome does so; before it the subscription's, if that is paused. May be committed asynchronously:
+-- what is lost is done again. As in change_checkpoints, plans are made once, whatever it calls. (The cost
+-- of a scan that is off makes a plan look worth compiling.)
+CREATE OR REPLACE FUNCTION holdfast.change_settle(
+    p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
+    p_epoch bigint, p_generation bigint, p_checkpoint bigint, p_last_event_id uuid,
+    p_now timestamptz, p_kinds integer[] DEFAULT NULL, p_positions bigint[] DEFAULT NULL,
+    p_lanes bigint[] DEFAULT NULL, p_attempts integer[] DEFAULT NULL,
+    p_uncounted integer[] DEFAULT NULL, p_stories text[] DEFAULT NULL,
+    p_next timestamptz[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
+    p_errors text[] DEFAULT NULL, p_causes text[] DEFAULT NULL,
+    p_unit_firsts bigint[] DEFAULT NULL, p_unit_events integer[] DEFAULT NULL,
+    p_waited boolean[] DEFAULT NULL,
+    p_pause_by text DEFAULT NULL, p_pause_reason text DEFAULT NULL,
+    OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[],
+    p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast, pg_temp
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
+AS $$
+DECLARE
+    v_caller oid;
+    v_fence  record;
+    v_stored checkpoints_0;
+    v_new    bigint := nullif(p_checkpoint, -1);
+    v_done   record;
+    v_lanes  boolean := p_kinds && '{1,2,3,4}'::integer[] OR true = ANY (p_waited);
+BEGIN
+    v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
+    IF v_caller IS NOT NULL THEN
+        PERFORM positions_check(v_caller, p_namespace_id, ARRAY[v_new]);
+        PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, p_partition, p_now, p_kinds,
+                               p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
+                               p_errors, p_causes, p_unit_firsts, p_unit_events);
+        PERFORM text_check(v_caller, 'reason', concat(p_pause_by, p_pause_reason), 4096);
+    END IF;
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM 1 FROM subscriptions s
+            WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
+    END IF;
+    v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch,
+                     coalesce(v_lanes, false));
+    status := v_fence.status;
+    message := v_fence.message;
+    IF status <> 0 THEN
+        RETURN;
+    END IF;
+    IF p_generation <> 0 AND p_generation <> v_fence.generation THEN
+        status := 4;
+        message := format('the subscription has been changed: its generation is %s, not %s',
+                          v_fence.generation, p_generation);
+        RETURN;
+    END IF;
+    v_stored := v_fence.stored;
+    IF v_new < v_stored.checkpoint THEN
+        status := 2;
+        message := format('checkpoint %s is below the stored one, %s', v_new, v_stored.checkpoint);
+        RETURN;
+    END IF;
+    IF cardinality(p_kinds) > 0 THEN
+        v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_fence.name, p_partition, true,
+                                 coalesce(v_new, v_stored.checkpoint), p_now, p_kinds, p_positions,
+                                 p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
+                                 p_errors, p_causes, p_unit_firsts, p_unit_events);
+        status := v_done.status;
+        message := v_done.message;
+        lane_busy := v_done.lane_busy;
+        IF status <> 0 THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF v_new IS NOT NULL THEN
+        PERFORM journal_add(p_subscription_id, p_partition, v_new, p_now,
+                            coalesce(p_last_event_id, v_stored.last_event_id),
+                            p_stored => v_stored);
+        IF v_new > v_stored.checkpoint THEN
+            DELETE FROM settled s
+                WHERE s.subscription_id = p_subscription_id AND s.partition = p_partition
+                    AND s.position > v_stored.checkpoint AND s.position <= v_new;
+        END IF;
+    END IF;
+    IF p_pause_reason IS NOT NULL THEN
+        PERFORM change_pause(p_namespace_id, p_subscription_id, true, p_pause_by, p_pause_reason,
+                             p_now);
+    END IF;
+    generation := v_fence.generation;
+END
+$$;
