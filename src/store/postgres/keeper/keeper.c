@@ -116,15 +116,22 @@ static void make_news(struct keeper *keeper)
     pthread_mutex_unlock(&keeper->mutex);
 }
 
-static void ring(struct keeper *keeper, bool *flag)
+/* The caller holds the mutex. Answers whether the keeper's thread must be woken for it. */
+static bool add_request(struct keeper *keeper, enum request request)
+{
+    bool pending = keeper->requests & request;
+    keeper->requests |= request;
+    return !pending;
+}
+
+static void ring(struct keeper *keeper, enum request request)
 {
     pthread_mutex_lock(&keeper->mutex);
-    bool pending = *flag;
-    *flag = true;
+    bool added = add_request(keeper, request);
     atomic_fetch_add(&keeper->news, 1);
     pthread_cond_broadcast(&keeper->cond);
     pthread_mutex_unlock(&keeper->mutex);
-    if (!pending) {
+    if (added) {
         poke(keeper);
     }
 }
@@ -132,22 +139,21 @@ static void ring(struct keeper *keeper, bool *flag)
 void keeper_ring(struct postgres_engine *engine)
 {
     atomic_fetch_add(&engine->keeper.agenda_news, 1);
-    ring(&engine->keeper, &engine->keeper.ring);
+    ring(&engine->keeper, REQUEST_RING);
 }
 
 void keeper_ring_appends(struct postgres_engine *engine)
 {
-    ring(&engine->keeper, &engine->keeper.ring_appends);
+    ring(&engine->keeper, REQUEST_RING_APPENDS);
 }
 
 void keeper_expect(struct postgres_engine *engine)
 {
     struct keeper *keeper = &engine->keeper;
     pthread_mutex_lock(&keeper->mutex);
-    bool pending = keeper->expect;
-    keeper->expect = true;
+    bool added = add_request(keeper, REQUEST_EXPECT);
     pthread_mutex_unlock(&keeper->mutex);
-    if (!pending) {
+    if (added) {
         poke(keeper);
     }
 }
@@ -254,20 +260,20 @@ static hf_status glance(struct postgres_engine *engine, bool *ret_moved)
     return HF_OK;
 }
 
-/* Beats, declares and looks, as wanted, in one statement. */
-static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
+/* Takes requests back, because they are being met; answers which of them there were. */
+static unsigned take_requests(struct keeper *keeper, unsigned requests)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    unsigned taken = keeper->requests & requests;
+    keeper->requests &= ~requests;
+    pthread_mutex_unlock(&keeper->mutex);
+    return taken;
+}
+
+static void fill_look(struct postgres_engine *engine, bool beat, bool declare)
 {
     struct keeper *keeper = &engine->keeper;
-    struct session *session = &keeper->session;
-    int64_t now_us = clock_mono_us();
-    pthread_mutex_lock(&keeper->mutex);
-    bool expect = keeper->expect;
-    keeper->expect = false;
-    pthread_mutex_unlock(&keeper->mutex);
-    keeper->expecting = keeper->expecting || expect;
-    bool fresh = expect || (declare && !is_declared(keeper, now_us));
-    bool polling = keeper->publishers.count > 0;
-    struct params *params = session_params(session);
+    struct params *params = session_params(&keeper->session);
     param_uuid(params, engine->token);
     param_text(params, engine->node_name);
     param_bool(params, keeper->locked);
@@ -277,24 +283,18 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     } else {
         param_null(params, PARAM_INT4);
     }
-    if (beat) {
-        atomic_store(&keeper->alive, false);
-    }
-    PGresult *result;
-    int64_t asked_us = clock_steady_us();
-    hf_status status = session_query(session, POSTGRES_QUERY_KEEPER_LOOK, &result);
-    if (status != HF_OK) {
-        return status;
-    }
-    bool set_back = skew_see(engine, result_time(result, 0, 3, 0), asked_us, clock_steady_us());
-    keeper->look_at_us = now_us;
-    keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
+}
+
+/* Notes the head, the other processes and the agenda. Answers whether one of them has changed. */
+static bool note_place(struct keeper *keeper, const PGresult *result, int64_t now_us)
+{
     int64_t head = result_int8(result, 0, 1, 0);
     int64_t company = result_int8(result, 0, 4, 0);
     int64_t agenda = result_time(result, 0, 5, INT64_MAX);
     bool moved = head != keeper->told || company != keeper->company || agenda != keeper->agenda;
     atomic_fetch_add(&keeper->agenda_news, agenda != keeper->agenda);
     keeper->agenda = agenda;
+    keeper->company = company;
     keeper->under_way = publishers_in(result, UNDER_WAY);
     if (is_crowded(keeper, now_us) && keeper->under_way >= CROWD_COUNT && head != keeper->looked) {
         keeper->crowded_until_us = now_us + CROWD_MS * MS;
@@ -302,26 +302,55 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     keeper->looked = head;
     keeper->seen = head;
     keeper->seen_at_us = now_us;
-    keeper->company = company;
     keeper->blind = result_is_null(result, 0, UNDER_WAY);
     keeper->told = !keeper->blind && keeper->under_way == 0 ? head : -1;
-    if (declare) {
-        keeper->flag = result_int8(result, 0, 0, 0);
-        keeper->declared_until_us = now_us + SLEEP_MS * MS;
-    }
-    if (fresh) {
-        keeper->watch_at_us = now_us;
-    }
+    return moved;
+}
+
+/* Notes the publishers whose end is waited for. `fresh`: all that run now are. */
+static void note_publishers(struct keeper *keeper, const PGresult *result, bool fresh)
+{
     publishers_keep(&keeper->publishers, result, UNDER_WAY);
     if (fresh || keeper->publishers.cut ||
         (keeper->expecting && publishers_prepared(result, UNDER_WAY))) {
         publishers_note(&keeper->publishers, result, UNDER_WAY);
     }
+}
+
+/* Beats, declares and looks, as wanted, in one statement. */
+static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
+{
+    struct keeper *keeper = &engine->keeper;
+    int64_t now_us = clock_mono_us();
+    bool expect = take_requests(keeper, REQUEST_EXPECT);
+    keeper->expecting = keeper->expecting || expect;
+    bool fresh = expect || (declare && !is_declared(keeper, now_us));
+    bool polling = keeper->publishers.count > 0;
+    fill_look(engine, beat, declare);
+    if (beat) {
+        atomic_store(&keeper->alive, false);
+    }
+    PGresult *result;
+    int64_t asked_us = clock_steady_us();
+    hf_status status = session_query(&keeper->session, POSTGRES_QUERY_KEEPER_LOOK, &result);
+    if (status) {
+        return status;
+    }
+    bool set_back = skew_see(engine, result_time(result, 0, 3, 0), asked_us, clock_steady_us());
+    keeper->look_at_us = now_us;
+    keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
+    bool moved = note_place(keeper, result, now_us);
+    if (declare) {
+        keeper->flag = result_int8(result, 0, 0, 0);
+        keeper->declared_until_us = now_us + SLEEP_MS * MS;
+    }
+    keeper->watch_at_us = fresh ? now_us : keeper->watch_at_us;
+    note_publishers(keeper, result, fresh);
     PQclear(result);
     if (keeper->expecting && keeper->publishers.count == 0 && !keeper->publishers.cut) {
         keeper->expecting = false;
         keeper_ring_appends(engine);
-    } else if (moved || polling || set_back) { /* of those who are over since, one last time */
+    } else if (moved || polling || set_back) { /* polling: once more after the last has ended */
         make_news(keeper);
     }
     return HF_OK;
@@ -375,39 +404,28 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* What the others want now. */
-struct wishes {
-    bool stop;
-    bool ring;
-    bool ring_appends;
-    bool waiting;
-    bool expect;
-};
-
-static struct wishes read_wishes(struct keeper *keeper)
+/* What the others want now: enum request. */
+static unsigned read_requests(struct keeper *keeper)
 {
     pthread_mutex_lock(&keeper->mutex);
-    struct wishes wishes = {keeper->stop, keeper->ring, keeper->ring_appends, keeper->waiters > 0,
-                            keeper->expect};
+    unsigned requests = keeper->requests | (keeper->waiters > 0 ? REQUEST_WAITING : 0);
     pthread_mutex_unlock(&keeper->mutex);
-    return wishes;
+    return requests;
 }
 
+/* REQUEST_RING: notifies all; else those that sleep. */
 static hf_status run_ring(struct postgres_engine *engine, bool all)
 {
     struct keeper *keeper = &engine->keeper;
-    pthread_mutex_lock(&keeper->mutex);
-    keeper->ring_appends = false;
-    keeper->ring = keeper->ring && !all;
-    pthread_mutex_unlock(&keeper->mutex);
+    unsigned taken =
+        take_requests(keeper, all ? REQUEST_RING | REQUEST_RING_APPENDS : REQUEST_RING_APPENDS);
     keeper->rung_at_us = real_us();
     session_params(&keeper->session);
     hf_status status = session_run(&keeper->session, all ? POSTGRES_QUERY_KEEPER_RING_ALL
                                                          : POSTGRES_QUERY_KEEPER_RING);
-    if (status != HF_OK) { /* later, then */
+    if (status) { /* later, then */
         pthread_mutex_lock(&keeper->mutex);
-        keeper->ring = keeper->ring || all;
-        keeper->ring_appends = keeper->ring_appends || !all;
+        keeper->requests |= taken | (all ? REQUEST_RING : REQUEST_RING_APPENDS);
         pthread_mutex_unlock(&keeper->mutex);
     }
     return status;
@@ -473,30 +491,39 @@ static void not_later(struct plan *plan, int64_t at_us)
     plan->at_us = at_us < plan->at_us ? at_us : plan->at_us;
 }
 
-static struct plan plan_look(struct keeper *keeper, const struct wishes *wishes, int64_t now_us)
+/* For a thread that sleeps, although publishers have not been told that: declare it at once, but
+ * less often in a flood of notifications, and only look at the head in a crowd. */
+static void plan_undeclared(const struct keeper *keeper, unsigned requests, int64_t now_us,
+                            struct plan *plan)
 {
-    bool sleeps = wishes->waiting && keeper->listening;
     bool crowded = is_crowded(keeper, now_us);
+    int64_t gap_ms = crowded ? CROWD_GLANCE_MS : keeper->heard >= FLOOD_COUNT ? DECLARE_MS : 0;
+    int64_t next_us = keeper->seen_at_us + gap_ms * MS;
+    plan->at_us = gap_ms > 0 && next_us > now_us ? next_us : now_us;
+    plan->glance = crowded && !plan->beat && !(requests & REQUEST_EXPECT) && !keeper->expecting &&
+                   now_us - keeper->look_at_us < CROWD_LOOK_MS * MS;
+}
+
+static struct plan plan_look(struct keeper *keeper, unsigned requests, int64_t now_us)
+{
+    bool waiting = requests & REQUEST_WAITING;
+    bool sleeps = waiting && keeper->listening;
     int64_t beat_us = keeper->beat_at_us + beat_gap_us(keeper);
-    bool wants_beat = atomic_load(&keeper->alive) || wishes->waiting;
+    bool wants_beat = atomic_load(&keeper->alive) || waiting;
     struct plan plan = {
         .at_us = wants_beat ? beat_us : keeper->beat_at_us + HOUSE_MS * MS / 2,
         .beat = beat_us <= now_us,
-        .declare = sleeps && !crowded &&
+        .declare = sleeps && !is_crowded(keeper, now_us) &&
                    keeper->declared_until_us - now_us < (SLEEP_MS - IDLE_MS / 2) * MS,
     };
-    if (wishes->expect) {
+    if (requests & REQUEST_EXPECT) {
         not_later(&plan, keeper->look_at_us + POLL_MS * MS);
     }
     if (sleeps && !is_declared(keeper, now_us)) {
-        int64_t gap_ms = crowded ? CROWD_GLANCE_MS : keeper->heard >= FLOOD_COUNT ? DECLARE_MS : 0;
-        int64_t next_us = keeper->seen_at_us + gap_ms * MS;
-        plan.at_us = gap_ms > 0 && next_us > now_us ? next_us : now_us;
-        plan.glance = crowded && !plan.beat && !wishes->expect && !keeper->expecting &&
-                      now_us - keeper->look_at_us < CROWD_LOOK_MS * MS;
+        plan_undeclared(keeper, requests, now_us, &plan);
     } else if (keeper->publishers.count > 0) {
         not_later(&plan, keeper->look_at_us + poll_gap_us(keeper));
-    } else if (wishes->waiting && (!keeper->listening || keeper->blind)) {
+    } else if (waiting && (!keeper->listening || keeper->blind)) {
         not_later(&plan, keeper->look_at_us + DEAF_MS * MS);
     }
     if (atomic_load(&keeper->guard_until_us) > now_us) {
@@ -524,8 +551,7 @@ static hf_status carry_out(struct postgres_engine *engine, const struct plan *pl
 }
 
 /* Everything that is due. `*ret_wait_us`: how long nothing will be. */
-static hf_status work(struct postgres_engine *engine, const struct wishes *wishes,
-                      int64_t *ret_wait_us)
+static hf_status work(struct postgres_engine *engine, unsigned requests, int64_t *ret_wait_us)
 {
     struct keeper *keeper = &engine->keeper;
     int64_t now_us = clock_mono_us();
@@ -533,19 +559,19 @@ static hf_status work(struct postgres_engine *engine, const struct wishes *wishe
     hf_status rung = HF_OK;
     int64_t wait_us = IDLE_MS * MS;
     keeper->session.deadline = deadline_after_ms(STATEMENT_MS);
-    if (wishes->ring || wishes->ring_appends) {
+    if (requests & (REQUEST_RING | REQUEST_RING_APPENDS)) {
         int64_t left_us = keeper->rung_at_us + RING_MS * MS - real_us();
         if (left_us <= 0) {
-            rung = run_ring(engine, wishes->ring);
+            rung = run_ring(engine, requests & REQUEST_RING);
             status = session_is_lost(&keeper->session) ? rung : HF_OK; /* signs of life go on */
         } else {
             wait_us = left_us;
         }
     }
-    struct plan plan = plan_look(keeper, wishes, now_us);
+    struct plan plan = plan_look(keeper, requests, now_us);
     if (status == HF_OK && plan.at_us <= now_us) {
         status = carry_out(engine, &plan);
-        plan = plan_look(keeper, wishes, now_us);
+        plan = plan_look(keeper, requests, now_us);
     }
     if (status == HF_OK) {
         status = keep_house(engine, now_us);
@@ -627,12 +653,12 @@ static void *keeper_main(void *ctx)
     int64_t connect_ms = CONNECT_MS;
     bool told = false;
     pthread_mutex_lock(&keeper->mutex);
-    keeper->begun = true;
+    keeper->life = KEEPER_RUNS;
     pthread_cond_broadcast(&keeper->cond);
     pthread_mutex_unlock(&keeper->mutex);
     for (;;) {
-        struct wishes wishes = read_wishes(keeper);
-        if (wishes.stop) {
+        unsigned requests = read_requests(keeper);
+        if (requests & REQUEST_STOP) {
             return NULL;
         }
         int64_t wait_us = RETRY_MS * MS;
@@ -649,7 +675,7 @@ static void *keeper_main(void *ctx)
             }
         }
         if (status == HF_OK) {
-            status = work(engine, &wishes, &wait_us);
+            status = work(engine, requests, &wait_us);
         }
         if (status == HF_OK) {
             status = hear(engine, &wait_us);
@@ -709,15 +735,16 @@ hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline)
     status = keeper_connect(engine, deadline);
     keeper->house_at_us = clock_mono_us() - HOUSE_MS * MS; /* due at once */
     if (status == HF_OK) {
+        keeper->life = KEEPER_STARTED;
         status = thread_start(&keeper->thread, "hf-keeper", keeper_main, engine);
     }
-    keeper->running = status == HF_OK;
     if (status != HF_OK) {
+        keeper->life = KEEPER_NONE;
         keeper_release(keeper);
         return status;
     }
     pthread_mutex_lock(&keeper->mutex);
-    while (!keeper->begun) {
+    while (keeper->life != KEEPER_RUNS) {
         pthread_cond_wait(&keeper->cond, &keeper->mutex);
     }
     pthread_mutex_unlock(&keeper->mutex);
@@ -727,25 +754,26 @@ hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline)
 void keeper_stop(struct postgres_engine *engine)
 {
     struct keeper *keeper = &engine->keeper;
-    if (!keeper->running) {
+    if (keeper->life == KEEPER_NONE) {
         return;
     }
     pthread_mutex_lock(&keeper->mutex);
-    keeper->stop = true;
+    keeper->requests |= REQUEST_STOP;
     pthread_mutex_unlock(&keeper->mutex);
     poke(keeper);
     pthread_join(keeper->thread, NULL);
-    keeper->running = false;
+    keeper->life = KEEPER_NONE;
     /* What was rung last, closing included, is still to be told. Publishers must not go on to
      * notify somebody who has gone; if others sleep too, they hear of it and declare anew. */
-    struct wishes wishes = read_wishes(keeper);
+    unsigned requests = read_requests(keeper);
     bool declared = keeper->flag != 0;
-    if ((wishes.ring || wishes.ring_appends || declared) && session_is_up(&keeper->session)) {
+    bool rings = requests & (REQUEST_RING | REQUEST_RING_APPENDS);
+    if ((rings || declared) && session_is_up(&keeper->session)) {
         keeper->session.deadline = deadline_after_ms(STATEMENT_MS / 10);
         if (declared) {
             take_flag_back(engine);
         }
-        run_ring(engine, wishes.ring || declared);
+        run_ring(engine, declared || (requests & REQUEST_RING));
     }
     keeper_release(keeper);
 }

@@ -15,10 +15,21 @@
 
 #define KEEPER_LOOK_MS 10000 /* between two looks when nothing happens */
 
+/* What other threads want of the keeper's thread. */
+enum request {
+    REQUEST_STOP = 1 << 0,
+    REQUEST_RING = 1 << 1,         /* notify all other processes */
+    REQUEST_RING_APPENDS = 1 << 2, /* notify those that sleep */
+    REQUEST_EXPECT = 1 << 3,       /* see keeper_expect */
+    REQUEST_WAITING = 1 << 4, /* a thread is in store_wait; never stored, follows from waiters */
+};
+
+enum keeper_life { KEEPER_NONE, KEEPER_STARTED, KEEPER_RUNS };
+
 struct keeper {
-    pthread_mutex_t mutex; /* guards news, waiters, ring_appends, ring, expect, stop, begun */
-    pthread_cond_t cond;   /* news has changed */
-    _Atomic uint64_t news; /* store_news(); read without the mutex, too */
+    pthread_mutex_t mutex;          /* guards news, waiters, requests, life */
+    pthread_cond_t cond;            /* news has changed */
+    _Atomic uint64_t news;          /* store_news(); read without the mutex, too */
     _Atomic uint64_t agenda_news;   /* store_agenda_news() */
     _Atomic uint64_t connects;      /* how often the keeper's connection was made */
     _Atomic int64_t lease_ms;       /* the shortest that anybody asked for; INT64_MAX: none */
@@ -26,12 +37,8 @@ struct keeper {
     pthread_t thread;
     int32_t waiters;   /* threads in store_wait */
     int wake_fd;       /* eventfd: ends the keeper's poll; -1: none */
-    bool ring_appends; /* those who sleep are to be notified */
-    bool ring;         /* all others are to be notified */
-    bool expect;       /* see keeper_expect */
-    bool stop;
-    bool running;      /* the thread exists ... */
-    bool begun;        /* ... and runs */
+    unsigned requests; /* enum request */
+    enum keeper_life life;
     atomic_bool alive; /* store_alive was called since the last beat */
 
     /* The keeper's thread's own. */

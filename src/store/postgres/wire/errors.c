@@ -164,6 +164,13 @@ static hf_status fail_missing(struct session *session, const char *line, const c
                 engine->place, line, sqlstate);
 }
 
+static hf_status fail_lost(struct session *session)
+{
+    char line[HF_ERR_BYTES_MAX];
+    first_line(session->pg ? PQerrorMessage(session->pg) : "not connected", line, sizeof line);
+    return fail(HF_UNAVAILABLE, "%s: the connection was lost: %s", session->engine->place, line);
+}
+
 hf_status session_fail(struct session *session, const PGresult *result, enum postgres_query query)
 {
     const char *sqlstate = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
@@ -171,9 +178,7 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
     char line[HF_ERR_BYTES_MAX];
     snprintf(session->sqlstate, sizeof session->sqlstate, "%s", sqlstate ? sqlstate : "");
     if (!sqlstate) {
-        first_line(session->pg ? PQerrorMessage(session->pg) : "not connected", line, sizeof line);
-        return fail(HF_UNAVAILABLE, "%s: the connection was lost: %s", session->engine->place,
-                    line);
+        return fail_lost(session);
     }
     first_line(primary ? primary : "", line, sizeof line);
     hf_status status = status_of(sqlstate);

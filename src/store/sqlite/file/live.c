@@ -381,6 +381,26 @@ void live_renew(struct sqlite_engine *engine)
 
 /* ---- Others' files --------------------------------------------------------------------------- */
 
+/* What was seen of that process; if nothing was (`*ret_known` false), the place for it: an empty
+ * one, or the one that was not looked at for the longest time. */
+static struct live_seen *find_seen(struct live *live, const uint8_t token[STORE_TOKEN_BYTES],
+                                   bool *ret_known)
+{
+    struct live_seen *oldest = &live->seen[0];
+    for (int i = 0; i < LIVE_SEEN_MAX && oldest->seen_us; i++) {
+        struct live_seen *seen = &live->seen[i];
+        if (seen->seen_us && memcmp(seen->token, token, STORE_TOKEN_BYTES) == 0) {
+            *ret_known = true;
+            return seen;
+        }
+        if (seen->seen_us < oldest->seen_us) {
+            oldest = seen;
+        }
+    }
+    *ret_known = false;
+    return oldest;
+}
+
 /*
  * Whether this counter has stood still for lease_ms while we watched. Between two looks we may not
  * have run ourselves, because the whole machine was stopped: then the other store had no chance to
@@ -396,18 +416,9 @@ static bool live_stands_still(struct live *live, const uint8_t token[STORE_TOKEN
     int64_t now_us = clock_mono_us();
     int64_t lease_us = lease_ms < INT64_MAX / 1000 ? lease_ms * 1000 : INT64_MAX;
     pthread_mutex_lock(&live->mutex);
-    struct live_seen *oldest = &live->seen[0];
-    struct live_seen *found = NULL;
-    for (int i = 0; i < LIVE_SEEN_MAX && !found && oldest->seen_us; i++) {
-        struct live_seen *seen = &live->seen[i];
-        if (seen->seen_us && memcmp(seen->token, token, STORE_TOKEN_BYTES) == 0) {
-            found = seen;
-        } else if (seen->seen_us < oldest->seen_us) {
-            oldest = seen;
-        }
-    }
-    bool known = found && found->counter == counter;
-    found = found ? found : oldest;
+    bool known = false;
+    struct live_seen *found = find_seen(live, token, &known);
+    known = known && found->counter == counter;
     int64_t passed_us = known ? now_us - found->seen_us : 0;
     found->still_us = known ? found->still_us : 0;
     found->still_us += passed_us < lease_us / 2 ? passed_us : lease_us / 2;
@@ -451,18 +462,12 @@ enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STO
                : LIVE_ALIVE;
 }
 
-hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
-                     int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact,
-                     int32_t *ret_running)
+/* Whether the file and its notes could be read, and are of this boot of the machine. */
+static bool read_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                       struct live_file *file)
 {
-    struct live_file *file = mem_calloc(1, sizeof *file);
-    if (!file) {
-        return fail(HF_NOMEM, "no memory for the notes of another process");
-    }
-    hf_status status = HF_OK;
     char boot_id[BOOT_ID_BYTES + 4];
     live_boot_id(boot_id);
-    *ret_running = 0;
     char *path = live_file_path(engine, token, "");
     int fd = path ? files_open_read(&engine->files, path) : -1;
     mem_free(path);
@@ -473,6 +478,20 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
     if (fd >= 0) {
         close(fd);
     }
+    return exact;
+}
+
+hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                     int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact,
+                     int32_t *ret_running)
+{
+    struct live_file *file = mem_calloc(1, sizeof *file);
+    if (!file) {
+        return fail(HF_NOMEM, "no memory for the notes of another process");
+    }
+    hf_status status = HF_OK;
+    *ret_running = 0;
+    bool exact = read_notes(engine, token, file);
     for (int i = 0; exact && i < STORE_NOTES_MAX; i++) {
         *ret_running += atomic_load(&file->notes[i].position) > 0 ? 1 : 0;
     }
