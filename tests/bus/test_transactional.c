@@ -350,6 +350,7 @@ static void a_statement_that_rolls_back_is_a_failed_attempt(void **state)
     assert_string_equal(dead.type, "bad");
     assert_int_equal(dead.attempts, 2);
     assert_int_not_equal(dead.error[0], 0);
+    assert_string_equal(dead.cause, "transaction");
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 2);
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM singles"), 0);
 }
@@ -401,6 +402,7 @@ static void a_handler_that_ends_the_transaction_has_failed(void **state)
         assert_string_equal(dead[i].type, "bad");
         assert_int_equal(dead[i].attempts, 2);
         assert_non_null(strstr(dead[i].error, "the handler"));
+        assert_string_equal(dead[i].cause, "transaction");
     }
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 2 * COUNTED(ENDINGS));
     assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"),
