@@ -247,6 +247,17 @@ static void other_bars_change_no_plan(void **state)
     }
 }
 
+static void each_need_of_the_log_is_a_reason_to_read_it(void **state)
+{
+    (void)state;
+    static const uint32_t needs[] = {NEED_LOG, NEED_LOG_REST, NEED_READ_ON};
+    for (size_t i = 0; i < COUNT_OF(needs); i++) {
+        check_all(needs[i], 0);
+        check_all(needs[i] | NEED_RETRIES, 0);
+        check_all(needs[i], BAR_HELD_BACK);
+    }
+}
+
 /* What was not taken because it was not due names its time; what was taken has named its own. */
 static void the_wait_ends_with_the_earliest_time(void **state)
 {
@@ -650,6 +661,7 @@ int main(void)
         cmocka_unit_test(every_combination_is_planned_as_the_table_says),
         cmocka_unit_test(a_runner_that_stops_or_was_removed_does_nothing_else),
         cmocka_unit_test(other_bars_change_no_plan),
+        cmocka_unit_test(each_need_of_the_log_is_a_reason_to_read_it),
         cmocka_unit_test(the_wait_ends_with_the_earliest_time),
         cmocka_unit_test(whatever_happens_all_is_delivered_in_the_end),
         cmocka_unit_test(a_runner_that_retires_settles_first),
