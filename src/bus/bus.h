@@ -21,8 +21,8 @@
 #include "store/store.h"
 
 struct async;
-struct clockwork;
-struct memory;
+struct scheduler;
+struct definition_cache;
 struct retention;
 struct subscription;
 struct watch;
@@ -68,14 +68,14 @@ struct hf_bus {
     hf_handler_id last_handler_id;
     struct async *async;         /* made by the first asynchronous publish */
     struct watch *watch;         /* NULL: no namespace */
-    struct clockwork *clockwork; /* while started; guarded by life */
+    struct scheduler *scheduler; /* while started; guarded by life */
     struct retention *retention; /* while started; guarded by life */
 
-    struct memory *memory;              /* what names of subscriptions mean: known.c */
-    struct assignments assignments;     /* which partitions are fixed */
-    struct solo solo;                   /* who runs handlers, and who must run alone */
-    struct timekeeper timekeeper;       /* ends handlers whose time is up */
-    atomic_bool notes[STORE_NOTES_MAX]; /* which notes are in use by workers */
+    struct definition_cache *definition_cache; /* of shared subscriptions, by name */
+    struct assignments assignments;            /* which partitions are fixed */
+    struct solo solo;                          /* who runs handlers, and who must run alone */
+    struct timekeeper timekeeper;              /* ends handlers whose time is up */
+    atomic_bool notes[STORE_NOTES_MAX];        /* which notes are in use by workers */
     atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */
     atomic_int_fast64_t published;
     atomic_int_fast64_t delivered;

@@ -5,7 +5,7 @@
 #ifndef HF_STORE_CHANGE_H
 #define HF_STORE_CHANGE_H
 
-#include "store/agenda.h"
+#include "store/timers.h"
 
 /* The events that a change brings with it, and how many: of CHANGE_APPEND, CHANGE_FIRE and
  * CHANGE_DELAY. Any other has none (NULL); a firing that only leaves times out has none either. */

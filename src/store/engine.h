@@ -7,11 +7,11 @@
 #ifndef HF_STORE_ENGINE_H
 #define HF_STORE_ENGINE_H
 
-#include "store/agenda.h"
 #include "store/crew.h"
 #include "store/namespace.h"
 #include "store/retention.h"
 #include "store/store.h"
+#include "store/timers.h"
 #include "store/transfer.h"
 #include "store/verify.h"
 
@@ -98,8 +98,8 @@ struct engine_class {
                                void *);
     hf_status (*schedule_runs)(struct engine *, const uint8_t[16], int64_t, int32_t,
                                schedule_run_fn, void *);
-    hf_status (*agenda)(struct engine *, int64_t *);
-    uint64_t (*agenda_news)(struct engine *);  /* NULL: all news may be of the agenda */
+    hf_status (*timers_due)(struct engine *, int64_t *);
+    uint64_t (*timers_news)(struct engine *);  /* NULL: any news may be of timers */
     int64_t (*time)(struct engine *, int64_t); /* NULL: the store's clock is ours */
     hf_status (*identity)(struct engine *, char[TRANSFER_IDENTITY_BYTES]);
     hf_status (*transfer_facts)(struct engine *, struct text, struct transfer_facts *);

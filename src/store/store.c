@@ -522,15 +522,15 @@ hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16]
     FORWARD(store, schedule_runs, schedule_id, before_us, max, found, ctx);
 }
 
-hf_status store_agenda(struct store *store, int64_t *ret_due_us)
+hf_status store_timers_due(struct store *store, int64_t *ret_due_us)
 {
-    FORWARD(store, agenda, ret_due_us);
+    FORWARD(store, timers_due, ret_due_us);
 }
 
-uint64_t store_agenda_news(struct store *store)
+uint64_t store_timers_news(struct store *store)
 {
     const struct engine_class *class = store->engine->class;
-    return class->agenda_news ? class->agenda_news(store->engine) : class->news(store->engine);
+    return class->timers_news ? class->timers_news(store->engine) : class->news(store->engine);
 }
 
 int64_t store_time(struct store *store, int64_t now_us)

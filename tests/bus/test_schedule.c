@@ -486,8 +486,8 @@ static void a_firing_brings_no_more_than_a_commit_should_carry(void **state)
 }
 
 #ifdef HF_FAULTS
-/* How often the agenda is looked at is bounded, and another schedule fires to the second. On a
- * machine that is too slow to look more often this proves nothing. */
+/* How often the scheduler reads what is due is bounded, and another schedule fires to the second.
+ * On a machine that is too slow to look more often this proves nothing. */
 static void a_schedule_that_somebody_holds_is_looked_at_ever_less(void **state)
 {
     struct scene *scene = *state;
@@ -511,10 +511,10 @@ static void a_schedule_that_somebody_holds_is_looked_at_ever_less(void **state)
     assert_int_equal(PQtransactionStatus(holder), PQTRANS_INTRANS);
 
     int64_t begin_us = mono_us();
-    int64_t before = faulty_calls(FAULTY_AGENDA);
+    int64_t before = faulty_calls(FAULTY_TIMERS);
     assert_ok(hf_start(scene->bus));
     read_events(scene->bus, &events, 3);
-    int64_t looks = faulty_calls(FAULTY_AGENDA) - before;
+    int64_t looks = faulty_calls(FAULTY_TIMERS) - before;
     int64_t seconds = (mono_us() - begin_us) / SECOND_US + 1;
     PQfinish(holder);
     for (size_t i = 0; i < events.count; i++) {
@@ -701,12 +701,12 @@ static void a_schedule_made_right_after_a_look_at_them_is_on_time(void **state)
     static struct events events;
     memset(&events, 0, sizeof events);
     assert_ok(hf_start(scene->bus));
-    point_arm("after_agenda_look", 1, POINT_STOP_THREAD);
+    point_arm("after_timers_look", 1, POINT_STOP_THREAD);
     publish(scene->bus, "x", NULL, "1");
-    assert_true(point_wait_blocked("after_agenda_look", PATIENCE_MS));
+    assert_true(point_wait_blocked("after_timers_look", PATIENCE_MS));
     assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
     usleep(200000); /* its news has come, most likely: else the claim holds anyway */
-    point_release("after_agenda_look");
+    point_release("after_timers_look");
     read_events(scene->bus, &events, 2);
 }
 #endif

@@ -23,12 +23,12 @@ static void open_with_an_event(struct scene *scene, struct recorder *recorder)
     publish(scene->bus, "x", NULL, "1");
 }
 
-/* Starts with a clockwork that asks what is due and gets no answer. */
+/* Starts with a scheduler that asks what is due and gets no answer. */
 static void start_without_clockwork(struct scene *scene)
 {
-    faulty_stop(FAULTY_AGENDA, 1);
+    faulty_stop(FAULTY_TIMERS, 1);
     assert_ok(hf_start(scene->bus));
-    assert_true(faulty_stopped(FAULTY_AGENDA, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_TIMERS, PATIENCE_MS));
 }
 
 /* Starts, lets the first event be handled, and has the dispatcher wait for the store. */
@@ -63,7 +63,7 @@ static void handlers_are_told_although_the_clockwork_waits_for_the_store(void **
     assert_non_null(strstr(hf_errmsg(), "what fires schedules")); /* and no handler was given up */
     assert_int_equal(recorder_count(recorder), 1);
     assert_true(recorder_get(recorder, 0).end_us > 0);
-    faulty_go(FAULTY_AGENDA);
+    faulty_go(FAULTY_TIMERS);
     assert_ok(hf_stop(scene->bus, PATIENCE_MS));
 }
 
@@ -104,7 +104,7 @@ static void a_start_waits_for_those_that_the_stop_did_not_wait_for(void **state)
     start_without_clockwork(scene);
     settle_all(scene->bus, "a"); /* a stop without time might not store it */
     stop_without_an_answer(scene, 0);
-    faulty_go(FAULTY_AGENDA);
+    faulty_go(FAULTY_TIMERS);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_calls(recorder, 2, NULL), 1);
@@ -156,7 +156,7 @@ static void a_clockwork_that_outlives_the_close_frees_the_bus(void **state)
     open_with_an_event(scene, recorder);
     start_without_clockwork(scene);
     settle_all(scene->bus, "a");
-    close_without_an_answer(scene, FAULTY_AGENDA, live);
+    close_without_an_answer(scene, FAULTY_TIMERS, live);
 }
 
 static void a_dispatcher_that_outlives_the_close_gives_back_and_frees_the_bus(void **state)

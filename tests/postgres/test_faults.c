@@ -12,7 +12,7 @@
 
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "store/agenda.h"
+#include "store/timers.h"
 
 #include <libpq-fe.h>
 #include <stdatomic.h>

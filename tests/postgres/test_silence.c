@@ -2,7 +2,7 @@
  * test_silence.c - connections that say nothing any more, and servers that take their time.
  *
  * The deadline of every call here is far away: what is noticed is noticed by asking
- * (src/store/postgres/wire/silence.c).
+ * (src/store/postgres/wire/backend_check.c).
  */
 #include "postgres/support_proxy.h"
 #include "postgres/support_side.h"

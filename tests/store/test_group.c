@@ -5,7 +5,7 @@
 #include "support/faulty.h"
 #include "support/make.h"
 
-#include "store/agenda.h"
+#include "store/timers.h"
 
 #define THREADS 16
 #define APPENDS 100

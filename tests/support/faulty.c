@@ -326,21 +326,21 @@ static hf_status faulty_schedule_get(struct engine *engine, struct text name, sc
                                      void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_AGENDA, to->class->schedule_get(to, name, found, ctx));
+    FORWARD(FAULTY_TIMERS, to->class->schedule_get(to, name, found, ctx));
 }
 
 static hf_status faulty_schedule_list(struct engine *engine, struct text after, int32_t max,
                                       bool *ret_more, schedule_row_fn found, void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_AGENDA, to->class->schedule_list(to, after, max, ret_more, found, ctx));
+    FORWARD(FAULTY_TIMERS, to->class->schedule_list(to, after, max, ret_more, found, ctx));
 }
 
 static hf_status faulty_schedules_due(struct engine *engine, const struct due_page *page,
                                       bool *ret_more, schedule_row_fn found, void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_AGENDA, to->class->schedules_due(to, page, ret_more, found, ctx));
+    FORWARD(FAULTY_TIMERS, to->class->schedules_due(to, page, ret_more, found, ctx));
 }
 
 static hf_status faulty_schedule_runs(struct engine *engine, const uint8_t id[16],
@@ -348,19 +348,19 @@ static hf_status faulty_schedule_runs(struct engine *engine, const uint8_t id[16
                                       void *ctx)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_AGENDA, to->class->schedule_runs(to, id, before_us, max, found, ctx));
+    FORWARD(FAULTY_TIMERS, to->class->schedule_runs(to, id, before_us, max, found, ctx));
 }
 
-static hf_status faulty_agenda(struct engine *engine, int64_t *ret_due_us)
+static hf_status faulty_timers_due(struct engine *engine, int64_t *ret_due_us)
 {
     struct engine *to = inner(engine);
-    FORWARD(FAULTY_AGENDA, to->class->agenda(to, ret_due_us));
+    FORWARD(FAULTY_TIMERS, to->class->timers_due(to, ret_due_us));
 }
 
-static uint64_t faulty_agenda_news(struct engine *engine)
+static uint64_t faulty_timers_news(struct engine *engine)
 {
     struct engine *to = inner(engine);
-    return to->class->agenda_news ? to->class->agenda_news(to) : to->class->news(to);
+    return to->class->timers_news ? to->class->timers_news(to) : to->class->news(to);
 }
 
 static int64_t faulty_time(struct engine *engine, int64_t now_us)
@@ -765,8 +765,8 @@ static const struct engine_class faulty_engine_class = {
     .schedule_list = faulty_schedule_list,
     .schedules_due = faulty_schedules_due,
     .schedule_runs = faulty_schedule_runs,
-    .agenda = faulty_agenda,
-    .agenda_news = faulty_agenda_news,
+    .timers_due = faulty_timers_due,
+    .timers_news = faulty_timers_news,
     .time = faulty_time,
     .reader_open = faulty_reader_open,
     .reader_next = faulty_reader_next,

@@ -36,7 +36,7 @@ enum faulty_verb {
     FAULTY_SIZES,
     FAULTY_DOCTOR,
     FAULTY_VERIFY,
-    FAULTY_AGENDA, /* schedules, their runs and when something is due */
+    FAULTY_TIMERS, /* schedules, their runs and when something is due */
     FAULTY_READER_OPEN,
     FAULTY_READER_NEXT,
     FAULTY_TX_BEGIN,

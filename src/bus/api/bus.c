@@ -27,7 +27,7 @@
 #include "base/text/glob.h"
 #include "base/thread.h"
 #include "bus/api/async.h"
-#include "bus/api/known.h"
+#include "bus/api/definition_cache.h"
 #include "bus/api/node.h"
 #include "bus/deliver/attempt.h"
 #include "bus/subscription.h"
@@ -168,9 +168,9 @@ void bus_unreference(hf_bus *bus)
     }
     async_free(bus);
     watch_free(bus);
-    clockwork_free(bus);
+    scheduler_free(bus);
     retention_free(bus);
-    memory_free(bus->memory);
+    definition_cache_free(bus->definition_cache);
     bool poisoned = store_poisoned(bus->store);
     store_close(bus->store);
     if (!poisoned) {
@@ -299,7 +299,7 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
         status = timekeeper_init(&bus->timekeeper, bus);
     }
     if (!status) {
-        status = memory_new(&bus->memory);
+        status = definition_cache_new(&bus->definition_cache);
     }
     if (!status) {
         status = assignments_init(&bus->assignments);
@@ -352,7 +352,7 @@ hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
     atomic_store(&bus->references, 1);
     status = make(bus, url, &own);
     if (status) {
-        memory_free(bus->memory);
+        definition_cache_free(bus->definition_cache);
         mem_free(bus->node_name);
         mem_free(bus);
         return status;
@@ -383,7 +383,7 @@ static hf_status fail_left(void)
 /* Waits for those that the last stop did not wait for. bus->life is held. */
 static hf_status join(hf_bus *bus, struct deadline deadline)
 {
-    if (!clockwork_stop_end(bus, deadline) || !retention_stop_end(bus, deadline)) {
+    if (!scheduler_stop_end(bus, deadline) || !retention_stop_end(bus, deadline)) {
         return fail_left();
     }
     return subscriptions_join(bus, deadline);
@@ -429,7 +429,7 @@ hf_status hf_start(hf_bus *bus)
         pthread_mutex_lock(&bus->mutex);
         bus->started = true;
         pthread_mutex_unlock(&bus->mutex);
-        status = clockwork_start(bus);
+        status = scheduler_start(bus);
     }
     if (!status) {
         status = retention_start(bus);
@@ -455,7 +455,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     pthread_mutex_lock(&bus->mutex);
     bus->started = false;
     pthread_mutex_unlock(&bus->mutex);
-    clockwork_stop_begin(bus);
+    scheduler_stop_begin(bus);
     retention_stop_begin(bus);
     subscriptions_stop_begin(bus, deadline);
     struct patience patience = patience_until(deadline);
@@ -464,7 +464,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
         store_leave(bus->store); /* what could not be stored by now will not be */
     }
     struct deadline threads = store_is_away(bus->store) ? patience.idle : patience.threads;
-    bool joined = clockwork_stop_end(bus, threads);
+    bool joined = scheduler_stop_end(bus, threads);
     joined = retention_stop_end(bus, threads) && joined;
     timekeeper_stop(&bus->timekeeper);
     subscriptions_reap(bus);
@@ -522,7 +522,7 @@ hf_status hf_close(hf_bus **bus)
             return status;
         }
         status = hf_shutdown(*bus, -1);
-        clockwork_leave(*bus);
+        scheduler_leave(*bus);
         retention_leave(*bus);
         timekeeper_leave(&(*bus)->timekeeper);
         subscriptions_free(*bus);

@@ -20,7 +20,7 @@
 #include "base/time/clock.h"
 #include "base/time/retry.h"
 #include "base/uuid.h"
-#include "bus/api/known.h"
+#include "bus/api/definition_cache.h"
 #include "bus/deliver/verdict.h"
 
 /* ---- The text -------------------------------------------------------------------------------- */
@@ -192,7 +192,7 @@ static hf_status target_init(hf_bus *bus, const char *subscription, const char *
         status = positions_copy(positions, count, target);
     }
     if (!status && recall) {
-        target->remembered = known_id(bus, subscription, &target->subscription_id);
+        target->remembered = definition_cache_id(bus, subscription, &target->subscription_id);
     }
     if (!status && !target->remembered) {
         status = subscription_brief(bus, subscription, &target->subscription_id);
@@ -246,7 +246,7 @@ static hf_status settle_named(hf_bus *bus, const char *subscription, const char 
         if (!target.remembered || (status != HF_STALE && status != HF_NOTFOUND)) {
             return status;
         }
-        known_forget(bus, subscription);
+        definition_cache_forget(bus, subscription);
     }
 }
 

@@ -23,7 +23,7 @@
 #include "base/uuid.h"
 #include "bus/deliver/attempt.h"
 #include "bus/intake.h"
-#include "store/agenda.h"
+#include "store/timers.h"
 
 #include <stddef.h>
 

@@ -9,9 +9,9 @@
  * as dead letters. If that settling fails they are left out all the same; they stay in the lease
  * until it expires and come up again.
  *
- * The definition is remembered from claim to claim (known.c), and read again when the store says
- * that it has been changed, also while this waits. It tries at least every wait_period_ms, because
- * a wake-up is only a hint.
+ * The definition is remembered from claim to claim (definition_cache.c), and read again when the
+ * store says that it has been changed, also while this waits. It tries at least every
+ * wait_period_ms, because a wake-up is only a hint.
  *
  * A claim need not wait for the disk: lost in a power failure, the events are handed out again.
  */
@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "bus/api/known.h"
+#include "bus/api/definition_cache.h"
 #include "bus/api/lease.h"
 #include "bus/deliver/verdict.h"
 #include "bus/watch.h"
@@ -238,22 +238,22 @@ static struct deadline next_look(struct deadline deadline, int64_t wake_us, int6
 static hf_status claim_named(hf_bus *bus, const char *name, const hf_claim_options *options,
                              hf_batch *batch, struct found *ret_found)
 {
-    struct known *known = NULL;
+    struct cached_definition *cached = NULL;
     bool remembered = false;
-    hf_status status = known_take(bus, name, &known, &remembered);
+    hf_status status = definition_cache_take(bus, name, &cached, &remembered);
     if (status) {
         return status;
     }
-    const struct definition *definition = &known->definition;
+    const struct definition *definition = &cached->definition;
     *ret_found = (struct found){.wake_us = -1};
     status = lease_check_mode(definition->options.mode, definition->name);
     if (!status) {
         status = claim_once(bus, definition, options, batch, ret_found);
     }
     ret_found->period_ms = definition->options.wait_period_ms;
-    known_give(known);
+    definition_cache_give(cached);
     if (status == HF_CONFLICT || (remembered && (status == HF_NOTFOUND || status == HF_MISUSE))) {
-        known_forget(bus, name);
+        definition_cache_forget(bus, name);
         ret_found->again = true;
         return HF_OK;
     }

@@ -1,7 +1,7 @@
 /*
  * ledger.c - the ledger of a schedule, for people: hf_schedule_runs.
  *
- * Each firing has written what became of its planned times (store/agenda.h). All rows that are
+ * Each firing has written what became of its planned times (store/timers.h). All rows that are
  * asked for are collected before the first callback, so that a failure calls nobody, and callbacks
  * may do what they like. A schedule that is removed between finding its name and reading has an
  * empty ledger.

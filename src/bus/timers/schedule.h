@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/uuid.h"
 #include "bus/bus.h"
-#include "store/agenda.h"
+#include "store/timers.h"
 
 /* A firing that is to be carried out. It lives in the arena that it was made in. */
 struct due {
@@ -29,15 +29,15 @@ void schedule_event_id(const uint8_t schedule_id[UUID_BYTES], int64_t planned_us
 
 /* The thread that fires schedules and releases delayed events while the bus is started. All under
  * bus->life. Stopping what does not run is allowed. */
-struct clockwork;
-hf_status clockwork_start(hf_bus *bus);
-void clockwork_stop_begin(hf_bus *bus);
-/* False: it still waits for the store. Then it is to be called again, or clockwork_leave. */
-bool clockwork_stop_end(hf_bus *bus, struct deadline deadline);
+struct scheduler;
+hf_status scheduler_start(hf_bus *bus);
+void scheduler_stop_begin(hf_bus *bus);
+/* False: it still waits for the store. Then it is to be called again, or scheduler_leave. */
+bool scheduler_stop_end(hf_bus *bus, struct deadline deadline);
 /* The bus is being closed, and nobody else uses it: if the thread still runs it gets a
  * reference. */
-void clockwork_leave(hf_bus *bus);
+void scheduler_leave(hf_bus *bus);
 /* With the last reference, or in a forked child. */
-void clockwork_free(hf_bus *bus);
+void scheduler_free(hf_bus *bus);
 
 #endif

@@ -327,9 +327,9 @@ static uint64_t postgres_news(struct engine *engine)
     return postgres_poisoned(engine) ? 0 : keeper_news(postgres_of(engine));
 }
 
-static uint64_t postgres_agenda_news(struct engine *engine)
+static uint64_t postgres_timers_news(struct engine *engine)
 {
-    return atomic_load(&postgres_of(engine)->keeper.agenda_news);
+    return atomic_load(&postgres_of(engine)->keeper.timers_news);
 }
 
 static uint64_t postgres_wait(struct engine *engine, uint64_t seen, int64_t timeout_ms)
@@ -392,8 +392,8 @@ const struct engine_class postgres_engine_class = {
     .schedule_list = postgres_schedule_list,
     .schedules_due = postgres_schedules_due,
     .schedule_runs = postgres_schedule_runs,
-    .agenda = postgres_agenda,
-    .agenda_news = postgres_agenda_news,
+    .timers_due = postgres_timers_due,
+    .timers_news = postgres_timers_news,
     .time = postgres_time,
     .identity = postgres_identity,
     .transfer_facts = postgres_transfer_facts,

@@ -10,8 +10,8 @@
  * that the function has left no trace. *ret_ring is false before; read sets it if others should
  * hear of it.
  *
- * A query is a question (question.h). Queries have the types of struct engine_class, so that
- * engine.c can name them in its table.
+ * Queries run by pg_lookup.h. They have the types of struct engine_class, so that engine.c can name
+ * them in its table.
  */
 #ifndef HF_STORE_POSTGRES_VERBS_H
 #define HF_STORE_POSTGRES_VERBS_H
@@ -29,7 +29,7 @@ struct verb {
     hf_status (*read)(struct postgres_engine *engine, struct change *change, const PGresult *result,
                       bool *ret_ring);
     bool sets_commit; /* its last parameter, which is not for `fill`, is synchronous_commit: that
-                         saves a statement for those that are sent all the time (pace.h) */
+                         saves a statement for those that are sent all the time (commit_mode.h) */
 };
 
 /* The verb of a change, and the statement that it is. (verbs.c) */
@@ -59,7 +59,7 @@ extern const struct verb postgres_verb_namespace_put; /* namespace.c */
 extern const struct verb postgres_verb_namespace_remove;
 extern const struct verb postgres_verb_namespace_grant;
 extern const struct verb postgres_verb_namespace_revoke;
-extern const struct verb postgres_verb_schedule_put; /* agenda.c */
+extern const struct verb postgres_verb_schedule_put; /* timers.c */
 extern const struct verb postgres_verb_schedule_remove;
 extern const struct verb postgres_verb_schedule_pause;
 extern const struct verb postgres_verb_delay;
@@ -96,7 +96,7 @@ hf_status postgres_node_register(struct postgres_engine *engine, struct session 
 
 /* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
 
-/* agenda.c */
+/* timers.c */
 hf_status postgres_schedule_get(struct engine *engine, struct text name, schedule_row_fn found,
                                 void *ctx);
 hf_status postgres_schedule_list(struct engine *engine, struct text after, int32_t max,
@@ -105,7 +105,7 @@ hf_status postgres_schedules_due(struct engine *engine, const struct due_page *p
                                  schedule_row_fn found, void *ctx);
 hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
                                  int64_t before_us, int32_t max, schedule_run_fn found, void *ctx);
-hf_status postgres_agenda(struct engine *engine, int64_t *ret_due_us);
+hf_status postgres_timers_due(struct engine *engine, int64_t *ret_due_us);
 int64_t postgres_time(struct engine *engine, int64_t now_us);
 
 hf_status postgres_subscription_get(struct engine *engine, struct text name,

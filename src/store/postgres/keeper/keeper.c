@@ -38,8 +38,8 @@
  * Looking
  *   Nobody rings for some things: a process that died before it could, or that dies now; a change
  *   that was made without the library. So every look also brings a number that changes with the
- *   definitions and with the company of this process, and a new number is news; so is an agenda
- *   that begins at another time. Beat, declaration and look are one statement, for all
+ *   definitions and with the company of this process, and a new number is news; so is another time
+ *   at which the next timer is due. Beat, declaration and look are one statement, for all
  *   subscriptions: an idle process makes one per IDLE_MS. While somebody stands by for an owner in
  *   another process, there is one per GUARD_MS.
  *
@@ -138,7 +138,7 @@ static void ring(struct keeper *keeper, enum request request)
 
 void keeper_ring(struct postgres_engine *engine)
 {
-    atomic_fetch_add(&engine->keeper.agenda_news, 1);
+    atomic_fetch_add(&engine->keeper.timers_news, 1);
     ring(&engine->keeper, REQUEST_RING);
 }
 
@@ -285,15 +285,16 @@ static void fill_look(struct postgres_engine *engine, bool beat, bool declare)
     }
 }
 
-/* Notes the head, the other processes and the agenda. Answers whether one of them has changed. */
+/* Notes the head, the other processes and when the next timer is due. Returns whether one of them
+ * has changed. */
 static bool note_place(struct keeper *keeper, const PGresult *result, int64_t now_us)
 {
     int64_t head = result_int8(result, 0, 1, 0);
     int64_t company = result_int8(result, 0, 4, 0);
-    int64_t agenda = result_time(result, 0, 5, INT64_MAX);
-    bool moved = head != keeper->told || company != keeper->company || agenda != keeper->agenda;
-    atomic_fetch_add(&keeper->agenda_news, agenda != keeper->agenda);
-    keeper->agenda = agenda;
+    int64_t next_due = result_time(result, 0, 5, INT64_MAX);
+    bool moved = head != keeper->told || company != keeper->company || next_due != keeper->next_due;
+    atomic_fetch_add(&keeper->timers_news, next_due != keeper->next_due);
+    keeper->next_due = next_due;
     keeper->company = company;
     keeper->under_way = publishers_in(result, UNDER_WAY);
     if (is_crowded(keeper, now_us) && keeper->under_way >= CROWD_COUNT && head != keeper->looked) {
@@ -668,7 +669,7 @@ static void *keeper_main(void *ctx)
             status = keeper_connect(engine, deadline_after_ms(connect_ms));
             connect_ms = longer_ms(keeper, status, connect_ms);
             if (status == HF_OK) {
-                atomic_fetch_add(&keeper->agenda_news, 1);
+                atomic_fetch_add(&keeper->timers_news, 1);
                 make_news(keeper); /* who knows what we missed */
             } else {
                 session_close(&keeper->session); /* no half of what it should be: once more */

@@ -30,7 +30,7 @@ struct keeper {
     pthread_mutex_t mutex;          /* guards news, waiters, requests, life */
     pthread_cond_t cond;            /* news has changed */
     _Atomic uint64_t news;          /* store_news(); read without the mutex, too */
-    _Atomic uint64_t agenda_news;   /* store_agenda_news() */
+    _Atomic uint64_t timers_news;   /* store_timers_news() */
     _Atomic uint64_t connects;      /* how often the keeper's connection was made */
     _Atomic int64_t lease_ms;       /* the shortest that anybody asked for; INT64_MAX: none */
     _Atomic int64_t guard_until_us; /* monotonic: until then the end of others is looked for */
@@ -50,7 +50,7 @@ struct keeper {
     int64_t told;              /* the head when nobody was under way: up to there consumers were
                                   told of all; -1: not known */
     int64_t company;           /* a number that changes with definitions and other processes */
-    int64_t agenda;            /* when the earliest thing that is kept for later is due */
+    int64_t next_due;          /* when the earliest thing that is kept for later is due */
     int64_t flag;              /* value of the flag that says that somebody sleeps ... */
     int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
     int64_t beat_at_us;        /* the last sign of life */

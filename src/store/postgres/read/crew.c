@@ -10,7 +10,7 @@
 #include "store/crew.h"
 #include "base/err.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define AGAIN_MAX 10 /* rotations in a row */
@@ -46,21 +46,20 @@ static bool is_whole(const PGresult *result)
 }
 
 /* Asks until every partition has its checkpoint. */
-static bool ask(struct question *question, int64_t subscription_id)
+static bool ask(struct pg_lookup *lookup, int64_t subscription_id)
 {
     bool whole = false;
-    for (int i = 0; !whole && i < AGAIN_MAX && question_run(question); i++) {
-        whole = is_whole(question->result);
+    for (int i = 0; !whole && i < AGAIN_MAX && pg_lookup_execute(lookup); i++) {
+        whole = is_whole(lookup->result);
     }
-    question_give(question);
-    if (question->status == HF_OK && !whole) {
-        question->status =
-            fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
-    } else if (question->status == HF_OK && question->rows == 0) {
-        question->status =
+    pg_lookup_return_session(lookup);
+    if (lookup->status == HF_OK && !whole) {
+        lookup->status = fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
+    } else if (lookup->status == HF_OK && lookup->rows == 0) {
+        lookup->status =
             fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
     }
-    return question->status == HF_OK;
+    return lookup->status == HF_OK;
 }
 
 static struct partition_row read_partition(const PGresult *result, int row)
@@ -83,21 +82,21 @@ static struct partition_row read_partition(const PGresult *result, int row)
 hf_status postgres_partitions(struct engine *engine, int64_t subscription_id, member_row_fn member,
                               partition_row_fn partition, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_PARTITIONS);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_PARTITIONS);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
     param_uuid(params, postgres_of(engine)->token);
-    bool known = ask(&question, subscription_id);
-    for (int row = 0, enough = 0; known && !enough && row < question.rows; row++) {
-        if (is_partition(question.result, row)) {
-            struct partition_row found = read_partition(question.result, row);
+    bool known = ask(&lookup, subscription_id);
+    for (int row = 0, enough = 0; known && !enough && row < lookup.rows; row++) {
+        if (is_partition(lookup.result, row)) {
+            struct partition_row found = read_partition(lookup.result, row);
             enough = partition(&found, ctx);
         } else {
-            enough = member(result_text(question.result, row, CREW_WORD), ctx);
+            enough = member(result_text(lookup.result, row, CREW_WORD), ctx);
         }
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 /* ---- Blocked keys ---------------------------------------------------------------------------- */
@@ -133,21 +132,21 @@ static struct blocked_row read_blocked(const PGresult *result, int row)
 hf_status postgres_blocked(struct engine *engine, int64_t subscription_id, int64_t after,
                            int32_t max, blocked_row_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_BLOCKED);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_BLOCKED);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
     param_int8(params, after);
     param_int4(params, max);
-    if (question_ask(&question) && question.rows == 0) {
-        question.status =
+    if (pg_lookup_run(&lookup) && lookup.rows == 0) {
+        lookup.status =
             fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
     }
-    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
-        if (!result_is_null(question.result, row, BLOCKED_POSITION)) {
-            struct blocked_row blocked = read_blocked(question.result, row);
+    for (int row = 0, enough = 0; !enough && row < lookup.rows; row++) {
+        if (!result_is_null(lookup.result, row, BLOCKED_POSITION)) {
+            struct blocked_row blocked = read_blocked(lookup.result, row);
             enough = found(&blocked, ctx);
         }
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }

@@ -13,7 +13,7 @@
 #include "base/time/clock.h"
 #include "store/doctor.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define PUBLISHER_OLD_S 5 /* checkpoints wait for whoever has published */
@@ -36,16 +36,16 @@
 
 hf_status postgres_sizes(struct engine *engine, struct store_sizes *ret_sizes)
 {
-    struct question question;
-    question_begin(&question, engine, POSTGRES_QUERY_SIZES);
-    if (question_ask(&question)) {
+    struct pg_lookup lookup;
+    pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SIZES);
+    if (pg_lookup_run(&lookup)) {
         *ret_sizes = (struct store_sizes){
-            .store_bytes = result_int8(question.result, 0, 0, -1),
-            .wal_bytes = result_int8(question.result, 0, 1, -1),
+            .store_bytes = result_int8(lookup.result, 0, 0, -1),
+            .wal_bytes = result_int8(lookup.result, 0, 1, -1),
             .commits = atomic_load(&postgres_of(engine)->commits),
         };
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 /* ---- Findings -------------------------------------------------------------------------------- */
@@ -216,21 +216,21 @@ static void say_publishers(struct engine *engine, struct doctor *doctor)
 
 hf_status postgres_doctor(struct engine *engine, hf_finding_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DOCTOR);
-    bool pooled = question.session && question.session->pooled;
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_DOCTOR);
+    bool pooled = lookup.session && lookup.session->pooled;
     param_time(params, clock_wall_us());
     param_int8(params, PREPARED_OLD_S);
     param_int8(params, TRANSACTION_OLD_S);
-    if (question_run(&question)) {
+    if (pg_lookup_execute(&lookup)) {
         struct doctor doctor = {found, ctx, false};
-        struct encryption encryption = encryption_of(question.session->pg);
-        question_give(&question);
-        say_all(postgres_of(engine), &doctor, question.result, pooled);
+        struct encryption encryption = encryption_of(lookup.session->pg);
+        pg_lookup_return_session(&lookup);
+        say_all(postgres_of(engine), &doctor, lookup.result, pooled);
         doctor_say(&doctor, "encryption", encryption.told, encryption.advice);
         if (postgres_of(engine)->namespace_id > 0) {
             say_publishers(engine, &doctor);
         }
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }

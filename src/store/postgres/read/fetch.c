@@ -1,21 +1,21 @@
 /*
  * fetch.c - asking the log. See fetch.h.
  *
- * All questions go out in one pipeline: one round trip, and one transaction, in which settings that
+ * All queries go out in one pipeline: one round trip, and one transaction, in which settings that
  * are local to it make the plans what they must be. The transaction is READ COMMITTED, so what is
- * asked later is seen later; the order of the questions is part of the proof (reader.c).
+ * asked later is seen later; the order of the queries is part of the proof (reader.c).
  */
 #include "store/postgres/read/fetch.h"
 
 #include "base/err.h"
 #include "store/postgres/wire/row.h"
 
-#define QUESTIONS_MAX 4
+#define QUERIES_MAX 4
 
 typedef void (*fill_fn)(struct params *params, const struct fetch *fetch);
 
-struct question {
-    enum postgres_query query;
+struct fetch_query {
+    enum postgres_query statement;
     fill_fn fill;
     struct fetched **ret_rows; /* NULL: they do not matter */
 };
@@ -73,35 +73,35 @@ static void fill_large(struct params *params, const struct fetch *fetch)
 }
 
 static hf_status prepare(struct session *session, const struct fetch *fetch,
-                         const struct question *question)
+                         const struct fetch_query *query)
 {
-    if (session->pooled || session->prepared[question->query]) {
+    if (session->pooled || session->prepared[query->statement]) {
         return HF_OK;
     }
-    question->fill(session_params(session), fetch);
+    query->fill(session_params(session), fetch);
     hf_status status = params_finish(&session->params);
-    return status == HF_OK ? session_prepare(session, question->query) : status;
+    return status == HF_OK ? session_prepare(session, query->statement) : status;
 }
 
 /* One answer, taken over. */
-static hf_status take_answer(struct session *session, const struct question *question,
+static hf_status take_answer(struct session *session, const struct fetch_query *query,
                              PGresult *result)
 {
     if (PQresultStatus(result) != PGRES_TUPLES_OK) {
-        hf_status status = session_fail(session, result, question->query);
+        hf_status status = session_fail(session, result, query->statement);
         PQclear(result);
         return status;
     }
-    if (!question->ret_rows) {
+    if (!query->ret_rows) {
         PQclear(result);
         return HF_OK;
     }
-    return fetched_new(result, question->ret_rows);
+    return fetched_new(result, query->ret_rows);
 }
 
 /* All answers, whatever happens, up to the end of the pipeline. The first failure counts: those
  * after it only say that there was one. */
-static hf_status take_answers(struct session *session, const struct question *questions,
+static hf_status take_answers(struct session *session, const struct fetch_query *queries,
                               size_t count)
 {
     hf_status status = HF_OK;
@@ -115,18 +115,18 @@ static hf_status take_answers(struct session *session, const struct question *qu
         if (i == count || status != HF_OK) {
             PQclear(result);
         } else {
-            status = take_answer(session, &questions[i], result);
+            status = take_answer(session, &queries[i], result);
         }
     }
     return status;
 }
 
 static hf_status ask(struct session *session, const struct fetch *fetch,
-                     const struct question *questions, size_t count)
+                     const struct fetch_query *queries, size_t count)
 {
     hf_status status = HF_OK;
     for (size_t i = 0; i < count && status == HF_OK; i++) {
-        status = prepare(session, fetch, &questions[i]);
+        status = prepare(session, fetch, &queries[i]);
     }
     if (status == HF_OK) {
         status = session_pipe_enter(session);
@@ -135,8 +135,8 @@ static hf_status ask(struct session *session, const struct fetch *fetch,
         return status;
     }
     for (size_t i = 0; i < count && status == HF_OK; i++) {
-        questions[i].fill(session_params(session), fetch);
-        status = session_pipe_send(session, questions[i].query);
+        queries[i].fill(session_params(session), fetch);
+        status = session_pipe_send(session, queries[i].statement);
     }
     if (status == HF_OK) {
         status = session_pipe_sync(session);
@@ -145,7 +145,7 @@ static hf_status ask(struct session *session, const struct fetch *fetch,
         session_close(session); /* something was sent, and its answer will not be taken */
         return status;
     }
-    status = take_answers(session, questions, count);
+    status = take_answers(session, queries, count);
     if (session->pg) {
         session_pipe_leave(session);
     }
@@ -154,27 +154,27 @@ static hf_status ask(struct session *session, const struct fetch *fetch,
 
 hf_status fetch_run(struct fetch *fetch, struct session *session)
 {
-    struct question questions[QUESTIONS_MAX] = {
+    struct fetch_query queries[QUERIES_MAX] = {
         {fetch->many ? POSTGRES_QUERY_READ_SETTINGS : POSTGRES_QUERY_READ_SETTINGS_FEW,
          fill_settings, NULL},
     };
     size_t count = 1;
     if (fetch->tail) {
-        questions[count++] =
-            (struct question){POSTGRES_QUERY_READ_TAIL, fill_tail, &fetch->tail_rows};
+        queries[count++] =
+            (struct fetch_query){POSTGRES_QUERY_READ_TAIL, fill_tail, &fetch->tail_rows};
     }
     if (fetch->hole_count > 0) {
-        questions[count++] =
-            (struct question){POSTGRES_QUERY_READ_HOLES, fill_holes, &fetch->late_rows};
+        queries[count++] =
+            (struct fetch_query){POSTGRES_QUERY_READ_HOLES, fill_holes, &fetch->late_rows};
     }
     if (fetch->position_count > 0) {
-        questions[count++] =
-            (struct question){POSTGRES_QUERY_READ_LARGE, fill_large, &fetch->large_rows};
+        queries[count++] =
+            (struct fetch_query){POSTGRES_QUERY_READ_LARGE, fill_large, &fetch->large_rows};
     }
     if (!session->pg) {
         return fail(HF_UNAVAILABLE, "the connection was lost");
     }
-    return ask(session, fetch, questions, count);
+    return ask(session, fetch, queries, count);
 }
 
 void fetch_release(struct fetch *fetch)

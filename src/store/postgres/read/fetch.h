@@ -25,7 +25,7 @@ struct fetch {
     struct fetched *large_rows;
 };
 
-/* Asks, in one transaction with a snapshot for each question, in this order. The caller releases
+/* Runs its queries in this order, in one transaction with a snapshot for each. The caller releases
  * the fetch in any case. A session that was lost is closed and not connected again. */
 hf_status fetch_run(struct fetch *fetch, struct session *session);
 void fetch_release(struct fetch *fetch);

@@ -12,7 +12,7 @@
 
 #include "base/text/buf.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define HOLDERS_TOLD_MAX 3
@@ -63,16 +63,16 @@ static void tell_all(const PGresult *result, struct gap_facts *facts)
 
 hf_status postgres_holders(struct engine *engine, struct gap_facts *facts)
 {
-    struct question question;
-    question_begin(&question, engine, POSTGRES_QUERY_GAP_HOLDERS);
-    if (question_ask(&question)) {
-        const PGresult *result = question.result;
+    struct pg_lookup lookup;
+    pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_GAP_HOLDERS);
+    if (pg_lookup_run(&lookup)) {
+        const PGresult *result = lookup.result;
         facts->held_ms = 0;
-        if (question.rows > 0) {
+        if (lookup.rows > 0) {
             facts->held_ms = result_int8(result, 0, HOLDER_AGE_MS, -1);
             facts->pid = result_int8(result, 0, HOLDER_PID, -1);
         }
         tell_all(result, facts);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }

@@ -12,39 +12,38 @@
  */
 #include "base/err.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define AGAIN_MAX 10     /* rotations in a row */
 #define TOGETHER_MAX 256 /* subscriptions that are asked for by one statement */
 
 /* Asks until column `checkpoint` is not NULL in any row. */
-static bool ask(struct question *question, int checkpoint)
+static bool ask(struct pg_lookup *lookup, int checkpoint)
 {
     bool known = false;
-    for (int i = 0; !known && i < AGAIN_MAX && question_run(question); i++) {
+    for (int i = 0; !known && i < AGAIN_MAX && pg_lookup_execute(lookup); i++) {
         known = true;
-        for (int row = 0; known && row < question->rows; row++) {
-            known = !result_is_null(question->result, row, checkpoint);
+        for (int row = 0; known && row < lookup->rows; row++) {
+            known = !result_is_null(lookup->result, row, checkpoint);
         }
     }
-    question_give(question);
-    if (question->status == HF_OK && !known) {
-        question->status =
-            fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
+    pg_lookup_return_session(lookup);
+    if (lookup->status == HF_OK && !known) {
+        lookup->status = fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
     }
     return known;
 }
 
 /* The same about one subscription, whose row it is. */
-static bool ask_one(struct question *question, int checkpoint, int64_t subscription_id)
+static bool ask_one(struct pg_lookup *lookup, int checkpoint, int64_t subscription_id)
 {
-    bool known = ask(question, checkpoint);
-    if (known && question->rows == 0) {
-        question->status =
+    bool known = ask(lookup, checkpoint);
+    if (known && lookup->rows == 0) {
+        lookup->status =
             fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
     }
-    return known && question->rows > 0;
+    return known && lookup->rows > 0;
 }
 
 /* ---- Progress -------------------------------------------------------------------------------- */
@@ -113,22 +112,22 @@ static void read_progress(const PGresult *result, int row, struct progress *prog
 static hf_status progress_together(struct engine *engine, const int64_t *ids, size_t count,
                                    progress_fn found, void *ctx, bool *ret_stop)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_PROGRESS);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_PROGRESS);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_array(params, PARAM_INT8, count);
     for (size_t i = 0; i < count; i++) {
         element_int8(params, ids[i]);
     }
     param_uuid(params, postgres_of(engine)->token);
-    int rows = ask(&question, PROGRESS_CHECKPOINT) ? question.rows : 0;
+    int rows = ask(&lookup, PROGRESS_CHECKPOINT) ? lookup.rows : 0;
     for (int row = 0; row < rows && !*ret_stop; row++) {
         struct progress progress = {0};
-        read_progress(question.result, row, &progress);
-        read_owner(question.result, row, &progress);
-        *ret_stop = found(result_int8(question.result, row, PROGRESS_ID, 0), &progress, ctx) != 0;
+        read_progress(lookup.result, row, &progress);
+        read_owner(lookup.result, row, &progress);
+        *ret_stop = found(result_int8(lookup.result, row, PROGRESS_ID, 0), &progress, ctx) != 0;
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
@@ -151,19 +150,19 @@ enum gap_column { GAP_CHECKPOINT, GAP_MISSING, GAP_COUNT, GAP_HOLDERS, GAP_PID }
 hf_status postgres_gaps(struct engine *engine, int64_t subscription_id, struct gap_facts *ret_facts)
 {
     struct gap_facts facts = {0};
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_GAPS);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_GAPS);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
     param_int8(params, STORE_GAPS_MAX);
-    if (ask_one(&question, GAP_CHECKPOINT, subscription_id)) {
-        const PGresult *result = question.result;
+    if (ask_one(&lookup, GAP_CHECKPOINT, subscription_id)) {
+        const PGresult *result = lookup.result;
         bool held = result_int8(result, 0, GAP_HOLDERS, 0) > 0;
         facts.missing = result_int8(result, 0, GAP_MISSING, 0);
         facts.count = result_int8(result, 0, GAP_COUNT, 0);
         facts.pid = held ? result_int8(result, 0, GAP_PID, -1) : 0;
     }
-    hf_status status = question_end(&question);
+    hf_status status = pg_lookup_end(&lookup);
     if (status == HF_OK && facts.missing != 0 && facts.pid != 0) {
         status = postgres_holders(engine, &facts);
     }
@@ -242,22 +241,22 @@ hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id
                                   struct arena *arena, struct delivery_facts *ret_facts,
                                   struct text *ret_attempts_json)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DELIVERY_FACTS);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_DELIVERY_FACTS);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
     param_uuid(params, id);
     param_int8(params, position);
     param_int8(params, hash);
-    if (ask_one(&question, FACTS_CHECKPOINT, subscription_id)) {
-        struct delivery_facts facts = read_facts(question.result);
+    if (ask_one(&lookup, FACTS_CHECKPOINT, subscription_id)) {
+        struct delivery_facts facts = read_facts(lookup.result);
         struct text story =
-            arena_text(arena, read_story(postgres_of(engine), question.result, &facts));
-        question.status = arena_status(arena);
-        if (question.status == HF_OK) {
+            arena_text(arena, read_story(postgres_of(engine), lookup.result, &facts));
+        lookup.status = arena_status(arena);
+        if (lookup.status == HF_OK) {
             *ret_facts = facts;
             *ret_attempts_json = story;
         }
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }

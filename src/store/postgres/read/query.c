@@ -1,7 +1,7 @@
 /*
  * query.c - reads of the log, of a partition's retries, and of a lease.
  *
- * Each is one question (question.h) and so reads one snapshot. What goes into a batch is copied; if
+ * Each is one lookup (pg_lookup.h) and so reads one snapshot. What goes into a batch is copied; if
  * a query fails midway its batch is as it was, but for the arena's memory.
  *
  * Finding a time. entered_at rises with the positions, but for events of transactions that overlap:
@@ -14,60 +14,59 @@
 #include "base/err.h"
 #include "store/batch.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 /* ---- The log --------------------------------------------------------------------------------- */
 
 hf_status postgres_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_EVENT_FIND);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_EVENT_FIND);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_uuid(params, id);
-    if (question_ask(&question)) {
+    if (pg_lookup_run(&lookup)) {
         struct entry *entry;
-        question.status = question.rows > 0
-                              ? event_push(batch, question.result, 0, 0, &entry)
-                              : fail(HF_NOTFOUND, "no event with this id is in the log");
+        lookup.status = lookup.rows > 0 ? event_push(batch, lookup.result, 0, 0, &entry)
+                                        : fail(HF_NOTFOUND, "no event with this id is in the log");
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_head(struct engine *engine, int64_t *ret_head, int64_t *ret_first)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_HEAD_AND_FIRST);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_HEAD_AND_FIRST);
     param_int4(params, postgres_of(engine)->namespace_id);
-    if (question_ask(&question)) {
-        *ret_head = result_int8(question.result, 0, 0, 0);
-        *ret_first = result_int8(question.result, 0, 1, *ret_head + 1);
+    if (pg_lookup_run(&lookup)) {
+        *ret_head = result_int8(lookup.result, 0, 0, 0);
+        *ret_first = result_int8(lookup.result, 0, 1, *ret_head + 1);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_last(struct engine *engine, int64_t *ret_position)
 {
-    struct question question;
-    question_begin(&question, engine, POSTGRES_QUERY_LAST);
-    if (question_ask(&question)) {
-        *ret_position = result_int8(question.result, 0, 0, 0);
+    struct pg_lookup lookup;
+    pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_LAST);
+    if (pg_lookup_run(&lookup)) {
+        *ret_position = result_int8(lookup.result, 0, 0, 0);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_position_before(struct engine *engine, int64_t at_us, int64_t disorder,
                                    int64_t *ret_position)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_POSITION_BEFORE);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_POSITION_BEFORE);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_time(params, at_us);
     param_int8(params, disorder);
-    if (question_ask(&question)) {
-        *ret_position = question.rows > 0 ? result_int8(question.result, 0, 0, 0) : 0;
+    if (pg_lookup_run(&lookup)) {
+        *ret_position = lookup.rows > 0 ? result_int8(lookup.result, 0, 0, 0) : 0;
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 /* ---- Retries --------------------------------------------------------------------------------- */
@@ -121,8 +120,8 @@ hf_status postgres_retries_due(struct engine *engine, const struct due_query *qu
                                struct batch *batch, int64_t *ret_next_us)
 {
     struct postgres_engine *self = postgres_of(engine);
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_RETRIES_DUE);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_RETRIES_DUE);
     param_int8(params, query->subscription_id);
     param_array(params, PARAM_INT4, query->partition_count);
     for (size_t i = 0; i < query->partition_count; i++) {
@@ -136,43 +135,43 @@ hf_status postgres_retries_due(struct engine *engine, const struct due_query *qu
     for (size_t i = 0; i < query->in_hand_count; i++) {
         element_int8(params, query->in_hand[i]);
     }
-    if (question_ask(&question)) {
-        question.status = push_all_due(batch, question.result);
+    if (pg_lookup_run(&lookup)) {
+        lookup.status = push_all_due(batch, lookup.result);
     }
-    if (question.status == HF_OK) {
-        *ret_next_us = skew_local(self, result_time(question.result, 0, DUE_NEXT, -1));
+    if (lookup.status == HF_OK) {
+        *ret_next_us = skew_local(self, result_time(lookup.result, 0, DUE_NEXT, -1));
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_lanes(struct engine *engine, int64_t subscription_id, int32_t partition,
                          lane_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_LANES);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_LANES);
     param_int8(params, subscription_id);
     param_int4(params, partition);
-    question_ask(&question);
-    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
-        uint64_t lane = (uint64_t)result_int8(question.result, row, 0, 0);
-        enough = found(lane, result_int8(question.result, row, 1, 0), ctx);
+    pg_lookup_run(&lookup);
+    for (int row = 0, enough = 0; !enough && row < lookup.rows; row++) {
+        uint64_t lane = (uint64_t)result_int8(lookup.result, row, 0, 0);
+        enough = found(lane, result_int8(lookup.result, row, 1, 0), ctx);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_ahead(struct engine *engine, int64_t subscription_id, int32_t partition,
                          int64_t checkpoint, position_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_AHEAD);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_AHEAD);
     param_int8(params, subscription_id);
     param_int4(params, partition);
     param_int8(params, checkpoint);
-    question_ask(&question);
-    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
-        enough = found(result_int8(question.result, row, 0, 0), ctx);
+    pg_lookup_run(&lookup);
+    for (int row = 0, enough = 0; !enough && row < lookup.rows; row++) {
+        enough = found(result_int8(lookup.result, row, 0, 0), ctx);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
@@ -194,13 +193,13 @@ static hf_status push_lease(struct batch *batch, const PGresult *result)
 hf_status postgres_lease_read(struct engine *engine, int64_t subscription_id,
                               const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_LEASE_READ);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_LEASE_READ);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
     param_uuid(params, lease);
-    if (question_ask(&question)) {
-        question.status = push_lease(batch, question.result);
+    if (pg_lookup_run(&lookup)) {
+        lookup.status = push_lease(batch, lookup.result);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }

@@ -16,18 +16,18 @@
  * read, and pg_amcheck examines indexes.
  */
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define VERIFY_TIMEOUT_MS (INT64_C(30) * 60 * 1000) /* one statement; a check reads whole tables */
 
-static struct params *ask_for(struct question *question, struct engine *engine,
+static struct params *ask_for(struct pg_lookup *lookup, struct engine *engine,
                               enum postgres_query query)
 {
-    struct params *params = question_begin(question, engine, query);
-    question->plan_anew = true;
-    if (question->session) {
-        question->session->deadline = deadline_after_ms(VERIFY_TIMEOUT_MS);
+    struct params *params = pg_lookup_begin(lookup, engine, query);
+    lookup->plan_anew = true;
+    if (lookup->session) {
+        lookup->session->deadline = deadline_after_ms(VERIFY_TIMEOUT_MS);
     }
     return params;
 }
@@ -53,35 +53,35 @@ static const enum postgres_query check_queries[VERIFY_CHECKS] = {
     [VERIFY_LEASE] = POSTGRES_QUERY_VERIFY_LEASE,
 };
 
-static void ask_check(struct question *question, struct engine *engine, enum verify_check check,
+static void ask_check(struct pg_lookup *lookup, struct engine *engine, enum verify_check check,
                       int32_t max)
 {
-    param_int8(ask_for(question, engine, check_queries[check]), max);
-    question_ask(question);
+    param_int8(ask_for(lookup, engine, check_queries[check]), max);
+    pg_lookup_run(lookup);
 }
 
 /* Two lists are compared: the objects that are there, which the first statement answers, and those
  * that were recorded when the schema was migrated. */
-static void ask_schema(struct question *question, struct engine *engine, int32_t max)
+static void ask_schema(struct pg_lookup *lookup, struct engine *engine, int32_t max)
 {
-    struct question objects;
+    struct pg_lookup objects;
     ask_for(&objects, engine, POSTGRES_QUERY_SCHEMA_OBJECTS);
-    question_ask(&objects);
-    struct params *params = ask_for(question, engine, POSTGRES_QUERY_VERIFY_SCHEMA);
+    pg_lookup_run(&objects);
+    struct params *params = ask_for(lookup, engine, POSTGRES_QUERY_VERIFY_SCHEMA);
     param_int8(params, max);
     param_text(params, objects.rows > 0 ? result_text(objects.result, 0, 0) : TEXT_ABSENT);
     if (objects.status != HF_OK) {
-        question->status = objects.status;
+        lookup->status = objects.status;
     }
-    question_ask(question);
-    question_end(&objects);
+    pg_lookup_run(lookup);
+    pg_lookup_end(&objects);
 }
 
 /* Tells what was found. Whether there is room for more. */
-static bool tell_rows(const struct question *question, int32_t *max, verify_said_fn said, void *ctx)
+static bool tell_rows(const struct pg_lookup *lookup, int32_t *max, verify_said_fn said, void *ctx)
 {
-    for (int row = 0; row<question->rows && * max> 0; row++, (*max)--) {
-        if (said(result_text(question->result, row, 0), ctx) != 0) {
+    for (int row = 0; row<lookup->rows && * max> 0; row++, (*max)--) {
+        if (said(result_text(lookup->result, row, 0), ctx) != 0) {
             *max = 0;
             return false;
         }
@@ -92,44 +92,44 @@ static bool tell_rows(const struct question *question, int32_t *max, verify_said
 /* The objects of the schema, then what each namespace has of its own. */
 static hf_status check_schema(struct engine *engine, int32_t max, verify_said_fn said, void *ctx)
 {
-    struct question question;
-    ask_schema(&question, engine, max);
-    if (question.rows > 0) {
-        question_end(&question);
-        ask_schema(&question, engine, max);
+    struct pg_lookup lookup;
+    ask_schema(&lookup, engine, max);
+    if (lookup.rows > 0) {
+        pg_lookup_end(&lookup);
+        ask_schema(&lookup, engine, max);
     }
-    bool more = tell_rows(&question, &max, said, ctx);
-    hf_status status = question_end(&question);
+    bool more = tell_rows(&lookup, &max, said, ctx);
+    hf_status status = pg_lookup_end(&lookup);
     if (status != HF_OK || !more) {
         return status;
     }
-    param_int8(ask_for(&question, engine, POSTGRES_QUERY_VERIFY_LOG), max);
-    if (question_ask(&question) && question.rows > 0) {
-        question_end(&question);
-        param_int8(ask_for(&question, engine, POSTGRES_QUERY_VERIFY_LOG), max);
-        question_ask(&question);
+    param_int8(ask_for(&lookup, engine, POSTGRES_QUERY_VERIFY_LOG), max);
+    if (pg_lookup_run(&lookup) && lookup.rows > 0) {
+        pg_lookup_end(&lookup);
+        param_int8(ask_for(&lookup, engine, POSTGRES_QUERY_VERIFY_LOG), max);
+        pg_lookup_run(&lookup);
     }
-    tell_rows(&question, &max, said, ctx);
-    return question_end(&question);
+    tell_rows(&lookup, &max, said, ctx);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_verify_check(struct engine *engine, enum verify_check check, int32_t max,
                                 verify_said_fn said, void *ctx)
 {
-    struct question question;
+    struct pg_lookup lookup;
     if (check == VERIFY_SCHEMA) {
         return check_schema(engine, max, said, ctx);
     }
     if (check_queries[check] == POSTGRES_QUERY_COUNT) {
         return HF_OK;
     }
-    ask_check(&question, engine, check, max);
-    if (question.rows > 0) {
-        question_end(&question);
-        ask_check(&question, engine, check, max);
+    ask_check(&lookup, engine, check, max);
+    if (lookup.rows > 0) {
+        pg_lookup_end(&lookup);
+        ask_check(&lookup, engine, check, max);
     }
-    tell_rows(&question, &max, said, ctx);
-    return question_end(&question);
+    tell_rows(&lookup, &max, said, ctx);
+    return pg_lookup_end(&lookup);
 }
 
 /* ---- Scans ----------------------------------------------------------------------------------- */
@@ -174,36 +174,36 @@ static struct verify_row row_of(const PGresult *result, int row)
 /* Moves the cursor to before the first event of the next namespace. */
 static hf_status next_namespace(struct engine *engine, struct verify_cursor *cursor, bool *ret_more)
 {
-    struct question question;
-    param_int8(ask_for(&question, engine, POSTGRES_QUERY_VERIFY_NEXT_NAMESPACE), cursor->first);
-    if (question_ask(&question)) {
-        *ret_more = !result_is_null(question.result, 0, 0);
-        *cursor = (struct verify_cursor){.first = result_int8(question.result, 0, 0, 0),
+    struct pg_lookup lookup;
+    param_int8(ask_for(&lookup, engine, POSTGRES_QUERY_VERIFY_NEXT_NAMESPACE), cursor->first);
+    if (pg_lookup_run(&lookup)) {
+        *ret_more = !result_is_null(lookup.result, 0, 0);
+        *cursor = (struct verify_cursor){.first = result_int8(lookup.result, 0, 0, 0),
                                          .second = INT64_MIN};
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_verify_scan(struct engine *engine, enum verify_table table, int32_t max,
                                struct verify_cursor *cursor, bool *ret_more, verify_row_fn found,
                                void *ctx)
 {
-    struct question question;
-    struct params *params = ask_for(&question, engine, scan_queries[table]);
+    struct pg_lookup lookup;
+    struct params *params = ask_for(&lookup, engine, scan_queries[table]);
     param_int8(params, cursor->first);
     param_int8(params, cursor->second);
     param_uuid(params, cursor->id);
     param_int8(params, max);
-    question_ask(&question);
-    for (int row = 0; row < question.rows; row++) {
-        struct verify_row seen = row_of(question.result, row);
+    pg_lookup_run(&lookup);
+    for (int row = 0; row < lookup.rows; row++) {
+        struct verify_row seen = row_of(lookup.result, row);
         cursor->first = seen.first;
         cursor->second = seen.second;
-        result_uuid(question.result, row, VERIFY_COLUMN_ID, cursor->id);
+        result_uuid(lookup.result, row, VERIFY_COLUMN_ID, cursor->id);
         found(&seen, ctx);
     }
-    *ret_more = question.rows > 0;
-    hf_status status = question_end(&question);
+    *ret_more = lookup.rows > 0;
+    hf_status status = pg_lookup_end(&lookup);
     if (status == HF_OK && table == VERIFY_EVENTS && !*ret_more) {
         status = next_namespace(engine, cursor, ret_more);
     }

@@ -22,8 +22,8 @@
 #include "base/uuid.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/wire/address.h"
+#include "store/postgres/wire/commit_mode.h"
 #include "store/postgres/wire/errors.h"
-#include "store/postgres/wire/pace.h"
 #include "store/postgres/wire/row.h"
 
 #define RETRY_FIRST_MS 20  /* between attempts to connect, doubled ... */

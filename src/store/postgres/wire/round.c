@@ -9,7 +9,7 @@
  * way, one statement each, of which one that is refused (a version) says so in its row and spoils
  * nothing. Every other change is one call and a transaction of its own, so that one waiting for a
  * lock, or failing, does not take others with it; those that need not wait for the disk do not
- * (pace.h).
+ * (commit_mode.h).
  *
  * Everything is sent before anything is read, and answers come in the order of sending. Within a
  * transaction that is: the settings, if it has any; a result for each statement; the sync, where it
@@ -33,7 +33,7 @@
 #include "store/change.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/wire/bundle.h"
-#include "store/postgres/wire/pace.h"
+#include "store/postgres/wire/commit_mode.h"
 
 struct way {
     const struct bundle *bundle; /* the statement for all that go this way; NULL: one for each */
@@ -70,17 +70,17 @@ static hf_status fill_call(struct round *round, struct change *change)
     params->shift_us = skew_shift(round->engine, change->now_us);
     hf_status status = verb->fill(round->engine, params, change);
     if (verb->sets_commit) {
-        param_text(params, pace_riding(round->session, pace_of(change)));
+        param_text(params, commit_mode_riding(round->session, commit_mode_of(change)));
     }
     return status;
 }
 
-static hf_status send_settings(struct round *round, enum pace pace, bool rides)
+static hf_status send_settings(struct round *round, enum commit_mode mode, bool rides)
 {
-    if (!pace_has_statement(round->session, pace, rides)) {
+    if (!commit_mode_has_statement(round->session, mode, rides)) {
         return HF_OK;
     }
-    pace_fill(round->session, pace);
+    commit_mode_fill(round->session, mode);
     return session_pipe_send(round->session, POSTGRES_QUERY_TX_SETTINGS);
 }
 
@@ -112,7 +112,7 @@ static hf_status send_shared(struct round *round, const struct way *way)
     if (!walk_next(&walk, NULL)) {
         return HF_OK;
     }
-    hf_status status = send_settings(round, PACE_NORMAL, false);
+    hf_status status = send_settings(round, COMMIT_NORMAL, false);
     if (status == HF_OK) {
         status = way->bundle ? send_bundle(round, way->bundle, &walk) : send_calls(round, &walk);
     }
@@ -131,7 +131,7 @@ static hf_status send_alone(struct round *round, const struct way *way)
     struct walk walk = {round->changes, way, NOT_BEGUN};
     hf_status status = HF_OK;
     for (struct change *at = walk_next(&walk, NULL); at && !status; at = walk_next(&walk, at)) {
-        status = send_settings(round, pace_of(at), verb_of(at)->sets_commit);
+        status = send_settings(round, commit_mode_of(at), verb_of(at)->sets_commit);
         if (status == HF_OK) {
             status = send_call(round, at);
         }
@@ -170,10 +170,10 @@ static void hear(struct round *round, const PGresult *result, enum postgres_quer
 
 /* The functions that read answer anything but HF_OK only if the connection is lost or silent. */
 
-static hf_status read_settings(struct round *round, enum pace pace, bool rides,
+static hf_status read_settings(struct round *round, enum commit_mode mode, bool rides,
                                struct ending *ending)
 {
-    if (!pace_has_statement(round->session, pace, rides)) {
+    if (!commit_mode_has_statement(round->session, mode, rides)) {
         return HF_OK;
     }
     PGresult *result;
@@ -315,7 +315,7 @@ static hf_status read_shared(struct round *round, const struct way *way)
     if (!first) {
         return HF_OK;
     }
-    hf_status status = read_settings(round, PACE_NORMAL, false, &ending);
+    hf_status status = read_settings(round, COMMIT_NORMAL, false, &ending);
     if (status == HF_OK) {
         status = way->bundle ? read_bundle(round, way->bundle, &walk, &ending)
                              : read_calls(round, &walk, &ending);
@@ -338,7 +338,8 @@ static hf_status read_shared(struct round *round, const struct way *way)
 static hf_status read_one(struct round *round, struct change *change)
 {
     struct ending ending = {.status = HF_OK};
-    hf_status status = read_settings(round, pace_of(change), verb_of(change)->sets_commit, &ending);
+    hf_status status =
+        read_settings(round, commit_mode_of(change), verb_of(change)->sets_commit, &ending);
     if (status == HF_OK) {
         status = read_call(round, change, &ending);
     }
@@ -446,7 +447,7 @@ static hf_status prepare_all(struct round *round)
         return HF_OK;
     }
     if (!session->prepared[POSTGRES_QUERY_TX_SETTINGS]) {
-        pace_fill(session, PACE_NORMAL);
+        commit_mode_fill(session, COMMIT_NORMAL);
         status = prepare(session, POSTGRES_QUERY_TX_SETTINGS);
     }
     for (struct change *at = round->changes; at && !status; at = at->next) {

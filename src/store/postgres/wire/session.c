@@ -26,7 +26,7 @@
 #include "base/time/clock.h"
 #include "store/postgres/postgres.h"
 
-#define SILENCE_MS 4000       /* without a byte from the server: see silence.c */
+#define SILENCE_MS 4000       /* without a byte from the server: see backend_check.c */
 #define POLL_SLICE_MS 100     /* a fake clock may have moved, or the store may be left */
 #define LEAVE_SILENCE_MS 1000 /* the same when the store is left: see store_leave */
 #define CANCEL_WAIT_MS 1000   /* for the answer to a cancelled statement of the application's */
@@ -95,7 +95,7 @@ static hf_status await(struct session *session, short events)
             return fail(HF_TIMEOUT, "%s did not %s in time", place,
                         events & POLLOUT ? "take a statement" : "answer");
         }
-        if (session->greeted && session_is_forsaken(session)) {
+        if (session->greeted && session_backend_is_lost(session)) {
             session_cut(session);
             return fail(HF_UNAVAILABLE, "%s has fallen silent: the connection is given up", place);
         }

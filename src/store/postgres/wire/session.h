@@ -60,7 +60,7 @@ struct session {
     uint64_t number;          /* of the connection; 0: never connected */
     struct deadline deadline; /* of the statements that follow */
     struct params params;
-    bool greeted;     /* since the connection was made: see silence.c */
+    bool greeted;     /* since the connection was made: see backend_check.c */
     bool pooled;      /* behind a transaction pooler */
     bool weak_commit; /* synchronous_commit of the server's setting is weaker than `on` */
     bool in_tx;       /* between session_begin and session_commit or session_rollback */
@@ -122,8 +122,9 @@ hf_status session_execute(struct session *session, enum postgres_query query, bo
 bool session_wait(struct session *session, short events, struct deadline deadline);
 /* Whether the store is left and what this session waits for is needed by no caller. */
 bool session_hurries(const struct session *session);
-/* After a silence: whether no answer will come any more (silence.c). */
-bool session_is_forsaken(struct session *session);
+/* The server has sent nothing for a while: whether no answer will come any more
+ * (backend_check.c). */
+bool session_backend_is_lost(struct session *session);
 /* Asks the server to stop a statement, without waiting; frees the request. NULL is allowed. */
 void session_cancel(PGcancel *cancel);
 

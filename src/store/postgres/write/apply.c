@@ -10,8 +10,8 @@
  *     round 3   every append for itself (somebody else's transaction holds one of the ids)
  * (firings are one by one from round 2 on)
  *
- * Locks are waited for only briefly (pace.h), for the group's sake. A change that still meets one
- * answers HF_BUSY with `again` set, and its own thread hands it over again (store.c).
+ * Locks are waited for only briefly (commit_mode.h), for the group's sake. A change that still
+ * meets one answers HF_BUSY with `again` set, and its own thread hands it over again (store.c).
  *
  * When the connection is lost
  *   What has had an answer from the server keeps it. Appends that have not are appended again, the

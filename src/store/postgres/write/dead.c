@@ -14,7 +14,7 @@
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define PAGE_ROWS 64 /* each may be a megabyte */
@@ -155,17 +155,17 @@ static hf_status hand_up(const PGresult *result, int row, hf_dead_letter_fn foun
 hf_status postgres_dead_get(struct engine *engine, int64_t dead_id, hf_dead_letter_fn found,
                             void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DEAD_GET);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_DEAD_GET);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, dead_id);
-    if (question_ask(&question)) {
+    if (pg_lookup_run(&lookup)) {
         int answer;
-        question.status = question.rows > 0 ? hand_up(question.result, 0, found, ctx, &answer)
-                                            : fail(HF_NOTFOUND, "there is no dead letter %lld",
-                                                   (long long)dead_id);
+        lookup.status = lookup.rows > 0
+                            ? hand_up(lookup.result, 0, found, ctx, &answer)
+                            : fail(HF_NOTFOUND, "there is no dead letter %lld", (long long)dead_id);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 static void fill_time(struct params *params, int64_t us)
@@ -270,15 +270,15 @@ hf_status postgres_dead_list(struct engine *engine, const struct dead_query *que
 hf_status postgres_dead_count(struct engine *engine, const struct dead_query *query,
                               int64_t *ret_count)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_DEAD_COUNT);
-    question.plan_anew = true;
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_DEAD_COUNT);
+    lookup.plan_anew = true;
     fill_query(postgres_of(engine), params, query,
                query->after_dead_id >= 0 ? query->after_dead_id : 0,
                query->before_dead_id >= 0 ? query->before_dead_id : INT64_MAX, query->limit,
                query->offset);
-    if (question_ask(&question)) {
-        *ret_count = result_int8(question.result, 0, 0, 0);
+    if (pg_lookup_run(&lookup)) {
+        *ret_count = result_int8(lookup.result, 0, 0, 0);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }

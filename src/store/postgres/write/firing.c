@@ -8,10 +8,10 @@
  * itself: that somebody else was first is no failure. The verb is the same for one.
  */
 #include "base/err.h"
-#include "store/agenda.h"
 #include "store/change.h"
 #include "store/postgres/wire/bundle.h"
 #include "store/postgres/wire/row.h"
+#include "store/timers.h"
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
@@ -25,7 +25,7 @@ enum fire_column {
     FIRE_COLUMNS
 };
 
-static void element_agenda_time(struct params *params, int64_t us)
+static void element_timer_time(struct params *params, int64_t us)
 {
     if (us == STORE_NEVER) {
         element_null(params);
@@ -44,16 +44,16 @@ static void put_element(struct params *params, const struct fire *fire, enum fir
         element_int8(params, fire->generation);
         break;
     case FIRE_WAITED:
-        element_agenda_time(params, fire->waited_us);
+        element_timer_time(params, fire->waited_us);
         break;
     case FIRE_NEXT:
-        element_agenda_time(params, fire->next_us);
+        element_timer_time(params, fire->next_us);
         break;
     case FIRE_SKIPPED_FIRST:
-        element_agenda_time(params, fire->skipped_first_us);
+        element_timer_time(params, fire->skipped_first_us);
         break;
     case FIRE_SKIPPED_LAST:
-        element_agenda_time(params, fire->skipped_last_us);
+        element_timer_time(params, fire->skipped_last_us);
         break;
     case FIRE_COLUMNS:
         break;

@@ -26,7 +26,7 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/line.h"
+#include "store/postgres/wire/pipeline.h"
 #include "store/postgres/wire/row.h"
 
 /* Takes the savepoint back. The thread's message stays as it is. */
@@ -48,38 +48,38 @@ hf_status postgres_append_within(struct session *session, struct append *append,
 {
     struct postgres_engine *engine = session->engine;
     bool foreign = session->kind == SESSION_FOREIGN;
-    struct line line;
-    line_begin(&line, session);
+    struct pipeline pipeline;
+    pipeline_begin(&pipeline, session);
     session_params(session);
-    line_add(&line, POSTGRES_QUERY_SAVE);
+    pipeline_add(&pipeline, POSTGRES_QUERY_SAVE);
     if (foreign) {
         struct params *params = session_params(session);
         param_uuid(params, engine->token);
         param_bool(params, engine->durability == HF_DURABILITY_POWER);
-        line_add(&line, POSTGRES_QUERY_JOIN_CHECK);
+        pipeline_add(&pipeline, POSTGRES_QUERY_JOIN_CHECK);
     }
     (void)postgres_verb_append.fill(engine, session_params(session), &append->change);
-    int appended = line.count;
-    line_add(&line, postgres_verb_append.query);
+    int appended = pipeline.count;
+    pipeline_add(&pipeline, postgres_verb_append.query);
     session_params(session);
-    int rung = line.count;
+    int rung = pipeline.count;
     if (foreign) {
-        line_add(&line, POSTGRES_QUERY_JOIN_RING);
+        pipeline_add(&pipeline, POSTGRES_QUERY_JOIN_RING);
     }
-    line_add(&line, POSTGRES_QUERY_RELEASE_SAVE);
-    hf_status status = line_end(&line);
+    pipeline_add(&pipeline, POSTGRES_QUERY_RELEASE_SAVE);
+    hf_status status = pipeline_end(&pipeline);
     if (status != HF_OK) {
         status = undo(session, status);
     } else {
         bool stored = false;
-        status = postgres_verb_append.read(engine, &append->change, line.items[appended].result,
+        status = postgres_verb_append.read(engine, &append->change, pipeline.items[appended].result,
                                            &stored);
         *ret_ring = *ret_ring || stored;
-        if (foreign && stored && result_bool(line.items[rung].result, 0, 0)) {
+        if (foreign && stored && result_bool(pipeline.items[rung].result, 0, 0)) {
             keeper_expect(engine);
         }
     }
-    line_release(&line);
+    pipeline_release(&pipeline);
     return status;
 }
 

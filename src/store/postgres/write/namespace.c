@@ -9,18 +9,18 @@
  * what is there.
  */
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 hf_status postgres_namespace_list(struct engine *engine, struct text name, namespace_row_fn found,
                                   void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_NAMESPACE_LIST);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_NAMESPACE_LIST);
     param_text(params, name);
-    question_ask(&question);
-    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
-        const PGresult *result = question.result;
+    pg_lookup_run(&lookup);
+    for (int row = 0, enough = 0; !enough && row < lookup.rows; row++) {
+        const PGresult *result = lookup.result;
         struct namespace_row one = {
             .name = result_text(result, row, 0),
             .metadata_json = result_text(result, row, 1),
@@ -37,7 +37,7 @@ hf_status postgres_namespace_list(struct engine *engine, struct text name, names
         };
         enough = found(&one, ctx);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 /* NULL: as it is. */

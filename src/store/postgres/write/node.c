@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define CONFLICT_WAIT_MS 1000 /* for the end of whoever has our id */
@@ -73,13 +73,13 @@ hf_status postgres_node_register(struct postgres_engine *engine, struct session 
 
 hf_status postgres_node_list(struct engine *engine, struct text id, node_row_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_NODE_LIST);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_NODE_LIST);
     param_uuid(params, postgres_of(engine)->token);
     param_text(params, id);
-    question_ask(&question);
-    for (int row = 0, enough = 0; !enough && row < question.rows; row++) {
-        const PGresult *result = question.result;
+    pg_lookup_run(&lookup);
+    for (int row = 0, enough = 0; !enough && row < lookup.rows; row++) {
+        const PGresult *result = lookup.result;
         struct node_row one = {
             .id = result_text(result, row, 0),
             .name = result_text(result, row, 1),
@@ -97,5 +97,5 @@ hf_status postgres_node_list(struct engine *engine, struct text id, node_row_fn 
         };
         enough = found(&one, ctx);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }

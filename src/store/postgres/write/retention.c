@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define COMMAND_MS 60000 /* the longest that one command may take */
@@ -30,16 +30,16 @@ static void copy_text(char *to, size_t bytes, struct text text)
 hf_status postgres_retention_plan(struct engine *engine, struct text name, int64_t now_us,
                                   struct retention_plan *ret_plan)
 {
-    struct question question;
+    struct pg_lookup lookup;
     (void)now_us; /* months go by the clock of the server, which puts events into them */
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_RETENTION_PLAN);
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_RETENTION_PLAN);
     param_text(params, name);
     param_int4(params, postgres_of(engine)->namespace_id);
-    if (question_ask(&question) && question.rows == 0) {
-        question.status = fail(HF_NOTFOUND, "there is no namespace %" TEXT_PRI, TEXT_ARG(name));
+    if (pg_lookup_run(&lookup) && lookup.rows == 0) {
+        lookup.status = fail(HF_NOTFOUND, "there is no namespace %" TEXT_PRI, TEXT_ARG(name));
     }
-    if (question.rows > 0) {
-        const PGresult *result = question.result;
+    if (lookup.rows > 0) {
+        const PGresult *result = lookup.result;
         *ret_plan = (struct retention_plan){
             .due = result_bool(result, 0, 0),
             .through = result_int8(result, 0, 1, 0),
@@ -50,7 +50,7 @@ hf_status postgres_retention_plan(struct engine *engine, struct text name, int64
         };
         copy_text(ret_plan->lagging, sizeof ret_plan->lagging, result_text(result, 0, 6));
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 static hf_status retain_fill(struct postgres_engine *engine, struct params *params,

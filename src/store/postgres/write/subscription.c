@@ -14,7 +14,7 @@
  */
 #include "base/err.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -42,14 +42,14 @@ static struct subscription_row read_row(const PGresult *result, int row)
 }
 
 /* Asks, and hands each row to the callback until it has had enough. Whether there was an answer. */
-static bool hand_up(struct question *question, subscription_row_fn found, void *ctx)
+static bool hand_up(struct pg_lookup *lookup, subscription_row_fn found, void *ctx)
 {
-    question_ask(question);
-    for (int row = 0, enough = 0; !enough && row < question->rows; row++) {
-        struct subscription_row subscription = read_row(question->result, row);
+    pg_lookup_run(lookup);
+    for (int row = 0, enough = 0; !enough && row < lookup->rows; row++) {
+        struct subscription_row subscription = read_row(lookup->result, row);
         enough = found(&subscription, ctx);
     }
-    return question->status == HF_OK;
+    return lookup->status == HF_OK;
 }
 
 static hf_status no_such_id(int64_t id)
@@ -60,60 +60,60 @@ static hf_status no_such_id(int64_t id)
 hf_status postgres_subscription_get(struct engine *engine, struct text name,
                                     subscription_row_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SUBSCRIPTION_GET);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SUBSCRIPTION_GET);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_text(params, name);
-    if (hand_up(&question, found, ctx) && question.rows == 0) {
-        question.status = fail(HF_NOTFOUND, "there is no subscription %" TEXT_PRI, TEXT_ARG(name));
+    if (hand_up(&lookup, found, ctx) && lookup.rows == 0) {
+        lookup.status = fail(HF_NOTFOUND, "there is no subscription %" TEXT_PRI, TEXT_ARG(name));
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_subscription_by_id(struct engine *engine, int64_t id, subscription_row_fn found,
                                       void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SUBSCRIPTION_BY_ID);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SUBSCRIPTION_BY_ID);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, id);
-    if (hand_up(&question, found, ctx) && question.rows == 0) {
-        question.status = no_such_id(id);
+    if (hand_up(&lookup, found, ctx) && lookup.rows == 0) {
+        lookup.status = no_such_id(id);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_subscription_list(struct engine *engine, subscription_row_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SUBSCRIPTION_LIST);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SUBSCRIPTION_LIST);
     param_int4(params, postgres_of(engine)->namespace_id);
-    hand_up(&question, found, ctx);
-    return question_end(&question);
+    hand_up(&lookup, found, ctx);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *ret_standing,
                             epoch_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SUBSCRIPTION_STANDING);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SUBSCRIPTION_STANDING);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, id);
     param_uuid(params, postgres_of(engine)->token);
-    question_ask(&question);
-    const PGresult *result = question.result;
+    pg_lookup_run(&lookup);
+    const PGresult *result = lookup.result;
     int enough = 0;
-    if (question.rows > 0) {
+    if (lookup.rows > 0) {
         ret_standing->generation = result_int8(result, 0, 0, 0);
         ret_standing->crew = result_int8(result, 0, 1, 0);
-    } else if (question.status == HF_OK) {
-        question.status = no_such_id(id);
+    } else if (lookup.status == HF_OK) {
+        lookup.status = no_such_id(id);
     }
-    for (int row = 0; !enough && row < question.rows && !result_is_null(result, row, 2); row++) {
+    for (int row = 0; !enough && row < lookup.rows && !result_is_null(result, row, 2); row++) {
         int32_t partition = (int32_t)result_int8(result, row, 2, 0);
         enough = found(partition, result_int8(result, row, 3, 0), ctx);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 /* ---- Changes --------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "base/uuid.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
 #define MARK_BYTES_MAX 256
@@ -75,42 +75,42 @@ static const struct {
 
 hf_status postgres_identity(struct engine *engine, char ret_identity[TRANSFER_IDENTITY_BYTES])
 {
-    struct question question;
-    question_begin(&question, engine, POSTGRES_QUERY_TRANSFER_IDENTITY);
-    if (question_ask(&question)) {
-        struct text identity = question.rows > 0 ? result_text(question.result, 0, 0) : TEXT_ABSENT;
+    struct pg_lookup lookup;
+    pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_TRANSFER_IDENTITY);
+    if (pg_lookup_run(&lookup)) {
+        struct text identity = lookup.rows > 0 ? result_text(lookup.result, 0, 0) : TEXT_ABSENT;
         snprintf(ret_identity, TRANSFER_IDENTITY_BYTES, "%" TEXT_PRI, TEXT_ARG(identity));
         if (identity.length == 0) {
-            question.status = fail(HF_CORRUPT, "the database does not know who it is");
+            lookup.status = fail(HF_CORRUPT, "the database does not know who it is");
         }
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 /* Whether somebody is publishing who may still fill a position up to the head that was read. */
 static hf_status count_holders(struct engine *engine, int64_t namespace_id, int64_t *ret_count)
 {
-    struct question question;
-    param_int8(question_begin(&question, engine, POSTGRES_QUERY_TRANSFER_HOLDERS), namespace_id);
-    if (question_ask(&question)) {
-        *ret_count = question.rows > 0 ? result_int8(question.result, 0, 0, 1) : 1;
+    struct pg_lookup lookup;
+    param_int8(pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_TRANSFER_HOLDERS), namespace_id);
+    if (pg_lookup_run(&lookup)) {
+        *ret_count = lookup.rows > 0 ? result_int8(lookup.result, 0, 0, 1) : 1;
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_transfer_facts(struct engine *engine, struct text name,
                                   struct transfer_facts *ret_facts)
 {
-    struct question question;
+    struct pg_lookup lookup;
     struct transfer_facts facts = {0};
     bool gapless = false;
-    param_text(question_begin(&question, engine, POSTGRES_QUERY_TRANSFER_FACTS), name);
-    if (question_ask(&question)) {
-        const PGresult *result = question.result;
-        if (question.rows == 0) {
-            question.status = fail(HF_NOTFOUND, "there is no namespace %" TEXT_PRI, TEXT_ARG(name));
+    param_text(pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_TRANSFER_FACTS), name);
+    if (pg_lookup_run(&lookup)) {
+        const PGresult *result = lookup.result;
+        if (lookup.rows == 0) {
+            lookup.status = fail(HF_NOTFOUND, "there is no namespace %" TEXT_PRI, TEXT_ARG(name));
         } else if (result_bool(result, 0, 2)) {
-            question.status =
+            lookup.status =
                 fail(HF_BUSY, "namespace %" TEXT_PRI " is being removed", TEXT_ARG(name));
         } else {
             facts.namespace_id = result_int8(result, 0, 0, 0);
@@ -124,7 +124,7 @@ hf_status postgres_transfer_facts(struct engine *engine, struct text name,
         }
     }
     int64_t holders = 0;
-    hf_status status = question_end(&question);
+    hf_status status = pg_lookup_end(&lookup);
     if (status == HF_OK && !gapless) {
         status = count_holders(engine, facts.namespace_id, &holders);
     }

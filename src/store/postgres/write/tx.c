@@ -49,7 +49,7 @@
 #include "base/point.h"
 #include "base/uuid.h"
 #include "store/postgres/verbs.h"
-#include "store/postgres/wire/line.h"
+#include "store/postgres/wire/pipeline.h"
 #include "store/postgres/wire/row.h"
 
 #define MARK_BYTES (2 * STORE_TOKEN_BYTES + 1)
@@ -192,30 +192,30 @@ static hf_status tx_undo(struct postgres_tx *tx, hf_status status)
 
 /* ---- Begin and end --------------------------------------------------------------------------- */
 
-/* A line that begins the transaction if nothing has yet. */
-static void tx_line(struct postgres_tx *tx, struct line *line)
+/* A pipeline that begins the transaction if nothing has yet. */
+static void tx_pipeline(struct postgres_tx *tx, struct pipeline *pipeline)
 {
     struct session *session = tx->session;
-    line_begin(line, session);
+    pipeline_begin(pipeline, session);
     if (tx->stage >= STAGE_BEGUN) {
         return;
     }
     bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
     session->in_tx = true;
     session_params(session);
-    line_add(line, POSTGRES_QUERY_BEGIN);
+    pipeline_add(pipeline, POSTGRES_QUERY_BEGIN);
     struct params *params = session_params(session);
     param_text(params, text_of(tx->mark));
     param_text(params, relaxed                ? text_of("off")
                        : session->weak_commit ? text_of("on")
                                               : TEXT_ABSENT);
-    line_add(line, POSTGRES_QUERY_TX_MARK);
+    pipeline_add(pipeline, POSTGRES_QUERY_TX_MARK);
 }
 
-/* Sends the line. */
-static hf_status tx_line_end(struct postgres_tx *tx, struct line *line)
+/* Sends the pipeline. */
+static hf_status tx_pipeline_end(struct postgres_tx *tx, struct pipeline *pipeline)
 {
-    hf_status status = line_end(line);
+    hf_status status = pipeline_end(pipeline);
     if (status != HF_OK) {
         return tx_failed(tx, status);
     }
@@ -318,12 +318,13 @@ static hf_status tx_ended(struct postgres_tx *tx, hf_status status)
     return status == HF_OK ? HF_OK : err_set(status, message);
 }
 
-/* What became of a line that ends with COMMIT. */
-static hf_status read_commit(struct postgres_tx *tx, const struct line *line, hf_status status)
+/* What became of a pipeline that ends with COMMIT. */
+static hf_status read_commit(struct postgres_tx *tx, const struct pipeline *pipeline,
+                             hf_status status)
 {
     struct session *session = tx->session;
     const char *place = session->engine->place;
-    if (status == HF_OK && PQcmdStatus(line->items[1].result)[0] == 'R') {
+    if (status == HF_OK && PQcmdStatus(pipeline->items[1].result)[0] == 'R') {
         return fail(HF_IO, "%s: the transaction had failed and was rolled back", place);
     }
     if (status == HF_OK) {
@@ -331,11 +332,11 @@ static hf_status read_commit(struct postgres_tx *tx, const struct line *line, hf
                    ? fail(HF_UNKNOWN, "%s: committed, but perhaps not on the standby", place)
                    : HF_OK;
     }
-    if (line->failed == line->count || session_leaves_open(session, session->sqlstate)) {
+    if (pipeline->failed == pipeline->count || session_leaves_open(session, session->sqlstate)) {
         /* Nobody who knows has said that one of them failed. */
         return fail(HF_UNKNOWN, "%s: the connection was lost during a commit", place);
     }
-    if (line->failed == 0 && status == HF_CONFLICT) {
+    if (pipeline->failed == 0 && status == HF_CONFLICT) {
         return fail(HF_STALE, "somebody else has settled the delivery meanwhile");
     }
     return status;
@@ -343,15 +344,15 @@ static hf_status read_commit(struct postgres_tx *tx, const struct line *line, hf
 
 /* Runs a statement whose parameters have been filled in, and commits if it succeeds. */
 static hf_status tx_commit_after(struct postgres_tx *tx, enum postgres_query query,
-                                 struct line *line)
+                                 struct pipeline *pipeline)
 {
-    line_begin(line, tx->session);
-    line_add(line, query);
+    pipeline_begin(pipeline, tx->session);
+    pipeline_add(pipeline, query);
     session_params(tx->session);
-    line_add(line, POSTGRES_QUERY_COMMIT);
-    hf_status status = line_end(line);
+    pipeline_add(pipeline, POSTGRES_QUERY_COMMIT);
+    hf_status status = pipeline_end(pipeline);
     tx->session->in_tx = tx->session->in_tx && status != HF_OK;
-    return read_commit(tx, line, status);
+    return read_commit(tx, pipeline, status);
 }
 
 hf_status postgres_tx_commit(struct tx *base)
@@ -366,10 +367,10 @@ hf_status postgres_tx_commit(struct tx *base)
         status = tx_last_moment(tx);
     }
     if (status == HF_OK && tx->stage >= STAGE_BEGUN) {
-        struct line line;
+        struct pipeline pipeline;
         param_text(session_params(tx->session), text_of(tx->mark));
-        status = tx_commit_after(tx, POSTGRES_QUERY_TX_CHECK, &line);
-        line_release(&line);
+        status = tx_commit_after(tx, POSTGRES_QUERY_TX_CHECK, &pipeline);
+        pipeline_release(&pipeline);
     }
     return tx_ended(tx, status);
 }
@@ -472,21 +473,21 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     tx->waited = entry->waited;
     tx->now_us = now_us;
     tx->ring_before = tx->ring;
-    struct line line;
-    tx_line(tx, &line);
+    struct pipeline pipeline;
+    tx_pipeline(tx, &pipeline);
     session_params(tx->session);
     if (tx->stage >= STAGE_SAVED) {
-        line_add(&line, POSTGRES_QUERY_TX_RELEASE);
+        pipeline_add(&pipeline, POSTGRES_QUERY_TX_RELEASE);
     }
-    line_add(&line, POSTGRES_QUERY_TX_SAVE);
+    pipeline_add(&pipeline, POSTGRES_QUERY_TX_SAVE);
     param_int8(fill_hold(tx), tx->position);
-    line_add(&line, POSTGRES_QUERY_TX_ENTER);
-    status = tx_line_end(tx, &line);
+    pipeline_add(&pipeline, POSTGRES_QUERY_TX_ENTER);
+    status = tx_pipeline_end(tx, &pipeline);
     if (status == HF_OK) {
         tx->stage = STAGE_SAVED;
-        status = read_enter(line.items[line.count - 1].result);
+        status = read_enter(pipeline.items[pipeline.count - 1].result);
     }
-    line_release(&line);
+    pipeline_release(&pipeline);
     if (status == HF_OK) {
         tx->stage = STAGE_INSIDE;
         tx->passing = false;
@@ -589,17 +590,17 @@ hf_status postgres_tx_finish_unit(struct tx *base, struct tx_member *others, siz
     if (status != HF_OK) {
         return tx_ended(tx, status);
     }
-    struct line line;
+    struct pipeline pipeline;
     tx->conflict = -1;
     fill_settle(tx, others, count);
-    status = tx_commit_after(tx, POSTGRES_QUERY_TX_SETTLE, &line);
+    status = tx_commit_after(tx, POSTGRES_QUERY_TX_SETTLE, &pipeline);
     if (status == HF_OK) {
-        read_settle(line.items[0].result, ret_lane_busy, others, count);
-    } else if (line.failed == 0 && tx->conflict >= 0) {
+        read_settle(pipeline.items[0].result, ret_lane_busy, others, count);
+    } else if (pipeline.failed == 0 && tx->conflict >= 0) {
         size_t index = index_of_conflict(tx, others, count);
         *ret_settled = index <= count ? index : SIZE_MAX;
     }
-    line_release(&line);
+    pipeline_release(&pipeline);
     return tx_ended(tx, status);
 }
 
@@ -613,10 +614,10 @@ hf_status postgres_tx_append(struct tx *base, struct append *append)
         status = fail(HF_MISUSE, "a statement in this transaction has failed: it takes no more");
     }
     if (status == HF_OK && tx->stage == STAGE_NEW) {
-        struct line line;
-        tx_line(tx, &line);
-        status = tx_line_end(tx, &line);
-        line_release(&line);
+        struct pipeline pipeline;
+        tx_pipeline(tx, &pipeline);
+        status = tx_pipeline_end(tx, &pipeline);
+        pipeline_release(&pipeline);
     }
     if (status == HF_OK) {
         status = postgres_append_within(tx->session, append, &tx->ring);

@@ -1,5 +1,5 @@
 /*
- * delay.c - events that enter the log when they are due. See store/agenda.h for the contract.
+ * delay.c - events that enter the log when they are due. See store/timers.h for the contract.
  *
  * They wait in a table of their own, durable from the moment that they were published, and are
  * moved to the log by whoever notices first that they are due: the row goes and the event comes in

@@ -1,5 +1,5 @@
 /*
- * schedule.c - schedules and the ledger of their firings. See store/agenda.h for the contract.
+ * schedule.c - schedules and the ledger of their firings. See store/timers.h for the contract.
  *
  * A firing is one change: it moves next_at on, if that is still what the caller has read, and only
  * then appends the events and writes the ledger. Writers come one after the other, so of several
@@ -203,7 +203,7 @@ hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[
     return status;
 }
 
-hf_status sqlite_agenda(struct engine *engine, int64_t *ret_due_us)
+hf_status sqlite_timers_due(struct engine *engine, int64_t *ret_due_us)
 {
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;

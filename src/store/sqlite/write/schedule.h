@@ -4,8 +4,8 @@
 #ifndef HF_STORE_SQLITE_WRITE_SCHEDULE_H
 #define HF_STORE_SQLITE_WRITE_SCHEDULE_H
 
-#include "store/agenda.h"
 #include "store/engine.h"
+#include "store/timers.h"
 
 struct sqlite_engine;
 struct conn;
@@ -32,6 +32,6 @@ hf_status sqlite_schedules_due(struct engine *engine, const struct due_page *pag
                                schedule_row_fn found, void *ctx);
 hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
                                int64_t before_us, int32_t max, schedule_run_fn found, void *ctx);
-hf_status sqlite_agenda(struct engine *engine, int64_t *ret_due_us);
+hf_status sqlite_timers_due(struct engine *engine, int64_t *ret_due_us);
 
 #endif

@@ -1,18 +1,18 @@
 /*
- * agenda.c - schedules, the ledger of their firings, and delayed events. See store/agenda.h for the
+ * timers.c - schedules, the ledger of their firings, and delayed events. See store/timers.h for the
  * contract; firing is in firing.c.
  *
  * Planned times and due times are the server's and travel as they are; only now_us is moved by the
  * difference of the clocks (skew.h).
  */
-#include "store/agenda.h"
+#include "store/timers.h"
 #include "base/err.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/event_columns.h"
-#include "store/postgres/wire/question.h"
+#include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
-static void param_agenda_time(struct params *params, int64_t us)
+static void param_timer_time(struct params *params, int64_t us)
 {
     if (us == STORE_NEVER) {
         param_null(params, PARAM_TIME);
@@ -25,12 +25,12 @@ static void param_agenda_time(struct params *params, int64_t us)
 
 #define PAGE_BYTES 19 /* the column of a page that says how much it holds up to this row */
 
-static hf_status hand_up(struct question *question, schedule_row_fn found, void *ctx)
+static hf_status hand_up(struct pg_lookup *lookup, schedule_row_fn found, void *ctx)
 {
-    question_ask(question);
+    pg_lookup_run(lookup);
     int enough = 0;
-    for (int row = 0; !enough && row < question->rows; row++) {
-        const PGresult *result = question->result;
+    for (int row = 0; !enough && row < lookup->rows; row++) {
+        const PGresult *result = lookup->result;
         struct schedule_row schedule = {
             .name = result_text(result, row, 1),
             .generation = result_int8(result, row, 2, 0),
@@ -55,99 +55,99 @@ static hf_status hand_up(struct question *question, schedule_row_fn found, void 
         };
         schedule.definition.driver = result_bool(result, row, 18) ? DRIVER_PG_CRON : DRIVER_OWN;
         if (!result_uuid(result, row, 0, schedule.id)) {
-            return question->status = fail(HF_CORRUPT, "a schedule's id is damaged");
+            return lookup->status = fail(HF_CORRUPT, "a schedule's id is damaged");
         }
         enough = found(&schedule, ctx);
     }
-    return question->status;
+    return lookup->status;
 }
 
 hf_status postgres_schedule_get(struct engine *engine, struct text name, schedule_row_fn found,
                                 void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SCHEDULE_GET);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SCHEDULE_GET);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_text(params, name);
-    if (hand_up(&question, found, ctx) == HF_OK && question.rows == 0) {
-        question.status = fail(HF_NOTFOUND, "there is no schedule %" TEXT_PRI, TEXT_ARG(name));
+    if (hand_up(&lookup, found, ctx) == HF_OK && lookup.rows == 0) {
+        lookup.status = fail(HF_NOTFOUND, "there is no schedule %" TEXT_PRI, TEXT_ARG(name));
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 /* Whether the server has cut the page there, by its own count. */
-static bool is_full(const struct question *question, int32_t max)
+static bool is_full(const struct pg_lookup *lookup, int32_t max)
 {
-    int last = question->rows - 1;
-    return last >= 0 && (question->rows >= max || result_int8(question->result, last, PAGE_BYTES,
-                                                              0) >= STORE_BATCH_BYTES_MAX);
+    int last = lookup->rows - 1;
+    return last >= 0 && (lookup->rows >= max ||
+                         result_int8(lookup->result, last, PAGE_BYTES, 0) >= STORE_BATCH_BYTES_MAX);
 }
 
 hf_status postgres_schedule_list(struct engine *engine, struct text after, int32_t max,
                                  bool *ret_more, schedule_row_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SCHEDULE_LIST);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SCHEDULE_LIST);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_text(params, after);
     param_int8(params, max);
     param_int8(params, STORE_BATCH_BYTES_MAX);
-    hand_up(&question, found, ctx);
-    *ret_more = is_full(&question, max);
-    return question_end(&question);
+    hand_up(&lookup, found, ctx);
+    *ret_more = is_full(&lookup, max);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_schedules_due(struct engine *engine, const struct due_page *page, bool *ret_more,
                                  schedule_row_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_SCHEDULES_DUE);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SCHEDULES_DUE);
     params->shift_us = skew_shift(postgres_of(engine), page->now_us);
     param_int4(params, postgres_of(engine)->namespace_id);
     param_local(params, page->now_us);
-    param_agenda_time(params, page->after_us);
+    param_timer_time(params, page->after_us);
     param_uuid(params, page->after_id);
     param_int8(params, page->max);
     param_int8(params, STORE_BATCH_BYTES_MAX);
-    hand_up(&question, found, ctx);
-    *ret_more = is_full(&question, page->max);
-    return question_end(&question);
+    hand_up(&lookup, found, ctx);
+    *ret_more = is_full(&lookup, page->max);
+    return pg_lookup_end(&lookup);
 }
 
 hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_id[16],
                                  int64_t before_us, int32_t max, schedule_run_fn found, void *ctx)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_RUNS_LIST);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_RUNS_LIST);
     param_uuid(params, schedule_id);
-    param_agenda_time(params, before_us);
+    param_timer_time(params, before_us);
     param_int8(params, max);
-    question_ask(&question);
+    pg_lookup_run(&lookup);
     int enough = 0;
-    for (int row = 0; !enough && row < question.rows; row++) {
+    for (int row = 0; !enough && row < lookup.rows; row++) {
         struct schedule_run run = {
-            .kind = (enum run_kind)result_int8(question.result, row, 0, 0),
-            .planned_us = result_time(question.result, row, 1, -1),
-            .until_us = result_time(question.result, row, 2, -1),
-            .fired_us = result_time(question.result, row, 3, -1),
-            .position = result_int8(question.result, row, 4, -1),
-            .node = result_text(question.result, row, 5),
+            .kind = (enum run_kind)result_int8(lookup.result, row, 0, 0),
+            .planned_us = result_time(lookup.result, row, 1, -1),
+            .until_us = result_time(lookup.result, row, 2, -1),
+            .fired_us = result_time(lookup.result, row, 3, -1),
+            .position = result_int8(lookup.result, row, 4, -1),
+            .node = result_text(lookup.result, row, 5),
         };
         enough = found(&run, ctx);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
-hf_status postgres_agenda(struct engine *engine, int64_t *ret_due_us)
+hf_status postgres_timers_due(struct engine *engine, int64_t *ret_due_us)
 {
-    struct question question;
-    struct params *params = question_begin(&question, engine, POSTGRES_QUERY_AGENDA);
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_AGENDA);
     param_int4(params, postgres_of(engine)->namespace_id);
-    question_ask(&question);
-    if (question.rows > 0) {
-        *ret_due_us = result_time(question.result, 0, 0, STORE_NEVER);
+    pg_lookup_run(&lookup);
+    if (lookup.rows > 0) {
+        *ret_due_us = result_time(lookup.result, 0, 0, STORE_NEVER);
     }
-    return question_end(&question);
+    return pg_lookup_end(&lookup);
 }
 
 int64_t postgres_time(struct engine *engine, int64_t now_us)
@@ -175,7 +175,7 @@ static hf_status put_fill(struct postgres_engine *engine, struct params *params,
     param_int4(params, definition->policy);
     param_int4(params, definition->cap);
     param_int8(params, definition->grace_us);
-    param_agenda_time(params, put->next_us);
+    param_timer_time(params, put->next_us);
     param_local(params, change->now_us);
     param_text(params, text_of(definition->driver == DRIVER_PG_CRON ? "pg_cron" : NULL));
     param_bool(params, put->paused);
@@ -223,7 +223,7 @@ static hf_status pause_fill(struct postgres_engine *engine, struct params *param
     param_bool(params, pause->paused);
     param_text(params, pause->by);
     param_text(params, pause->reason);
-    param_agenda_time(params, pause->next_us);
+    param_timer_time(params, pause->next_us);
     param_local(params, change->now_us);
     return HF_OK;
 }

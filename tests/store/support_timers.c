@@ -1,7 +1,7 @@
 /*
- * support_agenda.c - see support_agenda.h.
+ * support_timers.c - see support_timers.h.
  */
-#include "support_agenda.h"
+#include "support_timers.h"
 
 #include <stdio.h>
 #include <string.h>

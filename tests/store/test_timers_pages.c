@@ -1,8 +1,8 @@
 /*
- * test_agenda_pages.c - schedules in pages: what a page holds is bounded, and at the borders of
+ * test_timers_pages.c - schedules in pages: what a page holds is bounded, and at the borders of
  * pages none is lost and none comes twice, whatever happens between two of them.
  */
-#include "support_agenda.h"
+#include "support_timers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -368,4 +368,4 @@ static const struct CMUnitTest claims[] = {
     CLAIM(one_that_is_larger_than_a_page_is_a_page),
 };
 
-FIXTURE_MAIN("agenda pages", claims, NULL)
+FIXTURE_MAIN("timers pages", claims, NULL)

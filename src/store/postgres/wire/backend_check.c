@@ -1,16 +1,16 @@
 /*
- * silence.c - is the server still at work on our statement?
+ * backend_check.c - whether the server is still at work on a statement that it does not answer.
  *
  * A connection can fall silent without an end: the server's process hangs, a firewall has forgotten
  * the connection, something in between swallows what it should pass on. TCP's own alarms
  * (address.c) notice only a peer that does not acknowledge. On the other hand a statement may
- * take its time, and one that is given up while it works is a lot of work done in vain, or a change
- * of which nobody knows whether it happened.
+ * take its time. Giving one up while the server works wastes that work, or leaves a change of which
+ * the caller cannot say whether it happened.
  *
- * So after some seconds of silence another connection asks the server about the first. If the
- * server does not answer that, or says that the process is idle or gone, no answer will come any
- * more. It is asked twice: between two statements that were sent ahead a process is idle, too, for
- * a moment.
+ * So after some seconds without a byte a second connection asks the server about the backend of the
+ * first. If the server does not answer that, or says that the backend is idle or gone, no answer
+ * will come any more. The check runs twice: between two statements that were sent ahead a backend
+ * is idle, too, for a moment.
  */
 #include <poll.h>
 
@@ -18,19 +18,19 @@
 #include "store/postgres/wire/row.h"
 
 #define ASK_MS 3000  /* as long as an answer may take */
-#define TWICE_MS 100 /* between the two questions */
+#define TWICE_MS 100 /* between the two checks */
 
 enum finding { FINDING_AT_WORK, FINDING_IDLE, FINDING_NO_SERVER };
 
 static enum finding ask(struct session *asker, int pid, bool pooled)
 {
     hf_status status = session_connect_once(asker, asker->deadline);
-    asker->greeted = false; /* nobody asks about the one who asks */
+    asker->greeted = false; /* no other session checks this one */
     if (status != HF_OK) {
         return asker->sqlstate[0] ? FINDING_AT_WORK : FINDING_NO_SERVER;
     }
     if (pooled) {
-        return FINDING_AT_WORK; /* whose process it is only the pooler knows */
+        return FINDING_AT_WORK; /* only the pooler knows the backend */
     }
     PGresult *result;
     param_int4(session_params(asker), pid);
@@ -43,7 +43,7 @@ static enum finding ask(struct session *asker, int pid, bool pooled)
     return finding;
 }
 
-bool session_is_forsaken(struct session *session)
+bool session_backend_is_lost(struct session *session)
 {
     struct session asker;
     int pid = PQbackendPID(session->pg);

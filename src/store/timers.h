@@ -1,13 +1,13 @@
 /*
- * agenda.h - what the store keeps for later: schedules, the ledger of their firings, and events
+ * timers.h - what the store keeps for later: schedules, the ledger of their firings, and events
  * that enter the log when they are due. Part of the contract of store.h, and under its rules.
  *
- * Nobody leads. Any process may fire what is due; the change that does so is conditional on what
- * was read, and whoever comes second is told HF_STALE and has changed nothing (docs/adr/0016). When
- * a planned time is, is the bus's business: the engine keeps `next_us` and never computes it.
+ * No process leads. Any process may fire what is due; the change that does so is conditional on
+ * what was read, and the second process gets HF_STALE and has changed nothing (docs/adr/0016). The
+ * bus computes planned times; the engine only stores them in `next_us`.
  */
-#ifndef HF_STORE_AGENDA_H
-#define HF_STORE_AGENDA_H
+#ifndef HF_STORE_TIMERS_H
+#define HF_STORE_TIMERS_H
 
 #include "store/store.h"
 
@@ -76,11 +76,11 @@ struct schedule_pause {
 /*
  * Fires planned times: appends their events in order, writes the ledger, and lets the schedule wait
  * for next_us, all or nothing. HF_STALE unless the schedule exists, is not paused, has this
- * generation and waits for waited_us: somebody else has fired it or is about to, or it was changed.
- * Planned times that are left out are one row of the ledger.
- * by_hand: somebody wants it now. It happens whatever the schedule waits for, paused or not, and
- * neither that nor next_us changes; the time is planned_us[0].
- * An event whose id is in the log already answers so, as in struct append. Rings.
+ * generation and waits for waited_us: another process has fired it or is about to, or it was
+ * changed. Planned times that are left out are one row of the ledger. by_hand: an operator fires it
+ * now. It happens whatever the schedule waits for, paused or not, and neither that nor next_us
+ * changes; the time is planned_us[0]. An event whose id is in the log already answers so, as in
+ * struct append. Rings.
  */
 struct fire {
     struct change change;
@@ -148,8 +148,8 @@ hf_status store_schedule_get(struct store *store, struct text name, schedule_row
 /*
  * Schedules come in pages, because each may carry a large payload: at most `max` of them (up to
  * STORE_SCHEDULES_MAX), and about STORE_BATCH_BYTES_MAX, but one. An engine holds no more in memory
- * than the page. Whoever goes on names the last row that it was shown. Pages are looked at one
- * after the other: what stays in its place meanwhile is in exactly one of them, whatever becomes of
+ * than the page. A caller that goes on names the last row that it got. Pages are read one after the
+ * other: what stays in its place meanwhile is in exactly one of them, whatever becomes of
  * the others and of the row that was named; what is made or moved meanwhile may be in none, or be
  * seen in both of its places. ret_more: the page was full, there may be another. Once the callback
  * has had enough it says nothing.
@@ -192,10 +192,11 @@ hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16]
 
 /* When the earliest schedule or delayed event is due (STORE_NEVER: nothing is). One look at the
  * ends of two indexes. */
-hf_status store_agenda(struct store *store, int64_t *ret_due_us);
-/* A number that changes when what store_agenda answers may have changed. It does so before
- * store_news does, so whoever waits for news can tell those that are none of its business. */
-uint64_t store_agenda_news(struct store *store);
+hf_status store_timers_due(struct store *store, int64_t *ret_due_us);
+/* A number that changes when what store_timers_due answers may have changed. It does so before
+ * store_news does, so a thread that waits for news can leave out those that are not about
+ * timers. */
+uint64_t store_timers_news(struct store *store);
 
 /* What the store's clock shows when ours shows now_us. Planned times and due times are by that
  * clock and are handed over as they are; only now_us of a change or query is by ours. */

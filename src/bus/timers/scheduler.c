@@ -1,5 +1,5 @@
 /*
- * clockwork.c - the thread that fires schedules and brings delayed events into the log.
+ * scheduler.c - the thread that fires schedules and brings delayed events into the log.
  *
  * Every started bus has one. It knows when the earliest planned time or delayed event is due, and
  * sleeps until then or until there is news; then it does what is due, a portion at a time, and asks
@@ -51,7 +51,7 @@
 #define TURN_BYTES (16 << 20) /* of schedules in one turn; the rest comes with the next */
 #define TURN_BYTES_MAX ((size_t)1 << 30) /* one of them may be larger */
 
-struct clockwork {
+struct scheduler {
     hf_bus *bus;
     struct companion companion;
     atomic_bool stopping;
@@ -62,7 +62,7 @@ struct clockwork {
 
 /* One turn. */
 struct turn {
-    struct clockwork *clockwork;
+    struct scheduler *scheduler;
     hf_bus *bus;
     int64_t now_us;
     int64_t at_us;   /* by the store's clock */
@@ -87,13 +87,13 @@ static void complain(struct turn *turn)
 /* After the turn: of those that cannot be read only the first is named, and not every time. */
 static void complain_of_refused(struct turn *turn, const char *why)
 {
-    struct clockwork *clockwork = turn->clockwork;
+    struct scheduler *scheduler = turn->scheduler;
     int64_t mono_us = clock_mono_us();
-    if (clockwork->complained_us &&
-        mono_us - clockwork->complained_us < COMPLAIN_MS * INT64_C(1000)) {
+    if (scheduler->complained_us &&
+        mono_us - scheduler->complained_us < COMPLAIN_MS * INT64_C(1000)) {
         return;
     }
-    clockwork->complained_us = mono_us;
+    scheduler->complained_us = mono_us;
     log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", why);
 }
 
@@ -127,21 +127,21 @@ static int plan_row(const struct schedule_row *row, void *ctx)
 
 static void collect(struct turn *turn)
 {
-    struct clockwork *clockwork = turn->clockwork;
-    turn->ahead = clockwork->refused || clockwork->beaten_ms > 0;
+    struct scheduler *scheduler = turn->scheduler;
+    turn->ahead = scheduler->refused || scheduler->beaten_ms > 0;
     turn->page = (struct due_page){
         .now_us = turn->now_us + (turn->ahead ? FAILED_MS * INT64_C(1000) : 0),
         .max = STORE_SCHEDULES_MAX,
         .after_us = STORE_NEVER,
     };
     bool more = true;
-    while (more && !turn->enough && !atomic_load(&clockwork->stopping)) {
+    while (more && !turn->enough && !atomic_load(&scheduler->stopping)) {
         if (store_schedules_due(turn->bus->store, &turn->page, &more, plan_row, turn) != HF_OK) {
             complain(turn);
             break;
         }
     }
-    clockwork->refused = turn->refused > 0;
+    scheduler->refused = turn->refused > 0;
 }
 
 /* Together, so that one commit carries many of them: a thousand may be due in the same second. */
@@ -176,7 +176,7 @@ static void do_what_is_due(struct turn *turn)
     expect(turn, release.ret_next_us);
     arena_init(&turn->arena, TURN_BYTES_MAX);
     collect(turn);
-    if (!atomic_load(&turn->clockwork->stopping)) {
+    if (!atomic_load(&turn->scheduler->stopping)) {
         fire_all(turn);
     }
     arena_release(&turn->arena);
@@ -185,37 +185,37 @@ static void do_what_is_due(struct turn *turn)
 /* After a turn in which something was due: when to look again, in ms. */
 static int64_t pause_after(const struct turn *turn)
 {
-    struct clockwork *clockwork = turn->clockwork;
+    struct scheduler *scheduler = turn->scheduler;
     if (turn->done > 0) {
-        return clockwork->beaten_ms = 0;
+        return scheduler->beaten_ms = 0;
     }
     if (turn->refused > 0 && !turn->ahead) {
         return 0; /* the first of them: what comes behind them is not known yet */
     }
     int64_t pause_ms = FAILED_MS;
     if (!turn->failed) {
-        int64_t twice_ms = clockwork->beaten_ms > 0 ? 2 * clockwork->beaten_ms : BEATEN_MS;
-        pause_ms = clockwork->beaten_ms = twice_ms < FAILED_MS ? twice_ms : FAILED_MS;
+        int64_t twice_ms = scheduler->beaten_ms > 0 ? 2 * scheduler->beaten_ms : BEATEN_MS;
+        pause_ms = scheduler->beaten_ms = twice_ms < FAILED_MS ? twice_ms : FAILED_MS;
     }
     bool sooner = turn->next_us - turn->at_us < pause_ms * 1000;
     return sooner ? (turn->next_us - turn->at_us + 999) / 1000 : pause_ms;
 }
 
 /* Does what is due; how long nothing else will be, in ms. */
-static int64_t take_turn(struct clockwork *clockwork)
+static int64_t take_turn(struct scheduler *scheduler)
 {
-    hf_bus *bus = clockwork->bus;
+    hf_bus *bus = scheduler->bus;
     struct turn turn = {
-        .clockwork = clockwork, .bus = bus, .now_us = clock_wall_us(), .next_us = INT64_MAX};
+        .scheduler = scheduler, .bus = bus, .now_us = clock_wall_us(), .next_us = INT64_MAX};
     int64_t due_us;
     turn.at_us = store_time(bus->store, turn.now_us);
-    if (store_agenda(bus->store, &due_us) != HF_OK) {
+    if (store_timers_due(bus->store, &due_us) != HF_OK) {
         complain(&turn);
         return FAILED_MS;
     }
     int64_t longest_ms = store_look_ms(bus->store) > 0 ? SLEEP_REMOTE_MS : SLEEP_MS;
     if (due_us == STORE_NEVER || due_us > turn.at_us) {
-        clockwork->beaten_ms = 0;
+        scheduler->beaten_ms = 0;
     }
     if (due_us == STORE_NEVER || due_us - turn.at_us > longest_ms * 1000) {
         return longest_ms;
@@ -223,111 +223,111 @@ static int64_t take_turn(struct clockwork *clockwork)
     if (due_us > turn.at_us) {
         return (due_us - turn.at_us + 999) / 1000;
     }
-    if (atomic_load(&clockwork->stopping)) {
+    if (atomic_load(&scheduler->stopping)) {
         return 0; /* each call may take as long as the store does not answer: no further one */
     }
     do_what_is_due(&turn);
     return pause_after(&turn);
 }
 
-/* Waits until something is due. True: before that the agenda may have changed. */
-static bool wait_for_news(struct clockwork *clockwork, uint64_t seen, uint64_t agenda,
+/* Waits until something is due. True: a timer may have changed before that. */
+static bool wait_for_news(struct scheduler *scheduler, uint64_t seen, uint64_t timers,
                           struct deadline due)
 {
-    hf_bus *bus = clockwork->bus;
+    hf_bus *bus = scheduler->bus;
     while (watch_wait(bus, seen, due)) {
         seen = watch_seen(bus); /* before looking: what happens afterwards is news */
-        if (atomic_load(&clockwork->stopping)) {
+        if (atomic_load(&scheduler->stopping)) {
             return false;
         }
-        if (store_agenda_news(bus->store) != agenda) {
+        if (store_timers_news(bus->store) != timers) {
             return true;
         }
-        HF_POINT("after_agenda_look");
+        HF_POINT("after_timers_look");
     }
     return false;
 }
 
-static void *clockwork_main(void *ctx)
+static void *scheduler_main(void *ctx)
 {
-    struct clockwork *clockwork = ctx;
-    hf_bus *bus = clockwork->bus;
+    struct scheduler *scheduler = ctx;
+    hf_bus *bus = scheduler->bus;
     for (;;) {
         uint64_t seen = watch_seen(bus); /* before looking */
-        if (atomic_load(&clockwork->stopping)) {
+        if (atomic_load(&scheduler->stopping)) {
             break;
         }
-        uint64_t agenda = store_agenda_news(bus->store);
-        struct deadline due = deadline_after_ms(take_turn(clockwork));
-        if (wait_for_news(clockwork, seen, agenda, due)) {
+        uint64_t timers = store_timers_news(bus->store);
+        struct deadline due = deadline_after_ms(take_turn(scheduler));
+        if (wait_for_news(scheduler, seen, timers, due)) {
             int64_t left_ms = deadline_left_ms(due);
             int64_t pause_ms = left_ms >= 0 && left_ms < LOOK_MS ? left_ms : LOOK_MS;
             nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
         }
     }
-    if (companion_end(&clockwork->companion)) {
+    if (companion_end(&scheduler->companion)) {
         bus_unreference(bus);
     }
     return NULL;
 }
 
-hf_status clockwork_start(hf_bus *bus)
+hf_status scheduler_start(hf_bus *bus)
 {
-    if (bus->clockwork) {
+    if (bus->scheduler) {
         return HF_OK;
     }
-    struct clockwork *clockwork = mem_calloc(1, sizeof *clockwork);
-    if (!clockwork) {
+    struct scheduler *scheduler = mem_calloc(1, sizeof *scheduler);
+    if (!scheduler) {
         return fail(HF_NOMEM, "out of memory");
     }
-    clockwork->bus = bus;
-    hf_status status = companion_init(&clockwork->companion);
+    scheduler->bus = bus;
+    hf_status status = companion_init(&scheduler->companion);
     if (status) {
-        mem_free(clockwork);
+        mem_free(scheduler);
         return status;
     }
-    status = companion_start(&clockwork->companion, "hf-clockwork", clockwork_main, clockwork);
+    status = companion_start(&scheduler->companion, "hf-scheduler", scheduler_main, scheduler);
     if (status) {
-        companion_release(&clockwork->companion);
-        mem_free(clockwork);
+        companion_release(&scheduler->companion);
+        mem_free(scheduler);
         return status;
     }
-    bus->clockwork = clockwork;
+    bus->scheduler = scheduler;
     return HF_OK;
 }
 
-void clockwork_stop_begin(hf_bus *bus)
+void scheduler_stop_begin(hf_bus *bus)
 {
-    if (bus->clockwork) {
-        atomic_store(&bus->clockwork->stopping, true);
+    if (bus->scheduler) {
+        atomic_store(&bus->scheduler->stopping, true);
         watch_poke(bus);
     }
 }
 
-bool clockwork_stop_end(hf_bus *bus, struct deadline deadline)
+bool scheduler_stop_end(hf_bus *bus, struct deadline deadline)
 {
-    if (bus->clockwork && !companion_join(&bus->clockwork->companion, deadline)) {
+    if (bus->scheduler && !companion_join(&bus->scheduler->companion, deadline)) {
         return false;
     }
-    clockwork_free(bus);
+    scheduler_free(bus);
     return true;
 }
 
-void clockwork_leave(hf_bus *bus)
+void scheduler_leave(hf_bus *bus)
 {
-    if (bus->clockwork) {
+    if (bus->scheduler) {
         bus_reference(bus); /* the thread's */
-        if (!companion_leave(&bus->clockwork->companion)) {
+        if (!companion_leave(&bus->scheduler->companion)) {
             bus_unreference(bus);
         }
     }
 }
 
-void clockwork_free(hf_bus *bus)
+void scheduler_free(hf_bus *bus)
 {
-    if (bus->clockwork && !store_poisoned(bus->store)) {
-        companion_release(&bus->clockwork->companion);
+    if (bus->scheduler && !store_poisoned(bus->store)) {
+        companion_release(&bus->scheduler->companion);
     }
-    mem_free(bus->clockwork);
-    bus->clockwork = NULL;
+    mem_free(bus->scheduler);
+    bus->scheduler = NULL;
 }

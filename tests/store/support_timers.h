@@ -1,10 +1,10 @@
 /*
- * support_agenda.h - short forms for schedules of a store: putting, seeing and firing them.
+ * support_timers.h - short forms for schedules of a store: putting, seeing and firing them.
  */
-#ifndef HF_TESTS_STORE_SUPPORT_AGENDA_H
-#define HF_TESTS_STORE_SUPPORT_AGENDA_H
+#ifndef HF_TESTS_STORE_SUPPORT_TIMERS_H
+#define HF_TESTS_STORE_SUPPORT_TIMERS_H
 
-#include "store/agenda.h"
+#include "store/timers.h"
 #include "support/make.h"
 
 struct schedule_put schedule_of(const char *name, int64_t next_us);

@@ -1,8 +1,8 @@
 /*
- * test_agenda.c - what the store keeps for later: schedules and their ledger, delayed events; and
+ * test_timers.c - what the store keeps for later: schedules and their ledger, delayed events; and
  * several processes that fire the same schedule, with kills.
  */
-#include "support_agenda.h"
+#include "support_timers.h"
 
 #include <time.h>
 
@@ -82,7 +82,7 @@ static void due_schedules_are_those_whose_time_has_come(void **state)
     struct store *store = fixture_open(*state, "a");
     struct store *other = fixture_open_other(*state, "b");
     int64_t due_us = 0;
-    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_answer(HF_OK, store_timers_due(store, &due_us));
     must_equal(STORE_NEVER, due_us);
     add_schedule(store, "late", T0 + 20);
     add_schedule(store, "early", T0 + 10);
@@ -91,11 +91,11 @@ static void due_schedules_are_those_whose_time_has_come(void **state)
     must_equal(0, due_count(store, T0 + 9));
     must_equal(1, due_count(store, T0 + 10));
     must_equal(2, due_count(store, T0 + 20));
-    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_answer(HF_OK, store_timers_due(store, &due_us));
     must_equal(T0 + 10, due_us);
     must_answer(HF_OK, pause_schedule(store, "early", true, 0));
     must_equal(1, due_count(store, T0 + 20));
-    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_answer(HF_OK, store_timers_due(store, &due_us));
     must_equal(T0 + 20, due_us);
 }
 
@@ -418,7 +418,7 @@ static void delayed_events_enter_the_log_when_due_in_order_of_their_times(void *
     delay_type(store, "also.second", T0 + 20);
     delay_type(store, "far", T0 + 1000);
     must_read("", types_of(fixture, store));
-    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_answer(HF_OK, store_timers_due(store, &due_us));
     must_equal(T0 + 10, due_us);
     struct release release = release_at(store, T0 + 9, 100);
     must_equal(0, release.ret_count);
@@ -457,7 +457,7 @@ static void namespaces_have_schedules_and_delayed_events_of_their_own(void **sta
     must_equal(1, release_at(store, T0 + 20, 10).ret_count);
     must_answer(HF_OK, pause_schedule(store, "s", true, 0));
     must_answer(HF_OK, remove_schedule(store, "s"));
-    must_answer(HF_OK, store_agenda(store, &due_us));
+    must_answer(HF_OK, store_timers_due(store, &due_us));
     must_equal(STORE_NEVER, due_us);
     must_equal(2, log_count(*state, store));
 
@@ -504,7 +504,7 @@ static void an_id_is_published_once_delayed_or_not(void **state)
     must_equal(STORE_NEVER, release_at(store, T0 + 99, 100).ret_next_us);
 }
 
-static void what_is_put_on_the_agenda_rings(void **state)
+static void a_new_timer_rings(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -594,8 +594,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(namespaces_have_schedules_and_delayed_events_of_their_own),
     CLAIM(a_delayed_event_outlives_its_process),
     CLAIM(an_id_is_published_once_delayed_or_not),
-    CLAIM(what_is_put_on_the_agenda_rings),
+    CLAIM(a_new_timer_rings),
     CLAIM(eight_processes_with_kills_fire_each_planned_time_once),
 };
 
-FIXTURE_MAIN("agenda", claims, roles)
+FIXTURE_MAIN("timers", claims, roles)
