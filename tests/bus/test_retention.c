@@ -444,7 +444,7 @@ int main(int argc, char **argv)
         scene_test(what_is_old_goes_and_positions_go_on),
         scene_test(all_that_is_old_goes_in_one_run),
         scene_test(an_id_may_come_again_when_its_event_is_gone),
-    scene_test(an_id_that_is_20_hours_old_does_not_make_its_event_old),
+        scene_test(an_id_that_is_20_hours_old_does_not_make_its_event_old),
         scene_test(a_slow_subscription_keeps_its_events),
         scene_test(a_retry_keeps_its_event),
         scene_test(a_lease_keeps_its_events),

@@ -302,7 +302,7 @@ static void a_process_killed_while_it_made_its_live_file_leaves_nothing(void **s
         must_equal(child, waitpid(child, &exit_status, 0));
         must_hold(WIFSIGNALED(exit_status));
         must_equal(1, count_files(f, ".new")); /* any process of this user may take its segment */
-        for (int k = 0; k < 2; k++) { /* the second finds the segment of an empty file */
+        for (int k = 0; k < 2; k++) {          /* the second finds the segment of an empty file */
             struct store *store = fixture_open(f, "a");
             must_equal(0, count_files(f, ".new"));
             fixture_close(f, store);
