@@ -4,6 +4,8 @@
  */
 #include "support_trouble.h"
 
+#include "base/mem.h"
+
 #include <stdatomic.h>
 
 /* What the handlers of a test were answered. */
@@ -274,12 +276,19 @@ static hf_verdict register_another(const hf_event *event, hf_delivery *delivery,
     return HF_ACK;
 }
 
+/* Is no more memory in use than `ctx` says? */
+static bool nothing_more_is_kept(void *ctx)
+{
+    return mem_live() <= *(const int64_t *)ctx;
+}
+
 /* It would keep the bus, which is closed, open for ever: nothing would end its runner. */
 static void a_handler_that_registers_one_is_refused_if_the_bus_is_closed_meanwhile(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = one_attempt();
     struct recorder *recorder;
+    int64_t live = mem_live();
 
     scene->options.shutdown_ms = 1;
     recorder = stand_at_the_door(scene, register_another, &options);
@@ -290,6 +299,7 @@ static void a_handler_that_registers_one_is_refused_if_the_bus_is_closed_meanwhi
     faulty_go(FAULTY_SUBSCRIPTION_GET);
     assert_true(recorder_wait(recorder, 1));
     assert_int_equal(atomic_load(&answers.registered), HF_CLOSED);
+    assert_true(wait_until(nothing_more_is_kept, &live)); /* until then its threads log to us */
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
