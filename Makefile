@@ -180,6 +180,8 @@ SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
 
 # sql/<engine>/*/*.sql becomes gen/<engine>_sql.h.
 ENGINES := $(sort $(patsubst sql/%/tables/,%,$(dir $(wildcard sql/*/tables/*.sql))))
+# The headers whose constants SQL may name.
+SQL_CONSTANTS := $(wildcard include/holdfast/*.h) src/store/store.h src/store/retry.h
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
 
 # A build with fault points has no modules: their state must exist once (src/store/module.h).
@@ -404,10 +406,10 @@ $(BUILD)/gen/build.h: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(GENERATED): $(BUILD)/gen/%_sql.h: $$(wildcard sql/$$* sql/$$*/* sql/$$*/*/*) \
-    scripts/embed-sql scripts/embed-sql.awk
+    scripts/embed-sql scripts/embed-sql.awk scripts/enum-names.awk $(SQL_CONSTANTS)
 	@mkdir -p $(@D)
 	$(call say,SQL)
-	$(Q)scripts/embed-sql $* sql/$* >$@.new
+	$(Q)scripts/embed-sql $* sql/$* $(SQL_CONSTANTS) >$@.new
 	@mv $@.new $@
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h

@@ -54,6 +54,25 @@ function strip(line,    out, at, opener)
     return out
 }
 
+# The line with the values of constants in the place of their names.
+function name_values(line,    out, word, before)
+{
+    out = ""
+    while (match(line, /[A-Z][A-Z0-9]*_[A-Z0-9_]+/)) {
+        word = substr(line, RSTART, RLENGTH)
+        before = RSTART > 1 ? substr(line, RSTART - 1, 1) : ""
+        if (before !~ /[A-Za-z0-9_]/ && substr(line, RSTART + RLENGTH, 1) !~ /[a-z]/) {
+            if (word in value_of)
+                word = value_of[word]
+            else if (substr(word, 1, index(word, "_")) in named)
+                die("there is no constant " word)
+        }
+        out = out substr(line, 1, RSTART - 1) word
+        line = substr(line, RSTART + RLENGTH)
+    }
+    return out line
+}
+
 # Makes `line` the next line of the current text, as a C string literal. A backslash before the
 # second of two question marks keeps the compiler from seeing a trigraph.
 function add_line(line)
@@ -120,6 +139,11 @@ function begin_functions(file)
 
 BEGIN {
     upper = toupper(prefix)
+    while (names != "" && (getline constant < names) > 0) {
+        split(constant, field, " ")
+        value_of[field[1]] = field[2]
+        named[substr(field[1], 1, index(field[1], "_"))] = 1
+    }
 }
 
 FNR == 1 {
@@ -146,7 +170,7 @@ closer == "" && /^-- *name:/ {
         next
     if (kind == "")
         die("there is SQL before the first `-- name:` line")
-    add_line(stripped)
+    add_line(name_values(stripped))
 }
 
 END {

@@ -26,9 +26,11 @@ touches() {
         SELECT count(*) FILTER (WHERE relation::regclass::text ~ 'events_\d+' AND relation::regclass::text !~ 'events_30(_|\$)'),
             count(*) <= 80 FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation'; COMMIT" "0|t"
 }
-# query NAME: a named query of the engine, for namespace 30.
+# query NAME: a named query of the engine, for namespace 30, with the values of its constants.
+constants=$(awk -f "$ROOT/scripts/enum-names.awk" "$ROOT"/include/holdfast/*.h "$ROOT"/src/store/{store,retry}.h |
+    sed 's/\(.*\) \(.*\)/s,\\<\1\\>,\2,g/')
 query() {
-    awk -v name="$1" '/^-- name: / { on = $3 == name; next } on && !/^--/' "$ROOT"/sql/postgres/queries/*.sql | sed 's/{namespace}/30/g; s/;$//'
+    awk -v name="$1" '/^-- name: / { on = $3 == name; next } on && !/^--/' "$ROOT"/sql/postgres/queries/*.sql | sed "$constants" | sed 's/{namespace}/30/g; s/;$//'
 }
 # runs CLAIM NAME TYPES ARGUMENTS: the same for a statement of the library, as its sessions run it, and it
 # neither scans nor sorts the log.

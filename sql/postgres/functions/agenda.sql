@@ -48,7 +48,7 @@ DECLARE
     v_caller   oid;
     v_schedule schedules;
 BEGIN
-    status := 0;
+    status := HF_OK;
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM cron_parse(p_expression);
@@ -88,7 +88,7 @@ BEGIN
 END
 $$;
 
--- change_schedule_remove: `struct schedule_remove`. HF_NOTFOUND (3).
+-- change_schedule_remove: `struct schedule_remove`. HF_NOTFOUND.
 CREATE OR REPLACE FUNCTION holdfast.change_schedule_remove(p_namespace_id integer, p_name text,
                                                            OUT status integer, OUT message text,
                                                            p_ticket bytea DEFAULT holdfast.ticket())
@@ -98,12 +98,12 @@ AS $$
 DECLARE
     v_id uuid;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     DELETE FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name
         RETURNING s.id INTO v_id;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no schedule %s', left(p_name, 255));
         RETURN;
     END IF;
@@ -111,7 +111,7 @@ BEGIN
 END
 $$;
 
--- change_schedule_pause: `struct schedule_pause`. HF_NOTFOUND (3).
+-- change_schedule_pause: `struct schedule_pause`. HF_NOTFOUND.
 CREATE OR REPLACE FUNCTION holdfast.change_schedule_pause(p_namespace_id integer, p_name text,
                                                           p_paused boolean, p_by text,
                                                           p_reason text, p_next timestamptz,
@@ -124,7 +124,7 @@ AS $$
 DECLARE
     v_caller oid;
 BEGIN
-    status := 0;
+    status := HF_OK;
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     PERFORM times_check(v_caller, 'next time', p_next);
     PERFORM clock_check(v_caller, p_now);
@@ -143,7 +143,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM 1 FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
         IF NOT FOUND THEN
-            status := 3;
+            status := HF_NOTFOUND;
             message := format('there is no schedule %s', left(p_name, 255));
         END IF;
     END IF;
@@ -283,7 +283,7 @@ DECLARE
     v_namespace namespaces;
     v_done      record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
@@ -301,12 +301,13 @@ BEGIN
     positions := v_done.positions;
     duplicates := v_done.duplicates;
     INSERT INTO schedule_runs (schedule_id, planned_at, until_at, fired_at, kind, node)
-        SELECT s.id, s.first, s.last, p_now, 3, p_node
+        SELECT s.id, s.first, s.last, p_now, HF_RUN_SKIPPED, p_node
         FROM unnest(p_schedules, p_skipped_first, p_skipped_last, ours) s (id, first, last, ours)
         WHERE s.ours AND s.first IS NOT NULL
         ON CONFLICT (schedule_id, planned_at) DO NOTHING;
     INSERT INTO schedule_runs (schedule_id, planned_at, fired_at, position, kind, node)
-        SELECT p_schedules[e.firing], e.planned, p_now, e.position, CASE WHEN p_by_hand THEN 2 ELSE 1 END,
+        SELECT p_schedules[e.firing], e.planned, p_now, e.position,
+               CASE WHEN p_by_hand THEN HF_RUN_BY_HAND ELSE HF_RUN_FIRED END,
                p_node
         FROM unnest(p_firings, p_planned, positions) e (firing, planned, position)
         WHERE ours[e.firing]
@@ -340,7 +341,7 @@ DECLARE
     v_count integer := cardinality(p_ids);
     v_found record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
@@ -387,7 +388,7 @@ DECLARE
     v_row       record;
     v_bytes     bigint := 0;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner'), p_now);
     v_namespace := namespace_of(p_namespace_id);
     count := 0;

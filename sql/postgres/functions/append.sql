@@ -61,7 +61,7 @@ BEGIN
 END
 $$;
 
--- append_one: one checked event into the log. status 0, or HF_CONFLICT (4) and a message: then nothing
+-- append_one: one checked event into the log. status 0, or HF_CONFLICT and a message: then nothing
 -- was written. A repeated id answers the first one's position and key_version, duplicate = true.
 -- p_content: content_of the event when it was published, if that was earlier; NULL: it is computed.
 --
@@ -93,7 +93,7 @@ DECLARE
     v_version  bigint;
     v_digest   bytea;
 BEGIN
-    status := 0;
+    status := HF_OK;
     duplicate := false;
     IF v_guard < p_namespace.months_from OR v_guard >= p_namespace.months_to THEN
         PERFORM ensure_month(p_namespace.id, v_guard);
@@ -136,7 +136,7 @@ BEGIN
             END IF;
             SELECT k.version INTO v_version FROM keys k
                 WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest;
-            status := 4;
+            status := HF_CONFLICT;
             message := format('expected version %s of key %s, which has version %s',
                               p_expected_version, left(p_key, 128), coalesce(v_version, 0));
             RETURN;
@@ -220,7 +220,7 @@ END
 $$;
 
 -- append: `struct append`, event by event, for C. Arrays of one length; expected_versions NULL or -1:
--- none. All or none: status HF_CONFLICT (4) leaves nothing behind (it is undone by a savepoint) and
+-- none. All or none: status HF_CONFLICT leaves nothing behind (it is undone by a savepoint) and
 -- failed_index (from 0) says whose fault it is. Raises HF003: no such namespace. The quick way
 -- without conflicts is append_<id>. If the log has no table for an event, although
 -- the namespace's row says that it has, that is put right and everything is tried once more.
@@ -251,7 +251,7 @@ BEGIN
     END IF;
     v_namespace := namespace_of(p_namespace_id);
     FOR v_try IN 1 .. 2 LOOP
-        status := 0;
+        status := HF_OK;
         positions := array_fill(0::bigint, ARRAY[v_count]);
         key_versions := array_fill(NULL::bigint, ARRAY[v_count]);
         duplicates := array_fill(false, ARRAY[v_count]);
@@ -260,7 +260,7 @@ BEGIN
                 v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
                                      p_tenants[i], p_metadata[i], p_producers[i], NULL,
                                      p_emitted_at[i], nullif(p_expected_versions[i], -1), p_hashes[i]);
-                IF v_done.status <> 0 THEN
+                IF v_done.status <> HF_OK THEN
                     status := v_done.status;
                     message := v_done.message;
                     failed_index := i - 1;

@@ -95,13 +95,18 @@ BEGIN
         RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
     END IF;
     PERFORM positions_check(p_caller, p_namespace_id, p_positions);
-    SELECT CASE WHEN s.mode = 1 THEN s.partitions END INTO v_slice FROM subscriptions s
+    SELECT CASE WHEN s.mode = HF_MODE_ORDERED THEN s.partitions END INTO v_slice
+        FROM subscriptions s
         WHERE s.id = p_subscription_id;
     SELECT o.position, CASE
-            WHEN o.kind IS NULL OR o.kind NOT BETWEEN 0 AND 6 THEN 'is of kind ' || coalesce(o.kind::text, 'NULL')
-            WHEN e.position IS NULL AND o.kind IN (1, 2, 4, 6) THEN 'is not in the log'
+            WHEN o.kind IS NULL OR o.kind NOT BETWEEN OUTCOME_DONE AND OUTCOME_BEGUN
+                THEN 'is of kind ' || coalesce(o.kind::text, 'NULL')
+            WHEN e.position IS NULL
+                AND o.kind IN (OUTCOME_RETRY, OUTCOME_HELD, OUTCOME_BLOCK, OUTCOME_BEGUN)
+                THEN 'is not in the log'
             WHEN p_partition IS NOT NULL AND e.hash % v_slice <> p_partition THEN 'is of another partition'
-            WHEN o.kind IN (1, 2, 4, 6) AND o.lane IS NULL THEN 'has no lane'
+            WHEN o.kind IN (OUTCOME_RETRY, OUTCOME_HELD, OUTCOME_BLOCK, OUTCOME_BEGUN)
+                AND o.lane IS NULL THEN 'has no lane'
             WHEN o.attempts NOT BETWEEN 0 AND 1000000 OR o.uncounted NOT BETWEEN 0 AND 1000000
                 THEN 'has an impossible number of attempts'
             WHEN (o.next BETWEEN p_now - interval '1 day' AND p_now + interval '367 days') IS FALSE

@@ -13,11 +13,11 @@
 -- A lease of several events that ends without an answer is suspect: one of them may be the reason. It
 -- is handed out again in halves, each in a lease with nothing else in it, so that after some rounds
 -- the guilty one is alone; one that is alone is recorded as a failed attempt and handed out alone
--- from then on (kind 5). Of a suspect and due retries the one that has waited longer goes first;
--- retries of kind 5 take turns with everything else (`turn`). So nothing starves.
+-- from then on (kind ALONE). Of a suspect and due retries the one that has waited longer goes first;
+-- retries of kind ALONE take turns with everything else (`turn`). So nothing starves.
 --
 -- Whoever keeps its leases alive (kept: the library's own workers) can do better: it records an attempt
--- before it runs (kind 6 of change_settle_lease). What such a process leaves behind when it dies is
+-- before it runs (OUTCOME_BEGUN of change_settle_lease). What such a process leaves behind when it dies is
 -- handed to the next of its kind in one piece, `careful`: from then on every run is recorded, so only
 -- one was not, and nobody is blamed for what did not run.
 
@@ -53,7 +53,7 @@ BEGIN
     IF p_has_retries THEN
         SELECT array_agg(r.position) INTO v_waited FROM retries r
             WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_positions)
-                AND r.kind = 4;
+                AND r.kind = RETRY_LEASED;
     END IF;
     IF v_waited IS NULL THEN
         RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
@@ -76,7 +76,7 @@ BEGIN
                   SELECT * FROM events_at(p_namespace_id, NULL,
                       ARRAY(SELECT p FROM unnest(v_positions) p WHERE p <> ALL (v_waited)))) e
             LEFT JOIN retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
-                AND r.kind = 4
+                AND r.kind = RETRY_LEASED
             ORDER BY e.position;
     END IF;
 END
@@ -166,7 +166,7 @@ BEGIN
         v_taken := v_taken || v_out.position;
         v_bytes := v_bytes + octet_length(v_out.payload::text);
     END LOOP;
-    UPDATE holdfast.retries r SET kind = 4
+    UPDATE holdfast.retries r SET kind = RETRY_LEASED
         WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_taken);
 END
 $$;
@@ -250,7 +250,7 @@ $$;
 -- transaction (NULL: as it is). Locks the subscription's partition. May be committed asynchronously: what
 -- is lost is handed out again.
 --
--- Order: a retry of kind 5 in its turn, alone; a suspect lease's piece, alone; due retries; free leases;
+-- Order: a retry of kind ALONE in its turn, alone; a suspect lease's piece, alone; due retries; free leases;
 -- holes of earlier claims; the log after the cursor. A claim passes only what lies below a visible
 -- position; what is missing there becomes a hole, kept in the journal with the cursor.
 --
@@ -322,7 +322,7 @@ BEGIN
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
     END IF;
-    v_answer.status := 0;
+    v_answer.status := HF_OK;
     v_answer.paused := false;
     v_answer.more := false;
     v_answer.careful := false;
@@ -331,24 +331,24 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = {namespace}
             AND p_namespace_id = {namespace};
     IF NOT FOUND THEN
-        v_answer.status := 3;
+        v_answer.status := HF_NOTFOUND;
         v_answer.message := format('there is no subscription with id %s', p_subscription_id);
     ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         -- One snapshot for all: the cursor may have moved since, and whoever was under way then may
         -- have committed, and would be taken for rolled back.
-        v_answer.status := 2;
+        v_answer.status := HF_MISUSE;
         v_answer.message := 'events can only be claimed in a READ COMMITTED transaction';
-    ELSIF v_s.mode <> 2 THEN
-        v_answer.status := 2;
+    ELSIF v_s.mode <> HF_MODE_SHARED THEN
+        v_answer.status := HF_MISUSE;
         v_answer.message := 'events of an ordered subscription cannot be claimed';
     ELSIF p_max IS NULL OR p_max < 1 OR p_max > 10000 THEN
-        v_answer.status := 1;
+        v_answer.status := HF_INVALID;
         v_answer.message := format('max is %s; the limits are 1 and 10000', p_max);
     ELSIF p_lease_ms IS NULL OR p_lease_ms < 0 OR p_lease_ms > 604800000 THEN
-        v_answer.status := 1;
+        v_answer.status := HF_INVALID;
         v_answer.message := format('lease_ms is %s; the limits are 0 and 604800000', p_lease_ms);
     ELSIF p_generation <> 0 AND p_generation <> v_s.generation THEN
-        v_answer.status := 4;
+        v_answer.status := HF_CONFLICT;
         v_answer.message := format('the subscription has been changed: its generation is %s, not %s',
                                    v_s.generation, p_generation);
     ELSIF v_s.paused_at IS NOT NULL THEN
@@ -357,11 +357,11 @@ BEGIN
         PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0
             FOR UPDATE;
         IF NOT FOUND THEN
-            v_answer.status := 3;
+            v_answer.status := HF_NOTFOUND;
             v_answer.message := format('there is no subscription with id %s', p_subscription_id);
         END IF;
     END IF;
-    IF v_answer.status <> 0 OR v_answer.paused THEN
+    IF v_answer.status <> HF_OK OR v_answer.paused THEN
         RETURN NEXT v_answer;
         RETURN;
     END IF;
@@ -401,11 +401,12 @@ BEGIN
     END IF;
     v_waiting := EXISTS (SELECT FROM retries r WHERE r.subscription_id = p_subscription_id);
 
-    -- What is handed out apart from all others: a retry of kind 5, or a piece of a suspect lease.
+    -- What is handed out apart from all others: a retry of kind ALONE, or a piece of a suspect lease.
     IF v_waiting THEN
         v_alone := coalesce((SELECT r.next_attempt_at <= p_now FROM retries r
                              WHERE r.subscription_id = p_subscription_id AND r.partition = 0
-                                 AND r.kind = 5 ORDER BY r.next_attempt_at LIMIT 1), false);
+                                 AND r.kind = RETRY_ALONE
+                                 ORDER BY r.next_attempt_at LIMIT 1), false);
         v_more := v_more OR v_alone;
     END IF;
     IF v_alone AND NOT v_turn THEN
@@ -415,7 +416,8 @@ BEGIN
         v_log := coalesce((SELECT r.next_attempt_at <= least(p_now, v_since)
                            FROM retries r
                            WHERE r.subscription_id = p_subscription_id AND r.partition = 0
-                               AND r.kind = 1 ORDER BY r.next_attempt_at LIMIT 1), false);
+                               AND r.kind = RETRY_WAITING
+                               ORDER BY r.next_attempt_at LIMIT 1), false);
         IF NOT v_log THEN
             v_from := least(v_from, v_since, p_now);    -- where its rest ends
             v_answer.careful := v_careful;
@@ -430,8 +432,8 @@ BEGIN
 
     -- Due retries, then what nobody has.
     IF v_log AND v_waiting THEN
-        FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, 1, p_max,
-                                                c_bytes_max, p_now) LOOP
+        FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, RETRY_WAITING,
+                                                p_max, c_bytes_max, p_now) LOOP
             RETURN NEXT v_out;
             v_list := v_list || v_out.position;
             v_bytes := v_bytes + octet_length(v_out.payload::text);
@@ -575,11 +577,11 @@ BEGIN
         END LOOP;
     END IF;
 
-    -- A retry of kind 5: in its turn, or if there is nothing else.
+    -- A retry of kind ALONE: in its turn, or if there is nothing else.
     v_count := v_count + cardinality(v_list);
     IF v_alone AND v_count = 0 THEN
-        FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, 5, 1, c_bytes_max,
-                                                p_now) LOOP
+        FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, RETRY_ALONE, 1,
+                                                c_bytes_max, p_now) LOOP
             RETURN NEXT v_out;
             v_list := v_list || v_out.position;
             v_count := v_count + 1;
@@ -635,7 +637,8 @@ BEGIN
                           AND l.expires_at >= v_kept_from AND l.expires_at > p_now
                       ORDER BY l.expires_at LIMIT 1),
                      (SELECT r.next_attempt_at FROM retries r
-                      WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = 1
+                      WHERE r.subscription_id = p_subscription_id AND r.partition = 0
+                          AND r.kind = RETRY_WAITING
                           AND r.next_attempt_at > p_now
                       ORDER BY r.next_attempt_at LIMIT 1),
                      CASE WHEN v_holes <> '{}' THEN p_now + interval '100 ms' END,
@@ -683,7 +686,7 @@ DECLARE
 BEGIN
     PERFORM consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     IF NOT EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id) THEN
-        v_answer.status := 3;
+        v_answer.status := HF_NOTFOUND;
         v_answer.message := format('there is no namespace with id %s', p_namespace_id);
         RETURN NEXT v_answer;
         RETURN;

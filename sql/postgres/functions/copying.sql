@@ -18,7 +18,7 @@ BEGIN
 END
 $$;
 
--- copy_check: TRANSFER_CHECK. HF_INVALID (1), HF_CONFLICT (4), HF_BUSY (11).
+-- copy_check: TRANSFER_CHECK. HF_INVALID, HF_CONFLICT, HF_BUSY.
 CREATE OR REPLACE FUNCTION holdfast.copy_check(p_name text, p_source text, p_gapless boolean,
                                                OUT status integer, OUT message text)
     LANGUAGE plpgsql
@@ -28,21 +28,21 @@ DECLARE
     v_space namespaces%ROWTYPE;
     v_open  record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     SELECT * INTO v_space FROM namespaces n WHERE n.name = p_name;
     IF NOT FOUND THEN
         message := name_fault(p_name, 'namespace name', 128);
-        status := CASE WHEN message IS NULL THEN 0 ELSE 1 END;
+        status := CASE WHEN message IS NULL THEN HF_OK ELSE HF_INVALID END;
     ELSIF v_space.removing_at IS NOT NULL THEN
-        status := 11;
+        status := HF_BUSY;
         message := format('namespace %s of the target is being removed', p_name);
     ELSIF p_gapless <> v_space.gapless THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('namespace %s of the target is %sgapless, which cannot be changed', p_name,
                           CASE WHEN v_space.gapless THEN '' ELSE 'not ' END);
     ELSIF v_space.copying IS NOT NULL THEN
         IF split_part(v_space.copying, ' ', 1) <> p_source THEN
-            status := 4;
+            status := HF_CONFLICT;
             message := format('namespace %s of the target is the unfinished copy of another database',
                               p_name);
         END IF;
@@ -52,12 +52,12 @@ BEGIN
           OR EXISTS (SELECT FROM letters d WHERE d.namespace_id = v_space.id)
           OR EXISTS (SELECT FROM schedules c WHERE c.namespace_id = v_space.id)
           OR EXISTS (SELECT FROM delayed l WHERE l.namespace_id = v_space.id) THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('namespace %s of the target is not empty', p_name);
     ELSE
         v_open := nodes_present(v_space.id);
         IF v_open.count > 0 THEN
-            status := 4;
+            status := HF_CONFLICT;
             message := format('namespace %s of the target is open in %s process%s: %s', p_name,
                               v_open.count, CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END, v_open.names);
         END IF;
@@ -65,7 +65,7 @@ BEGIN
 END
 $$;
 
--- copy_begin: TRANSFER_BEGIN. HF_INVALID (1), HF_CONFLICT (4), HF_BUSY (11). A namespace that is refused
+-- copy_begin: TRANSFER_BEGIN. HF_INVALID, HF_CONFLICT, HF_BUSY. A namespace that is refused
 -- was there before: one that this call makes is empty.
 CREATE OR REPLACE FUNCTION holdfast.copy_begin(p_name text, p_source text, p_run text,
                                                p_gapless boolean, OUT status integer,
@@ -80,13 +80,13 @@ DECLARE
 BEGIN
     SELECT p.status, p.message INTO copy_begin.status, copy_begin.message
         FROM namespace_put(p_name, p_gapless, true) p;
-    IF copy_begin.status <> 0 THEN
+    IF copy_begin.status <> HF_OK THEN
         RETURN;
     END IF;
     SELECT * INTO v_space FROM namespaces n WHERE n.name = p_name FOR UPDATE;
     SELECT c.status, c.message INTO copy_begin.status, copy_begin.message
         FROM copy_check(p_name, p_source, p_gapless) c;
-    IF copy_begin.status = 0 THEN
+    IF copy_begin.status = HF_OK THEN
         resumed := v_space.copying IS NOT NULL;
         copy_begin.copied_to := v_space.copied_to;
         UPDATE namespaces n SET copying = p_source || ' ' || p_run WHERE n.id = v_space.id;
@@ -108,10 +108,10 @@ DECLARE
     v_table text;
     v_where text;
 BEGIN
-    status := 0;
+    status := HF_OK;
     more := true;
     IF v_id IS NULL THEN
-        status := 5;
+        status := HF_STALE;
         message := 'another run of the copy has taken over';
         RETURN;
     END IF;
@@ -174,9 +174,9 @@ DECLARE
     v_guards timestamptz[];
     v_until  timestamptz;
 BEGIN
-    status := 0;
+    status := HF_OK;
     IF v_id IS NULL THEN
-        status := 5;
+        status := HF_STALE;
         message := 'another run of the copy has taken over';
         RETURN;
     END IF;
@@ -322,11 +322,11 @@ CREATE OR REPLACE FUNCTION holdfast.copy_end(p_name text, p_mark text, OUT statu
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    status := 0;
+    status := HF_OK;
     UPDATE namespaces n SET copying = NULL, copied_to = 0
         WHERE n.copying = p_mark AND (n.name = p_name OR p_name IS NULL);
     IF NOT FOUND THEN
-        status := 5;
+        status := HF_STALE;
         message := 'another run of the copy has taken over';
     END IF;
 END

@@ -364,11 +364,11 @@ BEGIN
     times := '{}';
     next_at := p_next;
     IF p_next < v_late THEN
-        IF p_policy = 1 THEN
+        IF p_policy = HF_MISFIRE_SKIP THEN
             next_at := cron_next(p_cron, p_zone, greatest(p_next, v_late - interval '1 microsecond'));
         ELSE
             next_at := greatest(p_next, cron_previous(p_cron, p_zone, v_late));
-            FOR i IN 2 .. CASE WHEN p_policy = 3 THEN p_cap ELSE 1 END LOOP
+            FOR i IN 2 .. CASE WHEN p_policy = HF_MISFIRE_ALL THEN p_cap ELSE 1 END LOOP
                 EXIT WHEN next_at <= p_next;
                 next_at := greatest(p_next, cron_previous(p_cron, p_zone, next_at));
             END LOOP;

@@ -19,8 +19,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    SELECT s.id, s.mode = 1,
-           CASE WHEN s.mode = 1 THEN (v_letter.hash % s.partitions)::integer ELSE 0 END
+    SELECT s.id, s.mode = HF_MODE_ORDERED,
+           CASE WHEN s.mode = HF_MODE_ORDERED
+               THEN (v_letter.hash % s.partitions)::integer ELSE 0 END
         INTO grave.subscription_id, grave.ordered, grave.partition
         FROM holdfast.subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = v_letter.subscription;
@@ -49,7 +50,8 @@ DECLARE
     v_lane bigint;
 BEGIN
     DELETE FROM holdfast.retries r
-        WHERE r.subscription_id = p_subscription_id AND r.position = p_position AND r.kind = 3
+        WHERE r.subscription_id = p_subscription_id AND r.position = p_position
+            AND r.kind = RETRY_BLOCKED
         RETURNING r.lane INTO v_lane;
     IF NOT FOUND THEN
         RETURN;
@@ -67,7 +69,7 @@ END
 $$;
 
 -- change_dead_retry: `struct dead_retry`. p_payload NULL: as it was. count, resolved: how many are
--- delivered again, and how many stay because they are resolved. HF_MISUSE (2).
+-- delivered again, and how many stay because they are resolved. HF_MISUSE.
 CREATE OR REPLACE FUNCTION holdfast.change_dead_retry(p_namespace_id integer, p_dead_ids bigint[],
                                                       p_payload json, p_now timestamptz,
                                                       OUT status integer, OUT message text,
@@ -82,7 +84,7 @@ DECLARE
     v_lane   bigint;
     g        record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     v_caller := admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM clock_check(v_caller, p_now);
@@ -92,7 +94,7 @@ BEGIN
     count := 0;
     resolved := 0;
     IF p_payload IS NOT NULL AND cardinality(p_dead_ids) <> 1 THEN
-        status := 2;
+        status := HF_MISUSE;
         message := format('a payload can be replaced for one dead letter, not for %s',
                           cardinality(p_dead_ids));
         RETURN;
@@ -121,7 +123,8 @@ BEGIN
             AND r.position = g."position" RETURNING r.lane INTO v_lane;
         INSERT INTO retries (subscription_id, position, kind, partition, lane, attempts,
                              next_attempt_at)
-            VALUES (g.subscription_id, g."position", 1, g.partition, coalesce(v_lane, g.lane), 0, p_now);
+            VALUES (g.subscription_id, g."position", RETRY_WAITING, g.partition, coalesce(v_lane,
+                g.lane), 0, p_now);
         IF g.ordered THEN
             DELETE FROM settled s WHERE s.subscription_id = g.subscription_id
                 AND s.partition = g.partition AND s.position = g."position";
@@ -132,7 +135,7 @@ BEGIN
 END
 $$;
 
--- change_dead_resolve: `struct dead_resolve`. HF_NOTFOUND (3), HF_CONFLICT (4).
+-- change_dead_resolve: `struct dead_resolve`. HF_NOTFOUND, HF_CONFLICT.
 CREATE OR REPLACE FUNCTION holdfast.change_dead_resolve(p_namespace_id integer, p_dead_id bigint,
                                                         p_by text, p_note text, p_now timestamptz,
                                                         OUT status integer, OUT message text,
@@ -144,18 +147,18 @@ DECLARE
     v_caller oid;
     g        record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     v_caller := admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner');
     PERFORM clock_check(v_caller, p_now);
     PERFORM text_check(v_caller, 'note', concat(p_by, p_note), 16384);
     g := grave(p_namespace_id, p_dead_id);
     IF g.dead_id IS NULL THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no dead letter %s', p_dead_id);
         RETURN;
     END IF;
     IF g.resolved THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('dead letter %s is resolved already', p_dead_id);
         RETURN;
     END IF;
@@ -179,7 +182,7 @@ DECLARE
     v_id bigint;
     g    record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner'),
                         p_now);
     count := 0;

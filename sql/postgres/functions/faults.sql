@@ -33,7 +33,7 @@ CREATE OR REPLACE FUNCTION holdfast.answer_check(p_status integer, p_message tex
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    IF p_status <> 0 THEN
+    IF p_status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = p_message, ERRCODE = 'HF' || lpad(p_status::text, 3, '0');
     END IF;
 END

@@ -16,9 +16,9 @@ DECLARE
 BEGIN
     IF p_lease.has_retries THEN
         WITH again AS (
-            UPDATE holdfast.retries r SET kind = 1, next_attempt_at = p_now
+            UPDATE holdfast.retries r SET kind = RETRY_WAITING, next_attempt_at = p_now
                 FROM unnest(p_positions) x (part)
-                WHERE r.subscription_id = p_lease.subscription_id AND r.kind = 4
+                WHERE r.subscription_id = p_lease.subscription_id AND r.kind = RETRY_LEASED
                     AND r.position >= lower(x.part) AND r.position < upper(x.part)
                 RETURNING r.position)
         SELECT v_fresh - coalesce(range_agg(int8range(a.position, a.position + 1)),
@@ -62,7 +62,7 @@ $$;
 -- change_settle_lease: `struct settle_lease`. The outcomes as in change_settle; kind 5: released; kind
 -- 6: begun, which stays in the lease and stands with its attempts and story in retries (kind 4).
 -- p_extend NULL: the expiry stays. p_pause_reason: the subscription is paused too; NULL: it is not
--- (nor with p_all or p_release_all). HF_STALE (5). ring: something is due for others now. Locks the
+-- (nor with p_all or p_release_all). HF_STALE. ring: something is due for others now. Locks the
 -- lease's row; one that a claim has handed on is not found any more. Releasing, and making a lease
 -- end earlier, also lock the partition: claims never wait for a lease, so nobody waits in a circle.
 -- p_commit: synchronous_commit for this transaction (NULL: as it is). May be committed asynchronously.
@@ -92,7 +92,7 @@ DECLARE
     v_done     record;
     v_rows     record;                          -- the outcomes that need rows
 BEGIN
-    status := 0;
+    status := HF_OK;
     ring := false;
     v_caller := consumer_admit(p_ticket, p_namespace_id, NULL, p_now);
     IF v_caller IS NOT NULL THEN
@@ -129,14 +129,14 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF v_name IS NULL OR v_lease.token IS NULL OR v_lease.subscription_id <> p_subscription_id
        OR v_lease.piece IS NOT NULL THEN
-        status := 5;
+        status := HF_STALE;
         message := 'the lease has ended: its events were handed out again or are settled';
         RETURN;
     END IF;
     IF p_all THEN
         WITH gone AS (
             DELETE FROM retries r USING unnest(v_lease.positions) x (part)
-                WHERE r.subscription_id = p_subscription_id AND r.kind = 4
+                WHERE r.subscription_id = p_subscription_id AND r.kind = RETRY_LEASED
                     AND r.position >= lower(x.part) AND r.position < upper(x.part)
                 RETURNING r.position)
         DELETE FROM copies c USING gone g
@@ -155,19 +155,23 @@ BEGIN
         SELECT p INTO v_bad FROM (SELECT p, count(*) AS times FROM unnest(p_positions) p GROUP BY p) n
             WHERE times > 1 OR NOT v_lease.positions @> p ORDER BY p LIMIT 1;
         IF FOUND THEN
-            status := 5;
+            status := HF_STALE;
             message := format('position %s is not in the lease', v_bad);
             RETURN;
         END IF;
-        SELECT range_agg(int8range(o.position, o.position + 1)) FILTER (WHERE o.kind <> 6),
-               range_agg(int8range(o.position, o.position + 1)) FILTER (WHERE o.kind = 5),
-               count(*) FILTER (WHERE o.kind <> 6),
-               coalesce(bool_or(o.kind = 5
-                                OR o.kind = 1 AND (o.next <= p_now OR NOT v_lease.kept)), false)
+        SELECT range_agg(int8range(o.position, o.position + 1))
+            FILTER (WHERE o.kind <> OUTCOME_BEGUN),
+               range_agg(int8range(o.position, o.position + 1))
+                   FILTER (WHERE o.kind = OUTCOME_RELEASE),
+               count(*) FILTER (WHERE o.kind <> OUTCOME_BEGUN),
+               coalesce(bool_or(o.kind = OUTCOME_RELEASE
+                                OR o.kind = OUTCOME_RETRY
+                                   AND (o.next <= p_now OR NOT v_lease.kept)), false)
             INTO v_named, v_released, v_count, ring
             FROM unnest(p_kinds, p_positions, p_next) o (kind, position, next);
         SELECT NULL::integer[] AS kinds INTO v_rows;
-        IF v_lease.has_retries OR NOT p_kinds <@ '{0,5,6}'::integer[] THEN
+        IF v_lease.has_retries
+           OR NOT p_kinds <@ ARRAY[OUTCOME_DONE, OUTCOME_RELEASE, OUTCOME_BEGUN] THEN
             SELECT array_agg(o.kind ORDER BY o.i) AS kinds, array_agg(o.position ORDER BY o.i) AS positions,
                    array_agg(o.lane ORDER BY o.i) AS lanes, array_agg(o.attempts ORDER BY o.i) AS attempts,
                    array_agg(o.uncounted ORDER BY o.i) AS uncounted,
@@ -180,7 +184,8 @@ BEGIN
                             p_reasons, p_errors, p_causes, p_unit_firsts, p_unit_events) WITH ORDINALITY
                     o (kind, position, lane, attempts, uncounted, story, next, reason, error, cause,
                        unit_first, unit_events, i)
-                WHERE o.kind NOT IN (5, 6) AND (o.kind <> 0 OR v_lease.has_retries);
+                WHERE o.kind NOT IN (OUTCOME_RELEASE, OUTCOME_BEGUN)
+                    AND (o.kind <> OUTCOME_DONE OR v_lease.has_retries);
         END IF;
         IF v_rows.kinds IS NOT NULL THEN
             v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_name, 0, false, 0, p_now,
@@ -190,7 +195,7 @@ BEGIN
                                      v_rows.unit_events);
             status := v_done.status;
             message := v_done.message;
-            IF status <> 0 THEN
+            IF status <> HF_OK THEN
                 ring := false;
                 RETURN;
             END IF;
@@ -198,7 +203,7 @@ BEGIN
         IF v_released IS NOT NULL THEN
             PERFORM lease_free(v_lease, v_released, p_now);
         END IF;
-        IF 6 = ANY (p_kinds) THEN
+        IF OUTCOME_BEGUN = ANY (p_kinds) THEN
             PERFORM lease_begin(p_subscription_id, p_lease, p_now, p_kinds, p_positions, p_lanes,
                                 p_attempts, p_uncounted, p_stories, p_causes, p_unit_firsts,
                                 p_unit_events);
@@ -235,12 +240,12 @@ DECLARE
     v_lease  leases;
     v_answer claimed;
 BEGIN
-    v_answer.status := 0;
+    v_answer.status := HF_OK;
     SELECT l.* INTO v_lease FROM leases l JOIN subscriptions s ON s.id = l.subscription_id
         WHERE l.token = p_lease AND l.subscription_id = p_subscription_id AND l.piece IS NULL
             AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
-        v_answer.status := 5;
+        v_answer.status := HF_STALE;
         v_answer.message := 'the lease has ended: its events were handed out again or are settled';
     ELSE
         RETURN QUERY SELECT * FROM leased_events(p_namespace_id, p_subscription_id,

@@ -6,7 +6,7 @@
 -- somebody who is dead or frozen; `seen` and `seen_renewals` are the signs of life of all others that
 -- were met, to be remembered by the caller; `lowest` and `highest` are told only if another number of
 -- partitions is wished for. Writes only if somebody joins, leaves or is struck off.
--- HF_NOTFOUND (3), HF_MISUSE (2), HF_BUSY (11).
+-- HF_NOTFOUND, HF_MISUSE, HF_BUSY.
 CREATE OR REPLACE FUNCTION holdfast.change_muster(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_leaves boolean,
     p_members_max integer, p_assigned text, p_frozen uuid[], p_frozen_renewals bigint[],
@@ -25,7 +25,7 @@ DECLARE
     v_gone   uuid[];
     v_joined boolean := false;
 BEGIN
-    status := 0;
+    status := HF_OK;
     ring := false;
     IF consumer_admit(p_ticket, p_namespace_id, p_token, NULL) IS NOT NULL
        AND (p_members_max IS NULL OR p_members_max NOT BETWEEN 1 AND 1024
@@ -39,11 +39,11 @@ BEGIN
     SELECT s.mode, s.wanted, s.crew INTO v_mode, v_wanted, change_muster.crew FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no subscription with id %s', p_subscription_id);
         RETURN;
-    ELSIF v_mode <> 1 THEN
-        status := 2;
+    ELSIF v_mode <> HF_MODE_ORDERED THEN
+        status := HF_MISUSE;
         message := 'a shared subscription has no members';
         RETURN;
     END IF;
@@ -60,7 +60,7 @@ BEGIN
                        WHERE m.subscription_id = p_subscription_id AND m.token = p_token)
        AND (SELECT count(*) FROM members m WHERE m.subscription_id = p_subscription_id
                 AND m.token <> ALL (v_gone)) >= p_members_max THEN
-        status := 11;
+        status := HF_BUSY;
         message := c_full;
         RETURN;
     END IF;
@@ -88,7 +88,7 @@ BEGIN
             -- Others joined since we counted, and were faster.
             DELETE FROM members m
                 WHERE m.subscription_id = p_subscription_id AND m.token = p_token;
-            status := 11;
+            status := HF_BUSY;
             message := c_full;
             RETURN;
         END IF;
@@ -116,8 +116,8 @@ $$;
 -- change_checkpoints: `struct checkpoints`. p_held_partitions ... p_held_lanes: the held ones of all marks.
 -- `stale`: of each mark, whether its partition is not the caller's with its epoch; nothing of it is stored.
 -- `due`: of each held one, as in lanes_hold; NULL: none is. The partitions' rows are locked in the order of
--- their numbers: FOR SHARE, or for rearranging lanes if somebody is held. HF_NOTFOUND (3), HF_CONFLICT
--- (4), HF_MISUSE (2). May be committed asynchronously. Its plans are made once: making them takes longer
+-- their numbers: FOR SHARE, or for rearranging lanes if somebody is held. HF_NOTFOUND, HF_CONFLICT,
+-- HF_MISUSE. May be committed asynchronously. Its plans are made once: making them takes longer
 -- than what it does.
 CREATE OR REPLACE FUNCTION holdfast.change_checkpoints(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_generation bigint,
@@ -141,7 +141,7 @@ DECLARE
     v_stored     bigint[];
     v_place      integer;
 BEGIN
-    status := 0;
+    status := HF_OK;
     v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     IF v_caller IS NOT NULL THEN
         PERFORM positions_check(v_caller, p_namespace_id, p_checkpoints);
@@ -157,11 +157,11 @@ BEGIN
     SELECT s.generation INTO change_checkpoints.generation FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no subscription with id %s', p_subscription_id);
         RETURN;
     ELSIF p_generation NOT IN (0, change_checkpoints.generation) THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('the subscription has been changed: its generation is %s, not %s',
                           change_checkpoints.generation, p_generation);
         RETURN;
@@ -206,7 +206,7 @@ $$;
 
 -- change_repartition: `struct repartition`. p_frozen, p_frozen_renewals: as in change_acquire. New
 -- partitions of which a former owner is dead or frozen keep its name, so that whoever acquires one
--- finds it so. HF_BUSY (11): `owner` and `owner_renewals` say who is in the way. HF_NOTFOUND (3). Must
+-- finds it so. HF_BUSY: `owner` and `owner_renewals` say who is in the way. HF_NOTFOUND. Must
 -- be committed synchronously.
 CREATE OR REPLACE FUNCTION holdfast.change_repartition(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_now timestamptz,
@@ -226,13 +226,13 @@ DECLARE
     v_owner        partitions;
     v_epoch        bigint;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     changed := false;
     SELECT * INTO v_subscription FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no subscription with id %s', p_subscription_id);
         RETURN;
     ELSIF v_subscription.wanted IS NULL THEN
@@ -243,7 +243,7 @@ BEGIN
         FROM partitions p CROSS JOIN LATERAL journal_newest(p_subscription_id, p.partition) j
         WHERE p.subscription_id = p_subscription_id;
     IF v_lowest < v_highest THEN
-        status := 11;
+        status := HF_BUSY;
         message := format('the slowest partition is at position %s, and has to come to %s', v_lowest,
                           v_highest);
         RETURN;
@@ -258,7 +258,7 @@ BEGIN
             AND p.owner <> ALL (v_gone)
         ORDER BY p.partition LIMIT 1;
     IF FOUND THEN
-        status := 11;
+        status := HF_BUSY;
         message := format('partition %s is still in the hands of %s', v_owner.partition,
                           v_owner.owner_name);
         change_repartition.owner := v_owner.owner;

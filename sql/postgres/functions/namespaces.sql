@@ -107,8 +107,8 @@ $$;
 
 -- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
 -- append_<id> and claim_<id>.
--- status 0; HF_INVALID (1) for a bad name; HF_NOTFOUND (3) if p_create is false and it does not
--- exist; HF_CONFLICT (4) if it exists and p_gapless (not NULL) is different. Locks: the gate of those
+-- status 0; HF_INVALID for a bad name; HF_NOTFOUND if p_create is false and it does not
+-- exist; HF_CONFLICT if it exists and p_gapless (not NULL) is different. Locks: the gate of those
 -- who make one, to the end of the transaction (55P03). If the client dies, nothing is left.
 CREATE OR REPLACE FUNCTION holdfast.namespace_put(p_name text, p_gapless boolean DEFAULT NULL,
                                                   p_create boolean DEFAULT true, OUT status integer,
@@ -119,18 +119,18 @@ CREATE OR REPLACE FUNCTION holdfast.namespace_put(p_name text, p_gapless boolean
 AS $$
 #variable_conflict use_column
 BEGIN
-    status := 0;
+    status := HF_OK;
     created := false;
     SELECT n.id, n.gapless INTO namespace_put.id, namespace_put.gapless
         FROM namespaces n WHERE n.name = p_name;
     IF NOT FOUND THEN
         message := name_fault(p_name, 'namespace name', 128);
         IF message IS NOT NULL THEN
-            status := 1;
+            status := HF_INVALID;
             RETURN;
         END IF;
         IF NOT p_create THEN
-            status := 3;
+            status := HF_NOTFOUND;
             message := format('there is no namespace %s', left(p_name, 255));
             RETURN;
         END IF;
@@ -163,7 +163,7 @@ BEGIN
         PERFORM append_make(namespace_put.id);
         PERFORM claim_make(namespace_put.id);
     ELSIF p_gapless <> namespace_put.gapless THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('namespace %s is %sgapless, which cannot be changed', p_name,
                           CASE WHEN namespace_put.gapless THEN '' ELSE 'not ' END);
     END IF;
@@ -171,7 +171,7 @@ END
 $$;
 
 -- change_namespace_put: `struct namespace_put`, and what opening does. What is NULL stays as it is.
--- Answers as namespace_put does; HF_BUSY (11) if it is being removed, or copied into.
+-- Answers as namespace_put does; HF_BUSY if it is being removed, or copied into.
 CREATE OR REPLACE FUNCTION holdfast.change_namespace_put(p_name text, p_metadata json,
                                                          p_gapless boolean, p_create boolean,
                                                          OUT status integer, OUT message text,
@@ -190,14 +190,14 @@ BEGIN
              change_namespace_put.gapless, change_namespace_put.created
         FROM namespace_put(p_name, p_gapless, p_create) p;
     IF EXISTS (SELECT FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NOT NULL) THEN
-        change_namespace_put.status := 11;
+        change_namespace_put.status := HF_BUSY;
         change_namespace_put.message := format('namespace %s is being removed', p_name);
     ELSIF EXISTS (SELECT FROM namespaces n WHERE n.name = p_name AND n.copying IS NOT NULL) THEN
-        change_namespace_put.status := 11;
+        change_namespace_put.status := HF_BUSY;
         change_namespace_put.message := format(
             'namespace %s is a copy that is not complete: run the same holdfast copy again, or remove it',
             p_name);
-    ELSIF change_namespace_put.status = 0
+    ELSIF change_namespace_put.status = HF_OK
         AND num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop) > 0 THEN
         UPDATE namespaces n
             SET metadata = coalesce(p_metadata, n.metadata),
@@ -250,11 +250,11 @@ AS $$
 DECLARE
     v_open record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM FROM namespaces n WHERE n.id = p_id FOR UPDATE; -- nobody registers meanwhile
     v_open := nodes_present(p_id);
     IF v_open.count > 0 AND NOT p_force THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('namespace %s is open in %s process%s: %s', p_name, v_open.count,
                           CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END, v_open.names);
         RETURN;
@@ -323,7 +323,7 @@ END
 $$;
 
 -- change_namespace_remove: one step of `struct namespace_remove`, at most about p_rows rows or a month.
--- HF_NOTFOUND (3), HF_CONFLICT (4); HF_MISUSE (2) if it is p_own, the caller's. Locks are waited for only briefly: who publishes, here or in
+-- HF_NOTFOUND, HF_CONFLICT; HF_MISUSE if it is p_own, the caller's. Locks are waited for only briefly: who publishes, here or in
 -- another namespace, waits behind whoever waits for a lock on the log; so this gives up and is called
 -- again.
 CREATE OR REPLACE FUNCTION holdfast.change_namespace_remove(p_own integer, p_name text,
@@ -340,16 +340,16 @@ DECLARE
     v_table     text;
     v_namespace namespaces%ROWTYPE;
 BEGIN
-    status := 0;
+    status := HF_OK;
     more := true;
     SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name FOR UPDATE;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no namespace %s', left(p_name, 255));
         RETURN;
     END IF;
     IF v_namespace.id = p_own THEN
-        status := 2;
+        status := HF_MISUSE;
         message := format('namespace %s is open here', p_name);
         RETURN;
     END IF;

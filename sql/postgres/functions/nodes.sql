@@ -89,7 +89,7 @@ END
 $$;
 
 -- node_register: makes the process known with what it says about itself; again when it has a new
--- connection. HF_CONFLICT (4) if the id was given and a node that is live has it, HF_BUSY (11) if the
+-- connection. HF_CONFLICT if the id was given and a node that is live has it, HF_BUSY if the
 -- namespace is being removed or gone, or is copied into; with p_again it is registered all the same, and
 -- hears that there is another one. 0 with a message: registered, but see node_lock.
 CREATE OR REPLACE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid,
@@ -109,7 +109,7 @@ DECLARE
     v_namespace namespaces;
     v_warning   text;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM process_check(p_namespace_id, p_token, v_caller);
     IF v_caller IS NOT NULL THEN
         PERFORM fault_check(node_fault(p_node_id, p_description, p_metadata, p_heartbeat_ms));
@@ -119,7 +119,7 @@ BEGIN
     SELECT * INTO v_namespace FROM namespaces n
         WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
     IF (NOT FOUND OR v_namespace.copying IS NOT NULL) AND NOT p_again THEN
-        status := 11;
+        status := HF_BUSY;
         message := CASE WHEN FOUND THEN 'the namespace is a copy that is not complete'
                         ELSE 'the namespace is being removed' END;
         RETURN;
@@ -127,7 +127,7 @@ BEGIN
     IF p_given THEN
         message := node_rival(p_namespace_id, p_node_id, p_token, '-infinity');
         IF message IS NOT NULL THEN
-            status := 4;
+            status := HF_CONFLICT;
             IF NOT p_again THEN
                 RETURN;
             END IF;
@@ -342,9 +342,9 @@ BEGIN
     v_done := node_register(v_id, v_token, false, false, heartbeat.node, true, heartbeat.node,
                             heartbeat.description, heartbeat.metadata, NULL, NULL, NULL,
                             coalesce(heartbeat.heartbeat_ms, 30000), p_ticket);
-    IF v_done.status <> 0 THEN
+    IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message,
-            ERRCODE = CASE WHEN v_done.status = 4 THEN 'HF004' ELSE 'HF003' END;
+            ERRCODE = CASE WHEN v_done.status = HF_CONFLICT THEN 'HF004' ELSE 'HF003' END;
     ELSIF v_done.message IS NOT NULL THEN
         RAISE WARNING USING MESSAGE = v_done.message;
     END IF;

@@ -2,8 +2,8 @@
 
 -- change_acquire: `struct acquire`. p_frozen, p_frozen_renewals: processes that the caller has seen
 -- standing still at this number for a lease of its own clock; NULL: none. unclean: the former owner
--- is dead or frozen, and nobody knows what it was doing. HF_BUSY (11): `owner`, `owner_name` and
--- `owner_renewals` say who is in the way. HF_NOTFOUND (3), HF_MISUSE (2): shared, HF_INVALID (1): no
+-- is dead or frozen, and nobody knows what it was doing. HF_BUSY: `owner`, `owner_name` and
+-- `owner_renewals` say who is in the way. HF_NOTFOUND, HF_MISUSE: shared, HF_INVALID: no
 -- such partition. Must be committed synchronously: an epoch must not fall back.
 CREATE OR REPLACE FUNCTION holdfast.change_acquire(
     p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
@@ -20,19 +20,19 @@ DECLARE
     v_subscription record;
     v_partition    partitions;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM text_check(consumer_admit(p_ticket, p_namespace_id, p_token, NULL), 'node name',
                        p_node_name, 255);
     unclean := false;
     SELECT s.mode, s.partitions, s.generation INTO v_subscription FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no subscription with id %s', p_subscription_id);
         RETURN;
     END IF;
-    IF v_subscription.mode <> 1 THEN
-        status := 2;
+    IF v_subscription.mode <> HF_MODE_ORDERED THEN
+        status := HF_MISUSE;
         message := 'partitions of a shared subscription cannot be owned';
         RETURN;
     END IF;
@@ -40,7 +40,7 @@ BEGIN
         WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
         FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        status := 1;
+        status := HF_INVALID;
         message := format('partition is %s; the subscription has %s', p_partition,
                           v_subscription.partitions);
         RETURN;
@@ -51,7 +51,7 @@ BEGIN
            OR p_frozen_renewals[array_position(p_frozen, v_partition.owner)] = owner_renewals THEN
             unclean := true;
         ELSIF NOT p_force THEN
-            status := 11;
+            status := HF_BUSY;
             message := format('partition %s is owned by %s, which is alive', p_partition,
                               v_partition.owner_name);
             change_acquire.owner := v_partition.owner;
@@ -69,7 +69,7 @@ BEGIN
 END
 $$;
 
--- change_give_back: `struct give_back`. HF_STALE (5).
+-- change_give_back: `struct give_back`. HF_STALE.
 CREATE OR REPLACE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p_partition integer,
                                                      p_token uuid, p_epoch bigint,
                                                      OUT status integer, OUT message text,
@@ -78,7 +78,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM admit(p_ticket, (SELECT s.namespace_id FROM subscriptions s WHERE s.id = p_subscription_id),
                   'change the subscriptions of', 'consumer', 'owner');
     PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
@@ -86,7 +86,7 @@ BEGIN
         WHERE subscription_id = p_subscription_id AND partition = p_partition AND epoch = p_epoch
             AND owner = p_token;
     IF NOT FOUND THEN
-        status := 5;
+        status := HF_STALE;
         message := format('partition %s is not ours any more', p_partition);
         RETURN;
     END IF;
@@ -96,7 +96,7 @@ $$;
 
 -- fence: is the partition still the caller's? p_lanes: rows of lanes are going to be rearranged, which
 -- only one transaction may do at a time. The partition's row stays locked to the end of the
--- transaction, so that nobody can take it over before. status 0, HF_NOTFOUND (3), HF_STALE (5). With it
+-- transaction, so that nobody can take it over before. status 0, HF_NOTFOUND, HF_STALE. With it
 -- goes what every settle needs to know: `stored` is the journal's newest row, read after the lock (40001
 -- if it has moved on).
 CREATE OR REPLACE FUNCTION holdfast.fence(p_namespace_id integer, p_subscription_id bigint,
@@ -113,7 +113,7 @@ DECLARE
     v_partition    holdfast.partitions;
     v_subscription record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     IF p_lanes THEN
         SELECT * INTO v_partition FROM holdfast.partitions p
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
@@ -132,17 +132,17 @@ BEGIN
         LEFT JOIN LATERAL journal_look(p_subscription_id, p_partition) j ON true
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no subscription with id %s', p_subscription_id);
     ELSIF v_partition.subscription_id IS NULL THEN
-        status := 5;
+        status := HF_STALE;
         message := format('there is no partition %s to be the owner of', p_partition);
     ELSIF v_partition.owner IS DISTINCT FROM p_token THEN
-        status := 5;
+        status := HF_STALE;
         message := format('partition %s now belongs to %s', p_partition,
                           coalesce(v_partition.owner_name, 'nobody'));
     ELSIF v_partition.epoch <> p_epoch THEN
-        status := 5;
+        status := HF_STALE;
         message := format('partition %s was acquired again or sought: its epoch is %s, not %s',
                           p_partition, v_partition.epoch, p_epoch);
     ELSE

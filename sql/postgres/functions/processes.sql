@@ -106,7 +106,8 @@ BEGIN
         UPDATE leases l SET expires_at = v_now + l.lease_ms * interval '1 ms'
             WHERE l.subscription_id = v_id AND l.expires_at > v_now + l.lease_ms * interval '1 ms';
         UPDATE retries r SET next_attempt_at = v_now, last_retry_at = v_now
-            WHERE r.subscription_id = v_id AND r.kind IN (1, 5) AND r.next_attempt_at > v_now
+            WHERE r.subscription_id = v_id AND r.kind IN (RETRY_WAITING, RETRY_ALONE)
+                AND r.next_attempt_at > v_now
                 AND coalesce(r.last_retry_at, r.next_attempt_at) > v_now;
     END LOOP;
     PERFORM pg_notify('holdfast_' || p_namespace_id, '');

@@ -28,7 +28,7 @@ BEGIN
     v_done := append_one(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
                          NULL, v_emitted, p_expected_version,
                          hash_of(coalesce(p_tenant, p_key, p_id::text)));
-    IF v_done.status <> 0 THEN
+    IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
     END IF;
     publish_checked."position" := v_done."position";
@@ -239,7 +239,7 @@ BEGIN
                              producers[i], NULL, coalesce(publish_many.emitted_at[i], v_now),
                              expected_versions[i],
                              hash_of(coalesce(tenants[i], publish_many.keys[i], v_ids[i]::text)));
-        IF v_done.status <> 0 THEN
+        IF v_done.status <> HF_OK THEN
             RAISE EXCEPTION USING MESSAGE = format('event %s: %s', i - 1, v_done.message),
                 ERRCODE = 'HF004';
         END IF;

@@ -43,7 +43,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no subscription %', left(p_subscription, 255)
             USING ERRCODE = 'HF003';
-    ELSIF v_mode <> 2 THEN
+    ELSIF v_mode <> HF_MODE_SHARED THEN
         RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases', p_subscription
             USING ERRCODE = 'HF002';
     END IF;
@@ -115,7 +115,7 @@ BEGIN
            array_agg(o.error) AS errors, array_agg(o.cause) AS causes
         INTO a FROM unnest(p_outcomes) o;
     IF p_pull.options ->> 'on_poison' = 'halt' THEN
-        SELECT o.position INTO v_dead FROM unnest(p_outcomes) o WHERE o.kind = 3 LIMIT 1;
+        SELECT o.position INTO v_dead FROM unnest(p_outcomes) o WHERE o.kind = OUTCOME_DEAD LIMIT 1;
     END IF;
     v_done := change_settle_lease(
         p_pull.namespace_id, p_pull.subscription_id, p_lease, false, false, NULL, p_now, a.kinds,
@@ -185,7 +185,7 @@ CREATE OR REPLACE FUNCTION holdfast.pull_weed(p_pull holdfast.pull, p_lease uuid
 AS $$
 BEGIN
     PERFORM pull_apply(p_pull, p_lease, p_node, p_now, array_agg(ROW(
-                3, w.position, lane_of(w.tenant, w.key, w.id), w.attempts, w.uncounted,
+                OUTCOME_DEAD, w.position, lane_of(w.tenant, w.key, w.id), w.attempts, w.uncounted,
                 coalesce(w.story, '[]'), p_now,
                 CASE WHEN claimed_damaged(w) THEN 'corrupt'
                      WHEN w.unhandled THEN 'no_handler'
@@ -284,7 +284,8 @@ BEGIN
     END IF;
     v_done := change_settle_lease(
         p_pull.namespace_id, p_pull.subscription_id, p_lease,
-        p_positions IS NULL AND p_kind = 0 AND p_extend IS NULL, p_positions IS NULL AND p_kind = 5,
+        p_positions IS NULL AND p_kind = OUTCOME_DONE AND p_extend IS NULL,
+        p_positions IS NULL AND p_kind = OUTCOME_RELEASE,
         p_extend, p_now, array_fill(p_kind, ARRAY[cardinality(v_positions)]), v_positions);
     PERFORM pull_answer(p_pull, v_done.status, v_done.message, v_done.ring);
 END
@@ -300,7 +301,7 @@ CREATE OR REPLACE FUNCTION holdfast.ack(namespace text, subscription text, lease
 AS $$
 BEGIN
     PERFORM pull_settle(pull_find(p_ticket, ack.namespace, ack.subscription), lease_token(ack.lease),
-                        ack.positions, 0, NULL, clock_timestamp());
+                        ack.positions, OUTCOME_DONE, NULL, clock_timestamp());
 END
 $$;
 
@@ -314,7 +315,8 @@ CREATE OR REPLACE FUNCTION holdfast.release(namespace text, subscription text, l
 AS $$
 BEGIN
     PERFORM pull_settle(pull_find(p_ticket, release.namespace, release.subscription),
-                        lease_token(release.lease), release.positions, 5, NULL, clock_timestamp());
+                        lease_token(release.lease), release.positions, OUTCOME_RELEASE, NULL,
+                        clock_timestamp());
 END
 $$;
 
@@ -337,7 +339,7 @@ BEGIN
         RAISE EXCEPTION 'lease_ms is %; it must be NULL (as stored) or 1 to 604800000', v_ms
             USING ERRCODE = 'HF001';
     END IF;
-    PERFORM pull_settle(v_pull, v_token, NULL, 0, v_now + v_ms * interval '1 ms', v_now);
+    PERFORM pull_settle(v_pull, v_token, NULL, OUTCOME_DONE, v_now + v_ms * interval '1 ms', v_now);
     RETURN v_now + v_ms * interval '1 ms';
 END
 $$;
@@ -376,17 +378,18 @@ BEGIN
         INTO v_found
         FROM lease_read(p_pull.namespace_id, p_pull.subscription_id, p_lease) c;
     v_answer := v_found.answer;
-    IF v_answer.status = 0 AND p_positions IS NOT NULL THEN
+    IF v_answer.status = HF_OK AND p_positions IS NOT NULL THEN
         SELECT p INTO v_missing FROM unnest(p_positions) p
             WHERE p NOT IN (SELECT c.position FROM unnest(v_found.left) c) ORDER BY p LIMIT 1;
         IF FOUND THEN
-            v_answer.status := 5;
+            v_answer.status := HF_STALE;
             v_answer.message := format('position %s is not in the lease (any more)', v_missing);
         END IF;
     END IF;
     PERFORM pull_answer(p_pull, v_answer.status, v_answer.message, false);
     SELECT array_agg(ROW(
-               CASE WHEN p_bury OR c.attempts + 1 >= v_max THEN 3 ELSE 1 END, c.position,
+               CASE WHEN p_bury OR c.attempts + 1 >= v_max THEN OUTCOME_DEAD ELSE OUTCOME_RETRY END,
+               c.position,
                lane_of(c.tenant, c.key, c.id), c.attempts + 1, c.uncounted,
                story_add(c.story, c.attempts + 1, v_now, v_error, v_node),
                v_now + coalesce(p_delay_ms, retry_delay_ms(p_pull.options, c.attempts + 2))

@@ -113,7 +113,7 @@ END
 $$;
 
 -- retention_plan: what retention would take now. due: there is something; through: the highest position
--- of it; kept_by: who keeps more from going, or with lagging_drop who loses something. HF_NOTFOUND (3).
+-- of it; kept_by: who keeps more from going, or with lagging_drop who loses something. HF_NOTFOUND.
 CREATE OR REPLACE FUNCTION holdfast.retention_plan(p_namespace_id integer, OUT due boolean,
                                                    OUT through bigint, OUT events bigint,
                                                    OUT bytes bigint, OUT by_size boolean,
@@ -187,8 +187,8 @@ BEGIN
             AND NOT EXISTS (SELECT FROM copies c WHERE c.subscription_id = r.subscription_id
                                 AND c.position = r.position);
     -- What was held behind one that is gone is the first of its lane now.
-    UPDATE retries r SET kind = 1, next_attempt_at = p_now
-        WHERE r.subscription_id = p_subscription_id AND r.kind = 2
+    UPDATE retries r SET kind = RETRY_WAITING, next_attempt_at = p_now
+        WHERE r.subscription_id = p_subscription_id AND r.kind = RETRY_HELD
             AND NOT EXISTS (SELECT FROM retries b
                             WHERE b.subscription_id = r.subscription_id AND b.partition = r.partition
                                 AND b.lane = r.lane AND b.position < r.position);
@@ -281,7 +281,7 @@ DECLARE
     v_month     record;
     v_lagging   record;
 BEGIN
-    status := 0;
+    status := HF_OK;
     taken := p_every_ms IS NULL OR retention_may();
     more := false;
     events := 0;
@@ -292,7 +292,7 @@ BEGIN
     SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL
         FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := 'there is no such namespace, or it is being removed';
         RETURN;
     END IF;
@@ -397,7 +397,7 @@ BEGIN
                         'finished there is dropped (lagging=drop)', v_step.dropped_name,
                         v_step.dropped_from, v_step.dropped_through;
                 END IF;
-                EXIT WHEN v_step.status <> 0 OR NOT v_step.taken OR NOT v_step.more;
+                EXIT WHEN v_step.status <> HF_OK OR NOT v_step.taken OR NOT v_step.more;
                 IF v_step.bytes > 0 THEN
                     RETURN 1;
                 END IF;

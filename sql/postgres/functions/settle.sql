@@ -62,10 +62,12 @@ DECLARE
     v_lane  bigint;
 BEGIN
     UPDATE holdfast.retries r
-        SET kind = 5, attempts = r.attempts + 1, next_attempt_at = p_now, last_retry_at = p_now,
+        SET kind = RETRY_ALONE, attempts = r.attempts + 1, next_attempt_at = p_now,
+            last_retry_at = p_now,
             story = holdfast.story_add(r.story, r.attempts + 1, p_now, v_error, p_node),
             cause = p_cause, unit_first = NULL, unit_events = NULL
-        WHERE r.subscription_id = p_subscription_id AND r.position = p_position AND r.kind <> 3;
+        WHERE r.subscription_id = p_subscription_id AND r.position = p_position
+            AND r.kind <> RETRY_BLOCKED;
     IF FOUND THEN
         RETURN true;
     END IF;
@@ -81,7 +83,7 @@ BEGIN
     END IF;
     INSERT INTO holdfast.retries (subscription_id, position, kind, partition, lane, attempts,
                                   next_attempt_at, last_retry_at, story, cause)
-        VALUES (p_subscription_id, p_position, 5, 0, v_lane, 1, p_now, p_now,
+        VALUES (p_subscription_id, p_position, RETRY_ALONE, 0, v_lane, 1, p_now, p_now,
                 holdfast.story_add(NULL, 1, p_now, v_error, p_node), p_cause);
     RETURN true;
 END
@@ -105,14 +107,14 @@ CREATE OR REPLACE FUNCTION holdfast.lanes_promote(p_subscription_id bigint, p_pa
                                                   p_lanes bigint[], p_now timestamptz) RETURNS void
     LANGUAGE sql
 BEGIN ATOMIC
-    UPDATE holdfast.retries r SET kind = 1, next_attempt_at = $4
+    UPDATE holdfast.retries r SET kind = RETRY_WAITING, next_attempt_at = $4
         FROM (SELECT DISTINCT unnest($3) AS lane) l
         CROSS JOIN LATERAL holdfast.lane_first($1, $2, l.lane) f
-        WHERE r.subscription_id = $1 AND r.position = f.position AND f.kind = 2;
+        WHERE r.subscription_id = $1 AND r.position = f.position AND f.kind = RETRY_HELD;
 END;
 
 -- Stores events that wait behind others of their lanes, in rows of their own; one that was tried before
--- keeps its attempts. p_kinds: only those of kind 2 are meant; NULL: all are. Those of other partitions
+-- keeps its attempts. p_kinds: only those that are HELD are meant; NULL: all are. Those of other partitions
 -- than p_ours, whose rows are locked for rearranging lanes, are passed over. Answers of each whether it
 -- is to wait and is due: in a lane where nothing moves, because it was freed while the caller did not
 -- know, the first one goes on.
@@ -126,19 +128,20 @@ AS $$
 BEGIN
     INSERT INTO holdfast.retries
         (subscription_id, position, kind, partition, lane, attempts, next_attempt_at)
-        SELECT p_subscription_id, h.position, 2, h.partition, h.lane, 0, p_now
+        SELECT p_subscription_id, h.position, RETRY_HELD, h.partition, h.lane, 0, p_now
         FROM unnest(p_partitions, p_positions, p_lanes, p_kinds) h (partition, position, lane, kind)
-        WHERE coalesce(h.kind, 2) = 2 AND h.partition = ANY (p_ours)
+        WHERE coalesce(h.kind, OUTCOME_HELD) = OUTCOME_HELD AND h.partition = ANY (p_ours)
         ON CONFLICT (subscription_id, position) DO UPDATE
-        SET kind = 2, partition = excluded.partition, lane = excluded.lane, next_attempt_at = p_now;
+        SET kind = RETRY_HELD, partition = excluded.partition, lane = excluded.lane,
+            next_attempt_at = p_now;
     -- Most often the first of a lane moves; then that is all there is to look at.
-    SELECT array_agg(coalesce(h.kind, 2) = 2 AND h.partition = ANY (p_ours)
-                     AND (SELECT f.kind = 2
+    SELECT array_agg(coalesce(h.kind, OUTCOME_HELD) = OUTCOME_HELD AND h.partition = ANY (p_ours)
+                     AND (SELECT f.kind = RETRY_HELD
                           FROM holdfast.lane_first(p_subscription_id, h.partition, h.lane) f)
                      AND NOT EXISTS (SELECT 1 FROM holdfast.retries r
                                      WHERE r.subscription_id = p_subscription_id
                                          AND r.partition = h.partition AND r.lane = h.lane
-                                         AND r.kind <> 2)
+                                         AND r.kind <> RETRY_HELD)
                      ORDER BY h.i)
         INTO due
         FROM unnest(p_partitions, p_lanes, p_kinds) WITH ORDINALITY h (partition, lane, kind, i);
@@ -165,12 +168,12 @@ DECLARE
     v_unreasoned boolean;
     v_lost       bigint;
 BEGIN
-    status := 0;
+    status := HF_OK;
     SELECT array_agg(o.position), bool_or(o.reason IS NULL) INTO v_dead, v_unreasoned
         FROM unnest(p_kinds, p_positions, p_reasons) o (kind, position, reason)
-        WHERE o.kind IN (3, 4);
+        WHERE o.kind IN (OUTCOME_DEAD, OUTCOME_BLOCK);
     IF v_unreasoned THEN
-        status := 2;
+        status := HF_MISUSE;
         message := 'a dead letter needs a reason';
         RETURN;
     END IF;
@@ -179,7 +182,7 @@ BEGIN
                                                          v_dead) e)
         ORDER BY d LIMIT 1;
     IF FOUND THEN
-        status := 14;
+        status := HF_CORRUPT;
         message := format('the event at position %s is not in the log, so it cannot become '
                           'a dead letter', v_lost);
         RETURN;
@@ -200,15 +203,15 @@ BEGIN
         FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories, p_causes)
             WITH ORDINALITY o (kind, position, attempts, reason, error, story, cause, i)
         JOIN events_at(p_namespace_id, p_subscription_id, v_dead) e ON e.position = o.position
-        WHERE o.kind IN (3, 4) ORDER BY o.i;
+        WHERE o.kind IN (OUTCOME_DEAD, OUTCOME_BLOCK) ORDER BY o.i;
 END
 $$;
 
 -- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
--- common. Arrays of one length (their meaning: `struct outcome`; kind: 0 done, 1 retry, 2 held, 3 dead,
--- 4 block). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
--- `ret_due`. The caller has locked the partition's row for rearranging lanes, or the lease. HF_MISUSE
--- (2), HF_CORRUPT (14): a dead one's event is not in the log.
+-- common. Arrays of one length (their meaning: `struct outcome`; kind:
+-- OUTCOME_DONE, RETRY, HELD, DEAD or BLOCK). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
+-- `ret_due`. The caller has locked the partition's row for rearranging lanes, or the lease. HF_MISUSE,
+-- HF_CORRUPT: a dead one's event is not in the log.
 CREATE OR REPLACE FUNCTION holdfast.outcomes_apply(
     p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
     p_ordered boolean, p_checkpoint bigint, p_now timestamptz, p_kinds integer[],
@@ -227,36 +230,37 @@ DECLARE
     v_left_lanes bigint[];                      -- ... and their lanes
     v_due        boolean[];                     -- of each: it is held, and due
 BEGIN
-    status := 0;
+    status := HF_OK;
     lane_busy := array_fill(false, ARRAY[cardinality(p_kinds)]);
-    IF NOT p_ordered AND 2 = ANY (p_kinds) THEN
-        status := 2;
+    IF NOT p_ordered AND OUTCOME_HELD = ANY (p_kinds) THEN
+        status := HF_MISUSE;
         message := 'a shared subscription has no lanes to be held behind';
         RETURN;
     END IF;
-    IF 5 = ANY (p_kinds) THEN
-        status := 2;
+    IF OUTCOME_RELEASE = ANY (p_kinds) THEN
+        status := HF_MISUSE;
         message := 'only events of a lease can be released';
         RETURN;
     END IF;
-    IF p_kinds && '{3,4}'::integer[] THEN
+    IF p_kinds && ARRAY[OUTCOME_DEAD, OUTCOME_BLOCK] THEN
         v_buried := letters_add(p_namespace_id, p_subscription_id, p_name, p_now, p_kinds, p_positions,
                                 p_attempts, p_stories, p_reasons, p_errors, p_causes);
         status := v_buried.status;
         message := v_buried.message;
-        IF status <> 0 THEN
+        IF status <> HF_OK THEN
             RETURN;
         END IF;
     END IF;
 
     -- Done and dead ones leave, with their copies.
-    IF p_kinds && '{0,3}'::integer[] THEN
+    IF p_kinds && ARRAY[OUTCOME_DONE, OUTCOME_DEAD] THEN
         SELECT array_agg(o.position) INTO v_gone
-            FROM unnest(p_kinds, p_positions) o (kind, position) WHERE o.kind IN (0, 3);
+            FROM unnest(p_kinds, p_positions) o (kind, position)
+                WHERE o.kind IN (OUTCOME_DONE, OUTCOME_DEAD);
         WITH left_rows AS (
             DELETE FROM retries r
                 WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_gone)
-                    AND (p_ordered OR r.kind = 4)
+                    AND (p_ordered OR r.kind = RETRY_LEASED)
                 RETURNING r.position, r.lane)
         SELECT array_agg(l.position), array_agg(l.lane) INTO v_left, v_left_lanes FROM left_rows l;
         IF v_left IS NOT NULL THEN
@@ -272,19 +276,21 @@ BEGIN
     END IF;
 
     -- Those that wait: retry, blocked, and those behind them.
-    IF p_kinds && '{1,4}'::integer[] THEN
+    IF p_kinds && ARRAY[OUTCOME_RETRY, OUTCOME_BLOCK] THEN
         INSERT INTO retries
             (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
              last_retry_at, story, cause, unit_first, unit_events)
-            SELECT p_subscription_id, o.position, CASE o.kind WHEN 1 THEN 1 ELSE 3 END, p_partition,
+            SELECT p_subscription_id, o.position, CASE o.kind WHEN OUTCOME_RETRY
+                THEN RETRY_WAITING ELSE RETRY_BLOCKED END, p_partition,
                    o.lane, o.attempts, coalesce(o.uncounted, 0),
-                   CASE o.kind WHEN 1 THEN o.next ELSE p_now END, p_now, o.story, o.cause,
+                   CASE o.kind WHEN OUTCOME_RETRY THEN o.next
+                       ELSE p_now END, p_now, o.story, o.cause,
                    o.unit_first, o.unit_events
             FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories,
                         p_causes, p_unit_firsts, p_unit_events)
                 o (kind, position, lane, attempts, uncounted, next, story, cause, unit_first,
                    unit_events)
-            WHERE o.kind IN (1, 4)
+            WHERE o.kind IN (OUTCOME_RETRY, OUTCOME_BLOCK)
             ON CONFLICT (subscription_id, position) DO UPDATE
             SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
                 next_attempt_at = excluded.next_attempt_at, attempts = excluded.attempts,
@@ -292,7 +298,7 @@ BEGIN
                 story = excluded.story, cause = excluded.cause, unit_first = excluded.unit_first,
                 unit_events = excluded.unit_events;
     END IF;
-    IF 2 = ANY (p_kinds) THEN
+    IF OUTCOME_HELD = ANY (p_kinds) THEN
         v_due := lanes_hold(p_subscription_id, ARRAY[p_partition],
                             array_fill(p_partition, ARRAY[cardinality(p_kinds)]), p_positions,
                             p_lanes, p_kinds, p_now);
@@ -302,8 +308,8 @@ BEGIN
     IF p_ordered AND v_left IS NOT NULL THEN
         PERFORM lanes_promote(p_subscription_id, p_partition, v_left_lanes, p_now);
     END IF;
-    IF true = ANY (v_due) OR p_ordered AND v_left IS NOT NULL OR 4 = ANY (p_kinds) THEN
-        SELECT array_agg(CASE o.kind WHEN 4 THEN true
+    IF true = ANY (v_due) OR p_ordered AND v_left IS NOT NULL OR OUTCOME_BLOCK = ANY (p_kinds) THEN
+        SELECT array_agg(CASE o.kind WHEN OUTCOME_BLOCK THEN true
                          WHEN 2 THEN o.due
                          ELSE p_ordered AND l.lane IS NOT NULL
                               AND EXISTS (SELECT FROM lane_first(p_subscription_id, p_partition,
@@ -311,7 +317,7 @@ BEGIN
                          ORDER BY o.i) INTO lane_busy
             FROM unnest(p_kinds, p_positions, v_due) WITH ORDINALITY o (kind, position, due, i)
             LEFT JOIN unnest(v_left, v_left_lanes) l (position, lane)
-                ON l.position = o.position AND o.kind IN (0, 3);
+                ON l.position = o.position AND o.kind IN (OUTCOME_DONE, OUTCOME_DEAD);
     END IF;
 END
 $$;
@@ -319,8 +325,8 @@ $$;
 -- change_settle: `struct settle`. p_generation: NULL or 0: any. p_checkpoint: NULL or -1: unchanged.
 -- p_last_event_id NULL: unchanged. p_kinds ... p_unit_events: the outcomes, NULL or arrays of one length
 -- (see outcomes_apply); p_waited: they have rows in retries. p_pause_reason: the subscription is paused
--- too; NULL: it is not. lane_busy is NULL if there are no outcomes. HF_STALE (5), HF_NOTFOUND (3),
--- HF_CONFLICT (4), HF_MISUSE (2). Locks the partition's row: FOR SHARE, or for rearranging lanes if an
+-- too; NULL: it is not. lane_busy is NULL if there are no outcomes. HF_STALE, HF_NOTFOUND,
+-- HF_CONFLICT, HF_MISUSE. Locks the partition's row: FOR SHARE, or for rearranging lanes if an
 -- outcome does so; before it the subscription's, if that is paused. May be committed asynchronously:
 -- what is lost is done again. As in change_checkpoints, plans are made once, whatever it calls. (The cost
 -- of a scan that is off makes a plan look worth compiling.)
@@ -347,7 +353,8 @@ DECLARE
     v_stored checkpoints_0;
     v_new    bigint := nullif(p_checkpoint, -1);
     v_done   record;
-    v_lanes  boolean := p_kinds && '{1,2,3,4}'::integer[] OR true = ANY (p_waited);
+    v_lanes  boolean := p_kinds && ARRAY[OUTCOME_RETRY, OUTCOME_HELD, OUTCOME_DEAD, OUTCOME_BLOCK]
+                        OR true = ANY (p_waited);
 BEGIN
     v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     IF v_caller IS NOT NULL THEN
@@ -365,18 +372,18 @@ BEGIN
                      coalesce(v_lanes, false));
     status := v_fence.status;
     message := v_fence.message;
-    IF status <> 0 THEN
+    IF status <> HF_OK THEN
         RETURN;
     END IF;
     IF p_generation <> 0 AND p_generation <> v_fence.generation THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('the subscription has been changed: its generation is %s, not %s',
                           v_fence.generation, p_generation);
         RETURN;
     END IF;
     v_stored := v_fence.stored;
     IF v_new < v_stored.checkpoint THEN
-        status := 2;
+        status := HF_MISUSE;
         message := format('checkpoint %s is below the stored one, %s', v_new, v_stored.checkpoint);
         RETURN;
     END IF;
@@ -388,7 +395,7 @@ BEGIN
         status := v_done.status;
         message := v_done.message;
         lane_busy := v_done.lane_busy;
-        IF status <> 0 THEN
+        IF status <> HF_OK THEN
             RETURN;
         END IF;
     END IF;

@@ -59,12 +59,13 @@ BEGIN
                     CASE WHEN count(p.passed) = count(*) THEN avg(p.passed)
                         / extract(epoch FROM v_now - span_began(v_span - 1)) END AS rate
              FROM parts p) every,
-            (SELECT count(*) FILTER (WHERE r.kind IN (1, 5)) AS retrying,
-                    min(r.next_attempt_at) FILTER (WHERE r.kind IN (1, 5)) AS next_attempt_at,
-                    count(*) FILTER (WHERE r.kind = 2) AS held,
-                    count(*) FILTER (WHERE r.kind = 3) AS blocked,
+            (SELECT count(*) FILTER (WHERE r.kind IN (RETRY_WAITING, RETRY_ALONE)) AS retrying,
+                    min(r.next_attempt_at) FILTER (WHERE r.kind IN (RETRY_WAITING,
+                        RETRY_ALONE)) AS next_attempt_at,
+                    count(*) FILTER (WHERE r.kind = RETRY_HELD) AS held,
+                    count(*) FILTER (WHERE r.kind = RETRY_BLOCKED) AS blocked,
                     min(r.position) AS lowest,
-                    min(r.position) FILTER (WHERE r.kind <> 3) AS lowest_open
+                    min(r.position) FILTER (WHERE r.kind <> RETRY_BLOCKED) AS lowest_open
              FROM retries r WHERE r.subscription_id = s.id) waiting,
             (SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
                     min(lower(l.positions)) AS lowest
@@ -163,13 +164,14 @@ BEGIN
         SELECT n.name, p.name, m.head, m.checkpoint, m.head - m.checkpoint,
                clock_timestamp() - CASE WHEN m.open THEN coalesce(p.copied_at, e.entered_at)
                                         ELSE e.entered_at END,
-               CASE WHEN p.mode = 2 THEN p.in_flight END, p.retrying, p.held, p.blocked, p.dead, p.rate
+               CASE WHEN p.mode = HF_MODE_SHARED
+                   THEN p.in_flight END, p.retrying, p.held, p.blocked, p.dead, p.rate
         FROM holdfast.namespaces n CROSS JOIN unnest($1) WITH ORDINALITY p
         CROSS JOIN (SELECT (SELECT e.position FROM holdfast.events_{namespace} e
                             ORDER BY e.position DESC LIMIT 1) AS newest) l
         CROSS JOIN LATERAL (
             SELECT greatest(p.checkpoint, l.newest) AS head,
-                   CASE WHEN p.mode = 2 THEN least(p.checkpoint, p.lowest - 1)
+                   CASE WHEN p.mode = HF_MODE_SHARED THEN least(p.checkpoint, p.lowest - 1)
                         ELSE p.checkpoint END AS checkpoint,
                    coalesce(p.first_open < p.first_unread, false) AS open) m
         LEFT JOIN LATERAL (

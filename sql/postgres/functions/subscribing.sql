@@ -101,7 +101,7 @@ BEGIN
             (v_options::jsonb ->> 'partitions')::integer,
             CASE WHEN v_stored.id IS NULL THEN (place_find(p_namespace, p_place))."position" END,
             coalesce(v_stored.generation, 0), clock_timestamp());
-        EXIT WHEN v_done.status <> 4;
+        EXIT WHEN v_done.status <> HF_CONFLICT;
     END LOOP;
     PERFORM answer_check(v_done.status, v_done.message);
     -- If nobody works for it and all partitions are equally far another number need not wait.

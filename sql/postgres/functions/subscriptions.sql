@@ -13,7 +13,7 @@
 -- numbers. p_now is the caller's clock.
 
 -- change_subscription_put: `struct subscription_put`. p_patterns, p_options: NULL: absent.
--- p_expect_generation: NULL or -1: any; 0: there is none yet. HF_CONFLICT (4). Two that create the same
+-- p_expect_generation: NULL or -1: any; 0: there is none yet. HF_CONFLICT. Two that create the same
 -- one at the same moment: the second waits for the first and then only compares.
 CREATE OR REPLACE FUNCTION holdfast.change_subscription_put(
     p_namespace_id integer, p_name text, p_patterns text, p_options text, p_mode integer,
@@ -28,7 +28,7 @@ DECLARE
     v_stored subscriptions;
     v_expect bigint := nullif(p_expect_generation, -1);
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM subscription_values(consumer_admit(p_ticket, p_namespace_id, NULL, p_now), p_namespace_id,
                                p_name, p_patterns, p_options, p_mode, p_partitions, p_start);
     created := false;
@@ -44,26 +44,28 @@ BEGIN
     IF created THEN
         INSERT INTO partitions (subscription_id, partition)
             SELECT change_subscription_put.id, i
-            FROM generate_series(0, CASE WHEN p_mode = 2 THEN 0 ELSE p_partitions - 1 END) i;
+            FROM generate_series(0, CASE WHEN p_mode = HF_MODE_SHARED THEN 0
+                ELSE p_partitions - 1 END) i;
         PERFORM journal_add(change_subscription_put.id, i, p_start, NULL, NULL)
-            FROM generate_series(0, CASE WHEN p_mode = 2 THEN 0 ELSE p_partitions - 1 END) i;
+            FROM generate_series(0, CASE WHEN p_mode = HF_MODE_SHARED THEN 0
+                ELSE p_partitions - 1 END) i;
         RETURN;
     END IF;
     SELECT * INTO v_stored FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('subscription %s does not exist any more', p_name);
     ELSIF v_stored.mode <> p_mode THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('subscription %s has mode %s, which cannot be changed', p_name,
-                          CASE v_stored.mode WHEN 2 THEN 'shared' ELSE 'ordered' END);
-    ELSIF v_stored.mode = 2 AND v_stored.partitions <> p_partitions THEN
-        status := 4;
+                          CASE v_stored.mode WHEN HF_MODE_SHARED THEN 'shared' ELSE 'ordered' END);
+    ELSIF v_stored.mode = HF_MODE_SHARED AND v_stored.partitions <> p_partitions THEN
+        status := HF_CONFLICT;
         message := format('subscription %s has partitions %s, which cannot be changed to %s', p_name,
                           v_stored.partitions, p_partitions);
     ELSIF v_expect <> v_stored.generation THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('subscription %s has been changed meanwhile: generation %s, expected %s',
                           p_name, v_stored.generation, v_expect);
     ELSE
@@ -108,7 +110,7 @@ BEGIN
 END
 $$;
 
--- change_subscription_remove: `struct subscription_remove`. HF_NOTFOUND (3). What the journal has of it
+-- change_subscription_remove: `struct subscription_remove`. HF_NOTFOUND. What the journal has of it
 -- goes with the next rotation. Waits for settles and claims under way.
 CREATE OR REPLACE FUNCTION holdfast.change_subscription_remove(p_namespace_id integer, p_name text,
                                                                OUT status integer, OUT message text,
@@ -119,12 +121,12 @@ AS $$
 DECLARE
     v_id bigint;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM consumer_admit(p_ticket, p_namespace_id, NULL, NULL);
     SELECT s.id INTO v_id FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR UPDATE;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no subscription %s', left(p_name, 255));
         RETURN;
     END IF;
@@ -135,7 +137,7 @@ BEGIN
 END
 $$;
 
--- change_pause: `struct pause`. HF_NOTFOUND (3).
+-- change_pause: `struct pause`. HF_NOTFOUND.
 CREATE OR REPLACE FUNCTION holdfast.change_pause(p_namespace_id integer, p_subscription_id bigint,
                                                  p_paused boolean, p_by text, p_reason text,
                                                  p_now timestamptz, OUT status integer,
@@ -145,7 +147,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_pause(p_namespace_id integer, p_subsc
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM text_check(consumer_admit(p_ticket, p_namespace_id, NULL, p_now), 'reason',
                        concat(p_by, p_reason), 4096);
     IF p_paused THEN
@@ -164,14 +166,14 @@ BEGIN
         PERFORM 1 FROM subscriptions
             WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
         IF NOT FOUND THEN
-            status := 3;
+            status := HF_NOTFOUND;
             message := format('there is no subscription with id %s', p_subscription_id);
         END IF;
     END IF;
 END
 $$;
 
--- change_breaker: `struct breaker_put`. HF_NOTFOUND (3).
+-- change_breaker: `struct breaker_put`. HF_NOTFOUND.
 CREATE OR REPLACE FUNCTION holdfast.change_breaker(p_namespace_id integer, p_subscription_id bigint,
                                                    p_state text, OUT status integer,
                                                    OUT message text,
@@ -180,7 +182,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_breaker(p_namespace_id integer, p_sub
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM text_check(consumer_admit(p_ticket, p_namespace_id, NULL, NULL), 'state',
                        p_state, 4096);
     UPDATE subscriptions SET breaker = p_state, generation = generation + 1
@@ -190,14 +192,14 @@ BEGIN
         PERFORM 1 FROM subscriptions
             WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
         IF NOT FOUND THEN
-            status := 3;
+            status := HF_NOTFOUND;
             message := format('there is no subscription with id %s', p_subscription_id);
         END IF;
     END IF;
 END
 $$;
 
--- change_seek: `struct seek`. HF_INVALID (1): beyond the head. HF_NOTFOUND (3). Waits for settles and
+-- change_seek: `struct seek`. HF_INVALID: beyond the head. HF_NOTFOUND. Waits for settles and
 -- claims under way; they are refused afterwards.
 CREATE OR REPLACE FUNCTION holdfast.change_seek(p_namespace_id integer, p_subscription_id bigint,
                                                 p_position bigint, p_now timestamptz,
@@ -209,18 +211,18 @@ AS $$
 DECLARE
     v_head bigint;
 BEGIN
-    status := 0;
+    status := HF_OK;
     PERFORM consumer_admit(p_ticket, p_namespace_id, NULL, p_now);
     v_head := head(p_namespace_id);
     IF p_position < 0 OR p_position > v_head THEN
-        status := 1;
+        status := HF_INVALID;
         message := format('position %s is outside the log, which ends at %s', p_position, v_head);
         RETURN;
     END IF;
     UPDATE subscriptions SET start = p_position, generation = generation + 1
         WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
     IF NOT FOUND THEN
-        status := 3;
+        status := HF_NOTFOUND;
         message := format('there is no subscription with id %s', p_subscription_id);
         RETURN;
     END IF;

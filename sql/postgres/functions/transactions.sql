@@ -49,7 +49,7 @@ $$;
 
 -- tx_enter: may the handler run? Looks only, and locks nothing: a process that is stopped in the middle
 -- of a handler holds up nobody. tx_leave settles. p_leased: by lease, else by partition and epoch.
--- status 0, HF_STALE (5), HF_NOTFOUND (3), HF_CONFLICT (4): settled already.
+-- status 0, HF_STALE, HF_NOTFOUND, HF_CONFLICT: settled already.
 CREATE OR REPLACE FUNCTION holdfast.tx_enter(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint,
@@ -61,39 +61,39 @@ DECLARE
     v_lease     leases;
     v_partition partitions;
 BEGIN
-    status := 0;
+    status := HF_OK;
     IF p_leased THEN
         SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease
             AND l.subscription_id = p_subscription_id AND l.piece IS NULL;
         IF NOT FOUND THEN
-            status := 5;
+            status := HF_STALE;
             message := 'the lease has ended: its events were handed out again or are settled';
         ELSIF NOT v_lease.positions @> p_position THEN
-            status := 4;
+            status := HF_CONFLICT;
         END IF;
     ELSE
         SELECT * INTO v_partition FROM partitions p
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition;
         IF NOT FOUND THEN
-            status := 3;
+            status := HF_NOTFOUND;
             message := format('there is no subscription with id %s', p_subscription_id);
         ELSIF v_partition.owner IS DISTINCT FROM p_token OR v_partition.epoch <> p_epoch THEN
-            status := 5;
+            status := HF_STALE;
             message := format('partition %s now belongs to %s', p_partition,
                               coalesce(v_partition.owner_name, 'nobody'));
         ELSIF p_position <= (journal_newest(p_subscription_id, p_partition)).checkpoint THEN
             IF NOT EXISTS (SELECT 1 FROM retries r
                            WHERE r.subscription_id = p_subscription_id
                                AND r.position = p_position) THEN
-                status := 4;
+                status := HF_CONFLICT;
             END IF;
         ELSIF EXISTS (SELECT 1 FROM settled s
                       WHERE s.subscription_id = p_subscription_id AND s.partition = p_partition
                           AND s.position = p_position) THEN
-            status := 4;
+            status := HF_CONFLICT;
         END IF;
     END IF;
-    IF status = 4 THEN
+    IF status = HF_CONFLICT THEN
         message := format('the event at position %s is settled already', p_position);
     END IF;
 END
@@ -102,7 +102,7 @@ $$;
 -- tx_leave: settles deliveries of one partition or lease within the transaction that their handler ran
 -- in, which is to be committed soon: from now on it holds the partition's row (FOR SHARE; for
 -- rearranging lanes if one of them waited) or the lease's. lane_busy: `ret_lane_busy` of each. Anything
--- but status 0: the caller undoes all of them. HF_STALE (5), HF_NOTFOUND (3), HF_CONFLICT (4): somebody
+-- but status 0: the caller undoes all of them. HF_STALE, HF_NOTFOUND, HF_CONFLICT: somebody
 -- else has settled one meanwhile, that at `position`.
 CREATE OR REPLACE FUNCTION holdfast.tx_leave(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
@@ -121,7 +121,7 @@ DECLARE
     v_left_lanes bigint[];                      -- ... and their lanes
     v_new        bigint[];
 BEGIN
-    status := 0;
+    status := HF_OK;
     lane_busy := array_fill(false, ARRAY[cardinality(p_positions)]);
     IF p_leased THEN
         SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease
@@ -130,7 +130,7 @@ BEGIN
                         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id)
             FOR UPDATE;
         IF NOT FOUND THEN
-            status := 5;
+            status := HF_STALE;
             message := 'the lease has ended: its events were handed out again or are settled';
             RETURN;
         END IF;
@@ -141,7 +141,7 @@ BEGIN
                          true = ANY (p_waited));
         status := v_fence.status;
         message := v_fence.message;
-        IF status <> 0 THEN
+        IF status <> HF_OK THEN
             RETURN;
         END IF;
         v_checkpoint := (v_fence.stored).checkpoint;
@@ -151,7 +151,8 @@ BEGIN
         IF v_lease.has_retries THEN
             WITH gone AS (
                 DELETE FROM retries r WHERE r.subscription_id = p_subscription_id
-                    AND r.position = ANY (p_positions) AND r.kind = 4 RETURNING r.position)
+                    AND r.position = ANY (p_positions)
+                        AND r.kind = RETRY_LEASED RETURNING r.position)
             DELETE FROM copies c USING gone g
                 WHERE c.subscription_id = p_subscription_id AND c.position = g.position;
         END IF;
@@ -185,7 +186,7 @@ BEGIN
             WHERE (p = ANY (CASE WHEN p > v_checkpoint THEN v_new ELSE v_left END)) IS NOT TRUE);
     END IF;
     IF tx_leave.position IS NOT NULL THEN
-        status := 4;
+        status := HF_CONFLICT;
         message := format('the event at position %s is settled already', tx_leave.position);
         RETURN;
     END IF;
@@ -230,7 +231,7 @@ BEGIN
     PERFORM tx_check(p_mark);
     v_done := tx_leave(p_namespace_id, p_subscription_id, p_leased, p_partition, p_token, p_epoch,
                        p_lease, p_positions, p_waited, p_now);
-    IF v_done.status <> 0 THEN
+    IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message,
             DETAIL = coalesce(v_done.position::text, ''),
             ERRCODE = 'HF' || lpad(v_done.status::text, 3, '0');

@@ -76,7 +76,7 @@ WITH shared AS MATERIALIZED (
            coalesce(s.options::json ->> 'on_unhandled' = 'dead_letter', false) AS unhandled_too,
            holdfast.patterns_regex(ARRAY(SELECT json_array_elements_text(s.patterns::json))) AS regex
     FROM holdfast.subscriptions s JOIN holdfast.checkpoints c ON c.subscription_id = s.id
-    WHERE s.namespace_id = $1::bigint::integer AND s.mode = 2 AND c.holes IS NOT NULL),
+    WHERE s.namespace_id = $1::bigint::integer AND s.mode = HF_MODE_SHARED AND c.holes IS NOT NULL),
 late AS (
     SELECT s.id, s.name, e.position,
            (row_number() OVER (PARTITION BY s.id ORDER BY e.position) - 1) / 10000 AS part

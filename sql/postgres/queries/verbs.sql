@@ -142,9 +142,9 @@ WITH about AS MATERIALIZED (
         SELECT row_number() OVER (ORDER BY c.id) - 1 AS member, c.token, c.assigned
         FROM crew c, gone WHERE c.token <> ALL (gone.tokens)),
     waiting AS MATERIALIZED (
-        SELECT r.partition, count(*) FILTER (WHERE r.kind = 1) AS retrying,
-               count(*) FILTER (WHERE r.kind = 2) AS held,
-               count(*) FILTER (WHERE r.kind = 3) AS blocked
+        SELECT r.partition, count(*) FILTER (WHERE r.kind = RETRY_WAITING) AS retrying,
+               count(*) FILTER (WHERE r.kind = RETRY_HELD) AS held,
+               count(*) FILTER (WHERE r.kind = RETRY_BLOCKED) AS blocked
         FROM holdfast.retries r WHERE r.subscription_id = $2 GROUP BY r.partition)
 SELECT 0 AS what, l.member AS number, l.assigned AS word, NULL::bigint, NULL::bigint,
        NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
@@ -165,7 +165,7 @@ WITH about AS MATERIALIZED (
     blocked AS MATERIALIZED (
         SELECT r.position, r.partition, r.lane, r.last_retry_at
         FROM about JOIN holdfast.retries r ON r.subscription_id = about.id
-        WHERE r.kind = 3 AND r.position > $3 ORDER BY r.position LIMIT $4::integer)
+        WHERE r.kind = RETRY_BLOCKED AND r.position > $3 ORDER BY r.position LIMIT $4::integer)
 SELECT b.position, b.partition, b.last_retry_at,
        (SELECT count(*) FROM holdfast.retries r
         WHERE r.subscription_id = $2 AND r.partition = b.partition AND r.lane = b.lane
@@ -195,11 +195,12 @@ WITH about AS MATERIALIZED (
                          AS before
               FROM about CROSS JOIN LATERAL (
                   SELECT e.position FROM holdfast.events_{namespace} e
-                  WHERE about.mode = 1 AND e.position > about.checkpoint
+                  WHERE about.mode = HF_MODE_ORDERED AND e.position > about.checkpoint
                   ORDER BY e.position LIMIT 4 * $3::bigint) e) g
         WHERE g.before < g.position - 1
         UNION ALL
-        SELECT h.low FROM about CROSS JOIN LATERAL unnest(about.holes) h WHERE about.mode = 2),
+        SELECT h.low FROM about CROSS JOIN LATERAL unnest(about.holes) h
+            WHERE about.mode = HF_MODE_SHARED),
     holders AS MATERIALIZED (
         SELECT l.pid
         FROM holdfast.publishing_now({namespace}) l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
@@ -230,7 +231,7 @@ SELECT s.mode, s.start,
             THEN $4 - 1 ELSE c.checkpoint END,
        EXISTS (SELECT 1 FROM holdfast.settled d
                WHERE d.subscription_id = s.id AND d.partition = c.partition AND d.position = $4),
-       s.mode = 2 AND EXISTS (SELECT 1 FROM holdfast.leases l
+       s.mode = HF_MODE_SHARED AND EXISTS (SELECT 1 FROM holdfast.leases l
                               WHERE l.subscription_id = s.id AND l.positions @> $4),
        r.kind, r.attempts, r.next_attempt_at, r.story, r.cause, d.id, d.attempts, d.story, d.cause
     FROM holdfast.subscriptions s
@@ -284,12 +285,13 @@ WITH due AS MATERIALIZED (
         FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT * FROM holdfast.retries r
-            WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = 1
+            WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = RETRY_WAITING
                 AND r.next_attempt_at <= $3
                 AND r.position NOT IN (SELECT unnest($6::bigint[]))
                 AND NOT EXISTS (
                     SELECT FROM holdfast.lane_first($1, o.partition, r.lane) f
-                    WHERE f.kind = 3 OR f.kind = 1 AND f.next_attempt_at > r.next_attempt_at)
+                    WHERE f.kind = RETRY_BLOCKED OR f.kind = RETRY_WAITING
+                        AND f.next_attempt_at > r.next_attempt_at)
             ORDER BY r.next_attempt_at, r.position LIMIT $4) r
         ORDER BY r.next_attempt_at, r.position LIMIT $4),
     found AS (
@@ -319,7 +321,7 @@ SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.produ
        (SELECT min(n.next_attempt_at) FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT r.next_attempt_at FROM holdfast.retries r
-            WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = 1
+            WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = RETRY_WAITING
                 AND r.next_attempt_at > $3
             ORDER BY r.next_attempt_at LIMIT 1) n)
     FROM (SELECT) one LEFT JOIN found f ON f.bytes_before < $5

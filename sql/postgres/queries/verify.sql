@@ -263,7 +263,7 @@ LIMIT $1::bigint;
 -- name: verify_retry
 SELECT format('namespace "%s", subscription "%s": the delivery of position %s %s', n.name, s.name,
               r.position,
-              CASE WHEN r.kind NOT BETWEEN 1 AND 5
+              CASE WHEN r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
                        THEN format('is of kind %s, which means nothing', r.kind)
                    WHEN r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction',
                                         'process_died', 'lease_expired')
@@ -276,7 +276,7 @@ SELECT format('namespace "%s", subscription "%s": the delivery of position %s %s
 FROM holdfast.retries r
 JOIN holdfast.subscriptions s ON s.id = r.subscription_id
 JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
-WHERE r.kind NOT BETWEEN 1 AND 5
+WHERE r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
     OR r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction', 'process_died',
                        'lease_expired')
     OR (r.unit_first IS NULL) <> (r.unit_events IS NULL)
@@ -293,7 +293,7 @@ SELECT format('namespace "%s", subscription "%s": the delivery of position %s is
 FROM holdfast.retries r
 JOIN holdfast.subscriptions s ON s.id = r.subscription_id
 JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
-WHERE r.kind = 2
+WHERE r.kind = RETRY_HELD
     AND (SELECT 1 FROM holdfast.retries b
          WHERE b.subscription_id = r.subscription_id AND b.partition = r.partition
              AND b.lane = r.lane AND b.position < r.position LIMIT 1) IS NULL
@@ -310,7 +310,7 @@ hashed AS (
                     (SELECT e.hash FROM holdfast.events e
                      WHERE e.namespace_id = s.namespace_id AND e.position = p.position LIMIT 1)) AS hash
     FROM placed p
-    JOIN holdfast.subscriptions s ON s.id = p.subscription_id AND s.mode = 1
+    JOIN holdfast.subscriptions s ON s.id = p.subscription_id AND s.mode = HF_MODE_ORDERED
     JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL)
 SELECT format('namespace "%s", subscription "%s": the %s delivery of position %s is in partition %s, '
               'its event belongs to %s', h.namespace, h.name, h.what, h.position, h.partition,

@@ -129,9 +129,7 @@ CREATE TABLE holdfast.leases (
 );
 CREATE INDEX leases_by_expiry ON holdfast.leases (subscription_id, kept, expires_at);
 
--- Deliveries that wait. kind: 1 waiting for next_attempt_at, 2 held behind its lane, 3 blocked with
--- its lane until an operator decides, 4 leased (shared: handed out again), 5 waiting as 1 does, but
--- its last attempt was lost with its lease, so it is handed out alone (shared).
+-- Deliveries that wait. kind: enum retry_kind of src/store/retry.h.
 CREATE TABLE holdfast.retries (
     subscription_id bigint NOT NULL,
     position        bigint NOT NULL,

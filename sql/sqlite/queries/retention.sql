@@ -62,8 +62,8 @@ DELETE FROM holdfast_retries
 
 -- What was held behind one that is gone is the first of its lane now.
 -- name: drop_promote
-UPDATE holdfast_retries SET kind = 1, next_attempt_at = ?2
-    WHERE subscription_id = ?1 AND kind = 2
+UPDATE holdfast_retries SET kind = RETRY_WAITING, next_attempt_at = ?2
+    WHERE subscription_id = ?1 AND kind = RETRY_HELD
       AND NOT EXISTS (SELECT 1 FROM holdfast_retries b
                       WHERE b.subscription_id = ?1 AND b.partition = holdfast_retries.partition
                         AND b.lane = holdfast_retries.lane AND b.position < holdfast_retries.position);

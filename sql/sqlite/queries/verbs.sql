@@ -265,7 +265,7 @@ SELECT kind, partition, lane, attempts, uncounted, next_attempt_at, story, cause
 -- hot
 -- name: retry_leased
 SELECT attempts, uncounted, story, cause, unit_first, unit_events
-    FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 4;
+    FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = RETRY_LEASED;
 
 -- hot
 -- name: retry_put
@@ -286,7 +286,7 @@ INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, 
                               next_attempt_at)
     VALUES (?1, ?2, 2, ?3, ?4, 0, ?5)
     ON CONFLICT (subscription_id, position) DO UPDATE
-    SET kind = 2, partition = excluded.partition, lane = excluded.lane,
+    SET kind = RETRY_HELD, partition = excluded.partition, lane = excluded.lane,
         next_attempt_at = excluded.next_attempt_at;
 
 -- name: retry_lane
@@ -304,11 +304,11 @@ DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 RETURN
 
 -- hot
 -- name: retry_remove_leased
-DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 4
+DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = RETRY_LEASED
     RETURNING lane;
 
 -- name: retry_remove_blocked
-DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = 3;
+DELETE FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = RETRY_BLOCKED;
 
 -- Becomes ?3, due at ?4; the rest of the row stays.
 -- hot
@@ -318,12 +318,12 @@ UPDATE holdfast_retries SET kind = ?3, next_attempt_at = ?4
 
 -- hot
 -- name: retry_lease
-UPDATE holdfast_retries SET kind = 4 WHERE subscription_id = ?1 AND position = ?2;
+UPDATE holdfast_retries SET kind = RETRY_LEASED WHERE subscription_id = ?1 AND position = ?2;
 
 -- hot
 -- name: retry_release
-UPDATE holdfast_retries SET kind = 1, next_attempt_at = ?3
-    WHERE subscription_id = ?1 AND position = ?2 AND kind = 4;
+UPDATE holdfast_retries SET kind = RETRY_WAITING, next_attempt_at = ?3
+    WHERE subscription_id = ?1 AND position = ?2 AND kind = RETRY_LEASED;
 
 -- hot
 -- name: lane_first
@@ -333,7 +333,8 @@ SELECT position, kind FROM holdfast_retries INDEXED BY holdfast_retries_by_lane
 -- Keys that wait for a dead letter, by position.
 -- name: blocked_list
 SELECT position, partition, lane, last_retry_at FROM holdfast_retries NOT INDEXED
-    WHERE subscription_id = ?1 AND position > ?2 AND kind = 3 ORDER BY position LIMIT ?3;
+    WHERE subscription_id = ?1 AND position > ?2 AND kind = RETRY_BLOCKED
+        ORDER BY position LIMIT ?3;
 
 -- How many of the lane are behind a position.
 -- name: lane_behind
@@ -344,7 +345,7 @@ SELECT count(*) FROM holdfast_retries INDEXED BY holdfast_retries_by_lane
 -- hot
 -- name: lane_moving
 SELECT 1 FROM holdfast_retries INDEXED BY holdfast_retries_by_lane
-    WHERE subscription_id = ?1 AND partition = ?2 AND lane = ?3 AND kind <> 2 LIMIT 1;
+    WHERE subscription_id = ?1 AND partition = ?2 AND lane = ?3 AND kind <> RETRY_HELD LIMIT 1;
 
 -- hot
 -- name: lane_list
@@ -395,7 +396,7 @@ SELECT position FROM holdfast_retries WHERE subscription_id = ?1 ORDER BY positi
 -- The lowest that is not given up.
 -- hot
 -- name: retries_lowest_open
-SELECT position FROM holdfast_retries WHERE subscription_id = ?1 AND kind <> 3
+SELECT position FROM holdfast_retries WHERE subscription_id = ?1 AND kind <> RETRY_BLOCKED
     ORDER BY position LIMIT 1;
 
 -- hot
@@ -579,7 +580,8 @@ SELECT count(*) FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open
 
 -- name: retries_clock_back
 UPDATE holdfast_retries SET next_attempt_at = ?1, last_retry_at = ?1
-    WHERE kind IN (1, 5) AND coalesce(last_retry_at, next_attempt_at) > ?1 AND next_attempt_at > ?1;
+    WHERE kind IN (RETRY_WAITING, RETRY_ALONE)
+        AND coalesce(last_retry_at, next_attempt_at) > ?1 AND next_attempt_at > ?1;
 
 -- name: leases_clock_back
 UPDATE holdfast_leases SET expires_at = ?1 + lease_ms * 1000
@@ -594,7 +596,8 @@ UPDATE holdfast_retries INDEXED BY holdfast_retries_by_kind
                                     WHEN last_retry_at > ?3 THEN max(next_attempt_at - last_retry_at, 0)
                                     ELSE ?4 END,
         last_retry_at = min(last_retry_at, ?3)
-    WHERE subscription_id = ?1 AND partition = ?2 AND kind IN (1, 5) AND next_attempt_at > ?3 + ?4
+    WHERE subscription_id = ?1 AND partition = ?2 AND kind IN (RETRY_WAITING, RETRY_ALONE)
+        AND next_attempt_at > ?3 + ?4
         AND coalesce(last_retry_at, next_attempt_at) > ?5;
 
 -- name: leases_ahead

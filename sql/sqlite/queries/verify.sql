@@ -107,7 +107,8 @@ LIMIT ?1;
 -- name: verify_retry
 SELECT printf('namespace "%s", subscription "%s": the delivery of position %d %s', n.name, s.name,
               r.position,
-              CASE WHEN r.kind NOT BETWEEN 1 AND 5 THEN 'is of kind ' || r.kind || ', which means nothing'
+              CASE WHEN r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
+                  THEN 'is of kind ' || r.kind || ', which means nothing'
                    WHEN r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction',
                                         'process_died', 'lease_expired')
                        THEN 'has the cause "' || r.cause || '", which means nothing'
@@ -119,7 +120,7 @@ SELECT printf('namespace "%s", subscription "%s": the delivery of position %d %s
 FROM holdfast_retries r
 JOIN holdfast_subscriptions s ON s.id = r.subscription_id
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
-WHERE r.kind NOT BETWEEN 1 AND 5
+WHERE r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
     OR r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction', 'process_died',
                        'lease_expired')
     OR (r.unit_first IS NULL) <> (r.unit_events IS NULL)
@@ -136,7 +137,7 @@ SELECT printf('namespace "%s", subscription "%s": the delivery of position %d is
 FROM holdfast_retries r
 JOIN holdfast_subscriptions s ON s.id = r.subscription_id
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
-WHERE r.kind = 2
+WHERE r.kind = RETRY_HELD
     AND NOT EXISTS (SELECT 1 FROM holdfast_retries b
                     WHERE b.subscription_id = r.subscription_id AND b.partition = r.partition
                         AND b.lane = r.lane AND b.position < r.position)
@@ -153,7 +154,7 @@ hashed AS (
                   (SELECT e.hash FROM holdfast_events e
                    WHERE e.place = (s.namespace_id << 44) + p.position)) AS hash
     FROM placed p
-    JOIN holdfast_subscriptions s ON s.id = p.subscription_id AND s.mode = 1
+    JOIN holdfast_subscriptions s ON s.id = p.subscription_id AND s.mode = HF_MODE_ORDERED
     JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL)
 SELECT printf('namespace "%s", subscription "%s": the %s delivery of position %d is in partition %d, '
               || 'its event belongs to %d', namespace, name, what, position, partition,

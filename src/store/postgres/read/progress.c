@@ -14,6 +14,7 @@
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
+#include "store/retry.h"
 
 #define AGAIN_MAX 10     /* rotations in a row */
 #define TOGETHER_MAX 256 /* subscriptions that are asked for by one statement */
@@ -189,16 +190,6 @@ enum facts_column {
     FACTS_DEAD_ATTEMPTS,
     FACTS_DEAD_STORY,
     FACTS_DEAD_CAUSE
-};
-
-/* Column `kind` of holdfast.retries. */
-enum retry_kind {
-    RETRY_NONE = 0, /* no row */
-    RETRY_WAITING = 1,
-    RETRY_HELD = 2,
-    RETRY_BLOCKED = 3,
-    RETRY_LEASED = 4,
-    RETRY_ALONE = 5 /* waiting, to be handed out alone (shared) */
 };
 
 /* What the row in retries says, or the dead letter if there is none. Answers the story. */

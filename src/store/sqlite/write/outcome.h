@@ -18,20 +18,11 @@
 #ifndef HF_STORE_SQLITE_WRITE_OUTCOME_H
 #define HF_STORE_SQLITE_WRITE_OUTCOME_H
 
+#include "store/retry.h"
 #include "store/store.h"
 
 struct sqlite_engine;
 struct conn;
-
-/* Column `kind` of holdfast_retries. */
-enum retry_kind {
-    RETRY_NONE = 0, /* no row */
-    RETRY_WAITING = 1,
-    RETRY_HELD = 2,
-    RETRY_BLOCKED = 3,
-    RETRY_LEASED = 4,
-    RETRY_ALONE = 5 /* waiting, to be handed out alone (shared) */
-};
 
 /* Where the deliveries belong that are being settled. */
 struct outcome_scope {
