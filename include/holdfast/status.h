@@ -17,13 +17,13 @@ extern "C" {
     X(HF_MISUSE, 2, 0, "the call is not allowed in this state")                                    \
     X(HF_NOTFOUND, 3, 0, "no such thing")                                                          \
     X(HF_CONFLICT, 4, 0, "the stored state is not what the caller expected")                       \
-    X(HF_STALE, 5, 0, "the lease was lost: somebody else has the work now")                        \
+    X(HF_STALE, 5, 0, "the lease was lost: another worker has the work now")                       \
     X(HF_CLOSED, 6, 0, "the bus is shut down")                                                     \
     X(HF_TIMEOUT, 7, 1, "the deadline passed and nothing was done")                                \
     X(HF_UNKNOWN, 8, 1, "the outcome is unknown: ask by id, or repeat with the same id")           \
     X(HF_NOSPACE, 9, 1, "the disk is full")                                                        \
     X(HF_NOMEM, 10, 1, "out of memory")                                                            \
-    X(HF_BUSY, 11, 1, "somebody else has it now")                                                  \
+    X(HF_BUSY, 11, 1, "another process has it now")                                                \
     X(HF_UNAVAILABLE, 12, 1, "the database cannot be opened or reached")                           \
     X(HF_DENIED, 13, 0, "permission denied")                                                       \
     X(HF_CORRUPT, 14, 0, "the database is damaged")                                                \

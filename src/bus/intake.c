@@ -157,8 +157,8 @@ hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64
                       own.deliver_at_us);
     }
     if (!status && own.deliver_at_us != -1 && own.expected_version >= 0) {
-        status = fail(HF_INVALID, "an event with deliver_at_us cannot expect a version: nobody can "
-                                  "know the version at that time");
+        status = fail(HF_INVALID, "an event with deliver_at_us cannot expect a version: the key's "
+                                  "version at that time is not known");
     }
     if (!status) {
         checksum_seal(ret);

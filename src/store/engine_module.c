@@ -97,7 +97,7 @@ static bool is_in(const char *directory, struct looked *looked, char ret_file[FI
         return false;
     }
     if (about.st_mode & S_IWOTH) {
-        looked_add(looked, directory, " (passed over: everybody may write it)");
+        looked_add(looked, directory, " (skipped: every user may write it)");
         return false;
     }
     snprintf(ret_file, FILE_BYTES_MAX, "%s/%s", directory, BUILD_POSTGRES_FILE);

@@ -232,7 +232,7 @@ static hf_status doubt(const struct change *change, hf_status status)
         status == HF_UNKNOWN) {
         return status;
     }
-    return fail(HF_UNKNOWN, "nobody knows whether it was stored; the connection was lost, then: %s",
+    return fail(HF_UNKNOWN, "it is not known whether it was stored; the connection was lost, then: %s",
                 err_message());
 }
 

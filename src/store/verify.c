@@ -40,7 +40,7 @@ static const struct kind check_kinds[VERIFY_CHECKS] = {
                        "program, and remove what does not belong to Holdfast"},
     [VERIFY_ORPHAN] = {"orphan", "nothing reads these rows any more: delete them"},
     [VERIFY_TIP] = {"tip", "new events would get positions that are taken: set the sequence to the "
-                           "newest position before anybody publishes"},
+                           "newest position before anything is published"},
     [VERIFY_MONTH] = {"month", "nothing can be published into that month: make its table with "
                                "holdfast.ensure_months(), or restore it"},
     [VERIFY_LOST] = {"lost", "these events are gone, and no subscription that is behind them gets "

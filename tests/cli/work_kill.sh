@@ -162,7 +162,7 @@ if on sqlite; then
     wait $pid
     is "a worker whose database was replaced ends for its supervisor" "$?" 69
     has "it says why" err 'replaced.db or its -wal was replaced or deleted while in use'
-    is "once" "$(grep -c 'works for nobody' err)" 1
+    is "once" "$(grep -c 'nothing that this process does is stored' err)" 1
 fi
 
 finish

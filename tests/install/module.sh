@@ -253,8 +253,8 @@ ok "the module is not looked for in the current directory" in_other_directory
 
 chmod 777 'another place/lib'
 lib="$PWD/another place/lib/libholdfast.so.0"
-ok "a directory that everybody may write is passed over" says \
-    'another place/lib (passed over: everybody may write it)' ./probe "$lib" "$url"
+ok "a directory that every user may write is skipped" says \
+    'another place/lib (skipped: every user may write it)' ./probe "$lib" "$url"
 chmod 755 'another place/lib'
 
 lib=$PWD/without/lib/libholdfast.so.0

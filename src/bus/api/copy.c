@@ -314,8 +314,8 @@ static hf_status check_quiet(const struct copy *copy, const struct transfer_fact
     }
     return facts->floor >= 0 ? HF_OK
                              : fail(HF_CONFLICT,
-                                    "somebody is publishing to namespace %s of the source; stop "
-                                    "them, or copy it live",
+                                    "a program is publishing to namespace %s of the source; stop "
+                                    "it, or copy it live",
                                     copy->name);
 }
 

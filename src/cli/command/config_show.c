@@ -40,11 +40,11 @@ static int run_check(struct cli *cli)
 const struct command command_config_check = {
     .name = "config check",
     .usage = "[FILE]",
-    .summary = "tells everything that is wrong with a configuration file",
+    .summary = "lists all mistakes of a configuration file",
     .examples = "  holdfast config check\n"
                 "  holdfast config check shop.yaml\n"
                 "  generate-config | holdfast config check -\n",
-    .details = "Without FILE it is holdfast.yaml; - is stdin. Exit status 0: work would take it.\n"
+    .details = "Without FILE: holdfast.yaml; - is stdin. Exit status 0: the file has no mistakes.\n"
                "The database is not opened and secrets are not read.\n",
     .words_max = 1,
     .run = run_check,
@@ -251,7 +251,7 @@ static int run_show(struct cli *cli)
 
 static const struct option_row show_options[] = {
     {"origin", 0, OPTION_FLAG, NULL, NULL, 0, 0,
-     "also show who says so: a flag, the environment, a line of the file, or the default"},
+     "also show where each comes from: a flag, the environment, a line of the file, or the default"},
     WORK_OPTION_CONFIG,
     WORK_OPTION_EXEC,
     SUBOPTIONS_PATTERNS,
@@ -269,7 +269,7 @@ static const struct option_row show_options[] = {
 const struct command command_config_show = {
     .name = "config show",
     .usage = "[SUB ...]",
-    .summary = "shows the settings that work would act on",
+    .summary = "shows the settings that `work` would use",
     .examples = "  holdfast config show --origin\n"
                 "  holdfast config show mailer --config shop.yaml --concurrency 4 --origin\n",
     .details = "It takes the words and options of `work`. Passwords are shown as ***; files with\n"

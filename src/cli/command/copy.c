@@ -217,8 +217,8 @@ const struct command command_copy = {
                "sides and compared. The target is made if it is missing; a namespace of it that\n"
                "is not empty is left alone, and the command refused before it changes any.\n"
                "Without --live the source must not be in use: exits with 4 if it is, or was\n"
-               "meanwhile. May be ended at any time; the same command goes on. Until it is\n"
-               "complete nobody can open the target.\n",
+               "meanwhile. May be ended at any time; the same command goes on. Until the\n"
+               "copy is complete no process can open the target.\n",
     .options = copy_options,
     .words_min = 2,
     .words_max = 2,

@@ -355,7 +355,7 @@ static const struct option_row options_rows[] = {
 const struct command command_demo = {
     .name = "demo",
     .usage = "",
-    .summary = "shows it all in ten seconds, in a temporary database",
+    .summary = "shows what Holdfast does in ten seconds, in a temporary database",
     .examples = "  holdfast demo\n"
                 "  holdfast demo --keep\n"
                 "  holdfast demo --db sqlite:demo.db\n"

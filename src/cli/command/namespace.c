@@ -364,8 +364,8 @@ const struct command command_namespace_grant = {
                "  publisher  publishes, now or later, makes schedules; does not read the log\n"
                "  consumer   reads, subscribes, delivers, resolves dead letters\n"
                "  owner      all of these\n"
-               "DBROLE, and who is a member of it, may do that in this namespace and nothing in\n"
-               "any other. For the owner of the schema; PostgreSQL 15 or newer.\n",
+               "DBROLE and its members may do that in this namespace and nothing in any other.\n"
+               "For the owner of the schema; PostgreSQL 15 or newer.\n",
     .words_min = 3,
     .words_max = 3,
     .run = run_grant,

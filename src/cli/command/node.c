@@ -121,9 +121,9 @@ const struct command command_node_list = {
     .summary = "lists the processes that have the namespace open",
     .examples = "  holdfast node list\n"
                 "  holdfast node list --all --json | jq -r 'select(.state != \"live\").node_id'\n",
-    .details = "live: it was heard of within three of its heartbeats. stale: it was not, but\n"
-               "nothing says that it ended. gone: it stopped, or its process died. One without\n"
-               "an id of its own (--node-id) leaves nothing behind when it stops.\n",
+    .details = "live: its last sign of life is at most three heartbeats old. stale: it is older,\n"
+               "but nothing shows that the process ended. gone: it stopped, or its process died.\n"
+               "A node without an id of its own (--node-id) is not listed after it stopped.\n",
     .options = list_options,
     .run = run_list,
 };
@@ -166,7 +166,7 @@ static int run_show(struct cli *cli)
 const struct command command_node_show = {
     .name = "node show",
     .usage = "ID",
-    .summary = "shows one node with all that it says about itself",
+    .summary = "shows one node with its description and metadata",
     .examples = "  holdfast node show api-1\n",
     .details = "The id is the one that `node list` shows, or the one that was given (--node-id).\n",
     .words_min = 1,

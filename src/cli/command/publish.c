@@ -17,7 +17,7 @@ static const struct option_row options[] = {
     {"tenant", 0, OPTION_TEXT, "TENANT", NULL, 0, 0, "what partitions are hashed by"},
     {"id", 0, OPTION_TEXT, "UUID", NULL, 0, 0, "the event's id; the same id is stored only once"},
     {"metadata", 0, OPTION_TEXT, "JSON", NULL, 0, 0, "a JSON object to go with the event"},
-    {"producer", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "who publishes it (HOST:PID)"},
+    {"producer", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "name of the publisher (HOST:PID)"},
     {"emitted-at", 0, OPTION_MOMENT, "TIME", NULL, 0, 0, "when it happened (now)"},
     {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, DELAY_MS_MAX,
      "keep it, and let it enter the log so much later (10m)"},

@@ -119,9 +119,9 @@ static const struct option_row claim_options[] = {
     {"max", 'n', OPTION_NUMBER, "N", NULL, 1, HF_CLAIM_MAX,
      "at most so many events (the subscription's batch)"},
     {"lease", 0, OPTION_DURATION, "TIME", NULL, 1, 7 * DAY_MS,
-     "how long they are yours (the subscription's lease)"},
+     "how long the lease lasts (the subscription's lease)"},
     {"wait", 0, OPTION_DURATION, "TIME", NULL, 0, 0,
-     "wait so long for an event if there is none (0)"},
+     "how long to wait for an event if there is none (0)"},
     OPTION_END,
 };
 
@@ -133,8 +133,8 @@ const struct command command_claim = {
                 "  holdfast claim mailer --wait 20s\n"
                 "  lease=$(holdfast claim mailer --max 1 --json | jq -r .lease)\n"
                 "  holdfast ack mailer \"$lease\"\n",
-    .details = "Prints nothing if there is nothing. Events that are not settled (ack, nack,\n"
-               "release, bury) before the lease ends are anybody's again.\n",
+    .details = "Prints nothing if no event is available. Events that are not settled (ack, nack,\n"
+               "release, bury) before the lease ends become available to all workers again.\n",
     .options = claim_options,
     .words_min = 1,
     .words_max = 1,

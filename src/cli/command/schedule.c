@@ -244,8 +244,8 @@ const struct command command_schedule_show = {
     .summary = "shows a schedule, and what became of its planned times",
     .examples = "  holdfast schedule show report\n"
                 "  holdfast schedule show report --runs 100\n",
-    .details = "The last 100 are kept: those that fired, those that somebody ran by hand, and\n"
-               "those that were missed and skipped.\n",
+    .details = "The last 100 are kept: those that fired, those that were run by hand, and those\n"
+               "that were missed and skipped.\n",
     .options = show_options,
     .words_min = 1,
     .words_max = 1,

@@ -71,9 +71,9 @@ const struct command command_sub_create = {
     .examples = "  holdfast sub create mailer --on 'user.*' --from now --mode shared\n"
                 "  holdfast sub create ledger --on 'order.**' --on refund.paid --from start\n"
                 "  holdfast sub create mailer --on 'user.*' --retries 10 --retry-max 5m\n",
-    .details = "A new one needs --from. Of one that exists the patterns become those given and\n"
-               "the options that are given replace the stored ones; mode and order cannot\n"
-               "change. Another number of partitions waits until all of them are equally far.\n",
+    .details = "A new subscription needs --from. For one that exists, the patterns that are given\n"
+               "replace the stored ones, and so do the options; mode and order cannot change. A\n"
+               "new number of partitions takes effect when all have the same checkpoint.\n",
     .options = create_options,
     .more = suboptions_rows,
     .words_min = 1,
@@ -114,7 +114,7 @@ const struct command command_sub_pause = {
     .usage = "SUB",
     .summary = "stops handing out events until `sub resume`",
     .examples = "  holdfast sub pause mailer --reason 'smtp server is being moved'\n",
-    .details = "Handlers that run finish, and what they did counts.\n",
+    .details = "Running handlers finish, and their results are stored.\n",
     .options = pause_options,
     .words_min = 1,
     .words_max = 1,

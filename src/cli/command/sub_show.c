@@ -280,9 +280,9 @@ const struct command command_sub_show = {
     .examples = "  holdfast sub show mailer\n"
                 "  holdfast sub show mailer --json\n"
                 "  holdfast sub show ledger --limit 1000 --json | jq '.blocked_keys[].key'\n",
-    .details = "Of one that is divided it shows whose each partition is, how far it is, and who\n"
-               "stands by; and which keys wait for a dead letter, since when, and how many\n"
-               "events are held behind it.\n",
+    .details = "With several partitions it shows the owner of each, its checkpoint, and how many\n"
+               "processes stand by; and which keys wait for a dead letter, since when, and how\n"
+               "many events are held behind it.\n",
     .options = show_options,
     .words_min = 1,
     .words_max = 1,

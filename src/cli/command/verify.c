@@ -87,7 +87,8 @@ const struct command command_verify = {
     .examples = "  holdfast verify\n"
                 "  holdfast verify --json\n",
     .details = "Reads the whole log and all that belongs to subscriptions, in all namespaces,\n"
-               "and prints a line per finding with what to do. It writes nothing, others go on\n"
-               "meanwhile, and it may be ended at any time. Exits with 7 if there is a finding.\n",
+               "and prints a line per finding with what to do. It writes nothing, other\n"
+               "processes go on meanwhile, and it may be ended at any time. Exits with 7 if\n"
+               "there is a finding.\n",
     .run = run_verify,
 };

@@ -66,7 +66,7 @@ const struct option_row suboptions_rows[] = {
     {"checkpoint-events", 0, OPTION_NUMBER, "N", NULL, 1, 100000,
      "store the checkpoint after so many events; 1 is after each (100)"},
     {"checkpoint-time", 0, OPTION_DURATION, "TIME", NULL, 0, HOUR_MS,
-     "... or after this time (1s)"},
+     "store the checkpoint after this time, too (1s)"},
     {"wait-period", 0, OPTION_DURATION, "TIME", NULL, 1, HOUR_MS,
      "look for work at least this often without a wake-up (1s; PostgreSQL: 10s)"},
     {"tx-max", 0, OPTION_DURATION, "TIME", NULL, 1, 60000,

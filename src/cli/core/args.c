@@ -25,7 +25,7 @@ const struct option_row args_global[] = {
      "the namespace (else $HOLDFAST_NAMESPACE, else default)"},
     OPTION_DB_TIMEOUT,
     {"json", 0, OPTION_FLAG, NULL, NULL, 0, 0, "print JSON, one object per line"},
-    {"quiet", 'q', OPTION_FLAG, NULL, NULL, 0, 0, "no talk on stderr but errors"},
+    {"quiet", 'q', OPTION_FLAG, NULL, NULL, 0, 0, "print only errors on stderr"},
     {"no-color", 0, OPTION_FLAG, NULL, NULL, 0, 0, "no colours (also $NO_COLOR)"},
     {"help", 'h', OPTION_FLAG, NULL, NULL, 0, 0, "show examples and options"},
     OPTION_END,

@@ -73,7 +73,7 @@ static hf_status recover(struct round *round, hf_status why, bool connect, struc
     if (status != HF_OK) {
         answer_all(round->changes, NOT_BEGUN, status);
         snprintf(message, sizeof message, "%s", err_message());
-        (void)fail(HF_UNKNOWN, "nobody knows whether the events were stored: %s", message);
+        (void)fail(HF_UNKNOWN, "it is not known whether the events were stored: %s", message);
         answer_all(round->changes, SENT, HF_UNKNOWN);
         return status;
     }

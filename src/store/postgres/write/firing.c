@@ -157,7 +157,7 @@ static hf_status answers_take(struct answers *answers, struct change *change)
     }
     return ours ? HF_OK
                 : fail(HF_STALE,
-                       "somebody else fires the schedule or has done so, or it was changed");
+                       "another process fires the schedule or has done so, or it was changed");
 }
 
 /* ---- Many, and one --------------------------------------------------------------------------- */

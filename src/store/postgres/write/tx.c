@@ -337,7 +337,7 @@ static hf_status read_commit(struct postgres_tx *tx, const struct pipeline *pipe
         return fail(HF_UNKNOWN, "%s: the connection was lost during a commit", place);
     }
     if (pipeline->failed == 0 && status == HF_CONFLICT) {
-        return fail(HF_STALE, "somebody else has settled the delivery meanwhile");
+        return fail(HF_STALE, "another worker has settled the delivery meanwhile");
     }
     return status;
 }

@@ -213,7 +213,7 @@ hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node)
         if (live->directory < 0) {
             log_about(engine->log, HF_LOG_WARN, NULL,
                       "cannot lock the directory of %s: %s. If "
-                      "somebody deletes %s this process will be taken for dead",
+                      "%s is deleted other processes will take this one for dead",
                       engine->files.db, strerror(errno), live->path);
         }
         live->fd = live_make(engine);

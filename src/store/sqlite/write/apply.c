@@ -145,7 +145,8 @@ void apply_give_up(struct sqlite_engine *engine)
         live_retire(engine);
         log_about(engine->log, HF_LOG_ERROR, NULL,
                   "%s or its -wal was replaced or deleted while "
-                  "in use: this process works for nobody any more; close it and open it again",
+                  "in use: nothing that this process does is stored any more; close the bus and open "
+                  "it again",
                   engine->files.db);
     }
 }
@@ -280,7 +281,7 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
         return sqlite_namespace_remove(engine, conn, (struct namespace_remove *)change);
     case CHANGE_NAMESPACE_GRANT:
     case CHANGE_NAMESPACE_REVOKE:
-        return fail(HF_MISUSE, "SQLite knows no roles: whoever may write the file may do all");
+        return fail(HF_MISUSE, "SQLite has no roles: every user who may write the file may do all");
     case CHANGE_SCHEDULE_PUT:
         return sqlite_schedule_put(engine, conn, (struct schedule_put *)change);
     case CHANGE_SCHEDULE_REMOVE:

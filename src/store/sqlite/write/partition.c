@@ -87,7 +87,7 @@ hf_status partition_check(struct sqlite_engine *engine, const struct partition *
     }
     if (!partition->owned || memcmp(partition->owner, engine->token, sizeof engine->token) != 0) {
         return fail(HF_STALE, "partition %d now belongs to %s", number,
-                    partition->owned ? partition->owner_name : "nobody");
+                    partition->owned ? partition->owner_name : "no process");
     }
     if (partition->epoch != epoch) {
         return fail(HF_STALE,

@@ -392,7 +392,7 @@ static hf_status advance(struct sqlite_engine *engine, struct conn *conn, const 
     bind_time(stmt, 5, fire->next_us);
     hf_status status = conn_run(conn, stmt);
     if (status == HF_OK && conn_changes(conn) == 0) {
-        return fail(HF_STALE, "somebody else has fired the schedule, or it was changed");
+        return fail(HF_STALE, "another process has fired the schedule, or it was changed");
     }
     return status;
 }
