@@ -25,7 +25,7 @@
  *
  * Threads
  *   An hf_bus may be used by any number of threads. Handlers and completion callbacks run on
- *   threads of the bus, which block all signals. hf_close is the exception: nobody may use the
+ *   threads of the bus, which block all signals. hf_close is the exception: no thread may use the
  *   handle during or after it. After fork() the child must not use the parent's handle: every call
  *   there answers HF_MISUSE; hf_close in the child only frees memory. On SQLite such a child cannot
  *   open a bus of its own either (HF_MISUSE); fork first, or exec.

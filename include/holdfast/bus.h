@@ -16,7 +16,7 @@ typedef struct hf_bus hf_bus;
 typedef enum hf_durability {
     HF_DURABILITY_DEFAULT = 0, /* HF_DURABILITY_POWER */
     HF_DURABILITY_POWER = 1,   /* an acknowledged publish survives power loss */
-    HF_DURABILITY_PROCESS = 2  /* ... survives a process crash, not power loss; faster */
+    HF_DURABILITY_PROCESS = 2  /* it survives a process crash, not power loss; faster */
 } hf_durability;
 
 typedef enum hf_open_mode {

@@ -28,8 +28,8 @@
 #define HF_KEY_BYTES_MAX 65536             /* key and tenant, each */
 #define HF_PRODUCER_BYTES_MAX 255          /* producer and node name */
 #define HF_NODE_ID_BYTES_MAX 128           /* id of a node */
-#define HF_NODE_DESCRIPTION_BYTES_MAX 1024 /* what a node says about itself ... */
-#define HF_NODE_METADATA_BYTES_MAX 4096    /* ... and its metadata, a JSON object */
+#define HF_NODE_DESCRIPTION_BYTES_MAX 1024 /* description of a node */
+#define HF_NODE_METADATA_BYTES_MAX 4096    /* metadata of a node, a JSON object */
 #define HF_NODES_GONE_MAX 1000             /* nodes of a namespace that are kept after their end */
 #define HF_METADATA_BYTES_MAX 65536        /* metadata, a JSON object */
 #define HF_PAYLOAD_BYTES_MAX_DEFAULT 1048576 /* payload; raised with hf_options */

@@ -54,8 +54,8 @@ typedef struct hf_copy_report {
     int64_t events;     /* copied by this call; those of an earlier one are not counted */
     int64_t rows;       /* of all other kinds */
     int64_t later;      /* `live`: positions that were given after the moment of the copy */
-    int64_t undriven;   /* schedules that pg_cron drives in the source; in the copy nobody but
-                           processes fires them, unless they are put again with their driver */
+    int64_t undriven;   /* schedules that pg_cron drives in the source; in the copy only processes
+                           fire them, unless they are put again with their driver */
 } hf_copy_report;
 
 #define HF_COPY_REPORT_INIT                                                                        \

@@ -79,14 +79,14 @@ typedef struct hf_subscription_info {
     double rate;               /* events per second that it settled (shared: that were handed out),
                                    over the last 30 to 60 seconds; -1 for so long after a seek, a
                                    change of its partitions, or a clock that was set back */
-    int64_t dropped_through;   /* up to here retention took events that it had not finished ... */
-    int64_t dropped;           /* ... so many positions altogether; -1, 0: none */
+    int64_t dropped_through;   /* retention deleted unfinished events up to here; -1: none */
+    int64_t dropped;           /* how many positions were dropped in this way; 0: none */
     int64_t paused_at_us;      /* -1: not paused */
     const char *paused_by;
     const char *paused_reason;
     const char *breaker;      /* "closed", "open", "half_open"; NULL: off */
     int64_t breaker_until_us; /* when the probe may run; -1 */
-    const char *owner;        /* node that processes it (ordered); NULL: nobody */
+    const char *owner;        /* node that processes it (ordered); NULL: none */
     int32_t owner_alive;      /* 1, 0 */
     const char *not_moving;   /* a sentence: why it is not moving; NULL if it is, or is done */
 } hf_subscription_info;
@@ -112,10 +112,10 @@ typedef struct hf_stats {
     int64_t oldest_waiting_us;
     int64_t store_bytes;
     int64_t wal_bytes;
-    int64_t published; /* by this handle since it was opened */
-    int64_t commits;   /* ... in so many commits */
-    int64_t delivered; /* handlers of this handle: acknowledged */
-    int64_t failed;    /* ... failed attempts */
+    int64_t published; /* events published by this handle since it was opened */
+    int64_t commits;   /* commits that those events took */
+    int64_t delivered; /* deliveries that handlers of this handle finished */
+    int64_t failed;    /* failed attempts of handlers of this handle */
     double rate;       /* events that entered the log per second, over the last minute */
 } hf_stats;
 

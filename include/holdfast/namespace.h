@@ -96,9 +96,9 @@ typedef struct hf_retention_info {
     int64_t through;          /* the highest position that goes; 0: nothing does */
     int32_t by_size;          /* 1: some go because the log is too large, not only for their age */
     const char *kept_by;      /* a subscription that keeps others from going; NULL: none */
-    const char *dropped_name; /* one that was moved (lagging=drop) just now; NULL: none ... */
-    int64_t dropped_from;     /* ... from this position ... */
-    int64_t dropped_through;  /* ... to that one */
+    const char *dropped_name; /* a subscription that this step moved (lagging=drop); NULL: none */
+    int64_t dropped_from;     /* the position that it was moved from */
+    int64_t dropped_through;  /* the position that it was moved to */
 } hf_retention_info;
 
 /* Not 0: that is enough, the run ends with HF_OK. */

@@ -11,10 +11,11 @@ extern "C" {
 #endif
 
 /*
- * Fixes which partitions of a subscription this handle works for: exactly these, and no others even
- * if nobody works for them. Without it processes share all partitions out by themselves. Processes
- * that share leave what others are assigned to them, and give it back if they have it. Of two that
- * are assigned the same partition the second stands by and takes over when the first is gone.
+ * Fixes which partitions of a subscription this handle works for: exactly these, and no others
+ * even if no process works for them. Without it processes share all partitions out by themselves.
+ * Processes that share leave what others are assigned to them, and give it back if they have it. Of
+ * two that are assigned the same partition the second stands by and takes over when the first is
+ * gone.
  *
  * `total` says how many partitions the numbers are of; -1: as many as the subscription has. If it
  * has another number later, nothing is worked for, and the log says so, until hf_assign is called
@@ -29,7 +30,7 @@ HF_API hf_status hf_assign(hf_bus *bus, const char *subscription, const int32_t 
                            size_t count, int32_t total);
 
 typedef enum hf_partition_state {
-    HF_PARTITION_UNOWNED = 0, /* nobody has it, and no process that runs may take it */
+    HF_PARTITION_UNOWNED = 0, /* it has no owner, and no process that runs may take it */
     HF_PARTITION_OWNED = 1,
     HF_PARTITION_MOVING = 2 /* it is about to be taken, or to be given to whom it is assigned */
 } hf_partition_state;
@@ -40,7 +41,7 @@ HF_API const char *hf_partition_state_name(hf_partition_state state);
 typedef struct hf_partition_info {
     int32_t partition; /* from 0 */
     hf_partition_state state;
-    const char *owner;        /* node that has it, "HOST:PID" unless it has a name; NULL: nobody */
+    const char *owner;        /* node that has it, "HOST:PID" unless it has a name; NULL: none */
     int32_t owner_alive;      /* 1, 0 */
     int32_t assigned;         /* 1: a process was assigned it, else it is shared out */
     int32_t standby;          /* other processes that may take it if its owner goes */
@@ -64,8 +65,8 @@ typedef struct hf_blocked_key {
     const char *tenant; /* NULL: none */
     const char *key;    /* NULL: none */
     int32_t partition;
-    int64_t position;     /* of the event that died ... */
-    const char *event_id; /* ... and its id; NULL: the log has forgotten it */
+    int64_t position;     /* of the event that died */
+    const char *event_id; /* of the event that died; NULL: the log has deleted it */
     const char *type;
     int64_t dead_id; /* retry or resolve this one; -1: not known */
     int64_t since_us;

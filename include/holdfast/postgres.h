@@ -31,7 +31,7 @@ HF_API hf_status hf_postgres_publish_many(hf_bus *bus, struct pg_conn *pg,
                                           hf_receipt *ret_receipts);
 
 /* BEGIN, COMMIT and ROLLBACK, for convenience: hf_postgres_commit tells a commit that failed from
- * one of which nobody knows (HF_UNKNOWN: the connection was lost, or silent for timeout_ms; end
+ * one whose result is not known (HF_UNKNOWN: the connection was lost, or silent for timeout_ms; end
  * it), and rings itself. It also commits what was begun otherwise. HF_MISUSE: the connection is, or
  * is not, in a transaction, or in one that has failed. Any other failure: nothing was committed. */
 HF_API hf_status hf_postgres_begin(hf_bus *bus, struct pg_conn *pg);

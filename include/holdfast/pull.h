@@ -47,8 +47,8 @@ HF_API void hf_batch_free(hf_batch *batch);
 /*
  * Settling. `positions` names events of the lease; NULL with count 0 means all that are left in it.
  * All of a call happens or nothing. HF_STALE: the lease has ended and its events were handed out
- * again, or a position is not in it (any more); nothing was changed. A lease that is over but that
- * nobody else has got yet is still good.
+ * again, or a position is not in it (any more); nothing was changed. A lease that has expired is
+ * still good until its events are handed out again.
  */
 /* Done. */
 HF_API hf_status hf_ack(hf_bus *bus, const char *subscription, const char *lease,

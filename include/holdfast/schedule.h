@@ -27,7 +27,7 @@ typedef enum hf_misfire {
 /* Who fires a schedule besides the processes whose bus is started. */
 typedef enum hf_driver {
     HF_DRIVER_DEFAULT = 0, /* own */
-    HF_DRIVER_OWN = 1,     /* nobody */
+    HF_DRIVER_OWN = 1,     /* only processes fire it */
     HF_DRIVER_PG_CRON = 2  /* a job of the extension pg_cron, on PostgreSQL where it is installed:
                               UTC only, and no seconds. It comes and goes with the schedule, in
                               the same transaction; each planned time is published once all the

@@ -31,15 +31,15 @@ typedef enum hf_instance_mode {
 typedef enum hf_on_unhandled {
     HF_UNHANDLED_DEFAULT = 0,    /* HF_UNHANDLED_SKIP */
     HF_UNHANDLED_SKIP = 1,       /* types outside the patterns are not for this subscription */
-    HF_UNHANDLED_DEAD_LETTER = 2 /* ... become dead letters, reason "no_handler" */
+    HF_UNHANDLED_DEAD_LETTER = 2 /* such types become dead letters, reason "no_handler" */
 } hf_on_unhandled;
 
 typedef enum hf_on_poison {
     HF_POISON_DEFAULT = 0,   /* HF_POISON_SKIP */
     HF_POISON_SKIP = 1,      /* the event dies, the next of its key goes on */
-    HF_POISON_BLOCK_KEY = 2, /* ... its key waits until the dead letter is retried or resolved; for
+    HF_POISON_BLOCK_KEY = 2, /* its key waits until the dead letter is retried or resolved; for
                                 ordered subscriptions */
-    HF_POISON_HALT = 3       /* ... the subscription pauses and says why */
+    HF_POISON_HALT = 3       /* the subscription pauses, with a reason */
 } hf_on_poison;
 
 typedef enum hf_toggle { HF_TOGGLE_DEFAULT = 0, HF_OFF = 1, HF_ON = 2 } hf_toggle;

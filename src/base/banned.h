@@ -1,5 +1,5 @@
 /*
- * banned.h - functions that nobody may call here.
+ * banned.h - functions that no code here may call.
  *
  * Each of these either cannot be told the size of what it writes, hides an error, keeps hidden
  * state that two threads share, or depends on the zone and locale of the host program. Naming one

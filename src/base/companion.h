@@ -5,7 +5,7 @@
  *              companion_leave: it goes on by itself
  *     thread:  works ... companion_end, and if it was left, releases what it used
  *
- * Whoever leaves a thread behind has made sure that the memory it uses stays until the thread
+ * The caller that leaves a thread behind makes sure that the memory it uses stays until the thread
  * releases it, the companion included: by a reference that is counted for it.
  */
 #ifndef HF_BASE_COMPANION_H
@@ -19,11 +19,11 @@ struct companion {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
     bool ended; /* the thread has said so: joining it takes no time */
-    bool left;  /* nobody joins it */
+    bool left;  /* no thread joins it */
 };
 
 hf_status companion_init(struct companion *companion);
-/* Whoever was started has been joined, or is the thread itself, which was left. */
+/* The caller has joined the thread, or is the thread itself, which was left. */
 void companion_release(struct companion *companion);
 
 /* Starts run(ctx), as thread_start does. Again after it was joined is allowed. */

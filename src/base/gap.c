@@ -2,10 +2,10 @@
  * gap.c - holes in a sequence and their end. See gap.h.
  *
  * Why one number per hole is enough. Let a hole have been seen before look w began, and let look k
- * show nobody who was first seen by look w or an earlier one. Whoever drew the missing numbers held
- * the lock when look w was made, or had ended by then. If it held the lock, look w saw it, so it
- * was first seen at w or before. A holder keeps the lock to its end, so it is in every look in
- * between and keeps its number; as look k does not show it, it has ended.
+ * show no holder that was first seen by look w or an earlier one. The transaction that drew the
+ * missing numbers held the lock when look w was made, or had ended by then. If it held the lock,
+ * look w saw it, so it was first seen at w or before. A holder keeps the lock to its end, so it is
+ * in every look in between and keeps its number; as look k does not show it, it has ended.
  *
  * A prepared transaction may come back under another id, and the new one must inherit the number of
  * the old one. A look is not one moment: the server shows first the locks that sessions keep to

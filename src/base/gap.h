@@ -3,24 +3,24 @@
  *
  * Numbers are drawn one after the other, but what was drawn becomes visible when its transaction
  * commits: in any order, or never. A reader that sees 7 and 9 has to know about 8: is it under way,
- * or was it rolled back? Whoever draws a number takes a lock before and keeps it to the end of its
- * transaction, and its commit is visible before the lock goes. So the lock's holders answer it:
+ * or was it rolled back? A transaction that draws a number takes a lock before and keeps it to its
+ * end, and its commit is visible before the lock goes. So the lock's holders answer it:
  *
- *     read the log: 8 is missing         whoever drew 8 has ended, or holds the lock now
- *     look at the holders: A and B       ... so it has ended, or it is A or B
- *     look again: A and B are gone       ... so it has ended
- *     read 8 again: still missing        ... so it was rolled back: 8 is dead
+ *     read the log: 8 is missing         the drawer of 8 has ended, or holds the lock now
+ *     look at the holders: A and B       it has ended, or it is A or B
+ *     look again: A and B are gone       it has ended
+ *     read 8 again: still missing        it was rolled back: 8 is dead
  *
  * What is kept here
  *   struct gap        one reader's: the highest number seen and the holes below it, as ranges. The
  *                     floor is the number below the lowest hole: everything up to it is decided.
  *   struct gap_watch  the holders, each with the number of the look that first saw it. One watch
  *                     serves all readers of the same log: a hole remembers only the number of the
- *                     first look after it was seen, and its holders are gone when nobody is left
- *                     whom that look, or an earlier one, has seen.
+ *                     first look after it was seen, and its holders are gone when none is left
+ *                     that this look, or an earlier one, has seen.
  *
- * Everything is a pure function of what it is told; whoever tells it keeps to this order, which is
- * what the proof rests on (docs/ordering.md):
+ * Everything is a pure function of its arguments; the caller keeps to this order, which is what
+ * the proof rests on (docs/ordering.md):
  *   1. A look gets its number before it begins. The `begun` of gap_tail is the number of the last
  *      look that had begun when the result of the reading was there.
  *   2. The look given to gap_reread was complete before the reading that is told with it began.
@@ -48,9 +48,8 @@ struct gap_holder {
 
 /* What a look has shown. */
 struct gap_look {
-    uint64_t number; /* 1, 2, 3 ...; 0: nobody has looked yet */
-    uint64_t oldest; /* the look that first saw the holder who is longest there; UINT64_MAX: nobody
-                        holds the lock */
+    uint64_t number; /* 1, 2, 3 ...; 0: there was no look yet */
+    uint64_t oldest; /* the look that first saw the oldest holder; UINT64_MAX: there is no holder */
 };
 
 struct gap_watch {
@@ -66,7 +65,7 @@ void gap_watch_release(struct gap_watch *watch);
  * keeps the look that first saw it. One that is prepared and was not there before, or only in the
  * look before, may be one of those that are missing now, under a new id: it takes the lowest of
  * their numbers. A holder may be named twice. HF_NOMEM, HF_INVALID (more than GAP_HOLDERS_MAX): it
- * is as if nobody had looked.
+ * is as if there had been no look.
  */
 hf_status gap_watch_look(struct gap_watch *watch, uint64_t number, const struct gap_holder *holders,
                          size_t count);

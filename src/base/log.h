@@ -10,7 +10,7 @@
 #include <holdfast.h>
 
 struct log {
-    hf_log_fn write; /* NULL: nobody listens */
+    hf_log_fn write; /* NULL: the log is not written */
     void *ctx;
     hf_log_level level;
 };

@@ -2,7 +2,7 @@
  * thread.h - threads that leave the host program's signals alone, and their waiting.
  *
  * Threads of the library block every signal, so that the host's handlers run on the host's threads.
- * Conditions wait on CLOCK_MONOTONIC, so that a step of the wall clock wakes nobody.
+ * Conditions wait on CLOCK_MONOTONIC, so that a step of the wall clock wakes no thread.
  */
 #ifndef HF_BASE_THREAD_H
 #define HF_BASE_THREAD_H

@@ -5,7 +5,7 @@
  * letters, delayed events. It covers everything that is delivered, and the partition hash
  * (base/hash.h has the bytes; docs/adr/0022 the reasons). The content's part is computed when the
  * event is checked at publishing, the store adds position, time of entering and key version, and
- * whoever reads an event for somebody compares. So does `verify`.
+ * every read of an event for a handler or a caller compares them. So does `verify`.
  */
 #ifndef HF_STORE_CHECKSUM_H
 #define HF_STORE_CHECKSUM_H

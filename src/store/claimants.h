@@ -23,7 +23,7 @@ struct claimants {
                                          -1: none was, so it is shared out */
 };
 
-/* Nobody has said anything. */
+/* No member has named partitions yet. */
 void claimants_init(struct claimants *claimants);
 /* The member's number, from 0, and what it has said; absent: it takes whatever is its share. What
  * cannot be read, because a newer program wrote it, is nothing. */

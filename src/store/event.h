@@ -52,7 +52,7 @@ struct entry {
     struct unit_mark unit;     /* what failed together in it */
     bool waited;               /* it has a row in retries (it came from there) */
     bool unhandled;            /* outside the patterns; only if the filter asked for those */
-    bool damaged;              /* its checksum is another one: nobody may get it as an event */
+    bool damaged; /* its checksum does not match: it must not be handed out as an event */
 };
 
 /* Entries and the memory of their texts. batch_init / batch_clear / batch_release in batch.h. */

@@ -15,16 +15,16 @@
  *   Threads sleep at a bell, a futex of the group that counts how often it was rung. All that wait
  *   for the same commit sleep at the same one, so that one system call wakes them: a call for each
  *   would be interrupted again and again by those that it has woken. Those that wait for the commit
- *   after it sleep at the other one, and the first of the queue, who will lead, at a third. Whoever
- *   wakes up looks at its own word: a bell that was rung for others costs it another sleep and
- *   nothing else. A ring is not missed: the word is changed before the bell is rung, and a sleeper
- *   has read the bell's count before the word.
+ *   after it sleep at the other one, and the first of the queue, which will lead, at a third. A
+ *   thread that wakes up looks at its own word: a bell that was rung for others costs it another
+ *   sleep and nothing else. A ring is not missed: the word is changed before the bell is rung, and
+ *   a sleeper has read the bell's count before the word.
  *
  * Gathering
  *   Threads that were answered are about to come again. A leader that begins before them carries
  *   little, and they have to wait for all of its commit. So it waits for as many as took part last
  *   time or were waiting then, but not longer than a part of what a commit takes, and if they do
- *   not come, the next few leaders do not wait at all. Somebody who is alone expects nobody.
+ *   not come, the next few leaders do not wait at all. A thread that is alone does not wait.
  *
  * A thread may also bring several changes. Each has its word, and the thread waits for one after
  * the other in the order of the queue: when it comes to one that was told to lead, those before it
@@ -52,13 +52,14 @@
 #include "base/time/clock.h"
 #include "store/change.h"
 
-#define GROUP_EVENTS_MAX 8192    /* carried by one commit: bounds its duration ... */
-#define GROUP_BYTES_MAX 16777216 /* ... and its memory (one larger change goes alone) */
-#define CHANGE_BYTES_FIXED 256   /* what a change weighs besides its texts */
-#define GATHER_PART 3            /* a leader waits a third of what the last commit took ... */
-#define GATHER_US_MAX 250        /* ... at most */
-#define GATHER_VAIN 8            /* leaders that do not wait after one that did so in vain */
-#define GATHER_ALL 16            /* are waited for to the last one; of more, three quarters */
+#define GROUP_EVENTS_MAX 8192 /* events of one commit: bounds its duration */
+#define GROUP_BYTES_MAX                                                                            \
+    16777216 /* bytes of one commit: bounds its memory (one larger change goes alone) */
+#define CHANGE_BYTES_FIXED 256 /* what a change weighs besides its texts */
+#define GATHER_PART 3          /* a leader waits a third of what the last commit took */
+#define GATHER_US_MAX 250      /* the longest that a leader waits */
+#define GATHER_VAIN 8          /* leaders that do not wait after one that did so in vain */
+#define GATHER_ALL 16          /* are waited for to the last one; of more, three quarters */
 
 #define BELL_HEIR 2 /* the others are 0 and 1 */
 
@@ -92,7 +93,8 @@ static uint32_t waiter_tell(struct waiter *waiter, enum waiter_state state)
     return bell;
 }
 
-/* By the events it brings, so that what one commit carries is bounded, whoever fires or delays. */
+/* By the events it brings, so that what one commit carries is bounded, also for firings and
+ * delays. */
 static void weigh(const struct change *change, struct waiter *waiter)
 {
     size_t count;
@@ -245,7 +247,8 @@ static void answer(struct change *change, hf_status status, const char *message)
     snprintf(change->message, sizeof change->message, "%s", message);
 }
 
-/* Waits for those who are about to come; see above. While clocks stand still nobody waits. */
+/* Waits for the threads that are about to come; see above. While clocks stand still it does not
+ * wait. */
 static void gather(struct group *group)
 {
     int64_t wanted = group->expected;

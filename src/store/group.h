@@ -1,13 +1,12 @@
 /*
  * group.h - group commit: the changes of all threads that wait at one moment share one commit.
  *
- * There is no writer thread. The first thread that finds nobody at work becomes the leader: it
- * takes everything that waits, applies it, answers those whose changes it carried, and hands
- * leadership to the first thread that has come meanwhile. The answers come first, so that the
- * answered threads can be back in time for the next commit, and its leader waits a moment for them:
- * with fifty threads that nearly doubles what a commit carries. One thread alone pays nothing for
- * the group and waits for nobody. The commit itself is the clock: the slower it is, the more it
- * carries.
+ * There is no writer thread. The first thread that finds no leader becomes the leader: it takes
+ * everything that waits, applies it, answers those whose changes it carried, and hands leadership
+ * to the first thread that has come meanwhile. The answers come first, so that the answered threads
+ * can be back in time for the next commit, and its leader waits a moment for them: with fifty
+ * threads that nearly doubles what a commit carries. One thread alone pays nothing for the group
+ * and does not wait. The commit itself is the clock: the slower it is, the more it carries.
  */
 #ifndef HF_STORE_GROUP_H
 #define HF_STORE_GROUP_H
@@ -23,10 +22,10 @@ struct group {
     pthread_mutex_t mutex; /* guards everything below */
     struct change *first;  /* the queue */
     struct change *last;
-    bool led;       /* somebody applies changes, or has been told to */
-    int64_t count;  /* weight of the queue, in changes, ... */
-    int64_t events; /* ... in events ... */
-    int64_t bytes;  /* ... and in bytes */
+    bool led;       /* there is a leader, or a thread has been told to lead */
+    int64_t count;  /* weight of the queue in changes */
+    int64_t events; /* weight of the queue in events */
+    int64_t bytes;  /* weight of the queue in bytes */
     int64_t events_max;
     int64_t bytes_max;
     int64_t rooms_wanted; /* threads waiting for the queue to shrink */

@@ -32,8 +32,8 @@ struct namespace_put {
  * STORE_REMOVE_STEP_ROWS rows, or a month of a log. ret_more: call it again. The first step marks
  * it: from then on it cannot be opened, nor changed by struct namespace_put. Without `force` that
  * step answers HF_CONFLICT if a store that is alive has it open, and names some. The last step
- * frees the name; the namespace's number is never given again, so whoever still has it open can do
- * no harm: appends and new subscriptions fail. HF_NOTFOUND. Rings.
+ * frees the name; the namespace's number is never given again, so a process that still has it open
+ * can do no harm: appends and new subscriptions fail. HF_NOTFOUND. Rings.
  */
 struct namespace_remove {
     struct change change;

@@ -52,9 +52,9 @@ typedef int (*node_row_fn)(const struct node_row *row, void *ctx);
 struct store;
 
 /*
- * The nodes of the store's namespace by id, or those of this id (absent: all), as of one moment,
- * or about one. Live and stale: judged by now and the node's heartbeat, and by whether its process
- * exists, where that can be known. Gone: of each id that nobody alive has, the last one, for
+ * The nodes of the store's namespace by id, or those of this id (absent: all), as of one moment, or
+ * about one. Live and stale: judged by now and the node's heartbeat, and by whether its process
+ * exists, where that can be known. Gone: of each id that no living process has, the last one, for
  * STORE_NODE_KEEP_MS and at most HF_NODES_GONE_MAX. One that closed within its first heartbeat and
  * whose id was not given is not kept. A callback that answers not 0 ends it.
  */

@@ -1,8 +1,8 @@
 /*
- * progress.h - the part of the store's contract (store.h) that tells how far subscriptions are.
+ * progress.h - the part of the store's contract (store.h) about the progress of subscriptions.
  *
- * Every number is arithmetic or an index range, never a scan of the log. Whoever wants to know
- * about several subscriptions asks for all of them at once: then it is one question to a server.
+ * Every number is arithmetic or an index range, never a scan of the log. A caller that needs
+ * several subscriptions names all of them in one call: then it is one query to a server.
  */
 #ifndef HF_STORE_PROGRESS_H
 #define HF_STORE_PROGRESS_H
@@ -16,8 +16,8 @@
 struct progress {
     int64_t checkpoint;              /* shared: below the cursor, every lease and every retry */
     int64_t checkpoint_at_us;        /* -1: never stored */
-    uint8_t checkpoint_event_id[16]; /* the last event at or below it that was settled ... */
-    bool has_event_id;               /* ... if that is known: not of several partitions */
+    uint8_t checkpoint_event_id[16]; /* the last event at or below it that was settled */
+    bool has_event_id;               /* whether that event is known: not of several partitions */
     int64_t cursor;                  /* shared; -1 for ordered */
     int64_t head;
     int64_t in_flight; /* shared: leased and unsettled */

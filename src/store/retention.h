@@ -15,14 +15,14 @@
 
 #include "store/store.h"
 
-#define STORE_RETAIN_STEP_ROWS 1000     /* events in one step ... */
-#define STORE_RETAIN_STEP_BYTES 4194304 /* ... and their bytes, where single events are removed */
+#define STORE_RETAIN_STEP_ROWS 1000     /* events in one step */
+#define STORE_RETAIN_STEP_BYTES 4194304 /* bytes in one step, where single events are removed */
 #define STORE_RETAIN_IDS 5000           /* ids that are looked at in one step */
 #define STORE_COMMAND_BYTES_MAX 256
 
 struct retention_plan {
-    bool due;        /* there is something that may go */
-    int64_t through; /* ... up to this position */
+    bool due;        /* there are events that may go */
+    int64_t through; /* events up to this position may go */
     int64_t events;  /* about so many */
     int64_t bytes;   /* about so large; -1: not known */
     bool by_size;    /* not only because of their age */
@@ -42,9 +42,9 @@ hf_status store_retention_plan(struct store *store, struct text name, int64_t no
  * that lags (if the namespace says so), or takes away some events up to `through`, one of these.
  * ret_more: call it again. ret_events and ret_bytes: what went with this step, about. A process
  * that dies between two steps leaves nothing that another one's step would not find. With every_ms
- * > 0 nothing happens, and ret_taken is false, unless nobody has done that for so long: that is how
- * many processes take turns. A moved subscription rings. HF_NOTFOUND.
- * To be handed to store_retain, not to store_run.
+ * > 0 nothing happens, and ret_taken is false, unless no process has done that for so long: that
+ * is how many processes take turns. A moved subscription rings. HF_NOTFOUND. To be handed to
+ * store_retain, not to store_run.
  */
 struct retain {
     struct change change;
@@ -56,7 +56,7 @@ struct retain {
     int64_t ret_events;
     int64_t ret_bytes;
     char ret_dropped_name[HF_NAME_BYTES_MAX + 1]; /* a subscription that was moved; "": none */
-    int64_t ret_dropped_from;                     /* ... from here */
+    int64_t ret_dropped_from;                     /* the position that it was moved from */
     int64_t ret_dropped_through;
     char ret_command[STORE_COMMAND_BYTES_MAX]; /* the engine's: what is left to do; "": nothing */
 };

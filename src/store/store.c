@@ -221,8 +221,8 @@ static hf_status check_process(struct store *store)
         return refused ? refused : (store)->engine->class->verb((store)->engine, __VA_ARGS__);     \
     } while (0)
 
-#define AGAIN_FIRST_MS 2 /* pauses between attempts: doubled ... */
-#define AGAIN_LAST_MS 50 /* ... up to this */
+#define AGAIN_FIRST_MS 2 /* the first pause between attempts; each is twice the last */
+#define AGAIN_LAST_MS 50 /* the longest pause between attempts */
 
 /* Of a change whose first answer was lost only these are an answer: it is done, or what stands in
  * the log shows that it was not. */
@@ -232,13 +232,14 @@ static hf_status doubt(const struct change *change, hf_status status)
         status == HF_UNKNOWN) {
         return status;
     }
-    return fail(HF_UNKNOWN, "it is not known whether it was stored; the connection was lost, then: %s",
+    return fail(HF_UNKNOWN,
+                "it is not known whether it was stored; the connection was lost, then: %s",
                 err_message());
 }
 
-/* Runs the change, again and again while somebody else's transaction is in its way. The pause is
- * taken here and not in the engine, so that nobody else's changes wait behind this one. A doubt
- * from an earlier run stays. */
+/* Runs the change, again and again while another transaction is in its way. The pause is taken
+ * here and not in the engine, so that no other changes wait behind this one. A doubt from an
+ * earlier run stays. */
 static hf_status run_until(struct store *store, struct change *change, struct deadline deadline)
 {
     int64_t begun_us = clock_mono_us();

@@ -130,7 +130,7 @@ struct append {
     struct change change;
     struct new_event *events;
     size_t count;
-    size_t failed_index; /* on failure: whose fault; SIZE_MAX if nobody's (the caller sets that) */
+    size_t failed_index; /* on failure: the event at fault; SIZE_MAX: none (the caller sets that) */
 };
 
 /*
@@ -209,12 +209,11 @@ struct muster {
     int64_t lease_ms;
     bool leaves;
     struct text assigned; /* the only partitions that it wants (ranges.h); absent: any */
-    int32_t ret_members;  /* how many ... */
-    int32_t ret_self;     /* ... and which of them, in the order of their joining, is this store;
-                            -1: none */
+    int32_t ret_members;  /* number of members */
+    int32_t ret_self;     /* which of them, in the order of joining, is this store; -1: none */
     int64_t ret_crew;     /* see struct standing */
-    int64_t ret_lowest;   /* of all checkpoints; told only if another number of partitions ... */
-    int64_t ret_highest;  /* ... is wished for */
+    int64_t ret_lowest;   /* of all checkpoints; set only while the partitions change */
+    int64_t ret_highest;  /* of all checkpoints; set only while the partitions change */
     /* of the first partition that somebody else owns who is alive; "" if there is none */
     char ret_other_name[HF_PRODUCER_BYTES_MAX + 1];
     int32_t ret_partitions;
@@ -223,7 +222,7 @@ struct muster {
     struct claimants ret_claimants;
 };
 
-#define MUSTER_FREE (-1)  /* nobody owns it, or somebody who is dead or frozen */
+#define MUSTER_FREE (-1)  /* it has no owner, or one that is dead or frozen */
 #define MUSTER_OTHER (-2) /* its owner is alive, but no member */
 #define MUSTER_SELF (-3)  /* this store owns it, but is no member (any more) */
 
@@ -231,10 +230,9 @@ struct muster {
  * Fulfils the wish for another number of partitions, in one transaction: the partitions become that
  * many, unowned, each with the common checkpoint and an epoch above all former ones; retries and
  * what is settled ahead go where their events belong now; generation and crew number rise; members
- * stay. Rings. Without a wish nothing happens.
- * HF_BUSY, and the message says what for: the partitions are not equally far, or somebody who is
- * alive (this store, too) owns one. What a dead owner was doing is recorded, or handed on to
- * whoever acquires, as in acquire. HF_NOTFOUND.
+ * stay. Rings. Without a wish nothing happens. HF_BUSY, and the message says what for: the
+ * partitions are not equally far, or a living process (this one, too) owns one. What a dead owner
+ * was doing is recorded, or handed on to the next owner, as in acquire. HF_NOTFOUND.
  */
 struct repartition {
     struct change change;
@@ -245,18 +243,18 @@ struct repartition {
 };
 
 /*
- * Makes this store the owner of a partition of an ordered subscription, if nobody else is, if the
- * owner is dead, if its signs of life have not changed for lease_ms of our monotonic clock (the
- * engine remembers when it first saw them), or if `force`. Otherwise HF_BUSY, and the message names
- * the owner. If this store is the owner already it stays so with a new epoch.
+ * Makes this store the owner of a partition of an ordered subscription, if it has no other owner,
+ * if the owner is dead, if its signs of life have not changed for lease_ms of our monotonic clock
+ * (the engine remembers when it first saw them), or if `force`. Otherwise HF_BUSY, and the message
+ * names the owner. If this store is the owner already it stays so with a new epoch.
  *
  * Answers the new epoch, the checkpoint and the subscription's generation. What the former owner
  * had in its hands when it died:
  *   - where the engine knows exactly which handlers ran (notes, see below) each of them is recorded
  *     in `retries` (unless the store shows that it was settled) as one more failed attempt, error
  *     "the process died during this attempt", due at now_us, in the same transaction: ret_crashed
- *     counts them. Where several handlers ran in the process nobody knows which of them killed it:
- *     then the attempt does not count if it would be the last of attempts_max (0: it always
+ *     counts them. Where several handlers ran in the process it is not known which of them killed
+ *     it: then the attempt does not count if it would be the last of attempts_max (0: it always
  *     counts);
  *   - where it cannot know, ret_unclean is true, and the bus runs the first events one at a time.
  * A retry that was stored while the clock was ahead does not wait for that time: afterwards none of
@@ -313,8 +311,8 @@ struct outcome {
     int32_t attempts;          /* RETRY, DEAD, BLOCK, BEGUN: recorded attempts, this one included */
     int32_t uncounted;         /* RETRY, BEGUN: of those that did not count */
     struct text attempts_json; /* RETRY, DEAD, BLOCK, BEGUN: the whole story */
-    enum cause cause;          /* RETRY, DEAD, BLOCK, BEGUN: why the last attempt failed ... */
-    struct unit_mark unit;     /* ... and, but for DEAD, what failed together in it */
+    enum cause cause;          /* RETRY, DEAD, BLOCK, BEGUN: why the last attempt failed */
+    struct unit_mark unit;     /* RETRY, BLOCK, BEGUN: what failed together in that attempt */
     int64_t next_attempt_us;   /* RETRY; 0: as soon as all that waits before it in its lane is over,
                                   and together with what follows it and says so, too */
     struct text reason;        /* DEAD, BLOCK */
@@ -323,8 +321,9 @@ struct outcome {
     /* answer, for DONE and DEAD of a delivery that waited: does its lane still have rows in
      * retries? If a held one was first in line it is waiting now, due at now_us. */
     bool ret_lane_busy;
-    bool ret_due; /* answer, for HELD: nobody was before it any more, so the first of its lane is
-                     waiting now, due at now_us */
+    /* answer, for HELD: nothing was before it any more, so the first of its lane is waiting now,
+     * due at now_us */
+    bool ret_due;
     uint64_t left_lane; /* the engine's own: the lane that its row left */
 };
 
@@ -390,7 +389,7 @@ struct checkpoints {
  * a generation is given and it is not the stored one: the filter may be of older patterns.
  *
  *   lease:   a random token, made by the caller if it wants to be able to renounce the lease when
- *            the answer is lost; until expires_at = now_us + lease_ms nobody else gets these
+ *            the answer is lost; until expires_at = now_us + lease_ms no other claim gets these
  *            events. `bound`: also ends at once when this process is dead. `kept`: does not expire
  *            while this process shows signs of life, judged as in acquire.
  *   orphans: an expired lease of several events is handed out again in halves, one half per claim,
@@ -530,8 +529,8 @@ struct delivery_facts {
     int64_t cursor;     /* shared; ordered: -1 */
     bool settled;       /* has a row in `settled` */
     bool leased;        /* in a lease (shared), or noted as running now */
-    bool waiting;       /* has a retries row of that kind ... */
-    bool held;          /* ... also one that waits for what is before it (next_attempt_us 0) */
+    bool waiting;       /* has a retries row of that kind */
+    bool held;          /* has one of that kind, or one with next_attempt_us 0 */
     bool blocked;
     int32_t attempts;
     enum cause cause; /* why the last attempt failed */
@@ -563,7 +562,7 @@ struct gap_facts {
     int64_t missing; /* the lowest position that may still come; 0: none */
     int64_t count;   /* gaps above the checkpoint that were seen, not counted beyond the maximum */
     int64_t pid;     /* process of the server that may fill it: the one that is longest at it; -1: a
-                        prepared transaction; 0: nobody, so it is about to be passed */
+                        prepared transaction; 0: none, so it is about to be passed */
     int64_t held_ms; /* how long that one has been in its transaction; -1: not known */
     char holders[STORE_HOLDERS_BYTES_MAX]; /* all who may fill it, told for people */
 };
@@ -772,9 +771,9 @@ bool store_is_replaced(struct store *store); /* another file has its name: nothi
 /* Waits until store_news() differs from `seen`, some foreign program wrote, store_wake was called,
  * or the time is over; answers the present number. Never misses a ring after `seen` was read. */
 uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms);
-/* How often the store itself looks for what nobody rings for (a lost wake-up, a process that died)
- * on behalf of everybody, and makes news of it: whoever waits for news need not look that often by
- * itself. 0: it does not look. Costs nothing. */
+/* How often the store itself looks for changes that ring no bell (a lost wake-up, a process that
+ * died) on behalf of all threads, and makes news of them: a thread that waits for news need not
+ * look that often by itself. 0: it does not look. Costs nothing. */
 int64_t store_look_ms(const struct store *store);
 /* Ends the store_wait of this store's own threads. */
 void store_wake(struct store *store);

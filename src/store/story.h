@@ -25,7 +25,7 @@ hf_status story_add(struct buf *out, struct text old, int32_t attempt, int64_t a
 hf_status story_add_unit(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
                          struct text error, struct text node, bool counted, struct unit_mark unit);
 
-/* The errors of attempts that nobody answered for. */
+/* The errors of attempts that ended without a result. */
 #define STORY_ERROR_DIED "the process died during this attempt"
 #define STORY_ERROR_EXPIRED "the lease expired without an answer"
 

@@ -31,7 +31,7 @@ enum transfer_table {
     TRANSFER_RETRIES,
     TRANSFER_COPIES,
     TRANSFER_SETTLED,
-    TRANSFER_LEASES,  /* as they are when nobody has them any more */
+    TRANSFER_LEASES,  /* as they are when they have no holder any more */
     TRANSFER_NUMBERS, /* one row: the highest number that a dead letter has ever had */
     TRANSFER_DEAD_LETTERS,
     TRANSFER_SCHEDULES,
@@ -62,8 +62,8 @@ struct transfer_facts {
     int64_t namespace_id;
     int64_t head;      /* the newest position ever given */
     int64_t floor;     /* nothing can come at or below it any more; -1: not known just now */
-    int32_t processes; /* that are alive and have it open ... */
-    char names[TRANSFER_NAMES_BYTES]; /* ... and the names of some */
+    int32_t processes; /* processes that are alive and have it open */
+    char names[TRANSFER_NAMES_BYTES]; /* the names of some of them */
     int64_t driven; /* schedules with a job in the database, which is not copied */
     bool copying;   /* it is the target of a copy that is not complete */
 };

@@ -3,9 +3,9 @@
  *
  * First the checks, of which the first one reads every page, then the scans. If the database
  * refuses to be read at some place (HF_CORRUPT), that is a finding like the others, and the walk
- * goes on with the next check or table: whoever looks at a damaged database wants to know all of
- * it. Any other failure (no connection, no time) ends the walk with that status: then nothing is
- * known of the rest.
+ * goes on with the next check or table: an operator who looks at a damaged database needs to know
+ * all of it. Any other failure (no connection, no time) ends the walk with that status: then
+ * nothing is known of the rest.
  *
  * Of each kind at most VERIFY_TOLD_MAX findings are told, and then that there are more: a table
  * that was damaged as a whole says so in a hundred lines, not in a million.

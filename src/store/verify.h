@@ -24,8 +24,8 @@ struct engine;
 struct store;
 
 #define VERIFY_TOLD_MAX 100    /* findings of one kind; the rest is only said to be there */
-#define VERIFY_EVENTS_MAX 1000 /* rows of one chunk of the log ... */
-#define VERIFY_ROWS_MAX 32     /* ... and of tables whose rows may be larger than an event */
+#define VERIFY_EVENTS_MAX 1000 /* rows of one chunk of the log */
+#define VERIFY_ROWS_MAX 32     /* the same of tables whose rows may be larger than an event */
 
 /* ---- Asked of an engine ---------------------------------------------------------------------- */
 
@@ -126,9 +126,9 @@ typedef void (*verify_row_fn)(const struct verify_row *row, void *ctx);
 /* ---- The walk -------------------------------------------------------------------------------- */
 
 /*
- * Runs all checks and scans. `found` is told of each finding: the kind ("checkpoint"), the
- * sentence, HF_LOG_ERROR, and what to do. `progress` (NULL: nobody wants to know) is told how many
- * rows have been examined, after each step. Non-zero of either ends the walk; that is no failure.
+ * Runs all checks and scans. `found` gets each finding: the kind ("checkpoint"), the sentence,
+ * HF_LOG_ERROR, and what to do. `progress` (may be NULL) gets the number of rows that have been
+ * examined, after each step. Non-zero of either ends the walk; that is no failure.
  */
 hf_status store_verify(struct store *store, hf_finding_fn found, hf_verify_progress_fn progress,
                        void *ctx);

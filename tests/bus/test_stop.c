@@ -24,7 +24,7 @@ static void open_with_an_event(struct scene *scene, struct recorder *recorder)
 }
 
 /* Starts with a scheduler that asks what is due and gets no answer. */
-static void start_without_clockwork(struct scene *scene)
+static void start_without_scheduler(struct scene *scene)
 {
     faulty_stop(FAULTY_TIMERS, 1);
     assert_ok(hf_start(scene->bus));
@@ -50,13 +50,13 @@ static void stop_without_an_answer(struct scene *scene, int64_t timeout_ms)
     assert_true(mono_us() - begin_us < LATE_US);
 }
 
-static void handlers_are_told_although_the_clockwork_waits_for_the_store(void **state)
+static void handlers_are_told_although_the_scheduler_waits_for_the_store(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, until_cancelled);
 
     open_with_an_event(scene, recorder);
-    start_without_clockwork(scene);
+    start_without_scheduler(scene);
     assert_true(recorder_wait_begun(recorder, 1));
     publish(scene->bus, "x", NULL, "2");
     stop_without_an_answer(scene, 5000);
@@ -101,7 +101,7 @@ static void a_start_waits_for_those_that_the_stop_did_not_wait_for(void **state)
     stop_without_an_answer(scene, 0);
     assert_status(hf_start(scene->bus), HF_TIMEOUT);
     faulty_go(FAULTY_STANDING);
-    start_without_clockwork(scene);
+    start_without_scheduler(scene);
     settle_all(scene->bus, "a"); /* a stop without time might not store it */
     stop_without_an_answer(scene, 0);
     faulty_go(FAULTY_TIMERS);
@@ -146,7 +146,7 @@ static void close_without_an_answer(struct scene *scene, enum faulty_verb verb, 
     assert_true(wait_until(nothing_more_is_kept, &live));
 }
 
-static void a_clockwork_that_outlives_the_close_frees_the_bus(void **state)
+static void a_scheduler_that_outlives_the_close_frees_the_bus(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -154,7 +154,7 @@ static void a_clockwork_that_outlives_the_close_frees_the_bus(void **state)
 
     scene->options.shutdown_ms = 0;
     open_with_an_event(scene, recorder);
-    start_without_clockwork(scene);
+    start_without_scheduler(scene);
     settle_all(scene->bus, "a");
     close_without_an_answer(scene, FAULTY_TIMERS, live);
 }
@@ -292,11 +292,11 @@ static void after_a_stop_that_leaves_a_dispatcher_behind_handlers_still_time_out
 }
 
 static const struct CMUnitTest tests[] = {
-    trouble_test(handlers_are_told_although_the_clockwork_waits_for_the_store),
+    trouble_test(handlers_are_told_although_the_scheduler_waits_for_the_store),
     trouble_test(a_dispatcher_that_waits_for_the_store_is_not_waited_for),
     trouble_test(a_worker_that_waits_for_its_transaction_is_not_waited_for),
     trouble_test(a_start_waits_for_those_that_the_stop_did_not_wait_for),
-    trouble_test(a_clockwork_that_outlives_the_close_frees_the_bus),
+    trouble_test(a_scheduler_that_outlives_the_close_frees_the_bus),
     trouble_test(a_dispatcher_that_outlives_the_close_gives_back_and_frees_the_bus),
     trouble_test(handlers_are_told_while_asynchronous_publishes_are_stored),
     trouble_test(what_a_stop_cannot_store_it_tries_once),

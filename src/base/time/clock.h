@@ -17,7 +17,7 @@ int64_t clock_wall_us(void);
 /* Microseconds of CLOCK_MONOTONIC. Never goes back. */
 int64_t clock_mono_us(void);
 
-/* Microseconds of a clock that nobody sets and that goes on while the machine sleeps. */
+/* Microseconds of a clock that cannot be set and that goes on while the machine sleeps. */
 int64_t clock_steady_us(void);
 
 /* From now on both clocks of this process stand at these values. */

@@ -35,8 +35,8 @@ enum field_index { SECONDS, MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK };
 struct field {
     const char *name;
     int32_t min;
-    int32_t max;       /* that may be written ... */
-    int32_t last;      /* ... and the last of *: 7 is only another name of 0 */
+    int32_t max;       /* the largest value that may be written */
+    int32_t last;      /* the last value of *: 7 is only another name of 0 */
     const char *names; /* of the values from min on, three letters each; NULL: none */
     const char *takes; /* for messages */
 };
@@ -168,7 +168,7 @@ static hf_status read_range(const struct cron_parser *parser, struct text text, 
         if (status) {
             return status;
         }
-        /* The week ends with Sunday for whoever writes SAT-SUN; "6-0" is more likely a mistake. */
+        /* In SAT-SUN the week ends with Sunday; "6-0" is more likely a mistake. */
         if (field == &fields[DAY_OF_WEEK] && last == 0 && rest.length == 3) {
             last = 7;
         }

@@ -3,8 +3,8 @@
  *
  * The planned times are next_us and whatever the timetable has after it. Those before `late_us`
  * were missed. The first one that fires is found by looking back from there, at most `cap` steps,
- * never by counting what was missed: a schedule of every second that nobody served for a year is
- * decided as fast as one that is a second late. From the first one on all fire, up to now.
+ * never by counting what was missed: a schedule of every second that no process served for a year
+ * is decided as fast as one that is a second late. From the first one on all fire, up to now.
  */
 #include "base/time/misfire.h"
 

@@ -5,9 +5,9 @@
  * kind of time that begins (an offset, a flag, an abbreviation), the kinds, the abbreviations, and
  * two lists of hints for those who write the files. From version 2 on all this comes twice, first
  * with 32-bit instants for old readers, which are skipped, then with 64-bit ones, and a line with
- * the rule for what comes after the last change (zone_rule.h). Version 1 has only the first
- * half. Every count is limited and every byte is checked before it is believed: whoever can write
- * to the directory must not be able to do more than give us wrong times. Files with leap seconds
+ * the rule for what comes after the last change (zone_rule.h). Version 1 has only the first half.
+ * Every count is limited and every byte is checked before it is believed: a user who can write to
+ * the directory must not be able to do more than give us wrong times. Files with leap seconds
  * ("right/Europe/Berlin") count instants in another way and are refused.
  *
  * Spans. Up to the last change listed, the span of an instant lies between two neighbours of the

@@ -2,7 +2,7 @@
  * bench.c - the common part of the benchmarks.
  *
  * A benchmark writes into files of its own, a new one for each round, so that rounds are alike and
- * nobody's data is touched. With --db it runs one round in that database, which must be empty.
+ * no other data is touched. With --db it runs one round in that database, which must be empty.
  */
 #include "cli/bench/bench.h"
 

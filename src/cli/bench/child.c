@@ -15,7 +15,7 @@
 
 #define ARGUMENTS_MAX 24
 
-/* posix_spawn wants strings that may be changed; nobody does. */
+/* posix_spawn wants strings that may be changed, but does not change them. */
 static char *unconst(const char *string)
 {
     union {

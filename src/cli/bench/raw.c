@@ -2,8 +2,8 @@
  * raw.c - the bare engine: what SQLite alone needs for the same rows.
  *
  * The table, its index and the INSERT are the bus's own; the connection is ours, with prepared
- * statements, WAL, and the synchronous setting of the durability asked for. Nothing is checked,
- * nobody is woken, no position is stored: no bus can be faster than this on one connection without
+ * statements, WAL, and the synchronous setting of the durability asked for. Nothing is checked, no
+ * thread is woken, no position is stored: no bus can be faster than this on one connection without
  * sharing commits. This is the only file of the command that knows the engine.
  */
 #include "base/banned.h"

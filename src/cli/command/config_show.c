@@ -251,7 +251,7 @@ static int run_show(struct cli *cli)
 
 static const struct option_row show_options[] = {
     {"origin", 0, OPTION_FLAG, NULL, NULL, 0, 0,
-     "also show where each comes from: a flag, the environment, a line of the file, or the default"},
+     "also show where each is set: a flag, the environment, a line of the file, or the default"},
     WORK_OPTION_CONFIG,
     WORK_OPTION_EXEC,
     SUBOPTIONS_PATTERNS,

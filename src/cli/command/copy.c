@@ -2,8 +2,8 @@
  * copy.c - copy: the whole bus into another database.
  *
  * Nothing is lost by ending it at any time: the target stays closed until it is complete, and the
- * same command goes on with it. Ctrl-C ends it after the chunk that is on its way; whoever is
- * killed at once leaves just the same.
+ * same command goes on with it. Ctrl-C ends it after the chunk that is on its way; a command that
+ * is killed at once leaves just the same.
  */
 #include "base/banned.h"
 #include "base/text/json_write.h"

@@ -125,7 +125,7 @@ static void count_receipts(struct import *import, size_t from, size_t count)
     import->done_line = import->lines[from + count - 1];
 }
 
-/* Nobody knows whether these events were stored: the next try is with the same ids. */
+/* It is not known whether these events were stored: the next try is with the same ids. */
 static void keep_ids(struct import *import, size_t from, size_t count)
 {
     for (size_t i = from; i < from + count; i++) {

@@ -6,8 +6,8 @@
 
 #include "cli/core/cli.h"
 
-#define IMPORT_BATCH_LINES 1000    /* published in one transaction */
-#define IMPORT_BATCH_BYTES 8388608 /* ... unless their bytes are more than this */
+#define IMPORT_BATCH_LINES 1000    /* lines that are published in one transaction */
+#define IMPORT_BATCH_BYTES 8388608 /* bytes of lines that are published in one transaction */
 
 /* Opens the bus by the options and publishes the events of `path` ("-": stdin) from line
  * `first_line` (from 1) on. A file that cannot be read opens, and so creates, nothing. The exit

@@ -1,8 +1,8 @@
 /*
  * node.c - the commands about nodes: `node list` and `node show`.
  *
- * A command that looks has the namespace open, so it is a node itself; nobody asked for that one,
- * and it is left out.
+ * A command that looks has the namespace open, so it is a node itself; the list leaves that one
+ * out.
  */
 #include "base/banned.h"
 #include "cli/core/args_value.h"

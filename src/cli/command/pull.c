@@ -3,7 +3,7 @@
  *
  * A claim of the command line is detached: the process that claims ends at once, so the lease ends
  * by time alone and its text is the right to settle. If the claimed events cannot be written to
- * stdout the lease is given back, because nobody will ever know of it.
+ * stdout the lease is given back, because no worker knows of it.
  */
 #include "base/banned.h"
 #include "base/time/deadline.h"

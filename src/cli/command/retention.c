@@ -2,7 +2,7 @@
  * retention.c - the command `retention run`: deletes now the events that are past their retention.
  *
  * Running processes do that by themselves, about hourly; this is for those who run none, for a
- * disk that is full today, and with --dry-run for whoever wants to know first.
+ * disk that is full today, and with --dry-run to see first what would go.
  */
 #include "base/banned.h"
 #include "cli/core/args_value.h"

@@ -1,8 +1,8 @@
 /*
  * sub_parts.c - the partitions and the blocked keys of a subscription. See sub_parts.h.
  *
- * Both lists are cut at the limit, but a partition that nobody may take is told of wherever it is
- * in the list.
+ * Both lists are cut at the limit, but a partition that no process may take is reported wherever
+ * it is in the list.
  */
 #include "cli/command/sub_parts.h"
 
@@ -92,7 +92,7 @@ static void warn_of_unowned(const struct parts *parts)
     char numbers[RANGES_BYTES_MAX];
     int32_t count = ranges_count(&parts->unowned);
 
-    if (count == 0 || count == parts->count) { /* then nobody works at all */
+    if (count == 0 || count == parts->count) { /* then no worker runs at all */
         return;
     }
     ranges_format(&parts->unowned, numbers);

@@ -1,7 +1,7 @@
 /*
  * verify.c - verify: is everything that is stored as it should be?
  *
- * A finding is one line as soon as it is known, so that whoever ends the command early (it only
+ * A finding is one line as soon as it is known, so that a user who ends the command early (it only
  * reads, so it may be ended at any time) has what was found until then.
  */
 #include "base/text/json_write.h"

@@ -1,7 +1,7 @@
 /*
- * problem.h - what is wrong with a configuration file, collected and then told at once.
+ * problem.h - the mistakes of a configuration file, collected and then printed at once.
  *
- * Whoever corrects a file wants to see all its mistakes, not the first of them ten times. The
+ * A user who corrects a file wants to see all its mistakes, not the first of them ten times. The
  * mistakes that stand first in the file are kept, in the order of their places; the others are
  * counted.
  */

@@ -10,8 +10,8 @@
  *     schedules:                CONFIG_SCHEDULE, for each member of the list
  *     retention:                CONFIG_RETENTION
  *
- * The keys of a subscription are, but for a few, the options of a subscription (suboptions.h):
- * whoever adds an option there has added a key here.
+ * The keys of a subscription are, but for a few, the options of a subscription (suboptions.h): an
+ * option that is added there is a key here.
  */
 #ifndef HF_CLI_CONFIG_SCHEMA_H
 #define HF_CLI_CONFIG_SCHEMA_H

@@ -272,7 +272,7 @@ static bool add_key(struct reader *reader, const yaml_event_t *event)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Anchors and tags change nothing that we understand, but whoever writes them expects it. */
+/* Anchors and tags would change nothing here, but the author of the file expects that they do. */
 static void refuse_decorations(struct reader *reader, const yaml_event_t *event,
                                const yaml_char_t *anchor, const yaml_char_t *tag)
 {

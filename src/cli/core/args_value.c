@@ -173,7 +173,7 @@ bool args_value_place(const char *text, int64_t now_us, hf_place *ret_place)
         *ret_place = (hf_place){HF_PLACE_NOW, -1};
     } else if (args_value_number(text, 0, INT64_MAX, &position)) {
         *ret_place = (hf_place){HF_PLACE_POSITION, position};
-    } else { /* of a time to come nobody could say where in the log it is */
+    } else { /* a time in the future has no place in the log yet */
         return value_moment(text, now_us, ret_place) &&
                (ret_place->kind != HF_PLACE_TIME || ret_place->value <= now_us);
     }

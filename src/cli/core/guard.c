@@ -3,8 +3,8 @@
  *
  * The guard reads a pipe: a positive number is a group that began, a negative one a group that
  * ended. Each message is far below PIPE_BUF, so messages of several threads do not mix. The end of
- * the pipe is the end of the worker, because nobody else holds its writing end: it is closed on
- * exec.
+ * the pipe is the end of the worker, because no other process holds its writing end: it is closed
+ * on exec.
  *
  * A group is removed while its leader is still a zombie, so that its number cannot have been given
  * to somebody else when it is killed.
@@ -43,7 +43,7 @@ static void run_guard(int fd)
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     prctl(PR_SET_NAME, "holdfast-guard");
-    /* Whoever waits for the end of our output must not wait for the guard. */
+    /* A process that waits for the end of our output must not wait for the guard. */
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
     close(STDERR_FILENO);

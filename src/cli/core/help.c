@@ -1,8 +1,8 @@
 /*
  * help.c - prints the tables for people.
  *
- * The help of a command leads with examples: whoever asks for help wants to see the line to type.
- * Nothing here knows a command or an option by name.
+ * The help of a command leads with examples: a user who asks for help wants to see the line to
+ * type. Nothing here knows a command or an option by name.
  */
 #include "cli/core/help.h"
 

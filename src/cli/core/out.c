@@ -210,7 +210,7 @@ bool out_finish(void)
         return true;
     }
     note_failure(EIO);
-    /* Whoever closed the pipe knows that it wants no more. */
+    /* A reader that closed the pipe wants no more. */
     if (atomic_load(&out.failed) != EPIPE && !out.complained) {
         out_complain("cannot write the output: %s", strerror(atomic_load(&out.failed)));
     }

@@ -4,8 +4,7 @@
  * A payload is embedded as it was published, so that a number never goes through a float. Two
  * things are changed on the way, neither of which changes the value: line ends and tabs between
  * tokens become spaces (one object is one line), and characters that could steer a terminal, which
- * JSON allows inside strings, become escapes. Whoever wants the very bytes uses `event show
- * --payload`.
+ * JSON allows inside strings, become escapes. `event show --payload` prints the very bytes.
  */
 #include "cli/core/show.h"
 
@@ -15,8 +14,8 @@
 #include "base/time/time.h"
 #include "cli/core/out.h"
 
-#define PAYLOAD_LINE_BYTES_MAX 200   /* of a payload in a line for humans */
-#define PAYLOAD_BLOCK_BYTES_MAX 4096 /* ... in a block */
+#define PAYLOAD_LINE_BYTES_MAX 200   /* of a payload that is shown on a line */
+#define PAYLOAD_BLOCK_BYTES_MAX 4096 /* of a payload that is shown as a block */
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 

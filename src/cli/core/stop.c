@@ -57,7 +57,7 @@ void stop_catch(void)
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
         struct sigaction before;
-        /* Whoever started us under nohup, or in the background of a script, meant it. */
+        /* Under nohup, or in the background of a script, the signal is ignored on purpose. */
         if (sigaction(caught[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN &&
             caught[i] != SIGTERM) {
             continue;

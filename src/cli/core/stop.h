@@ -16,7 +16,7 @@ void stop_catch(void);
 
 bool stop_requested(void);
 
-/* As if a signal had come: the output is gone, there is nobody to work for. Any thread. */
+/* As if a signal had come: the reader of the output is gone. Any thread. */
 void stop_request(void);
 
 /* Readable once a stop was requested. */

@@ -56,7 +56,7 @@ static const char *put_authority(struct shown *shown, const char *url)
 }
 
 /* Is this parameter a secret? The name ends with "password", whatever stands before it; or it is
- * encoded, which libpq understands and nobody needs. */
+ * encoded, which libpq accepts and no program needs. */
 static bool is_secret(const char *parameter, size_t name_length)
 {
     size_t length = strlen(SECRET);

@@ -92,7 +92,7 @@ static void pass_flush(struct pass *pass, bool all)
         return;
     }
     if (!out_write(pass->target, pass->bytes, length) && pass->target == STDOUT_FILENO) {
-        stop_request(); /* nobody reads what the commands say: there is nobody to work for */
+        stop_request(); /* the reader of the commands' output is gone */
     }
     memmove(pass->bytes, pass->bytes + length, pass->length - length);
     pass->length -= length;

@@ -258,7 +258,7 @@ static int stop_working(struct work *work)
     return cli_fail(status);
 }
 
-/* A wait that nobody needs any more ends with the bus. */
+/* A wait that is not needed any more ends with the bus. */
 static void end_waiter(struct work *work, struct waiter *waiter)
 {
     struct timespec until;

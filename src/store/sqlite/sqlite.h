@@ -2,8 +2,8 @@
  * sqlite.h - the SQLite engine as its own files see it. docs/architecture.md has the map of
  * its folders.
  *
- * Lock order: gate, then SQLite's own locks. The writer connection is used only by whoever runs
- * apply (one thread at a time, see group.h) and only under the gate.
+ * Lock order: gate, then SQLite's own locks. The writer connection is used only by the thread that
+ * runs apply (one at a time, see group.h) and only under the gate.
  *
  * A change is a function  hf_status sqlite_<change>(engine, conn, change)  that runs inside a write
  * transaction on `conn`. If it answers anything but HF_OK, its caller undoes what it wrote. A

@@ -3,9 +3,9 @@
  *
  * Contracts are those of store.h; this header only says how they are called.
  *
- * Changes run inside a write transaction on `conn`. Whoever calls one has opened a SAVEPOINT unless
- * the change is the only one of its transaction, and undoes it when the answer is not HF_OK. A
- * change that rings sets conn->ring; the bell is rung after the commit.
+ * Changes run inside a write transaction on `conn`. The caller has opened a SAVEPOINT unless the
+ * change is the only one of its transaction, and undoes it when the answer is not HF_OK. A change
+ * that rings sets conn->ring; the bell is rung after the commit.
  *
  * Queries take a connection from the pool themselves and read one snapshot. They have the types of
  * struct engine_class, so that engine.c can name them in its table.
@@ -62,8 +62,8 @@ hf_status sqlite_namespace_find(struct conn *conn, struct text name, bool create
 /* Takes out at most *left rows of all that a namespace has beside its events, and counts them off:
  * if some are left over nothing is in it any more. (namespace.c) */
 hf_status sqlite_namespace_empty(struct conn *conn, int64_t id, int64_t *left);
-/* The same as find, for whoever wants to use it: HF_BUSY also if it is a copy that is not complete.
- * (namespace.c) */
+/* The same as find, for a caller that wants to use it: HF_BUSY also if it is a copy that is not
+ * complete. (namespace.c) */
 hf_status sqlite_namespace_open(struct conn *conn, struct text name, bool create, int64_t now_us,
                                 int64_t *ret_id, bool *ret_created);
 

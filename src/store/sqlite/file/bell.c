@@ -14,11 +14,11 @@
  * on two words at once (futex_waitv, Linux 5.16); older kernels get short naps on the shared word.
  *
  * What can go wrong: somebody deletes the file and a new process makes another one; or a program
- * that is not ours writes events. Then nobody rings our bell. So every LOOK_MS one waiter of the
- * store asks SQLite whether anybody wrote at all, which costs a look at shared memory and no I/O.
- * SQLite cannot say who wrote, so a waiter may wake up for a commit that made no news. That is
- * harmless; but to keep it rare the file also counts the commits of our own kind, and a thread that
- * is about to look at the store anyway (it asks bell_news first) takes those off the account.
+ * that is not ours writes events. Then no process rings this bell. So every LOOK_MS one waiter of
+ * the store asks SQLite whether there was any write at all, which costs a look at shared memory and
+ * no I/O. SQLite cannot say who wrote, so a waiter may wake up for a commit that made no news. That
+ * is harmless; but to keep it rare the file also counts the commits of our own kind, and a thread
+ * that is about to look at the store anyway (it asks bell_news first) takes those off the account.
  */
 #include "store/sqlite/file/bell.h"
 

@@ -15,8 +15,8 @@
  *   them in the shared index. If a write failed the commit frame cannot be whole, so nothing was
  *   committed. If the sync failed, or anything after it, the commit frame may reach the disk and
  *   the next recovery may find it: that is HF_UNKNOWN. The kernel reports a failed sync once and
- *   forgets, so a second sync proves nothing; whoever gets HF_UNKNOWN closes the connection and
- *   recovers (apply.c).
+ *   forgets, so a second sync proves nothing; a caller that gets HF_UNKNOWN closes the connection
+ *   and recovers (apply.c).
  */
 #include "store/sqlite/file/conn.h"
 

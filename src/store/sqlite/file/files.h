@@ -53,7 +53,7 @@ struct files {
 hf_status files_check(const char *path);
 /* Before SQLite opens the file: whether its -wal was deleted, by its -shm that is still there.
  * SQLite would go on without the commits that were in it. HF_UNAVAILABLE: and a store is still open
- * on it. ret_missing: it is missing, and nobody uses it. */
+ * on it. ret_missing: it is missing, and no store uses it. */
 hf_status files_check_wal(const char *path, bool *ret_missing);
 /* Why the file `path`, or a new one of that name, cannot be written, as the end of a sentence. */
 const char *files_unwritable(const char *path);
@@ -79,7 +79,7 @@ hf_status files_open(const struct files *files, const char *path, enum files_unf
                      int *ret_fd);
 /* Makes a file under this name, which must be free. -1: see errno. */
 int files_make(const struct files *files, const char *path);
-/* Opens a file that is there for reading, whoever it belongs to. -1: see errno. */
+/* Opens a file that is there for reading, whichever user it belongs to. -1: see errno. */
 int files_open_read(const struct files *files, const char *path);
 /* Puts the file `from` in the place of `to`, whatever is there. 0, or -1: see errno. */
 int files_rename(const struct files *files, const char *from, const char *to);

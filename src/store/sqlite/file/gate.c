@@ -2,8 +2,8 @@
  * gate.c - the lock that every writer of the file takes first. See gate.h.
  *
  * Why there is a gate at all: SQLite from 3.7.0 to 3.51.2 can corrupt a WAL database when one
- * connection checkpoints while another restarts the log. Under the gate nobody does the one while
- * somebody else does the other. It also gives what SQLite's own lock lacks: fair waiting, and a
+ * connection checkpoints while another restarts the log. Under the gate no connection does the one
+ * while another does the other. It also gives what SQLite's own lock lacks: fair waiting, and a
  * deadline that does not depend on luck.
  *
  * Two levels. Threads of this store queue in memory: gate_give hands the gate to the one that has
@@ -12,11 +12,11 @@
  *
  *     take the turnstile -> take the gate -> let the turnstile go
  *
- * Whoever stands in the turnstile is next; a store that gives the gate and wants it again at once
- * queues behind it. The locks are OFD locks: they belong to the open file description, so they work
- * between two stores of one process, and they go with the process however it ends. The kernel has
- * no timed wait for them, so we try and sleep in turns, briefly: a commit takes longer than a
- * sleep.
+ * The thread that stands in the turnstile is next; a store that gives the gate and wants it again
+ * at once queues behind it. The locks are OFD locks: they belong to the open file description, so
+ * they work between two stores of one process, and they go with the process however it ends. The
+ * kernel has no timed wait for them, so we try and sleep in turns, briefly: a commit takes longer
+ * than a sleep.
  *
  * A third byte is the door, for stores that open without the gate because its holder keeps it for
  * long. A holder that counts which stores have a namespace open, and then closes that to others,
@@ -133,7 +133,7 @@ static hf_status gate_wait_byte(struct gate *gate, off_t byte, struct deadline d
 static hf_status gate_pass(struct gate *gate, struct deadline deadline)
 {
     hf_status status = HF_OK;
-    /* Both at once, if nobody is there: one system call less for every commit. */
+    /* Both at once, if no other store waits: one system call less for every commit. */
     if (!gate_lock_bytes(gate->fd, GATE_BYTE, TURNSTILE_BYTE - GATE_BYTE + 1, F_WRLCK)) {
         status = gate_wait_byte(gate, TURNSTILE_BYTE, deadline);
         if (status != HF_OK) {
@@ -186,7 +186,7 @@ static void gate_unlink(struct gate *gate, struct gate_waiter *waiter)
     }
 }
 
-/* Gives the gate to the longest waiting thread, or to nobody. The mutex is held. */
+/* Gives the gate to the longest waiting thread, if there is one. The mutex is held. */
 static void gate_pass_on(struct gate *gate)
 {
     struct gate_waiter *next = gate->first;

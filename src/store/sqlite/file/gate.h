@@ -44,7 +44,7 @@ hf_status gate_lock_door(struct gate *gate);
 /* By a store that opens beside the gate, after it has made its live file. False: it cannot be known
  * whether the door is locked, or it was until the deadline. */
 bool gate_await_door(struct gate *gate, struct deadline deadline);
-/* By whoever has it, also on behalf of the thread that took it. */
+/* Called by the thread that has it, or on behalf of the thread that took it. */
 void gate_give(struct gate *gate);
 bool gate_held_by_caller(struct gate *gate);
 

@@ -718,7 +718,8 @@ static void card_one(struct sqlite_engine *engine, int fd, const uint8_t token[S
 {
     (void)token;
     struct cards *cards = ctx;
-    /* Before and after: whoever opens or closes meanwhile is seen alive, not as one that died. */
+    /* Before and after: a store that opens or closes meanwhile is seen alive, not as one that
+     * died. */
     bool alive = live_file_is_locked(fd);
     bool whole = live_file_read(fd, &cards->file);
     alive = alive || live_file_is_locked(fd);

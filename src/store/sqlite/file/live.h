@@ -59,9 +59,9 @@ struct live_card {
     int64_t pid;
     int64_t heartbeat_ms;
     int64_t started_at_us;           /* wall clock */
-    atomic_int_least64_t seen_at_us; /* the last sign of life: wall clock, for people ... */
-    atomic_int_least64_t seen_us;    /* ... and the machine's steady clock, to judge by */
-    int64_t given;                   /* 1: somebody chose the id */
+    atomic_int_least64_t seen_at_us; /* the last sign of life by the wall clock, for people */
+    atomic_int_least64_t seen_us;    /* the same by the machine's steady clock, to judge by */
+    int64_t given;                   /* 1: the application chose the id */
     char id[HF_NODE_ID_BYTES_MAX + 1];
     char name[HF_PRODUCER_BYTES_MAX + 1];
     char host[STORE_HOST_BYTES_MAX + 1];
@@ -122,7 +122,7 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
                      int32_t *ret_running);
 
 /* How many other living stores have this namespace open, and the names of the first few, separated
- * by commas. Under the gate, so that nobody is about to open it. */
+ * by commas. Under the gate, so that no store is about to open it. */
 int32_t live_count(struct sqlite_engine *engine, int64_t namespace_id, char *names, size_t bytes);
 
 /* A store's card, and how the store is: LIVE_SELF, LIVE_ALIVE or LIVE_DEAD. The card is valid until

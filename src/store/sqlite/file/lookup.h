@@ -11,8 +11,8 @@
  *     }
  *     return lookup_end(&lookup);
  *
- * What fails first is kept in `status`, what follows it does nothing, and lookup_end answers it.
- * Whoever finds the answer wanting sets `status` itself. Queries of several statements take their
+ * `status` keeps the first failure, the steps after it do nothing, and lookup_end returns it. A
+ * caller that cannot use the answer sets `status` itself. Queries of several statements take their
  * connection themselves, with a snapshot (pool.h).
  */
 #ifndef HF_STORE_SQLITE_FILE_LOOKUP_H

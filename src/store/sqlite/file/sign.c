@@ -3,7 +3,8 @@
  *
  * The locks are OFD locks like those of the gate: they belong to the open directory, work between
  * two stores of one process, and go with the process however it ends. They are shared locks,
- * because a directory cannot be opened for writing; whoever asks asks as if for an exclusive one.
+ * because a directory cannot be opened for writing; a process that checks one asks as if for an
+ * exclusive lock.
  *
  * The range of a token begins at its first 47 bits: two of the stores that are open at once share a
  * range about never. The next byte is locked before the last one is let go, so there is always one.

@@ -40,8 +40,8 @@ bool spare_spend(struct spare *spare);
  * appends may go on. */
 bool spare_restore(struct spare *spare, bool now);
 
-/* Bytes that the filesystem has free for us, and altogether (NULL: nobody wants to know); -1: not
- * known. */
+/* Bytes that the filesystem has free for us, and altogether (NULL: the caller does not need it);
+ * -1: not known. */
 int64_t spare_disk_free(const struct spare *spare, int64_t *ret_disk_bytes);
 
 #endif

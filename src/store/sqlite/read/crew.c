@@ -1,9 +1,9 @@
 /*
  * crew.c - for people who look: whose each partition is, and which keys are blocked.
  *
- * Each answer is one snapshot; only whether a process is alive is looked at beside it. Nothing here
- * counts as a sign that somebody stands still, so whoever has a process is called alive, frozen or
- * not: taking its work away is the business of a muster.
+ * Each answer is one snapshot; only whether a process is alive is looked at beside it. Nothing
+ * here counts as a sign that a member is frozen, so one whose process exists is called alive,
+ * frozen or not: taking its work away is the business of a muster.
  */
 #include "store/crew.h"
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /*
- * doctor.c - sizes, and settings and conditions that matter to whoever runs the database.
+ * doctor.c - sizes, and settings and conditions that matter to the operator of the database.
  *
  * Everything is read without opening a file by descriptor (files.h), and nothing scans the log.
  */
@@ -155,7 +155,8 @@ static void say_engine(struct doctor *doctor, const struct sqlite_engine *engine
     doctor_say(doctor, "path", engine->files.db,
                now->same ? NULL : "the file was replaced or deleted while in use: restart");
     doctor_say(doctor, "journal_mode", now->journal_mode,
-               strcmp(now->journal_mode, "wal") == 0 ? NULL : "another program switched WAL mode off");
+               strcmp(now->journal_mode, "wal") == 0 ? NULL
+                                                     : "another program switched WAL mode off");
     doctor_say(doctor, "durability", power ? "power" : "process",
                power ? NULL : "what was published last may be lost in a power failure");
 }

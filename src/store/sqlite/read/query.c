@@ -97,14 +97,14 @@ hf_status sqlite_head(struct engine *engine, int64_t *ret_head, int64_t *ret_fir
     return status;
 }
 
-/* Positions become visible in their order here, so the head can be seen ... */
+/* Positions become visible in their order here, so the last one is the head. */
 hf_status sqlite_last(struct engine *engine, int64_t *ret_position)
 {
     int64_t first;
     return sqlite_head(engine, ret_position, &first);
 }
 
-/* ... nothing is missing below it ... */
+/* No position is ever missing below the head. */
 hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id, struct gap_facts *ret_facts)
 {
     (void)engine;
@@ -113,7 +113,7 @@ hf_status sqlite_gaps(struct engine *engine, int64_t subscription_id, struct gap
     return HF_OK;
 }
 
-/* ... and it is where "from now on" begins. */
+/* "From now on" begins at the head. */
 hf_status sqlite_now(struct engine *engine, struct deadline deadline, int64_t *ret_position)
 {
     (void)deadline;

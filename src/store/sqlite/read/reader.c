@@ -7,7 +7,7 @@
  * exhausted the floor is the head itself, also where retention has emptied the log.
  *
  * Partition and type are looked at before anything else of a row: SQLite decodes a row from the
- * left and only as far as it is asked, so events that nobody wants cost little.
+ * left and only as far as it is asked, so events that the filter leaves out cost little.
  */
 #include "base/err.h"
 #include "base/mem.h"

@@ -4,7 +4,7 @@
  * A retry that is stored while the machine's clock is an hour ahead is due an hour late when the
  * clock is right again, and its key waits with it. As long as the process runs, apply.c notices
  * that the clock was set back; after a restart nothing is left of what the clock has shown but the
- * rows themselves. So whoever takes a partition, or claims, looks for rows that the present clock
+ * rows themselves. So an acquisition or a claim looks for rows that the present clock
  * could not have made, and lowers their times. What it looks for is at the end of an index: usually
  * nothing.
  */

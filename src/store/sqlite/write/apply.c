@@ -22,8 +22,8 @@
  *   and neither can the end of the WAL: frames that the kernel failed to write may lie in front of
  *   whatever would be appended next, and after a power failure recovery would stop at them. So
  *   before the next write all our connections are closed, a new one is opened, which makes SQLite
- *   read the WAL again where nobody else has it open, and the WAL is moved into the database and
- *   emptied. Only when that has succeeded is anything acknowledged again.
+ *   read the WAL again where no other process has it open, and the WAL is moved into the database
+ *   and emptied. Only when that has succeeded is anything acknowledged again.
  */
 #include "base/err.h"
 #include "base/point.h"
@@ -41,12 +41,12 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_AGAIN_TIMES 5           /* if the file cannot be looked at after a commit ... */
-#define LOOK_AGAIN_US 2000           /* ... so long after each other */
+#define LOOK_AGAIN_TIMES 5           /* tries to look at the file after a commit */
+#define LOOK_AGAIN_US 2000           /* between two of those tries */
 #define CHECKPOINT_PAGES 1000        /* of the WAL between two checkpoints */
 #define CHECKPOINT_FULL_PAGES 64     /* the same while the disk is full */
-#define CHECKPOINT_INSIST_PAGES 4000 /* readers kept it from starting over: wait for them ... */
-#define CHECKPOINT_INSIST_MS 10      /* ... this long */
+#define CHECKPOINT_INSIST_PAGES 4000 /* readers kept the WAL from starting over: wait for them */
+#define CHECKPOINT_INSIST_MS 10      /* how long to wait for those readers */
 #define LIMIT_TIGHT_BYTES (64 << 20) /* files may not become larger: keep the WAL short */
 #define APPEND_BYTES_FIXED 512       /* what an event may take besides its texts */
 #define CLOCK_TOLERANCE_US 1000000   /* threads read the clock at slightly different times */
@@ -144,9 +144,8 @@ void apply_give_up(struct sqlite_engine *engine)
     if (!atomic_exchange(&engine->replaced, true)) {
         live_retire(engine);
         log_about(engine->log, HF_LOG_ERROR, NULL,
-                  "%s or its -wal was replaced or deleted while "
-                  "in use: nothing that this process does is stored any more; close the bus and open "
-                  "it again",
+                  "%s or its -wal was replaced or deleted while in use: nothing that this process "
+                  "does is stored any more; close the bus and open it again",
                   engine->files.db);
     }
 }
@@ -422,7 +421,7 @@ static hf_status run_all(struct sqlite_engine *engine, struct conn *conn, struct
 }
 
 /* transact; `bury`: it remembers the dead along the way. That is for people and may fail nothing
- * else: if it took the transaction with it, `*ret_lost` is set and nobody has an answer. */
+ * else: if it took the transaction with it, `*ret_lost` is set and no change has an answer. */
 static hf_status transact_once(struct sqlite_engine *engine, struct change *changes,
                                bool skip_appends, bool bury, struct deadline deadline,
                                bool *ret_begun, bool *ret_lost)
@@ -540,7 +539,7 @@ static bool appends_fit_limit(struct sqlite_engine *engine, int64_t added_bytes)
 }
 
 /* The same for the disk: after the appends there must be room to move the whole WAL into the
- * database and something to settle with, as long as nobody else fills the disk meanwhile. */
+ * database and something to settle with, as long as no other program fills the disk meanwhile. */
 static bool appends_fit_disk(const struct sqlite_engine *engine, int64_t added_bytes)
 {
     int64_t free_bytes = spare_disk_free(&engine->spare, NULL);

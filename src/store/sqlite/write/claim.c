@@ -14,9 +14,9 @@
  * A retry that is handed out keeps its row, marked as leased (kind 4), because its story is there.
  *
  * A piece of a suspect lease (orphan.c) makes up a batch of its own; a retry whose last attempt was
- * lost with its lease (kind 5) is handed out alone. Both may be what kills whoever takes it, so
- * nothing else is in the same lease. When both a suspect and due retries wait, the one that has
- * waited longer goes first; retries of kind 5 take turns with everything else (`turn`, stored,
+ * lost with its lease (kind 5) is handed out alone. Both may be what kills the worker that takes
+ * it, so nothing else is in the same lease. When both a suspect and due retries wait, the one that
+ * has waited longer goes first; retries of kind 5 take turns with everything else (`turn`, stored,
  * because the process that had the last one may be dead). So nothing starves, and a poison event
  * costs its neighbours little.
  *

@@ -2,10 +2,10 @@
  * delay.c - events that enter the log when they are due. See store/timers.h for the contract.
  *
  * They wait in a table of their own, durable from the moment that they were published, and are
- * moved to the log by whoever notices first that they are due: the row goes and the event comes in
- * one transaction. Writers come one after the other, so events enter in the order of their times
- * whatever process moves them. An id that was published without a delay meanwhile is in the log
- * already; the row then just goes.
+ * moved to the log by the process that finds first that they are due: the row goes and the event
+ * comes in one transaction. Writers come one after the other, so events enter in the order of their
+ * times whatever process moves them. An id that was published without a delay meanwhile is in the
+ * log already; the row then just goes.
  */
 #include "base/err.h"
 #include "store/checksum.h"

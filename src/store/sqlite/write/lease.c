@@ -1,8 +1,8 @@
 /*
  * lease.c - leases: the list of positions, and the row. See lease.h.
  *
- * The token is the fence. Whoever settles must name it; whatever ends a lease (expiry and handing
- * out again, release, the owner's death) gives the row another token or removes it, in the same
+ * The token is the fence. A settle must name it; whatever ends a lease (expiry and handing out
+ * again, release, the owner's death) gives the row another token or removes it, in the same
  * transaction that hands the events on. So of two processes that believe to have an event exactly
  * one finds its token, and the other gets HF_STALE, however the two interleave: writers of the file
  * come one after another.

@@ -21,8 +21,8 @@ struct conn;
 #define LEASE_VARINT_BYTES_MAX 9 /* of a number below 2^63 */
 
 /* Values of `piece`; above 0 it is the number of events in the next piece. */
-#define LEASE_HELD (-1) /* somebody has it */
-#define LEASE_FREE 0    /* nobody has it: whoever claims may have all of it, with other events */
+#define LEASE_HELD (-1) /* a claim holds it */
+#define LEASE_FREE 0    /* no claim holds it: the next one may take all of it, with other events */
 
 struct lease {
     uint8_t token[STORE_TOKEN_BYTES];
@@ -63,8 +63,8 @@ hf_status lease_store(struct conn *conn, const struct lease *lease);
 hf_status lease_update(struct conn *conn, const struct lease *lease);
 hf_status lease_remove(struct conn *conn, const struct lease *lease);
 
-/* Makes the row nobody's: from now on its token is unknown to everybody, and the next claims get
- * what is left as `piece` says. Removes it if nothing is left. */
+/* Frees the row: it gets a token that no process knows, and the next claims get what is left as
+ * `piece` says. Removes it if nothing is left. */
 hf_status lease_set_free(struct conn *conn, struct lease *lease, int32_t piece, int64_t now_us);
 
 #endif

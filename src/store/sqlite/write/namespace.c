@@ -1,19 +1,20 @@
 /*
  * namespace.c - the namespaces of the file: making, changing, listing, removing them.
  *
- * Removing is a chain of small transactions, so that nobody who publishes elsewhere waits long:
+ * Removing is a chain of small transactions, so that publishers of other namespaces do not wait
+ * long:
  *
  *     mark -> events -> keys -> dead letters -> each subscription with what it has -> the row
  *
  * A step takes what comes first in this order, up to STORE_REMOVE_STEP_ROWS rows, and hands free
  * pages back to the disk where the file allows it. Nothing else is remembered: a process that dies
- * between two steps leaves a namespace that is marked and partly empty, and whoever removes it
- * again goes on from there.
+ * between two steps leaves a namespace that is marked and partly empty, and the next removal goes
+ * on from there.
  *
- * The mark is set under the gate, as stores are opened, so nobody opens one that is being removed,
- * and nobody who has it open is overlooked. Those who were not asked (`force`) find no head, and so
- * can neither append nor subscribe; their subscriptions vanish as removed ones do. The number is
- * not given again, so they cannot get into a later namespace of the same name or another.
+ * The mark is set under the gate, as stores are opened, so no store opens one that is being
+ * removed, and no store that has it open is overlooked. Those who were not asked (`force`) find no
+ * head, and so can neither append nor subscribe; their subscriptions vanish as removed ones do. The
+ * number is not given again, so they cannot get into a later namespace of the same name or another.
  */
 #include "base/err.h"
 #include "base/point.h"

@@ -4,8 +4,9 @@
  * A node that is there needs no row: its live file has its card, whose heartbeat is a small write
  * to the file, and its lock tells whether it lives. So opening and beating write nothing to the
  * database. When the file goes, a row in holdfast_past_nodes takes its place: closing writes it in
- * the transaction that gives everything back, and of the dead whoever removes the file writes it,
- * in the transaction that took the last of their work over, or when the next store is opened.
+ * the transaction that gives everything back, and for a dead process the one that removes its file
+ * writes it, in the transaction that took the last of their work over, or when the next store is
+ * opened.
  *
  * A process that dies between the two leaves the file or the row or both; both are about the same
  * end, and the listing shows one node per id that is gone. If the row cannot be written (a full

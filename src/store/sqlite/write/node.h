@@ -13,10 +13,11 @@
 hf_status node_check_id(struct sqlite_engine *engine, const struct node_facts *node);
 /* Outside a transaction: remembers the dead that nothing names any more and removes their files. */
 void node_sweep(struct sqlite_engine *engine);
-/* The same in two halves: in the writer's transaction, and live_sweep after its commit ... False:
- * it failed so badly that SQLite has rolled the transaction back, with all that was in it. */
+/* The same in two halves: this in the writer's transaction, and live_sweep after its commit.
+ * False: it failed so badly that SQLite has rolled the transaction back, with all that was in
+ * it. */
 bool node_bury(struct sqlite_engine *engine, struct conn *conn);
-/* ... or this, if the commit failed. */
+/* Undoes node_bury, if the commit failed. */
 void node_exhume(struct sqlite_engine *engine);
 /* Whether this store is remembered when it closes: its id was given, or it was there for a whole
  * heartbeat. */

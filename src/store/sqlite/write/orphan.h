@@ -12,9 +12,9 @@
 struct sqlite_engine;
 struct conn;
 
-/* What a claim gets to know. */
+/* What a claim learns about leases without a holder. */
 struct orphans {
-    /* Leases that nobody has and that may be handed out together with other events. */
+    /* Leases without a holder that may be handed out together with other events. */
     uint8_t free[ORPHAN_LEASES_MAX][STORE_TOKEN_BYTES];
     size_t free_count;
     /* The one that has waited longest of those that are handed out in pieces, each apart. */

@@ -233,7 +233,7 @@ hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scop
     return moving ? HF_OK : outcome_promote(conn, scope, lane, &busy);
 }
 
-/* ---- Attempts that nobody answered for ------------------------------------------------------- */
+/* ---- Attempts that ended without a result ---------------------------------------------------- */
 
 /* The lane of a delivery that has no row yet. ret_found: the log has the event. */
 static hf_status lane_of(struct sqlite_engine *engine, struct conn *conn,

@@ -54,20 +54,20 @@ hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scop
 hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,
                          bool *ret_left, uint64_t *ret_lane);
 
-/* An attempt that nobody answered for. */
+/* An attempt that ended without a result. */
 struct lost_attempt {
     int64_t position;
     int32_t attempt;  /* its number if it is known: recorded once only; else 0 */
     enum cause cause; /* CAUSE_DIED or CAUSE_EXPIRED */
     struct text node; /* who ran it; may be absent */
-    bool doubtful;    /* others ran in the same process: nobody knows whose fault it was */
+    bool doubtful;    /* others ran in the same process: it is not known which one killed it */
 };
 
 /* Records it: one more failed attempt, waiting, due now; a doubtful one that would be the last does
- * not count. If it is shared and nobody knows the
- * number of the attempt, it is a guess that this event was the reason, so it will be handed out
- * alone. ret_recorded is false, and nothing was written, if that attempt was recorded before, the
- * event is given up, or it is nowhere any more. */
+ * not count. If it is shared and the number of the attempt is not known, it is a guess that this
+ * event was the reason, so it will be handed out alone. ret_recorded is false, and nothing was
+ * written, if that attempt was recorded before, the event is given up, or it is nowhere any
+ * more. */
 hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
                          const struct outcome_scope *scope, const struct lost_attempt *lost,
                          bool *ret_recorded);

@@ -3,16 +3,16 @@
  *
  * The row of the partition decides. Its epoch rises with every acquisition and every seek, and each
  * settle compares owner and epoch within its own transaction; writers of the file come one after
- * another, so a former owner that wakes up finds either its own epoch, and then nobody else has
- * worked, or another one, and then it is refused. What it did meanwhile outside the database nobody
- * can take back; transactional handlers are refused the same way (sqlite_enter).
+ * another, so a former owner that wakes up finds either its own epoch, and then no other process
+ * has worked, or another one, and then it is refused. What it did meanwhile outside the database
+ * cannot be taken back; transactional handlers are refused the same way (sqlite_enter).
  *
  * Who may take a partition
- *   nobody has it        anybody
+ *   it has no owner      any process
  *   we have it           we, with a new epoch: whatever ran under the old one is refused
- *   the owner is dead    anybody; what it was doing is recorded as failed attempts
- *   it is frozen         anybody; its process still exists, so nothing is known to have failed
- *   it is alive          only who forces it
+ *   the owner is dead    any process; what it was doing is recorded as failed attempts
+ *   it is frozen         any process; its process still exists, so nothing is known to have failed
+ *   it is alive          only a process that forces it
  *
  * Recording crashes exactly once. The notes of the dead process name (position, attempt). They are
  * turned into rows in the transaction that takes the partition away from the dead token, so if we

@@ -7,9 +7,10 @@
  * beyond it before the wish was noticed has rows in `settled`, which go along.
  *
  * It happens in one transaction: who dies before its commit has changed nothing, and the next one
- * does it. All new epochs are above all old ones, so that what anybody still holds is refused. A
+ * does it. All new epochs are above all old ones, so that what a process still holds is refused. A
  * dead owner's notes are turned into failed attempts as an acquisition does; if it left none, the
- * new partitions are given its name, so that whoever acquires one finds that its owner is dead.
+ * new partitions are given its name, so that the process that acquires one finds that its owner is
+ * dead.
  */
 #include "base/err.h"
 #include "base/point.h"
@@ -24,7 +25,7 @@ struct wish {
     int64_t lowest;     /* checkpoint of them ... */
     int64_t highest;
     int64_t epoch;            /* the highest of them */
-    struct partition unclean; /* owned: its owner died, and nobody knows what it was doing */
+    struct partition unclean; /* owned: its owner died, and it is not known what it was doing */
 };
 
 static hf_status load_wish(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,

@@ -2,8 +2,8 @@
  * retention.c - the events that may go: planning, and taking them away in small steps.
  *
  * The plan walks through the log from its oldest event to the first that is young enough, needed,
- * or no longer too much. It reads on a connection of its own, WALK_ROWS at a time, so it disturbs
- * nobody, however much there is.
+ * or no longer too much. It reads on a connection of its own, WALK_ROWS at a time, so it delays no
+ * other work, however much there is.
  *
  * A step is a change like any other and shares its commit with whatever is published at that
  * moment, so it is small: STORE_RETAIN_STEP_ROWS events, or STORE_RETAIN_STEP_BYTES. It does the
@@ -11,9 +11,9 @@
  *
  *     measure what has come -> move one that lags -> delete the oldest -> give pages back
  *
- * How large a namespace's log is nobody knows: the file has other namespaces and the application's
- * tables, too. Where a limit is set the bytes of all events are added up, each once
- * (log_bytes_through says how far), and taken off when they go.
+ * The size of the file does not tell how large a namespace's log is: the file has other namespaces
+ * and the application's tables, too. Where a limit is set the bytes of all events are added up,
+ * each once (log_bytes_through says how far), and taken off when they go.
  *
  * Nothing is remembered between steps but that, in the namespace's row, in the transaction that it
  * is true of. Positions do not begin again when the log is empty: a trigger keeps the head.
@@ -338,8 +338,8 @@ static hf_status trim_leases(struct conn *conn, int64_t subscription_id, int64_t
     }
 }
 
-/* Moves a subscription past what goes. The epochs rise: whoever is at work there is refused, and
- * begins again at what is stored. */
+/* Moves a subscription past what goes. The epochs rise: a process that is at work there is
+ * refused, and begins again at what is stored. */
 static hf_status drop_lagging(struct conn *conn, const struct lagging *lagging,
                               struct retain *retain)
 {
@@ -492,8 +492,8 @@ hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct 
         return status;
     }
     if (retain->through <= 0) {
-        /* Who only asks for the turn has no plan yet. With one, whoever freed pages may have died
-         * before they went back. */
+        /* A caller that only asks for the turn has no plan yet. With one, a process that freed
+         * pages may have died before they went back. */
         return retain->every_ms > 0 ? HF_OK : give_pages_back(conn, retain);
     }
     status = find_lagging(conn, &settings, retain->through, &lagging);

@@ -5,7 +5,7 @@
  * then appends the events and writes the ledger. Writers come one after the other, so of several
  * processes that fire the same planned time the first one moves next_at and all others find it
  * moved. A process that dies before the commit has done nothing. One that dies after it and before
- * it was told has fired; nobody repeats it, because next_at has moved.
+ * it had the answer has fired; no process repeats it, because next_at has moved.
  */
 #include "store/sqlite/write/schedule.h"
 
@@ -87,8 +87,8 @@ static hf_status hand_up(struct conn *conn, sqlite3_stmt *stmt, schedule_row_fn 
 /* A query whose first parameter is the namespace and whose rows are schedules. */
 struct schedule_query {
     enum sqlite_query query;
-    struct text name;           /* this one, or those behind it ... */
-    const struct due_page *due; /* ... if NULL */
+    struct text name;           /* this schedule, or those behind it if `due` is NULL */
+    const struct due_page *due; /* NULL: the page goes by name */
     int32_t max;                /* of a page */
 };
 
@@ -369,7 +369,7 @@ hf_status sqlite_schedule_pause(struct sqlite_engine *engine, struct conn *conn,
 
 /* ---- Firing ---------------------------------------------------------------------------------- */
 
-/* Moves next_at on, if nobody else has. */
+/* Moves next_at on, if no other process has. */
 static hf_status advance(struct sqlite_engine *engine, struct conn *conn, const struct fire *fire)
 {
     sqlite3_stmt *stmt = conn_statement(conn, fire->by_hand ? SQLITE_QUERY_SCHEDULE_EXISTS

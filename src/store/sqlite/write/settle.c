@@ -2,9 +2,9 @@
  * settle.c - telling the store what became of deliveries: of a partition, of a lease, and within a
  * handler's transaction.
  *
- * A settle checks that the work is still the caller's, then writes; both within one transaction, so
- * nobody can take the work over in between. Whatever it writes is in one transaction too: after a
- * crash all of it is there or nothing.
+ * A settle checks that the work is still the caller's, then writes; both within one transaction,
+ * so no other process can take the work over in between. Whatever it writes is in one transaction
+ * too: after a crash all of it is there or nothing.
  *
  * Rows that leave a lane make the next one wait instead of being held. That happens after all
  * outcomes of a settle were applied, so that it does not matter in which order the caller lists
@@ -246,7 +246,7 @@ static hf_status take_out(struct lease *lease, const struct settle_lease *settle
 }
 
 /* Frees positions for the next claim. Those that waited wait again, due now, with their story; the
- * others go into a lease that nobody has. `positions` loses the former. */
+ * others go into a lease without a holder. `positions` loses the former. */
 static hf_status set_free(struct conn *conn, const struct lease *from, int64_t *positions,
                           size_t count, int64_t now_us)
 {

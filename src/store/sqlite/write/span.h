@@ -6,8 +6,8 @@
  * began. So what it has passed since the last span but one is a subtraction: the rate of the last
  * 30 to 60 seconds. The columns are written with the checkpoint, so they cost no write.
  *
- * After a seek, or when the clock was set back, nobody knows where it was; that is over when two
- * more spans have begun. These are pure functions; partition.c keeps what they answer.
+ * After a seek, or when the clock was set back, it is not known where it was, until two more spans
+ * have begun. These are pure functions; partition.c keeps what they answer.
  */
 #ifndef HF_STORE_SQLITE_WRITE_SPAN_H
 #define HF_STORE_SQLITE_WRITE_SPAN_H

@@ -9,7 +9,7 @@
  *
  * Two processes that create the same subscription at the same moment come one after the other: the
  * second finds the first one's row and only compares. Removing frees the name at once; the id is
- * never used again, so whoever still works for the removed one finds nothing to settle.
+ * never used again, so a process that still works for the removed one finds nothing to settle.
  */
 #include "store/sqlite/write/subscription.h"
 

@@ -7,8 +7,8 @@
  *
  * The mark of a namespace that is being copied into is "<identity of the source> <run>". Every step
  * compares all of it under the gate, so of two runs only the later one writes. A step is part of
- * one write transaction: rows, floor and mark change together or not at all, and whoever dies
- * leaves a marked namespace that a later run goes on with.
+ * one write transaction: rows, floor and mark change together or not at all, and a process that
+ * dies leaves a marked namespace that a later run goes on with.
  */
 #include <inttypes.h>
 #include <stdio.h>

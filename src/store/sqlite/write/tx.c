@@ -149,7 +149,7 @@ void tx_forget_idle(struct sqlite_engine *engine)
 
 /* ---- Holding the connection ------------------------------------------------------------------ */
 
-/* From here to tx_unlock nobody else uses the connection, and its statements are ours. */
+/* From here to tx_unlock no other thread uses the connection and its statements. */
 static struct sqlite_tx *tx_lock(struct tx *base)
 {
     struct sqlite_tx *tx = (struct sqlite_tx *)base;
