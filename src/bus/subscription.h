@@ -71,7 +71,7 @@ enum retired {
 /* By the dispatcher, when it has given back what it had. No lock is held. */
 enum retired subscription_retired(struct runner *runner);
 
-/* Frees what has been stopped; called when nobody uses the bus any more. */
+/* Frees what has been stopped; called when no thread uses the bus any more. */
 void subscriptions_free(hf_bus *bus);
 /* Something may have happened: all runners look again. */
 void subscriptions_nudge(hf_bus *bus);

@@ -32,8 +32,8 @@ struct watch {
     uint64_t serial;   /* rises with every piece of news */
     int64_t period_ms; /* between signs of life */
     uint64_t leases;   /* rises with every watch_lease */
-    int fd;            /* eventfd; -1: nobody asked */
-    bool wanted;       /* somebody waits for news, or has done so */
+    int fd;            /* eventfd; -1: none was asked for */
+    bool wanted;       /* a thread waits for news, or has done so */
     bool stopping;
 };
 
@@ -73,7 +73,7 @@ static void *watch_main(void *ctx)
     struct store *store = watch->bus->store;
     only_live(watch);
     uint64_t seen = store_news(store);
-    pass_on(watch); /* whoever looked before that must look again */
+    pass_on(watch); /* a thread that looked before that must look again */
     subscriptions_nudge(watch->bus);
     for (;;) {
         pthread_mutex_lock(&watch->mutex);

@@ -52,14 +52,13 @@
 #include "base/time/clock.h"
 #include "store/change.h"
 
-#define GROUP_EVENTS_MAX 8192 /* events of one commit: bounds its duration */
-#define GROUP_BYTES_MAX                                                                            \
-    16777216 /* bytes of one commit: bounds its memory (one larger change goes alone) */
-#define CHANGE_BYTES_FIXED 256 /* what a change weighs besides its texts */
-#define GATHER_PART 3          /* a leader waits a third of what the last commit took */
-#define GATHER_US_MAX 250      /* the longest that a leader waits */
-#define GATHER_VAIN 8          /* leaders that do not wait after one that did so in vain */
-#define GATHER_ALL 16          /* are waited for to the last one; of more, three quarters */
+#define GROUP_EVENTS_MAX 8192    /* events of one commit: bounds its duration */
+#define GROUP_BYTES_MAX 16777216 /* bytes of one commit: bounds its memory (larger ones go alone) */
+#define CHANGE_BYTES_FIXED 256   /* what a change weighs besides its texts */
+#define GATHER_PART 3            /* a leader waits a third of what the last commit took */
+#define GATHER_US_MAX 250        /* the longest that a leader waits */
+#define GATHER_VAIN 8            /* leaders that do not wait after one that did so in vain */
+#define GATHER_ALL 16            /* are waited for to the last one; of more, three quarters */
 
 #define BELL_HEIR 2 /* the others are 0 and 1 */
 

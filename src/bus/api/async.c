@@ -8,18 +8,18 @@
  *
  * Each job is an atomic change of its own with an answer of its own, but a thousand of them must
  * not cost a thousand commits. So the thread tries one append that holds the whole share. If that
- * fails and the store says whose fault it was (an expected version that is not the key's), the
+ * fails and the store names the event at fault (an expected version that is not the key's), the
  * share is cut there: what is before it goes as one, the culprit alone, the rest as one again. If
- * it was nobody's fault (no space, no database) all of the share get that answer.
+ * no event is at fault (no space, no database) all of the share get that answer.
  *
  * Order: the queue is first in, first out and there is one thread, so events of one thread enter
  * the log in the order of its calls.
  *
  * Bounds: jobs count from the moment they are queued until they are answered. An empty queue takes
- * an event of any size, so that no limit can make an event unpublishable. Whoever finds the queue
- * full waits, except a callback: it runs on the one thread that could make room, so it is refused
- * at once. A job's own weight is given back before its callback runs, so publishing one event in
- * answer to another always has room, unless somebody else took it in that moment.
+ * an event of any size, so that no limit can make an event unpublishable. A thread that finds the
+ * queue full waits, except a callback: it runs on the one thread that could make room, so it is
+ * refused at once. A job's own weight is given back before its callback runs, so publishing one
+ * event in answer to another always has room, unless somebody else took it in that moment.
  *
  * The end: async_drain sets the deadline; handlers that still run go on publishing. When they have
  * ended, async_stop lets the thread empty the queue and end. Whatever has not been tried at the
@@ -40,13 +40,13 @@
 #include "bus/deliver/attempt.h"
 #include "bus/intake.h"
 
-#define SHARE_EVENTS_MAX 1000   /* in one append ... */
-#define SHARE_BYTES_MAX 4194304 /* ... but at least one event */
+#define SHARE_EVENTS_MAX 1000   /* events in one append */
+#define SHARE_BYTES_MAX 4194304 /* bytes in one append, but at least one event */
 
 /* One event that waits, with its texts behind it. */
 struct job {
     struct job *next;
-    hf_published_fn done; /* NULL: nobody wants to know */
+    hf_published_fn done; /* may be NULL */
     void *ctx;
     int64_t bytes;
     struct new_event event;
@@ -64,8 +64,8 @@ struct async {
     struct job *last;
     int64_t events; /* weight of all that is not answered */
     int64_t bytes;
-    int64_t accepted;              /* jobs ever queued ... */
-    int64_t answered;              /* ... and answered; they are answered in order */
+    int64_t accepted;              /* jobs ever queued */
+    int64_t answered;              /* jobs ever answered; they are answered in order */
     int32_t rooms_wanted;          /* publishers waiting for room */
     bool waiting;                  /* the thread waits */
     bool stopping;                 /* nothing new; empty the queue */
@@ -266,7 +266,7 @@ static bool has_time(struct async *async, struct deadline *ret_deadline)
 }
 
 /* Appends the share in as few parts as the faults in it allow. `to` moves towards `from` until the
- * part is good, or is one event, or has failed through nobody's fault. */
+ * part is good, or is one event, or has failed without an event at fault. */
 static void append_share(struct async *async)
 {
     for (size_t i = 0; i < async->count; i++) {
@@ -395,7 +395,7 @@ void async_drain(hf_bus *bus, struct deadline deadline)
 
 void async_stop(hf_bus *bus, struct deadline deadline)
 {
-    async_drain(bus, deadline); /* nobody makes one after its lock: the bus is closed */
+    async_drain(bus, deadline); /* no thread makes one after its lock: the bus is closed */
     struct async *async = async_find(bus);
     if (!async) {
         return;

@@ -18,8 +18,8 @@ void async_drain(hf_bus *bus, struct deadline deadline);
  * of a call. */
 void async_stop(hf_bus *bus, struct deadline deadline);
 
-/* Frees what has been stopped. Called when nobody uses the bus any more and before the store
- * is closed. In a forked child it only frees memory. */
+/* Frees what has been stopped. Called when no thread uses the bus any more and before the store is
+ * closed. In a forked child it only frees memory. */
 void async_free(hf_bus *bus);
 
 /* True on the thread of this bus that runs completion callbacks: what waits for that thread must

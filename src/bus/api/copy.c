@@ -19,9 +19,9 @@
  * What subscriptions have only fits together in one snapshot, so it is copied last, at once, and
  * again from the beginning by every run.
  *
- * If it stops (killed, the disk is full, a connection is lost): the target has a mark, and nobody
- * can open it; the next run with the same source goes on. Of two runs at once the later one wins,
- * the other is told (HF_STALE).
+ * If it stops (killed, the disk is full, a connection is lost): the target has a mark, and no
+ * process can open it; the next run with the same source goes on. Of two runs at once the later one
+ * wins, the other gets HF_STALE.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ struct copy {
     hf_bus *from;
     hf_bus *to;
     hf_copy_options options;
-    hf_copy_progress_fn progress; /* NULL: nobody wants to know */
+    hf_copy_progress_fn progress; /* may be NULL */
     void *ctx;
     hf_copy_report report;
     hf_copy_progress told;

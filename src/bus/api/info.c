@@ -9,9 +9,9 @@
  *     its number of partitions changes          from, to, who is slowest
  *     nothing is left to do                     no sentence
  *     the breaker is open                       until when
- *     ordered, nobody owns it                   no process with handlers for it is started
- *     ordered, its owner is dead                waits for somebody to take over
- *     a partition has no owner, and nobody
+ *     ordered, it has no owner                  no process with handlers for it is started
+ *     ordered, its owner is dead                waits for another process to take over
+ *     a partition has no owner, and none
  *     may take it                               which ones
  *     all that is left is in keys that are
  *     blocked by dead letters                   how many, and what frees them
@@ -137,7 +137,7 @@ static void say_retrying(const hf_subscription_info *info, int64_t next_attempt_
 static void say_gaps(const struct gap_facts *gaps, bool strict, struct buf *out)
 {
     if (gaps->missing == 0 || gaps->pid == 0) {
-        return; /* what nobody may fill is passed by itself */
+        return; /* a gap that no transaction may fill is passed by itself */
     }
     if (gaps->held_ms >= 0 && gaps->held_ms < GAP_NEWS_MS) {
         return;
@@ -269,7 +269,7 @@ static int see_unowned(const hf_partition_info *partition, void *ctx)
     return 0;
 }
 
-/* Partitions that nobody may take, because all who run were assigned others. */
+/* Partitions that no process may take, because all that run were assigned others. */
 static hf_status say_unowned(hf_bus *bus, int64_t id, struct buf *out)
 {
     struct ranges unowned = {{0}};

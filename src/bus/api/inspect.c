@@ -420,7 +420,7 @@ static int add_progress(int64_t subscription_id, const struct progress *progress
     return 0;
 }
 
-/* Nobody counts events as they come: what lies above the last position of a minute ago has come
+/* Events are not counted as they come: what lies above the last position of a minute ago has come
  * since. What retention has taken out of the log does not count. */
 static hf_status read_rate(hf_bus *bus, int64_t now_us, hf_stats *stats)
 {

@@ -6,10 +6,10 @@
  * the first who was assigned it and may be taken by the others who were; any other may be taken by
  * everybody who shares.
  *
- *     somebody who lives has it     and it is assigned to another     moving
+ *     a living process has it       and it is assigned to another     moving
  *                                   else                              owned
- *     nobody has it                 somebody may take it              moving
- *                                   nobody may                        unowned
+ *     it has no owner               a process may take it             moving
+ *                                   no process may                    unowned
  *
  * Everything is collected before the first callback, so callbacks may do what they like.
  */

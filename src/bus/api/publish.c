@@ -4,7 +4,7 @@
  * A publish is checked (intake.c), made into an append and handed to a carrier, which decides when
  * it is durable:
  *
- *     hf_publish, hf_publish_many   store_run: a commit shared with whoever publishes now; durable
+ *     hf_publish, hf_publish_many   store_run: a commit shared with all that publish now; durable
  *                                   when the call returns
  *     inside a transactional handler   tx_append: durable if and when the handler's transaction
  *                                   commits
@@ -197,7 +197,7 @@ static hf_status publish_later(hf_bus *bus, struct new_event *event, int64_t now
     return receipt_of(bus_run(bus, &delay.change), event, ret_receipt);
 }
 
-/* Is it for later? What is wrong with it is found by whoever publishes it. */
+/* Is it for later? What is wrong with it is found when it is published. */
 static bool is_for_later(const hf_new_event *event)
 {
     return event && event->size > offsetof(hf_new_event, deliver_at_us) &&

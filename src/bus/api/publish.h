@@ -1,5 +1,5 @@
 /*
- * publish.h - publishing, whoever carries the events into the store.
+ * publish.h - publishing, whichever thread carries the events into the store.
  */
 #ifndef HF_BUS_API_PUBLISH_H
 #define HF_BUS_API_PUBLISH_H

@@ -3,11 +3,11 @@
  *
  *     hf_claim -> hf_batch -> (hf_ack | hf_nack | hf_release | hf_bury | hf_touch)
  *
- * A claim is one change of the store. Before the caller sees the batch, entries that nobody should
- * run are taken out of it and settled: those whose recorded attempts are used up (their processes
- * died, or their leases expired) and those outside the patterns, where the subscription wants them
- * as dead letters. If that settling fails they are left out all the same; they stay in the lease
- * until it expires and come up again.
+ * A claim is one change of the store. Before the caller sees the batch, entries that must not run
+ * are taken out of it and settled: those whose recorded attempts are used up (their processes died,
+ * or their leases expired) and those outside the patterns, where the subscription wants them as
+ * dead letters. If that settling fails they are left out all the same; they stay in the lease until
+ * it expires and come up again.
  *
  * The definition is remembered from claim to claim (definition_cache.c), and read again when the
  * store says that it has been changed, also while this waits. It tries at least every
@@ -155,7 +155,7 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
     return HF_OK;
 }
 
-/* The caller will not see the batch, and hears `why`: nobody should have to wait until its lease
+/* The caller gets `why` and not the batch: no other claim should have to wait until its lease
  * expires. Keeps the message of that failure. */
 static hf_status give_back(hf_bus *bus, const struct definition *definition, const hf_batch *batch,
                            int64_t now_us, hf_status why)

@@ -3,10 +3,10 @@
  *
  * Registering a handler may create the durable subscription, widen its patterns or change its
  * options. Two processes may do so at once: a change names the generation it was made from, and
- * whoever comes second reads again. Threads of this process do so one after the other
- * (bus->making), however long the store takes; bus->mutex is held only while the list of entries is
- * changed, so that two threads agree on one runner and nobody who looks at the list waits for the
- * store: not the watch, which shows the signs of life of all of them.
+ * the second process reads again. Threads of this process do so one after the other (bus->making),
+ * however long the store takes; bus->mutex is held only while the list of entries is changed, so
+ * that two threads agree on one runner and no thread that looks at the list waits for the store:
+ * not the watch, which shows the signs of life of all of them.
  *
  * An entry whose last handler is unregistered leaves the list, with all that it costs: at once if
  * it has no thread, else its dispatcher takes it out when it has given back what it had, which may
@@ -201,8 +201,8 @@ static hf_status update(hf_bus *bus, const struct wish *wish, const struct defin
     return status;
 }
 
-/* Another number of partitions is wished for: if nobody works for the subscription and all are
- * equally far it need not wait; else whoever works for it sees to it (crew.c). */
+/* Another number of partitions is wished for: if no process works for the subscription and all are
+ * equally far it need not wait; else the members that work for it do it (crew.c). */
 static hf_status repartition(hf_bus *bus, const struct wish *wish, struct definition *definition)
 {
     struct repartition change = {
@@ -472,7 +472,7 @@ hf_status hf_subscribe_batch(hf_bus *bus, const char *name, const char *pattern,
                             options, ret_id);
 }
 
-/* Waits until nobody but us uses an old list of handlers. */
+/* Waits until no other thread uses an old list of handlers. */
 static hf_status wait_unused(struct handlers *handlers, struct deadline deadline)
 {
     while (atomic_load(&handlers->references) > 1) {

@@ -23,8 +23,8 @@
 #include "bus/watch.h"
 
 #define WAIT_POLL_MS 50
-#define REST_TIMES 8      /* as long as the look took ... */
-#define REST_US_MAX 20000 /* ... up to this */
+#define REST_TIMES 8      /* a rest is so many times as long as the look took */
+#define REST_US_MAX 20000 /* the longest rest */
 #define WAIT_FACTS_BYTES_MAX ((size_t)4 << 20)
 
 /* One hf_wait under way. */
@@ -81,14 +81,14 @@ static hf_status find_event(hf_bus *bus, struct wait *wait)
 static hf_status event_settled(hf_bus *bus, int64_t subscription_id, struct wait *wait,
                                bool *ret_settled)
 {
-    static const uint8_t nobody[16];
+    static const uint8_t no_event[16];
     const struct entry *entry = wait->has_event ? &wait->batch.entries[0] : NULL;
     struct delivery_facts facts;
     struct text story;
     arena_clear(&wait->arena);
     hf_status status = definition_load_id(bus, subscription_id, &wait->definition);
     if (!status) {
-        status = store_delivery_facts(bus->store, subscription_id, entry ? entry->id : nobody,
+        status = store_delivery_facts(bus->store, subscription_id, entry ? entry->id : no_event,
                                       wait->position, entry ? entry->hash : 0, &wait->arena, &facts,
                                       &story);
     }
@@ -103,7 +103,7 @@ static hf_status event_settled(hf_bus *bus, int64_t subscription_id, struct wait
         *ret_settled = true;
         break;
     case HF_STATE_PENDING:
-        /* What the log has lost nobody will be given any more. Other positions that are not there
+        /* What the log has deleted is not delivered any more. Other positions that are not there
          * may still come, until the checkpoint has passed them. */
         *ret_settled = !entry && wait->position < wait->first;
         break;

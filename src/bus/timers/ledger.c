@@ -2,9 +2,9 @@
  * ledger.c - the ledger of a schedule, for people: hf_schedule_runs.
  *
  * Each firing has written what became of its planned times (store/timers.h). All rows that are
- * asked for are collected before the first callback, so that a failure calls nobody, and callbacks
- * may do what they like. A schedule that is removed between finding its name and reading has an
- * empty ledger.
+ * asked for are collected before the first callback, so that a failed call runs no callback, and
+ * callbacks may do what they like. A schedule that is removed between finding its name and reading
+ * has an empty ledger.
  */
 #include "base/err.h"
 #include "base/mem.h"

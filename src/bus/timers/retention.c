@@ -3,10 +3,10 @@
  *
  * A run asks the store for a plan, then lets it take a step, and another, until there is nothing
  * left to do. It keeps nothing in mind: a run that ends early, because the process dies or the
- * database is away, is gone on with by the next one, whoever that is.
+ * database is away, is continued by the next one, in whichever process.
  *
  * Every started bus has a thread that looks about hourly. Of many processes one has the turn: the
- * store gives it to the first that asks when nobody had it for RETENTION_TURN_MS. None of them
+ * store gives it to the first that asks when no process had it for RETENTION_TURN_MS. None of them
  * leads, so none is missed when it dies; a turn that is lost with its process comes again within
  * the hour.
  *
@@ -46,7 +46,7 @@ struct run {
     hf_retention_fn progress;
     void *ctx;
     hf_retention_info info;
-    bool over; /* nothing left to do, or nobody wants more */
+    bool over; /* nothing left to do, or the caller has stopped it */
 };
 
 static bool tell(struct run *run)
@@ -173,7 +173,7 @@ static int stop_early(const hf_retention_info *info, void *ctx)
 }
 
 /* The first step asks for the turn and takes nothing: the plan, which may mean much reading, is
- * made only by whoever has it. */
+ * made only by the process that has it. */
 static void take_turn(struct retention *retention)
 {
     hf_bus *bus = retention->bus;
@@ -193,7 +193,7 @@ static void take_turn(struct retention *retention)
         }
     }
     if (status) {
-        /* Whoever may only publish leaves it to others. */
+        /* A role that may only publish leaves it to others. */
         log_about(&bus->log, status == HF_DENIED ? HF_LOG_DEBUG : HF_LOG_WARN, NULL,
                   "retention: %s", err_message());
     } else if (run.info.events > 0) {

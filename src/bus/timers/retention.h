@@ -8,14 +8,14 @@
 
 #define RETENTION_FIRST_MS 60000    /* after the start, the first look whose turn it is */
 #define RETENTION_PERIOD_MS 3600000 /* between two looks */
-#define RETENTION_TURN_MS 3300000   /* it is somebody's turn if nobody had it for so long */
+#define RETENTION_TURN_MS 3300000   /* a process may take the turn if none had it for so long */
 
 /* The thread that looks; all are called with bus->life held. Starting twice is allowed. */
 hf_status retention_start(hf_bus *bus);
 void retention_stop_begin(hf_bus *bus);
 /* False: it still waits for the store. Then it is to be called again, or retention_leave. */
 bool retention_stop_end(hf_bus *bus, struct deadline deadline);
-/* The bus is being closed, and nobody else uses it: if the thread still runs it gets a
+/* The bus is being closed, and no other thread uses it: if the thread still runs it gets a
  * reference. */
 void retention_leave(hf_bus *bus);
 /* With the last reference, or in a forked child. */

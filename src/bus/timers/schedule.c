@@ -524,7 +524,7 @@ hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_receipt
     if (!status) {
         status = hand.status;
     }
-    /* Of an outcome that nobody knows at least the id: by that it can be looked for. */
+    /* Of an unknown outcome at least the id is returned: by that the event can be looked up. */
     if ((!status || status == HF_UNKNOWN) && ret_receipt) {
         ret_receipt->position = status ? -1 : hand.event.position;
         ret_receipt->key_version = -1;

@@ -34,7 +34,7 @@ hf_status scheduler_start(hf_bus *bus);
 void scheduler_stop_begin(hf_bus *bus);
 /* False: it still waits for the store. Then it is to be called again, or scheduler_leave. */
 bool scheduler_stop_end(hf_bus *bus, struct deadline deadline);
-/* The bus is being closed, and nobody else uses it: if the thread still runs it gets a
+/* The bus is being closed, and no other thread uses it: if the thread still runs it gets a
  * reference. */
 void scheduler_leave(hf_bus *bus);
 /* With the last reference, or in a forked child. */

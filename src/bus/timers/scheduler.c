@@ -7,9 +7,9 @@
  * the others that it is done. None of them leads, so none is missed when it dies.
  *
  * News comes with every publish. Where the store can tell that it is none of ours nothing is asked;
- * else the question when the next thing is due is asked at most once in LOOK_MS. No sleep is longer
- * than SLEEP_MS, so that a clock that was set is noticed; where asking costs a round trip, and an
- * idle process is to make few of them, SLEEP_REMOTE_MS.
+ * else the scheduler asks the store at most once in LOOK_MS when the next timer is due. No sleep
+ * is longer than SLEEP_MS, so that a clock that was set is noticed; where asking costs a round
+ * trip, and an idle process is to make few of them, SLEEP_REMOTE_MS.
  *
  * What is due may be in others' hands: another process fires it, or a long transaction holds
  * its row. Then it is looked at again after BEATEN_MS, and after twice as long each time that
@@ -23,11 +23,11 @@
  *
  * What fails is said in the log and tried again after a pause; what is due stays due. A schedule
  * that this process cannot read, because its machine does not know the time zone, stays first in
- * the line of what is due: the turn goes on behind it, so that nobody waits there, and it is
- * complained about once in COMPLAIN_MS.
+ * the line of what is due: the turn goes on behind it, so that no schedule waits there, and the
+ * scheduler logs it once in COMPLAIN_MS.
  *
- * Whoever stops does not wait for a store that does not answer. The thread is then found by the
- * next start or stop, or left behind by the close: it ends when its call returns.
+ * A stop does not wait for a store that does not answer. The thread is then found by the next
+ * start or stop, or left behind by the close: it ends when its call returns.
  */
 #include "bus/timers/schedule.h"
 
@@ -44,7 +44,7 @@
 #define SLEEP_MS 10000
 #define SLEEP_REMOTE_MS 60000
 #define FAILED_MS 1000 /* the pause after a failure */
-#define BEATEN_MS 5    /* something is due, but somebody else is doing it; doubled each time */
+#define BEATEN_MS 5    /* something is due, but another process does it; doubled each time */
 #define COMPLAIN_MS 60000
 #define SCHEDULES_MAX 1000    /* that are fired in one turn */
 #define REFUSED_MAX 100000    /* that cannot be read in one turn: more of them are in the way */
