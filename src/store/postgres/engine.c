@@ -185,7 +185,7 @@ static hf_status engine_connect(struct postgres_engine *engine, const struct sto
         status = signs_new(&engine->signs);
     }
     if (engine->namespace_id == 0) {
-        return status; /* the database as a whole: nothing to listen for, nobody to look after */
+        return status; /* the database as a whole: there is nothing to listen for */
     }
     if (status == HF_OK) {
         status = prober_new(engine, &engine->prober);

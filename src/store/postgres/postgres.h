@@ -6,8 +6,8 @@
  * statement; verbs.h says how it is called. C brings what one statement cannot: the group commit,
  * the memory of what was seen when, and waiting.
  *
- * Sessions: the writer's is used only by whoever runs apply (one thread at a time, see group.h),
- * the keeper's only by the keeper's thread, those of the pool by whoever took them.
+ * Sessions: the writer's is used only by the thread that runs apply (one at a time, see group.h),
+ * the keeper's only by the keeper's thread, those of the pool by the thread that took them.
  */
 #ifndef HF_STORE_POSTGRES_POSTGRES_H
 #define HF_STORE_POSTGRES_POSTGRES_H
@@ -87,7 +87,7 @@ void engine_drop_session(struct postgres_engine *engine, struct session *session
 void engine_abandon(void *what);
 
 /* partition.c: the epoch to settle with. If the connection on which the partition was taken is
- * lost, one that nobody ever had: the server may have crashed, lost events that were not synced,
+ * lost, one that no owner ever had: the server may have crashed, lost events that were not synced,
  * and give their positions again; what was read and done before must not pass for those. So the
  * owner is told that it has lost the partition, takes it again, and begins at what is stored. */
 int64_t partition_epoch(const struct postgres_engine *engine, int64_t subscription_id,

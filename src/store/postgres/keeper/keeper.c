@@ -10,24 +10,24 @@
  *   sleeps. To sleep is to declare it (a flag that expires). An event is not overlooked:
  *
  *     committed before the flag was set: after setting it the keeper looks at the head. It has
- *         moved since the last look that found nobody under way, so the news changes and consumers
- *         read once more. (A look that found somebody proves nothing about the head that it saw:
- *         that was drawn, and may be committed since.)
- *     published before, committed later (it has looked at the flag already, and notifies nobody):
+ *         moved since the last look that found no publisher under way, so the news changes and
+ *         consumers read once more. (A look that found one proves nothing about the head that it
+ *         saw: that was drawn, and may be committed since.)
+ *     published before, committed later (it has looked at the flag already, and does not notify):
  *         its transaction holds the sequence's lock. The keeper reads the holders after setting the
  *         flag, and lets the consumers read again every POLL_MS until those are gone;
  *     published after: it sees the flag.
  *
- *   While many notifications come the flag is taken back: whoever works needs no alarm. So whoever
- *   hears one must declare anew: somebody else may have taken the flag back. The same goes for few
- *   notifications of many publishers at once: each waits for the one before it to be on disk, so on
- *   a slow disk they are few because of us. Until the crowd has gone the head is looked at every
- *   CROWD_GLANCE_MS instead, by a glance: to ask who is under way goes through all locks of the
- *   server, at the expense of those who take some. A moving head is news enough; what is committed
- *   late behind it is a hole, which the reader of the log watches by itself. If the head stands
- *   still there is a look at once, and one every CROWD_LOOK_MS in any case. A process that dies
- *   asleep leaves its flag for at most SLEEP_MS: until then publishers notify nobody, which costs
- *   them a little and nothing else.
+ *   While many notifications come the flag is taken back: a process that works needs no alarm. So
+ *   a process that receives one must declare anew: another may have taken the flag back. The same
+ *   goes for few notifications of many publishers at once: each waits for the one before it to be
+ *   on disk, so on a slow disk they are few because of us. Until the crowd has gone the head is
+ *   looked at every CROWD_GLANCE_MS instead, by a glance: to ask who is under way goes through all
+ *   locks of the server, at the expense of those who take some. A moving head is news enough; what
+ *   is committed late behind it is a hole, which the reader of the log watches by itself. If the
+ *   head stands still there is a look at once, and one every CROWD_LOOK_MS in any case. A process
+ *   that dies asleep leaves its flag for at most SLEEP_MS: until then publishers notify without
+ *   need, which costs them a little and nothing else.
  *
  * Signs of life
  *   The advisory lock on this connection says that the process lives; it vanishes with the process.
@@ -36,8 +36,8 @@
  *   others may take over at once; fencing keeps that safe.
  *
  * Looking
- *   Nobody rings for some things: a process that died before it could, or that dies now; a change
- *   that was made without the library. So every look also brings a number that changes with the
+ *   Some things ring no bell: a process that died before it could, or that dies now; a change that
+ *   was made without the library. So every look also brings a number that changes with the
  *   definitions and with the company of this process, and a new number is news; so is another time
  *   at which the next timer is due. Beat, declaration and look are one statement, for all
  *   subscriptions: an idle process makes one per IDLE_MS. While somebody stands by for an owner in
@@ -67,16 +67,16 @@
 #define MS INT64_C(1000)
 #define IDLE_MS KEEPER_LOOK_MS
 #define DEAF_MS 1000         /* the same where LISTEN is impossible, or locks are hidden */
-#define GUARD_MS 800         /* the same while somebody stands by for another process ... */
-#define GUARD_FOR_MS 30000   /* ... which must be said again within this time */
+#define GUARD_MS 800         /* the same while a thread stands by for another process */
+#define GUARD_FOR_MS 30000   /* a thread that stands by must say so again within this time */
 #define SLEEP_MS 30000       /* how long a declaration is good */
 #define POLL_MS 50           /* between two reads while old publishers are not over */
 #define RING_MS 1            /* between two notifications */
 #define DECLARE_MS 10        /* between two declarations in a flood */
 #define HOUSE_MS 3600000     /* between two rounds through the house */
-#define HOUSE_AGAIN_MS 60000 /* ... if somebody was in the way */
-#define ROTATE_MS 250        /* between two looks at the journal's size ... */
-#define ROTATE_COMMITS 200   /* ... if there were so many commits */
+#define HOUSE_AGAIN_MS 60000 /* the same if another process was in the way */
+#define ROTATE_MS 250        /* between two looks at the journal's size */
+#define ROTATE_COMMITS 200   /* commits since the last such look, without which there is none */
 #define STATEMENT_MS 10000
 #define CONNECT_MS 2000 /* doubled, up to STATEMENT_MS, while that is not enough */
 #define RETRY_MS 500    /* after a failed connection */
@@ -84,10 +84,10 @@
 #define BEATS_PER_LEASE 3
 #define FLOOD_MS 100 /* so many notifications in such a time are a flood */
 #define FLOOD_COUNT 100
-#define CROWD_COUNT 4      /* so many publishers at once are a crowd ... */
-#define CROWD_MS 500       /* ... for so long after they were seen */
-#define CROWD_GLANCE_MS 25 /* between two glances in a crowd ... */
-#define CROWD_LOOK_MS 50   /* ... and between two looks */
+#define CROWD_COUNT 4      /* so many publishers at once are a crowd */
+#define CROWD_MS 500       /* how long they are a crowd after they were seen */
+#define CROWD_GLANCE_MS 25 /* between two glances in a crowd */
+#define CROWD_LOOK_MS 50   /* between two looks in a crowd */
 #define UNDER_WAY 2        /* the column of keeper_look that names publishers */
 #define FAKE_WAIT_MS 5
 
@@ -223,7 +223,7 @@ static int64_t beat_gap_us(struct keeper *keeper)
     return gap_ms * MS;
 }
 
-/* Whoever takes long is looked at less and less often. */
+/* A publisher that takes long is looked at less and less often. */
 static int64_t poll_gap_us(const struct keeper *keeper)
 {
     int64_t gap_us = (keeper->look_at_us - keeper->watch_at_us) / 8;

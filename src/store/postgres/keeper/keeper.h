@@ -44,24 +44,24 @@ struct keeper {
     /* The keeper's thread's own. */
     bool locked; /* the advisory lock of this process is held */
     bool listening;
-    bool blind;                /* the server hides its locks: nobody knows who publishes */
+    bool blind;                /* the server hides its locks: publishers are not known */
     bool expecting;            /* when they are over, others are to be notified */
     int32_t heard;             /* notifications since heard_at_us */
-    int64_t told;              /* the head when nobody was under way: up to there consumers were
-                                  told of all; -1: not known */
+    int64_t told;              /* the head when no publisher was under way: consumers were
+                                  notified up to there; -1: not known */
     int64_t company;           /* a number that changes with definitions and other processes */
     int64_t next_due;          /* when the earliest thing that is kept for later is due */
-    int64_t flag;              /* value of the flag that says that somebody sleeps ... */
-    int64_t declared_until_us; /* ... good until then; 0: not declared. Monotonic, as are: */
+    int64_t flag;              /* value of the flag that says that a process sleeps */
+    int64_t declared_until_us; /* the flag is good until then; 0: none. Monotonic, as are: */
     int64_t beat_at_us;        /* the last sign of life */
     int64_t look_at_us;
     int64_t watch_at_us; /* when waiting for publishers began */
     int64_t rung_at_us;
     int64_t heard_at_us;
-    size_t under_way;         /* publishers at the last look ... */
-    int64_t looked;           /* ... and the newest position */
-    int64_t seen;             /* the same at the last look or glance ... */
-    int64_t seen_at_us;       /* ... and when that was */
+    size_t under_way;         /* publishers at the last look */
+    int64_t looked;           /* the newest position at the last look */
+    int64_t seen;             /* the newest position at the last look or glance */
+    int64_t seen_at_us;       /* when that look or glance was */
     int64_t crowded_until_us; /* they are so many that they should not notify */
     int64_t house_at_us;      /* months, sweeping */
     int64_t rotated_at_us;
@@ -82,8 +82,8 @@ void keeper_ring(struct postgres_engine *engine);
 /* The same after nothing but events: notifies those who have declared that they sleep. The others
  * will see the log's head when they do. */
 void keeper_ring_appends(struct postgres_engine *engine);
-/* Events were written in a transaction of the application that will notify nobody and whose end we
- * shall not be told: watches for it, and rings then. */
+/* Events were written in a transaction of the application that does not notify, so that its end is
+ * not announced: the keeper watches for it, and rings then. */
 void keeper_expect(struct postgres_engine *engine);
 /* Somebody holds, or wants, a lease of this length: beats come three times as often. */
 void keeper_lease(struct postgres_engine *engine, int64_t lease_ms);

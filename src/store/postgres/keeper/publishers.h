@@ -1,10 +1,10 @@
 /*
- * publishers.h - those who had published and were not over when the keeper looked.
+ * publishers.h - transactions that had published and not ended when the keeper looked.
  *
- * A publisher that is under way may commit what nobody has been told of, so consumers are told
- * again until everybody who was under way at some moment has ended. Whoever begins later is told of
- * in another way (see keeper.c). A transaction is known by its name in the server's locks; when it
- * is prepared it gets another one, that begins with '-'.
+ * A publisher that is under way may commit what no consumer has been notified of, so consumers are
+ * notified again until every publisher that was under way at some moment has ended. One that begins
+ * later notifies in another way (see keeper.c). A transaction is known by its name in the server's
+ * locks; when it is prepared it gets another one, that begins with '-'.
  *
  * No more than PUBLISHERS_MAX are remembered. If there were more (`cut`), the list proves nothing,
  * and the next look must note all of them again.
@@ -27,7 +27,7 @@ struct publishers {
 
 /* How many the column of the result's only row names. */
 size_t publishers_in(const PGresult *result, int column);
-/* Waits for those that the column names, and for nobody else. */
+/* Waits for those that the column names, and for no others. */
 void publishers_note(struct publishers *publishers, const PGresult *result, int column);
 /* Goes on waiting for those that the column still names. */
 void publishers_keep(struct publishers *publishers, const PGresult *result, int column);

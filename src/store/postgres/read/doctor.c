@@ -1,5 +1,5 @@
 /*
- * doctor.c - sizes, and settings and conditions that matter to whoever runs the database.
+ * doctor.c - sizes, and settings and conditions that matter to the operator of the database.
  *
  * One statement reads them all; what is worth a warning, and what to do then, is in the table of
  * rules here. Nothing scans the log. A role that may not see other sessions (pg_monitor) is not
@@ -16,7 +16,7 @@
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
-#define PUBLISHER_OLD_S 5 /* checkpoints wait for whoever has published */
+#define PUBLISHER_OLD_S 5 /* checkpoints wait for a transaction that has published */
 #define PREPARED_OLD_S 60 /* others must not be forgotten, either */
 #define TRANSACTION_OLD_S 300
 #define SKEW_LARGE_MS 60000

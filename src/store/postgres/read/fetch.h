@@ -14,11 +14,11 @@ struct fetch {
     struct partition_set owned; /* wanted partitions; total 0: all */
     int64_t limit;              /* of the rows of each answer */
     bool many;                  /* so many rows will probably come */
-    bool tail;                  /* what is visible after `after` ... */
+    bool tail;                  /* 1. what is visible after `after` */
     int64_t after;
-    const struct gap_hole *holes; /* ... then what is visible in these ranges ... */
+    const struct gap_hole *holes; /* 2. what is visible in these ranges */
     size_t hole_count;
-    const int64_t *positions; /* ... then large events, as a whole */
+    const int64_t *positions; /* 3. large events, as a whole */
     size_t position_count;
     struct fetched *tail_rows; /* the answers; NULL if not asked for */
     struct fetched *late_rows;

@@ -1,11 +1,11 @@
 /*
- * holders.c - who may fill a gap, told for people. See verbs.h.
+ * holders.c - which transactions may fill a gap, described for people. See verbs.h.
  *
- * Whoever has drawn a position and has not ended holds a lock on the namespace's sequence, so these
- * are the only ones who can still publish below what is visible. They are told by what their
- * administrator can look for: the server's process, the name that the application gave itself, what
- * the session does and for how long it has been in its transaction; or the name of the prepared
- * transaction.
+ * A transaction that has drawn a position and has not ended holds a lock on the namespace's
+ * sequence, so these are the only ones that can still publish below what is visible. They are
+ * described by what their administrator can look for: the server's process, the name that the
+ * application gave itself, what the session does and for how long it has been in its transaction;
+ * or the name of the prepared transaction.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -37,11 +37,11 @@ struct prober {
     bool looking; /* somebody is: watch is theirs until they are done */
     int64_t watchers;
     uint64_t begun;
-    uint64_t asked; /* readers are to be called when a look after this one is there ... */
-    bool asking;    /* ... if this is true */
+    uint64_t asked; /* if `asking`: readers are called after the first look behind this one */
+    bool asking;    /* readers wait for a look */
     struct proof proof;
     struct gap_watch watch;
-    struct session *session; /* the thread's alone; NULL while nobody watches */
+    struct session *session; /* the thread's alone; NULL while no reader watches */
 };
 
 /* ---- A look ---------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static hf_status read_holders(struct session *session, struct holders *ret_holde
     }
     for (int row = 0; row < rows; row++) {
         if (result_is_null(result, row, HOLDER_BACKEND)) {
-            continue; /* the row that says that there is nobody */
+            continue; /* the row that says that there is no holder */
         }
         bool prepared = result_is_null(result, row, HOLDER_PID);
         holders.pid = prepared ? holders.pid : result_int8(result, row, HOLDER_PID, -1);
@@ -200,8 +200,8 @@ static struct deadline later(struct deadline a, struct deadline b)
 static void *prober_main(void *ctx)
 {
     struct prober *prober = ctx;
-    struct deadline wanted = {0}; /* somebody began to watch a moment before */
-    struct deadline next = {0};   /* not before this, whoever watches */
+    struct deadline wanted = {0}; /* a reader began to watch a moment before */
+    struct deadline next = {0};   /* not before this, whichever reader watches */
     pthread_mutex_lock(&prober->mutex);
     while (!prober->stop) {
         struct deadline due = later(wanted, next);
@@ -344,7 +344,7 @@ static hf_status read_head(struct session *session, int64_t *ret_head)
     return status;
 }
 
-/* Looks until nobody is left whom the first look has seen. */
+/* Looks until no holder is left that the first look has seen. */
 static hf_status await_holders(struct session *session, struct gap_watch *watch,
                                struct deadline deadline)
 {
@@ -375,9 +375,10 @@ static hf_status await_holders(struct session *session, struct gap_watch *watch,
 }
 
 /*
- * The newest position that was ever drawn, when nobody is left who may have drawn it or one below
- * and has not ended. So whatever is at or below it is decided, and whoever begins to publish draws
- * a higher one. Without the waiting a transaction that is open now would commit below.
+ * The newest position that was ever drawn, when no transaction is left that may have drawn it or
+ * one below and has not ended. So whatever is at or below it is decided, and a transaction that
+ * begins to publish draws a higher one. Without the waiting a transaction that is open now would
+ * commit below.
  */
 hf_status postgres_now(struct engine *engine, struct deadline deadline, int64_t *ret_position)
 {

@@ -29,7 +29,7 @@ uint64_t prober_begun(struct prober *prober);
 /* Looks now, on this session: for a reader that can hand up nothing before it knows. */
 hf_status prober_look(struct prober *prober, struct session *session);
 
-/* One more reader has holes, or one less. HF_NOMEM: no thread could be started; nobody looks. */
+/* One more reader has holes, or one less. HF_NOMEM: no thread could be started to look. */
 hf_status prober_watch(struct prober *prober);
 void prober_unwatch(struct prober *prober);
 /* There are holes that no look has seen yet: readers are to be called when one has. */

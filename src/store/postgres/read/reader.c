@@ -41,19 +41,19 @@
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/row.h"
 
-#define READ_ROWS_FIRST 64     /* of the first fetch, unless more are wanted; it grows ... */
-#define READ_ROWS_MAX 4096     /* ... up to this, ... */
-#define READ_BYTES_MAX 4194304 /* ... while a fetch is not larger than this */
+#define READ_ROWS_FIRST 64     /* rows of the first fetch, unless more are wanted; it grows */
+#define READ_ROWS_MAX 4096     /* rows of the largest fetch */
+#define READ_BYTES_MAX 4194304 /* a fetch that is larger than this does not grow */
 #define READ_LARGE_BYTES 16384 /* as in queries/read.sql */
 #define READ_QUEUE_MAX 8192    /* strict order: then only what is missing below is fetched */
 
 #define READ_BYTES_COLUMN EVENT_COLUMNS
 
-/* What the server is asked for, so that it sends no payload that nobody here wants. */
+/* What the server is asked for, so that it sends no payload that the filter leaves out. */
 struct wanted {
     struct buf regex;                       /* of types; empty: all */
-    int32_t partitions;                     /* 0: all of them, else how many there are ... */
-    uint64_t owned[HF_PARTITIONS_MAX / 64]; /* ... and which are wanted */
+    int32_t partitions;                     /* 0: all of them, else how many there are */
+    uint64_t owned[HF_PARTITIONS_MAX / 64]; /* which of them are wanted */
 };
 
 enum cut {
@@ -386,9 +386,9 @@ static hf_status fetch_more(struct postgres_reader *reader)
 }
 
 /*
- * In strict order events wait behind a hole. Most holes are old: nobody publishes, or nobody who
- * might fill it. So it looks at once and does not wait for the prober, whose news would come too
- * late for somebody who reads only once; but not again and again while it does not help.
+ * In strict order events wait behind a hole. Most holes are old: no transaction that might fill it
+ * is open. So it looks at once and does not wait for the prober, whose news would come too late
+ * for a caller that reads only once; but not again and again while it does not help.
  */
 static bool may_look(const struct postgres_reader *reader, int64_t now_us)
 {

@@ -1,7 +1,7 @@
 /*
  * regex.c - patterns for the server. See regex.h and base/text/glob.h.
  *
- * The server uses it only to leave out payloads that nobody wants; whether an event is for the
+ * The server uses it only to leave out payloads that are not wanted; whether an event is for the
  * subscription is decided by filter_matches, in one place for all engines. So the expression may
  * match too much, but never too little. A backslash before any punctuation is that character; all
  * others (letters, digits, '_', what is not ASCII) stand for themselves.

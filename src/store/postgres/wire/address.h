@@ -2,7 +2,7 @@
  * address.h - where the servers are, and what is said to them when connecting.
  *
  * The URL goes to libpq as it is, so whatever libpq knows works: SSL parameters, service files, the
- * environment's PG*, a password file. Only what nobody has set is set here:
+ * environment's PG*, a password file. Only what is not set there is set here:
  *
  *     fallback_application_name   the node's name
  *     keepalives_*, tcp_user_timeout   so that a network that swallows everything is noticed
@@ -32,7 +32,7 @@ struct address {
         const char *hostaddr;
         const char *port;
     } hosts[ADDRESS_HOSTS_MAX];
-    size_t default_count; /* what nobody has set */
+    size_t default_count; /* what is not set elsewhere */
     struct address_default {
         const char *keyword;
         const char *value;

@@ -5,8 +5,8 @@
 
 #include "store/postgres/postgres.h"
 
-/* A kept lease does not end while its process lives. If the server crashed and lost the settle that
- * we were told of, the lease would be there again and nobody would ever work on it. */
+/* A kept lease does not end while its process lives. If the server crashed and lost a settle that
+ * it had confirmed, the lease would be there again and no worker would ever work on it. */
 enum commit_mode commit_mode_of(const struct change *change)
 {
     if (change->kind == CHANGE_SETTLE_LEASE && ((const struct settle_lease *)change)->kept) {

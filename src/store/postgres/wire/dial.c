@@ -2,9 +2,9 @@
  * dial.c - making a connection: finding the server, greeting it, and trying again.
  *
  * With several hosts every attempt begins with the one that was right the last time, so that after
- * a failover nobody waits for the old primary again. A host that does not answer has its connect
- * timeout; one that is read-only, starting, or away is passed by; what would be the same everywhere
- * (a wrong password, no such database) ends the walk.
+ * a failover no session waits for the old primary again. A host that does not answer has its
+ * connect timeout; one that is read-only, starting, or away is passed by; what would be the same
+ * everywhere (a wrong password, no such database) ends the walk.
  *
  * A session that begins says hello: it learns whether it speaks to a server of its own or through a
  * pooler, whether the server can be written to, and sets what must not depend on the settings of
@@ -26,15 +26,15 @@
 #include "store/postgres/wire/errors.h"
 #include "store/postgres/wire/row.h"
 
-#define RETRY_FIRST_MS 20  /* between attempts to connect, doubled ... */
-#define RETRY_LAST_MS 1000 /* ... up to this; the pause is between half of it and all */
+#define RETRY_FIRST_MS 20  /* the first pause between attempts to connect; each is twice the last */
+#define RETRY_LAST_MS 1000 /* the longest such pause; the real one is between half of it and all */
 
 #define NAP_US 50000 /* one piece of a pause */
 
 /* ---- One host -------------------------------------------------------------------------------- */
 
-/* libpq would print notices. One kind matters: the commit happened here, but nobody knows
- * whether on the standby, because somebody ended the wait for it. It has no code of its own, and a
+/* libpq would print notices. One kind matters: the commit happened here, but it is not known
+ * whether on the standby, because the wait for it was cancelled. It has no code of its own, and a
  * text in the server's language; but the server says which function speaks. */
 static void hear_notice(void *ctx, const PGresult *notice)
 {

@@ -1,10 +1,10 @@
 /*
  * event_columns.h - new events as parameters: every column of theirs is an array.
  *
- * Whoever brings events (appends, firings, delays) says which columns its statement takes and in
- * which changes the events are; the arrays follow in the order of enum new_column. A column that
- * may be absent, and is so in all of them, does not travel: its array is NULL, which a function of
- * the schema reads as NULL for each.
+ * A caller that brings events (appends, firings, delays) says which columns its statement takes
+ * and in which changes the events are; the arrays follow in the order of enum new_column. A column
+ * that may be absent, and is so in all of them, does not travel: its array is NULL, which a
+ * function of the schema reads as NULL for each.
  */
 #ifndef HF_STORE_POSTGRES_WIRE_EVENT_COLUMNS_H
 #define HF_STORE_POSTGRES_WIRE_EVENT_COLUMNS_H

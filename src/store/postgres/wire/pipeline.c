@@ -68,7 +68,7 @@ static hf_status take(struct pipeline *pipeline, int number, PGresult **ret_resu
     if (kind != PGRES_PIPELINE_ABORTED && pipeline->status == HF_OK) {
         pipeline->status = session_fail(pipeline->session, result, pipeline->items[number].query);
         pipeline->failed = number;
-        if (strcmp(pipeline->session->sqlstate, "26000") == 0) { /* somebody took them away */
+        if (strcmp(pipeline->session->sqlstate, "26000") == 0) { /* they were deallocated */
             memset(pipeline->session->prepared, 0, sizeof pipeline->session->prepared);
         }
     }
@@ -101,7 +101,7 @@ static hf_status take_all(struct pipeline *pipeline)
     return status;
 }
 
-/* The deadline has passed: nobody waits for the answers any more. */
+/* The deadline has passed: the caller does not wait for the answers any more. */
 static void stop(struct pipeline *pipeline)
 {
     struct session *session = pipeline->session;

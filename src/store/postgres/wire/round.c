@@ -18,8 +18,8 @@
  *
  *     the trouble may be another's         open again, for a round with smaller portions
  *     the server is going, or has gone     open again, for another connection
- *     a pooler says so, which has lost     an append is open again, and doubtful; of anything else
- *     the server                           nobody can tell: HF_UNKNOWN
+ *     a pooler says so, which has lost     an append is open again, and doubtful; anything else
+ *     the server                           is not known: HF_UNKNOWN
  *     anything else                        this is the answer; with `again` if it passes
  *
  * The same holds for a statement that the server refuses to prepare, with which nothing was sent.

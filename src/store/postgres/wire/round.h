@@ -47,7 +47,7 @@ hf_status round_run(struct round *round);
 void round_ring(struct round *round, const struct change *change);
 
 /* After a loss: only appends stay SENT, and doubtful. They can be sent again, because their ids
- * tell what happened. For others nobody can tell, and they are answered HF_UNKNOWN. */
+ * tell what happened. For others that is not known, and they are answered HF_UNKNOWN. */
 void round_lost(struct round *round);
 
 #endif

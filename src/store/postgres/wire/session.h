@@ -26,9 +26,9 @@
  *
  * Lost connections
  *   A session that lost its connection connects again at the next statement outside a transaction.
- *   session_query on a SESSION_READER also runs its statement again, once: it only reads. Whoever
- *   keeps something in memory that is only true while the server lives compares session->number: it
- *   rises with every connection.
+ *   session_query on a SESSION_READER also runs its statement again, once: it only reads. A caller
+ *   that keeps something in memory that is only true while the server lives compares
+ *   session->number: it rises with every connection.
  *
  * Poolers
  *   Behind a transaction pooler (the server's process is not the one that the connection named)
@@ -166,8 +166,8 @@ bool postgres_is_passing(const char *sqlstate);
 
 /* ---- The pool (pool.c) ----------------------------------------------------------------------- */
 
-/* A session for the calling thread, connected, its deadline set by the store's timeout. Waits for
- * nobody: if all are in use another one is opened. HF_MISUSE in a forked child. */
+/* A session for the calling thread, connected, its deadline set by the store's timeout. Does not
+ * wait: if all are in use another one is opened. HF_MISUSE in a forked child. */
 hf_status session_take(struct postgres_engine *engine, struct session **ret_session);
 /* The same, and all statements until session_give see one snapshot (REPEATABLE READ). */
 hf_status session_take_snapshot(struct postgres_engine *engine, struct session **ret_session);
@@ -176,7 +176,7 @@ hf_status session_take_handler(struct postgres_engine *engine, struct deadline d
                                struct session **ret_session);
 /* Ends what is open and keeps the session for the next; NULL is allowed. */
 void session_give(struct postgres_engine *engine, struct session *session);
-/* Closes those that nobody uses. */
+/* Closes those that are not in use. */
 void pool_close(struct postgres_engine *engine);
 
 #endif

@@ -2,7 +2,7 @@
  * skew.c - see skew.h.
  *
  * The keeper reads the server's clock with every look and notes it against the steady clock, which
- * nobody sets (it goes on while the machine sleeps). From then on the server's time is known
+ * cannot be set (it goes on while the machine sleeps). From then on the server's time is known
  * without asking, and so is, at every moment, how far the wall clock is from it: a jump of the wall
  * clock shows in the next call, not at the next look.
  *

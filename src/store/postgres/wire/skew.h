@@ -24,8 +24,8 @@ struct postgres_engine;
 struct skew {
     atomic_bool known;
     _Atomic int64_t server_us; /* the server's clock when our steady one stood at 0 */
-    _Atomic int64_t shift_us;  /* the server's clock minus ours, as it is applied ... */
-    _Atomic int64_t before_us; /* ... and what it was before the last jump */
+    _Atomic int64_t shift_us;  /* the server's clock minus ours, as it is applied */
+    _Atomic int64_t before_us; /* what shift_us was before the last jump */
 };
 
 /* The server's clock stood at `server_us` between two moments of our steady clock. True: it has

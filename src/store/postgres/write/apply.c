@@ -17,10 +17,10 @@
  *   What has had an answer from the server keeps it. Appends that have not are appended again, the
  *   exact way: the ids tell what happened, because the unique index waits for an old transaction
  *   that is still about to commit. If that fails, too, they stay `doubtful`, and store.c answers
- *   HF_UNKNOWN. For other changes nobody can tell: HF_UNKNOWN at once. What was not sent, or was
- *   refused by a server that shuts down, is simply sent again; a pooler's refusal says nothing of
- *   the server's. A commit is never cancelled: when its time is over the connection is closed, and
- *   the answer is HF_UNKNOWN.
+ *   HF_UNKNOWN. For other changes that cannot be known: HF_UNKNOWN at once. What was not sent, or
+ *   was refused by a server that shuts down, is simply sent again; a pooler's refusal says nothing
+ *   of the server's. A commit is never cancelled: when its time is over the connection is closed,
+ *   and the answer is HF_UNKNOWN.
  */
 #include <stdio.h>
 
@@ -55,7 +55,7 @@ static void answer_all(struct change *changes, hf_status state, hf_status status
 }
 
 /* Until when to wait for another connection. The deadline is that of the leader, whose change is
- * the first: it counts for nobody else. */
+ * the first: it does not count for the others. */
 static struct deadline patience_of(const struct round *round, struct deadline deadline)
 {
     return any_open(round->changes->next) ? round->session->deadline : deadline;

@@ -162,7 +162,7 @@ static hf_status answers_take(struct answers *answers, struct change *change)
 
 /* ---- Many, and one --------------------------------------------------------------------------- */
 
-/* One by hand is no member: it waits for whoever is at its schedule. */
+/* One by hand is no member: it waits for a process that is at its schedule. */
 static bool firings_admit(const struct postgres_engine *engine, const struct change *change,
                           int64_t now_us)
 {

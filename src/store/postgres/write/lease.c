@@ -5,8 +5,8 @@
  * with its connection, and every takeover asks for that by itself. Frozen is what only time can
  * tell, and lease.h says whose.
  *
- * What is remembered is about a server that was there all the time. While it is away nobody can
- * raise a number, so after a new connection of the writer's everything is forgotten and watched
+ * What is remembered is about a server that was there all the time. While it is away no process
+ * can raise a number, so after a new connection of the writer's everything is forgotten and watched
  * anew: an owner gets a whole lease to show itself.
  *
  * The memory has room for as many as work for one subscription. Those who are gone leave it by not

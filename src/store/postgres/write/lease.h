@@ -2,12 +2,12 @@
  * lease.h - what this process has seen of the signs of life of others.
  *
  * A process that owns something shows that it lives by raising its number (holdfast.processes,
- * `renewals`). Clocks of two machines need not agree, so nobody compares times: whoever finds an
- * owner in its way remembers the number and when it first saw it, by its own monotonic clock, and
- * hands both down with the next attempt. The function that takes over looks at the number once
- * more, under the lock, so an owner that has moved meanwhile is safe.
+ * `renewals`). Clocks of two machines need not agree, so no process compares times: a process that
+ * finds an owner in its way remembers the number and when it first saw it, by its own monotonic
+ * clock, and hands both down with the next attempt. The function that takes over looks at the
+ * number once more, under the lock, so an owner that has moved meanwhile is safe.
  *
- * Used by whoever runs apply, so by one thread at a time.
+ * Used by the thread that runs apply, so by one at a time.
  */
 #ifndef HF_STORE_POSTGRES_WRITE_LEASE_H
 #define HF_STORE_POSTGRES_WRITE_LEASE_H

@@ -3,13 +3,14 @@
  *
  * A node is a process's row with what it says about itself (functions/nodes.sql). The keeper
  * registers it on each of its connections, so a row that was swept while the server was out of
- * reach comes back; its beats are the heartbeat. Closing, or whoever sweeps the dead, moves the
- * node to past_nodes.
+ * reach comes back; its beats are the heartbeat. Closing, or a process that sweeps the dead, moves
+ * the node to past_nodes.
  *
  * An id that was given is looked for when the store is opened. The server learns of a process's
- * death a moment later than whoever starts it again, so it is asked for a little while. If the id
- * is found to be another's later (we were frozen, or cut off, for so long that somebody took it)
- * there is nobody to answer to, so it goes into the log; work is not affected, ids are for people.
+ * death a moment later than the supervisor that starts it again, so the store asks for a little
+ * while. If the id is found to be another's later (we were frozen, or cut off, for so long that
+ * another process took it) no call is there to return it, so it goes into the log; work is not
+ * affected, ids are for people.
  */
 #include <time.h>
 
@@ -18,7 +19,7 @@
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
 
-#define CONFLICT_WAIT_MS 1000 /* for the end of whoever has our id */
+#define CONFLICT_WAIT_MS 1000 /* for the end of the process that has our id */
 #define CONFLICT_PAUSE_MS 50
 
 static hf_status register_once(struct postgres_engine *engine, struct session *session, bool locked,

@@ -3,16 +3,16 @@
  *
  * The row of the partition decides. Its epoch rises with every acquisition and every seek, and each
  * settle compares owner and epoch while it holds a lock on that row, so a former owner that wakes
- * up finds either its own epoch, and then nobody else has worked, or another one, and then it is
- * refused. What it did meanwhile outside the database nobody can take back; transactional handlers
- * are refused the same way, before their commit.
+ * up finds either its own epoch, and then no other process has worked, or another one, and then it
+ * is refused. What it did meanwhile outside the database cannot be taken back; transactional
+ * handlers are refused the same way, before their commit.
  *
  * Who may take a partition
- *   nobody has it        anybody
+ *   it has no owner      any process
  *   we have it           we, with a new epoch: whatever ran under the old one is refused
- *   the owner is dead    anybody: its advisory lock is gone
- *   it is frozen         anybody: its number has stood still for a lease of our clock (lease.h)
- *   it is alive          only who forces it
+ *   the owner is dead    any process: its advisory lock is gone
+ *   it is frozen         any process: its number has stood still for a lease of our clock (lease.h)
+ *   it is alive          only a process that forces it
  *
  * A server that may be far away keeps no notes of which handlers run, so what a dead owner was
  * doing is not known: `unclean`, and the bus is careful with the first events. An acquisition is

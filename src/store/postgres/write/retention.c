@@ -5,14 +5,14 @@
  * A step that needs that answers the command. It is run on a session of the pool, outside of any
  * transaction:
  *
- *     DETACH ... CONCURRENTLY   marks the month as being detached, so that whoever plans a
- *                               statement from now on does not see it; waits for those who do;
+ *     DETACH ... CONCURRENTLY   marks the month as being detached, so that a statement that is
+ *                               planned from now on does not see it; waits for those that do;
  *                               ends it. It needs no lock that a publisher or reader minds.
  *     DETACH ... FINALIZE       ends what such a command has left that was interrupted.
  *
  * Both wait for transactions that still use the log, up to the session's lock_timeout. If these
  * last longer the answer is HF_BUSY, the month stays half detached, and the next step, in whatever
- * process, finds it. Nobody waits behind them meanwhile.
+ * process, finds it. No other statement waits behind them meanwhile.
  */
 #include "base/err.h"
 #include "base/point.h"

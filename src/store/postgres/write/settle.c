@@ -98,7 +98,7 @@ static void fill_outcomes(struct params *params, const struct outcome *outcomes,
     param_array(params, PARAM_TIME, count);
     for (size_t i = 0; i < count; i++) {
         if (is_waiting(&outcomes[i]) && outcomes[i].next_attempt_us == 0) {
-            element_time(params, 0); /* no clock's: equal for all, whoever stores it */
+            element_time(params, 0); /* no clock's: the same whichever process stores it */
         } else if (is_waiting(&outcomes[i])) {
             element_local(params, outcomes[i].next_attempt_us);
         } else {

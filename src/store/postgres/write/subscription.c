@@ -2,7 +2,7 @@
  * subscription.c - subscriptions: creating, changing, removing, pausing, and looking at them.
  *
  * A subscription is one row that people change and every worker reads, a row per partition that
- * says who works there (a single one, which nobody owns, if it is shared), and the newest rows of
+ * says who works there (a single one, without an owner, if it is shared), and the newest rows of
  * the journal, which say how far it is. `generation` rises with every change of the first, and
  * every settle answers it, so a busy owner learns of a change by the next settle at the latest, and
  * an idle one by the bell. A change that changes nothing (the same patterns again, as every start
@@ -10,7 +10,8 @@
  *
  * Two processes that create the same subscription at the same moment meet at the unique name: the
  * second waits for the first one's commit and then only compares. Removing frees the name at once;
- * the id is never used again, so whoever still works for the removed one finds nothing to settle.
+ * the id is never used again, so a process that still works for the removed one finds nothing to
+ * settle.
  */
 #include "base/err.h"
 #include "store/postgres/verbs.h"

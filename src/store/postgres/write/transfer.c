@@ -2,14 +2,14 @@
  * transfer.c - rows of a namespace as they are, out of this database and into it. See transfer.h.
  *
  * Reading. An exporter is a session in a REPEATABLE READ transaction. Its first statement locks the
- * tables that are kept short by TRUNCATE, which would empty them for an older snapshot; so nobody
- * truncates them while it lives. A table is one statement whose rows arrive one by one
+ * tables that are kept short by TRUNCATE, which would empty them for an older snapshot; so no
+ * process truncates them while it lives. A table is one statement whose rows arrive one by one
  * (single-row mode), so memory does not grow with it. What a column means is said by its type.
  *
  * Writing. A chunk of rows is one statement with an array for each column (queries/transfer.sql,
  * functions/copying.sql), which locks the namespace's row and compares the mark: of two runs only
- * the later one writes. If the connection is lost nobody knows whether it happened (HF_UNKNOWN);
- * the next run looks at what is there.
+ * the later one writes. If the connection is lost it is not known whether it happened
+ * (HF_UNKNOWN); the next run looks at what is there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -351,7 +351,7 @@ static hf_status transfer_read(struct postgres_engine *engine, struct change *ch
                                const PGresult *result, bool *ret_ring)
 {
     (void)engine;
-    (void)ret_ring; /* nobody has the namespace open */
+    (void)ret_ring; /* no process has the namespace open */
     struct transfer *transfer = (struct transfer *)change;
     hf_status status = postgres_answer(result, 0, 0);
     if (status == HF_OK && transfer->step == TRANSFER_BEGIN) {

@@ -14,7 +14,7 @@
  *
  * Nothing of ours is locked or written while a handler runs: entering only looks whether the
  * delivery is ours and open, leaving settles it. So a process that is stopped in the middle of a
- * handler holds up nobody. Of two processes that both believe to have a delivery one settles it;
+ * handler holds up no other. Of two processes that both believe to have a delivery one settles it;
  * the other finds it settled, or its hold gone, and everything that its handler wrote is undone.
  *
  * The code that uses the connection is not ours, and nothing keeps it from ending the transaction.
@@ -333,7 +333,7 @@ static hf_status read_commit(struct postgres_tx *tx, const struct pipeline *pipe
                    : HF_OK;
     }
     if (pipeline->failed == pipeline->count || session_leaves_open(session, session->sqlstate)) {
-        /* Nobody who knows has said that one of them failed. */
+        /* The server has not said that one of them failed. */
         return fail(HF_UNKNOWN, "%s: the connection was lost during a commit", place);
     }
     if (pipeline->failed == 0 && status == HF_CONFLICT) {
