@@ -44,7 +44,7 @@ const struct command command_config_check = {
     .examples = "  holdfast config check\n"
                 "  holdfast config check shop.yaml\n"
                 "  generate-config | holdfast config check -\n",
-    .details = "Without FILE: holdfast.yaml; - is stdin. Exit status 0: the file has no mistakes.\n"
+    .details = "Without FILE: holdfast.yaml; - is stdin. Exit status 0: it has no mistakes.\n"
                "The database is not opened and secrets are not read.\n",
     .words_max = 1,
     .run = run_check,

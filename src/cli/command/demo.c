@@ -355,7 +355,7 @@ static const struct option_row options_rows[] = {
 const struct command command_demo = {
     .name = "demo",
     .usage = "",
-    .summary = "shows what Holdfast does in ten seconds, in a temporary database",
+    .summary = "shows Holdfast at work for ten seconds, in a new database",
     .examples = "  holdfast demo\n"
                 "  holdfast demo --keep\n"
                 "  holdfast demo --db sqlite:demo.db\n"

@@ -71,9 +71,9 @@ const struct command command_sub_create = {
     .examples = "  holdfast sub create mailer --on 'user.*' --from now --mode shared\n"
                 "  holdfast sub create ledger --on 'order.**' --on refund.paid --from start\n"
                 "  holdfast sub create mailer --on 'user.*' --retries 10 --retry-max 5m\n",
-    .details = "A new subscription needs --from. For one that exists, the patterns that are given\n"
-               "replace the stored ones, and so do the options; mode and order cannot change. A\n"
-               "new number of partitions takes effect when all have the same checkpoint.\n",
+    .details = "A new subscription needs --from. For one that exists, patterns that are given\n"
+               "replace the stored ones, and so do options; mode and order cannot change. A new\n"
+               "number of partitions takes effect when all have the same checkpoint.\n",
     .options = create_options,
     .more = suboptions_rows,
     .words_min = 1,
