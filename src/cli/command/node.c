@@ -123,7 +123,8 @@ const struct command command_node_list = {
                 "  holdfast node list --all --json | jq -r 'select(.state != \"live\").node_id'\n",
     .details = "live: its last sign of life is at most three heartbeats old. stale: it is older,\n"
                "but nothing shows that the process ended. gone: it stopped, or its process died.\n"
-               "A node without an id of its own (--node-id) is not listed after it stopped.\n",
+               "A node that stopped within its first heartbeat is listed only if it has an id of\n"
+               "its own (--node-id).\n",
     .options = list_options,
     .run = run_list,
 };
