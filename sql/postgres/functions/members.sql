@@ -1,6 +1,33 @@
 -- Who works for an ordered subscription, and the checkpoints of many partitions at once. As in subscriptions.sql:
 -- one function per change of src/store/store.h.
 
+-- members_of: those who work for a subscription at this moment, in the order of joining.
+CREATE OR REPLACE FUNCTION holdfast.members_of(p_subscription_id bigint) RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(SELECT m.token FROM members m WHERE m.subscription_id = p_subscription_id
+                 ORDER BY m.id);
+END
+$$;
+
+-- muster_check: what a role says when it joins (checks.sql). HF001.
+CREATE OR REPLACE FUNCTION holdfast.muster_check(p_members_max integer, p_assigned text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    IF p_members_max IS NULL OR p_members_max NOT BETWEEN 1 AND 1024
+       OR octet_length(p_assigned) > 8192
+       OR p_assigned !~ '^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$' THEN
+        RAISE EXCEPTION 'assigned is not a list of partitions, or members_max not 1 to 1024'
+            USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
 -- change_muster: `struct muster`. p_frozen, p_frozen_renewals: as in change_acquire. `members` are
 -- tokens in the order of joining, `assigned` what each of them wants; `owners` is a token per partition, NULL where nobody has it or
 -- somebody who is dead or frozen; `seen` and `seen_renewals` are the signs of life of all others that
@@ -27,12 +54,8 @@ DECLARE
 BEGIN
     status := HF_OK;
     ring := false;
-    IF consumer_admit(p_ticket, p_namespace_id, p_token, NULL) IS NOT NULL
-       AND (p_members_max IS NULL OR p_members_max NOT BETWEEN 1 AND 1024
-            OR octet_length(p_assigned) > 8192
-            OR p_assigned !~ '^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') THEN
-        RAISE EXCEPTION 'assigned is not a list of partitions, or members_max not 1 to 1024'
-            USING ERRCODE = 'HF001';
+    IF consumer_admit(p_ticket, p_namespace_id, p_token, NULL) IS NOT NULL THEN
+        PERFORM muster_check(p_members_max, p_assigned);
     END IF;
     -- The crew number before the crew: who joins after this statement has a higher one, so whoever
     -- missed him here looks again.
@@ -69,8 +92,7 @@ BEGIN
             AND (m.token = ANY (v_gone)
                  OR (m.token = p_token AND (p_leaves OR m.assigned IS DISTINCT FROM p_assigned)));
     ring := FOUND;
-    members := ARRAY(SELECT m.token FROM members m WHERE m.subscription_id = p_subscription_id
-                     ORDER BY m.id);
+    members := members_of(p_subscription_id);
     IF NOT p_leaves AND p_token <> ALL (members) THEN
         INSERT INTO members (subscription_id, token, assigned)
             VALUES (p_subscription_id, p_token, p_assigned)
@@ -82,8 +104,7 @@ BEGIN
         -- The row is locked from here on, and who changed the crew before has committed.
         UPDATE subscriptions s SET crew = s.crew + 1 WHERE s.id = p_subscription_id
             RETURNING s.crew INTO change_muster.crew;
-        members := ARRAY(SELECT m.token FROM members m WHERE m.subscription_id = p_subscription_id
-                         ORDER BY m.id);
+        members := members_of(p_subscription_id);
         IF v_joined AND cardinality(members) > p_members_max THEN
             -- Others joined since we counted, and were faster.
             DELETE FROM members m

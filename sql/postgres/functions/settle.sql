@@ -207,6 +207,39 @@ BEGIN
 END
 $$;
 
+-- retries_put: the rows of outcomes that wait for another attempt, or with their lane for an operator.
+CREATE OR REPLACE FUNCTION holdfast.retries_put(
+    p_subscription_id bigint, p_partition integer, p_now timestamptz, p_kinds integer[],
+    p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
+    p_stories text[], p_next timestamptz[], p_causes text[], p_unit_firsts bigint[],
+    p_unit_events integer[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+BEGIN
+    INSERT INTO retries
+        (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
+         last_retry_at, story, cause, unit_first, unit_events)
+        SELECT p_subscription_id, o.position,
+               CASE o.kind WHEN OUTCOME_RETRY THEN RETRY_WAITING ELSE RETRY_BLOCKED END, p_partition,
+               o.lane, o.attempts, coalesce(o.uncounted, 0),
+               CASE o.kind WHEN OUTCOME_RETRY THEN o.next ELSE p_now END, p_now, o.story, o.cause,
+               o.unit_first, o.unit_events
+        FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories,
+                    p_causes, p_unit_firsts, p_unit_events)
+            o (kind, position, lane, attempts, uncounted, next, story, cause, unit_first,
+               unit_events)
+        WHERE o.kind IN (OUTCOME_RETRY, OUTCOME_BLOCK)
+        ON CONFLICT (subscription_id, position) DO UPDATE
+        SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
+            next_attempt_at = excluded.next_attempt_at, attempts = excluded.attempts,
+            uncounted = excluded.uncounted, last_retry_at = excluded.last_retry_at,
+            story = excluded.story, cause = excluded.cause, unit_first = excluded.unit_first,
+            unit_events = excluded.unit_events;
+END
+$$;
+
 -- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
 -- common. Arrays of one length (their meaning: `struct outcome`; kind:
 -- OUTCOME_DONE, RETRY, HELD, DEAD or BLOCK). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
@@ -277,26 +310,9 @@ BEGIN
 
     -- Those that wait: retry, blocked, and those behind them.
     IF p_kinds && ARRAY[OUTCOME_RETRY, OUTCOME_BLOCK] THEN
-        INSERT INTO retries
-            (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
-             last_retry_at, story, cause, unit_first, unit_events)
-            SELECT p_subscription_id, o.position, CASE o.kind WHEN OUTCOME_RETRY
-                THEN RETRY_WAITING ELSE RETRY_BLOCKED END, p_partition,
-                   o.lane, o.attempts, coalesce(o.uncounted, 0),
-                   CASE o.kind WHEN OUTCOME_RETRY THEN o.next
-                       ELSE p_now END, p_now, o.story, o.cause,
-                   o.unit_first, o.unit_events
-            FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories,
-                        p_causes, p_unit_firsts, p_unit_events)
-                o (kind, position, lane, attempts, uncounted, next, story, cause, unit_first,
-                   unit_events)
-            WHERE o.kind IN (OUTCOME_RETRY, OUTCOME_BLOCK)
-            ON CONFLICT (subscription_id, position) DO UPDATE
-            SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
-                next_attempt_at = excluded.next_attempt_at, attempts = excluded.attempts,
-                uncounted = excluded.uncounted, last_retry_at = excluded.last_retry_at,
-                story = excluded.story, cause = excluded.cause, unit_first = excluded.unit_first,
-                unit_events = excluded.unit_events;
+        PERFORM retries_put(p_subscription_id, p_partition, p_now, p_kinds, p_positions, p_lanes,
+                            p_attempts, p_uncounted, p_stories, p_next, p_causes, p_unit_firsts,
+                            p_unit_events);
     END IF;
     IF OUTCOME_HELD = ANY (p_kinds) THEN
         v_due := lanes_hold(p_subscription_id, ARRAY[p_partition],
@@ -310,7 +326,7 @@ BEGIN
     END IF;
     IF true = ANY (v_due) OR p_ordered AND v_left IS NOT NULL OR OUTCOME_BLOCK = ANY (p_kinds) THEN
         SELECT array_agg(CASE o.kind WHEN OUTCOME_BLOCK THEN true
-                         WHEN 2 THEN o.due
+                         WHEN OUTCOME_HELD THEN o.due
                          ELSE p_ordered AND l.lane IS NOT NULL
                               AND EXISTS (SELECT FROM lane_first(p_subscription_id, p_partition,
                                                                  l.lane)) END
