@@ -135,6 +135,45 @@ BEGIN
 END
 $$;
 
+-- events_given_check: what publish_many is given. HF001, which names the first event that is refused.
+CREATE OR REPLACE FUNCTION holdfast.events_given_check(
+    p_namespace_id integer, p_count integer, p_types text[], p_payloads json[], p_ids uuid[],
+    p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
+    p_expected_versions bigint[], p_emitted_at timestamptz[], p_now timestamptz)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast, pg_temp
+AS $$
+DECLARE
+    v_fault record;
+BEGIN
+    IF p_count > 100000 THEN
+        RAISE EXCEPTION 'there are % events; the limit is 100000', p_count USING ERRCODE = 'HF001';
+    END IF;
+    IF p_count <> coalesce(cardinality(p_payloads), p_count)
+       OR p_count <> coalesce(cardinality(p_ids), p_count)
+       OR p_count <> coalesce(cardinality(p_keys), p_count)
+       OR p_count <> coalesce(cardinality(p_tenants), p_count)
+       OR p_count <> coalesce(cardinality(p_metadata), p_count)
+       OR p_count <> coalesce(cardinality(p_producers), p_count)
+       OR p_count <> coalesce(cardinality(p_expected_versions), p_count)
+       OR p_count <> coalesce(cardinality(p_emitted_at), p_count) THEN
+        RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
+    END IF;
+    SELECT i - 1 AS at, fault INTO v_fault
+        FROM generate_series(1, p_count) i,
+             LATERAL event_fault(p_namespace_id, p_types[i], coalesce(p_payloads[i], 'null'),
+                                 p_keys[i], p_tenants[i], p_metadata[i], p_producers[i],
+                                 p_expected_versions[i], coalesce(p_emitted_at[i], p_now))
+                 fault
+        WHERE fault IS NOT NULL LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_fault.at, v_fault.fault),
+            ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
 -- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row per
 -- event, in order.
 CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[], payloads json[],
@@ -154,7 +193,6 @@ AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, publish_many.namespace, 'publish into',
                                     'publisher', 'owner');
-    v_fault     record;
     v_done      record;
     v_now       timestamptz := clock_timestamp();
     v_count     integer := coalesce(cardinality(types), 0);
@@ -162,30 +200,9 @@ DECLARE
     v_positions bigint[];
     v_plain     boolean;
 BEGIN
-    IF v_count > 100000 THEN
-        RAISE EXCEPTION 'there are % events; the limit is 100000', v_count USING ERRCODE = 'HF001';
-    END IF;
-    IF v_count <> coalesce(cardinality(payloads), v_count)
-       OR v_count <> coalesce(cardinality(ids), v_count)
-       OR v_count <> coalesce(cardinality(publish_many.keys), v_count)
-       OR v_count <> coalesce(cardinality(tenants), v_count)
-       OR v_count <> coalesce(cardinality(publish_many.metadata), v_count)
-       OR v_count <> coalesce(cardinality(producers), v_count)
-       OR v_count <> coalesce(cardinality(expected_versions), v_count)
-       OR v_count <> coalesce(cardinality(publish_many.emitted_at), v_count) THEN
-        RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
-    END IF;
-    SELECT i - 1 AS at, fault INTO v_fault
-        FROM generate_series(1, v_count) i,
-             LATERAL event_fault(v_namespace.id, types[i], coalesce(payloads[i], 'null'),
-                                 publish_many.keys[i], tenants[i], publish_many.metadata[i], producers[i],
-                                 expected_versions[i], coalesce(publish_many.emitted_at[i], v_now))
-                 fault
-        WHERE fault IS NOT NULL LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_fault.at, v_fault.fault),
-            ERRCODE = 'HF001';
-    END IF;
+    PERFORM events_given_check(v_namespace.id, v_count, types, payloads, ids, publish_many.keys, tenants,
+                               publish_many.metadata, producers, expected_versions,
+                               publish_many.emitted_at, v_now);
     PERFORM commit_durably();
     SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
         FROM generate_series(1, v_count) i;
